@@ -45,7 +45,7 @@ TOKEN_VARIABLE: Final = "MLCAT_CATALOG_TOKEN"  # noqa: S105 - the name of a vari
 _STARTING_S: Final = 20.0
 _LEAVING_S: Final = 3.0
 _PAUSE_S: Final = 0.05
-_LAST_BREATH_S: Final = 1.0
+_EXIT_WAIT_S: Final = 1.0
 _OPTIONS: Final = HttpOptions(retries=3, retry_for_s=5.0, connections=4)
 
 
@@ -164,12 +164,12 @@ class _Server:
             raise CatalogUnavailableError("the embedded catalog is not open")
         return self._credentials
 
-    def with_cause(self, error: CatalogUnavailableError) -> CatalogUnavailableError:
-        """Return an error that names the file: nobody knows the address of our child."""
+    def explain_exit(self, error: CatalogUnavailableError) -> CatalogUnavailableError:
+        """Return how the child exited, or the error with the file in place of its address."""
         child = self._child
         if child is None:
             return error
-        exit_reason = child.exit_reason(_LAST_BREATH_S)
+        exit_reason = child.exit_reason(_EXIT_WAIT_S)
         if exit_reason is not None:
             return CatalogUnavailableError(exit_reason)
         words = re.sub(
@@ -194,7 +194,7 @@ class _ServerConnection(Connection):
     def __init__(self, server: _Server) -> None:
         """Ask `server` for its address."""
         super().__init__(lambda: (server.credentials(), _OPTIONS))
-        self._with_cause = server.with_cause
+        self._explain_exit = server.explain_exit
 
     def request(
         self, method: str, path: str, body: bytes | None, is_passing: IsPassing = is_unavailable
@@ -203,15 +203,15 @@ class _ServerConnection(Connection):
         try:
             return super().request(method, path, body, is_passing)
         except CatalogUnavailableError as error:
-            with_cause = self._with_cause(error)
-            if with_cause is error:
+            explained = self._explain_exit(error)
+            if explained is error:
                 raise
-            raise with_cause from error
+            raise explained from error
 
     def refusal(self, reply: Reply, *, what: str, urn: str | None = None) -> MlcatError:
         """Return the error for a reply that refuses `what`; see `Connection.refusal`."""
         error = super().refusal(reply, what=what, urn=urn)
-        return self._with_cause(error) if isinstance(error, CatalogUnavailableError) else error
+        return self._explain_exit(error) if isinstance(error, CatalogUnavailableError) else error
 
 
 def _alive(db: str) -> Running | None:
@@ -288,9 +288,9 @@ class CatalogChild:
         self.url = ""
         self._process = process
         # All three are pipes: `start` asks for them.
-        self._orders = cast("IO[bytes]", process.stdin)
-        self._answers = cast("IO[bytes]", process.stdout)
-        self._words = cast("IO[bytes]", process.stderr)
+        self._stdin = cast("IO[bytes]", process.stdin)
+        self._stdout = cast("IO[bytes]", process.stdout)
+        self._stderr = cast("IO[bytes]", process.stderr)
         self._last: deque[str] = deque(maxlen=_LAST_LINES)
         self._listening = threading.Thread(target=self._listen, daemon=True)
         self._listening.start()
@@ -322,17 +322,17 @@ class CatalogChild:
         )
         with ExitStack() as on_failure:
             on_failure.callback(child.stop)
-            child.url = child._order({"database": database, "token": token}, start_s)
+            child.url = child._request_url({"database": database, "token": token}, start_s)
             on_failure.pop_all()
         return child
 
-    def _order(self, order: dict[str, str], start_s: float) -> str:
+    def _request_url(self, order: dict[str, str], start_s: float) -> str:
         watch = threading.Timer(start_s, self._process.kill)
         watch.start()
         try:
-            self._orders.write(json.dumps(order).encode() + b"\n")
-            self._orders.flush()
-            line = self._answers.readline()
+            self._stdin.write(json.dumps(order).encode() + b"\n")
+            self._stdin.flush()
+            line = self._stdout.readline()
         except OSError:
             line = b""  # it ended before it read its order
         finally:
@@ -363,18 +363,18 @@ class CatalogChild:
     def stop(self) -> None:
         """End the child, gently if it can be; safe to call twice."""
         with suppress(OSError):  # it may be gone already, with its order still unread
-            self._orders.close()
+            self._stdin.close()
         try:
             self._process.wait(_STOP_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
         self._listening.join(_DRAIN_S)
-        self._answers.close()
+        self._stdout.close()
 
     def _listen(self) -> None:
-        with self._words:
-            for line in self._words:
+        with self._stderr:
+            for line in self._stderr:
                 self._last.append(line.decode("utf-8", "replace").rstrip()[:_LONGEST_LINE])
 
     def _stderr_tail(self) -> str:

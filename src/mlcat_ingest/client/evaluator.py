@@ -84,7 +84,7 @@ class NeighbourCache:
 
         Cost: one request for 200 entities of a type that lack one in the cache.
         """
-        found: Aspects = {urn: {} for urn in urns}
+        aspects: Aspects = {urn: {} for urn in urns}
         lacking: dict[str, None] = {}
         with self._lock:
             for urn in urns:
@@ -93,15 +93,15 @@ class NeighbourCache:
                     if kept is None:
                         lacking[urn] = None
                     else:
-                        found[urn].update(kept)
+                        aspects[urn].update(kept)
                         self._kept.move_to_end((urn, name))
         if lacking:
             fresh = read_aspects(self._catalog, lacking, names)
             with self._lock:
                 for urn in lacking:
-                    found[urn] = fresh.get(urn, {})
-                    self._keep(urn, names, found[urn])
-        return found
+                    aspects[urn] = fresh.get(urn, {})
+                    self._keep(urn, names, aspects[urn])
+        return aspects
 
     def _keep(
         self, urn: str, names: Iterable[str], aspects: Mapping[str, ReadAspect | None]
@@ -153,7 +153,7 @@ class WrittenEntities:
 
 
 def _entries_of(aspects: WrittenEntity) -> int:
-    values = [value for one in aspects.values() if one for value in one.values()]
+    values = [value for aspect in aspects.values() if aspect for value in aspect.values()]
     return len(values) + sum(len(value) for value in values if isinstance(value, list | dict))
 
 
@@ -190,26 +190,28 @@ class EntityReader:
         if self._written.keys() >= set(urns):
             self.entities = self._read_unknown(urns, wanted)
             return self.entities
-        found = read_aspects(self._catalog, urns, wanted, with_key=True)
+        existing = read_aspects(self._catalog, urns, wanted, with_key=True)
         self.entities = {
             urn: aspects
-            for urn, aspects in found.items()
+            for urn, aspects in existing.items()
             if key_aspect_name(entity_type_of(urn)) in aspects
         }
         return self.entities
 
     def _read_unknown(self, urns: Collection[str], wanted: Collection[str]) -> Aspects:
         unknown: dict[str, set[str]] = {}
-        found: Aspects = {}
+        entities: Aspects = {}
         for urn in urns:
             written = self._written[urn]
-            found[urn] = {name: ReadAspect(one) for name, one in written.items() if one is not None}
+            entities[urn] = {
+                name: ReadAspect(value) for name, value in written.items() if value is not None
+            }
             unknown.setdefault(entity_type_of(urn), set()).update(wanted - written.keys())
         for entity_type, names in unknown.items():
-            some = [urn for urn in urns if entity_type_of(urn) == entity_type]
-            for urn, aspects in read_aspects(self._catalog, some, names).items():
-                found[urn].update(aspects)
-        return found
+            members = [urn for urn in urns if entity_type_of(urn) == entity_type]
+            for urn, aspects in read_aspects(self._catalog, members, names).items():
+                entities[urn].update(aspects)
+        return entities
 
 
 def read_aspects(
@@ -228,16 +230,16 @@ def read_aspects(
             by_type.setdefault(entity_type_of(urn), []).append(urn)
         except InvalidUrnError:
             continue  # nothing is stored under it
-    found: Aspects = {}
-    for entity_type, some in by_type.items():
+    entities: Aspects = {}
+    for entity_type, members in by_type.items():
         known = {name for name in names if name in DECLARED and allows(entity_type, name)}
         if with_key:
             known.add(key_aspect_name(entity_type))
         custom = {name for name in names if name not in DECLARED}
         for asked in filter(None, (sorted(known), sorted(custom))):
-            for urn, aspects in _read(catalog, some, asked).items():
-                found.setdefault(urn, {}).update(aspects)
-    return found
+            for urn, aspects in _read(catalog, members, asked).items():
+                entities.setdefault(urn, {}).update(aspects)
+    return entities
 
 
 def _read(catalog: Reads, urns: Sequence[str], names: Sequence[str]) -> Aspects:
@@ -255,16 +257,16 @@ def _read(catalog: Reads, urns: Sequence[str], names: Sequence[str]) -> Aspects:
             calls = [(urns[:middle], names), (urns[middle:], names)]
         else:
             return {urn: dict.fromkeys(names) for urn in urns}
-        found: Aspects = {}
-        for some, few in calls:
-            for urn, aspects in _read(catalog, some, few).items():
-                found.setdefault(urn, {}).update(aspects)
-        return found
+        entities: Aspects = {}
+        for part, few_names in calls:
+            for urn, aspects in _read(catalog, part, few_names).items():
+                entities.setdefault(urn, {}).update(aspects)
+        return entities
     return {urn: _read_aspects(aspects) for urn, aspects in stored.items()}
 
 
 def _read_aspects(aspects: Mapping[str, StoredAspect]) -> dict[str, ReadAspect | None]:
-    return {name: ReadAspect(one.value, one.version) for name, one in aspects.items()}
+    return {name: ReadAspect(aspect.value, aspect.version) for name, aspect in aspects.items()}
 
 
 @dataclass(frozen=True)
@@ -330,8 +332,8 @@ class ClientEvaluator(Evaluates):
         infos: dict[str, Aspect] = {}
         try:
             urns = test_urns or [u for page in self._catalog.search.metadata_tests() for u in page]
-            for some in chunks(urns, MAX_REQUEST_ITEMS):
-                stored = self._catalog.read_many(some, [TEST_INFO])
+            for chunk in chunks(urns, MAX_REQUEST_ITEMS):
+                stored = self._catalog.read_many(chunk, [TEST_INFO])
                 infos |= {u: a[TEST_INFO].value for u, a in stored.items() if TEST_INFO in a}
         except CANNOT_ANSWER as error:
             return TestSet(problem=f"the metadata tests cannot be read: {error.message}")
@@ -352,17 +354,17 @@ class ClientEvaluator(Evaluates):
         their write; as many for the neighbours of each of three steps, none for those in the cache;
         with `should_push` one write.
         """
-        found = self.tests(test_urns)
-        if found.problem is not None:
-            return Evaluation(not_evaluated=found.problem, where="client")
-        if not found.tests:
+        test_set = self.tests(test_urns)
+        if test_set.problem is not None:
+            return Evaluation(not_evaluated=test_set.problem, where="client")
+        if not test_set.tests:
             nothing = dict.fromkeys(urns, TestOutcome())
-            return Evaluation(nothing, unevaluated=found.unevaluated, where="client")
+            return Evaluation(nothing, unevaluated=test_set.unevaluated, where="client")
         outcomes: dict[str, TestOutcome] = {}
-        unevaluated = dict(found.unevaluated)
+        unevaluated = dict(test_set.unevaluated)
         not_stored: dict[str, str] = {}
-        for some in chunks(list(dict.fromkeys(urns)), MAX_REQUEST_ITEMS):
-            batch = self._evaluate(some, found.tests, should_push=should_push)
+        for chunk in chunks(list(dict.fromkeys(urns)), MAX_REQUEST_ITEMS):
+            batch = self._evaluate(chunk, test_set.tests, should_push=should_push)
             outcomes |= batch.outcomes()
             unevaluated |= dict.fromkeys(batch.unreadable_tests(), _UNREADABLE)
             if should_push:
@@ -397,16 +399,22 @@ class ClientEvaluator(Evaluates):
             batch.results.keys() - stored, "the stored results cannot be read"
         )
         for _ in range(_ATTEMPTS):
-            proposals = [one for urn in stored if (one := batch.proposal(urn, *stored[urn]))]
+            proposals = [
+                proposal for urn in stored if (proposal := batch.proposal(urn, *stored[urn]))
+            ]
             if not proposals:
                 return not_stored
             try:
                 refused = self._catalog.write(proposals)
             except CANNOT_ANSWER as error:
                 reason = error.message
-                return not_stored | {one.entity_urn: reason for one in proposals}
-            changed = [one.urn for one in refused if isinstance(one, AspectChangedError)]
-            not_stored |= {one.urn: str(one) for one in refused if one.urn not in changed}
+                return not_stored | {proposal.entity_urn: reason for proposal in proposals}
+            changed = [
+                refusal.urn for refusal in refused if isinstance(refusal, AspectChangedError)
+            ]
+            not_stored |= {
+                refusal.urn: str(refusal) for refusal in refused if refusal.urn not in changed
+            }
             if not changed:
                 return not_stored
             now = self._catalog.read_many(changed, [TEST_RESULTS])
@@ -427,8 +435,8 @@ class _Batch:
         """Return the outcomes of the entities on which all tests could be evaluated."""
         return {
             urn: TestOutcome(
-                tuple(one["test"] for one in results["passing"]),
-                tuple(one["test"] for one in results["failing"]),
+                tuple(result["test"] for result in results["passing"]),
+                tuple(result["test"] for result in results["failing"]),
             )
             for urn, results in self.results.items()
             if urn not in self.unreadable
@@ -490,7 +498,7 @@ class FallbackEvaluator(Evaluates):
     """Has the service evaluate, and the client from when the service lacks the call."""
 
     def __init__(self, service: Evaluates, client: Evaluates) -> None:
-        """Ask `service` until it says that nobody may ask, then `client`."""
+        """Ask `service` until it lacks the call, then `client`."""
         self._service = service
         self._client = client
         self._lacks_call: str | None = None

@@ -92,12 +92,12 @@ class FileCatalog(Catalog):
         """
         lines: list[bytes] = []
         refused: list[AspectRejectedError] = []
-        for _, some in groupby(proposals, lambda one: one.entity_urn):
-            neighbours = list(some)
+        for _, group in groupby(proposals, lambda proposal: proposal.entity_urn):
+            neighbours = list(group)
             try:
-                lines.extend([dumps(one.record()) for one in neighbours])
+                lines.extend([dumps(proposal.record()) for proposal in neighbours])
             except (CodecError, InvalidUrnError) as error:
-                refused.extend(_unwritable(one, error) for one in neighbours)
+                refused.extend(_unwritable(proposal, error) for proposal in neighbours)
         if lines:
             with self._lock:
                 self._append(lines)
@@ -117,7 +117,9 @@ class FileCatalog(Catalog):
     def check(self, *, write: bool = False) -> Iterator[Finding]:
         """Yield whether the file's folder can be written, changing nothing even with `write`."""
         del write
-        folder = next(one for one in (self._path.parent, *self._path.parents) if one.exists())
+        folder = next(
+            parent for parent in (self._path.parent, *self._path.parents) if parent.exists()
+        )
         if os.access(folder, os.W_OK | os.X_OK) and folder.is_dir() and not self._path.is_dir():
             yield Finding("file", "ok", str(self._path))
         else:

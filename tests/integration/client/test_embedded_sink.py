@@ -175,7 +175,7 @@ def test_a_living_child_in_trouble_speaks_for_itself(
             raise CatalogUnavailableError("busy")
 
         monkeypatch.setattr("mlcat_ingest.net.http.Http.request", fail)
-        monkeypatch.setattr("mlcat_ingest.client.embedded._LAST_BREATH_S", 0.0)
+        monkeypatch.setattr("mlcat_ingest.client.embedded._EXIT_WAIT_S", 0.0)
         with pytest.raises(CatalogUnavailableError, match=r"^busy$"):
             sink.write([Proposal(URN, "status", {})])
 

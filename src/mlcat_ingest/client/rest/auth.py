@@ -65,15 +65,15 @@ def resolve(
     env = os.environ if environ is None else environ
     given = _clean(server)
     places = _places(given, token, env, home or Path.home())
-    found: list[_SettingPlace] = []
+    places_read: list[_SettingPlace] = []
     chosen: _SettingPlace | None = None
     holder: _SettingPlace | None = None
     for place in places:
-        found.append(place)
+        places_read.append(place)
         chosen = chosen or (place if place.server else None)
         if chosen is None:
             continue
-        holder = next((p for p in found if p.token is not None and _is_same(p, chosen)), None)
+        holder = next((p for p in places_read if p.token is not None and _is_same(p, chosen)), None)
         if holder is not None:
             break
     if chosen is None or chosen.server is None:

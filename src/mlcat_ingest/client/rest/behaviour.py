@@ -54,8 +54,8 @@ class Capabilities:
     @property
     def release(self) -> tuple[int, int] | None:
         """The release of DataHub, None where the version is not known."""
-        found = _VERSION.match(self.datahub_version or "")
-        return None if found is None else (int(found[1]), int(found[2]))
+        numbers = _VERSION.match(self.datahub_version or "")
+        return None if numbers is None else (int(numbers[1]), int(numbers[2]))
 
     @property
     def is_supported(self) -> bool:
@@ -81,7 +81,7 @@ class Capabilities:
         release = self.release
         if release is None:
             return []
-        return [one for one, since in STORED_SINCE.items() if release < since]
+        return [part for part, since in STORED_SINCE.items() if release < since]
 
     @property
     def behaviour(self) -> str:

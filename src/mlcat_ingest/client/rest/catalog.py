@@ -66,13 +66,13 @@ def _options(config: RestSinkConfig) -> HttpOptions:
 
 _NAME: Final = "mlcat-ingest-check"
 _NO_ENTITY: Final = f"urn:li:mlModel:(urn:li:dataPlatform:mlflow,{_NAME},PROD)"
-"""An entity that nobody has: reading and evaluating it shows what is permitted."""
+"""An entity that does not exist: reading and evaluating it shows the permissions."""
 
 _NO_TEST: Final = f"urn:li:test:{_NAME}"
-"""A metadata test that nobody has."""
+"""A metadata test that does not exist."""
 
-_NOBODY: Final = "mlcat-ingest:check:nobody"
-"""A source that nobody is, to be looked for."""
+_NO_SOURCE: Final = "mlcat-ingest:check:nobody"
+"""A source that does not exist, to search for."""
 
 
 def findings(client: CatalogClient, *, write: bool) -> Iterator[Finding]:
@@ -147,7 +147,7 @@ def _read_findings(client: CatalogClient) -> Iterator[Finding]:
 def _search_findings(client: CatalogClient) -> Iterator[Finding]:
     what = "catalog permission: search"
     try:
-        client.search.entities_of_source("mlModel", _NOBODY)
+        client.search.entities_of_source("mlModel", _NO_SOURCE)
     except MlcatError as error:
         hint = error.hint or "only the state of a recipe then lists its entities"
         yield Finding(what, "warning", error.message, hint)
@@ -163,7 +163,7 @@ def _evaluation_findings(client: CatalogClient) -> Generator[Finding, None, bool
     except MlcatError as error:
         yield _finding_of(what, error, "warning")
         return True
-    # An entity that nobody has has no results either.
+    # An entity that does not exist has no results either.
     if service.not_evaluated in {None, NO_RESULTS}:
         yield Finding(what, "ok", "the service evaluates")
     elif service.lacks_call:
@@ -258,8 +258,8 @@ def _read_back(client: CatalogClient, urn: str) -> Finding:
     except MlcatError as error:
         return _finding_of(what, error)
     stored = entity.get(ML_MODEL_PROPERTIES)
-    found = {} if stored is None else stored.value.get("customProperties", {})
-    if found.get(CHECK_KEY) == "1":
+    properties = {} if stored is None else stored.value.get("customProperties", {})
+    if properties.get(CHECK_KEY) == "1":
         return Finding(what, "ok", "acknowledged writes are readable")
     return Finding(
         what,

@@ -80,8 +80,8 @@ class CatalogClient(AspectReader, Emitter, Closing):
             RecipeError: there is no usable address or token.
         """
         if connection is None:
-            found = resolve(server, token), options or HttpOptions()
-            connection = Connection(lambda: found)
+            settings = resolve(server, token), options or HttpOptions()
+            connection = Connection(lambda: settings)
         AspectReader.__init__(self, connection)
         Emitter.__init__(self, connection, max_proposals=max_proposals, max_bytes=max_bytes)
         self._lock = threading.Lock()
@@ -140,10 +140,10 @@ class CatalogClient(AspectReader, Emitter, Closing):
         """Return what the service is and can do; asked once. See `read_capabilities`."""
         with self._lock:
             if self._capabilities is None:
-                found = read_capabilities(self._connection)
+                capabilities = read_capabilities(self._connection)
                 if self._server_version is not None:
-                    found = Capabilities(datahub=True, datahub_version=self._server_version)
-                self._capabilities = found
+                    capabilities = Capabilities(datahub=True, datahub_version=self._server_version)
+                self._capabilities = capabilities
             return self._capabilities
 
     def open(self, *, read_only: bool = False) -> str:
@@ -175,7 +175,7 @@ class CatalogClient(AspectReader, Emitter, Closing):
         Raises:
             RecipeError: as `read_many`; nothing was written.
         """
-        self._refuse_environments([one.entity_urn for one in proposals])
+        self._refuse_environments([proposal.entity_urn for proposal in proposals])
         return super().write(proposals)
 
     def _refuse_environments(self, urns: Sequence[str]) -> None:

@@ -142,9 +142,9 @@ class Emitter:
         """
         rejected: list[AspectRejectedError] = []
         groups: list[_EntityBatch] = []
-        for _, some in groupby(proposals, lambda one: one.entity_urn):
-            neighbours = list(some)
-            written = [one for one in neighbours if one.change_type != "DELETE"]
+        for _, group_of_urn in groupby(proposals, lambda proposal: proposal.entity_urn):
+            neighbours = list(group_of_urn)
+            written = [proposal for proposal in neighbours if proposal.change_type != "DELETE"]
             try:
                 group = _EntityBatch(written, self._encode_all(written))
             except (CodecError, InvalidUrnError) as error:
@@ -163,8 +163,8 @@ class Emitter:
     def _encode_all(self, proposals: Sequence[Proposal]) -> bytes:
         # Copied: what orjson returns takes several times its length for as long as it is kept.
         data = bytearray()
-        for one in proposals:
-            data += self._encode(one)
+        for proposal in proposals:
+            data += self._encode(proposal)
             data += b","
         return bytes(data[:-1])
 
@@ -176,22 +176,22 @@ class Emitter:
 
     def _delete_aspects(self, neighbours: Sequence[Proposal]) -> Reply | None:
         """Delete the aspects that are to go; return the reply that refuses to, if one does."""
-        for one in neighbours:
-            if one.change_type != "DELETE":
+        for proposal in neighbours:
+            if proposal.change_type != "DELETE":
                 continue
-            place = (entity_type_of(one.entity_urn), one.entity_urn, one.aspect_name)
+            place = (entity_type_of(proposal.entity_urn), proposal.entity_urn, proposal.aspect_name)
             path = "/".join(quote(part, safe="") for part in place)
             reply = self._connection.write("DELETE", f"/openapi/v3/entity/{path}")
             # Deleting an aspect takes another privilege than writing one.
             if reply.status in {*NO_SUCH_CALL, *REFUSED_CONTENT, HTTPStatus.FORBIDDEN}:
                 return reply
             if not reply.ok:
-                what = f"deleting {one.aspect_name}"
-                raise self._connection.refusal(reply, what=what, urn=one.entity_urn)
+                what = f"deleting {proposal.aspect_name}"
+                raise self._connection.refusal(reply, what=what, urn=proposal.entity_urn)
         return None
 
     def _send(self, batch: Sequence[_EntityBatch]) -> Iterator[AspectRejectedError]:
-        """Send a batch; halve it where it is refused, until what is at fault stands alone.
+        """Send a batch; halve it where it is refused, down to the entities at fault.
 
         One record can also set off a fault of the service, which then takes the others. If it
         takes none of several, and has taken nothing before, the fault is its own.
@@ -312,8 +312,8 @@ def _refuses_content(reply: Reply) -> bool:
 
 def _sends_computed_field(groups: Sequence[_EntityBatch]) -> bool:
     return any(
-        one.aspect_name == VERSION_PROPERTIES and IS_LATEST in one.aspect
-        for one in _proposals(groups)
+        proposal.aspect_name == VERSION_PROPERTIES and IS_LATEST in proposal.aspect
+        for proposal in _proposals(groups)
     )
 
 
@@ -332,7 +332,7 @@ def _split(
 
 
 def _proposals(groups: Sequence[_EntityBatch]) -> Iterator[Proposal]:
-    return (one for group in groups for one in group.proposals)
+    return (proposal for group in groups for proposal in group.proposals)
 
 
 def _rejections(
@@ -341,20 +341,24 @@ def _rejections(
     reason: str,
     kind: type[AspectRejectedError] = AspectRejectedError,
 ) -> Iterator[AspectRejectedError]:
-    for one in proposals:
-        yield kind(urn=one.entity_urn, aspect=one.aspect_name, status=status, reason=reason)
+    for proposal in proposals:
+        yield kind(
+            urn=proposal.entity_urn, aspect=proposal.aspect_name, status=status, reason=reason
+        )
 
 
 def _is_beyond_text_limit(proposals: Sequence[Proposal]) -> bool:
-    return any(len(aspect_text(one.aspect)) > MAX_TEXT_CHARS for one in proposals)
+    return any(len(aspect_text(proposal.aspect)) > MAX_TEXT_CHARS for proposal in proposals)
 
 
 def _rejections_for_size(
     proposals: Sequence[Proposal], status: int, reason: str
 ) -> Iterator[AspectRejectedError]:
     """Yield the refusal of each proposal of an entity, and of which one for its size."""
-    named = [one for one in proposals if f"aspect={one.aspect_name}" in reason] or proposals
-    large = max(named, key=lambda one: len(aspect_text(one.aspect)), default=None)
-    for one in proposals:
-        kind = AspectTooLargeError if one is large else AspectRejectedError
-        yield from _rejections([one], status, reason, kind)
+    named = [
+        proposal for proposal in proposals if f"aspect={proposal.aspect_name}" in reason
+    ] or proposals
+    large = max(named, key=lambda proposal: len(aspect_text(proposal.aspect)), default=None)
+    for proposal in proposals:
+        kind = AspectTooLargeError if proposal is large else AspectRejectedError
+        yield from _rejections([proposal], status, reason, kind)

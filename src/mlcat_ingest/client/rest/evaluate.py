@@ -123,19 +123,19 @@ class ServiceEvaluator:
     def _halves(
         self, urns: Sequence[str], options: Mapping[str, Any], refused: list[str]
     ) -> dict[str, TestOutcome]:
-        """Evaluate a batch that was refused in halves, until what is at fault stands alone."""
+        """Evaluate a refused batch in halves, down to the entities at fault."""
         if len(urns) == 1:
             outcome = self._single(urns[0], options, refused)
             return {} if outcome is None else {urns[0]: outcome}
         middle = len(urns) // 2
-        found: dict[str, TestOutcome] = {}
+        outcomes: dict[str, TestOutcome] = {}
         for half in (urns[:middle], urns[middle:]):
-            found.update(
+            outcomes.update(
                 self._chunk(half, options, refused, batches=True)
                 if len(half) > 1
                 else self._halves(half, options, refused)
             )
-        return found
+        return outcomes
 
     def _single(
         self, urn: str, options: Mapping[str, Any], refused: list[str]

@@ -86,14 +86,14 @@ class AspectReader:
         by_type: dict[str, list[str]] = {}
         for urn in dict.fromkeys(urns):
             by_type.setdefault(entity_type_of(urn), []).append(urn)
-        found: dict[str, dict[str, StoredAspect]] = {}
+        entities: dict[str, dict[str, StoredAspect]] = {}
         if not wanted:
             # Without a name the service would send every aspect.
-            return found
+            return entities
         for entity_type, members in by_type.items():
             for chunk in chunks(members, MAX_REQUEST_ITEMS):
-                found.update(self._read_chunk(entity_type, chunk, wanted))
-        return {urn: stored for urn, stored in found.items() if stored}
+                entities.update(self._read_chunk(entity_type, chunk, wanted))
+        return {urn: stored for urn, stored in entities.items() if stored}
 
     def read_versions(self, urn: str, versions: Mapping[str, int]) -> dict[str, AspectWrite]:
         """Return aspects of an entity in the `versions` named, 0 for the latest.

@@ -32,7 +32,7 @@ REFUSED_CONTENT = frozenset({400, 409, 412, 413, 422})
 _EXPECTED = r"Expected version -?\d+, actual version -?\d+"
 _CONFLICT = re.compile(rf"(?:PRECONDITION )?{_EXPECTED}(?:[\s,;]+{_EXPECTED})*")
 
-# A validator's sentence stands last: "Exceptions: [AspectValidationException(item=…, msg=…)]}",
+# A validator's sentence comes last: "Exceptions: [AspectValidationException(item=…, msg=…)]}",
 # where the item holds all of the aspect, or "Exceptions: [PRECONDITION …]}".
 _WRAPPED = re.compile(r"Exceptions: \[|AspectValidationException\(|Failed to validate MCP due to: ")
 _MARK = re.compile(r"(?:\(|, )(msg)=|(?:\[|, )(?:PRECONDITION|VALIDATION|FILTER|AUTHORIZATION) ")

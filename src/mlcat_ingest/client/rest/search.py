@@ -123,14 +123,14 @@ class Search:
         Cost: one request for 20 features, and for one that more than 100 models use, one for each
         1,000.
         """
-        for some in chunks(features, _AT_ONCE):
-            wanted = ", ".join(f"$u{n}: String!" for n in range(len(some)))
+        for chunk in chunks(features, _AT_ONCE):
+            wanted = ", ".join(f"$u{n}: String!" for n in range(len(chunk)))
             fields = " ".join(
-                f"r{n}: mlFeature(urn: $u{n}) {{ ...users }}" for n in range(len(some))
+                f"r{n}: mlFeature(urn: $u{n}) {{ ...users }}" for n in range(len(chunk))
             )
             text = f"query users({wanted}) {{ {fields} }} {_USERS}"
-            data = self._query(text, {f"u{n}": urn for n, urn in enumerate(some)})
-            for n, feature in enumerate(some):
+            data = self._query(text, {f"u{n}": urn for n, urn in enumerate(chunk)})
+            for n, feature in enumerate(chunk):
                 listed = (data.get(f"r{n}") or {}).get("relationships") or {}
                 page = _urns(listed.get("relationships") or [])
                 if len(page) >= (listed.get("total") or 0):
@@ -195,11 +195,14 @@ class Search:
 def _scrolled_edges(
     scroll: Scroll, urn: str, edge: str, edges: Mapping[str, Any], total: int
 ) -> Iterator[list[str]]:
-    found: Mapping[str, Any] | None = edges
+    page_of_edges: Mapping[str, Any] | None = edges
     count = 0
-    while found is not None:
+    while page_of_edges is not None:
         try:
-            ends = [(one["source"]["urn"], one["destination"]["urn"]) for one in found["results"]]
+            ends = [
+                (result["source"]["urn"], result["destination"]["urn"])
+                for result in page_of_edges["results"]
+            ]
         except (KeyError, TypeError):
             raise _unknown_shape() from None
         # DataHub servers may list the edges that leave the entity: INCOMING and OUTGOING exchanged.
@@ -207,8 +210,8 @@ def _scrolled_edges(
         if page:
             count += len(page)
             yield page
-        after = found.get("scrollId")
-        found = scroll(urn, edge, after) if after and ends else None
+        after = page_of_edges.get("scrollId")
+        page_of_edges = scroll(urn, edge, after) if after and ends else None
     _check_whole(count, total, urn)
 
 
@@ -224,11 +227,11 @@ _LIVE: Final = {"field": "removed", "condition": "EQUAL", "values": ["true"], "n
 
 def _pages(query: Query, wanted: Mapping[str, Any], page: Mapping[str, Any]) -> Iterator[list[str]]:
     while True:
-        found = _urns(page.get("searchResults") or [])
-        if found:
-            yield found
+        urns = _urns(page.get("searchResults") or [])
+        if urns:
+            yield urns
         after = page.get("nextScrollId")
-        if not after or not found:
+        if not after or not urns:
             return
         page = _scroll(query, wanted, after)
 
@@ -236,10 +239,10 @@ def _pages(query: Query, wanted: Mapping[str, Any], page: Mapping[str, Any]) -> 
 def _scroll(query: Query, wanted: Mapping[str, Any], after: str | None) -> Mapping[str, Any]:
     """Return a page of the entities of the types and filters that are `wanted`."""
     page = {"query": "*", "scrollId": after, "count": _PAGE}
-    found = query(_SCROLL, {"input": {**wanted, **page}}).get("scrollAcrossEntities")
-    if not isinstance(found, dict):
+    result = query(_SCROLL, {"input": {**wanted, **page}}).get("scrollAcrossEntities")
+    if not isinstance(result, dict):
         raise _unknown_shape()
-    return found
+    return result
 
 
 def _of_source(entity_type: str, source: str | None) -> Mapping[str, Any]:
@@ -265,7 +268,7 @@ def _of_source(entity_type: str, source: str | None) -> Mapping[str, Any]:
 
 def _urns(results: list[Any]) -> list[str]:
     try:
-        return [str(one["entity"]["urn"]) for one in results]
+        return [str(result["entity"]["urn"]) for result in results]
     except (KeyError, TypeError):
         raise _unknown_shape() from None
 
