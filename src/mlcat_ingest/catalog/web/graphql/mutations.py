@@ -7,7 +7,7 @@ from uuid import uuid4
 from graphql import GraphQLResolveInfo
 
 from mlcat_ingest.catalog.schema.values import Write
-from mlcat_ingest.catalog.store.version_sets import Version, link, unlink
+from mlcat_ingest.catalog.store.version_links import Version, link, unlink
 from mlcat_ingest.catalog.web.graphql.nodes import Node
 from mlcat_ingest.catalog.web.graphql.resolvers import (
     Fields,
