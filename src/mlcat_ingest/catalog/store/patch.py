@@ -6,9 +6,10 @@ position, and `add` makes the parents that are missing. In arrays whose keys the
 Source: `GenericJsonPatch` and the patch templates of DataHub's metadata model 1.7.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast, get_args, get_origin
 
@@ -20,7 +21,6 @@ from mlcat_ingest.catalog.limits import (
     PATCH_TAKEN_BYTES,
 )
 from mlcat_ingest.catalog.schema.values import SYSTEM_ACTOR
-from mlcat_ingest.catalog.store.patch_document import AbsentError, KeyPaths, PatchedDocument, Path
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.aspects.assets import UPSTREAM_LINEAGE
 from mlcat_ingest.metadata.aspects.common import AuditStamp
@@ -42,6 +42,10 @@ ASPECTS_WITH_LINEAGE: Final = frozenset({UPSTREAM_LINEAGE, DATA_JOB_INPUT_OUTPUT
 
 _NONE = "NONE"
 _TYPES = ("upstreamType", "downstreamType")
+
+Path: TypeAlias = tuple[str, ...]
+KeyPaths: TypeAlias = tuple[Path, ...]
+"""The paths to the parts of an entry's key; no parts for an array of texts."""
 
 ArrayKeys: TypeAlias = Mapping[Path, KeyPaths]
 """The key parts of arrays, by the fields that lead to each array."""
@@ -225,22 +229,21 @@ def apply_patch(patch: Patch, value: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         InvalidProposalError: an operation does not fit what is there; the sentence names it.
 
-    Cost: linear in the aspect and the patch.
+    Cost: linear in the aspect and the patch; a `*` or a part of a key costs the array's length.
     """
     base = _copy(value)
     others: list[Any] = []
     if patch.lineage:
         base[FIELD], others = to_tree(base.get(FIELD))
-    document = PatchedDocument(base, patch.keys, lambda name: is_list(patch.aspect, name))
-    editor = _Editor(document, lenient=patch.lenient)
+    document = _Document(patch, base)
     for at, operation in enumerate(patch.operations):
         try:
-            editor.apply(operation)
-        except AbsentError as error:
+            document.apply(operation)
+        except _AbsentError as error:
             raise InvalidProposalError(
                 f"patch[{at}].path: {_pointer(operation.path)}: {error}"
             ) from error
-    result = document.value()
+    result = _plain(document.value)
     if not isinstance(result, dict):
         raise InvalidProposalError("patch: the patched aspect is not an object")
     if patch.lineage and FIELD in result:
@@ -248,42 +251,258 @@ def apply_patch(patch: Patch, value: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-class _Editor:
-    """Applies operations to a document, one after the other."""
+_ANY: Final = "*"
+_NO_PARTS: Final = "the parent is not an object or array"
 
-    def __init__(self, document: PatchedDocument, *, lenient: bool) -> None:
-        self._document = document
-        self._lenient = lenient
+
+class _AbsentError(Exception):
+    """A path leads to nothing, or to what cannot be edited so; the sentence says which."""
+
+
+class _Entries:
+    """A keyed array: its entries by the parts of their keys."""
+
+    def __init__(self, keys: KeyPaths, items: Iterable[Any] = ()) -> None:
+        """Hold `items`; without `keys` these are texts that are keyed by themselves."""
+        self._keys = keys
+        self.parts = max(1, len(keys))
+        # Each with its place in the array. Several entries may have one key.
+        self._held: dict[Path, list[tuple[int, Any]]] = {}
+        self._next = 0
+        for item in items:
+            self._held.setdefault(self._key_of(item), []).append((self._next, item))
+            self._next += 1
+
+    def items(self) -> list[Any]:
+        """Return the entries in the order of the array, new ones last."""
+        held = [place for places in self._held.values() for place in places]
+        return [item for _, item in sorted(held, key=itemgetter(0))]
+
+    def values(self, prefix: Path) -> list[Any]:
+        """Return the entries whose keys begin with `prefix`."""
+        return [item for key in self._matching(prefix) for _, item in self._held[key]]
+
+    def put(self, prefix: Path, entry: Any) -> Any:
+        """Put an entry in the place of those with its key, or last, and return it.
+
+        Parts of the key that the entry leaves out are filled in from the path.
+        """
+        if isinstance(entry, dict):
+            for path, part in zip(self._keys, prefix, strict=False):
+                if len(path) == 1 and part and entry.get(path[0]) is None:
+                    entry[path[0]] = part
+        if not self._keys and not isinstance(entry, str) and prefix:
+            entry = prefix[0]  # clients add a text by its key alone
+        key = self._key_of(entry)
+        before = self._held.get(key)
+        self._held[key] = [(before[0][0] if before else self._next, entry)]
+        self._next += 1
+        return entry
+
+    def remove(self, prefix: Path) -> int:
+        """Take away the entries whose keys begin with `prefix`; return how many those were."""
+        return sum(len(self._held.pop(key)) for key in self._matching(prefix))
+
+    def _matching(self, prefix: Path) -> list[Path]:
+        """Return the keys that begin with `prefix`, in which `*` is any part."""
+        if _ANY not in prefix and len(prefix) == self.parts:
+            return [prefix] if prefix in self._held else []
+        wanted = [(at, part) for at, part in enumerate(prefix) if part != _ANY]
+        return [key for key in self._held if all(key[at] == part for at, part in wanted)]
+
+    def _key_of(self, entry: Any) -> Path:
+        return tuple(_part(entry, path) for path in self._keys or ((),))
+
+
+class _Place(NamedTuple):
+    """The end of a path: what holds it, its key there, and the fields that lead to its value."""
+
+    holder: Any
+    key: Any
+    fields: Path
+
+    def values(self) -> list[Any]:
+        if isinstance(self.holder, _Entries):
+            return self.holder.values(self.key)
+        if isinstance(self.holder, list):
+            return [self.holder[_index(self.holder, self.key)]]
+        return [self.holder[self.key]] if self.key in self.holder else []
+
+    def put(self, value: Any, *, insert: bool) -> None:
+        if isinstance(self.holder, _Entries):
+            self.holder.put(self.key, value)
+        elif isinstance(self.holder, dict):
+            self.holder[self.key] = value
+        elif not insert:
+            self.holder[_index(self.holder, self.key)] = value
+        else:
+            size = len(self.holder)
+            is_end = self.key in {"-", str(size)}
+            self.holder.insert(size if is_end else _index(self.holder, self.key), value)
+
+    def remove(self) -> int:
+        """Take away what is here, and return how many values that were."""
+        if isinstance(self.holder, _Entries):
+            return self.holder.remove(self.key)
+        gone = len(self.values())
+        if gone:
+            key = self.key if isinstance(self.holder, dict) else int(self.key)
+            del self.holder[key]
+        return gone
+
+
+class _Document:
+    """An aspect under a patch; its keyed arrays are `_Entries`."""
+
+    def __init__(self, patch: Patch, value: dict[str, Any]) -> None:
+        """Edit `value` as `patch` addresses it."""
+        self._patch = patch
+        self.value = self._keyed(value, ())
         # Copies of copies would grow for ever.
         self._left_bytes = PATCH_TAKEN_BYTES
 
     def apply(self, operation: Operation) -> None:
+        """Apply one operation.
+
+        Raises:
+            _AbsentError: it does not fit what is there.
+        """
         match operation.op:
             case "add":
-                self._document.add(operation.path, _copy(operation.value))
+                self._add(operation.path, operation.value)
             case "replace":
-                self._document.replace(operation.path, _copy(operation.value))
+                self._replace(operation.path, operation.value)
             case "remove":
-                if not self._document.remove(operation.path) and not self._lenient:
-                    raise AbsentError("no value to remove")
+                if not self._remove(operation.path) and not self._patch.lenient:
+                    raise _AbsentError("no value to remove")
             case "test":
                 if not _equal(self._take(operation.path), operation.value):
-                    raise AbsentError("the test failed: the value differs")
+                    raise _AbsentError("the test failed: the value differs")
             case "copy" | "move":
                 self._transfer(operation)
 
     def _transfer(self, operation: Operation) -> None:
         value = self._take(operation.source)
         if operation.op == "move":
-            self._document.remove(operation.source)
-        self._document.add(operation.path, value)
+            self._remove(operation.source)
+        self._add(operation.path, value)
+
+    def _add(self, path: Path, value: Any) -> None:
+        if not path:
+            self.value = self._keyed(_copy(value), ())
+        for place in self._places(path, create=True):
+            place.put(self._keyed(_copy(value), place.fields), insert=True)
+
+    def _replace(self, path: Path, value: Any) -> None:
+        places = [place for place in self._places(path) if place.values()]
+        if not places and path:
+            raise _AbsentError("no value to replace")
+        if not path:
+            self.value = self._keyed(_copy(value), ())
+        for place in places:
+            place.put(self._keyed(_copy(value), place.fields), insert=False)
+
+    def _remove(self, path: Path) -> bool:
+        try:
+            return sum(place.remove() for place in self._places(path, removes=True)) > 0
+        except _AbsentError:
+            return False
 
     def _take(self, path: Path) -> Any:
-        value = self._document.get(path)
+        values = [value for place in self._places(path) for value in place.values()]
+        if len(values) != 1 and path:
+            raise _AbsentError("no value" if not values else "more than one value")
+        value = _plain(values[0] if path else self.value)
         self._left_bytes -= len(_encode(value))
         if self._left_bytes < 0:
-            raise AbsentError("the values to test, move and copy are too large for one patch")
+            raise _AbsentError("the values to test, move and copy are too large for one patch")
         return value
+
+    def _places(
+        self, path: Path, *, create: bool = False, removes: bool = False
+    ) -> Iterator[_Place]:
+        """Yield the places where a path ends; only one that removes may have a `*`."""
+        if path:
+            yield from self._walk(self.value, (), path, create=create, removes=removes)
+
+    def _walk(
+        self, node: Any, fields: Path, rest: Path, *, create: bool, removes: bool
+    ) -> Iterator[_Place]:
+        if isinstance(node, _Entries):
+            here, rest = rest[: node.parts], rest[node.parts :]
+            if _ANY in here and not removes:
+                raise _AbsentError(f"{_ANY!r} is only allowed in a remove")
+            place = _Place(node, here, fields)
+            children = node.values(here) if rest else []
+            if create and rest and not children:
+                children = [node.put(here, {})]
+        elif isinstance(node, dict | list):
+            fields = (*fields, rest[0]) if isinstance(node, dict) else fields
+            place, rest = _Place(node, rest[0], fields), rest[1:]
+            children = self._children(place, rest[0], create=create) if rest else []
+        else:
+            raise _AbsentError(_NO_PARTS)
+        if not rest:
+            yield place
+        for child in children:
+            yield from self._walk(child, fields, rest, create=create, removes=removes)
+
+    def _children(self, place: _Place, part: str, *, create: bool) -> list[Any]:
+        """Return what is at a place; where nothing is, what `part` can be put into."""
+        if create and isinstance(place.holder, dict) and place.holder.get(place.key) is None:
+            keys = self._patch.keys.get(place.fields)
+            is_array = part == "-" or (
+                len(place.fields) == 1 and is_list(self._patch.aspect, place.fields[0])
+            )
+            empty: Any = [] if is_array else {}
+            place.holder[place.key] = empty if keys is None else _Entries(keys)
+        return [child for child in place.values() if child is not None]
+
+    def _keyed(self, node: Any, fields: Path) -> Any:
+        """Return a part of the aspect with its keyed arrays as such; `fields` lead to it."""
+        if not self._patch.keys:
+            return node
+        if isinstance(node, dict):
+            return {name: self._keyed(child, (*fields, name)) for name, child in node.items()}
+        keys = self._patch.keys.get(fields)
+        if keys is None or not isinstance(node, list):
+            return node
+        return _Entries(keys, (self._keyed(entry, fields) for entry in node))
+
+
+def _plain(node: Any) -> Any:
+    """Return a part of the aspect as plain JSON."""
+    if isinstance(node, _Entries):
+        return [_plain(entry) for entry in node.items()]
+    if isinstance(node, dict):
+        return {name: _plain(child) for name, child in node.items()}
+    return [_plain(child) for child in node] if isinstance(node, list) else node
+
+
+def _part(entry: Any, path: Path) -> str:
+    """Return a part of the key of an entry as text; "" for what has none."""
+    for name in path:
+        entry = entry.get(name) if isinstance(entry, dict) else None
+    if isinstance(entry, dict) and len(entry) == 1:  # a union: the value it wraps
+        entry = next(iter(entry.values()))
+    match entry:
+        case str():
+            return entry
+        case bool():
+            return str(entry).lower()
+        case int() | float():
+            return str(entry)
+        case _:
+            return ""
+
+
+def _index(items: list[Any], part: str) -> int:
+    # The length is looked at first: a part may have more digits than can be made a number.
+    if part.isascii() and part.isdigit() and len(part) <= len(str(len(items))):
+        index = int(part)
+        if index < len(items) and str(index) == part:
+            return index
+    raise _AbsentError(f"{part!r} is not an index of an array of length {len(items)}")
 
 
 def _copy(value: Any) -> Any:

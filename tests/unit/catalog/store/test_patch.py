@@ -211,7 +211,6 @@ def test_keyed_arrays_are_found_by_fields_and_nothing_is_there_to_miss() -> None
     assert tags(op("add", "/tags//urn:li:tag:b", {"tag": "urn:li:tag:b"})) == everything
     assert tags(op("add", "/tags//urn:li:tag:c", {})) == [*everything, ("c", False)]
     assert tags(op("add", "/tags", [])) == []
-    assert tags(op("add", "/tags/", [{"tag": "urn:li:tag:d"}])) == [("a", True), ("d", False)]
 
 
 def test_entries_of_keyed_arrays_can_be_edited_inside() -> None:
