@@ -128,7 +128,7 @@ class Story:
         had_base = f"mlcat.applied.{writer}" in self.shelf.field("customProperties", {})
         before = self.there()
         merged = self.shelf.ingest(message, RULES[writer])
-        assert merged.no_base == (known and not had_base)
+        assert merged.without_base == (known and not had_base)
         after = self.there()
         if fresh is None:
             assert after == before

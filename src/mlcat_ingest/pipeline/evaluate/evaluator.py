@@ -63,7 +63,7 @@ class Evaluator:
         if self._over or not self._spec.test_files:
             return
         tests = read_test_files(self._spec.test_files)
-        self._client.add_tests({urn: one.proposal.aspect for urn, one in tests.items()})
+        self._client.add_tests({urn: test.proposal.aspect for urn, test in tests.items()})
         sink = self._context.sink
         if sink.facts.keeps and (problem := create_tests(sink, tests)) is not None:
             self._stop(problem)
@@ -106,9 +106,13 @@ class Evaluator:
         outcomes = list(delivered)
         if self._client_evaluates and not self._over:
             self._client.keep_written(
-                {one.merged.urn: _written_aspects(one.merged) for one in outcomes if one.exact}
+                {
+                    outcome.merged.urn: _written_aspects(outcome.merged)
+                    for outcome in outcomes
+                    if outcome.exact
+                }
             )
-        self.add([one.merged.urn for one in outcomes])
+        self.add([outcome.merged.urn for outcome in outcomes])
 
     def add_unchanged(self, urns: Sequence[str]) -> None:
         """Take URNs that had nothing to write, where the recipe's scope is every entity.
@@ -141,12 +145,12 @@ class Evaluator:
         if self._over and not complete:
             return
         digest = self._digest(passes)
-        for one in passes:
-            full = one.full is not None
-            changed = digest is not None and one.tests != digest
+        for part in passes:
+            full = part.full is not None
+            changed = digest is not None and part.tests != digest
             if complete or full or changed:
                 for urns in self._results.urns_without_result(
-                    [one.part_id], again=changed or (complete and full)
+                    [part.part_id], again=changed or (complete and full)
                 ):
                     self.add(urns)
         self.flush()
@@ -157,7 +161,7 @@ class Evaluator:
         """Return the digest of the tests, if the client evaluates, or did in an earlier run."""
         if self._over or not passes or not self._may_use_client:
             return None
-        earlier = any(one.tests for one in passes)
+        earlier = any(part.tests for part in passes)
         if self._spec.where == "auto" and not (earlier or self._fallback.uses_client):
             return None
         tests = self._client.tests(self._spec.test_urns)
@@ -195,7 +199,9 @@ def _written_aspects(merged: MergedEntity) -> Mapping[str, Aspect | None]:
     aspects: dict[str, Aspect | None] = {}
     if merged.outcome == "created":
         aspects.update(dict.fromkeys((*merged.entity.aspects, TEST_RESULTS)))
-    for one in merged.proposals:
-        aspects[one.aspect_name] = None if one.change_type == "DELETE" else one.aspect
+    for proposal in merged.proposals:
+        aspects[proposal.aspect_name] = (
+            None if proposal.change_type == "DELETE" else proposal.aspect
+        )
     aspects.pop(VERSION_PROPERTIES, None)
     return aspects

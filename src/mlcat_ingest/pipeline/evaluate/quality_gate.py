@@ -179,8 +179,8 @@ class QualityGate:
                 aspect = properties_aspect(entity_type)
                 stored = {} if aspect is None else self._sink.read_many(sorted(urns), [aspect])
                 for urn, aspects in stored.items():
-                    found = aspects.get(str(aspect))
-                    label = None if found is None else label_of(urn, found.value)
+                    properties = aspects.get(str(aspect))
+                    label = None if properties is None else label_of(urn, properties.value)
                     labels[urn] = label and printable(label)
         except MlcatError as error:
             log.warning("the names of entities cannot be read: %s", error)

@@ -33,11 +33,11 @@ def _create(catalog: Catalog, tests: Mapping[str, FileTest]) -> str | None:
         while absent:
             condition = {IF_VERSION_MATCH: NOT_STORED}
             refused = catalog.write([replace(tests[u].proposal, headers=condition) for u in absent])
-            for one in refused:
-                if not isinstance(one, AspectChangedError):
-                    return f"{tests[one.urn].file}: a metadata test cannot be created: {one}"
+            for error in refused:
+                if not isinstance(error, AspectChangedError):
+                    return f"{tests[error.urn].file}: a metadata test cannot be created: {error}"
             # Another writer created one of them, so each round leaves fewer.
-            before, absent = absent, _absent(catalog, tests, [one.urn for one in refused])
+            before, absent = absent, _absent(catalog, tests, [error.urn for error in refused])
             if len(absent) == len(before):
                 return f"the metadata test {absent[0]} cannot be created: {refused[0]}"
     return None
@@ -68,7 +68,7 @@ def _difference(own: Aspect, stored: Aspect) -> str | None:
     for field, value in own.items():
         if field == "definition":
             texts = (value, stored.get(field) or {})
-            mine, theirs = (_json(one.get("json")) for one in texts)
+            mine, theirs = (_json(definition.get("json")) for definition in texts)
             if mine != theirs:
                 return field
         elif stored.get(field) != value:

@@ -130,19 +130,19 @@ class InFlight:
         Raises:
             StoppedError: the run was stopped.
         """
-        wanted = frozenset(urns)
+        requested = frozenset(urns)
         with self._cancellation.condition:
             self._cancellation.condition.wait_for(
                 lambda: (
                     self._cancellation.stopped
-                    or self._claimed.isdisjoint(wanted)
-                    or not self._buffered.isdisjoint(wanted)
+                    or self._claimed.isdisjoint(requested)
+                    or not self._buffered.isdisjoint(requested)
                 )
             )
             self._cancellation.check()
-            if not self._claimed.isdisjoint(wanted):
+            if not self._claimed.isdisjoint(requested):
                 return False
-            self._claimed.update(wanted)
+            self._claimed.update(requested)
             for urn, version_set in (version_sets or {}).items():
                 self._set_of[urn] = version_set
                 self._queues.setdefault(version_set, {})[urn] = None

@@ -155,7 +155,7 @@ def with_applied(
     joint = {
         aspect: {name: join_fingerprints(fingerprints_in(text)) for name, text in fields.items()}
         for aspect, fields in _concatenate(
-            decode(some.get(key)) for some in (properties, *earlier)
+            decode(custom.get(key)) for custom in (properties, *earlier)
         ).items()
     }
     return {**properties, key: encode(joint)} if joint else properties
@@ -192,10 +192,10 @@ def decode(text: object) -> Base | None:
         return None
     base: dict[str, dict[str, str]] = {}
     for part in filter(None, text[len(_FORMAT) :].split(_BETWEEN)):
-        found = _field_of(part)
-        if found is None:
+        applied_field = _field_of(part)
+        if applied_field is None:
             return None
-        aspect, name, applied = found
+        aspect, name, applied = applied_field
         base.setdefault(aspect, {})[name] = applied
     return base
 

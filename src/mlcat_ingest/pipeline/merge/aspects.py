@@ -151,9 +151,9 @@ def rebase_aspect(name: str, ancestor: Aspect, theirs: Sequence[Aspect], current
     apart by their keys, all else is one value.
     """
     changes: dict[str, object] = {}
-    for field in dict.fromkeys((*ancestor, *(key for one in theirs for key in one))):
+    for field in dict.fromkeys((*ancestor, *(key for version in theirs for key in version))):
         before, now = ancestor.get(field), current.get(field)
-        value = _rebase_field(name, field, before, [one.get(field) for one in theirs], now)
+        value = _rebase_field(name, field, before, [version.get(field) for version in theirs], now)
         if not same_json(value, now):
             changes[field] = value
     if not changes:

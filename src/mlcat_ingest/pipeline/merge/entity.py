@@ -50,23 +50,24 @@ Outcome = Literal["created", "updated", "removed", "unchanged"]
 class MergedEntity:
     """The merge result of one entity: proposals of the aspects that change, properties last.
 
-    Each proposal names the version that it was merged with.
-    `stored` is what `entity` was merged with.
-    `no_base` says that the catalog held the entity without a base of ours, so that nothing could
-    be taken away; `kept` names aspects that had to stay although the source has them no more, and
-    `notes` says what was cut off.
-    Its base is that of `writer`. For an entity that is merged again after it was written,
-    `read_first` is what the catalog held when this pass had written nothing yet; where that is to
-    restore lost updates, `overwritten` is what it holds instead of them. `is_rewrite` says that
-    equal values are among the proposals, see `write_again`.
+    Attributes:
+        stored: what `entity` was merged with; each proposal names the version of its aspect.
+        without_base: the catalog has the entity without a base of ours: nothing could be removed.
+        kept_aspects: aspects that had to stay although the source dropped them.
+        notes: what was cut off.
+        writer: the recipe whose base is written.
+        read_first: for an entity that is merged again after a write, what the catalog had before
+            the first write of this pass.
+        overwritten: where lost updates are restored, what the catalog has in their place.
+        is_rewrite: equal values are among the proposals, see `write_again`.
     """
 
     entity: Entity
     stored: StoredEntity
     outcome: Outcome
     proposals: tuple[Proposal, ...] = ()
-    no_base: bool = False
-    kept: tuple[str, ...] = ()
+    without_base: bool = False
+    kept_aspects: tuple[str, ...] = ()
     notes: tuple[Note, ...] = ()
     writer: str | None = None
     read_first: StoredEntity | None = None
@@ -123,29 +124,31 @@ def _plain(entity: Entity) -> Iterator[Proposal]:
             yield propose(entity.urn, name, None, value)
 
 
-def with_applied_of(one: MergedEntity, stored: StoredEntity) -> StoredEntity:
-    """Return `stored` with a base that has all that `one` applied, whatever was written over it."""
-    main_aspect = properties_aspect(one.entity_type) or ""
+def with_applied_of(merged: MergedEntity, stored: StoredEntity) -> StoredEntity:
+    """Return `stored` with a base that has all that `merged` applied, even if overwritten."""
+    main_aspect = properties_aspect(merged.entity_type) or ""
     now = stored.get(main_aspect)
-    if now is None or one.writer is None:
+    if now is None or merged.writer is None:
         return stored
     earlier = (
-        *(each.aspect for each in one.proposals),
-        *(each.value for each in one.stored.values()),
+        *(proposal.aspect for proposal in merged.proposals),
+        *(aspect.value for aspect in merged.stored.values()),
     )
-    custom = with_applied(custom_properties(now.value), one.writer, map(custom_properties, earlier))
+    custom = with_applied(
+        custom_properties(now.value), merged.writer, map(custom_properties, earlier)
+    )
     return {**stored, main_aspect: StoredAspect({**now.value, CUSTOM: custom}, now.version)}
 
 
 def bases_of(written: Iterable[MergedEntity]) -> dict[str, str]:
     """Return the base of each entity, as text, that has one once it is written."""
     bases: dict[str, str] = {}
-    for one in written:
-        key = applied_key(one.writer or "")
-        aspects = [each.value for each in one.stored.values()]
-        aspects += [each.aspect for each in one.proposals]
-        texts = (custom_properties(each).get(key) for each in aspects)
-        bases.update((one.urn, text) for text in texts if isinstance(text, str))
+    for merged in written:
+        key = applied_key(merged.writer or "")
+        aspects = [aspect.value for aspect in merged.stored.values()]
+        aspects += [proposal.aspect for proposal in merged.proposals]
+        texts = (custom_properties(aspect).get(key) for aspect in aspects)
+        bases.update((merged.urn, text) for text in texts if isinstance(text, str))
     return bases
 
 
@@ -193,8 +196,8 @@ class _Merge:
             self._stored,
             self._outcome(),
             tuple(self._proposals),
-            no_base=has_content and self._lacks_base(),
-            kept=tuple(self._kept),
+            without_base=has_content and self._lacks_base(),
+            kept_aspects=tuple(self._kept),
             notes=tuple(self._notes),
             writer=self._rules.writer,
         )
@@ -207,7 +210,9 @@ class _Merge:
             return "unchanged"
         if not self._stored:
             return "created"
-        status = next((one.aspect for one in self._proposals if one.aspect_name == STATUS), {})
+        status = next(
+            (proposal.aspect for proposal in self._proposals if proposal.aspect_name == STATUS), {}
+        )
         return "removed" if status.get("removed") else "updated"
 
     def _put_status(self, fresh: Aspect) -> None:

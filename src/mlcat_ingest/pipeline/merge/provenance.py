@@ -28,8 +28,8 @@ def custom_properties(properties: Aspect) -> Mapping[str, object]:
 
 def stored_properties(urn: str, stored: StoredEntity) -> Aspect | None:
     """Return the stored properties aspect of an entity, None where it has none."""
-    found = stored.get(properties_aspect(entity_type_of(urn)) or "")
-    return None if found is None else found.value
+    aspect = stored.get(properties_aspect(entity_type_of(urn)) or "")
+    return None if aspect is None else aspect.value
 
 
 def is_removed(stored: StoredEntity) -> bool:

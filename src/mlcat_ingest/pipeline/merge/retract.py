@@ -92,7 +92,9 @@ class _Retraction:
         self._alone = not any(
             key.startswith(APPLIED_PREFIX) and key != self._key for key in self._properties
         )
-        self._left: dict[str, Aspect | None] = {name: one.value for name, one in stored.items()}
+        self._left: dict[str, Aspect | None] = {
+            name: aspect.value for name, aspect in stored.items()
+        }
         self._kept: list[str] = []
 
     def retract(self) -> MergedEntity:
@@ -109,14 +111,16 @@ class _Retraction:
                 outcome = "removed"
         names = sorted(self._left, key=lambda name: name == self._main_aspect)
         proposals = tuple(
-            one for name in names if (one := self._proposal(name, self._left[name])) is not None
+            proposal
+            for name in names
+            if (proposal := self._proposal(name, self._left[name])) is not None
         )
         return MergedEntity(
             self._entity,
             self._stored,
             outcome if proposals else "unchanged",
             proposals,
-            kept=tuple(self._kept),
+            kept_aspects=tuple(self._kept),
             writer=self._rules.writer,
         )
 

@@ -138,8 +138,10 @@ def _condition(match: Match) -> Callable[[Facts], bool]:
             return False
         if name and not name.match(_name(entity_type, entity)):
             return False
-        held = _properties(entity_type, entity).get("customProperties") or {}
-        return all(key in held and pattern.match(held[key]) for key, pattern in properties.items())
+        custom = _properties(entity_type, entity).get("customProperties") or {}
+        return all(
+            key in custom and pattern.match(custom[key]) for key, pattern in properties.items()
+        )
 
     return holds
 

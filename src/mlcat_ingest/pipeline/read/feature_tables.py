@@ -87,11 +87,11 @@ class PrimaryKeys:
         Cost: one request, the first time; one more where it is refused.
         """
         if self._read is None:
-            held = not self._sink.facts.keeps or self._is_held(key)
-            self._read = held is not None
-            if held is None:
+            is_held = not self._sink.facts.keeps or self._is_held(key)
+            self._read = is_held is not None
+            if is_held is None:
                 self._refuse(_NOT_READ)
-            elif held or not self._may_write:
+            elif is_held or not self._may_write:
                 self._taken = True
             else:
                 self._absent = key
@@ -143,7 +143,9 @@ class PrimaryKeys:
     def _find_out(self, entities: Sequence[Entity]) -> None:
         key = next(filter(_is_urn, _key_urns(entities)), None)
         if key is None:
-            if any(_LIST in one.aspects.get(ML_FEATURE_TABLE_PROPERTIES, {}) for one in entities):
+            if any(
+                _LIST in entity.aspects.get(ML_FEATURE_TABLE_PROPERTIES, {}) for entity in entities
+            ):
                 self.are_read(_ANY_KEY)
         elif self.are_read(key) and self._taken is None:
             if key != self._absent and self._read_properties(key):
@@ -153,7 +155,7 @@ class PrimaryKeys:
 
     def _try_writing(self, key: str, entities: Iterable[Entity]) -> None:
         refusal = self._refusal(key)
-        tables = (one.urn for one in entities if one.entity_type == _TABLE)
+        tables = (entity.urn for entity in entities if entity.entity_type == _TABLE)
         table = next(tables, None)
         if refusal is None or table is None or self._refusal(table) is not None:
             self._taken = True  # or whatever is written is refused, and each for its own reason
@@ -175,20 +177,20 @@ class PrimaryKeys:
             return f"{error.context['status']}"
         # Permissions are those of an entity, not of its type.
         refused = [
-            one
-            for one in errors
-            if not isinstance(one, AspectChangedError) and one.status != HTTPStatus.FORBIDDEN
+            error
+            for error in errors
+            if not isinstance(error, AspectChangedError) and error.status != HTTPStatus.FORBIDDEN
         ]
         return f"{refused[0].status}: {refused[0].reason}" if refused else None
 
 
 def _key_urns(entities: Iterable[Entity]) -> Iterator[str]:
     """Yield the URNs of keys that are among `entities`, and then of those that tables list."""
-    for one in entities:
-        if one.entity_type == KEY:
-            yield one.urn
-    for one in entities:
-        yield from one.aspects.get(ML_FEATURE_TABLE_PROPERTIES, {}).get(_LIST) or ()
+    for entity in entities:
+        if entity.entity_type == KEY:
+            yield entity.urn
+    for entity in entities:
+        yield from entity.aspects.get(ML_FEATURE_TABLE_PROPERTIES, {}).get(_LIST) or ()
 
 
 def _is_urn(text: str) -> bool:
@@ -202,15 +204,15 @@ def _is_urn(text: str) -> bool:
 def _without_keys(entities: Sequence[Entity]) -> Iterator[Entity]:
     """Yield all but keys; what they say is on the table that their URNs name."""
     by_table: dict[str, list[Entity]] = {}
-    for one in entities:
-        if one.entity_type == KEY:
-            by_table.setdefault(raw_parts(one.urn)[0], []).append(one)
-    for one in entities:
-        entity_type = one.entity_type
-        if entity_type == _TABLE and ML_FEATURE_TABLE_PROPERTIES in one.aspects:
-            yield _with_property(one, by_table.get(raw_parts(one.urn)[1], []))
+    for entity in entities:
+        if entity.entity_type == KEY:
+            by_table.setdefault(raw_parts(entity.urn)[0], []).append(entity)
+    for entity in entities:
+        entity_type = entity.entity_type
+        if entity_type == _TABLE and ML_FEATURE_TABLE_PROPERTIES in entity.aspects:
+            yield _with_property(entity, by_table.get(raw_parts(entity.urn)[1], []))
         elif entity_type != KEY:
-            yield one
+            yield entity
 
 
 def _with_property(table: Entity, keys: Sequence[Entity]) -> Entity:
@@ -274,13 +276,13 @@ class _Collisions:
         self._tables: dict[str, ComingTable] = {}
 
     def add(self, tables: Iterator[ComingTable]) -> None:
-        while some := list(islice(tables, MAX_REQUEST_ITEMS)):
-            for table in some:
+        while batch := list(islice(tables, MAX_REQUEST_ITEMS)):
+            for table in batch:
                 first = self._tables.setdefault(table.name, table)
                 refuse_second_store(table.urn, first.source, table.source)
-            self._look_up({table.urn: table.source for table in some})
+            self._look_up({table.urn: table.source for table in batch})
             # A table of another platform has another URN, but its features have the same.
-            self._look_up({table.column: table.source for table in some if table.column})
+            self._look_up({table.column: table.source for table in batch if table.column})
 
     def _look_up(self, sources: Mapping[str, str]) -> None:
         """Compare with the stores that the catalog has these entities from."""
@@ -289,12 +291,12 @@ class _Collisions:
                 continue
             names = [properties_aspect(entity_type) or "", STATUS]
             try:
-                held = self._sink.read_many(urns, names)
+                stored_entities = self._sink.read_many(urns, names)
             except NotAuthorizedError as error:
                 # The merge refuses those that are denied, and a second store of the others.
                 log.info("tables were not compared with the catalog's: %s", error)
                 continue
-            for urn, stored in held.items():
+            for urn, stored in stored_entities.items():
                 properties = stored_properties(urn, stored)
                 if properties is not None and not is_removed(stored):
                     theirs = custom_properties(properties).get(SOURCE_KEY)

@@ -58,11 +58,11 @@ class LineageCheck:
 
         Cost: memory for 20,000 URNs at most.
         """
-        for one in entities:
+        for entity in entities:
             if self._enabled:
-                for urn in _datasets_of(one):
+                for urn in _datasets_of(entity):
                     self._note(urn)
-            yield one
+            yield entity
 
     def _note(self, urn: str) -> None:
         if urn in self._models or len(self._models) < MOST:
@@ -100,8 +100,8 @@ class LineageCheck:
         for start in range(0, len(urns), MAX_REQUEST_ITEMS):
             self._context.cancellation.check()
             batch = urns[start : start + MAX_REQUEST_ITEMS]
-            held = set(existing(self._context.sink, batch))
-            missing.extend(urn for urn in batch if urn not in held)
+            present = set(existing(self._context.sink, batch))
+            missing.extend(urn for urn in batch if urn not in present)
         return missing
 
     def _dangling(self, urns: Sequence[str]) -> Iterator[DanglingDataset]:
@@ -146,8 +146,8 @@ def _words(urn: str) -> str:
 
 def _nearest(urn: str, similar: Sequence[str]) -> tuple[str, ...]:
     name = _name(urn)
-    ranked = sorted(similar, key=lambda one: -SequenceMatcher(None, name, _name(one)).ratio())
-    return tuple(one for one in ranked if one != urn)[:NEAREST]
+    ranked = sorted(similar, key=lambda other: -SequenceMatcher(None, name, _name(other)).ratio())
+    return tuple(other for other in ranked if other != urn)[:NEAREST]
 
 
 def existing(sink: Catalog, urns: Sequence[str]) -> Iterator[str]:

@@ -66,16 +66,23 @@ class Linker:
         Cost: one request for each batch of features that were not asked for lately; none where no
         model has evidence.
         """
-        models = [one for entities in records for one in entities if isinstance(one, UnlinkedModel)]
+        models = [
+            entity
+            for entities in records
+            for entity in entities
+            if isinstance(entity, UnlinkedModel)
+        ]
         if not models:
             return list(records)
-        results = self._resolve(dict.fromkeys((one.evidence, one.options) for one in models))
+        results = self._resolve(
+            dict.fromkeys((entity.evidence, entity.options) for entity in models)
+        )
         return [
             [
-                self._with_links(one, results[one.evidence, one.options])
-                if isinstance(one, UnlinkedModel)
-                else one
-                for one in entities
+                self._with_links(entity, results[entity.evidence, entity.options])
+                if isinstance(entity, UnlinkedModel)
+                else entity
+                for entity in entities
             ]
             for entities in records
         ]
@@ -102,10 +109,10 @@ class Linker:
         if not self._context.sink.facts.keeps:
             return _in_stores
         urns = dict.fromkeys(
-            one.urn
+            match.urn
             for candidate in candidates
-            for one in candidate.matches
-            if one.urn is not None and one.state != "made"
+            for match in candidate.matches
+            if match.urn is not None and match.state != "made"
         )
         answers = {urn: self._known[urn] for urn in urns if urn in self._known}
         new = [urn for urn in urns if urn not in answers]
@@ -118,17 +125,17 @@ class Linker:
 
     def _look_up(self, urns: Sequence[str]) -> Mapping[str, bool]:
         try:
-            held = set(existing(self._context.sink, urns))
+            existing_urns = set(existing(self._context.sink, urns))
         except CANNOT_ANSWER as error:
             log.warning("features cannot be looked up, so links do not change: %s", error)
             self._cannot_tell = error.message
             return {}
-        return {urn: urn in held for urn in urns}
+        return {urn: urn in existing_urns for urn in urns}
 
     def _with_links(self, model: UnlinkedModel, result: _LinkResult) -> Entity:
         links, problems = result
         self._context.tally.features(links)
-        notes = [*model.notes, *(Note("feature_file_unreadable", one) for one in problems)]
+        notes = [*model.notes, *(Note("feature_file_unreadable", problem) for problem in problems)]
         notes += [Note("feature_unknown", text) for text in links.unknown]
         notes += [Note("feature_ambiguous", text) for text in links.ambiguous]
         if links.approximate:
@@ -144,8 +151,8 @@ class Linker:
 
 
 def _in_stores(candidate: Candidate) -> Exists:
-    held = {one.urn for one in candidate.matches if one.state == "held"}
-    return held.__contains__
+    urns = {match.urn for match in candidate.matches if match.state == "held"}
+    return urns.__contains__
 
 
 def _properties_of(links: Links) -> dict[str, str]:

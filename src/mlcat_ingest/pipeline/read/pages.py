@@ -53,7 +53,7 @@ class Chunk:
     @property
     def version_sets(self) -> dict[str, str]:
         """The version sets of those entities that are versions, by URN, in their order."""
-        sets = ((urn, version_set_of(one)) for urn, one in self.entities.items())
+        sets = ((urn, version_set_of(entity)) for urn, entity in self.entities.items())
         return {urn: version_set for urn, version_set in sets if version_set}
 
 
@@ -114,20 +114,20 @@ class PageMapper:
         changes = self._context.tracker.changes(page)
         self._pass_over(changes.unchanged)
         for start in range(0, len(changes.changed), MAX_REQUEST_ITEMS):
-            some = changes.changed[start : start + MAX_REQUEST_ITEMS]
+            batch = changes.changed[start : start + MAX_REQUEST_ITEMS]
             mapped = [
                 (changed, entities)
-                for changed in some
+                for changed in batch
                 if (entities := self._map(source, changed)) is not None
             ]
             linked = self._linker.link([entities for _, entities in mapped])
             for (changed, _), entities in zip(mapped, linked, strict=True):
-                if not any(one.aspects or one.only_if_absent for one in entities):
+                if not any(entity.aspects or entity.only_if_absent for entity in entities):
                     self._context.tracker.record_seen(changed, entities)
                 elif self._context.tracker.track(changed, entities):
                     yield from entities
                 else:
-                    self._pass_over([one.urn for one in entities])
+                    self._pass_over([entity.urn for entity in entities])
 
     def _pass_over(self, urns: Sequence[str]) -> None:
         """Count entities whose records did not change since the catalog acknowledged them."""

@@ -47,13 +47,13 @@ class GroupCopier:
             return
         aspects = dict(_foreign(before, after, main_aspect, custom))
         entities = [Entity(old, {main_aspect: {CUSTOM: {RENAMED_TO: new}}}), Entity(new, aspects)]
-        merged = [merge_entity(one, stored.get(one.urn), UNION) for one in entities]
-        for one in self._delivery.deliver([one for one in merged if one.proposals]):
-            for refusal in one.refusals[:1]:
+        merged = [merge_entity(entity, stored.get(entity.urn), UNION) for entity in entities]
+        for outcome in self._delivery.deliver([entity for entity in merged if entity.proposals]):
+            for refusal in outcome.refusals[:1]:
                 log.warning(
                     "metadata by others on %s was not copied to %s: %s",
                     old,
-                    one.merged.urn,
+                    outcome.merged.urn,
                     refusal,
                 )
         log.info("%s was renamed to %s; metadata by others is copied", old, new)

@@ -64,12 +64,12 @@ class DeferredRemovals:
         """Return the entities to write now, and the URNs of those whose removal is deferred."""
         passing: list[MergedEntity] = []
         deferred: list[str] = []
-        for one in merged:
-            if one.outcome != "removed" or self._open:
-                passing.append(one)
+        for entity in merged:
+            if entity.outcome != "removed" or self._open:
+                passing.append(entity)
             else:
-                self._keep(one.entity)
-                deferred.append(one.urn)
+                self._keep(entity.entity)
+                deferred.append(entity.urn)
         return passing, deferred
 
     def _keep(self, entity: Entity) -> None:
@@ -154,7 +154,7 @@ class Removal:
         """
         waiting = self._deferred.urns
         missing = self._confirm(list(self._missing(source, passes, waiting)), passes)
-        counted = sum(not one.missing.switched_off for one in missing)
+        counted = sum(not entity.missing.switched_off for entity in missing)
         self._stay_within(passes, counted + len(waiting))
         yield from self._deferred.release()
         for start in range(0, len(missing), _AT_ONCE):
@@ -162,9 +162,9 @@ class Removal:
 
     def _soft_delete(self, entities: Sequence[_MissingEntity]) -> Iterator[Entity]:
         removed: dict[PartitionPass, list[str]] = {}
-        for one in entities:
-            if one.missing.is_gone() and not self._is_used(one):
-                removed.setdefault(one.part, []).append(one.missing.urn)
+        for entity in entities:
+            if entity.missing.is_gone() and not self._is_used(entity):
+                removed.setdefault(entity.part, []).append(entity.missing.urn)
         for part, urns in removed.items():
             self._context.tracker.entities.delete(part, urns)
             for urn in urns:
@@ -188,9 +188,9 @@ class Removal:
                 unlisted = self._unlisted.read(
                     part, self._context.tracker.entities.renamed_urns(part)
                 )
-            for some in unlisted:
-                properties = {one.urn: one.properties for one in some}
-                for missing in source.missing(part.source, some):
+            for batch in unlisted:
+                properties = {entity.urn: entity.properties for entity in batch}
+                for missing in source.missing(part.source, batch):
                     label = label_of(missing.urn, properties.get(missing.urn))
                     yield _MissingEntity(part, missing, label)
 
@@ -205,19 +205,23 @@ class Removal:
 
         They are saved before limits are looked at: an entity that is listed again starts anew.
         """
-        confirmed = [one for one in missing if not one.missing.second_pass]
+        confirmed = [entity for entity in missing if not entity.missing.second_pass]
         for part in passes:
             if not part.is_complete:
                 continue
-            absent = [one for one in missing if one.part is part and one.missing.second_pass]
+            absent = [
+                entity for entity in missing if entity.part is part and entity.missing.second_pass
+            ]
             before = self._context.tracker.entities.absent_urns(part)
-            self._context.tracker.entities.replace_absent(part, [one.missing.urn for one in absent])
-            for one in absent:
-                if one.missing.urn in before:
-                    confirmed.append(one)
+            self._context.tracker.entities.replace_absent(
+                part, [entity.missing.urn for entity in absent]
+            )
+            for entity in absent:
+                if entity.missing.urn in before:
+                    confirmed.append(entity)
                 else:
-                    self.next_pass.append(one.missing.urn)
-                    about = with_label(one.missing.urn, one.label)
+                    self.next_pass.append(entity.missing.urn)
+                    about = with_label(entity.missing.urn, entity.label)
                     self._note("absent_once", f"{about}: removal due in the next pass")
         return confirmed
 

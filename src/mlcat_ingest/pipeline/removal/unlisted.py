@@ -49,10 +49,10 @@ class ListedUrns:
 
     def __contains__(self, urn: str) -> bool:
         """Return whether the pass listed `urn`."""
-        wanted = hash(urn)
-        bucket = self._bucket(wanted)
-        at = bisect_left(bucket, wanted)
-        return at < len(bucket) and bucket[at] == wanted
+        number = hash(urn)
+        bucket = self._bucket(number)
+        at = bisect_left(bucket, number)
+        return at < len(bucket) and bucket[at] == number
 
 
 class UnlistedEntities:
@@ -71,8 +71,8 @@ class UnlistedEntities:
         """
         try:
             listed = sum(
-                self._context.sink.search.entities_of_source(each, part.source).total
-                for each in self._types(part)
+                self._context.sink.search.entities_of_source(entity_type, part.source).total
+                for entity_type in self._types(part)
             )
         except CANNOT_ANSWER:
             listed = 0
@@ -108,14 +108,18 @@ class UnlistedEntities:
             )
 
     def _types(self, part: PartitionPass) -> list[str]:
-        return [one for one in part.entity_types if one not in self._keys.refused]
+        return [
+            entity_type
+            for entity_type in part.entity_types
+            if entity_type not in self._keys.refused
+        ]
 
     def read(self, part: PartitionPass, urns: Iterable[str]) -> Iterator[list[Unlisted]]:
         """Yield those of `urns` that are live, and nobody else's, with what stands on them."""
         left = iter(dict.fromkeys(urns))
-        while some := list(islice(left, MAX_REQUEST_ITEMS)):
+        while batch := list(islice(left, MAX_REQUEST_ITEMS)):
             by_type: dict[str, list[str]] = {}
-            for urn in some:
+            for urn in batch:
                 by_type.setdefault(entity_type_of(urn), []).append(urn)
             for entity_type, members in by_type.items():
                 name = properties_aspect(entity_type)

@@ -211,8 +211,8 @@ def _notes(report: Report, *, warnings: bool) -> Iterator[dict[str, Any]]:
 
 
 def _entries(title: str, records: Sequence[FailedRecord]) -> Iterator[dict[str, Any]]:
-    for one in records:
-        yield _entry(title, one.reason, [one.reference])
+    for record in records:
+        yield _entry(title, record.reason, [record.reference])
 
 
 def _entry(title: str, message: str, context: Sequence[str] = ()) -> dict[str, Any]:

@@ -48,7 +48,7 @@ class DeliveryOutcome:
     @property
     def may_be_stored(self) -> bool:
         """True if the catalog failed at the entity: it may hold it, and not find it."""
-        return any(one.status >= HTTPStatus.INTERNAL_SERVER_ERROR for one in self.refusals)
+        return any(refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR for refusal in self.refusals)
 
 
 log = logging.getLogger(__name__)
@@ -82,11 +82,11 @@ class DeadLetters:
         self._lock = threading.Lock()
         self._file: TextIO | None = None
 
-    def write_refused(self, one: DeliveryOutcome) -> None:
+    def write_refused(self, outcome: DeliveryOutcome) -> None:
         """Keep each proposal of an entity that the catalog refused."""
-        for refusal in one.refusals:
+        for refusal in outcome.refusals:
             self._write(
-                urn=one.merged.urn,
+                urn=outcome.merged.urn,
                 aspect=refusal.proposal.aspect_name,
                 reason=refusal.reason,
                 attempt=refusal.attempt,

@@ -30,16 +30,18 @@ def label_of(urn: str, properties: Mapping[str, Any] | None) -> str | None:
     return f"{name} ({groups[0]})" if groups else name
 
 
-def label_of_merged(one: MergedEntity) -> str | None:
+def label_of_merged(merged: MergedEntity) -> str | None:
     """Return the label of an entity as it will be, or as it was where that is not written."""
-    home = properties_aspect(one.entity_type)
-    if home is None:
+    name = properties_aspect(merged.entity_type)
+    if name is None:
         return None
-    written = next((each.aspect for each in one.proposals if each.aspect_name == home), None)
-    stored = one.stored.get(home)
+    written = next(
+        (proposal.aspect for proposal in merged.proposals if proposal.aspect_name == name), None
+    )
+    stored = merged.stored.get(name)
     before = None if stored is None else stored.value
-    values = (written, before, one.entity.aspects.get(home))
-    label = next(filter(None, (label_of(one.urn, value) for value in values)), None)
+    values = (written, before, merged.entity.aspects.get(name))
+    label = next(filter(None, (label_of(merged.urn, value) for value in values)), None)
     return label and printable(label)
 
 

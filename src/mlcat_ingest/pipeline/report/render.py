@@ -32,7 +32,7 @@ def as_text(report: Report, *, cause: bool = True) -> str:
     return "\n".join(
         [
             _headline(report, cause=cause),
-            *(f"  source       {one.source}: {one.why}" for one in report.passes),
+            *(f"  source       {part.source}: {part.why}" for part in report.passes),
             *_entities(report),
             *_counters(report),
             *_lineage(report),
@@ -154,35 +154,35 @@ def _counters(report: Report, *, by_label: bool = False) -> Iterator[str]:
 
 
 def _lineage(report: Report) -> Iterator[str]:
-    found = report.lineage
-    if found.datasets:
+    lineage = report.lineage
+    if lineage.datasets:
         what = "datasets of models are in the catalog"
-        more = "; more were not looked up" if found.beyond else ""
-        yield f"  lineage      {found.in_catalog:,} of {found.datasets:,} {what}{more}"
-    if found.not_checked is not None:
-        yield f"  lineage      not checked: {found.not_checked}"
-    for one in found.dangling:
-        nearest = f"; nearest: {', '.join(one.nearest)}" if one.nearest else ""
-        models = "model" if one.models == 1 else "models"
-        yield f"    missing: {one.urn}, used by {one.models:,} {models}{nearest}"
-    further = found.datasets - found.in_catalog - len(found.dangling)
-    if found.dangling and further > 0:
+        more = "; more were not looked up" if lineage.beyond else ""
+        yield f"  lineage      {lineage.in_catalog:,} of {lineage.datasets:,} {what}{more}"
+    if lineage.not_checked is not None:
+        yield f"  lineage      not checked: {lineage.not_checked}"
+    for dataset in lineage.dangling:
+        nearest = f"; nearest: {', '.join(dataset.nearest)}" if dataset.nearest else ""
+        models = "model" if dataset.models == 1 else "models"
+        yield f"    missing: {dataset.urn}, used by {dataset.models:,} {models}{nearest}"
+    further = lineage.datasets - lineage.in_catalog - len(lineage.dangling)
+    if lineage.dangling and further > 0:
         yield f"    … and {further:,} more"
 
 
-def _features(found: FeatureSummary) -> Iterator[str]:
-    if found.linked:
-        rules = ", ".join(f"{count:,} by {rule}" for rule, count in found.linked.items())
-        about = f"; {found.approximate:,} approximately" if found.approximate else ""
-        models = "model" if found.models == 1 else "models"
-        yield f"  features     {found.models:,} {models} linked ({rules}){about}"
-    if found.unknown or found.ambiguous:
+def _features(features: FeatureSummary) -> Iterator[str]:
+    if features.linked:
+        rules = ", ".join(f"{count:,} by {rule}" for rule, count in features.linked.items())
+        about = f"; {features.approximate:,} approximately" if features.approximate else ""
+        models = "model" if features.models == 1 else "models"
+        yield f"  features     {features.models:,} {models} linked ({rules}){about}"
+    if features.unknown or features.ambiguous:
         yield (
-            f"  features     references without a link: {found.unknown:,} unknown, "
-            f"{found.ambiguous:,} ambiguous"
+            f"  features     references without a link: {features.unknown:,} unknown, "
+            f"{features.ambiguous:,} ambiguous"
         )
-    if found.not_looked_up:
-        yield f"  features     {found.not_looked_up:,} not looked up: their links do not change"
+    if features.not_looked_up:
+        yield f"  features     {features.not_looked_up:,} not looked up: their links do not change"
 
 
 def _evaluation(report: Report) -> Iterator[str]:
@@ -214,10 +214,10 @@ def gate_lines(verdict: Verdict | None) -> Iterator[str]:
     for reason in verdict.not_evaluated:
         yield f"    not evaluated: {reason}"
     labels = {test.urn: test.label for test in verdict.tests}
-    for one in verdict.examples:
-        word = "newly failing" if one.newly else "still failing"
-        entity = with_label(one.entity, one.name)
-        yield f"    {word}: {entity}: {labels.get(one.test, one.test)}"
+    for failed in verdict.examples:
+        word = "newly failing" if failed.newly else "still failing"
+        entity = with_label(failed.entity, failed.name)
+        yield f"    {word}: {entity}: {labels.get(failed.test, failed.test)}"
     if verdict.failing > len(verdict.examples):
         yield f"    … and {verdict.failing - len(verdict.examples):,} more"
 
@@ -228,23 +228,23 @@ def gate_data(verdict: Verdict) -> dict[str, Any]:
     return {"passed": verdict.passed, **sums, **asdict(verdict)}
 
 
-def _hooks(found: HooksSummary | None) -> Iterator[str]:
-    if found is None:
+def _hooks(drain: HooksSummary | None) -> Iterator[str]:
+    if drain is None:
         return
-    yield f"  hooks        {hooks_line(found)}"
-    if found.failure is not None:
-        yield f"    {found.failure}"
-    if found.dead_letter_file is not None:
-        yield f"    refused: see {found.dead_letter_file}"
+    yield f"  hooks        {hooks_line(drain)}"
+    if drain.failure is not None:
+        yield f"    {drain.failure}"
+    if drain.dead_letter_file is not None:
+        yield f"    refused: see {drain.dead_letter_file}"
 
 
-def hooks_line(found: HooksSummary) -> str:
+def hooks_line(drain: HooksSummary) -> str:
     """Return the result of a drain, in a line."""
-    if found.busy:
+    if drain.busy:
         return "another drain of this spool is in progress"
-    elsewhere = f", {found.elsewhere:,} of them of other recipes" if found.elsewhere else ""
-    events, runs = plural(found.events, "event"), plural(found.runs, "run")
-    return f"processed {events} of {runs}{elsewhere}; {found.left:,} remaining"
+    elsewhere = f", {drain.elsewhere:,} of them of other recipes" if drain.elsewhere else ""
+    events, runs = plural(drain.events, "event"), plural(drain.runs, "run")
+    return f"processed {events} of {runs}{elsewhere}; {drain.left:,} remaining"
 
 
 def _notes(report: Report) -> Iterator[str]:
@@ -263,7 +263,7 @@ def _examples(what: str, count: int, examples: tuple[Any, ...]) -> Iterator[str]
     if not count:
         return
     yield f"  {what:<12} {count:,}"
-    for one in examples:
-        yield f"    {one.reference}: {one.reason}"
+    for example in examples:
+        yield f"    {example.reference}: {example.reason}"
     if count > len(examples):
         yield f"    … and {count - len(examples):,} more"

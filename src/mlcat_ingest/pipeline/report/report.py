@@ -442,7 +442,7 @@ class Report:
 
 
 COUNTERS: Final[Mapping[str, Counter]] = {
-    one.name: one.metadata["counter"] for one in fields(Report) if one.metadata
+    member.name: member.metadata["counter"] for member in fields(Report) if member.metadata
 }
 
 

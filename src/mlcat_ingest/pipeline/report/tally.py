@@ -152,17 +152,17 @@ class Tally:
 
     def entities_merged(self, entity_type: str, merged: Sequence[MergedEntity]) -> None:
         """Count entities of one type that were read and merged, and how the merge went."""
-        unchanged = sum(one.outcome == "unchanged" for one in merged)
+        unchanged = sum(entity.outcome == "unchanged" for entity in merged)
         with self._lock:
             self._counts[entity_type, "read"] += len(merged)
             self._counts[entity_type, "unchanged"] += unchanged
         self.count(
-            without_base=sum(one.no_base for one in merged),
-            kept_aspects=sum(len(one.kept) for one in merged),
+            without_base=sum(entity.without_base for entity in merged),
+            kept_aspects=sum(len(entity.kept_aspects) for entity in merged),
         )
-        for one in merged:
-            for note in one.notes:
-                self.note(note.kind, f"{one.urn}: {note.detail}")
+        for entity in merged:
+            for note in entity.notes:
+                self.note(note.kind, f"{entity.urn}: {note.detail}")
 
     def entities_passed_over(self, entity_type: str, count: int) -> None:
         """Count entities that are not even merged, since nothing about them changed."""
@@ -173,19 +173,23 @@ class Tally:
     def entities_written(self, delivered: Sequence[DeliveryOutcome]) -> None:
         """Count entities that the catalog is done with."""
         outcomes = Counter(
-            (one.merged.entity_type, "rejected" if one.refusals else one.merged.outcome)
-            for one in delivered
+            (outcome.merged.entity_type, "rejected" if outcome.refusals else outcome.merged.outcome)
+            for outcome in delivered
         )
         refused = [
-            FailedRecord(one.merged.urn, self._clean(str(one.refusals[0])))
-            for one in delivered
-            if one.refusals
+            FailedRecord(outcome.merged.urn, self._clean(str(outcome.refusals[0])))
+            for outcome in delivered
+            if outcome.refusals
         ]
-        denied = [one for one in delivered if one.refusals and one.refusals[0].status == _FORBIDDEN]
+        denied = [
+            outcome
+            for outcome in delivered
+            if outcome.refusals and outcome.refusals[0].status == _FORBIDDEN
+        ]
         for failed in refused:
             log.warning("%s was refused: %s", failed.reference, failed.reason)
-        for one in delivered:
-            self._letters.write_refused(one)
+        for outcome in delivered:
+            self._letters.write_refused(outcome)
         with self._lock:
             self._counts.update(outcomes)
             for urn in _changed_groups(delivered):
@@ -195,7 +199,7 @@ class Tally:
             self._denied += len(denied)
             self._denial = self._denial or (denied[0].refusals[0].reason if denied else "")
             self._rejected.extend(refused[: EXAMPLES - len(self._rejected)])
-        self.count(proposals_sent=sum(len(one.merged.proposals) for one in delivered))
+        self.count(proposals_sent=sum(len(outcome.merged.proposals) for outcome in delivered))
 
     def tests_evaluated(self, evaluation: Evaluation) -> None:
         """Count the outcomes of one evaluation call."""
@@ -236,9 +240,11 @@ class Tally:
             summary,
             dangling=tuple(
                 DanglingDataset(
-                    self._clean(one.urn), one.models, tuple(map(self._clean, one.nearest))
+                    self._clean(dataset.urn),
+                    dataset.models,
+                    tuple(map(self._clean, dataset.nearest)),
                 )
-                for one in summary.dangling
+                for dataset in summary.dangling
             ),
             not_checked=None if reason is None else self._clean(reason),
         )
@@ -308,7 +314,9 @@ class Tally:
                 failed_examples=tuple(self._failed),
                 rejected_examples=tuple(self._rejected),
                 notes=dict(self._notes.most_common()),
-                note_examples={kind: tuple(some) for kind, some in self._note_examples.items()},
+                note_examples={
+                    kind: tuple(examples) for kind, examples in self._note_examples.items()
+                },
                 lineage=self._lineage,
                 features=FeatureSummary(dict(self._linked.most_common()), **self._links),
                 evaluation=self._evaluation(),
@@ -359,9 +367,9 @@ def _by_type(counts: Mapping[tuple[str, str], int]) -> dict[str, EntityCounts]:
 
 def _changed_groups(delivered: Iterable[DeliveryOutcome]) -> Iterator[str]:
     """Yield the groups that the catalog took, or took a member of."""
-    for one in delivered:
-        merged, entity_type = one.merged, one.merged.entity_type
-        if one.refusals:
+    for outcome in delivered:
+        merged, entity_type = outcome.merged, outcome.merged.entity_type
+        if outcome.refusals:
             continue
         if entity_type == "mlModelGroup":
             yield merged.urn

@@ -274,10 +274,10 @@ def held_state(url: str, recipe: str) -> Iterator[Engine]:
 
     Raises: as `open_state` and `acquire`.
     """
-    with ExitStack() as held:
+    with ExitStack() as resources:
         engine = open_state(url)
-        held.callback(engine.dispose)
-        held.callback(acquire(engine, url, recipe).release)
+        resources.callback(engine.dispose)
+        resources.callback(acquire(engine, url, recipe).release)
         yield engine
 
 

@@ -119,9 +119,9 @@ class AppliedBases:
 
     def _has_none(self, engine: Engine) -> bool:
         own = self._database
-        found = select(base.c.urn).where(base.c.recipe == own.recipe, base.c.sink == own.sink)
+        statement = select(base.c.urn).where(base.c.recipe == own.recipe, base.c.sink == own.sink)
         with engine.connect() as connection:
-            return not connection.scalar(select(exists(found)))
+            return not connection.scalar(select(exists(statement)))
 
     def get(self, urn: str) -> str | None:
         """Return the base of an entity as it was last written. Cost: one statement."""

@@ -89,8 +89,8 @@ def _summary_of(engine: Engine, row: partitions.PartitionRow) -> PartitionSummar
         passed_at_ms=row.passed_at_ms,
         full_at_ms=row.full_at_ms,
         checkpoint=row.checkpoint,
-        records={kind: found.records for kind, found in counts.items()},
-        dirty={kind: found.dirty for kind, found in counts.items() if found.dirty},
+        records={kind: count.records for kind, count in counts.items()},
+        dirty={kind: count.dirty for kind, count in counts.items() if count.dirty},
         names=partitions.identity_of(engine, row.key),
         failing_entities=len(failing_tests(engine, row.key.recipe, row.key.sink)),
     )
@@ -137,9 +137,9 @@ def state_findings(url: str, recipe: str) -> Iterator[Finding]:
             return
         engine = open_engine(_with_timeout(url))
         with translate_errors(url):
-            found = _usable(engine, url, path)
-            yield found
-            if found.outcome != "failed":
+            finding = _usable(engine, url, path)
+            yield finding
+            if finding.outcome != "failed":
                 yield _lockable(engine, url, recipe)
     except MlcatError as error:
         yield Finding(_STATE, "failed", error.message, error.hint)
@@ -189,7 +189,7 @@ def _lockable(engine: Engine, url: str, recipe: str) -> Finding:
 
 def _place(what: str, path: Path, hint: str, well: str) -> Finding:
     """Return whether a file can be written, or made, without trying."""
-    folder = next(one for one in (path.parent, *path.parent.parents) if one.exists())
+    folder = next(parent for parent in (path.parent, *path.parent.parents) if parent.exists())
     writable = folder.is_dir() and os.access(folder, os.W_OK | os.X_OK) and not path.is_dir()
     if not writable or (path.exists() and not os.access(path, os.W_OK)):
         return Finding(what, "failed", f"cannot write {path}", hint)

@@ -183,14 +183,14 @@ def save_identity(engine: Engine, key: PartitionKey, urns: Mapping[str, str]) ->
 
 def names(connection: Connection, recipe: str, sink: str) -> dict[str, dict[str, str]]:
     """Return how URNs were made when the recipe was last run, by source and kind."""
-    found: dict[str, dict[str, str]] = {}
+    urns: dict[str, dict[str, str]] = {}
     for source, kind, urn in connection.execute(
         select(identity.c.source, identity.c.kind, identity.c.urn).where(
             identity.c.recipe == recipe, identity.c.sink == sink
         )
     ):
-        found.setdefault(source, {})[kind] = urn
-    return found
+        urns.setdefault(source, {})[kind] = urn
+    return urns
 
 
 def invalidate(engine: Engine, recipe: str, sink: str) -> None:
@@ -251,8 +251,8 @@ def copy_recipe(url: str, recipe: str, target: Engine) -> None:
                 rows = source.execution_options(yield_per=_COPIED_ROWS).execute(
                     select(table).where(condition)
                 )
-                for some in rows.mappings().partitions(_COPIED_ROWS):
-                    connection.execute(insert(table), [dict(row) for row in some])
+                for batch in rows.mappings().partitions(_COPIED_ROWS):
+                    connection.execute(insert(table), [dict(row) for row in batch])
 
 
 def _row(row: Any) -> PartitionRow:

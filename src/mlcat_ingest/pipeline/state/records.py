@@ -86,15 +86,15 @@ def read(engine: Engine, part_id: int, kind: str, ids: Iterable[str]) -> dict[st
 
     Cost: a statement for each 500 ids.
     """
-    found: dict[str, KnownRecord] = {}
+    known: dict[str, KnownRecord] = {}
     with engine.connect() as connection:
-        for some in in_lists(ids):
+        for batch in in_lists(ids):
             for record_id, digest, fingerprint, joined, urns in connection.execute(
-                _SELECT.where(_of_kind(part_id, kind), record.c.id.in_(some))
+                _SELECT.where(_of_kind(part_id, kind), record.c.id.in_(batch))
             ):
                 entities = tuple(urns.split("\n")) if urns else ()
-                found[record_id] = KnownRecord(digest, fingerprint, joined, entities)
-    return found
+                known[record_id] = KnownRecord(digest, fingerprint, joined, entities)
+    return known
 
 
 def touch(engine: Engine, part_id: int, kind: str, ids: Iterable[str], pass_number: int) -> None:
@@ -103,10 +103,10 @@ def touch(engine: Engine, part_id: int, kind: str, ids: Iterable[str], pass_numb
     Cost: a statement for each 500 ids, all in one transaction.
     """
     with write_transaction(engine) as connection:
-        for some in in_lists(ids):
+        for batch in in_lists(ids):
             connection.execute(
                 update(record)
-                .where(_of_kind(part_id, kind), record.c.id.in_(some))
+                .where(_of_kind(part_id, kind), record.c.id.in_(batch))
                 .values(seen_in_pass=pass_number)
             )
 
@@ -132,8 +132,8 @@ def delete_entities(engine: Engine, part_id: int, urns: Iterable[str]) -> None:
         of_part, record.c.urns.contains("\n")
     )
     with write_transaction(engine) as connection:
-        for some in in_lists(removed_urns):
-            connection.execute(delete(record).where(of_part, record.c.urns.in_(some)))
+        for batch in in_lists(removed_urns):
+            connection.execute(delete(record).where(of_part, record.c.urns.in_(batch)))
         for kind, record_id, joined in connection.execute(several).all():
             remaining = [urn for urn in joined.split("\n") if urn not in removed_urns]
             if len(remaining) == joined.count("\n") + 1:
@@ -149,11 +149,11 @@ def delete_entities(engine: Engine, part_id: int, urns: Iterable[str]) -> None:
 def urns_of(engine: Engine, recipe: str, sink: str) -> Iterator[list[str]]:
     """Yield the entities of all records for one catalog, those of 500 records at a time."""
     ids = select(part.c.id).where(part.c.recipe == recipe, part.c.sink == sink)
-    wanted = select(record.c.urns).where(record.c.part_id.in_(ids), record.c.urns != "")
+    statement = select(record.c.urns).where(record.c.part_id.in_(ids), record.c.urns != "")
     with translate_errors(engine.url), engine.connect() as connection:
-        found = connection.execution_options(yield_per=IN_LIST).scalars(wanted)
-        for some in found.partitions(IN_LIST):
-            yield [urn for urns in some for urn in urns.split("\n")]
+        rows = connection.execution_options(yield_per=IN_LIST).scalars(statement)
+        for batch in rows.partitions(IN_LIST):
+            yield [urn for urns in batch for urn in urns.split("\n")]
 
 
 def sample(engine: Engine, part_id: int, from_digest: str, count: int) -> list[str]:

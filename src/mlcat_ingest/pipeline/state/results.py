@@ -88,8 +88,8 @@ class EvaluationResults:
         """Keep that all entities of `parts` were evaluated under the tests of `digest`."""
 
         def save(engine: Engine) -> None:
-            for one in parts:
-                one.save_tests(engine, digest)
+            for part in parts:
+                part.save_tests(engine, digest)
 
         self._database.attempt(save, None)
 
@@ -123,12 +123,12 @@ class EvaluationResults:
     def _invalidate(self, engine: Engine, urns: Iterable[str]) -> None:
         run_ms = self._database.run_ms
         with write_transaction(engine) as connection:
-            for some in in_lists(sorted(urns)):
+            for batch in in_lists(sorted(urns)):
                 connection.execute(
                     update(tested)
                     .where(
                         self._of_recipe(),
-                        tested.c.urn.in_(some),
+                        tested.c.urn.in_(batch),
                         tested.c.run_ms != run_ms,
                         tested.c.result.is_not(None),
                     )
@@ -164,14 +164,14 @@ class EvaluationResults:
     def _without(self) -> tuple[ColumnElement[bool], ...]:
         return self._of_recipe(), tested.c.result.is_(None), self._of_this_run()
 
-    def entities(self, wanted: Callable[[TestOutcome], bool]) -> Iterator[tuple[str, EntityResult]]:
-        """Yield the entities whose outcome is `wanted`, in the order of their URNs.
+    def entities(self, match: Callable[[TestOutcome], bool]) -> Iterator[tuple[str, EntityResult]]:
+        """Yield the entities whose outcomes `match`, in the order of their URNs.
 
         Cost: one statement, streamed; memory for each result that differs.
         """
         with self._database.connect() as connection:
             known = _test_outcomes(connection)
-            ids = {number for number, outcome in known.items() if wanted(outcome)}
+            ids = {number for number, outcome in known.items() if match(outcome)}
             if not ids:
                 return
             few = [tested.c.result.in_(sorted(ids))] if len(ids) <= IN_LIST else []
@@ -198,17 +198,17 @@ class EvaluationResults:
     def _urns_where(
         self, engine: Engine, urns: Iterable[str], condition: ColumnElement[bool]
     ) -> set[str]:
-        found: set[str] = set()
+        matching: set[str] = set()
         with engine.connect() as connection:
-            for some in in_lists(urns):
-                found.update(
+            for batch in in_lists(urns):
+                matching.update(
                     connection.scalars(
                         select(tested.c.urn).where(
-                            self._of_recipe(), tested.c.urn.in_(some), condition
+                            self._of_recipe(), tested.c.urn.in_(batch), condition
                         )
                     )
                 )
-        return found
+        return matching
 
     def urns_without_result(
         self, part_ids: Iterable[int], *, again: bool = False
@@ -224,12 +224,12 @@ class EvaluationResults:
         asked = or_(known, self._of_this_run())
         for part_id in part_ids:
             look = partial(self._next_without_result, part_id, asked)
-            found = self._database.attempt(partial(look, ("", "")), None)
-            while found is not None:
-                last, urns = found
+            batch = self._database.attempt(partial(look, ("", "")), None)
+            while batch is not None:
+                last, urns = batch
                 if urns:
                     yield urns
-                found = self._database.attempt(partial(look, last), None)
+                batch = self._database.attempt(partial(look, last), None)
 
     def _next_without_result(
         self, part_id: int, asked: ColumnElement[bool], after: tuple[str, str], engine: Engine
@@ -255,9 +255,9 @@ class EvaluationResults:
         if not rows:
             return None
         several = (row.urns.split("\n") for row in rows if row.urns and not row.reason)
-        urns = list(dict.fromkeys(urn for some in several for urn in some))
-        found = self._urns_where(engine, urns, asked)
-        return (rows[-1].kind, rows[-1].id), [urn for urn in urns if urn not in found]
+        urns = list(dict.fromkeys(urn for joined in several for urn in joined))
+        evaluated = self._urns_where(engine, urns, asked)
+        return (rows[-1].kind, rows[-1].id), [urn for urn in urns if urn not in evaluated]
 
     def _of_recipe(self) -> ColumnElement[bool]:
         own = self._database

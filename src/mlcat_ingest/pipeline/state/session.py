@@ -196,9 +196,13 @@ class StateSession:
         passes = self.partition_passes()
         return [
             PassSummary(
-                one.key.source, one.full is not None, one.why, one.key.instance, one.current_at_ms
+                part.key.source,
+                part.full is not None,
+                part.why,
+                part.key.instance,
+                part.current_at_ms,
             )
-            for one in passes
+            for part in passes
         ] + [
             PassSummary(
                 row.key.source,
@@ -208,7 +212,7 @@ class StateSession:
                 current_at_ms=row.passed_at_ms,
             )
             for row in self._known
-            if failed and row.key not in {one.key for one in passes}
+            if failed and row.key not in {part.key for part in passes}
         ]
 
     def source_keys(self) -> list[str]:
@@ -271,10 +275,10 @@ class RememberedPartitions:
         with translate_errors(self._engine.url):
             self._check_identity(key, partition.identity)
             row = partitions.begin(self._engine, key, settings)
-            one = PartitionPass(self._engine, partition, row, self._why_full(row))
-        log.info("%s: reading %s", key.source, one.why)
-        self._passes[key] = one
-        return one
+            partition_pass = PartitionPass(self._engine, partition, row, self._why_full(row))
+        log.info("%s: reading %s", key.source, partition_pass.why)
+        self._passes[key] = partition_pass
+        return partition_pass
 
     def _key(self, part: Partition) -> PartitionKey:
         recipe, address = self._options.recipe, self._sink.address
@@ -300,10 +304,10 @@ class RememberedPartitions:
     def _entities(self, key: PartitionKey, kinds: Sequence[str]) -> int:
         """Return how many entities of some kinds are known of a source, whatever its instance."""
         return sum(
-            found.records
+            count.records
             for row in partitions.partitions_of(self._engine, key.recipe)
             if (row.key.sink, row.key.source) == (key.sink, key.source)
-            for kind, found in partitions.counts(self._engine, row.key).items()
+            for kind, count in partitions.counts(self._engine, row.key).items()
             if kind in kinds
         )
 
@@ -326,7 +330,7 @@ class RememberedPartitions:
         age_s = time.time() - row.full_at_ms / 1000
         if not 0 <= age_s < self._options.full_every_s:
             return "everything: the last full pass is older than state.full_every"
-        if sum(found.dirty for found in partitions.counts(self._engine, row.key).values()) > DIRTY:
+        if sum(count.dirty for count in partitions.counts(self._engine, row.key).values()) > DIRTY:
             return "everything: too many records were refused"
         if self._is_sample_missing(row.key):
             return "everything: the catalog lacks entities that were written"
@@ -344,6 +348,6 @@ class RememberedPartitions:
         for urn in urns:
             by_type.setdefault(entity_type_of(urn), []).append(urn)
         return any(
-            len(self._sink.read_many(some, [key_aspect_name(entity_type)])) < len(set(some))
-            for entity_type, some in by_type.items()
+            len(self._sink.read_many(members, [key_aspect_name(entity_type)])) < len(set(members))
+            for entity_type, members in by_type.items()
         )

@@ -141,7 +141,7 @@ class Tracker:
         for _, version in versions:
             if version is not None:
                 ids.setdefault(version.kind, []).append(version.id)
-        known = {kind: self._read_records(part, kind, some) for kind, some in ids.items()}
+        known = {kind: self._read_records(part, kind, kind_ids) for kind, kind_ids in ids.items()}
         changed: list[ChangedRecord] = []
         same: dict[str, list[str]] = {}
         urns: list[str] = []
@@ -149,27 +149,29 @@ class Tracker:
             if version is None:
                 changed.append(ChangedRecord(record))
                 continue
-            found = known[version.kind].get(version.id)
-            if found is not None and _is_unchanged(part, version, found, version.digest):
+            known_record = known[version.kind].get(version.id)
+            if known_record is not None and _is_unchanged(
+                part, version, known_record, version.digest
+            ):
                 same.setdefault(version.kind, []).append(version.id)
-                urns.extend(found.urns)
+                urns.extend(known_record.urns)
             else:
-                changed.append(ChangedRecord(record, TrackedRecord(part, version, found)))
-        for kind, some in same.items():
-            self._touch(part, kind, some)
+                changed.append(ChangedRecord(record, TrackedRecord(part, version, known_record)))
+        for kind, kind_ids in same.items():
+            self._touch(part, kind, kind_ids)
         return PageChanges(changed, urns)
 
     def track(self, changed: ChangedRecord, entities: Sequence[Entity]) -> bool:
         """Take note of what became of a record; return whether its entities have to be merged."""
-        one = changed.tracked
-        if not self.remembers or one is None:
+        tracked = changed.tracked
+        if not self.remembers or tracked is None:
             return True
-        part, version, known = one.part, one.version, one.known
+        part, version, known = tracked.part, tracked.version, tracked.known
         digest = version.digest or _digest_of(entities)
         if known is not None and _is_unchanged(part, version, known, digest):
             self._touch(part, version.kind, [version.id])
             return False
-        urns = tuple(dict.fromkeys(one.urn for one in entities if not one.only_if_absent))
+        urns = tuple(dict.fromkeys(entity.urn for entity in entities if not entity.only_if_absent))
         if known is not None:
             self.entities.add_renamed(part, [urn for urn in known.urns if urn not in urns])
         pending = _Pending(part, version, digest, urns, set(urns))
@@ -184,22 +186,22 @@ class Tracker:
         """Take note that the last two records of an entity are written as one."""
         with self._lock:
             waiting = self._pending.get(urn, [])
-            waiting[-2:] = [[one for some in waiting[-2:] for one in some]]
+            waiting[-2:] = [[pending for group in waiting[-2:] for pending in group]]
 
     def record_seen(self, changed: ChangedRecord, entities: Sequence[Entity]) -> None:
         """Keep that a record is listed, of which there is nothing to write."""
-        one = changed.tracked
-        if self.remembers and one is not None:
+        tracked = changed.tracked
+        if self.remembers and tracked is not None:
             urns = tuple(dict.fromkeys(entity.urn for entity in entities))
-            self._keep([_Pending(one.part, one.version, "", urns, set())])
+            self._keep([_Pending(tracked.part, tracked.version, "", urns, set())])
 
     def record_failed(self, changed: ChangedRecord, reason: str) -> None:
         """Keep that a record could not be mapped: the next pass asks for it again."""
-        one = changed.tracked
-        if one is not None:
-            urns = one.known.urns if one.known is not None else ()
+        tracked = changed.tracked
+        if tracked is not None:
+            urns = tracked.known.urns if tracked.known is not None else ()
             masked = self._mask(reason) or "not usable"
-            self._keep([_Pending(one.part, one.version, "", urns, set(), masked)])
+            self._keep([_Pending(tracked.part, tracked.version, "", urns, set(), masked)])
 
     def acknowledge(self, urns: Iterable[str], refused: Mapping[str, str]) -> None:
         """Keep the records whose last entity is among `urns`, done with by the catalog.
@@ -224,7 +226,7 @@ class Tracker:
                     pending.left.discard(urn)
                     if urn in refused:
                         pending.reason = self._mask(refused[urn]) or "refused"
-                ready += [one for one in written if not one.left]
+                ready += [record for record in written if not record.left]
         self._keep(ready)
 
     @property
@@ -255,23 +257,23 @@ class Tracker:
         with self._lock:
             self._pending.clear()
         if self._flush_held():
-            for one in passes:
+            for part in passes:
                 self._database.attempt(
-                    one.reopen if self._refused_without_record else one.commit, None
+                    part.reopen if self._refused_without_record else part.commit, None
                 )
 
     def reopen(self, passes: Iterable[PartitionPass]) -> None:
         """Have the next run list all that `passes` listed."""
-        for one in passes:
-            if one.full is None:
-                one.finished = None  # its checkpoint stays, so what changed comes again
+        for part in passes:
+            if part.full is None:
+                part.finished = None  # its checkpoint stays, so what changed comes again
             else:
-                self._database.attempt(one.reopen, None)
+                self._database.attempt(part.reopen, None)
 
     def _keep(self, ready: Sequence[_Pending]) -> None:
         with self._lock:
-            for one in ready:
-                (self._held if one.is_held else self._rows).append(one.row())
+            for pending in ready:
+                (self._held if pending.is_held else self._rows).append(pending.row())
             full = len(self._rows) >= ROWS
         if full:
             self.flush()
@@ -313,6 +315,6 @@ def _without_nulls(aspect: Aspect) -> Aspect:
 
 def _digest_of(entities: Sequence[Entity]) -> str:
     try:
-        return content_hash([[one.urn, *_hashable_content(one)] for one in entities])
+        return content_hash([[entity.urn, *_hashable_content(entity)] for entity in entities])
     except CodecError:
         return ""  # what has no JSON form is refused when it is written

@@ -83,13 +83,13 @@ class BatchWriter:
 
         If too many wait for earlier ones of their version sets, these are written first.
         """
-        versions = {one.urn: one for one in changed if _changes_version(one)}
-        others = [one for one in changed if one.urn not in versions]
-        self._in_flight.leave_version_sets([one.urn for one in others])
+        versions = {entity.urn: entity for entity in changed if _changes_version(entity)}
+        others = [entity for entity in changed if entity.urn not in versions]
+        self._in_flight.leave_version_sets([entity.urn for entity in others])
         with self._lock:
-            self._in_flight.mark_buffered([one.urn for one in changed])
+            self._in_flight.mark_buffered([entity.urn for entity in changed])
             self._waiting.update(versions)
-            self._waiting_weight += sum(weight_of(one.entity) for one in versions.values())
+            self._waiting_weight += sum(weight_of(entity.entity) for entity in versions.values())
             full = [*self._pack(others), *self._next_versions()]
         self._write_all(full)
         while True:
@@ -137,21 +137,21 @@ class BatchWriter:
             return []
         ready = [urn for urn in self._in_flight.first_of_sets() if urn in self._waiting]
         versions = [self._waiting.pop(urn) for urn in ready]
-        self._waiting_weight -= sum(weight_of(one.entity) for one in versions)
+        self._waiting_weight -= sum(weight_of(version.entity) for version in versions)
         return self._pack(versions)
 
     def _pack(self, entities: Iterable[MergedEntity]) -> list[list[MergedEntity]]:
         """Put `entities` into the buffer, and return the batches that they fill."""
         full = []
-        for one in entities:
-            weight = weight_of(one.entity)
+        for merged in entities:
+            weight = weight_of(merged.entity)
             if self._buffer and (
-                self._buffered_proposals + len(one.proposals) > self._batch_size
+                self._buffered_proposals + len(merged.proposals) > self._batch_size
                 or self._buffered_weight + weight > HEAVIEST
             ):
                 full.append(self._cut())
-            self._buffer.append(one)
-            self._buffered_proposals += len(one.proposals)
+            self._buffer.append(merged)
+            self._buffered_proposals += len(merged.proposals)
             self._buffered_weight += weight
             if self._buffered_proposals >= self._batch_size:
                 full.append(self._cut())
@@ -160,26 +160,32 @@ class BatchWriter:
     def _cut(self) -> list[MergedEntity]:
         batch, self._buffer = self._buffer, []
         self._buffered_proposals = self._buffered_weight = 0
-        self._in_flight.mark_sent([one.urn for one in batch])
+        self._in_flight.mark_sent([entity.urn for entity in batch])
         return batch
 
     def _write(self, batch: Sequence[MergedEntity]) -> None:
         tracker = self._context.tracker
-        urns = [one.urn for one in batch]
-        tracker.results.invalidate([one.urn for one in batch if one.outcome != "created"])
+        urns = [entity.urn for entity in batch]
+        tracker.results.invalidate([entity.urn for entity in batch if entity.outcome != "created"])
         tracker.writes.begin(urns)
         delivered = self._delivery.deliver(batch)
-        tracker.writes.end([one.merged.urn for one in delivered if not one.may_be_stored])
-        self._context.tally.entities_written(delivered)
-        refused = {one.merged.urn: str(one.refusals[0]) for one in delivered if one.refusals}
-        tracker.bases.save(bases_of(one.merged for one in delivered if not one.refusals))
-        tracker.acknowledge(urns, refused)
-        removed = {one.urn for one in batch if one.is_removed and one.urn not in refused}
-        tracker.results.save({}, removed)
-        self._evaluator.add_written(
-            one for one in delivered if not one.refusals and one.merged.urn not in removed
+        arrived = [outcome for outcome in delivered if not outcome.refusals]
+        refused = {
+            outcome.merged.urn: str(outcome.refusals[0])
+            for outcome in delivered
+            if outcome.refusals
+        }
+        tracker.writes.end(
+            [outcome.merged.urn for outcome in delivered if not outcome.may_be_stored]
         )
-        # Whoever waits until nothing is in flight evaluates what is left, and saves a checkpoint.
+        self._context.tally.entities_written(delivered)
+        tracker.bases.save(bases_of(outcome.merged for outcome in arrived))
+        tracker.acknowledge(urns, refused)
+        tracker.results.save(
+            {}, [outcome.merged.urn for outcome in arrived if outcome.merged.is_removed]
+        )
+        self._evaluator.add_written(outcome for outcome in arrived if not outcome.merged.is_removed)
+        # The end of a pass waits for the release, evaluates what is left, and saves a checkpoint.
         self._in_flight.release(urns)
 
 
@@ -222,27 +228,31 @@ class Merger:
         stored, denied = self._reads.read([*entities.values()])
         if denied:
             self._refuse(entity_type, denied)
-        refused = {one.merged.urn for one in denied}
-        every = [
-            self._merge_one(one, stored.get(urn))
-            for urn, one in entities.items()
+        refused = {outcome.merged.urn for outcome in denied}
+        results = [
+            self._merge_one(entity, stored.get(urn))
+            for urn, entity in entities.items()
             if urn not in refused
         ]
         earlier = self._context.tracker.writes.earlier
         if earlier:
-            every = [write_again(one) if one.urn in earlier else one for one in every]
-        merged, deferred = self._defer(every)
+            results = [
+                write_again(entity) if entity.urn in earlier else entity for entity in results
+            ]
+        merged, deferred = self._defer(results)
         self._in_flight.release(deferred)
         self._latest.watch(merged)
-        changed = [one for one in merged if one.proposals]
-        self._limit.admit(sum(one.outcome == "created" for one in changed))
+        changed = [entity for entity in merged if entity.proposals]
+        self._limit.admit(sum(entity.outcome == "created" for entity in changed))
         self._context.tally.entities_merged(entity_type, merged)
-        unchanged = [one.urn for one in merged if not one.proposals]
+        unchanged = [entity.urn for entity in merged if not entity.proposals]
         if self._context.tracker.bases.is_new:
-            self._context.tracker.bases.save(bases_of(one for one in merged if not one.proposals))
+            self._context.tracker.bases.save(
+                bases_of(entity for entity in merged if not entity.proposals)
+            )
         # Before they are acknowledged: the end of a pass evaluates those that have no result yet.
         self._evaluator.add_unchanged(
-            [one.urn for one in merged if not one.proposals and not one.is_removed]
+            [entity.urn for entity in merged if not entity.proposals and not entity.is_removed]
         )
         self._context.tracker.acknowledge(unchanged, {})
         self._in_flight.release(unchanged)
@@ -250,14 +260,14 @@ class Merger:
 
     def _refuse(self, entity_type: str, denied: Sequence[DeliveryOutcome]) -> None:
         """Count entities as refused that the token may not read: a merge needs what is stored."""
-        reasons = {one.merged.urn: str(one.refusals[0]) for one in denied}
-        self._context.tally.entities_merged(entity_type, [one.merged for one in denied])
+        reasons = {outcome.merged.urn: str(outcome.refusals[0]) for outcome in denied}
+        self._context.tally.entities_merged(entity_type, [outcome.merged for outcome in denied])
         self._context.tally.entities_written(denied)
         self._context.tracker.acknowledge(reasons, reasons)
         self._in_flight.release(list(reasons))
 
 
-def _changes_version(one: MergedEntity) -> bool:
-    return bool(version_set_of(one.entity)) and any(
-        proposal.aspect_name == VERSION_PROPERTIES for proposal in one.proposals
+def _changes_version(merged: MergedEntity) -> bool:
+    return bool(version_set_of(merged.entity)) and any(
+        proposal.aspect_name == VERSION_PROPERTIES for proposal in merged.proposals
     )

@@ -38,12 +38,12 @@ def read_stored(sink: Catalog, entities: Iterable[Entity]) -> dict[str, StoredEn
     Cost: one request for a batch of entities of a type.
     """
     by_type: dict[str, list[Entity]] = {}
-    for one in entities:
-        by_type.setdefault(one.entity_type, []).append(one)
+    for entity in entities:
+        by_type.setdefault(entity.entity_type, []).append(entity)
     stored: dict[str, StoredEntity] = {}
-    for entity_type, some in by_type.items():
-        urns = [one.urn for one in some]
-        stored.update(sink.read_many(urns, _aspects_to_read(entity_type, some)))
+    for entity_type, members in by_type.items():
+        urns = [entity.urn for entity in members]
+        stored.update(sink.read_many(urns, _aspects_to_read(entity_type, members)))
     return stored
 
 
@@ -101,35 +101,37 @@ def _denied_read(entity: Entity, reason: str) -> DeliveryOutcome:
 
 
 def _aspects_to_read(entity_type: str, entities: Sequence[Entity]) -> list[str]:
-    names = {name for one in entities for name in one.aspects}
+    names = {name for entity in entities for name in entity.aspects}
     main = properties_aspect(entity_type)
     if main is not None:
         names.add(main)
     if STATUS in names and allows(entity_type, VERSION_PROPERTIES):
         names.add(VERSION_PROPERTIES)  # a version that goes or comes back may be the latest
-    if main is None or any(one.only_if_absent for one in entities):
+    if main is None or any(entity.only_if_absent for entity in entities):
         # Whether an entity is there at all shows in the aspect that every entity has.
         names.add(key_aspect_name(entity_type))
     return sorted(names)
 
 
-def write_again(one: MergedEntity) -> MergedEntity:
+def write_again(merged: MergedEntity) -> MergedEntity:
     """Return `one` with proposals for all that was read of it, equal values too.
 
     A service that was killed between its database and its search index finds an entity only once
     each aspect was written again, the key aspect included (EntityServiceImpl.java).
     """
-    if not one.stored:
-        return one
-    proposed = {each.aspect_name for each in one.proposals} | KEY_ASPECTS
-    key = Proposal(one.urn, *key_aspect(one.urn))
+    if not merged.stored:
+        return merged
+    proposed = {proposal.aspect_name for proposal in merged.proposals} | KEY_ASPECTS
+    key = Proposal(merged.urn, *key_aspect(merged.urn))
     equal = (
-        propose_equal(one.urn, name, before)
-        for name, before in one.stored.items()
+        propose_equal(merged.urn, name, before)
+        for name, before in merged.stored.items()
         if name not in proposed
     )
-    outcome: Outcome = "updated" if one.outcome == "unchanged" else one.outcome
-    return replace(one, outcome=outcome, proposals=(key, *equal, *one.proposals), is_rewrite=True)
+    outcome: Outcome = "updated" if merged.outcome == "unchanged" else merged.outcome
+    return replace(
+        merged, outcome=outcome, proposals=(key, *equal, *merged.proposals), is_rewrite=True
+    )
 
 
 MAX_VERSIONS: Final = 20
@@ -174,7 +176,7 @@ class ConflictGuard:
             refused = self._context.sink.write(probe)
             if not refused and self._stores(probe):
                 self._enforcement = "ignored"
-            elif any(isinstance(one, AspectChangedError) for one in refused):
+            elif any(isinstance(error, AspectChangedError) for error in refused):
                 self._enforcement = "checked"
             # Refused for what it says, or dropped by a server that does not know it: the next
             # batch tells.
@@ -186,7 +188,7 @@ class ConflictGuard:
         return None if enforced is None else "checked" if enforced else "ignored"
 
     def _stores(self, probe: Sequence[Proposal]) -> bool:
-        urn, names = probe[0].entity_urn, [one.aspect_name for one in probe]
+        urn, names = probe[0].entity_urn, [proposal.aspect_name for proposal in probe]
         return bool(self._context.sink.read_many([urn], names).get(urn))
 
     @property
@@ -201,7 +203,7 @@ class ConflictGuard:
         """
         if self._enforcement not in {"ignored", "none"}:
             return proposals
-        return [replace(one, headers=None) for one in proposals]
+        return [replace(proposal, headers=None) for proposal in proposals]
 
     def lost_updates(self, arrived: Sequence[MergedEntity]) -> list[MergedEntity]:
         """Return those of `arrived` that lost updates of others: merged anew, to be written again.
@@ -218,50 +220,54 @@ class ConflictGuard:
         ignored = self._enforcement == "ignored"
         if not ignored:
             self._context.tally.count(
-                unverified=sum(any(map(_is_unconditional, one.proposals)) for one in arrived)
+                unverified=sum(
+                    any(map(_is_unconditional, written.proposals)) for written in arrived
+                )
             )
-        to_read = [one for one in arrived if ignored or _hidden_as_unused(one)]
-        stored = read_stored(self._context.sink, [one.entity for one in to_read])
+        to_read = [written for written in arrived if ignored or _hidden_as_unused(written)]
+        stored = read_stored(self._context.sink, [written.entity for written in to_read])
         retries = []
-        for one in to_read:
-            now = stored.get(one.urn, {})
-            restored = self._restore(one, now) if ignored else None
-            status = self._unhide(one, {**now, **(restored or {})})
+        for written in to_read:
+            now = stored.get(written.urn, {})
+            restored = self._restore(written, now) if ignored else None
+            status = self._unhide(written, {**now, **(restored or {})})
             if restored is not None or status is not None:
-                merged = self._merge_again(one, now, restored or {})
+                merged = self._merge_again(written, now, restored or {})
                 retries.append(merged if status is None else _with_status(merged, status))
         self._context.tally.count(conflicts=len(retries))
-        return [one for one in retries if one.proposals]
+        return [written for written in retries if written.proposals]
 
-    def _unhide(self, one: MergedEntity, now: StoredEntity) -> Proposal | None:
+    def _unhide(self, written: MergedEntity, now: StoredEntity) -> Proposal | None:
         """Return the status that unhides an entity; None if nothing of others is on it."""
         status = now.get(STATUS)
-        if not _hidden_as_unused(one) or status is None:
+        if not _hidden_as_unused(written) or status is None:
             return None
         visible = {name: aspect for name, aspect in now.items() if name != STATUS}
-        main_aspect = properties_aspect(one.entity_type) or ""
+        main_aspect = properties_aspect(written.entity_type) or ""
         if main_aspect not in visible:
-            visible[main_aspect] = one.stored[main_aspect]  # deleted, and with it the base
-        if self._merge(one.entity, with_applied_of(one, visible)).outcome == "removed":
+            visible[main_aspect] = written.stored[main_aspect]  # deleted, and with it the base
+        if self._merge(written.entity, with_applied_of(written, visible)).outcome == "removed":
             return None
         # Without a condition: refused, it would be merged again, and has no base any more.
-        return Proposal(one.urn, STATUS, {**status.value, "removed": False})
+        return Proposal(written.urn, STATUS, {**status.value, "removed": False})
 
-    def _restore(self, one: MergedEntity, now: StoredEntity) -> Mapping[str, StoredAspect] | None:
+    def _restore(
+        self, written: MergedEntity, now: StoredEntity
+    ) -> Mapping[str, StoredAspect] | None:
         """Return aspects with the lost updates of others; None where only we have written."""
         restored: dict[str, StoredAspect] = {}
-        first = _read_first(one)
+        first = _read_first(written)
         alone = verified = True
-        for proposal in one.proposals:
+        for proposal in written.proposals:
             name = proposal.aspect_name
-            before, after = one.stored.get(name), now.get(name)
-            read, held = _number(before), _number(after)
-            if read is None or held is None:
+            before, after = written.stored.get(name), now.get(name)
+            read, current = _number(before), _number(after)
+            if read is None or current is None:
                 verified = False
-            elif after is not None and held > read + 1:
+            elif after is not None and current > read + 1:
                 alone = False
-                between = self._between(proposal, read + 1, held)
-                verified &= len(between) == held - read - 1
+                between = self._between(proposal, read + 1, current)
+                verified &= len(between) == current - read - 1
                 theirs = _of_others(proposal, [*between, after.value])
                 if theirs:
                     ancestor = without_computed(name, first[name].value) if name in first else {}
@@ -282,27 +288,27 @@ class ConflictGuard:
         return values[::-1]
 
     def _merge_again(
-        self, one: MergedEntity, now: StoredEntity, restored: Mapping[str, StoredAspect]
+        self, written: MergedEntity, now: StoredEntity, restored: Mapping[str, StoredAspect]
     ) -> MergedEntity:
-        merged = self._merge(one.entity, with_applied_of(one, {**now, **restored}))
+        merged = self._merge(written.entity, with_applied_of(written, {**now, **restored}))
         merged_names = {proposal.aspect_name for proposal in merged.proposals}
         lost = [
-            propose(one.urn, name, now.get(name), aspect.value)
+            propose(written.urn, name, now.get(name), aspect.value)
             for name, aspect in restored.items()
             if name not in merged_names and not same_json(aspect.value, now[name].value)
         ]
         # A patch is one of what is stored, where nothing is restored yet.
         proposals = [
-            propose(one.urn, each.aspect_name, now.get(each.aspect_name), each.aspect)
-            if each.change_type == "PATCH"
-            else each
-            for each in merged.proposals
+            propose(written.urn, again.aspect_name, now.get(again.aspect_name), again.aspect)
+            if again.change_type == "PATCH"
+            else again
+            for again in merged.proposals
         ]
         return replace(
             merged,
-            outcome=one.outcome,
+            outcome=written.outcome,
             proposals=(*lost, *proposals),
-            read_first=_read_first(one),
+            read_first=_read_first(written),
             overwritten=now,
         )
 
@@ -311,11 +317,11 @@ def _probe(batch: Sequence[MergedEntity]) -> Sequence[Proposal]:
     """Return an entity of `batch` under conditions that cannot hold, none where none will do."""
     # A deletion is a request of its own, which may take no condition; a key aspect takes none.
     fitting = [
-        one
-        for one in batch
-        if all(p.change_type != "DELETE" and p.headers is not None for p in one.proposals)
+        merged
+        for merged in batch
+        if all(p.change_type != "DELETE" and p.headers is not None for p in merged.proposals)
     ]
-    smallest = min(fitting, key=lambda one: len(one.proposals), default=None)
+    smallest = min(fitting, key=lambda merged: len(merged.proposals), default=None)
     never = {IF_VERSION_MATCH: NO_SUCH_VERSION}
     return [] if smallest is None else [replace(p, headers=never) for p in smallest.proposals]
 
@@ -324,8 +330,8 @@ def _is_unconditional(proposal: Proposal) -> bool:
     return proposal.headers is None and proposal.aspect_name not in KEY_ASPECTS
 
 
-def _hidden_as_unused(one: MergedEntity) -> bool:
-    return one.outcome == "removed" and not one.is_removed
+def _hidden_as_unused(written: MergedEntity) -> bool:
+    return written.outcome == "removed" and not written.is_removed
 
 
 def _with_status(merged: MergedEntity, status: Proposal) -> MergedEntity:
@@ -339,8 +345,8 @@ def _number(stored: StoredAspect | None) -> int | None:
     return int(stored.version) if stored.version and stored.version.isdecimal() else None
 
 
-def _read_first(one: MergedEntity) -> StoredEntity:
-    return one.stored if one.read_first is None else one.read_first
+def _read_first(written: MergedEntity) -> StoredEntity:
+    return written.stored if written.read_first is None else written.read_first
 
 
 def _of_others(proposal: Proposal, versions: Sequence[Aspect]) -> list[Aspect]:
@@ -351,8 +357,8 @@ def _of_others(proposal: Proposal, versions: Sequence[Aspect]) -> list[Aspect]:
     name = proposal.aspect_name
     ours = without_computed(name, proposal.aspect)
     others = [
-        one
-        for one in (without_computed(name, each) for each in versions)
-        if not same_json(one, ours)
+        version
+        for version in (without_computed(name, value) for value in versions)
+        if not same_json(version, ours)
     ]
     return others if len(others) < len(versions) else others[:-1]

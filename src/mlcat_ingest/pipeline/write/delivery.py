@@ -1,10 +1,10 @@
-"""Delivery of merged entities: conflicts are retried, refused entities are taken apart.
+"""Delivery of merged entities: conflicts are retried, refused entities aspect by aspect.
 
 An entity is merged with what was read, and written under the condition that nobody wrote in
 between. After a conflict all of the entity is read and merged again, a bounded number of times. An
-entity that the catalog rejects is tried aspect by aspect, each with its base, until the one at
-fault stands alone. An aspect that is too large, and an entity that the token may not write, are not
-sent again. A write is idempotent: sent twice after a lost reply, it changes nothing further.
+entity that the catalog rejects is retried aspect by aspect, each with its base, so that only the
+aspect at fault is refused. An aspect that is too large, and an entity that the token may not
+write, are not sent again. A write is idempotent: sent twice after a lost reply, it changes nothing.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,9 +24,9 @@ from mlcat_ingest.pipeline.write.conflicts import ConflictGuard, read_stored, wr
 from mlcat_ingest.pipeline.write.read_back import ReadBack
 
 ROUNDS: Final = 8
-"""How often an entity is written before it counts as one that never keeps still.
+"""How often an entity is written before its conflicts count as a refusal.
 
-Each round writes batches of half the size, so that in the end a contested entity stands alone.
+Each round writes batches of half the size, so that a contested entity is alone in the last ones.
 """
 
 PAUSE_S: Final = 0.02
@@ -88,8 +88,8 @@ class Delivery:
         entity type and one write a round.
         """
         self._conflicts.learn(batch)
-        delivered = self._deliver_rounds(batch, apart=True)
-        self._read_back.take([one.merged for one in delivered if not one.refusals])
+        delivered = self._deliver_rounds(batch, by_aspect=True)
+        self._read_back.take([outcome.merged for outcome in delivered if not outcome.refusals])
         return delivered
 
     def expect_computed(self, computed: Sequence[MergedEntity]) -> None:
@@ -103,10 +103,10 @@ class Delivery:
         self._read_back.finish()
 
     def _deliver_rounds(
-        self, batch: Sequence[MergedEntity], *, apart: bool
+        self, batch: Sequence[MergedEntity], *, by_aspect: bool
     ) -> list[DeliveryOutcome]:
-        """Write until every entity is delivered or refused; take refused ones `apart`."""
-        done: dict[str, DeliveryOutcome] = {}
+        """Write until every entity is delivered or refused; retry refused ones `by_aspect`."""
+        outcomes: dict[str, DeliveryOutcome] = {}
         waiting = list(batch)
         conflicted: list[MergedEntity] = []
         for attempt in range(1, ROUNDS + 1):
@@ -115,20 +115,20 @@ class Delivery:
                 self._context.cancellation.pause(longest_s * _RANDOM.uniform(0.5, 1))
                 # Read after the pause: what others write between read and write is a conflict.
                 waiting.extend(self._merge_conflicted(conflicted))
-            waiting, conflicted = self._round(waiting, attempt, done, apart=apart)
+            waiting, conflicted = self._round(waiting, attempt, outcomes, by_aspect=by_aspect)
             if not waiting and not conflicted:
                 break
-        for one in (*waiting, *conflicted):
-            done.setdefault(one.urn, _out_of_rounds(one))
-        return list(done.values())
+        for entity in (*waiting, *conflicted):
+            outcomes.setdefault(entity.urn, _out_of_rounds(entity))
+        return list(outcomes.values())
 
     def _round(
         self,
         waiting: Sequence[MergedEntity],
         attempt: int,
-        done: dict[str, DeliveryOutcome],
+        outcomes: dict[str, DeliveryOutcome],
         *,
-        apart: bool,
+        by_aspect: bool,
     ) -> tuple[list[MergedEntity], list[MergedEntity]]:
         """Write each of `waiting` once.
 
@@ -138,24 +138,28 @@ class Delivery:
         conflicted: list[MergedEntity] = []
         for part in _split(waiting, max(1, self._context.sink.facts.batch_size >> (attempt - 1))):
             refused = self._write(part)
-            arrived = [one for one in part if one.urn not in refused]
+            arrived = [entity for entity in part if entity.urn not in refused]
             exact = self._conflicts.checks_versions
-            done.update((one.urn, DeliveryOutcome(one, exact=exact)) for one in arrived)
+            outcomes.update(
+                (entity.urn, DeliveryOutcome(entity, exact=exact)) for entity in arrived
+            )
             if self._on_written is not None:
                 self._on_written(arrived)
             retries.extend(self._conflicts.lost_updates(arrived))
-            for one in part if refused else ():
-                errors = refused.get(one.urn)
+            for entity in part if refused else ():
+                errors = refused.get(entity.urn)
                 if errors and isinstance(errors[0], AspectChangedError):
-                    conflicted.append(one)
+                    conflicted.append(entity)
                 elif errors:
-                    done[one.urn] = self._take_apart(one, errors, attempt, apart=apart)
+                    outcomes[entity.urn] = self._retry_by_aspect(
+                        entity, errors, attempt, by_aspect=by_aspect
+                    )
         return retries, conflicted
 
     def _write(self, part: Sequence[MergedEntity]) -> dict[str, list[AspectRejectedError]]:
         """Write `part` and return the refusals by URN."""
         self._context.cancellation.check()
-        proposals = [proposal for one in part for proposal in one.proposals]
+        proposals = [proposal for entity in part for proposal in entity.proposals]
         refused: dict[str, list[AspectRejectedError]] = {}
         for error in self._context.sink.write(self._conflicts.with_conditions(proposals)):
             refused.setdefault(error.urn, []).append(error)
@@ -163,53 +167,60 @@ class Delivery:
 
     def _merge_conflicted(self, conflicted: Sequence[MergedEntity]) -> Iterator[MergedEntity]:
         """Read `conflicted` again and yield them merged anew."""
-        stored = read_stored(self._context.sink, [one.entity for one in conflicted])
+        stored = read_stored(self._context.sink, [before.entity for before in conflicted])
         changed = 0
-        for one in conflicted:
-            merged = self._merge(one.entity, stored.get(one.urn))
+        for before in conflicted:
+            merged = self._merge(before.entity, stored.get(before.urn))
             if not merged.proposals:
                 # A request that was sent twice has met what it had written itself.
-                yield replace(write_again(merged), outcome=one.outcome)
+                yield replace(write_again(merged), outcome=before.outcome)
                 continue
-            if one.is_rewrite:
+            if before.is_rewrite:
                 merged = write_again(merged)
-            if merged.proposals == one.proposals:
-                yield one  # it was only in one request with what had changed
+            if merged.proposals == before.proposals:
+                yield before  # it was only in one request with what had changed
             else:
-                changed += _has_changed(one.stored, merged.stored)
+                changed += _has_changed(before.stored, merged.stored)
                 yield merged
         self._context.tally.count(conflicts=changed)
 
-    def _take_apart(
-        self, one: MergedEntity, errors: Sequence[AspectRejectedError], attempt: int, *, apart: bool
+    def _retry_by_aspect(
+        self,
+        merged: MergedEntity,
+        errors: Sequence[AspectRejectedError],
+        attempt: int,
+        *,
+        by_aspect: bool,
     ) -> DeliveryOutcome:
-        main_aspect = properties_aspect(one.entity_type)
-        several = len(one.proposals) > 1 and not one.entity.only_if_absent
+        main_aspect = properties_aspect(merged.entity_type)
+        several = len(merged.proposals) > 1 and not merged.entity.only_if_absent
         denied = errors[0].status == HTTPStatus.FORBIDDEN
-        if denied or not apart or not several or main_aspect is None:
-            return _refusal_of(one, errors, attempt)
+        if denied or not by_aspect or not several or main_aspect is None:
+            return _refusal_of(merged, errors, attempt)
         too_large = {error.aspect for error in errors if isinstance(error, AspectTooLargeError)}
         # The properties first: without them there is no base for any of the others.
-        names = [proposal.aspect_name for proposal in one.proposals]
+        names = [proposal.aspect_name for proposal in merged.proposals]
         names.sort(key=lambda name: name != main_aspect)
         refusals: list[Refusal] = []
         for name in names:
-            fresh = one.entity.aspects.get(name)
+            fresh = merged.entity.aspects.get(name)
             if name in too_large:
-                whole = _refusal_of(one, errors, attempt).refusals
-                refusals.extend(each for each in whole if each.proposal.aspect_name == name)
+                whole = _refusal_of(merged, errors, attempt).refusals
+                refusals.extend(
+                    refusal for refusal in whole if refusal.proposal.aspect_name == name
+                )
             elif fresh is not None:
-                refusals.extend(self._deliver_alone(replace(one.entity, aspects={name: fresh})))
+                refusals.extend(self._deliver_aspect(replace(merged.entity, aspects={name: fresh})))
             if refusals and name == main_aspect:
-                return _refusal_of(one, errors, attempt)
-        return DeliveryOutcome(one, tuple(refusals))
+                return _refusal_of(merged, errors, attempt)
+        return DeliveryOutcome(merged, tuple(refusals))
 
-    def _deliver_alone(self, alone: Entity) -> Iterator[Refusal]:
+    def _deliver_aspect(self, entity: Entity) -> Iterator[Refusal]:
         """Write one aspect of an entity, with its base; yield its refusal."""
-        stored = read_stored(self._context.sink, [alone])
-        merged = self._merge(alone, stored.get(alone.urn))
+        stored = read_stored(self._context.sink, [entity])
+        merged = self._merge(entity, stored.get(entity.urn))
         if merged.proposals:
-            for outcome in self._deliver_rounds([merged], apart=False):
+            for outcome in self._deliver_rounds([merged], by_aspect=False):
                 yield from outcome.refusals[:1]
 
 
@@ -221,8 +232,8 @@ def _has_changed(before: StoredEntity, now: StoredEntity) -> bool:
     if before.keys() != now.keys():
         return True
     return any(
-        not same_json(without_computed(name, one.value), without_computed(name, now[name].value))
-        for name, one in before.items()
+        not same_json(without_computed(name, aspect.value), without_computed(name, now[name].value))
+        for name, aspect in before.items()
     )
 
 
@@ -230,26 +241,26 @@ def _split(entities: Sequence[MergedEntity], size: int) -> Iterator[list[MergedE
     """Yield `entities` in parts of at most `size` proposals, each entity whole."""
     part: list[MergedEntity] = []
     count = 0
-    for one in entities:
-        if part and count + len(one.proposals) > size:
+    for entity in entities:
+        if part and count + len(entity.proposals) > size:
             yield part
             part, count = [], 0
-        part.append(one)
-        count += len(one.proposals)
+        part.append(entity)
+        count += len(entity.proposals)
     if part:
         yield part
 
 
 def _refusal_of(
-    one: MergedEntity, errors: Sequence[AspectRejectedError], attempt: int
+    merged: MergedEntity, errors: Sequence[AspectRejectedError], attempt: int
 ) -> DeliveryOutcome:
     reasons = {error.aspect: _reason(error) for error in errors}
     # The first refusal is the one that is reported: that of the aspect at fault.
     at_fault = {error.aspect for error in errors if isinstance(error, AspectTooLargeError)}
-    proposals = sorted(one.proposals, key=lambda each: each.aspect_name not in at_fault)
+    proposals = sorted(merged.proposals, key=lambda proposal: proposal.aspect_name not in at_fault)
     first = _reason(errors[0])
     return DeliveryOutcome(
-        one,
+        merged,
         tuple(
             Refusal(proposal, reasons.get(proposal.aspect_name, first), attempt, errors[0].status)
             for proposal in proposals
@@ -257,10 +268,10 @@ def _refusal_of(
     )
 
 
-def _out_of_rounds(one: MergedEntity) -> DeliveryOutcome:
+def _out_of_rounds(merged: MergedEntity) -> DeliveryOutcome:
     reason = f"still in conflict with another writer after {ROUNDS} attempts"
     return DeliveryOutcome(
-        one, tuple(Refusal(proposal, reason, ROUNDS) for proposal in one.proposals)
+        merged, tuple(Refusal(proposal, reason, ROUNDS) for proposal in merged.proposals)
     )
 
 

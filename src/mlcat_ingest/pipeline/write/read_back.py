@@ -74,10 +74,10 @@ class ReadBack:
     def take(self, arrived: Sequence[MergedEntity]) -> None:
         """Take note of entities that the catalog acknowledged."""
         with self._lock:
-            for one in arrived:
-                group = _group_of(one.urn)
+            for merged in arrived:
+                group = _group_of(merged.urn)
                 self._entities[group] += 1
-                for proposal in one.proposals:
+                for proposal in merged.proposals:
                     spec = ASPECTS.get(proposal.aspect_name)
                     if proposal.change_type == "DELETE" or (spec and spec.timeseries):
                         continue
@@ -86,7 +86,7 @@ class ReadBack:
                     shape = _Shape(group, proposal.aspect_name, fields)
                     self._shapes[shape] += 1
                     if self._shapes[shape] <= SAMPLES:
-                        self._sample(one.urn, shape)
+                        self._sample(merged.urn, shape)
 
     def _sample(self, urn: str, shape: _Shape) -> None:
         for field in (None, *shape.fields):
@@ -139,10 +139,10 @@ class ReadBack:
         return dropped
 
     def _is_lost(self, sent: _SentValue, stored: Mapping[str, StoredEntity]) -> bool:
-        held = [stored[urn] for urn in self._samples[sent] if urn in stored]
+        entities = [stored[urn] for urn in self._samples[sent] if urn in stored]
         if sent.field is None:
-            return bool(held) and all(sent.aspect not in one for one in held)
-        values = [one[sent.aspect].value for one in held if sent.aspect in one]
+            return bool(entities) and all(sent.aspect not in entity for entity in entities)
+        values = [entity[sent.aspect].value for entity in entities if sent.aspect in entity]
         return bool(values) and all(not value.get(sent.field) for value in values)
 
     def _sample_urns(self) -> dict[_UrnGroup, dict[str, None]]:
@@ -155,9 +155,9 @@ class ReadBack:
     def _read(self) -> dict[str, StoredEntity]:
         urns: dict[str, dict[str, None]] = {}
         aspects: dict[str, set[str]] = {}
-        for sent, some in self._samples.items():
+        for sent, sampled in self._samples.items():
             entity_type = sent.group.entity_type
-            urns.setdefault(entity_type, {}).update(dict.fromkeys(some))
+            urns.setdefault(entity_type, {}).update(dict.fromkeys(sampled))
             # The key aspect shows whether the entity is there at all.
             aspects.setdefault(entity_type, {key_aspect_name(entity_type)}).add(sent.aspect)
         stored: dict[str, StoredEntity] = {}

@@ -84,38 +84,38 @@ class LatestVersions:
 
     def watch(self, merged: Iterable[MergedEntity]) -> None:
         """Take note of the versions among `merged`, which are about to be written."""
-        for one in merged:
-            stored = one.stored.get(VERSION_PROPERTIES)
+        for entity in merged:
+            stored = entity.stored.get(VERSION_PROPERTIES)
             before = None if stored is None else stored.value
-            after = _value_after(one, VERSION_PROPERTIES, before)
+            after = _value_after(entity, VERSION_PROPERTIES, before)
             if before or after:
                 with self._lock:
-                    self._note(one, before, after)
+                    self._note(entity, before, after)
 
-    def _note(self, one: MergedEntity, before: Aspect | None, after: Aspect | None) -> None:
-        was_removed = is_removed(one.stored)
-        status = _value_after(one, STATUS, {"removed": was_removed})
+    def _note(self, merged: MergedEntity, before: Aspect | None, after: Aspect | None) -> None:
+        was_removed = is_removed(merged.stored)
+        status = _value_after(merged, STATUS, {"removed": was_removed})
         removed = bool((status or NOTHING).get("removed"))
         if before is not None and (after is None or _place(before) != _place(after)):
-            self._note_moved(one, before)
+            self._note_moved(merged, before)
         if after is None or "versionSet" not in after:
             return
         if before is None or removed != was_removed or _place(before) != _place(after):
-            self._note_moved(one, after)
+            self._note_moved(merged, after)
         if removed:
             return
         version_set = self._sets.setdefault(after["versionSet"], _VersionSet())
-        version = _Version(str(after["sortId"]), one.urn)
+        version = _Version(str(after["sortId"]), merged.urn)
         version_set.best = max(version_set.best, version)
         if before is None:
-            version_set.new.add(one.urn)
+            version_set.new.add(merged.urn)
         elif before.get(IS_LATEST) is not False:
-            version_set.marked.add(one.urn)
+            version_set.marked.add(merged.urn)
 
-    def _note_moved(self, one: MergedEntity, version: Aspect) -> None:
+    def _note_moved(self, merged: MergedEntity, version: Aspect) -> None:
         version_set = self._sets.setdefault(version["versionSet"], _VersionSet())
         version_set.moved = True
-        properties = stored_properties(one.urn, one.stored) or NOTHING
+        properties = stored_properties(merged.urn, merged.stored) or NOTHING
         version_set.groups.update(properties.get("groups") or ())
 
     def settle(self) -> None:
@@ -125,10 +125,16 @@ class LatestVersions:
         of their versions, a search for each set whose latest version is removed, and a read and a
         write for each version that is entered, for a batch of sets.
         """
-        sets = iter([(urn, one) for urn, one in self._sets.items() if not one.is_consistent])
+        sets = iter(
+            [
+                (urn, version_set)
+                for urn, version_set in self._sets.items()
+                if not version_set.is_consistent
+            ]
+        )
         self._sets = {}
-        while some := dict(islice(sets, MAX_REQUEST_ITEMS)):
-            self._settle(some)
+        while batch := dict(islice(sets, MAX_REQUEST_ITEMS)):
+            self._settle(batch)
 
     def _settle(self, sets: Mapping[str, _VersionSet]) -> None:
         latest = {
@@ -140,7 +146,7 @@ class LatestVersions:
         walks: dict[str, list[str]] = {}
         for urn, now in latest.items():
             live = {*_live(urn, names[urn], stored)}
-            if all(one.urn != now for one in live) and now in names[urn]:
+            if all(version.urn != now for version in live) and now in names[urn]:
                 live.update(self._members(urn, sets[urn].groups))
             if live:
                 former = stored.get(now, NOTHING).get(VERSION_PROPERTIES)
@@ -157,8 +163,8 @@ class LatestVersions:
         for urn in urns:
             by_type.setdefault(entity_type_of(urn), {})[urn] = None
         stored: dict[str, StoredEntity] = {}
-        for some in by_type.values():
-            stored.update(self._context.sink.read_many(list(some), aspects))
+        for members in by_type.values():
+            stored.update(self._context.sink.read_many(list(members), aspects))
         return stored
 
     def _members(self, version_set: str, groups: Iterable[str]) -> Iterator[_Version]:
@@ -180,33 +186,33 @@ class LatestVersions:
                 for urn, version in zip(walks, step, strict=True)
                 if version is not None
             ]
-            stored = self._read([one.urn for one in entities], VERSION_SET_PROPERTIES)
-            merged = [self._merge(one, stored.get(one.urn)) for one in entities]
-            changed = [one for one in merged if one.proposals]
+            stored = self._read([entity.urn for entity in entities], VERSION_SET_PROPERTIES)
+            merged = [self._merge(entity, stored.get(entity.urn)) for entity in entities]
+            changed = [entity for entity in merged if entity.proposals]
             if changed:
                 self._context.tally.entities_merged(entity_type_of(changed[0].urn), changed)
                 self._context.tally.entities_written(self._delivery.deliver(changed))
             self._expected.update(
-                (one.urn, one.aspects[VERSION_SET_PROPERTIES][_LATEST]) for one in entities
+                (entity.urn, entity.aspects[VERSION_SET_PROPERTIES][_LATEST]) for entity in entities
             )
 
     def _merge(self, entity: Entity, stored: StoredEntity | None) -> MergedEntity:
         """Return the move of `latest`, or nothing where somebody else has moved it meanwhile."""
-        held = (stored or NOTHING).get(VERSION_SET_PROPERTIES)
+        before = (stored or NOTHING).get(VERSION_SET_PROPERTIES)
         fresh = entity.aspects[VERSION_SET_PROPERTIES]
         if (
-            held is None
-            or held.value[_LATEST] == fresh[_LATEST]
-            or held.value[_LATEST] != self._expected.get(entity.urn)
+            before is None
+            or before.value[_LATEST] == fresh[_LATEST]
+            or before.value[_LATEST] != self._expected.get(entity.urn)
         ):
             return MergedEntity(entity, stored or NOTHING, "unchanged")
-        proposal = propose(entity.urn, VERSION_SET_PROPERTIES, held, {**held.value, **fresh})
+        proposal = propose(entity.urn, VERSION_SET_PROPERTIES, before, {**before.value, **fresh})
         return MergedEntity(entity, stored or NOTHING, "updated", (proposal,))
 
 
-def _value_after(one: MergedEntity, name: str, before: Aspect | None) -> Aspect | None:
+def _value_after(merged: MergedEntity, name: str, before: Aspect | None) -> Aspect | None:
     """Return an aspect as it is once `one` is written."""
-    for proposal in one.proposals:
+    for proposal in merged.proposals:
         if proposal.aspect_name == name:
             return None if proposal.change_type == "DELETE" else proposal.aspect
     return before
@@ -216,11 +222,11 @@ def _place(version: Aspect) -> tuple[object, object]:
     return version.get("versionSet"), version.get("sortId")
 
 
-def _versions_to_read(one: _VersionSet, latest: str) -> set[str]:
+def _versions_to_read(version_set: _VersionSet, latest: str) -> set[str]:
     """Return the versions that decide about a set whose stored latest is `latest`."""
-    if latest in one.new and not one.marked:
-        return {one.best.urn, latest} if latest != one.best.urn else set()
-    return {one.best.urn, latest, *one.marked, *one.new} - {""}
+    if latest in version_set.new and not version_set.marked:
+        return {version_set.best.urn, latest} if latest != version_set.best.urn else set()
+    return {version_set.best.urn, latest, *version_set.marked, *version_set.new} - {""}
 
 
 def _live(
@@ -228,9 +234,9 @@ def _live(
 ) -> Iterator[_Version]:
     """Yield those of `urns` that are live versions of a set."""
     for urn in urns:
-        held = stored.get(urn, NOTHING)
-        version = held[VERSION_PROPERTIES].value if VERSION_PROPERTIES in held else NOTHING
-        if version.get("versionSet") == version_set and not is_removed(held):
+        entity = stored.get(urn, NOTHING)
+        version = entity[VERSION_PROPERTIES].value if VERSION_PROPERTIES in entity else NOTHING
+        if version.get("versionSet") == version_set and not is_removed(entity):
             yield _Version(str(version["sortId"]), urn, version.get(IS_LATEST))
 
 
@@ -241,11 +247,11 @@ def _steps(latest: str, former: str, live: Iterable[_Version], new: set[str]) ->
     compared with it, or in a plan will be, by the service.
     """
     best = max(live)
-    compared = {one.urn for one in live if one.urn in new and one.sort_id > former}
+    compared = {version.urn for version in live if version.urn in new and version.sort_id > former}
     wrong = [
-        one.urn
-        for one in sorted(live)
-        if one.is_latest is not False and one.urn not in {best.urn, latest, *compared}
+        version.urn
+        for version in sorted(live)
+        if version.is_latest is not False and version.urn not in {best.urn, latest, *compared}
     ]
     if not wrong and best.urn in {latest, *compared}:
         return []

@@ -43,7 +43,7 @@ def test_a_base_of_the_first_format_holds_and_is_replaced_with_the_next_change()
     held = {HOME: {"groups": [A, "theirs", B], "customProperties": {"mlcat.applied.prod": old}}}
     same = merge_entity(Entity(URN, {HOME: {"groups": [A, B]}}), stored(**held), RULES)
     assert same.proposals == ()
-    assert not same.no_base
+    assert not same.without_base
     [proposal] = merge_entity(Entity(URN, {HOME: {"groups": [B]}}), stored(**held), RULES).proposals
     assert proposal.aspect["groups"] == ["theirs", B]
     custom = proposal.aspect["customProperties"]
@@ -66,7 +66,7 @@ def test_a_remembered_base_goes_back_to_an_entity_that_is_equal_in_all_else(
     base = encode({HOME: {"groups": text_of_keys((A,))}})
     entity = Entity(URN, {HOME: {"groups": [A]}})
     merged = merge_entity(entity, stored(**held), RULES, lambda _: base)
-    assert not merged.no_base
+    assert not merged.without_base
     [proposal] = merged.proposals
     assert proposal.aspect["customProperties"] == {"reviewed": "yes", "mlcat.applied.prod": base}
 
@@ -160,7 +160,7 @@ def test_a_status_is_written_only_to_remove_and_to_revive(
     assert [one.aspect for one in merged.proposals] == ([] if written is None else [written])
     outcome = "removed" if fresh["removed"] else "updated"
     assert merged.outcome == ("unchanged" if written is None else outcome)
-    assert not merged.no_base
+    assert not merged.without_base
 
 
 def test_an_entity_that_is_first_seen_removed_is_created() -> None:
@@ -264,7 +264,7 @@ def test_an_old_group_that_is_read_again_is_no_longer_renamed() -> None:
 def test_custom_properties_that_are_none_have_no_base() -> None:
     shelf = Shelf()
     shelf.put(HOME, {"customProperties": ["odd"]})
-    assert shelf.ingest({HOME: {"name": "n"}}).no_base
+    assert shelf.ingest({HOME: {"name": "n"}}).without_base
     assert list(shelf.base()) == [HOME]
 
 

@@ -127,11 +127,11 @@ def test_an_aspect_that_needs_what_is_ours_goes_whole_or_stays_whole() -> None:
     ours = ingested(versionProperties=VERSION)
     merged = retract(ours)
     assert "versionProperties" not in ours.aspects
-    assert merged.kept == ()
+    assert merged.kept_aspects == ()
     shared = ingested(versionProperties=VERSION)
     shared.edit("versionProperties", comment="theirs")
     merged = retract(shared)
-    assert merged.kept == ("versionProperties",)
+    assert merged.kept_aspects == ("versionProperties",)
     assert shared.aspects["versionProperties"] == {**VERSION, "comment": "theirs"}
     assert applied_key(WRITER) not in shared.aspects[HOME]["customProperties"]
     assert "status" not in shared.aspects

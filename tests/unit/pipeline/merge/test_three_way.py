@@ -229,8 +229,8 @@ def test_a_value_stays_while_another_writer_claims_it() -> None:
 @pytest.mark.parametrize("how", ["stripped", "broken", "newer"])
 def test_without_a_base_nothing_goes_once_and_the_report_can_count_it(how: str) -> None:
     shelf = Shelf()
-    assert not shelf.ingest(groups(A, B)).no_base
-    assert not shelf.ingest(groups(A)).no_base
+    assert not shelf.ingest(groups(A, B)).without_base
+    assert not shelf.ingest(groups(A)).without_base
     if how == "stripped":
         shelf.strip()
     else:
@@ -238,9 +238,9 @@ def test_without_a_base_nothing_goes_once_and_the_report_can_count_it(how: str) 
         custom = {**shelf.field("customProperties"), applied_key("prod"): text}
         shelf.edit(HOME, customProperties=custom)
     merged = shelf.ingest(groups(C))
-    assert merged.no_base
+    assert merged.without_base
     assert shelf.field("groups") == [A, C]
-    assert not shelf.ingest(groups(C)).no_base
+    assert not shelf.ingest(groups(C)).without_base
     shelf.ingest(groups())
     assert shelf.field("groups") == [A]
 
@@ -249,7 +249,7 @@ def test_an_entity_of_others_has_no_base_and_gets_one() -> None:
     shelf = Shelf()
     shelf.put(HOME, {"groups": [A]})
     merged = shelf.ingest(groups(A))
-    assert (merged.no_base, merged.outcome) == (True, "updated")
+    assert (merged.without_base, merged.outcome) == (True, "updated")
     assert shelf.base() == {}
     assert shelf.ingest(groups(A)).outcome == "unchanged"
 
@@ -326,7 +326,7 @@ def test_a_writer_without_a_name_adds_and_keeps_no_base() -> None:
     shelf = Shelf()
     shelf.ingest(groups(A, B))
     merged = shelf.ingest({HOME: {"groups": [C], "description": "d"}}, MergeRules(None))
-    assert not merged.no_base
+    assert not merged.without_base
     assert shelf.field("groups") == [A, B, C]
     assert list(shelf.field("customProperties")) == [applied_key("prod")]
     assert shelf.ingest({HOME: {"groups": []}}, MergeRules(None)).outcome == "unchanged"
@@ -374,7 +374,7 @@ def test_an_aspect_that_cannot_be_empty_and_is_wholly_ours_is_deleted() -> None:
     shelf.edit("versionProperties", isLatest=True)  # the service's own
     merged = shelf.ingest({HOME: {}, "versionProperties": NO_VERSION})
     assert [one.change_type for one in merged.proposals] == ["DELETE", "UPSERT"]
-    assert merged.kept == ()
+    assert merged.kept_aspects == ()
     assert "versionProperties" not in shelf.aspects
     assert shelf.base() == {}
     assert shelf.ingest({HOME: {}, "versionProperties": NO_VERSION}).outcome == "unchanged"
@@ -455,7 +455,7 @@ def test_an_aspect_that_cannot_be_empty_is_kept_while_others_have_entries_in_it(
     shelf.ingest({HOME: {}, "versionProperties": VERSION})
     shelf.edit("versionProperties", **theirs)
     merged = shelf.ingest({HOME: {}, "versionProperties": NO_VERSION})
-    assert merged.kept == ("versionProperties",)
+    assert merged.kept_aspects == ("versionProperties",)
     left = shelf.aspects["versionProperties"]
     assert None not in left.values()
     assert left["versionSet"] == VERSION["versionSet"]
@@ -463,7 +463,7 @@ def test_an_aspect_that_cannot_be_empty_is_kept_while_others_have_entries_in_it(
         ["theirs"] if "aliases" in theirs else []
     )
     again = shelf.ingest({HOME: {}, "versionProperties": NO_VERSION})
-    assert (again.outcome, again.kept) == ("unchanged", ("versionProperties",))
+    assert (again.outcome, again.kept_aspects) == ("unchanged", ("versionProperties",))
     shelf.edit("versionProperties", aliases=[])
     if "comment" in theirs:
         shelf.drop("versionProperties", "comment")
@@ -476,7 +476,7 @@ def test_a_foreign_aspect_that_cannot_be_empty_stays_whole() -> None:
     shelf.put("versionProperties", VERSION)
     merged = shelf.ingest({HOME: {"name": "n"}, "versionProperties": NO_VERSION})
     assert shelf.aspects["versionProperties"] == VERSION
-    assert merged.kept == ()
+    assert merged.kept_aspects == ()
 
 
 def test_ours_clears_what_cannot_be_empty_only_with_the_aspect() -> None:
@@ -484,7 +484,7 @@ def test_ours_clears_what_cannot_be_empty_only_with_the_aspect() -> None:
     shelf = Shelf()
     shelf.put("versionProperties", VERSION)
     merged = shelf.ingest({HOME: {"name": "n"}, "versionProperties": NO_VERSION}, rules)
-    assert merged.kept == ("versionProperties",)
+    assert merged.kept_aspects == ("versionProperties",)
     assert shelf.aspects["versionProperties"] == VERSION
 
 
@@ -547,7 +547,7 @@ def test_a_base_that_somebody_dropped_is_the_remembered_one() -> None:
     remembered = {shelf.urn: text}.get
     merged = shelf.write(merge_entity(nothing, shelf.stored(), RULES, remembered))
     assert shelf.aspects["globalTags"] == {"tags": [{"tag": "theirs"}]}
-    assert not merged.no_base
+    assert not merged.without_base
     assert shelf.base() == {}
 
 
