@@ -22,7 +22,7 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
-from mlcat_ingest.sources.mlflow.read.reader import Thing
+from mlcat_ingest.sources.mlflow.read.reader import MlflowObject
 from simulation.scheduler import Process, Scheduler
 from support.fake_mlflow import FakeReader, ItemT
 from support.versioning import VersioningSink
@@ -270,9 +270,9 @@ class Reader(FakeReader):
             self._ask(name)
             yield page
 
-    def is_gone(self, thing: Thing) -> bool:
-        self._ask(f"is {thing.kind} {thing.name} gone")
-        return super().is_gone(thing)
+    def is_gone(self, target: MlflowObject) -> bool:
+        self._ask(f"is {target.kind} {target.name} gone")
+        return super().is_gone(target)
 
     def clock_ms(self) -> int:
         assert self.scheduler is not None

@@ -11,7 +11,7 @@ from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.base import ReadRequest
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.files import FileLocation
-from mlcat_ingest.sources.mlflow.read.reader import ALL_MODELS, ModelFilter, RunFilter, Thing
+from mlcat_ingest.sources.mlflow.read.reader import ALL_MODELS, MlflowObject, ModelFilter, RunFilter
 from mlcat_ingest.sources.mlflow.source import MlflowSource
 from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedExperiment,
@@ -140,8 +140,8 @@ class FakeReader(RequestSide):
         self.calls.append((self.workspace, f"has_run {experiment_id} {at}"))
         return at < sum(run.experiment_id == experiment_id for run in self.store.runs)
 
-    def is_gone(self, thing: Thing) -> bool:
-        self.calls.append((self.workspace, f"{thing.kind} {thing.name}"))
+    def is_gone(self, target: MlflowObject) -> bool:
+        self.calls.append((self.workspace, f"{target.kind} {target.name}"))
         store = self.store
         held = {
             "run": {(run.run_id, "") for run in store.runs},
@@ -150,7 +150,7 @@ class FakeReader(RequestSide):
             "version": {(one.name, one.version) for one in store.versions},
             "logged_model": {(one.model_id, "") for one in store.models},
         }
-        return (thing.name, thing.version) not in held[thing.kind] | store.unreadable
+        return (target.name, target.version) not in held[target.kind] | store.unreadable
 
     def text_of(self, place: FileLocation, path: str) -> str | None:
         del place, path

@@ -20,7 +20,7 @@ from mlcat_ingest.sources.base import (
     Partition,
     ReadRequest,
     RecordVersion,
-    Rest,
+    Remainder,
     Runs,
     Shard,
     Shards,
@@ -113,7 +113,7 @@ class RegistrySource(Source[ModelRecord | GroupRecord]):
         yield Finished(partition, checkpoint, complete=since < 0)
 
     def _listed(self, model: ModelRecord, scope: object) -> ModelRecord:
-        if not isinstance(scope, Rest):
+        if not isinstance(scope, Remainder):
             return model
         return ModelRecord(model.group, model.name, model.text, model.changed_at, listed_only=True)
 

@@ -212,7 +212,7 @@ class Naming:
         except InvalidUrnError as error:
             raise ValueError(f"no URN can be made with these names: {error}") from error
 
-    def on(self, platform: str) -> "Naming":
+    def on_platform(self, platform: str) -> "Naming":
         """Return the naming of another platform that is like this one in all else.
 
         Raises:

@@ -52,7 +52,7 @@ from mlcat_ingest.sources.base import (
     NullState,
     Page,
     ReadScope,
-    Rest,
+    Remainder,
     Shards,
     Source,
 )
@@ -272,7 +272,7 @@ class PipelineRun:
         # A pass after the checkpoint would not read the entities without a result.
         self._evaluator.flush()
         # Shards were evaluated by the runs that wrote them.
-        if not isinstance(self._options.scope, Rest):
+        if not isinstance(self._options.scope, Remainder):
             self._evaluator.catch_up(passes)
         self._state.commit()
 

@@ -28,7 +28,8 @@ class Capability(Enum):
     MISSING = "missing"
     """`missing` proves deletions; entities of other sources are never removed."""
     SHARDS = "shards"
-    """`shards` divides it, so that several processes can read it: the scopes `Shards`, `Rest`."""
+    """`shards` divides it, so that several processes can read it: the scopes `Shards` and
+    `Remainder`."""
     RUNS = "runs"
     """It finds runs by their ids: the scope `Runs`."""
 
@@ -59,7 +60,7 @@ class Shards:
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class Remainder:
     """Everything, but the records in shards are only listed: they are mapped to bare entities."""
 
     needs: ClassVar[Capability | None] = Capability.SHARDS
@@ -84,7 +85,7 @@ class FeaturesOnly:
     needs: ClassVar[Capability | None] = Capability.FEATURES
 
 
-ReadScope = Changes | Everything | Shards | Rest | Runs | FeaturesOnly
+ReadScope = Changes | Everything | Shards | Remainder | Runs | FeaturesOnly
 """The part of a source that a pass reads."""
 
 

@@ -20,7 +20,7 @@ from mlcat_ingest.pipeline.run import OnProgress, PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.model import Recipe
-from mlcat_ingest.sources.base import Capability, Rest, Shard, Shards, Source
+from mlcat_ingest.sources.base import Capability, Remainder, Shard, Shards, Source
 from mlcat_ingest.workflows.ingest import listing_of, state_options_of
 from mlcat_ingest.workflows.resolve import ResolvedRecipe, ResolvedSink, resolve
 
@@ -120,7 +120,7 @@ class Sharding:
             state=StateSession(
                 self._recipe.state.url, state_options, StatePolicy.COPY, mask=secrets.mask
             ),
-            scope=Rest(),
+            scope=Remainder(),
             listing=listing_of(self._resolved),
         )
         return self._run(sources, options, progress)

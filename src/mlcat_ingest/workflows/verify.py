@@ -27,7 +27,7 @@ from mlcat_ingest.sources.mlflow.values.records import (
     NOTE_TAG,
     Experiment,
     LoggedModel,
-    OwnKey,
+    PropertyKey,
     Run,
     SubType,
 )
@@ -260,7 +260,7 @@ class _Workspace:
         run: Run,
         models: Mapping[str, LoggedModel],
     ) -> None:
-        entity.fact("run", OwnKey.STATUS, run.status)
+        entity.fact("run", PropertyKey.STATUS, run.status)
         same_name = run.name is None or run.name == run.tags.get(NAME_TAG)
         without = {NOTE_TAG, HISTORY_TAG, *((NAME_TAG,) if same_name else ())}
         expected = with_models(run, models, without)

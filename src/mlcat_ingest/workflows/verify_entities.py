@@ -22,7 +22,7 @@ from mlcat_ingest.sources.mlflow.values.records import (
     REPO_TAGS,
     DatasetInput,
     Metric,
-    OwnKey,
+    PropertyKey,
     Run,
     json_or_none,
 )
@@ -35,7 +35,7 @@ SYSTEM_METRICS: Final = "system/"
 MAX_CUSTOM_PROPERTIES: Final = 1_000
 """Custom properties of one entity that are written, those of others among them."""
 
-_OWN_KEYS: Final = frozenset(key.value for key in OwnKey)
+_OWN_KEYS: Final = frozenset(key.value for key in PropertyKey)
 _UNFIT: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 _CUT: Final = re.compile(r"… \[truncated, \d+ characters\]\Z")
 _LEAST_KEPT: Final = 40
@@ -171,7 +171,7 @@ class EntityComparison:
         """Count what the catalog says it is not given."""
         self._result.leave_out(noun, why, count)
 
-    def fact(self, kind: Kind, key: OwnKey, value: str | None) -> None:
+    def fact(self, kind: Kind, key: PropertyKey, value: str | None) -> None:
         """Compare a custom property of our own, where it should have a value; not counted."""
         found = self.custom.get(key.value)
         if value and found != value:
@@ -187,7 +187,7 @@ class EntityComparison:
 
     def datasets(self, inputs: Sequence[DatasetInput]) -> None:
         """Compare the datasets of a run, by name and digest, with the list of them."""
-        text = self.custom.get(OwnKey.DATASETS) or "[]"
+        text = self.custom.get(PropertyKey.DATASETS) or "[]"
         if _CUT.search(text):
             self._result.leave_out("dataset", "beyond the limit of one property", len(inputs))
             return
@@ -197,7 +197,7 @@ class EntityComparison:
         for one in inputs:
             self._result.compared["dataset"] += 1
             if (clean(one.name), clean(one.digest or "")) not in held:
-                field = f"{CUSTOM}[{OwnKey.DATASETS}]"
+                field = f"{CUSTOM}[{PropertyKey.DATASETS}]"
                 self.report("missing", "dataset", field, f"{one.name} {one.digest}", None)
 
     def _within_limit(self, kind: Kind, names: Collection[str], limit: int) -> list[str]:

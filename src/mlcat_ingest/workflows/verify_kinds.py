@@ -21,7 +21,7 @@ from mlcat_ingest.sources.mlflow.values.records import (
     HISTORY_TAG,
     PARENT_TAG,
     RUN_TYPE_TAG,
-    OwnKey,
+    PropertyKey,
     Run,
     SubType,
     json_or_none,
@@ -106,12 +106,12 @@ class KindComparison:
 
     def _compare_parent(self, entity: EntityComparison, parent: str | None) -> None:
         if parent:
-            found = entity.custom.get(OwnKey.PARENT_RUN_ID.value)
-            field = f"{CUSTOM}[{OwnKey.PARENT_RUN_ID}]"
+            found = entity.custom.get(PropertyKey.PARENT_RUN_ID.value)
+            field = f"{CUSTOM}[{PropertyKey.PARENT_RUN_ID}]"
             entity.text_in_list("parent", field, parent, found)
-            entity.fact("parent", OwnKey.PARENT_RUN, self._model_urn(parent))
+            entity.fact("parent", PropertyKey.PARENT_RUN, self._model_urn(parent))
             return
-        for key in OwnKey.PARENT_RUN_ID, OwnKey.PARENT_RUN:
+        for key in PropertyKey.PARENT_RUN_ID, PropertyKey.PARENT_RUN:
             if key.value in entity.custom:
                 entity.report("stale", "parent", f"{CUSTOM}[{key}]", None, entity.custom[key.value])
 
@@ -154,8 +154,8 @@ class KindComparison:
             return
         if not process.is_live("process instance", run.run_id):
             return
-        process.fact("process instance", OwnKey.RUN_ID, run.run_id)
-        process.fact("process instance", OwnKey.STATUS, run.status)
+        process.fact("process instance", PropertyKey.RUN_ID, run.run_id)
+        process.fact("process instance", PropertyKey.STATUS, run.status)
         held, kind = _value(stored, SUB_TYPES).get("typeNames") or [], SubType.TRAINING_RUN.value
         if kind not in held:
             field, found = f"{SUB_TYPES}.typeNames", ", ".join(held) or None
@@ -188,5 +188,5 @@ def _value(stored: StoredEntity, aspect: str) -> dict[str, Any]:
 
 def _dataset_urns(model: EntityComparison) -> list[str]:
     """Return the URNs in the list of datasets that the model of a run has."""
-    listed = json_or_none(model.custom.get(OwnKey.DATASETS.value))
+    listed = json_or_none(model.custom.get(PropertyKey.DATASETS.value))
     return [one["urn"] for one in listed or () if isinstance(one, dict) and "urn" in one]

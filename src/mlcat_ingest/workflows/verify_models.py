@@ -16,7 +16,7 @@ from mlcat_ingest.sources.mlflow.values.records import (
     REPO_TAGS,
     Experiment,
     LoggedModel,
-    OwnKey,
+    PropertyKey,
     Run,
     SubType,
     json_or_none,
@@ -74,18 +74,18 @@ def compare_made_models(
     """Compare what the model of a run says of the logged models that the run made."""
     model = _only_model(run, models)
     if model is not None:
-        entity.fact("run", OwnKey.MODEL_ID, model.model_id)
-        entity.fact("run", OwnKey.MODEL_STATUS, model.status)
+        entity.fact("run", PropertyKey.MODEL_ID, model.model_id)
+        entity.fact("run", PropertyKey.MODEL_STATUS, model.status)
         return
     made = [models[one.model_id] for one in run.model_outputs if one.model_id in models]
-    held = _by_id(entity.custom.get(OwnKey.LOGGED_MODELS))
-    is_cut = "logged models" in (entity.custom.get(OwnKey.LEFT_OUT) or "")
+    held = _by_id(entity.custom.get(PropertyKey.LOGGED_MODELS))
+    is_cut = "logged models" in (entity.custom.get(PropertyKey.LEFT_OUT) or "")
     for one in made:
         found = held.get(one.model_id)
         if found is None and is_cut:
             entity.leave_out("logged model", "beyond the limit of one property", 1)
         elif found is None:
-            field = f"{CUSTOM}[{OwnKey.LOGGED_MODELS}]"
+            field = f"{CUSTOM}[{PropertyKey.LOGGED_MODELS}]"
             entity.report("missing", "logged model", field, one.model_id, None)
         else:
             _compare_listed(entity, one, found, run, is_cut=is_cut)
@@ -100,7 +100,7 @@ def _compare_listed(
     is_cut: bool,
 ) -> None:
     """Compare one of several logged models of a run with its place in the list of them."""
-    start = f"{CUSTOM}[{OwnKey.LOGGED_MODELS}][{model.model_id}]"
+    start = f"{CUSTOM}[{PropertyKey.LOGGED_MODELS}][{model.model_id}]"
     entity.text_in_list("logged model", f"{start}.status", model.status, found.get("status"))
     params, tags = _clean_keys(found.get("params")), _clean_keys(found.get("tags"))
     of_run = run.tags
@@ -192,7 +192,7 @@ class ExternalComparison:
                     field = f"{STATUS}.removed"
                     entity.report("stale", "external model", field, "true", "false")
             elif entity.is_live("external model", one.name or one.model_id):
-                entity.fact("external model", OwnKey.MODEL_STATUS, one.status)
+                entity.fact("external model", PropertyKey.MODEL_STATUS, one.status)
                 entity.params(one.params)
                 entity.metrics((), one.metrics, system=False)
                 entity.tags(one.tags, without={NOTE_TAG})

@@ -13,7 +13,7 @@ from mlcat_ingest.metadata.reserved import APPLIED_PREFIX, MAX_REQUEST_ITEMS, SO
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.sources.mlflow.read.listing import chunks
 from mlcat_ingest.sources.mlflow.read.reader import IDS_A_LISTING, ModelFilter, Reader, RunFilter
-from mlcat_ingest.sources.mlflow.values.records import Experiment, ModelVersion, OwnKey
+from mlcat_ingest.sources.mlflow.values.records import Experiment, ModelVersion, PropertyKey
 from mlcat_ingest.workflows.verify_result import Discrepancy, Kind, VerifyResult
 
 _PROPERTIES: Final[Mapping[str, str]] = {
@@ -71,7 +71,7 @@ class Listing:
         name, number = whole_characters(version.name), whole_characters(version.version)
         return self._naming.version(name, number).urn
 
-    def id_of_model(self, urn: str, custom: Mapping[str, Any], key: OwnKey) -> str | None:
+    def id_of_model(self, urn: str, custom: Mapping[str, Any], key: PropertyKey) -> str | None:
         """Return the id in a custom property if the URN is made of it, None for another thing."""
         identity = custom.get(key.value)
         is_named_so = bool(identity) and self._naming.model(str(identity)).urn == urn
@@ -174,9 +174,9 @@ class OrphanSearch:
                 for urn, custom in owned.items()
                 if (identity := self._listing.id_of_model(urn, custom, key))
             ]
-            for key in (OwnKey.RUN_ID, OwnKey.MODEL_ID)
+            for key in (PropertyKey.RUN_ID, PropertyKey.MODEL_ID)
         }
-        self._listing.ask_for(reader, ids[OwnKey.RUN_ID], ids[OwnKey.MODEL_ID])
+        self._listing.ask_for(reader, ids[PropertyKey.RUN_ID], ids[PropertyKey.MODEL_ID])
         for urn, custom in owned.items():
             if urn not in self._listing:
                 self._report(urn, custom)
@@ -194,11 +194,11 @@ class OrphanSearch:
 
     def _report(self, urn: str, custom: Mapping[str, Any]) -> None:
         kind: Kind = "run"
-        if OwnKey.REGISTERED_MODEL in custom:
-            kind = "version" if OwnKey.VERSION in custom else "registered model"
-        elif self._listing.id_of_model(urn, custom, OwnKey.MODEL_ID):
+        if PropertyKey.REGISTERED_MODEL in custom:
+            kind = "version" if PropertyKey.VERSION in custom else "registered model"
+        elif self._listing.id_of_model(urn, custom, PropertyKey.MODEL_ID):
             kind = "external model"
-        elif OwnKey.RUN_ID not in custom and OwnKey.EXPERIMENT_ID in custom:
+        elif PropertyKey.RUN_ID not in custom and PropertyKey.EXPERIMENT_ID in custom:
             kind = "experiment"
         is_group = kind in {"experiment", "registered model"}
         if is_group and has_models_of_others(self._catalog, urn, self._source):

@@ -29,7 +29,7 @@ from mlcat_ingest.sources.mlflow.values.records import (
     LoggedModel,
     Metric,
     ModelVersion,
-    OwnKey,
+    PropertyKey,
     RegisteredModel,
     Run,
     SubType,
@@ -265,8 +265,8 @@ class RegistryComparison:
         for entity, one in zip(entities, versions, strict=True):
             if not entity.is_live("version", f"{one.name} {one.version}"):
                 continue
-            entity.fact("version", OwnKey.RUN_ID, one.run_id)
-            entity.fact("version", OwnKey.VERSION, one.version)
+            entity.fact("version", PropertyKey.RUN_ID, one.run_id)
+            entity.fact("version", PropertyKey.VERSION, one.version)
             entity.tags(one.tags, without=())
             entity.membership(self._group_urn(one.name))
             self._kinds.compare(
@@ -303,7 +303,7 @@ class RegistryComparison:
             if wanted not in held:
                 found = ", ".join(held) or None
                 entity.report("missing", "alias", "versionProperties.aliases", alias, found)
-        from_mlflow = entity.custom.get(OwnKey.ALIASES) or "[]"
+        from_mlflow = entity.custom.get(PropertyKey.ALIASES) or "[]"
         for alias in held:
             other = all_of_model.get(alias)
             if alias not in {fit(one, LIMITS.value_chars) for one in aliases} and (
@@ -332,7 +332,7 @@ class RegistryComparison:
         """Compare what is known of the logged model, or else of the run."""
         run, model = origins.of(version)
         if model is not None:
-            entity.fact("version", OwnKey.MODEL_STATUS, model.status)
+            entity.fact("version", PropertyKey.MODEL_STATUS, model.status)
             entity.tags(model.tags, without=())
         if model is not None and model.params:
             entity.params(model.params)

@@ -19,7 +19,7 @@ from mlcat_ingest.sources.mlflow.read.databricks_reader import DatabricksReader
 from mlcat_ingest.sources.mlflow.read.decode import Aliases
 from mlcat_ingest.sources.mlflow.read.files import FileLocation
 from mlcat_ingest.sources.mlflow.read.open import open_reader
-from mlcat_ingest.sources.mlflow.read.reader import ModelFilter, RunFilter, Thing
+from mlcat_ingest.sources.mlflow.read.reader import MlflowObject, ModelFilter, RunFilter
 from mlcat_ingest.sources.mlflow.values.records import LoggedModel
 from mlcat_ingest.testing.mlflow_store import mlflow_client
 from support.databricks_stub import CLIENT, TOKEN, Databricks, databricks_over
@@ -141,9 +141,9 @@ def test_unity_catalog_is_the_registry_unless_another_is_named(workspace: Databr
             (UC, "2", ("champion",), None),
         }
         assert all(one.tags == {"approved": "yes"} for one in versions)
-        assert not reader.is_gone(Thing("version", UC, "2"))
-        assert reader.is_gone(Thing("version", UC, "3"))
-        assert reader.is_gone(Thing("registered", "main.ml.none"))
+        assert not reader.is_gone(MlflowObject("version", UC, "2"))
+        assert reader.is_gone(MlflowObject("version", UC, "3"))
+        assert reader.is_gone(MlflowObject("registered", "main.ml.none"))
     listed = [one for one in workspace.calls if "registered-models" in one]
     assert all(one.startswith("GET unity-catalog/") for one in listed)
 

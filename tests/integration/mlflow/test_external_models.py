@@ -16,7 +16,7 @@ from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.client import ClientReader
 from mlcat_ingest.sources.mlflow.read.open import open_reader
-from mlcat_ingest.sources.mlflow.read.reader import ModelFilter, Reader, Thing
+from mlcat_ingest.sources.mlflow.read.reader import MlflowObject, ModelFilter, Reader
 from support.mlflow_readings import entities_of, records_of
 from support.mlflow_server import MlflowServer, running
 from support.venvs import OURS
@@ -107,8 +107,8 @@ def test_every_reader_finds_the_newest_and_those_that_are_gone(
         ids = [one.experiment_id for page in reader.experiments() for one in page]
         pages = reader.logged_models(ids, only=ModelFilter(newest_external=1))
         assert [one.model_id for page in pages for one in page] == [agents["in a run"]]
-        assert reader.is_gone(Thing("logged_model", gone))
-        assert not reader.is_gone(Thing("logged_model", agents["support"] or ""))
+        assert reader.is_gone(MlflowObject("logged_model", gone))
+        assert not reader.is_gone(MlflowObject("logged_model", agents["support"] or ""))
         reader.close()
 
 

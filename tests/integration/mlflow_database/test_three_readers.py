@@ -8,7 +8,7 @@ import pytest
 
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.client import ClientReader
-from mlcat_ingest.sources.mlflow.read.reader import Reader, RunFilter, Thing
+from mlcat_ingest.sources.mlflow.read.reader import MlflowObject, Reader, RunFilter
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from support.mlflow_databases import Store
 from support.mlflow_readings import entities_of, records_of
@@ -80,17 +80,17 @@ def test_all_readers_agree_on_what_is_gone(readers: dict[str, Reader]) -> None:
     found = records_of(readers["rest"])
     run, versions = found["runs"][0], found["versions"]
     there = [
-        Thing("run", run.run_id),
-        Thing("experiment", run.experiment_id),
-        Thing("registered", versions[0].name),
-        Thing("version", versions[0].name, versions[0].version),
+        MlflowObject("run", run.run_id),
+        MlflowObject("experiment", run.experiment_id),
+        MlflowObject("registered", versions[0].name),
+        MlflowObject("version", versions[0].name, versions[0].version),
     ]
     gone = [
-        Thing("run", "0" * 32),
-        Thing("experiment", "987654321"),
-        Thing("registered", "no such model"),
-        Thing("version", versions[0].name, "987654"),
-        Thing("version", "no such model", "1"),
+        MlflowObject("run", "0" * 32),
+        MlflowObject("experiment", "987654321"),
+        MlflowObject("registered", "no such model"),
+        MlflowObject("version", versions[0].name, "987654"),
+        MlflowObject("version", "no such model", "1"),
     ]
     for reader in readers.values():
         assert [reader.is_gone(thing) for thing in there] == [False] * len(there)

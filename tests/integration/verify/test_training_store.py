@@ -15,7 +15,7 @@ import pytest
 
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.metadata.naming import Naming
-from mlcat_ingest.sources.mlflow.values.records import HISTORY_TAG, NAME_TAG, NOTE_TAG, OwnKey
+from mlcat_ingest.sources.mlflow.values.records import HISTORY_TAG, NAME_TAG, NOTE_TAG, PropertyKey
 from support.catalog_checks import everything
 from support.catalog_server import running_catalog
 from support.mlflow_server import running
@@ -148,7 +148,7 @@ def test_every_dataset_of_a_run_is_on_its_model(world: World) -> None:
         f"SELECT run_uuid, datasets.name, digest, dataset_source_type FROM {joined}"
     ):
         model = world.aspect(Naming().model(run_id).urn, "mlModelProperties")
-        listed = json.loads(model["customProperties"][OwnKey.DATASETS])
+        listed = json.loads(model["customProperties"][PropertyKey.DATASETS])
         assert (name, digest) in [(one["name"], one["digest"]) for one in listed]
         kinds[kind] += 1
     assert kinds.keys() == {

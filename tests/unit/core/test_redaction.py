@@ -13,7 +13,7 @@ from mlcat_ingest.sources.feast.config import password_in
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.mapping.properties import PropertiesBuilder
 from mlcat_ingest.sources.mlflow.mapping.source_code import commit_url
-from mlcat_ingest.sources.mlflow.mapping.text import Fitter
+from mlcat_ingest.sources.mlflow.mapping.text import Truncator
 from mlcat_ingest.sources.mlflow.values.uris import normalise_uri
 from mlcat_ingest.sql.engine import DatabaseOwner, failure
 
@@ -67,7 +67,7 @@ def test_user_name_and_password_of_an_address() -> None:
 def test_every_place_that_shows_an_address_hides_all_of_the_password() -> None:
     url = f"http://bob:{PASSWORD}@db.example.com:5000/x"
     driver = OperationalError("SELECT 1", None, ValueError(TEXT))
-    custom = PropertiesBuilder(Fitter())
+    custom = PropertiesBuilder(Truncator())
     custom.add_tags({"mlflow.source.name": url, "mlflow.gitRepoURL": url})
     shown = [
         mask(TEXT),

@@ -50,7 +50,7 @@ class FeatureScope:
         """
         if table.platform in {None, self.naming.platform}:
             return self
-        return replace(self, naming=self.naming.on(table.platform))
+        return replace(self, naming=self.naming.on_platform(table.platform))
 
     def table(self, table: FeatureTable) -> Name:
         """Return the name of a table of this scope.

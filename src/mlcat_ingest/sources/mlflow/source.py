@@ -26,7 +26,7 @@ from mlcat_ingest.sources.base import (
     Partition,
     PartitionState,
     ReadRequest,
-    Rest,
+    Remainder,
     Runs,
     Shard,
     Shards,
@@ -149,7 +149,7 @@ class MlflowSource(Source[JoinedRecord]):
         if since is not None and (yield from self._read_changes(reader, scope, partition, since)):
             yield Finished(partition, checkpoint)
             return 0
-        listed_only = isinstance(request.scope, Rest)
+        listed_only = isinstance(request.scope, Remainder)
         reading = WorkspaceReading(
             reader,
             scope,

@@ -11,7 +11,7 @@ from mlcat_ingest.sources.base import (
     Capability,
     Everything,
     FeaturesOnly,
-    Rest,
+    Remainder,
     Runs,
     Shards,
     Source,
@@ -91,7 +91,7 @@ def check_shards(subject: SourceSubject) -> Iterator[Violation]:
     whole.run(Everything())
     for key in keys:
         divided.run(Shards((key,)))
-    divided.run(Rest())
+    divided.run(Remainder())
     for urn in differing(whole.live, divided.live):
         words = "shards and the rest lead to another result than everything"
         yield Violation(Rule.SHARDS, urn, words)

@@ -23,7 +23,7 @@ from mlcat_ingest.sources.base import (
     Page,
     ReadRequest,
     ReadScope,
-    Rest,
+    Remainder,
     Runs,
     Shards,
 )
@@ -68,7 +68,7 @@ def test_a_run_tells_which_ids_its_sources_found() -> None:
 
 @pytest.mark.parametrize(
     ("scope", "needs"),
-    [(Shards(["1"]), "SHARDS"), (Rest(), "SHARDS"), (Runs(["r"]), "RUNS")],
+    [(Shards(["1"]), "SHARDS"), (Remainder(), "SHARDS"), (Runs(["r"]), "RUNS")],
 )
 def test_a_scope_that_a_source_does_not_declare_ends_the_run(scope: Any, needs: str) -> None:
     source = FakeSource(pages=[["never read"]])

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.sources.base import ReadRequest, Rest, Shards, Source
+from mlcat_ingest.sources.base import ReadRequest, Remainder, Shards, Source
 from mlcat_ingest.sources.mlflow import source as source_module
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.source import MlflowSource
@@ -361,7 +361,7 @@ def test_versions_are_in_no_shard_and_come_with_the_rest() -> None:
     shards = a_source(FakeReader({"default": a_store()})).shards()
     runs = ReadRequest(Shards([unit.key for unit in shards]))
     assert [shown(one) for one in read_all(shard, runs)] == ["run r1", "run r2", "run r3"]
-    rest = entities_of(a_source(FakeReader({"default": a_store()})), ReadRequest(Rest()))
+    rest = entities_of(a_source(FakeReader({"default": a_store()})), ReadRequest(Remainder()))
     written = {urn for urn, one in rest.items() if "versionProperties" in one.aspects}
     versions = ("m_1", "n_1", "n_2", "n_3")
     assert written == {f"urn:li:mlModel:(urn:li:dataPlatform:mlflow,{n},PROD)" for n in versions}

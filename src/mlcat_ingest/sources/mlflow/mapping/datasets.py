@@ -15,7 +15,7 @@ from mlcat_ingest.metadata.aspects.ml import ML_MODEL_EVALUATION_DATA, ML_MODEL_
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.sources.dataset_places import DATABASES, LEVELS, Place, place_of_uri, split
 from mlcat_ingest.sources.datasets import DatasetName, Datasets
-from mlcat_ingest.sources.mlflow.mapping.text import Fitter, compact_json
+from mlcat_ingest.sources.mlflow.mapping.text import Truncator, compact_json
 from mlcat_ingest.sources.mlflow.values.records import CONTEXT_TAG, DatasetInput, json_or_none
 
 _EVALUATION: Final = frozenset(
@@ -66,7 +66,7 @@ def dataset_facts(
     inputs: Sequence[DatasetInput],
     datasets: Datasets,
     env: str,
-    fitter: Fitter,
+    truncator: Truncator,
     *,
     evaluates: bool = False,
 ) -> DatasetFacts:
@@ -84,12 +84,12 @@ def dataset_facts(
         urn = None if place is None else datasets.urn(place, env)
         summary.append(_summary(item, context, place, urn))
         if urn is None:
-            name = fitter.clean(item.name, "dataset name")
-            fitter.note("dataset_unresolved", f"{name}: its source has no known location")
+            name = truncator.clean(item.name, "dataset name")
+            truncator.note("dataset_unresolved", f"{name}: its source has no known location")
             continue
         entry = {"dataset": urn}
         if context:
-            entry["motivation"] = fitter.clean(context, "dataset context")
+            entry["motivation"] = truncator.clean(context, "dataset context")
         (evaluation if is_evaluation(item, evaluates=evaluates) else training).setdefault(
             urn, entry
         )

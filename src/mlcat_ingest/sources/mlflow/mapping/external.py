@@ -19,9 +19,9 @@ from mlcat_ingest.sources.mlflow.mapping.properties import (
     shown_tags,
 )
 from mlcat_ingest.sources.mlflow.mapping.source_code import source_code
-from mlcat_ingest.sources.mlflow.mapping.text import Fitter, fit_size
+from mlcat_ingest.sources.mlflow.mapping.text import Truncator, truncate_aspect
 from mlcat_ingest.sources.mlflow.values.joined import JoinedLoggedModel
-from mlcat_ingest.sources.mlflow.values.records import NOTE_TAG, USER_TAG, OwnKey, SubType
+from mlcat_ingest.sources.mlflow.values.records import NOTE_TAG, USER_TAG, PropertyKey, SubType
 
 _MAPPED_TAGS: Final = frozenset({NOTE_TAG})
 
@@ -36,7 +36,7 @@ def map_external_model(record: JoinedLoggedModel) -> list[Entity]:
     scope, model, experiment = record.scope, record.model, record.experiment
     if not model.model_id:
         raise RecordError("a logged model without an id", record_ref=f"logged model {model.name}")
-    fitter = Fitter(scope.limits)
+    truncator = Truncator(scope.limits)
     name = scope.naming.model(model.model_id)
     user = scope.owners.urn(model.tags.get(USER_TAG))
     removed = experiment.lifecycle_stage == "deleted"
@@ -45,36 +45,36 @@ def map_external_model(record: JoinedLoggedModel) -> list[Entity]:
     aspects[OWNERSHIP] = scope.owners.ownership(user)
     aspects[SOURCE_CODE] = source_code(model.tags)
     aspects[GLOBAL_TAGS] = NO_TAGS
-    custom = common_properties(scope, name, fitter)
+    custom = common_properties(scope, name, truncator)
     add_model_facts(custom, model)
-    custom.set_own(OwnKey.EXPERIMENT_ID, model.experiment_id)
-    custom.set_own(OwnKey.ARTIFACT_URI, model.artifact_uri)
-    custom.set_own(OwnKey.RUN_ID, model.source_run_id)
-    custom.set_own(OwnKey.RUN_MODEL, run_model(scope, model.source_run_id))
+    custom.set_own(PropertyKey.EXPERIMENT_ID, model.experiment_id)
+    custom.set_own(PropertyKey.ARTIFACT_URI, model.artifact_uri)
+    custom.set_own(PropertyKey.RUN_ID, model.source_run_id)
+    custom.set_own(PropertyKey.RUN_MODEL, run_model(scope, model.source_run_id))
     custom.add_tags(model.tags, without=_MAPPED_TAGS)
     aspects[ML_MODEL_PROPERTIES] = _properties(record, custom, user)
-    entity = Entity(name.urn, aspects, notes=tuple(fitter.notes))
+    entity = Entity(name.urn, aspects, notes=tuple(truncator.notes))
     return [with_evidence(entity, external_evidence(record), scope)]
 
 
 def _properties(record: JoinedLoggedModel, custom: PropertiesBuilder, user: str | None) -> Aspect:
-    scope, model, fitter = record.scope, record.model, custom.fitter
-    created = fitter.time_stamp(model.created_at_ms, "creation time", user)
+    scope, model, truncator = record.scope, record.model, custom.truncator
+    created = truncator.time_stamp(model.created_at_ms, "creation time", user)
     updated_ms = model.last_updated_at_ms
     result: dict[str, Any] = {
         "customProperties": custom.values,
-        "name": fitter.text(model.name or model.model_id, "name"),
-        "description": fitter.description(model.tags.get(NOTE_TAG)),
+        "name": truncator.text(model.name or model.model_id, "name"),
+        "description": truncator.description(model.tags.get(NOTE_TAG)),
         "date": None if created is None else created["time"],
         "created": created,
-        "lastModified": fitter.time_stamp(
+        "lastModified": truncator.time_stamp(
             model.created_at_ms if updated_ms is None else updated_ms, "last update"
         ),
         "externalUrl": scope.links.logged_model(model.experiment_id, model.model_id),
-        "type": fitter.optional(model.model_type, "type"),
+        "type": truncator.optional(model.model_type, "type"),
         "hyperParams": hyper_params(model.params, custom),
         "trainingMetrics": model_metrics(model, custom),
         "tags": shown_tags(model.tags, scope.limits),
         "groups": [scope.experiment_group(record.experiment).urn],
     }
-    return fit_size(result, fitter)
+    return truncate_aspect(result, truncator)

@@ -32,7 +32,7 @@ from mlcat_ingest.sources.mlflow.mapping.properties import (
     user_of,
 )
 from mlcat_ingest.sources.mlflow.mapping.signature import add_documents
-from mlcat_ingest.sources.mlflow.mapping.text import Fitter, compact_json, fit_size
+from mlcat_ingest.sources.mlflow.mapping.text import Truncator, compact_json, truncate_aspect
 from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedExperiment,
     JoinedRegisteredModel,
@@ -43,7 +43,7 @@ from mlcat_ingest.sources.mlflow.values.records import (
     NOTE_TAG,
     OWNER_TAGS,
     ModelVersion,
-    OwnKey,
+    PropertyKey,
     SubType,
     aliases_of,
     number_of,
@@ -101,7 +101,7 @@ def map_version(record: JoinedVersion) -> list[Entity]:
     scope, version = record.scope, record.version
     if not version.name or not version.version:
         raise RecordError("a version without name or number", record_ref=f"version {version.name}")
-    fitter = Fitter(scope.limits)
+    truncator = Truncator(scope.limits)
     name = scope.naming.version(whole_characters(version.name), whole_characters(version.version))
     path = browse_path(scope, version.name)
     aspects = first_aspects(scope, SubType.MODEL_VERSION, removed=False, path=path)
@@ -110,11 +110,11 @@ def map_version(record: JoinedVersion) -> list[Entity]:
     if user is None and record.run is not None:
         user = user_of(scope, record.run.run)
     aspects[OWNERSHIP] = scope.owners.ownership(user)
-    tags = TagCollector(scope, fitter)
+    tags = TagCollector(scope, truncator)
     tags.add(version.stage, aliases_of(version, record.registered))
     aspects[GLOBAL_TAGS] = {"tags": tags.associations}
-    aspects[VERSION_PROPERTIES] = _version_properties(record, fitter, user)
-    custom = common_properties(scope, name, fitter)
+    aspects[VERSION_PROPERTIES] = _version_properties(record, truncator, user)
+    custom = common_properties(scope, name, truncator)
     _add_facts(custom, record, run_id)
     made = model_behind(record)
     add_documents(custom, () if made is None else (made,))
@@ -124,8 +124,8 @@ def map_version(record: JoinedVersion) -> list[Entity]:
     )
     properties = _properties(record, custom, user)
     _set_training(properties, record, custom)
-    aspects[ML_MODEL_PROPERTIES] = fit_size(properties, fitter)
-    notes, adds_only = tuple(fitter.notes), added_only(record.files)
+    aspects[ML_MODEL_PROPERTIES] = truncate_aspect(properties, truncator)
+    notes, adds_only = tuple(truncator.notes), added_only(record.files)
     if user is None and record.run is None and run_id is not None:
         adds_only |= {OWNERSHIP}  # the run that knows the owner was not read
     entity = Entity(name.urn, aspects, notes=notes, adds_only=adds_only)
@@ -135,12 +135,12 @@ def map_version(record: JoinedVersion) -> list[Entity]:
 class TagCollector:
     """Collects the tags of stages and, if asked for, of aliases."""
 
-    def __init__(self, scope: WorkspaceScope, fitter: Fitter) -> None:
+    def __init__(self, scope: WorkspaceScope, truncator: Truncator) -> None:
         """Start with no tags."""
         self.associations: list[dict[str, str]] = []
         self.entities: list[Entity] = []
         self._scope = scope
-        self._fitter = fitter
+        self._truncator = truncator
 
     def add(self, stage: str | None, aliases: list[str]) -> None:
         """Add the tags of one version."""
@@ -152,36 +152,36 @@ class TagCollector:
                 self._add(f"mlflow_alias_{alias}", f"Alias {alias} in MLflow's model registry")
 
     def _add(self, name: str, description: str) -> None:
-        name = self._fitter.name(name, "tag name")
+        name = self._truncator.name(name, "tag name")
         try:
             urn = tag(name)
         except InvalidUrnError:
-            self._fitter.note("tag_left_out", name)
+            self._truncator.note("tag_left_out", name)
             return
         if all(association["tag"] != urn for association in self.associations):
             self.associations.append({"tag": urn})
             self.entities.append(tag_entity(name, whole_characters(description)))
 
 
-def _version_properties(record: JoinedVersion, fitter: Fitter, actor: str | None) -> Aspect:
+def _version_properties(record: JoinedVersion, truncator: Truncator, actor: str | None) -> Aspect:
     """Return the `versionProperties` aspect.
 
     Source: `VersionProperties`; which version is the latest (`isLatest`, the version set's own
     properties) is computed by the service.
     """
     scope, version = record.scope, record.version
-    number = fitter.text(version.version, "version")
-    created = fitter.time_stamp(version.created_at_ms, "version's creation", actor)
+    number = truncator.text(version.version, "version")
+    created = truncator.time_stamp(version.created_at_ms, "version's creation", actor)
     return {
         "versionSet": version_set_urn(scope, version.name),
         "version": {"versionTag": number},
         "sortId": number.zfill(_SORT_DIGITS),
         "versioningScheme": "LEXICOGRAPHIC_STRING",
         "aliases": [
-            {"versionTag": fitter.text(alias, "alias")}
+            {"versionTag": truncator.text(alias, "alias")}
             for alias in aliases_of(version, record.registered)
         ],
-        "comment": fitter.description(version.description, "comment"),
+        "comment": truncator.description(version.description, "comment"),
         # The service wants to know by whom, too.
         "sourceCreatedTimestamp": None if actor is None else created,
     }
@@ -190,13 +190,13 @@ def _version_properties(record: JoinedVersion, fitter: Fitter, actor: str | None
 def _add_facts(custom: PropertiesBuilder, record: JoinedVersion, run_id: str | None) -> None:
     version = record.version
     facts = {
-        OwnKey.REGISTERED_MODEL: version.name,
-        OwnKey.VERSION: version.version,
-        OwnKey.RUN_ID: run_id,
-        OwnKey.RUN_MODEL: run_model(record.scope, run_id),
-        OwnKey.SOURCE: version.source,
-        OwnKey.MODEL_ID: version.model_id,
-        OwnKey.VERSION_STATUS: version.status,
+        PropertyKey.REGISTERED_MODEL: version.name,
+        PropertyKey.VERSION: version.version,
+        PropertyKey.RUN_ID: run_id,
+        PropertyKey.RUN_MODEL: run_model(record.scope, run_id),
+        PropertyKey.SOURCE: version.source,
+        PropertyKey.MODEL_ID: version.model_id,
+        PropertyKey.VERSION_STATUS: version.status,
     }
     for key, value in facts.items():
         custom.set_own(key, value)
@@ -205,7 +205,7 @@ def _add_facts(custom: PropertiesBuilder, record: JoinedVersion, run_id: str | N
     aliases = aliases_of(version, record.registered)
     if aliases:
         named = compact_json([f"{version.name}@{alias}" for alias in aliases])
-        custom.set_own(OwnKey.ALIASES, named)
+        custom.set_own(PropertyKey.ALIASES, named)
 
 
 def _run_id(record: JoinedVersion) -> str | None:
@@ -227,22 +227,22 @@ def run_model(scope: WorkspaceScope, run_id: str | None) -> str | None:
 def _properties(
     record: JoinedVersion, custom: PropertiesBuilder, user: str | None
 ) -> dict[str, Any]:
-    scope, version, fitter = record.scope, record.version, custom.fitter
+    scope, version, truncator = record.scope, record.version, custom.truncator
     result: dict[str, Any] = {
         "customProperties": custom.values,
-        "name": fitter.text(f"{version.name}_{version.version}", "name"),
-        "version": {"versionTag": fitter.text(version.version, "version")},
+        "name": truncator.text(f"{version.name}_{version.version}", "name"),
+        "version": {"versionTag": truncator.text(version.version, "version")},
         "groups": [scope.registered_group(version.name).urn],
     }
     description = version.description or (
         record.registered.description if record.registered else None
     )
-    result["description"] = fitter.description(description)
-    created = fitter.time_stamp(version.created_at_ms, "creation time", user)
+    result["description"] = truncator.description(description)
+    created = truncator.time_stamp(version.created_at_ms, "creation time", user)
     result["date"] = None if created is None else created["time"]
     result["created"] = created
     updated = version.last_updated_at_ms
-    result["lastModified"] = fitter.time_stamp(
+    result["lastModified"] = truncator.time_stamp(
         version.created_at_ms if updated is None else updated, "last update"
     )
     result["externalUrl"] = scope.links.version(version.name, version.version)
@@ -254,11 +254,11 @@ def _set_training(result: dict[str, Any], record: JoinedVersion, custom: Propert
     """Put the parameters and metrics of the logged model; of the run where that one has none."""
     model, run = record.model, record.run
     if model is not None:
-        result["type"] = custom.fitter.optional(model.model_type, "type")
+        result["type"] = custom.truncator.optional(model.model_type, "type")
     if not record.scope.options.process_instances:
         result["trainingJobs"] = None  # or those of a recipe that had the option would stay
     elif run is not None:
-        result["trainingJobs"] = training_jobs(run, custom.fitter)
+        result["trainingJobs"] = training_jobs(run, custom.truncator)
     if model is not None and (model.params or run is None):
         result["hyperParams"] = hyper_params(model.params, custom)
     elif run is not None:
@@ -278,7 +278,7 @@ def map_experiment(record: JoinedExperiment) -> list[Entity]:
     scope, experiment = record.scope, record.experiment
     if not (experiment.name or experiment.experiment_id):
         raise RecordError("an experiment without name and id", record_ref="experiment")
-    fitter = Fitter(scope.limits)
+    truncator = Truncator(scope.limits)
     name = scope.experiment_group(experiment)
     removed = experiment.lifecycle_stage == "deleted"
     aspects = first_aspects(scope, SubType.EXPERIMENT, removed=removed, path=browse_path(scope))
@@ -286,18 +286,20 @@ def map_experiment(record: JoinedExperiment) -> list[Entity]:
     owner = next(filter(None, named), None)
     aspects[OWNERSHIP] = scope.owners.ownership(owner)
     aspects[GLOBAL_TAGS] = NO_TAGS
-    custom = common_properties(scope, name, fitter)
+    custom = common_properties(scope, name, truncator)
     stage = None if experiment.lifecycle_stage == "active" else experiment.lifecycle_stage
-    custom.set_own(OwnKey.EXPERIMENT_ID, experiment.experiment_id)
-    custom.set_own(OwnKey.ARTIFACT_LOCATION, experiment.artifact_location)
-    custom.set_own(OwnKey.LIFECYCLE_STAGE, stage)
+    custom.set_own(PropertyKey.EXPERIMENT_ID, experiment.experiment_id)
+    custom.set_own(PropertyKey.ARTIFACT_LOCATION, experiment.artifact_location)
+    custom.set_own(PropertyKey.LIFECYCLE_STAGE, stage)
     custom.add_tags(experiment.tags, without=_MAPPED_TAGS)
     properties = _group(custom, experiment.name or experiment.experiment_id)
-    properties["description"] = fitter.description(experiment.tags.get(NOTE_TAG))
-    _set_times(properties, experiment.created_at_ms, experiment.last_updated_at_ms, fitter, owner)
+    properties["description"] = truncator.description(experiment.tags.get(NOTE_TAG))
+    _set_times(
+        properties, experiment.created_at_ms, experiment.last_updated_at_ms, truncator, owner
+    )
     properties["externalUrl"] = scope.links.experiment(experiment.experiment_id)
-    aspects[ML_MODEL_GROUP_PROPERTIES] = fit_size(properties, fitter)
-    group = Entity(name.urn, aspects, notes=tuple(fitter.notes))
+    aspects[ML_MODEL_GROUP_PROPERTIES] = truncate_aspect(properties, truncator)
+    group = Entity(name.urn, aspects, notes=tuple(truncator.notes))
     return [*experiment_containers(scope, experiment), group]
 
 
@@ -313,20 +315,20 @@ def map_registered_model(record: JoinedRegisteredModel) -> list[Entity]:
     scope, model = record.scope, record.model
     if not model.name:
         raise RecordError("a registered model without a name", record_ref="registered model")
-    fitter = Fitter(scope.limits)
+    truncator = Truncator(scope.limits)
     name = scope.registered_group(model.name)
-    custom = common_properties(scope, name, fitter)
-    custom.set_own(OwnKey.REGISTERED_MODEL, model.name)
+    custom = common_properties(scope, name, truncator)
+    custom.set_own(PropertyKey.REGISTERED_MODEL, model.name)
     if model.aliases:
-        custom.set_own(OwnKey.ALIASES, compact_json(dict(sorted(model.aliases.items()))))
+        custom.set_own(PropertyKey.ALIASES, compact_json(dict(sorted(model.aliases.items()))))
     newest = max(record.versions, key=number_of, default=None)
     if newest is not None:
-        newest = fitter.text(newest, "version")
-        custom.set_own(OwnKey.LATEST_VERSION, newest)
+        newest = truncator.text(newest, "version")
+        custom.set_own(PropertyKey.LATEST_VERSION, newest)
     custom.add_tags(model.tags)
     properties = _group(custom, model.name)
-    properties["description"] = fitter.description(model.description)
-    _set_times(properties, model.created_at_ms, model.last_updated_at_ms, fitter)
+    properties["description"] = truncator.description(model.description)
+    _set_times(properties, model.created_at_ms, model.last_updated_at_ms, truncator)
     properties["version"] = None if newest is None else {"versionTag": newest}
     properties["externalUrl"] = scope.links.registered_model(model.name)
     path = browse_path(scope)
@@ -334,23 +336,23 @@ def map_registered_model(record: JoinedRegisteredModel) -> list[Entity]:
     # MLflow knows no owners and no catalog tags of it: what rules added goes when they go.
     aspects[OWNERSHIP] = scope.owners.ownership(None)
     aspects[GLOBAL_TAGS] = NO_TAGS
-    aspects[ML_MODEL_GROUP_PROPERTIES] = fit_size(properties, fitter)
-    return [Entity(name.urn, aspects, notes=tuple(fitter.notes))]
+    aspects[ML_MODEL_GROUP_PROPERTIES] = truncate_aspect(properties, truncator)
+    return [Entity(name.urn, aspects, notes=tuple(truncator.notes))]
 
 
 def _group(custom: PropertiesBuilder, name: str) -> dict[str, Any]:
-    return {"customProperties": custom.values, "name": custom.fitter.text(name, "name")}
+    return {"customProperties": custom.values, "name": custom.truncator.text(name, "name")}
 
 
 def _set_times(
     properties: dict[str, Any],
     created_ms: int | None,
     updated_ms: int | None,
-    fitter: Fitter,
+    truncator: Truncator,
     actor: str | None = None,
 ) -> None:
-    created = fitter.time_stamp(created_ms, "creation time", actor)
+    created = truncator.time_stamp(created_ms, "creation time", actor)
     properties["createdAt"] = None if created is None else created["time"]
     properties["created"] = created
     updated = created_ms if updated_ms is None else updated_ms
-    properties["lastModified"] = fitter.time_stamp(updated, "last update")
+    properties["lastModified"] = truncator.time_stamp(updated, "last update")

@@ -11,7 +11,7 @@ from mlcat_ingest.sources.mlflow.values.records import (
     REPO_TAGS,
     LoggedModel,
     ModelOutput,
-    OwnKey,
+    PropertyKey,
     Run,
 )
 
@@ -64,9 +64,9 @@ def tags_with_model(
 
 def add_model_facts(custom: PropertiesBuilder, model: LoggedModel) -> None:
     """Add the properties of our own that say what a logged model is."""
-    custom.set_own(OwnKey.MODEL_ID, model.model_id)
-    custom.set_own(OwnKey.MODEL_STATUS, model.status)
-    custom.set_own(OwnKey.MODEL_TYPE, model.model_type)
+    custom.set_own(PropertyKey.MODEL_ID, model.model_id)
+    custom.set_own(PropertyKey.MODEL_STATUS, model.status)
+    custom.set_own(PropertyKey.MODEL_TYPE, model.model_type)
 
 
 def add_logged_models(
@@ -79,18 +79,18 @@ def add_logged_models(
     outputs = run.model_outputs
     for output in outputs:
         if output.model_id not in models:
-            custom.fitter.note("logged_model_unlisted", output.model_id)
+            custom.truncator.note("logged_model_unlisted", output.model_id)
     if outputs:
         model = only_model(run, models)
         if model is not None:
             add_model_facts(custom, model)
         if len(outputs) > 1:
-            custom.set_own(OwnKey.LOGGED_MODEL_COUNT, str(len(outputs)))
+            custom.set_own(PropertyKey.LOGGED_MODEL_COUNT, str(len(outputs)))
         entries = [_facts(output, models.get(output.model_id), run) for output in outputs]
         details = [{} if model else _details(models.get(one.model_id), run) for one in outputs]
-        custom.set_own(OwnKey.LOGGED_MODELS, _fitting_list(entries, details, custom))
+        custom.set_own(PropertyKey.LOGGED_MODELS, _fitting_list(entries, details, custom))
     if run.model_inputs:
-        custom.set_own(OwnKey.MODEL_INPUTS, compact_json(run.model_inputs))
+        custom.set_own(PropertyKey.MODEL_INPUTS, compact_json(run.model_inputs))
 
 
 def _facts(output: ModelOutput, model: LoggedModel | None, run: Run) -> Facts:
@@ -119,7 +119,7 @@ def _fitting_list(
     entries: Sequence[Facts], details: Sequence[Facts], custom: PropertiesBuilder
 ) -> str:
     """Return JSON that one property has room for: first all facts, then details in order."""
-    room = custom.fitter.limits.value_chars - len("[]")
+    room = custom.truncator.limits.value_chars - len("[]")
     sizes = [len(compact_json(entry)) + len(",") for entry in entries]
     kept = len(entries)
     while kept > 1 and sum(sizes[:kept]) > room:

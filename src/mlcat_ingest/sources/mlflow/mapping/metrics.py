@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.sources.mlflow.mapping.properties import PropertiesBuilder, source_name
-from mlcat_ingest.sources.mlflow.mapping.text import Fitter, are_fit, number_texts
+from mlcat_ingest.sources.mlflow.mapping.text import Truncator, are_unchanged, number_texts
 from mlcat_ingest.sources.mlflow.values.joined import JoinedRun
 from mlcat_ingest.sources.mlflow.values.records import LoggedModel, Metric
 
@@ -38,7 +38,7 @@ def training_metrics(record: JoinedRun, custom: PropertiesBuilder) -> list[Entry
         metrics = [metric for metric in metrics if not metric.key.startswith(SYSTEM_PREFIX)]
         if len(metrics) < len(run.metrics):
             count = len(run.metrics) - len(metrics)
-            custom.fitter.note("system_metrics_left_out", str(count))
+            custom.truncator.note("system_metrics_left_out", str(count))
     named = {metric.key: metric for metric in metrics}
     of_models = models or any(metric.model_id is not None for metric in metrics)
     if of_models or len(named) < len(metrics):
@@ -54,20 +54,20 @@ def model_metrics(model: LoggedModel, custom: PropertiesBuilder) -> list[Entry]:
 
 
 def _entries(named: Mapping[str, Metric], custom: PropertiesBuilder) -> list[Entry]:
-    fitter = custom.fitter
-    names = custom.limit_entries("metrics", sorted(named), fitter.limits.metrics)
+    truncator = custom.truncator
+    names = custom.limit_entries("metrics", sorted(named), truncator.limits.metrics)
     chosen = [named[name] for name in names]
     texts = number_texts([metric.value for metric in chosen])
     entries: list[Entry] = []
     last_step: int | None = None
     step_text = ""
-    for name, text, metric in zip(fit_names(names, fitter), texts, chosen, strict=True):
+    for name, text, metric in zip(fit_names(names, truncator), texts, chosen, strict=True):
         step = metric.step
         entry: Entry = {"name": name, "value": text}
-        if fitter.time_ms(metric.timestamp_ms, "metric") is not None:
+        if truncator.time_ms(metric.timestamp_ms, "metric") is not None:
             entry["createdAt"] = metric.timestamp_ms
         if metric.dataset_name:
-            entry["description"] = fitter.text(_description(metric), "dataset of a metric")
+            entry["description"] = truncator.text(_description(metric), "dataset of a metric")
         elif step is not None:
             if step != last_step:
                 # Most metrics of a run are of one step, whose text is made and held once.
@@ -140,27 +140,27 @@ def _labels(model_ids: set[str], models: Mapping[str, LoggedModel]) -> dict[str,
 
 def hyper_params(params: Mapping[str, str], custom: PropertiesBuilder) -> list[Entry]:
     """Return the `hyperParams` of a run, sorted by name."""
-    fitter, limits = custom.fitter, custom.fitter.limits
+    truncator, limits = custom.truncator, custom.truncator.limits
     names = custom.limit_entries("parameters", sorted(params), limits.params)
     values = [params[name] for name in names]
-    if not are_fit(values, limits.value_chars):
+    if not are_unchanged(values, limits.value_chars):
         width = limits.name_chars
-        values = [fitter.text(params[name], f"parameter {name[:width]!r}") for name in names]
+        values = [truncator.text(params[name], f"parameter {name[:width]!r}") for name in names]
     return [
         {"name": name, "value": value}
-        for name, value in zip(fit_names(names, fitter), values, strict=True)
+        for name, value in zip(fit_names(names, truncator), values, strict=True)
     ]
 
 
-def fit_names(names: Sequence[str], fitter: Fitter) -> Sequence[str]:
+def fit_names(names: Sequence[str], truncator: Truncator) -> Sequence[str]:
     """Return names of entries that fit, are unique and are none of our own `mlcat.*`."""
-    if are_fit(names, fitter.limits.name_chars) and OWN_PREFIX not in "".join(names):
+    if are_unchanged(names, truncator.limits.name_chars) and OWN_PREFIX not in "".join(names):
         return names
     unique: dict[str, None] = {}
     for name in names:
         escaped = source_name(name)
         # A parameter shares no name space with our custom properties, only the `mlcat.` keys.
-        fit = fitter.name(escaped if escaped.startswith("source.") else name, "name of an entry")
+        fit = truncator.name(escaped if escaped.startswith("source.") else name, "name of an entry")
         unique[free_name(fit, unique)] = None
     return list(unique)
 

@@ -31,14 +31,19 @@ from mlcat_ingest.sources.mlflow.mapping.properties import (
 )
 from mlcat_ingest.sources.mlflow.mapping.signature import add_documents
 from mlcat_ingest.sources.mlflow.mapping.source_code import source_code
-from mlcat_ingest.sources.mlflow.mapping.text import MAX_INT64, Fitter, compact_json, fit_size
+from mlcat_ingest.sources.mlflow.mapping.text import (
+    MAX_INT64,
+    Truncator,
+    compact_json,
+    truncate_aspect,
+)
 from mlcat_ingest.sources.mlflow.values.joined import JoinedRun
 from mlcat_ingest.sources.mlflow.values.records import (
     HISTORY_TAG,
     NAME_TAG,
     NOTE_TAG,
     PARENT_TAG,
-    OwnKey,
+    PropertyKey,
     Run,
     SubType,
     logged_history,
@@ -65,12 +70,12 @@ def map_run(record: JoinedRun) -> list[Entity]:
     scope, run = record.scope, record.run
     if not run.run_id:
         raise RecordError("a run without an id", record_ref=f"experiment {run.experiment_id}")
-    fitter = Fitter(scope.limits)
+    truncator = Truncator(scope.limits)
     if record.files.unread:
-        fitter.note("feature_file_unread", record.files.unread)
+        truncator.note("feature_file_unread", record.files.unread)
     if record.files.skipped:
         how = "`features.model_files: true` reads the signatures of MLflow 3"
-        fitter.note("signature_not_read", f"{record.files.skipped}; {how}")
+        truncator.note("signature_not_read", f"{record.files.skipped}; {how}")
     name = scope.naming.model(run.run_id)
     user = user_of(scope, run)
     datasets = NO_DATASETS
@@ -79,15 +84,15 @@ def map_run(record: JoinedRun) -> list[Entity]:
             run.datasets,
             scope.datasets,
             scope.naming.env,
-            fitter,
+            truncator,
             evaluates=record.is_evaluation,
         )
     aspects = _side_aspects(record, user)
     aspects.update(datasets.aspects)
-    custom = common_properties(scope, name, fitter)
+    custom = common_properties(scope, name, truncator)
     _add_properties(custom, record, datasets.summary)
     aspects[ML_MODEL_PROPERTIES] = _model(record, custom, user)
-    notes, adds_only = tuple(fitter.notes), added_only(record.files)
+    notes, adds_only = tuple(truncator.notes), added_only(record.files)
     if record.has_children is None:
         adds_only |= {SUB_TYPES}  # other runs may be its children
     model = Entity(name.urn, aspects, notes=notes, adds_only=adds_only)
@@ -124,14 +129,14 @@ def _add_properties(custom: PropertiesBuilder, record: JoinedRun, datasets: str)
     _add_run_facts(custom, record)
     if record.measures:
         models = [record.scope.naming.model(one.model_id).urn for one in record.measures]
-        custom.set_own(OwnKey.METRICS_OF, compact_json(models))
+        custom.set_own(PropertyKey.METRICS_OF, compact_json(models))
     if run.model_outputs or run.model_inputs:
         add_logged_models(custom, run, record.models)
     add_history(custom, run.tags)
     add_documents(custom, made_models(record))
-    custom.set_own(OwnKey.DATASETS, datasets)
+    custom.set_own(PropertyKey.DATASETS, datasets)
     if record.versions:
-        custom.set_own(OwnKey.VERSIONS, compact_json(names_of(record.versions)))
+        custom.set_own(PropertyKey.VERSIONS, compact_json(names_of(record.versions)))
     # The run's name is a tag too; the tag is worth keeping only where it says something else.
     same = run.name is None or run.name == run.tags.get(NAME_TAG)
     without = _MAPPED_TAGS_AND_NAME if same else _MAPPED_TAGS
@@ -141,12 +146,12 @@ def _add_properties(custom: PropertiesBuilder, record: JoinedRun, datasets: str)
 
 
 def _model(record: JoinedRun, custom: PropertiesBuilder, user: str | None) -> Aspect:
-    scope, run, fitter = record.scope, record.run, custom.fitter
+    scope, run, truncator = record.scope, record.run, custom.truncator
     result: dict[str, Any] = {
         "customProperties": custom.values,
-        "name": fitter.text(_name(record), "name"),
+        "name": truncator.text(_name(record), "name"),
     }
-    _set_scalars(result, record, user, fitter)
+    _set_scalars(result, record, user, truncator)
     params = params_with_model(run, only_model(run, record.models))
     result["hyperParams"] = hyper_params(params, custom)
     result["trainingMetrics"] = training_metrics(record, custom)
@@ -155,25 +160,27 @@ def _model(record: JoinedRun, custom: PropertiesBuilder, user: str | None) -> As
         result["groups"] = [scope.experiment_group(record.experiment).urn]
     else:
         # Without its experiment the list would be incomplete, and an incomplete list removes.
-        fitter.note("experiment_unknown", run.experiment_id)
-    return fit_size(result, fitter)
+        truncator.note("experiment_unknown", run.experiment_id)
+    return truncate_aspect(result, truncator)
 
 
 def _add_run_facts(custom: PropertiesBuilder, record: JoinedRun) -> None:
     run = record.run
     parent = run.tags.get(PARENT_TAG)
     facts = {
-        OwnKey.RUN_ID: run.run_id,
-        OwnKey.EXPERIMENT_ID: run.experiment_id,
-        OwnKey.STATUS: run.status,
-        OwnKey.LIFECYCLE_STAGE: None if run.lifecycle_stage == "active" else run.lifecycle_stage,
-        OwnKey.ARTIFACT_URI: run.artifact_uri,
-        OwnKey.DURATION_MS: _duration(run),
-        OwnKey.PARENT_RUN: run_model(record.scope, parent),
-        OwnKey.PARENT_RUN_ID: parent,
-        OwnKey.PARENT_RUN_NAME: record.parent_name,
-        OwnKey.CHILDREN: None if record.children is None else str(record.children),
-        OwnKey.ABANDONED: "true" if record.abandoned else None,
+        PropertyKey.RUN_ID: run.run_id,
+        PropertyKey.EXPERIMENT_ID: run.experiment_id,
+        PropertyKey.STATUS: run.status,
+        PropertyKey.LIFECYCLE_STAGE: None
+        if run.lifecycle_stage == "active"
+        else run.lifecycle_stage,
+        PropertyKey.ARTIFACT_URI: run.artifact_uri,
+        PropertyKey.DURATION_MS: _duration(run),
+        PropertyKey.PARENT_RUN: run_model(record.scope, parent),
+        PropertyKey.PARENT_RUN_ID: parent,
+        PropertyKey.PARENT_RUN_NAME: record.parent_name,
+        PropertyKey.CHILDREN: None if record.children is None else str(record.children),
+        PropertyKey.ABANDONED: "true" if record.abandoned else None,
     }
     for key, value in facts.items():
         custom.set_own(key, value)
@@ -199,18 +206,18 @@ def _name(record: JoinedRun) -> str:
 
 
 def _set_scalars(
-    result: dict[str, Any], record: JoinedRun, user: str | None, fitter: Fitter
+    result: dict[str, Any], record: JoinedRun, user: str | None, truncator: Truncator
 ) -> None:
     run = record.run
-    result["description"] = fitter.description(run.tags.get(NOTE_TAG))
-    created = fitter.time_stamp(run.start_time_ms, "start time", user)
+    result["description"] = truncator.description(run.tags.get(NOTE_TAG))
+    created = truncator.time_stamp(run.start_time_ms, "start time", user)
     result["date"] = None if created is None else created["time"]
     result["created"] = created
     end_ms = run.start_time_ms if run.end_time_ms is None else run.end_time_ms
-    result["lastModified"] = fitter.time_stamp(end_ms, "end time")
+    result["lastModified"] = truncator.time_stamp(end_ms, "end time")
     result["externalUrl"] = record.scope.links.run(run.experiment_id, run.run_id)
-    result["type"] = fitter.optional(_type(record), "type")
-    result["trainingJobs"] = training_jobs(record, fitter)
+    result["type"] = truncator.optional(_type(record), "type")
+    result["trainingJobs"] = training_jobs(record, truncator)
 
 
 def _type(record: JoinedRun) -> str | None:
@@ -230,11 +237,11 @@ def add_history(custom: PropertiesBuilder, tags: Mapping[str, str]) -> None:
         return
     models = logged_history(tags)
     if not models:
-        custom.fitter.note("unreadable_tag", HISTORY_TAG)
-        custom.values[HISTORY_TAG] = custom.fitter.text(history, HISTORY_TAG)
+        custom.truncator.note("unreadable_tag", HISTORY_TAG)
+        custom.values[HISTORY_TAG] = custom.truncator.text(history, HISTORY_TAG)
         return
-    custom.set_own(OwnKey.MODEL_UUID, _join_texts(models, "model_uuid"))
-    custom.set_own(OwnKey.MODEL_ARTIFACT_PATH, _join_texts(models, "artifact_path"))
+    custom.set_own(PropertyKey.MODEL_UUID, _join_texts(models, "model_uuid"))
+    custom.set_own(PropertyKey.MODEL_ARTIFACT_PATH, _join_texts(models, "artifact_path"))
 
 
 def _join_texts(models: list[dict[str, Any]], key: str) -> str:

@@ -25,20 +25,20 @@ from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.reserved import SOURCE_KEY, TRAINING_JOB_TAG
 from mlcat_ingest.metadata.urn import build, check, entity_type_of
 from mlcat_ingest.sources.mlflow.mapping.properties import first_aspects
-from mlcat_ingest.sources.mlflow.mapping.text import Fitter
+from mlcat_ingest.sources.mlflow.mapping.text import Truncator
 from mlcat_ingest.sources.mlflow.values.joined import JoinedRun, WorkspaceScope
-from mlcat_ingest.sources.mlflow.values.records import Experiment, OwnKey, SubType
+from mlcat_ingest.sources.mlflow.values.records import Experiment, PropertyKey, SubType
 
 _JOBS: Final = frozenset({"dataJob", "dataProcessInstance"})
 _KEPT: Final = (
     SOURCE_KEY,
-    OwnKey.RUN_ID,
-    OwnKey.EXPERIMENT_ID,
-    OwnKey.STATUS,
-    OwnKey.LIFECYCLE_STAGE,
-    OwnKey.DURATION_MS,
-    OwnKey.PARENT_RUN_ID,
-    OwnKey.ABANDONED,
+    PropertyKey.RUN_ID,
+    PropertyKey.EXPERIMENT_ID,
+    PropertyKey.STATUS,
+    PropertyKey.LIFECYCLE_STAGE,
+    PropertyKey.DURATION_MS,
+    PropertyKey.PARENT_RUN_ID,
+    PropertyKey.ABANDONED,
 )
 """Custom properties of a run's model that its process instance has too."""
 
@@ -46,18 +46,18 @@ _UNKNOWN: Final = {"time": 0, "actor": "urn:li:corpuser:unknown"}
 """The creation that the record demands, for a run without start time or user."""
 
 
-def training_jobs(record: JoinedRun, fitter: Fitter) -> list[str] | None:
+def training_jobs(record: JoinedRun, truncator: Truncator) -> list[str] | None:
     """Return the job that a run's tags name and the run's process instance, None for neither.
 
     A tag that names no job is noted.
     """
-    jobs = _tagged_job(record.run.tags, fitter)
+    jobs = _tagged_job(record.run.tags, truncator)
     if record.scope.options.process_instances:
         jobs = [*jobs, record.scope.naming.process(record.run.run_id)]
     return list(dict.fromkeys(jobs)) or None
 
 
-def _tagged_job(tags: Mapping[str, str], fitter: Fitter) -> list[str]:
+def _tagged_job(tags: Mapping[str, str], truncator: Truncator) -> list[str]:
     if not tags.get(TRAINING_JOB_TAG):
         return []
     urn = tags[TRAINING_JOB_TAG].strip()
@@ -67,7 +67,7 @@ def _tagged_job(tags: Mapping[str, str], fitter: Fitter) -> list[str]:
     except InvalidUrnError as error:
         problem = str(error)
     if problem:
-        fitter.note("training_job_invalid", problem)
+        truncator.note("training_job_invalid", problem)
         return []
     return [urn]
 
@@ -90,7 +90,7 @@ def map_process(record: JoinedRun, model: Entity, datasets: Iterable[str]) -> En
         "inputs": inputs,
         "inputEdges": [{"destinationUrn": urn} for urn in inputs],
     }
-    place = custom.get(OwnKey.ARTIFACT_URI)
+    place = custom.get(PropertyKey.ARTIFACT_URI)
     aspects[ML_TRAINING_RUN_PROPERTIES] = {
         "id": run.run_id,
         "outputUrls": [place] if place else [],

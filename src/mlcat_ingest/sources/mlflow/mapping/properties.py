@@ -19,11 +19,17 @@ from mlcat_ingest.metadata.naming import Name
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.reserved import OWN_PREFIX, SOURCE_KEY
 from mlcat_ingest.metadata.urn import tag
-from mlcat_ingest.sources.mlflow.mapping.text import Fitter
+from mlcat_ingest.sources.mlflow.mapping.text import Truncator
 from mlcat_ingest.sources.mlflow.values.joined import RunFiles, SizeLimits, WorkspaceScope
-from mlcat_ingest.sources.mlflow.values.records import REPO_TAGS, USER_TAG, OwnKey, Run, SubType
+from mlcat_ingest.sources.mlflow.values.records import (
+    REPO_TAGS,
+    USER_TAG,
+    PropertyKey,
+    Run,
+    SubType,
+)
 
-OWN_KEYS: Final = frozenset(key.value for key in OwnKey)
+OWN_KEYS: Final = frozenset(key.value for key in PropertyKey)
 """A tag of such a name becomes `tag.<name>`."""
 
 _HIDDEN: Final = ("mlflow.", OWN_PREFIX)
@@ -66,11 +72,11 @@ def _without_prefixes(name: str, prefix: str) -> str:
 class PropertiesBuilder:
     """The custom properties of one entity: our own keys, and the tags of its record."""
 
-    __slots__ = ("fitter", "values")
+    __slots__ = ("truncator", "values")
 
-    def __init__(self, fitter: Fitter) -> None:
+    def __init__(self, truncator: Truncator) -> None:
         """Start without properties."""
-        self.fitter = fitter
+        self.truncator = truncator
         self.values: dict[str, str] = {}
 
     def add(self, key: str, value: str, prefix: str) -> None:
@@ -79,21 +85,21 @@ class PropertiesBuilder:
             key = prefix + key
         self.values[key] = value
 
-    def set_own(self, key: OwnKey, value: str | None) -> None:
+    def set_own(self, key: PropertyKey, value: str | None) -> None:
         """Add a property of our own where it has a value."""
         if value:
-            self.values[key.value] = self.fitter.text(value, key.value)
+            self.values[key.value] = self.truncator.text(value, key.value)
 
     def add_tags(self, tags: Mapping[str, str], *, without: Collection[str] = ()) -> None:
         """Add the tags of a record, sorted, under names that hide none of our own keys."""
-        fitter, values, limits = self.fitter, self.values, self.fitter.limits
+        truncator, values, limits = self.truncator, self.values, self.truncator.limits
         value_limit, name_limit = limits.value_chars, limits.name_chars
         for key in self.limit_entries("tags", sorted(tags), limits.tags):
             if key in without:
                 continue
             value = tags[key]
             if len(value) > value_limit or not value.isprintable():
-                value = fitter.text(value, f"tag {key[:name_limit]!r}")
+                value = truncator.text(value, f"tag {key[:name_limit]!r}")
             # An ordinary name needs no more than these looks at it; it is the same in the catalog.
             special = key in _SPECIAL or key.startswith(_ESCAPED) or len(key) > name_limit
             if special or key in values or not key.isprintable():
@@ -104,7 +110,7 @@ class PropertiesBuilder:
     def _add_special(self, key: str, value: str) -> None:
         if key in _ADDRESS_TAGS:
             value = redact_urls(value)
-        self.add(self.fitter.name(source_name(key), "tag name"), value, "tag.")
+        self.add(self.truncator.name(source_name(key), "tag name"), value, "tag.")
 
     def limit_entries(self, what: str, names: list[str], limit: int) -> list[str]:
         """Return the first `limit` of `names`; entity and report say how many are left out."""
@@ -116,9 +122,9 @@ class PropertiesBuilder:
         if kept == total:
             return
         line = f"{total - kept} of {total} {what}"
-        self.fitter.note("truncated", f"{line} left out")
-        before = self.values.get(OwnKey.LEFT_OUT)
-        self.values[OwnKey.LEFT_OUT.value] = f"{before}, {line}" if before else line
+        self.truncator.note("truncated", f"{line} left out")
+        before = self.values.get(PropertyKey.LEFT_OUT)
+        self.values[PropertyKey.LEFT_OUT.value] = f"{before}, {line}" if before else line
 
 
 def shown_tags(tags: Mapping[str, str], limits: SizeLimits, status: str | None = None) -> list[str]:
@@ -134,7 +140,7 @@ def shown_tags(tags: Mapping[str, str], limits: SizeLimits, status: str | None =
         for key, value in tags.items()
         if not key.startswith(_HIDDEN) and len(key) + len(value) < SHOWN_CHARS
     )
-    clean = Fitter(limits).clean  # without a note: each tag is a custom property, too
+    clean = Truncator(limits).clean  # without a note: each tag is a custom property, too
     own = [f"status:{status}"] if status else []
     return [*own, *(clean(text, "tags") for text in texts[:SHOWN_TAGS])]
 
@@ -191,14 +197,14 @@ def browse_path(scope: WorkspaceScope, folder: str | None = None) -> Aspect | No
 
 def _path_step(name: str, scope: WorkspaceScope) -> str:
     # Without a note: the whole name stands on the group, whose notes tell of it.
-    return Fitter(scope.limits).name(name.replace(_PATH_SEPARATOR, "\ufffd"), "browse path")
+    return Truncator(scope.limits).name(name.replace(_PATH_SEPARATOR, "\ufffd"), "browse path")
 
 
-def common_properties(scope: WorkspaceScope, name: Name, fitter: Fitter) -> PropertiesBuilder:
+def common_properties(scope: WorkspaceScope, name: Name, truncator: Truncator) -> PropertiesBuilder:
     """Return the custom properties of every entity: its source, and a name that was shortened."""
-    custom = PropertiesBuilder(fitter)
+    custom = PropertiesBuilder(truncator)
     custom.values[SOURCE_KEY] = scope.source_key
-    custom.set_own(OwnKey.FULL_NAME, name.full_name)
+    custom.set_own(PropertyKey.FULL_NAME, name.full_name)
     return custom
 
 

@@ -8,10 +8,10 @@ from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.definitions.mapping import FeatureScope, map_table
 from mlcat_ingest.sources.definitions.tables import Feature, FeatureTable
 from mlcat_ingest.sources.mlflow.mapping.properties import PropertiesBuilder
-from mlcat_ingest.sources.mlflow.mapping.text import Fitter, compact_json
+from mlcat_ingest.sources.mlflow.mapping.text import Truncator, compact_json
 from mlcat_ingest.sources.mlflow.values.documents import Column
 from mlcat_ingest.sources.mlflow.values.joined import JoinedSignature
-from mlcat_ingest.sources.mlflow.values.records import OwnKey, SubType
+from mlcat_ingest.sources.mlflow.values.records import PropertyKey, SubType
 from mlcat_ingest.sources.mlflow.values.signatures import MadeModel
 
 ValueT = TypeVar("ValueT")
@@ -32,10 +32,10 @@ _TYPES: Final[Mapping[str, MLFeatureDataType]] = {
 }
 """Source: `mlflow/types/schema.py`, `DataType` and the composed types of MLflow 3.17."""
 
-_SIGNATURE_PARTS: Final[Mapping[str, OwnKey]] = {
-    "inputs": OwnKey.SIGNATURE_INPUTS,
-    "outputs": OwnKey.SIGNATURE_OUTPUTS,
-    "params": OwnKey.SIGNATURE_PARAMETERS,
+_SIGNATURE_PARTS: Final[Mapping[str, PropertyKey]] = {
+    "inputs": PropertyKey.SIGNATURE_INPUTS,
+    "outputs": PropertyKey.SIGNATURE_OUTPUTS,
+    "params": PropertyKey.SIGNATURE_PARAMETERS,
 }
 """The property of each part of a signature, by MLflow's name of the part."""
 
@@ -66,18 +66,18 @@ def add_documents(custom: PropertiesBuilder, models: Sequence[MadeModel]) -> Non
     flavors = {name for one in known.values() for name in one.flavors}
     signatures = {uri: one.signature for uri, one in known.items() if one.signature}
     sizes = {uri: one.size_bytes for uri, one in known.items() if one.size_bytes is not None}
-    custom.set_own(OwnKey.MODEL_URI, ",".join(made.uri for made in models))
-    custom.set_own(OwnKey.MODEL_FLAVORS, ",".join(sorted(flavors)))
+    custom.set_own(PropertyKey.MODEL_URI, ",".join(made.uri for made in models))
+    custom.set_own(PropertyKey.MODEL_FLAVORS, ",".join(sorted(flavors)))
     if signatures:
         same = _all_have(signatures, models)
         if same is None:
-            custom.set_own(OwnKey.SIGNATURE, _by_uri("signatures", signatures, custom))
+            custom.set_own(PropertyKey.SIGNATURE, _by_uri("signatures", signatures, custom))
         for part, columns in (same or {}).items():
             custom.set_own(_SIGNATURE_PARTS[part], _columns_text(part, columns, custom))
     if sizes:
         size = _all_have(sizes, models)
         text = _by_uri("sizes of models", sizes, custom) if size is None else str(size)
-        custom.set_own(OwnKey.MODEL_SIZE_BYTES, text)
+        custom.set_own(PropertyKey.MODEL_SIZE_BYTES, text)
 
 
 def _all_have(values: Mapping[str, ValueT], models: Sequence[MadeModel]) -> ValueT | None:
@@ -90,7 +90,7 @@ def _all_have(values: Mapping[str, ValueT], models: Sequence[MadeModel]) -> Valu
 def _columns_text(part: str, columns: Sequence[Column], custom: PropertiesBuilder) -> str:
     """Return a part of a signature as JSON that one property has room for, if need be cut."""
     text = compact_json(columns)
-    room = custom.fitter.limits.value_chars
+    room = custom.truncator.limits.value_chars
     if len(text) <= room:
         return text
     room -= len("[]")
@@ -106,7 +106,7 @@ def _columns_text(part: str, columns: Sequence[Column], custom: PropertiesBuilde
 
 def _by_uri(what: str, values: Mapping[str, object], custom: PropertiesBuilder) -> str:
     """Return as many of `values` as one property has room for, as JSON by model URI."""
-    room = custom.fitter.limits.value_chars - len("{}")
+    room = custom.truncator.limits.value_chars - len("{}")
     kept = {}
     for uri, value in values.items():
         room -= len(compact_json({uri: value}))
@@ -123,29 +123,29 @@ def map_signature(record: JoinedSignature) -> list[Entity]:
         InvalidUrnError: the table can have no URN.
     """
     limits = record.scope.limits
-    fitter = Fitter(limits)
-    custom = PropertiesBuilder(fitter)
-    custom.set_own(OwnKey.SIGNATURE_OF, record.owner)
+    truncator = Truncator(limits)
+    custom = PropertiesBuilder(truncator)
+    custom.set_own(PropertyKey.SIGNATURE_OF, record.owner)
     names = custom.limit_entries("columns", list(record.columns), limits.columns)
     table = FeatureTable(
         name=record.table.table,
         namespace=None,
         kind=SubType.MODEL_SIGNATURE,
         properties=custom.values,
-        features=tuple(_feature(name, record, fitter) for name in names),
-        notes=tuple(fitter.notes),
+        features=tuple(_feature(name, record, truncator) for name in names),
+        notes=tuple(truncator.notes),
     )
     return list(map_table(FeatureScope(record.scope.naming, record.scope.source_key), table))
 
 
-def _feature(name: str, record: JoinedSignature, fitter: Fitter) -> Feature:
+def _feature(name: str, record: JoinedSignature, truncator: Truncator) -> Feature:
     column = record.columns[name]
-    custom = PropertiesBuilder(fitter)
-    custom.set_own(OwnKey.SIGNATURE_OF, record.owner)
+    custom = PropertiesBuilder(truncator)
+    custom.set_own(PropertyKey.SIGNATURE_OF, record.owner)
     shown = {key: value for key, value in column.items() if key not in {"name", "required"}}
     only_type = shown.get("type") if len(shown) == 1 else None
     custom.set_own(
-        OwnKey.COLUMN_TYPE, only_type if isinstance(only_type, str) else compact_json(shown)
+        PropertyKey.COLUMN_TYPE, only_type if isinstance(only_type, str) else compact_json(shown)
     )
     return Feature(name=name, type=feature_type(column), properties=custom.values)
 

@@ -27,7 +27,7 @@ _BYTES_AN_ENTRY: Final = 160
 _LISTS: Final = ("trainingMetrics", "hyperParams", "customProperties")
 
 
-class Fitter:
+class Truncator:
     """Makes the values of one record fit the catalog; each change is a note for the report."""
 
     __slots__ = ("limits", "notes")
@@ -97,8 +97,8 @@ def cut(text: str, limit: int) -> str:
     return text[:limit] + truncation(before[1] if before else len(text))
 
 
-def are_fit(texts: Collection[str], limit: int) -> bool:
-    """Return whether a `Fitter` would change none of `texts`, at a look at all of them together.
+def are_unchanged(texts: Collection[str], limit: int) -> bool:
+    """Return whether a `Truncator` would change none of `texts`, at a look at all of them together.
 
     False may also mean that some have line breaks, which are fit.
     """
@@ -135,12 +135,12 @@ def number_texts(values: Sequence[float]) -> list[str]:
     return data[1:-1].decode().split(",") if values else []
 
 
-def fit_size(aspect: dict[str, Any], fitter: Fitter) -> dict[str, Any]:
+def truncate_aspect(aspect: dict[str, Any], truncator: Truncator) -> dict[str, Any]:
     """Return a properties aspect that fits into one proposal, `aspect` itself where it does.
 
     Cost: nearly nothing for an ordinary aspect, whose size is only estimated, from above.
     """
-    limits = fitter.limits
+    limits = truncator.limits
     custom: dict[str, str] = aspect["customProperties"]
     params: Sequence[Mapping[str, str]] = aspect.get("hyperParams", ())
     entries = len(custom) + len(params) + len(aspect.get("trainingMetrics", ()))
@@ -151,30 +151,30 @@ def fit_size(aspect: dict[str, Any], fitter: Fitter) -> dict[str, Any]:
         <= limits.aspect_bytes
     ):
         return aspect
-    return shrink(aspect, fitter)
+    return shrink(aspect, truncator)
 
 
-def shrink(aspect: dict[str, Any], fitter: Fitter) -> dict[str, Any]:
+def shrink(aspect: dict[str, Any], truncator: Truncator) -> dict[str, Any]:
     """Return a properties aspect that fits: first the long values are cut, then lists are.
 
     Cost: serialises the aspect once a step, at most a dozen times.
     """
-    most = fitter.limits.aspect_bytes
+    most = truncator.limits.aspect_bytes
     size = len(dumps(aspect))
     if size <= most:
         return aspect
-    fitter.note("truncated", f"properties of {plural(size, 'byte')}")
+    truncator.note("truncated", f"properties of {plural(size, 'byte')}")
     for cap in _CAPS:
         aspect = _cut_values(aspect, cap)
         if len(dumps(aspect)) <= most:
-            fitter.note("truncated", f"values cut to {plural(cap, 'character')}")
+            truncator.note("truncated", f"values cut to {plural(cap, 'character')}")
             return aspect
     while len(dumps(aspect)) > most:
         longest = max(_LISTS, key=lambda field: len(aspect.get(field) or ()))
         if len(aspect.get(longest) or ()) < 2:
             break
         aspect = {**aspect, longest: _first_half(aspect[longest])}
-        fitter.note(
+        truncator.note(
             "truncated", f"{longest} cut to {plural(len(aspect[longest]), 'entry', 'entries')}"
         )
     return aspect

@@ -40,7 +40,7 @@ from mlcat_ingest.sources.mlflow.read.listing import (
     entries_of,
 )
 from mlcat_ingest.sources.mlflow.read.paging import ListingPage, RecentIds, follow, token_at
-from mlcat_ingest.sources.mlflow.read.reader import ALL_RUNS, RunFilter, Thing, identity
+from mlcat_ingest.sources.mlflow.read.reader import ALL_RUNS, MlflowObject, RunFilter, identity
 from mlcat_ingest.sources.mlflow.values.records import Run
 from mlcat_ingest.sources.mlflow.values.releases import support_warning
 from mlcat_ingest.sources.mlflow.values.uris import folder_of
@@ -66,7 +66,7 @@ _BY_NAME: Final = {
     "version": "get_model_version",
     "logged_model": "get_logged_model",
 }
-"""MlflowClient's method for each kind of thing."""
+"""MlflowClient's method for each kind of object."""
 
 ResultT = TypeVar("ResultT")
 
@@ -163,10 +163,10 @@ class ClientReader(ApiReader, RequestSide):
         )
         return bool(page.items)
 
-    def is_gone(self, thing: Thing) -> bool:
-        """Return whether the store says that there is no such thing, in the trash or not."""
-        names = (thing.name, thing.version) if thing.version else (thing.name,)
-        method = getattr(self._open(), _BY_NAME[thing.kind])
+    def is_gone(self, target: MlflowObject) -> bool:
+        """Return whether the store says that there is no such object, in the trash or not."""
+        names = (target.name, target.version) if target.version else (target.name,)
+        method = getattr(self._open(), _BY_NAME[target.kind])
         self._calls += 1
         try:
             with self._translate_errors():

@@ -10,7 +10,7 @@ from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.databricks_reader import DatabricksReader
-from mlcat_ingest.sources.mlflow.read.reader import ALL_RUNS, Reader, RunFilter, Thing
+from mlcat_ingest.sources.mlflow.read.reader import ALL_RUNS, MlflowObject, Reader, RunFilter
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from mlcat_ingest.sources.mlflow.values.records import Run
 from mlcat_ingest.sources.mlflow.values.uris import (
@@ -54,10 +54,10 @@ class SplitReader:
         # The tracking server does not know which runs the registry's versions were made from.
         return self._tracking.runs(experiment_ids, only=replace(only, select="all"))
 
-    def is_gone(self, thing: Thing) -> bool:
-        """Return whether the server that has things of its kind says that there is none."""
-        is_registered = thing.kind in {"registered", "version"}
-        return (self._registry if is_registered else self._tracking).is_gone(thing)
+    def is_gone(self, target: MlflowObject) -> bool:
+        """Return whether the server that has objects of its kind says that there is none."""
+        is_registered = target.kind in {"registered", "version"}
+        return (self._registry if is_registered else self._tracking).is_gone(target)
 
     def pending_request(self) -> UnansweredRequest | None:
         """Return the request to either that waits longest for its answer."""

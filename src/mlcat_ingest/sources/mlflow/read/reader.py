@@ -74,12 +74,12 @@ ALL_MODELS: Final = ModelFilter()
 
 
 Kind = Literal["run", "experiment", "registered", "version", "logged_model"]
-"""The kinds of things that MLflow has by name."""
+"""The kinds of objects that MLflow has by name."""
 
 
 @dataclass(frozen=True, slots=True)
-class Thing:
-    """Something that MLflow has by name or id; a registered model by name.
+class MlflowObject:
+    """An object that MLflow has by name or id; a registered model by name.
 
     A version is that of the registered model `name`.
     """
@@ -178,8 +178,8 @@ class Reader(RequestSide, ReadsFiles, Protocol):
         """
         ...
 
-    def is_gone(self, thing: Thing) -> bool:
-        """Return whether the server says that there is no such thing, not in the trash either.
+    def is_gone(self, target: MlflowObject) -> bool:
+        """Return whether the server says that there is no such object, not in the trash either.
 
         False where we may not look at it. Cost: one request.
         """

@@ -33,7 +33,7 @@ from mlcat_ingest.sources.mlflow.read.paging import (
     read_ahead,
     token_at,
 )
-from mlcat_ingest.sources.mlflow.read.reader import ALL_RUNS, RunFilter, Thing, identity
+from mlcat_ingest.sources.mlflow.read.reader import ALL_RUNS, MlflowObject, RunFilter, identity
 from mlcat_ingest.sources.mlflow.read.server import (
     API,
     NO_SUCH_ENDPOINT,
@@ -52,7 +52,7 @@ _BY_NAME: Final = {
     "registered": ("registered-models/get", "name"),
     "version": ("model-versions/get", "name"),
 }
-"""Endpoint and parameter by which each kind of thing is asked for."""
+"""Endpoint and parameter by which each kind of object is asked for."""
 
 _FILE: Final = "/get-artifact"
 _FILE_OF_MODEL: Final = "/ajax-api/2.0/mlflow/logged-models"
@@ -149,17 +149,17 @@ class RestReader(ApiReader):
         body = {**RunsQuery(ALL_RUNS, 1).body([experiment_id], 1), **_token_param(token_at(at))}
         return bool(page_of(raise_for_status(self._post("runs", body), "runs"), "runs").items)
 
-    def is_gone(self, thing: Thing) -> bool:
-        """Return whether the server says that there is no such thing, in the trash or not."""
-        tracked = thing.kind not in {"registered", "version"}
+    def is_gone(self, target: MlflowObject) -> bool:
+        """Return whether the server says that there is no such object, in the trash or not."""
+        tracked = target.kind not in {"registered", "version"}
         http = self._server.tracking if tracked else self._server.registry
-        if thing.kind == "logged_model":
-            endpoint, params = f"logged-models/{quote(thing.name, safe='')}", []
+        if target.kind == "logged_model":
+            endpoint, params = f"logged-models/{quote(target.name, safe='')}", []
         else:
-            endpoint, parameter = _BY_NAME[thing.kind]
-            params = [(parameter, thing.name)]
-        if thing.version:
-            params.append(("version", thing.version))
+            endpoint, parameter = _BY_NAME[target.kind]
+            params = [(parameter, target.name)]
+        if target.version:
+            params.append(("version", target.version))
         address = f"{API if tracked else self.registry_api}/{endpoint}"
         return reports_missing(self._server.get(http, address, params, self._header))
 

@@ -95,13 +95,13 @@ def raise_for_status(reply: Reply, listing: str) -> Reply:
 
 
 def reports_missing(reply: Reply) -> bool:
-    """Return whether MLflow says that there is no such thing, rather than not to us or not now.
+    """Return whether MLflow says that there is no such object, rather than not to us or not now.
 
     Raises:
         SourceUnavailableError: the server failed.
     """
     if reply.status >= 500 and reply.status not in NO_SUCH_ENDPOINT:
-        raise_for_status(reply, "one thing by its name")
+        raise_for_status(reply, "one object by its name")
     return not reply.ok and _error_of(reply).get("error_code") == "RESOURCE_DOES_NOT_EXIST"
 
 

@@ -17,13 +17,13 @@ from mlcat_ingest.sources.mlflow.read.listing import chunks
 from mlcat_ingest.sources.mlflow.read.reader import (
     IDS_A_LISTING,
     Kind,
+    MlflowObject,
     ModelFilter,
     Reader,
     RunFilter,
-    Thing,
 )
 from mlcat_ingest.sources.mlflow.values.joined import WorkspaceScope
-from mlcat_ingest.sources.mlflow.values.records import Experiment, OwnKey
+from mlcat_ingest.sources.mlflow.values.records import Experiment, PropertyKey
 
 _CUSTOM: Final = "customProperties"
 _PROCESS: Final = "dataProcessInstance"
@@ -31,10 +31,10 @@ _KINDS: Final[tuple[Kind, ...]] = ("experiment", "run", "logged_model", "registe
 
 
 class _Suspect(NamedTuple):
-    """An entity and the thing that it was made from."""
+    """An entity and the object that it was made from."""
 
     urn: str
-    thing: Thing
+    source: MlflowObject
 
 
 def find_missing(
@@ -42,10 +42,10 @@ def find_missing(
 ) -> Iterator[Missing]:
     """Yield those of `unlisted` that MLflow does not hold, or not under this name.
 
-    MLflow has no feature tables of signatures to ask for: one goes where `tables_listed` says that
-    the pass listed all that there are, and once the next one lacks it, too.
+    MLflow cannot be asked for a feature table of a signature. Such a table is missing if two passes
+    in a row lack it, and `tables_listed` says that they listed all tables.
 
-    An entity that this naming would not have made is nobody's proof, and is left out.
+    An entity whose URN this naming would not make is left out: it proves nothing.
 
     Cost: one listing of runs, or of logged models, for each 100 of their entities; the listings of
     experiments, registered models and versions where entities of theirs are among `unlisted`.
@@ -53,33 +53,35 @@ def find_missing(
     yield from _switched_off(scope, unlisted)
     yield from _tables(scope, unlisted, all_listed=tables_listed)
     suspects = _suspects(scope, unlisted)
-    experiments = {one.experiment_id: one for page in reader.experiments() for one in page}
+    experiments = {
+        experiment.experiment_id: experiment for page in reader.experiments() for experiment in page
+    }
     for kind in _KINDS:
         candidates = suspects.get(kind, ())
         listed = _listed_keys(reader, kind, list(experiments), candidates) if candidates else set()
-        for urn, thing in candidates:
-            if (thing.name, thing.version) not in listed:
-                yield Missing(urn, partial(reader.is_gone, thing))
+        for urn, source in candidates:
+            if (source.name, source.version) not in listed:
+                yield Missing(urn, partial(reader.is_gone, source))
             elif kind == "experiment":
-                group = scope.experiment_group(experiments[thing.name]).urn
+                group = scope.experiment_group(experiments[source.name]).urn
                 if group != urn:
                     yield Missing(urn, lambda: True, moved_to=group)
 
 
 def _switched_off(scope: WorkspaceScope, unlisted: Sequence[Unlisted]) -> Iterator[Missing]:
-    for one in unlisted:
-        if entity_type_of(one.urn) == _PROCESS and not scope.options.process_instances:
-            yield Missing(one.urn, lambda: True, switched_off=True)
+    for entity in unlisted:
+        if entity_type_of(entity.urn) == _PROCESS and not scope.options.process_instances:
+            yield Missing(entity.urn, lambda: True, switched_off=True)
 
 
 def _suspects(
     scope: WorkspaceScope, unlisted: Sequence[Unlisted]
 ) -> Mapping[str, Sequence[_Suspect]]:
     suspects: dict[str, list[_Suspect]] = {}
-    for one in unlisted:
-        thing = _thing(scope, one)
-        if thing is not None:
-            suspects.setdefault(thing.kind, []).append(_Suspect(one.urn, thing))
+    for entity in unlisted:
+        source = _source_of(scope, entity)
+        if source is not None:
+            suspects.setdefault(source.kind, []).append(_Suspect(entity.urn, source))
     return suspects
 
 
@@ -89,33 +91,33 @@ def _tables(
     links = scope.options.links
     if links is None:
         return  # the links to their features stay, too
-    for one in unlisted:
-        if OwnKey.SIGNATURE_OF not in (one.properties.get(_CUSTOM) or {}):
+    for entity in unlisted:
+        if PropertyKey.SIGNATURE_OF not in (entity.properties.get(_CUSTOM) or {}):
             continue
         if not links.from_signature:
-            yield Missing(one.urn, lambda: True, switched_off=True)
+            yield Missing(entity.urn, lambda: True, switched_off=True)
         elif all_listed:
-            yield Missing(one.urn, lambda: True, second_pass=True)
+            yield Missing(entity.urn, lambda: True, second_pass=True)
 
 
-def _thing(scope: WorkspaceScope, one: Unlisted) -> Thing | None:
-    """Return what an entity was made from, by what stands on it and if its URN says the same."""
-    custom = one.properties.get(_CUSTOM) or {}
+def _source_of(scope: WorkspaceScope, entity: Unlisted) -> MlflowObject | None:
+    """Return the object of an entity by its properties, if they lead to the URN that it has."""
+    custom = entity.properties.get(_CUSTOM) or {}
     naming = scope.naming
-    registered, version = custom.get(OwnKey.REGISTERED_MODEL), custom.get(OwnKey.VERSION)
-    run_id, experiment_id = custom.get(OwnKey.RUN_ID), custom.get(OwnKey.EXPERIMENT_ID)
-    model_id = custom.get(OwnKey.MODEL_ID)
+    registered, version = custom.get(PropertyKey.REGISTERED_MODEL), custom.get(PropertyKey.VERSION)
+    run_id, experiment_id = custom.get(PropertyKey.RUN_ID), custom.get(PropertyKey.EXPERIMENT_ID)
+    model_id = custom.get(PropertyKey.MODEL_ID)
     try:
-        if registered and version and naming.version(registered, version).urn == one.urn:
-            return Thing("version", registered, version)
-        if registered and scope.registered_group(registered).urn == one.urn:
-            return Thing("registered", registered)
-        if run_id and one.urn in _urns_of_run(scope, run_id):
-            return Thing("run", run_id)
-        if model_id and naming.model(model_id).urn == one.urn:
-            return Thing("logged_model", model_id)
-        if experiment_id and _group_as_named(scope, one.properties, experiment_id) == one.urn:
-            return Thing("experiment", experiment_id)
+        if registered and version and naming.version(registered, version).urn == entity.urn:
+            return MlflowObject("version", registered, version)
+        if registered and scope.registered_group(registered).urn == entity.urn:
+            return MlflowObject("registered", registered)
+        if run_id and entity.urn in _urns_of_run(scope, run_id):
+            return MlflowObject("run", run_id)
+        if model_id and naming.model(model_id).urn == entity.urn:
+            return MlflowObject("logged_model", model_id)
+        if experiment_id and _group_as_named(scope, entity.properties, experiment_id) == entity.urn:
+            return MlflowObject("experiment", experiment_id)
     except InvalidUrnError:
         return None
     return None
@@ -135,21 +137,22 @@ def _group_as_named(scope: WorkspaceScope, properties: Aspect, experiment_id: st
 def _listed_keys(
     reader: Reader, kind: Kind, experiment_ids: list[str], candidates: Sequence[_Suspect]
 ) -> set[tuple[str, str]]:
-    """Return name and version of the things of `kind` that MLflow lists.
+    """Return name and version of the objects of `kind` that MLflow lists.
 
     Runs and logged models are asked for by their ids.
     """
     match kind:
         case "experiment":
-            return {(one, "") for one in experiment_ids}
+            return {(experiment_id, "") for experiment_id in experiment_ids}
         case "run" | "logged_model":
-            ids = chunks([one.thing.name for one in candidates], IDS_A_LISTING)
-            find = _run_ids if kind == "run" else _model_ids
-            return {(one, "") for some in ids for one in find(reader, experiment_ids, some)}
+            list_ids = _run_ids if kind == "run" else _model_ids
+            pieces = chunks([suspect.source.name for suspect in candidates], IDS_A_LISTING)
+            return {(id_, "") for ids in pieces for id_ in list_ids(reader, experiment_ids, ids)}
         case "registered":
-            return {(one.name, "") for page in reader.registered_models() for one in page}
+            return {(model.name, "") for page in reader.registered_models() for model in page}
         case "version":
-            return {(one.name, one.version) for page in reader.model_versions() for one in page}
+            versions = (version for page in reader.model_versions() for version in page)
+            return {(version.name, version.version) for version in versions}
 
 
 def _run_ids(reader: Reader, experiment_ids: Sequence[str], wanted: Sequence[str]) -> Iterator[str]:

@@ -205,7 +205,7 @@ def aliases_of(version: ModelVersion, registered: RegisteredModel | None) -> lis
     return sorted(a for a, number in registered.aliases.items() if number == version.version)
 
 
-class OwnKey(StrEnum):
+class PropertyKey(StrEnum):
     """Custom properties that the mapping writes itself."""
 
     ABANDONED = "mlflow.abandoned"

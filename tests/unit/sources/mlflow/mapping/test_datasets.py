@@ -8,7 +8,7 @@ import pytest
 from mlcat_ingest.sources.dataset_places import PLATFORMS
 from mlcat_ingest.sources.datasets import Datasets, DatasetsConfig
 from mlcat_ingest.sources.mlflow.mapping.datasets import dataset_facts, place_of
-from mlcat_ingest.sources.mlflow.mapping.text import Fitter
+from mlcat_ingest.sources.mlflow.mapping.text import Truncator
 from mlcat_ingest.sources.mlflow.values.records import DatasetInput
 
 
@@ -96,11 +96,11 @@ def test_a_recipe_says_where_unknown_source_types_have_their_data() -> None:
 
 
 def test_a_place_that_fits_in_no_urn_is_reported() -> None:
-    fitter = Fitter()
+    truncator = Truncator()
     item = DatasetInput("d", "", "s3", "s3://b/" + "x" * 600)
-    found = dataset_facts([item], Datasets(), "PROD", fitter)
+    found = dataset_facts([item], Datasets(), "PROD", truncator)
     assert not any(fresh for aspect in found.aspects.values() for fresh in aspect.values())
-    assert [note.kind for note in fitter.notes] == ["dataset_unresolved"]
+    assert [note.kind for note in truncator.notes] == ["dataset_unresolved"]
 
 
 def test_partitions_of_one_table_are_one_dataset_and_the_summary_tells_them_apart() -> None:
@@ -108,7 +108,7 @@ def test_partitions_of_one_table_are_one_dataset_and_the_summary_tells_them_apar
         DatasetInput("d", "1", "s3", f"s3a://lake/orders/dt=2024-01-0{day}/part-0.parquet")
         for day in (1, 2)
     ]
-    found = dataset_facts(days, Datasets(), "PROD", Fitter())
+    found = dataset_facts(days, Datasets(), "PROD", Truncator())
     urn = "urn:li:dataset:(urn:li:dataPlatform:s3,lake/orders,PROD)"
     assert found.aspects["mlModelTrainingData"] == {"trainingData": [{"dataset": urn}]}
     parts = [one["part"] for one in json.loads(found.summary)]
@@ -118,7 +118,7 @@ def test_partitions_of_one_table_are_one_dataset_and_the_summary_tells_them_apar
 def test_the_recipe_decides_over_instance_and_environment() -> None:
     config = DatasetsConfig.model_validate({"platforms": {"s3": {"instance": "eu", "env": "dev"}}})
     found = dataset_facts(
-        [DatasetInput("d", "1", "s3", "s3://b/k")], Datasets(config), "QA", Fitter()
+        [DatasetInput("d", "1", "s3", "s3://b/k")], Datasets(config), "QA", Truncator()
     )
     urn = "urn:li:dataset:(urn:li:dataPlatform:s3,eu.b/k,DEV)"
     assert found.aspects["mlModelTrainingData"] == {"trainingData": [{"dataset": urn}]}
@@ -131,10 +131,10 @@ def test_rows_are_reported_where_the_profile_counts_them() -> None:
         DatasetInput("d", "1", "s3", f"s3://b/{n}", profile=profile)
         for n, profile in enumerate(profiles)
     ]
-    fitter = Fitter()
-    summary = json.loads(dataset_facts(inputs, Datasets(), "PROD", fitter).summary)
+    truncator = Truncator()
+    summary = json.loads(dataset_facts(inputs, Datasets(), "PROD", truncator).summary)
     assert [item.get("rows") for item in summary] == [3, 4, None, None, None, None, None]
-    assert fitter.notes == []
+    assert truncator.notes == []
 
 
 @pytest.mark.parametrize(
@@ -149,5 +149,5 @@ def test_rows_are_reported_where_the_profile_counts_them() -> None:
 )
 def test_the_context_says_what_data_was_used_for(context: str, aspect: str) -> None:
     item = DatasetInput("d", "", "s3", "s3://b/k", tags={"mlflow.data.context": context})
-    aspects = dataset_facts([item], Datasets(), "PROD", Fitter()).aspects
+    aspects = dataset_facts([item], Datasets(), "PROD", Truncator()).aspects
     assert [name for name, fresh in aspects.items() if any(fresh.values())] == [aspect]

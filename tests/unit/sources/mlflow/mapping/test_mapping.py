@@ -9,7 +9,7 @@ from mlcat_ingest.metadata.proposal import Note
 from mlcat_ingest.sources.mlflow.mapping import map_record
 from mlcat_ingest.sources.mlflow.mapping.metrics import free_name, hyper_params, training_metrics
 from mlcat_ingest.sources.mlflow.mapping.properties import PropertiesBuilder
-from mlcat_ingest.sources.mlflow.mapping.text import Fitter
+from mlcat_ingest.sources.mlflow.mapping.text import Truncator
 from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedExperiment,
     JoinedRecord,
@@ -82,7 +82,7 @@ def test_an_alias_too_long_for_a_tag_is_left_out_and_noted() -> None:
 def metrics_of(run: Run, *models: LoggedModel, scope: WorkspaceScope = SCOPE) -> dict[str, str]:
     known = {model.model_id: model for model in models}
     record = JoinedRun(scope, run, None, models=known)
-    found = training_metrics(record, PropertiesBuilder(Fitter(scope.limits)))
+    found = training_metrics(record, PropertiesBuilder(Truncator(scope.limits)))
     names = [entry["name"] for entry in found]
     assert names == sorted(set(names))
     return {entry["name"]: entry["value"] for entry in found}
@@ -127,11 +127,11 @@ def test_system_metrics_of_models_are_left_out_too() -> None:
 
 def test_parameters_whose_names_are_cut_alike_are_both_kept() -> None:
     params = {f"{'p' * 300}{n}": str(n) for n in range(3)}
-    custom = PropertiesBuilder(Fitter())
+    custom = PropertiesBuilder(Truncator())
     entries = hyper_params(params, custom)
     assert [entry["value"] for entry in entries] == ["0", "1", "2"]
     assert len({entry["name"] for entry in entries}) == 3
-    assert [note.kind for note in custom.fitter.notes] == ["truncated"] * 3
+    assert [note.kind for note in custom.truncator.notes] == ["truncated"] * 3
 
 
 def test_a_free_name_is_the_first_that_is_not_taken() -> None:

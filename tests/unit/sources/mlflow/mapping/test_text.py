@@ -8,28 +8,34 @@ from mlcat_ingest.core.text import whole_characters
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Note
 from mlcat_ingest.sources.mlflow.mapping.properties import OWN_KEYS, PropertiesBuilder, source_name
-from mlcat_ingest.sources.mlflow.mapping.text import Fitter, cut, fit_size, number_text, shrink
+from mlcat_ingest.sources.mlflow.mapping.text import (
+    Truncator,
+    cut,
+    number_text,
+    shrink,
+    truncate_aspect,
+)
 from mlcat_ingest.sources.mlflow.values.joined import SizeLimits
 
 
 def test_ordinary_text_stays_and_leaves_no_note() -> None:
-    fitter = Fitter()
+    truncator = Truncator()
     for text in ("", "plain", "two\nlines\tand\r\n", "é 😀 \u202e עברית", "a\u2028b"):
-        assert fitter.text(text, "here") == fitter.clean(text, "here") == text
-    assert fitter.notes == []
+        assert truncator.text(text, "here") == truncator.clean(text, "here") == text
+    assert truncator.notes == []
 
 
 def test_controls_and_half_characters_are_replaced_and_noted() -> None:
-    fitter = Fitter()
-    assert fitter.clean("a\x00b\x1b[0m\x7f\x85\ud83d", "tag 'x'") == "a�b�[0m���"
-    assert fitter.notes == [Note("characters_replaced", "tag 'x'")]
+    truncator = Truncator()
+    assert truncator.clean("a\x00b\x1b[0m\x7f\x85\ud83d", "tag 'x'") == "a�b�[0m���"
+    assert truncator.notes == [Note("characters_replaced", "tag 'x'")]
     assert whole_characters("a\x00\ud83d") == "a\x00�"
 
 
 def test_long_text_is_cut_with_its_length() -> None:
-    fitter = Fitter()
-    assert fitter.text("x" * 12, "note", 10) == "xxxxxxxxxx… [truncated, 12 characters]"
-    assert fitter.notes == [Note("truncated", "note: 12 characters")]
+    truncator = Truncator()
+    assert truncator.text("x" * 12, "note", 10) == "xxxxxxxxxx… [truncated, 12 characters]"
+    assert truncator.notes == [Note("truncated", "note: 12 characters")]
     assert cut("x" * 10, 10) == "x" * 10
 
 
@@ -57,12 +63,12 @@ def test_numbers_have_their_shortest_exact_text(value: float, text: str) -> None
 
 
 def test_times_beyond_64_bits_are_left_out_and_noted() -> None:
-    fitter = Fitter()
-    assert fitter.time_ms(None, "start") is None
-    assert fitter.time_ms(2**63 - 1, "start") == 2**63 - 1
-    assert fitter.notes == []
-    assert fitter.time_ms(2**63, "start") is None
-    assert fitter.notes == [Note("invalid_time", "start")]
+    truncator = Truncator()
+    assert truncator.time_ms(None, "start") is None
+    assert truncator.time_ms(2**63 - 1, "start") == 2**63 - 1
+    assert truncator.notes == []
+    assert truncator.time_ms(2**63, "start") is None
+    assert truncator.notes == [Note("invalid_time", "start")]
 
 
 def test_no_two_tag_names_become_one() -> None:
@@ -74,15 +80,15 @@ def test_no_two_tag_names_become_one() -> None:
 
 
 def test_tags_whose_names_are_cut_alike_are_both_kept() -> None:
-    custom = PropertiesBuilder(Fitter())
+    custom = PropertiesBuilder(Truncator())
     tags = {"k\x00": "1", "k\x01": "2", "k�": "3"}
     custom.add_tags(tags)
     assert sorted(custom.values.values()) == ["1", "2", "3"]
-    assert [note.kind for note in custom.fitter.notes] == ["characters_replaced"] * 2
+    assert [note.kind for note in custom.truncator.notes] == ["characters_replaced"] * 2
 
 
 def test_an_address_in_a_tag_loses_its_credentials() -> None:
-    custom = PropertiesBuilder(Fitter())
+    custom = PropertiesBuilder(Truncator())
     tags = {
         "mlflow.source.name": "https://ann:s3cret@git.example.com/x",
         "mlflow.source.git.repoURL": "git@git.example.com:x/y.git",
@@ -96,8 +102,8 @@ def test_an_address_in_a_tag_loses_its_credentials() -> None:
     }
 
 
-def fitter_of(aspect_bytes: int) -> Fitter:
-    return Fitter(SizeLimits(aspect_bytes=aspect_bytes))
+def truncator_of(aspect_bytes: int) -> Truncator:
+    return Truncator(SizeLimits(aspect_bytes=aspect_bytes))
 
 
 def aspect(count: int) -> dict[str, object]:
@@ -109,10 +115,10 @@ def aspect(count: int) -> dict[str, object]:
 
 
 def test_lists_are_halved_where_cutting_values_is_not_enough() -> None:
-    fitter = fitter_of(2_000)
-    found = shrink(aspect(100), fitter)
+    truncator = truncator_of(2_000)
+    found = shrink(aspect(100), truncator)
     assert len(dumps(found)) <= 2_000
-    kinds = {note.detail.split(" ", maxsplit=1)[0] for note in fitter.notes}
+    kinds = {note.detail.split(" ", maxsplit=1)[0] for note in truncator.notes}
     assert kinds == {"properties", "trainingMetrics", "hyperParams", "customProperties"}
     assert next(iter(found["customProperties"])) == "key 0"
 
@@ -120,18 +126,18 @@ def test_lists_are_halved_where_cutting_values_is_not_enough() -> None:
 def test_an_aspect_that_fits_is_left_alone() -> None:
     small = aspect(3)
     size = len(dumps(small))
-    roomy, exact, tight = Fitter(), fitter_of(size), fitter_of(size - 1)
+    roomy, exact, tight = Truncator(), truncator_of(size), truncator_of(size - 1)
     assert shrink(small, roomy) is small
-    assert fit_size(small, roomy) is small
+    assert truncate_aspect(small, roomy) is small
     # Too large by the estimate, which is one from above, but not when it is measured.
-    assert fit_size(small, exact) is small
+    assert truncate_aspect(small, exact) is small
     assert roomy.notes == exact.notes == []
-    assert fit_size(small, tight) != small
+    assert truncate_aspect(small, tight) != small
 
 
 def test_shrinking_ends_where_nothing_is_left_to_halve() -> None:
     name = "n" * 300
-    assert shrink({"name": name, "description": "d"}, fitter_of(100)) == {
+    assert shrink({"name": name, "description": "d"}, truncator_of(100)) == {
         "name": name,
         "description": "d",
     }

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.sources.base import ReadRequest, Rest, Runs, Shards
+from mlcat_ingest.sources.base import ReadRequest, Remainder, Runs, Shards
 from mlcat_ingest.sources.mlflow.select import models as models_module
 from mlcat_ingest.sources.mlflow.select.models import ExternalModels, LoggedModels
 from mlcat_ingest.sources.mlflow.values.joined import JoinedLoggedModel, JoinedRun, JoinedVersion
@@ -102,7 +102,7 @@ def test_external_models_come_with_the_rest_and_in_no_shard() -> None:
     reader = a_reader([an_agent()], [a_run("r1")])
     keys = [one.key for one in a_source(reader).shards()]
     assert names_of(reader, ReadRequest(Shards(keys))) == []
-    assert names_of(reader, ReadRequest(Rest())) == ["agent"]
+    assert names_of(reader, ReadRequest(Remainder())) == ["agent"]
 
 
 def run_names(reader: FakeReader, request: ReadRequest | None = None, **config: Any) -> list[str]:

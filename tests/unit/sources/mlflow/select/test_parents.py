@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.sources.base import ReadRequest, Rest, Runs, Shards
+from mlcat_ingest.sources.base import ReadRequest, Remainder, Runs, Shards
 from mlcat_ingest.sources.mlflow.select import parents
 from mlcat_ingest.sources.mlflow.values.joined import JoinedRun
 from mlcat_ingest.sources.mlflow.values.records import ModelVersion, RegisteredModel, Run
@@ -141,7 +141,7 @@ def test_shards_find_the_parents_too(*, lists_parents: bool) -> None:
     [shard] = a_source(reader).shards()
     found = runs_read(reader, ReadRequest(Shards([shard.key])))
     assert [one for one, flag in flags(found).items() if flag] == ["top"]
-    rest = runs_read(reader, ReadRequest(Rest()))
+    rest = runs_read(reader, ReadRequest(Remainder()))
     assert all(one.listed_only for one in rest)
     assert flags(rest)["top"] is True
     assert not any(only.run_ids and "c0" in only.run_ids for only in reader.filters)

@@ -39,7 +39,7 @@ from mlcat_ingest.sources.mlflow.read.database.tables import (
     plain,
 )
 from mlcat_ingest.sources.mlflow.read.decode import Aliases, model_id_of, moment, stage
-from mlcat_ingest.sources.mlflow.read.reader import Thing
+from mlcat_ingest.sources.mlflow.read.reader import MlflowObject
 from mlcat_ingest.sources.mlflow.values.records import (
     PROMPT_TAG,
     Experiment,
@@ -218,16 +218,16 @@ def workspace_names(database: Database) -> tuple[str, ...]:
     return tuple(sorted(names, key=lambda name: (name != DEFAULT_WORKSPACE, name)))
 
 
-def is_there(database: Database, thing: Thing, workspace: str | None) -> bool:
-    """Return whether `thing` has a row; a run's workspace is that of its experiment.
+def is_there(database: Database, target: MlflowObject, workspace: str | None) -> bool:
+    """Return whether `target` has a row; a run's workspace is that of its experiment.
 
     Cost: one statement.
     """
-    table, name = _TABLES[thing.kind]
-    conditions = [name == (_number(thing.name) if thing.kind == "experiment" else thing.name)]
-    if thing.version:
+    table, name = _TABLES[target.kind]
+    conditions = [name == (_number(target.name) if target.kind == "experiment" else target.name)]
+    if target.version:
         versions = MODEL_VERSIONS.c
-        conditions.append(versions.version == _number(thing.version))
+        conditions.append(versions.version == _number(target.version))
         conditions.append(versions.current_stage != DELETED_STAGE)
     if table is LOGGED_MODELS:
         conditions.append(LOGGED_MODELS.c.lifecycle_stage != "deleted")

@@ -47,9 +47,9 @@ from mlcat_ingest.sources.mlflow.read.paging import drain_slices
 from mlcat_ingest.sources.mlflow.read.reader import (
     ALL_MODELS,
     ALL_RUNS,
+    MlflowObject,
     ModelFilter,
     RunFilter,
-    Thing,
     identity,
 )
 from mlcat_ingest.sources.mlflow.values.records import (
@@ -210,12 +210,12 @@ class DatabaseReader(RequestSide):
         with self._database.page() as read:
             return bool(read(select(RUNS.c.run_uuid).where(*wanted).limit(1).offset(at)))
 
-    def is_gone(self, thing: Thing) -> bool:
-        """Return whether no row of its table is of this thing, in the trash or not.
+    def is_gone(self, target: MlflowObject) -> bool:
+        """Return whether no row of its table is of this object, in the trash or not.
 
         Cost: one statement.
         """
-        return not is_there(self._database, thing, self._scope)
+        return not is_there(self._database, target, self._scope)
 
     def text_of(self, place: FileLocation, path: str) -> str | None:
         """Return what a file on this machine holds."""
