@@ -18,7 +18,7 @@ def main() -> None:
     before = time.process_time()
     runs = sum(len(page) for page in reader.runs(ids))
     print(f"{(time.process_time() - before) / runs * 1e6:.0f} us CPU a run")
-    reader.close()
+    reader.connection.close()
 
 
 if __name__ == "__main__":

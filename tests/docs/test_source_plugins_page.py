@@ -6,10 +6,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import get_args
+from types import SimpleNamespace
+from typing import Any, get_args
 
 import pytest
 
+from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.sources.base import Capability, ReadScope, Source
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "source-plugins.md").read_text()
@@ -47,6 +49,32 @@ def test_the_package_of_the_guide_is_installed_run_and_proved(tmp_path: Path) ->
         *["pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", "tests/test_source.py"]
     )
     assert prove.returncode == 0, prove.stdout
+
+
+class Session:
+    """Gives the pages of a listing by their tokens, and after the last one the second again."""
+
+    def __init__(self, *, ends: bool) -> None:
+        self._pages = {
+            None: {"models": [{"name": "fraud"}], "next_page_token": "2"},
+            "2": {"models": [{"name": "churn"}], **({} if ends else {"next_page_token": "2"})},
+        }
+
+    def get(self, url: str, params: dict[str, str]) -> Any:
+        assert url == "http://models"
+        return SimpleNamespace(json=lambda: self._pages[params.get("page_token")])
+
+
+def test_the_listing_of_the_guide_is_read_to_its_end() -> None:
+    [code] = re.findall(
+        r"^```python\n([^`]*?paging import.*?)^```$", PAGE, re.DOTALL | re.MULTILINE
+    )
+    names: dict[str, Any] = {}
+    exec(code, names)  # noqa: S102 - the code of our own page
+    pages = names["list_models"](Session(ends=True), "http://models")
+    assert list(pages) == [[{"name": "fraud"}], [{"name": "churn"}]]
+    with pytest.raises(ProtocolMismatchError, match=r"returned the same page token"):
+        list(names["list_models"](Session(ends=False), "http://models"))
 
 
 def test_required_methods_and_capabilities_are_those_on_the_page() -> None:

@@ -72,11 +72,15 @@ class FakeReader(RequestSide):
     def server_id(self) -> str:
         return self.id
 
-    def workspaces(self) -> Sequence[str]:
-        return list(self.stores)
+    @property
+    def connection(self) -> Self:
+        return self
 
-    def in_workspace(self, name: str) -> Self:
-        return replace(self, workspace=name)
+    def workspaces(self) -> Sequence[Self]:
+        return [
+            self if name == self.workspace else replace(self, workspace=name)
+            for name in self.stores
+        ]
 
     def _pages(self, name: str, items: Sequence[ItemT]) -> Iterator[list[ItemT]]:
         self.calls.append((self.workspace, name))
@@ -98,15 +102,15 @@ class FakeReader(RequestSide):
     ) -> Iterator[list[LoggedModel]]:
         models = self.store.models
         if only.newest_external is not None:
-            models = sorted(models, key=lambda one: -(one.created_at_ms or 0))
-            models = [one for one in models if one.tags.get(EXTERNAL_TAG) == "true"]
+            models = sorted(models, key=lambda model: -(model.created_at_ms or 0))
+            models = [model for model in models if model.tags.get(EXTERNAL_TAG) == "true"]
         found = [
-            each
-            for each in models
-            if each.experiment_id in experiment_ids
-            and (only.updated_since_ms or 0) <= (each.last_updated_at_ms or 0)
-            and (only.run_ids is None or each.source_run_id in only.run_ids)
-            and (only.model_ids is None or each.model_id in only.model_ids)
+            model
+            for model in models
+            if model.experiment_id in experiment_ids
+            and (only.updated_since_ms or 0) <= (model.last_updated_at_ms or 0)
+            and (only.run_ids is None or model.source_run_id in only.run_ids)
+            and (only.model_ids is None or model.model_id in only.model_ids)
         ]
         return self._pages(
             f"logged_models {','.join(experiment_ids)}", found[: only.newest_external]
@@ -127,7 +131,7 @@ class FakeReader(RequestSide):
             and (only.run_ids is None or run.run_id in only.run_ids)
             and (not only.deleted or run.lifecycle_stage == "deleted")
         ]
-        return self._pages("runs", found[: only.limit])
+        return self._pages("runs", found[only.skip :][: only.limit])
 
     def parents(self, experiment_ids: Sequence[str], *, only: RunFilter) -> set[str] | None:
         if not self.lists_parents:
@@ -135,10 +139,6 @@ class FakeReader(RequestSide):
         found = FakeReader(self.stores, self.workspace, 10**9)
         pages = found.runs(experiment_ids, only=replace(only, limit=None))
         return {run.tags[PARENT_TAG] for page in pages for run in page if PARENT_TAG in run.tags}
-
-    def has_run(self, experiment_id: str, at: int) -> bool:
-        self.calls.append((self.workspace, f"has_run {experiment_id} {at}"))
-        return at < sum(run.experiment_id == experiment_id for run in self.store.runs)
 
     def is_gone(self, target: MlflowObject) -> bool:
         self.calls.append((self.workspace, f"{target.kind} {target.name}"))

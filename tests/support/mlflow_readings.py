@@ -2,7 +2,9 @@
 
 import dataclasses
 import math
-from typing import Any
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any, TypeVar
 
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
@@ -11,6 +13,7 @@ from mlcat_ingest.sources.mlflow.source import MlflowSource
 from mlcat_ingest.sources.mlflow.values.records import Run
 from support import reading
 
+ReaderT = TypeVar("ReaderT", bound=Reader)
 NOT_A_NUMBER = math.nan
 
 
@@ -21,6 +24,13 @@ def comparable(run: Run) -> Run:
         for metric in run.metrics
     )
     return dataclasses.replace(run, metrics=metrics)
+
+
+@contextmanager
+def opened_reader(reader: ReaderT) -> Iterator[ReaderT]:
+    """Close the connection of `reader` at the end of the block."""
+    with closing(reader.connection):
+        yield reader
 
 
 def records_of(reader: Reader) -> dict[str, list[Any]]:

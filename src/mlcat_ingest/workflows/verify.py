@@ -106,12 +106,12 @@ def _verify_source(
         result.notes.append("orphans are not checked with --sample")
     if left is not None:
         result.notes.append(f"only the newest runs are compared: `limit` is {left:,}")
-    with closing(open_reader(config)) as reader:
-        for name in reader.workspaces():
-            if not config.workspaces.allows(name):
+    reader = open_reader(config)
+    with closing(reader.connection):
+        for here in reader.workspaces():
+            if not config.workspaces.allows(here.workspace):
                 result.leave_out("workspace", "by `workspaces`")
                 continue
-            here = reader if name == reader.workspace else reader.in_workspace(name)
             place = _Workspace(here, config, catalog, result, notify)
             place.verify(sample, left)
             if left is not None:
@@ -154,7 +154,7 @@ class _Workspace:
         self._source = f"{PLATFORM}:{reader.server_id()}:{workspace}"
         self._listing = Listing(reader, self._naming)
         self._experiments: dict[str, Experiment] = {}
-        self._since_ms = config.runs.since_ms(reader.clock_ms())
+        self._since_ms = config.runs.since_ms(reader.connection.clock_ms())
         self._links = LinkComparison(catalog, result)
         self._kinds = KindComparison(result, catalog, self._naming)
         self._external = ExternalComparison(

@@ -137,13 +137,13 @@ class OrphanSearch:
     def _ask_again(
         self, open_again: Callable[[], Reader], unlisted: Iterable[Sequence[str]]
     ) -> None:
-        with closing(open_again()) as reader:
-            here = reader
-            if self._listing.workspace != reader.workspace:
-                here = reader.in_workspace(self._listing.workspace)
-            self._listing.list_again(here)
-            for urns in unlisted:
-                self._judge(here, urns)
+        reader = open_again()
+        with closing(reader.connection):
+            for here in reader.workspaces():
+                if here.workspace == self._listing.workspace:
+                    self._listing.list_again(here)
+                    for urns in unlisted:
+                        self._judge(here, urns)
 
     def _unlisted_urns(self) -> Iterator[list[str]]:
         """Yield the live entities of the source that MLflow did not list, by type and batch."""

@@ -91,7 +91,7 @@ def output(command: Sequence[str | Path], folder: Path) -> str:
 def records_in(uri: str) -> dict[str, list[Any]]:
     reader = reader_of(uri)
     found = records_of(reader)
-    reader.close()
+    reader.connection.close()
     return found
 
 
@@ -125,8 +125,8 @@ def test_mlflows_own_client_reads_the_same(made: Made) -> None:
     direct = reader_of(uri)
     assert records_of(by_client) == records_of(direct)
     assert by_client.server_id() == direct.server_id()
-    by_client.close()
-    direct.close()
+    by_client.connection.close()
+    direct.connection.close()
 
 
 def test_the_installed_mlflow_makes_a_schema_that_is_known() -> None:

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import subprocess
-from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +20,7 @@ from mlcat_ingest.sources.mlflow.read.open import open_reader
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from support.counting_proxy import counting_proxy
 from support.golden import as_lines
-from support.mlflow_readings import entities_of
+from support.mlflow_readings import entities_of, opened_reader
 from support.mlflow_server import MlflowServer, running
 from support.seeded_store import START_MS
 from support.venvs import Venv, venv_for
@@ -85,7 +84,7 @@ def reading(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         entities = lines_of(server, run_in(venv, SEED, server))
         if release.startswith("mlflow-3"):
             run_in(venv, ADD_LOGGED_MODEL, server)
-        with closing(reader_of(server)) as reader:
+        with opened_reader(reader_of(server)) as reader:
             logged = [
                 (one.name, dict(one.params)) for page in reader.logged_models(["1"]) for one in page
             ]
@@ -134,7 +133,7 @@ def reader_of(server: MlflowServer) -> RestReader:
 
 def lines_of(server: MlflowServer, names: dict[str, str]) -> str:
     """Return all that is read, with names in place of what differs from server to server."""
-    with closing(reader_of(server)) as reader:
+    with opened_reader(reader_of(server)) as reader:
         text = as_lines(entities_of(reader))
         known = {**names, "<server>": reader.server_id(), "<folder>": str(server.store_dir)}
     for name, identity in known.items():

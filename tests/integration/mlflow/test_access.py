@@ -90,10 +90,9 @@ def test_each_workspace_is_read_apart(tmp_path: Path) -> None:
     with running(OURS, tmp_path, extra_args=["--enable-workspaces"]) as server:
         add_workspace(server, "team-a")
         reader = open_reader(MlflowConfig(tracking_uri=server.url))
-        assert reader.workspaces() == ("default", "team-a")
-        assert reader.workspace == "default"
-        other = reader.in_workspace("team-a")
-        assert other.workspace == "team-a"
+        here, other = reader.workspaces()
+        assert here is reader
+        assert [reader.workspace, other.workspace] == ["default", "team-a"]
         names = {
             each.workspace: {one.name for page in each.experiments() for one in page}
             for each in (reader, other)
@@ -192,7 +191,7 @@ def test_a_folder_is_read_and_a_missing_one_not_made(
     assert [run.name for page in reader.runs([made]) for run in page] == ["one"]
     assert [one.version for page in reader.model_versions() for one in page] == ["1", "2"]
     assert [one.model_id for page in reader.logged_models([made]) for one in page] == [logged]
-    reader.close()
+    reader.connection.close()
     assert len(seen) > 2
     assert all(one == before for one in [*seen, seen_elsewhere()])
     monkeypatch.undo()

@@ -48,10 +48,10 @@ def test_a_thousand_runs_of_ten_experiments_take_at_most_eight_requests(
     reader = reader_of(server)
     assert run_ids(reader, "few") == made
     # A page of experiments, three of runs, server-info, no registered models; two beyond the end.
-    requests = reader.requests_made()
+    requests = reader.connection.requests_made()
     assert 6 <= requests <= 8
     reader.server_id()
-    assert reader.requests_made() == requests
+    assert reader.connection.requests_made() == requests
 
 
 def test_more_runs_take_a_request_a_page_and_five(server: MlflowServer) -> None:
@@ -61,7 +61,7 @@ def test_more_runs_take_a_request_a_page_and_five(server: MlflowServer) -> None:
         assert run_ids(reader, "many") == made
         # A page of experiments, a small and five full ones of runs, server-info, no registered
         # models, and at most `connections - 1` pages asked for beyond the end.
-        assert 3 + 6 <= reader.requests_made() <= 3 + 6 + connections - 1
+        assert 3 + 6 <= reader.connection.requests_made() <= 3 + 6 + connections - 1
 
 
 def test_runs_that_all_start_at_once_are_all_read_once(server: MlflowServer) -> None:

@@ -5,7 +5,6 @@ The same workspace serves both, so what it answers is held against the code of M
 
 import json
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from mlcat_ingest.sources.mlflow.read.reader import MlflowObject, ModelFilter, R
 from mlcat_ingest.sources.mlflow.values.records import LoggedModel
 from mlcat_ingest.testing.mlflow_store import mlflow_client
 from support.databricks_stub import CLIENT, TOKEN, Databricks, databricks_over
-from support.mlflow_readings import comparable, records_of
+from support.mlflow_readings import comparable, opened_reader, records_of
 from support.mlflow_server import running
 from support.seeded_store import new_seeded_database
 from support.venvs import OURS
@@ -121,7 +120,7 @@ def test_mlflows_own_client_reads_the_same(
     expected = by_mlflow(registry_uri)
     asked_by_mlflow = set(workspace.calls)
     workspace.calls.clear()
-    with closing(reader_of(registry_uri=registry_uri)) as reader:
+    with opened_reader(reader_of(registry_uri=registry_uri)) as reader:
         found = records_of(reader)
     for listing, records in expected.items():
         assert sorted(map(repr, found[listing])) == sorted(map(repr, records)), listing
@@ -134,7 +133,7 @@ def test_mlflows_own_client_reads_the_same(
 
 
 def test_unity_catalog_is_the_registry_unless_another_is_named(workspace: Databricks) -> None:
-    with closing(reader_of()) as reader:
+    with opened_reader(reader_of()) as reader:
         versions = [one for page in reader.model_versions() for one in page]
         assert {(one.name, one.version, one.aliases, one.stage) for one in versions} == {
             (UC, "1", (), None),
@@ -150,7 +149,7 @@ def test_unity_catalog_is_the_registry_unless_another_is_named(workspace: Databr
 
 @pytest.mark.usefixtures("workspace")
 def test_each_run_of_many_experiments_is_found() -> None:
-    with closing(reader_of()) as reader:
+    with opened_reader(reader_of()) as reader:
         ids = [one.experiment_id for page in reader.experiments() for one in page]
         assert len(ids) > 120
         runs = [one.run_id for page in reader.runs(ids) for one in page]
@@ -159,7 +158,7 @@ def test_each_run_of_many_experiments_is_found() -> None:
 
 
 def test_a_filter_that_databricks_refuses_is_asked_for_once(workspace: Databricks) -> None:
-    with closing(reader_of()) as reader:
+    with opened_reader(reader_of()) as reader:
         ids = [one.experiment_id for page in reader.experiments() for one in page]
         every = [one for page in reader.logged_models(ids) for one in page]
         run_id = next(one.source_run_id for one in every if one.source_run_id)
@@ -177,7 +176,7 @@ def test_a_filter_that_databricks_refuses_is_asked_for_once(workspace: Databrick
 
 
 def test_models_of_the_runs_just_listed_are_asked_for_by_id(workspace: Databricks) -> None:
-    with closing(reader_of()) as reader:
+    with opened_reader(reader_of()) as reader:
         ids = [one.experiment_id for page in reader.experiments() for one in page]
         every = {one.model_id: one for page in reader.logged_models(ids) for one in page}
         refused = ModelFilter(run_ids=("none",))
@@ -194,7 +193,7 @@ def test_models_of_the_runs_just_listed_are_asked_for_by_id(workspace: Databrick
 
 @pytest.mark.usefixtures("workspace")
 def test_a_file_is_read_by_a_signed_address() -> None:
-    with closing(reader_of()) as reader:
+    with opened_reader(reader_of()) as reader:
         experiments = [one for page in reader.experiments() for one in page]
         ids = [one.experiment_id for one in experiments]
         run = next(one for page in reader.runs(ids) for one in page if one.name == "parent")
@@ -219,7 +218,7 @@ def experiments_read(reader: DatabricksReader) -> int:
 
 
 def test_oauth_tokens_are_kept_and_renewed_after_a_refusal(by_oauth: Databricks) -> None:
-    with closing(reader_of()) as reader:
+    with opened_reader(reader_of()) as reader:
         assert experiments_read(reader) > 120
         by_oauth.accepted = set()
         assert next(reader.registered_models())
@@ -229,7 +228,7 @@ def test_oauth_tokens_are_kept_and_renewed_after_a_refusal(by_oauth: Databricks)
 
 def test_oauth_tokens_that_end_soon_are_renewed_before(by_oauth: Databricks) -> None:
     by_oauth.lasts_s = 0
-    with closing(reader_of()) as reader:
+    with opened_reader(reader_of()) as reader:
         list(reader.experiments())
         before = by_oauth.issued
         list(reader.registered_models())
@@ -248,7 +247,7 @@ def test_a_secret_that_is_refused_names_where_it_came_from(
     by_oauth: Databricks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DATABRICKS_CLIENT_SECRET", "wrong-hunter2")
-    with closing(reader_of()) as reader, pytest.raises(AuthenticationError) as refused:
+    with opened_reader(reader_of()) as reader, pytest.raises(AuthenticationError) as refused:
         list(reader.experiments())
     assert CLIENT[0] in str(refused.value)
     assert "DATABRICKS_CLIENT_SECRET" in str(refused.value)
@@ -260,7 +259,7 @@ def test_the_workspace_id_goes_with_each_request(
     workspace: Databricks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DATABRICKS_WORKSPACE_ID", "4711")
-    with closing(reader_of()) as reader:
+    with opened_reader(reader_of()) as reader:
         list(reader.experiments())
     assert {one["x-databricks-org-id"] for one in workspace.headers} == {"4711"}
 

@@ -109,7 +109,7 @@ def test_every_reader_finds_the_newest_and_those_that_are_gone(
         assert [one.model_id for page in pages for one in page] == [agents["in a run"]]
         assert reader.is_gone(MlflowObject("logged_model", gone))
         assert not reader.is_gone(MlflowObject("logged_model", agents["support"] or ""))
-        reader.close()
+        reader.connection.close()
 
 
 def stored(catalog: Path, *urns: str) -> dict[str, dict[str, Any]]:

@@ -48,7 +48,7 @@ def reader(request: pytest.FixtureRequest, store: Store) -> Iterator[Reader]:
     }
     reader = readers[request.param](config)
     yield reader
-    reader.close()
+    reader.connection.close()
 
 
 def experiment_ids(reader: Reader) -> list[str]:
@@ -131,4 +131,4 @@ def test_logged_models_are_found_by_what_made_them_and_by_their_ids(
 
 def test_the_clock_is_that_of_the_server(reader: Reader) -> None:
     experiment_ids(reader)
-    assert abs(reader.clock_ms() - time.time() * 1000) < 60_000
+    assert abs(reader.connection.clock_ms() - time.time() * 1000) < 60_000

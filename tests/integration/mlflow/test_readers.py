@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from mlcat_ingest.sources.mlflow.read.reader import Reader, RunFilter
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from mlcat_ingest.sources.mlflow.values.records import Metric, Run
 from support.mlflow_databases import seeded_server
-from support.mlflow_readings import NOT_A_NUMBER, entities_of, records_of
+from support.mlflow_readings import NOT_A_NUMBER, entities_of, opened_reader, records_of
 from support.mlflow_server import MlflowServer
 from support.seeded_store import HOSTILE_NAMES, START_MS, SeededStore
 
@@ -60,8 +59,8 @@ def test_the_database_gives_the_same_records(seeded: tuple[MlflowServer, SeededS
     assert records_of(direct) == records_of(over_http)
     assert entities_of(direct) == entities_of(over_http)
     assert direct.server_id() == over_http.server_id()
-    assert direct.requests_made() < 50
-    direct.close()
+    assert direct.connection.requests_made() < 50
+    direct.connection.close()
 
 
 def test_a_database_read_by_the_client_gives_the_same_records(
@@ -78,14 +77,14 @@ def test_a_database_read_by_the_client_gives_the_same_records(
     over_http = rest(server)
     assert records_of(by_client) == records_of(over_http)
     assert by_client.server_id() == over_http.server_id()
-    assert by_client.requests_made() == 5
+    assert by_client.connection.requests_made() == 5
     outcomes = {finding.what: finding.outcome for finding in by_client.check()}
     assert set(outcomes.values()) == {"ok", "warning"}
     assert outcomes["MLflow links"] == "warning"
     ids = [one.experiment_id for page in by_client.experiments() for one in page]
     newest = [run.name for page in by_client.runs(ids, only=RunFilter(limit=2)) for run in page]
     assert newest == list(reversed(HOSTILE_NAMES[-2:]))
-    by_client.close()
+    by_client.connection.close()
 
 
 def test_pages_of_any_size_give_the_same_runs(seeded: tuple[MlflowServer, SeededStore]) -> None:
@@ -211,7 +210,7 @@ def test_every_reader_reads_files_of_runs_and_of_logged_models(
         model = next(one for page in over_http.logged_models(experiments) for one in page)
         places.append(FileLocation("model", model.model_id, model.artifact_uri))
     direct = open_reader(MlflowConfig(tracking_uri=f"sqlite:///{server.db_path}"))
-    with closing(direct), closing(ClientReader(config)) as by_client:
+    with opened_reader(direct), opened_reader(ClientReader(config)) as by_client:
         for place in places:
             assert place.uri is not None
             folder = Path(place.uri.removeprefix("file://"))
@@ -236,7 +235,7 @@ def test_the_client_reads_files_of_addresses_that_are_no_folder(
     put_files(tmp_path)
     reader = ClientReader(MlflowConfig(tracking_uri=seeded[0].url))
     place = FileLocation("run", "0" * 32, f"file://localhost{tmp_path}")
-    with closing(reader):
+    with opened_reader(reader):
         assert reader.text_of(place, SPEC) == "input_columns: []"
         assert client_text(seeded[0].url, place, SPEC) == "input_columns: []"
         assert client_text(seeded[0].url, place, "gone") is None

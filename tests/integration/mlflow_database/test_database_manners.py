@@ -3,7 +3,7 @@
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 
 import pytest
 from sqlalchemy import URL, create_engine, make_url, text
@@ -24,7 +24,7 @@ from mlcat_ingest.sources.mlflow.read.open import open_reader
 from mlcat_ingest.sources.mlflow.source import MlflowSource
 from mlcat_ingest.sql.readonly import open_readonly
 from support.mlflow_databases import Store
-from support.mlflow_readings import records_of
+from support.mlflow_readings import opened_reader, records_of
 from support.mlflow_tables import reader_of
 from support.ports import free_port
 
@@ -111,8 +111,8 @@ def test_select_on_the_tables_is_enough(served: Store) -> None:
         reader = reader_of(address(url))
         assert records_of(reader) == records_of(owner)
         assert {finding.outcome for finding in reader.check()} == {"ok", "warning"}
-        reader.close()
-    owner.close()
+        reader.connection.close()
+    owner.connection.close()
 
 
 def test_a_table_that_may_not_be_read_is_named(served: Store) -> None:
@@ -124,7 +124,7 @@ def test_a_table_that_may_not_be_read_is_named(served: Store) -> None:
             records_of(reader)
         assert "params" in reported.value.message
         assert PASSWORD not in str(reported.value)
-        reader.close()
+        reader.connection.close()
 
 
 def test_who_is_not_let_in_is_reported_without_the_password(served: Store) -> None:
@@ -206,9 +206,9 @@ def test_a_reading_is_of_one_moment_and_holds_up_no_writer(
     before = len(next(pages))
     execute(store.database, late)
     before += sum(len(page) for page in pages)
-    reader.close()
+    reader.connection.close()
     after = sum(len(page) for page in reader.runs(ids))
-    reader.close()
+    reader.connection.close()
     # SQLite is read in many moments: in one, MLflow could not write.
     assert after - before == (0 if store.kind == "sqlite" else 1)
 
@@ -237,8 +237,8 @@ def connections_left(store: Store, name: str | None) -> int:
 
 
 def test_the_clock_is_that_of_the_moment_that_is_read(store: Store) -> None:
-    with closing(open_reader(MlflowConfig(tracking_uri=store.database))) as reader:
-        first = reader.clock_ms()
+    with opened_reader(open_reader(MlflowConfig(tracking_uri=store.database))) as reader:
+        first = reader.connection.clock_ms()
         assert abs(first - time.time() * 1000) < 60_000
         time.sleep(0.01)
-        assert (reader.clock_ms() > first) == (store.kind == "sqlite")
+        assert (reader.connection.clock_ms() > first) == (store.kind == "sqlite")

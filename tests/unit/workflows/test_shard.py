@@ -52,11 +52,11 @@ def test_only_what_the_recipe_asks_for_is_a_unit() -> None:
 def test_where_runs_cannot_be_counted_experiments_are_equal(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def refuse(*_: object) -> bool:
+    def refuse(*_: object, **__: object) -> bool:
         raise ProtocolMismatchError("no such token")
 
     reader = FakeReader({"default": a_store(none=0, many=300)})
-    monkeypatch.setattr(reader, "has_run", refuse)
+    monkeypatch.setattr(reader, "runs", refuse)
     assert [unit.size for unit in shards(a_source(reader))] == [1, 1]
 
 

@@ -100,9 +100,8 @@ class MlflowSource(Source[JoinedRecord]):
     def shards(self) -> Iterator[Shard]:
         """Yield every experiment that has runs, as a shard."""
         check_divisible(self._config)
-        reader = self._open()
-        for name in filter(self._config.workspaces.allows, reader.workspaces()):
-            yield from shards_of(self._in(reader, name), self._selection)
+        for reader in self._readers():
+            yield from shards_of(reader, self._selection)
 
     def read(self, request: ReadRequest) -> Iterator[Page[JoinedRecord] | Finished]:
         """Yield the records of each workspace in turn, groups before what belongs to them.
@@ -112,17 +111,18 @@ class MlflowSource(Source[JoinedRecord]):
         Cost: one request a page of each listing; see `WorkspaceReading` and `ChangedRuns`.
         """
         limit, runs = self._config.limit, 0
-        with closing(self._open()) as reader:
-            for name in filter(self._config.workspaces.allows, reader.workspaces()):
+        with closing(self._open().connection):
+            for reader in self._readers():
                 if limit is not None and runs >= limit:
                     return
-                here = self._in(reader, name)
-                scope = self._scope(reader, name)
-                self._places[scope.source_key] = (here, scope)
-                runs += yield from self._read_workspace(here, scope, request, runs)
+                scope = self._scope(reader)
+                self._places[scope.source_key] = (reader, scope)
+                runs += yield from self._read_workspace(reader, scope, request, runs)
 
-    def _in(self, reader: Reader, workspace: str) -> Reader:
-        return reader if workspace == reader.workspace else reader.in_workspace(workspace)
+    def _readers(self) -> list[Reader]:
+        """Return a reader of each workspace that the recipe asks for."""
+        allows = self._config.workspaces.allows
+        return [reader for reader in self._open().workspaces() if allows(reader.workspace)]
 
     def _read_workspace(
         self, reader: Reader, scope: WorkspaceScope, request: ReadRequest, already_read: int
@@ -144,7 +144,7 @@ class MlflowSource(Source[JoinedRecord]):
             yield from map(Page, all_pages(named))
             yield Finished(partition, found_ids=named.found_ids)
             return 0
-        checkpoint = {_SINCE: reader.clock_ms()}
+        checkpoint = {_SINCE: reader.connection.clock_ms()}
         since = self._since(partition, request)
         if since is not None and (yield from self._read_changes(reader, scope, partition, since)):
             yield Finished(partition, checkpoint)
@@ -207,16 +207,16 @@ class MlflowSource(Source[JoinedRecord]):
 
     def pending_request(self) -> UnansweredRequest | None:
         """Return the request that waits longest for its answer."""
-        return None if self._reader is None else self._reader.pending_request()
+        return None if self._reader is None else self._reader.connection.pending_request()
 
     def end_waits(self) -> None:
         """End every pause between attempts."""
         if self._reader is not None:
-            self._reader.end_waits()
+            self._reader.connection.end_waits()
 
     def requests_made(self) -> int:
         """Return how many requests were sent to the server so far."""
-        return 0 if self._reader is None else self._reader.requests_made()
+        return 0 if self._reader is None else self._reader.connection.requests_made()
 
     def check(self) -> Iterator[Finding]:
         """Yield what `mlcat-ingest check` found, connecting but changing nothing."""
@@ -225,7 +225,7 @@ class MlflowSource(Source[JoinedRecord]):
     def close(self) -> None:
         """Release connections; safe to call twice."""
         if self._reader is not None:
-            self._reader.close()
+            self._reader.connection.close()
 
     def _open(self) -> Reader:
         if self._reader is None:
@@ -256,8 +256,8 @@ class MlflowSource(Source[JoinedRecord]):
         except ValueError as error:
             raise RecipeError(str(error)) from error
 
-    def _scope(self, reader: Reader, workspace: str) -> WorkspaceScope:
-        config = self._config
+    def _scope(self, reader: Reader) -> WorkspaceScope:
+        config, workspace = self._config, reader.workspace
         named = None if workspace == DEFAULT_WORKSPACE else workspace
         return WorkspaceScope(
             naming=self._naming(workspace),

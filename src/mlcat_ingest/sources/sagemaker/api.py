@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from pydantic import SecretStr
 
-from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.sources.aws import NO_SUCH, aws_error, client_settings, open_session
+from mlcat_ingest.sources.paging import ListingPage, follow
 from mlcat_ingest.sources.sagemaker.config import SagemakerConfig
 
 Record = Mapping[str, Any]
@@ -45,23 +45,19 @@ class SagemakerApi:
         """Yield every page of a listing.
 
         Raises:
-            ProtocolMismatchError: the listing goes round in circles.
+            ProtocolMismatchError: the listing repeats a page token.
         """
         for answer in self._answers(method, **parameters):
             yield (answer or {}).get(_ITEMS[method]) or ()
 
     def _answers(self, method: str, **parameters: Any) -> Iterator[Record | None]:
-        seen: set[str] = set()
-        while True:
-            answer = self._call(method, **parameters)
-            yield answer
-            token = (answer or {}).get("NextToken")
-            if not token:
-                return
-            if token in seen:
-                raise ProtocolMismatchError(f"{ACTIONS[method]} returned the same page token twice")
-            seen.add(token)
-            parameters["NextToken"] = token
+        def fetch(token: str | None) -> ListingPage[Record | None]:
+            more = {"NextToken": token} if token else {}
+            answer = self._call(method, **parameters, **more)
+            return ListingPage([answer], (answer or {}).get("NextToken"))
+
+        for answers in follow(fetch, listing=ACTIONS[method]):
+            yield from answers
 
     def search(self, resource: str, page: int = PAGE) -> Iterator[Sequence[Record]]:
         """Yield pages of all results for a kind: `FeatureGroup`, `FeatureMetadata`."""
@@ -87,7 +83,7 @@ class SagemakerApi:
         return {**group, "FeatureDefinitions": features}
 
     def tags(self, arn: str) -> Sequence[Record]:
-        """Return the tags of a thing.
+        """Return the tags of a feature group.
 
         Cost: one request for each 50.
         """

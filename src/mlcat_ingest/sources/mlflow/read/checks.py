@@ -1,6 +1,7 @@
 """Checks of an MLflow server for `mlcat-ingest check`: version, permissions, contents."""
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Final
 
 from mlcat_ingest.core.findings import Finding
@@ -18,31 +19,31 @@ _PERMISSION: Final = "MLflow permission: "
 def findings(
     reader: Reader, config: MlflowConfig, *, version: str | None, how: str, read_by: ReadBy
 ) -> Iterator[Finding]:
-    """Yield the findings about a server that answers: version, permissions, what it holds.
+    """Yield the findings about a server that answers: its version, permissions and contents.
 
-    Each listing is tried by itself, so that one which is denied hides no other.
+    Each listing is tried by itself, so that a denied one hides no other.
 
     Cost: the requests for workspaces, experiments and registered models, and three for the first
     of versions, runs and logged models, in each workspace.
     """
     yield _version(version, read_by)
     try:
-        workspaces = reader.workspaces()
+        readers = reader.workspaces()
     except MlcatError as error:
         yield _failure(f"{_PERMISSION}read workspaces", error)
         return
-    wanted = [name for name in workspaces if config.workspaces.allows(name)]
-    if len(workspaces) > 1 or workspaces[0] != DEFAULT_WORKSPACE:
-        text = f"{len(wanted)} of {len(workspaces)} selected: {', '.join(wanted[:10])}"
+    wanted = [here for here in readers if config.workspaces.allows(here.workspace)]
+    if len(readers) > 1 or readers[0].workspace != DEFAULT_WORKSPACE:
+        names = ", ".join(here.workspace for here in wanted[:10])
+        text = f"{len(wanted)} of {len(readers)} selected: {names}"
         yield Finding("MLflow workspaces", "ok" if wanted else "warning", text)
     accepted = False
-    for name in wanted:
-        where = f" in workspace {name}" if len(workspaces) > 1 else ""
-        here = reader.in_workspace(name)
+    for here in wanted:
+        where = f" in workspace {here.workspace}" if len(readers) > 1 else ""
         logs_models = read_by == "Databricks" or MlflowFeature.LOGGED_MODELS.is_in(version or "")
-        for found in _Permissions(here, config, where, logs_models=logs_models).check():
-            accepted |= found.outcome != "failed"
-            yield found
+        for finding in _Permissions(here, config, where, logs_models=logs_models).check():
+            accepted |= finding.outcome != "failed"
+            yield finding
     if accepted:
         yield Finding("MLflow credentials", "ok", f"accepted: {how}")
         yield _server_id(reader)
@@ -99,8 +100,9 @@ class _Permissions:
         return Finding(what, "ok", result + self._where) if isinstance(result, str) else result
 
     def _experiments(self) -> str | Finding:
-        experiments = [one for page in self._reader.experiments() for one in page]
-        self._wanted = [one for one in experiments if self._config.experiments.allows(one.name)]
+        experiments = list(chain.from_iterable(self._reader.experiments()))
+        allows = self._config.experiments.allows
+        self._wanted = [experiment for experiment in experiments if allows(experiment.name)]
         text = f"{len(self._wanted)} of {len(experiments)} selected"
         if self._wanted:
             return text

@@ -39,11 +39,11 @@ from mlcat_ingest.sources.mlflow.read.listing import (
     chunks,
     entries_of,
 )
-from mlcat_ingest.sources.mlflow.read.paging import ListingPage, RecentIds, follow, token_at
 from mlcat_ingest.sources.mlflow.read.reader import ALL_RUNS, MlflowObject, RunFilter, identity
 from mlcat_ingest.sources.mlflow.values.records import Run
 from mlcat_ingest.sources.mlflow.values.releases import support_warning
 from mlcat_ingest.sources.mlflow.values.uris import folder_of
+from mlcat_ingest.sources.paging import ListingPage, RecentIds, follow
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,10 @@ ResultT = TypeVar("ResultT")
 
 
 class ClientReader(ApiReader, RequestSide):
-    """A `Reader` over MlflowClient: every tracking URI that the installed MLflow can open."""
+    """A `Reader` over MlflowClient: every tracking URI that the installed MLflow can open.
+
+    It is its own connection, since MlflowClient has one workspace a process.
+    """
 
     converters = MappingProxyType(
         {
@@ -96,6 +99,11 @@ class ClientReader(ApiReader, RequestSide):
         self._server_id: str | None = None
 
     @property
+    def connection(self) -> Self:
+        """Itself."""
+        return self
+
+    @property
     def workspace(self) -> str:
         """The workspace that the listings are of: the default one."""
         return DEFAULT_WORKSPACE
@@ -106,22 +114,9 @@ class ClientReader(ApiReader, RequestSide):
             self._server_id = identity(self._config, self.first_created_ms)
         return self._server_id
 
-    def workspaces(self) -> Sequence[str]:
-        """Return the default workspace alone: MlflowClient has one a process."""
-        return (DEFAULT_WORKSPACE,)
-
-    def in_workspace(self, name: str) -> Self:
-        """Return itself for the default workspace.
-
-        Raises:
-            ProtocolMismatchError: for any other.
-        """
-        if name != DEFAULT_WORKSPACE:
-            raise ProtocolMismatchError(
-                f"cannot read workspace {name!r} from {self._config.public_uri}",
-                hint="set `tracking_uri` to the address of its MLflow server",
-            )
-        return self
+    def workspaces(self) -> Sequence[Self]:
+        """Return itself."""
+        return (self,)
 
     def runs(
         self, experiment_ids: Sequence[str], *, only: RunFilter = ALL_RUNS
@@ -135,7 +130,7 @@ class ClientReader(ApiReader, RequestSide):
             def fetch(token: str | None, ids: Sequence[str] = ids) -> ListingPage[Any]:
                 return self._page(
                     "search_runs",
-                    token,
+                    token or query.first_token,
                     experiment_ids=list(ids),
                     filter_string=query.filter,
                     run_view_type=_stages(query.view),
@@ -143,25 +138,12 @@ class ClientReader(ApiReader, RequestSide):
                     order_by=query.order_by,
                 )
 
-            for page in follow(fetch, listing="runs"):
-                found = [entities.run(one) for one in page]
-                pages.learn(len(found), entries_of(found))
-                yield query.accept([found[at] for at in seen.new([one.run_id for one in found])])
+            for page in follow(fetch, listing="MLflow's listing of runs"):
+                runs = [entities.run(entity) for entity in page]
+                pages.learn(len(runs), entries_of(runs))
+                yield query.accept([runs[at] for at in seen.new([run.run_id for run in runs])])
                 if query.is_complete():
                     return
-
-    def has_run(self, experiment_id: str, at: int) -> bool:
-        """Return whether an experiment has more than `at` runs."""
-        query = RunsQuery(ALL_RUNS, 1)
-        page = self._page(
-            "search_runs",
-            token_at(at),
-            experiment_ids=[experiment_id],
-            run_view_type=_stages(query.view),
-            max_results=query.page_size,
-            order_by=query.order_by,
-        )
-        return bool(page.items)
 
     def is_gone(self, target: MlflowObject) -> bool:
         """Return whether the store says that there is no such object, in the trash or not."""
@@ -220,7 +202,10 @@ class ClientReader(ApiReader, RequestSide):
         if "filter" in arguments:
             arguments["filter_string"] = arguments.pop("filter")
         try:
-            yield from follow(lambda token: self._page(method, token, **arguments), listing=listing)
+            yield from follow(
+                lambda token: self._page(method, token, **arguments),
+                listing=f"MLflow's listing of {listing}",
+            )
         except ProtocolMismatchError as error:
             missing = error.context.get("code") in _NO_SUCH_LISTING
             if listing != "logged-models" or not missing:

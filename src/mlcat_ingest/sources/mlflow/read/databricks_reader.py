@@ -9,19 +9,17 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Self
 from urllib.parse import quote
 
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import ProtocolMismatchError, SourceUnavailableError
-from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.net.http import Reply
 from mlcat_ingest.net.reachability import clock
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.checks import findings
 from mlcat_ingest.sources.mlflow.read.decode import decode_page, logged_model
 from mlcat_ingest.sources.mlflow.read.files import FileLocation
-from mlcat_ingest.sources.mlflow.read.paging import ListingPage, follow, map_ahead
 from mlcat_ingest.sources.mlflow.read.reader import (
     ALL_MODELS,
     ALL_RUNS,
@@ -40,12 +38,13 @@ from mlcat_ingest.sources.mlflow.read.server import (
 )
 from mlcat_ingest.sources.mlflow.values.records import LoggedModel, Run
 from mlcat_ingest.sources.mlflow.values.uris import is_unity_catalog, registry_of
+from mlcat_ingest.sources.paging import ListingPage, follow, map_ahead
 
 log = logging.getLogger(__name__)
 
 _EMPTY_PAGES: Final = 1_000
-"""Pages without an item that a listing may have in a row: those of Unity Catalog leave out what
-the user may not see."""
+"""Empty pages that a listing may have in a row: Unity Catalog leaves out items that the user may
+not see."""
 
 _FILTERS: Final = "filters of logged-models"
 _DETAILS: Final = {"registered-models": "registered_model", "model-versions": "model_version"}
@@ -76,16 +75,16 @@ class DatabricksReader(RestReader):
 
     def server_id(self) -> str:
         """Return the identity of the workspace: there is no experiment 0 to tell it by."""
-        account = self._server.sign_in.account
+        account = self.connection.sign_in.account
         if account is None:
             return identity(self._config, lambda: None)
         # One host may serve several workspaces.
         parts = (account.url, account.workspace_id)
         return identity(self._config.of_one("/".join(filter(None, parts))), lambda: None)
 
-    def workspaces(self) -> Sequence[str]:
-        """Return the default workspace alone; a Databricks workspace is none of MLflow's."""
-        return (DEFAULT_WORKSPACE,)
+    def workspaces(self) -> Sequence[Self]:
+        """Return itself: a Databricks workspace is none of MLflow's."""
+        return (self,)
 
     def runs(
         self, experiment_ids: Sequence[str], *, only: RunFilter = ALL_RUNS
@@ -115,9 +114,8 @@ class DatabricksReader(RestReader):
                 return
         ids = self._model_ids(only)
         if ids is not None:
-            found = self._models_by_id(ids)
-            here = set(experiment_ids)
-            yield [one for one in found if only.accepts(one) and one.experiment_id in here]
+            models, wanted = self._models_by_id(ids), set(experiment_ids)
+            yield [m for m in models if only.accepts(m) and m.experiment_id in wanted]
             return
         for page in super().logged_models(experiment_ids):
             yield [model for model in page if only.accepts(model)]
@@ -133,36 +131,37 @@ class DatabricksReader(RestReader):
     def _models_by_id(self, ids: Sequence[str]) -> list[LoggedModel]:
         def ask(model_id: str) -> Reply:
             path = f"{API}/logged-models/{quote(model_id, safe='')}"
-            return self._server.get(self._server.tracking, path, [], None)
+            return self.connection.get(self.connection.tracking, path, [], None)
 
         replies = map_ahead(ask, ids, self._config.connections)
-        there = (
-            raise_for_status(one, "logged models") for one in replies if not reports_missing(one)
-        )
-        items = [object_of(reply).get("model") or {} for reply in there]
+        items = [
+            object_of(raise_for_status(reply, "logged models")).get("model") or {}
+            for reply in replies
+            if not reports_missing(reply)
+        ]
         return decode_page("logged-models", logged_model, items)
 
     def text_of(self, place: FileLocation, path: str) -> str | None:
         """Return what a file of a run or logged model holds, by the signed address of its store."""
-        if not has_file(self._server, None, place, path):
+        if not has_file(self.connection, None, place, path):
             return None
         if place.kind == "run":
             address, body = f"{API}/artifacts/credentials-for-read", {"run_id": place.id}
             given = self._ask(address, {**body, "path": [path]}).get("credential_infos")
         else:
             address = f"{API}/logged-models/{place.id}/artifacts/credentials-for-download"
-            found = self._ask(address, {"paths": [path]}).get("credentials")
-            given = [one.get("credential_info") for one in found or ()]
+            files = self._ask(address, {"paths": [path]}).get("credentials")
+            given = [file.get("credential_info") for file in files or ()]
         signed = given[0] if given else {}
         if not signed.get("signed_uri"):
             return None
-        sent = {one["name"]: one["value"] for one in signed.get("headers") or ()}
-        with closing(self._server.storage(signed["signed_uri"])) as store:
+        sent = {header["name"]: header["value"] for header in signed.get("headers") or ()}
+        with closing(self.connection.storage(signed["signed_uri"])) as store:
             reply = raise_for_status(store.request("GET", "", headers=sent), f"the file {path}")
         return reply.content.decode("utf-8", "replace")
 
     def _ask(self, address: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        reply = self._server.post(self._server.tracking, address, body, None)
+        reply = self.connection.post(self.connection.tracking, address, body, None)
         return object_of(raise_for_status(reply, "files"))
 
     def check(self) -> Iterator[Finding]:
@@ -172,23 +171,23 @@ class DatabricksReader(RestReader):
         except SourceUnavailableError as error:
             yield Finding("MLflow server", "failed", error.message, error.hint)
             return
-        how = self._server.sign_in.how
+        how = self.connection.sign_in.how
         shown = self._with_address()
         yield from findings(self, shown, version=None, how=how, read_by="Databricks")
-        yield clock("MLflow", self._server.tracking.clock_skew_s)
+        yield clock("MLflow", self.connection.tracking.clock_skew_s)
 
     def _with_address(self) -> MlflowConfig:
         """Return the configuration with the address of the workspace for a URI like databricks."""
-        account = self._server.sign_in.account
+        account = self.connection.sign_in.account
         return self._config if account is None else self._config.of_one(account.address)
 
     def _items(self, listing: str, query: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
-        for one in self._queries(listing, query):
-            fetch = self._logged_models_page if listing == "logged-models" else self._page
-            for items in follow(
-                partial(fetch, listing, one), listing=listing, empty_pages=_EMPTY_PAGES
-            ):
-                bare = self._unity_catalog and listing in _DETAILS
+        fetch = self._logged_models_page if listing == "logged-models" else self._page
+        label = f"MLflow's listing of {listing}"
+        bare = self._unity_catalog and listing in _DETAILS
+        for part in self._queries(listing, query):
+            pages = follow(partial(fetch, listing, part), listing=label, empty_pages=_EMPTY_PAGES)
+            for items in pages:
                 yield list(self._with_details(listing, items)) if bare else items
 
     def _queries(self, listing: str, query: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -220,7 +219,7 @@ class DatabricksReader(RestReader):
         def ask(item: Mapping[str, Any]) -> Reply:
             params = [(key, str(item[key])) for key in ("name", "version") if key in item]
             path = f"{self.registry_api}/{listing}/get"
-            return self._server.get(self._server.registry, path, params, None)
+            return self.connection.get(self.connection.registry, path, params, None)
 
         for reply in map_ahead(ask, items, self._config.connections):
             if not reports_missing(reply):

@@ -1,5 +1,8 @@
 """Queries of MLflow's listings, for every reader alike: page sizes, order, filters, page tokens."""
 
+import base64
+import binascii
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -8,7 +11,6 @@ from typing import Any, ClassVar, Final, Literal, TypeVar
 
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.decode import Aliases, decode_page, is_prompt
-from mlcat_ingest.sources.mlflow.read.paging import RecentIds
 from mlcat_ingest.sources.mlflow.read.reader import (
     ALL_MODELS,
     ModelFilter,
@@ -22,6 +24,7 @@ from mlcat_ingest.sources.mlflow.values.records import (
     RegisteredModel,
     Run,
 )
+from mlcat_ingest.sources.paging import RecentIds
 
 ItemT = TypeVar("ItemT")
 
@@ -50,6 +53,25 @@ def chunks(items: Sequence[ItemT], size: int) -> Iterator[Sequence[ItemT]]:
     """Yield `items` in pieces of at most `size`."""
     for start in range(0, len(items), size):
         yield items[start : start + size]
+
+
+def offset_token(offset: int) -> str:
+    """Return MLflow's page token for an offset.
+
+    Source: `SearchUtils.create_page_token` of MLflow 1.x to 3.17.
+    """
+    return base64.b64encode(json.dumps({"offset": offset}).encode()).decode()
+
+
+def offset_after(token: str | None, items: int) -> str | None:
+    """Return the token so many items after `token`, None where `token` is of another kind."""
+    try:
+        start = 0 if token is None else json.loads(base64.b64decode(token, validate=True))["offset"]
+    except (binascii.Error, ValueError, KeyError, TypeError):
+        return None
+    # Only a token that we would write the same way can be foretold.
+    is_own = isinstance(start, int) and (token is None or offset_token(start) == token)
+    return offset_token(start + items) if is_own else None
 
 
 def models_filter(only: ModelFilter) -> str:
@@ -147,6 +169,11 @@ class RunsQuery:
             "order_by": self.order_by,
             **({"filter": self.filter} if self.filter else {}),
         }
+
+    @property
+    def first_token(self) -> str | None:
+        """The token of the first page; MLflow refuses one of offset 0."""
+        return offset_token(self._only.skip) if self._only.skip else None
 
     def want(self) -> int | None:
         """Return how many runs a listing needs at most, None where that is not known."""

@@ -1,16 +1,23 @@
 """Opens the reader of a tracking URI, and of a model registry elsewhere."""
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Self
 
 from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.core.pending import UnansweredRequest, longest_pending_request
+from mlcat_ingest.core.pending import RequestSide, UnansweredRequest, longest_pending_request
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.databricks_reader import DatabricksReader
-from mlcat_ingest.sources.mlflow.read.reader import ALL_RUNS, MlflowObject, Reader, RunFilter
+from mlcat_ingest.sources.mlflow.read.reader import (
+    ALL_RUNS,
+    MlflowConnection,
+    MlflowObject,
+    Reader,
+    RunFilter,
+)
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from mlcat_ingest.sources.mlflow.values.records import Run
 from mlcat_ingest.sources.mlflow.values.uris import (
@@ -19,6 +26,30 @@ from mlcat_ingest.sources.mlflow.values.uris import (
     is_readable_database,
     normalise_uri,
 )
+
+log = logging.getLogger(__name__)
+
+
+class _BothConnections(RequestSide):
+    """The connections to a tracking server and a registry elsewhere; the first has the clock."""
+
+    def __init__(self, tracking: MlflowConnection, registry: MlflowConnection) -> None:
+        self._both = (tracking, registry)
+        self.clock_ms = tracking.clock_ms
+
+    def pending_request(self) -> UnansweredRequest | None:
+        return longest_pending_request(*self._both)
+
+    def end_waits(self) -> None:
+        for connection in self._both:
+            connection.end_waits()
+
+    def requests_made(self) -> int:
+        return sum(connection.requests_made() for connection in self._both)
+
+    def close(self) -> None:
+        for connection in self._both:
+            connection.close()
 
 
 class SplitReader:
@@ -31,21 +62,30 @@ class SplitReader:
         """Own both readers."""
         self._tracking = tracking
         self._registry = registry
+        self.connection = _BothConnections(tracking.connection, registry.connection)
         self.workspace = tracking.workspace
         self.server_id = tracking.server_id
-        self.workspaces = tracking.workspaces
         self.experiments = tracking.experiments
         self.logged_models = tracking.logged_models
-        self.has_run = tracking.has_run
         self.parents = tracking.parents
         self.text_of = tracking.text_of
-        self.clock_ms = tracking.clock_ms
         self.registered_models = registry.registered_models
         self.model_versions = registry.model_versions
 
-    def in_workspace(self, name: str) -> Self:
-        """Return a reader of another workspace of both."""
-        return type(self)(self._tracking.in_workspace(name), self._registry.in_workspace(name))
+    def workspaces(self) -> Sequence[Self]:
+        """Return a reader of each workspace that the tracking server and the registry have."""
+        registries = {here.workspace: here for here in self._registry.workspaces()}
+        readers = []
+        for tracking in self._tracking.workspaces():
+            registry = registries.get(tracking.workspace)
+            if registry is None:
+                log.warning(
+                    "workspace %s is not read: the model registry has no workspace of that name",
+                    tracking.workspace,
+                )
+            else:
+                readers.append(type(self)(tracking, registry))
+        return readers
 
     def runs(
         self, experiment_ids: Sequence[str], *, only: RunFilter = ALL_RUNS
@@ -59,19 +99,6 @@ class SplitReader:
         is_registered = target.kind in {"registered", "version"}
         return (self._registry if is_registered else self._tracking).is_gone(target)
 
-    def pending_request(self) -> UnansweredRequest | None:
-        """Return the request to either that waits longest for its answer."""
-        return longest_pending_request(self._tracking, self._registry)
-
-    def end_waits(self) -> None:
-        """End every pause between attempts."""
-        self._tracking.end_waits()
-        self._registry.end_waits()
-
-    def requests_made(self) -> int:
-        """Return how many requests were sent to both."""
-        return self._tracking.requests_made() + self._registry.requests_made()
-
     def check(self) -> Iterator[Finding]:
         """Yield what `mlcat-ingest check` found about the tracking server, then the registry."""
         yield from self._tracking.check()
@@ -81,11 +108,6 @@ class SplitReader:
             yield Finding("MLflow registry", "failed", error.message, error.hint)
             return
         yield Finding("MLflow registry", "ok", plural(models, "registered model"))
-
-    def close(self) -> None:
-        """Release connections; safe to call twice."""
-        self._tracking.close()
-        self._registry.close()
 
 
 def open_reader(config: MlflowConfig) -> Reader:
@@ -122,7 +144,7 @@ def _direct(config: MlflowConfig) -> Reader | None:
         return None
     registry = _direct_of_one(config.of_one(registry_uri))
     if registry is None:
-        tracking.close()
+        tracking.connection.close()
         return None
 
     return SplitReader(tracking, registry)

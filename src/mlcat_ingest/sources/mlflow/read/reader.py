@@ -4,7 +4,7 @@ import hashlib
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol, Self
+from typing import Final, Literal, Protocol
 
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.core.pending import RequestSide
@@ -29,8 +29,9 @@ class RunFilter:
 
     They started at `since_ms` or later and before `before_ms`, ended at `ended_since_ms` or later,
     are in one of `statuses`, are among `run_ids`, are in the trash if `deleted` says so. With
-    `limit` only so many, the newest first; without it the oldest come first. By `select` a reader
-    may leave out runs that the recipe's option of that name leaves out; it need not.
+    `limit` only so many, the newest first; without it the oldest come first. The first `skip` runs
+    of a single experiment are left out. By `select` a reader may leave out runs that the recipe's
+    option of that name leaves out; it need not.
     """
 
     since_ms: int | None = None
@@ -40,6 +41,7 @@ class RunFilter:
     run_ids: tuple[str, ...] | None = None
     deleted: bool = False
     limit: int | None = None
+    skip: int = 0
     select: RunSelect = "all"
 
 
@@ -96,12 +98,33 @@ SAFE_ID: Final = re.compile(r"[\w.-]+")
 """An id that may stand in a filter of MLflow's search language."""
 
 
-class Reader(RequestSide, ReadsFiles, Protocol):
+class MlflowConnection(RequestSide, Protocol):
+    """The connection to one server or store, which the readers of all its workspaces share."""
+
+    def requests_made(self) -> int:
+        """Return how many requests were sent so far."""
+        ...
+
+    def clock_ms(self) -> int:
+        """Return the time by the clock of the server, by this machine's where it does not tell."""
+        ...
+
+    def close(self) -> None:
+        """Release connections; safe to call twice."""
+        ...
+
+
+class Reader(ReadsFiles, Protocol):
     """Reads one workspace of one MLflow server, listing by listing, never a request per record.
 
     Every listing holds what is active and what is deleted, each record once. Nothing is contacted
     before the first call. All methods raise the errors that `sources.base.Source.read` names.
     """
+
+    @property
+    def connection(self) -> MlflowConnection:
+        """The connection that is read from."""
+        ...
 
     @property
     def workspace(self) -> str:
@@ -116,12 +139,11 @@ class Reader(RequestSide, ReadsFiles, Protocol):
         """
         ...
 
-    def workspaces(self) -> Sequence[str]:
-        """Return the names of all workspaces; `default` alone where the server has none."""
-        ...
+    def workspaces(self) -> Sequence["Reader"]:
+        """Return a reader of each workspace, that of `default` alone where the server has none.
 
-    def in_workspace(self, name: str) -> Self:
-        """Return a reader of another workspace, over the same connections."""
+        The reader itself is that of its own workspace.
+        """
         ...
 
     def experiments(self) -> Iterator[list[Experiment]]:
@@ -168,16 +190,6 @@ class Reader(RequestSide, ReadsFiles, Protocol):
         """
         ...
 
-    def has_run(self, experiment_id: str, at: int) -> bool:
-        """Return whether an experiment has more than `at` runs.
-
-        Raises:
-            ProtocolMismatchError: the server lists by another order than places.
-
-        Cost: one request.
-        """
-        ...
-
     def is_gone(self, target: MlflowObject) -> bool:
         """Return whether the server says that there is no such object, not in the trash either.
 
@@ -185,20 +197,8 @@ class Reader(RequestSide, ReadsFiles, Protocol):
         """
         ...
 
-    def clock_ms(self) -> int:
-        """Return the time by the clock of the server, by this machine's where it does not tell."""
-        ...
-
-    def requests_made(self) -> int:
-        """Return how many requests were sent so far, in all workspaces."""
-        ...
-
     def check(self) -> Iterator[Finding]:
         """Yield what `mlcat-ingest check` found, connecting but changing nothing."""
-        ...
-
-    def close(self) -> None:
-        """Release connections; safe to call twice."""
         ...
 
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final, Self
 from urllib.parse import quote
 
 from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.core.pending import UnansweredRequest, longest_pending_request
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.net.http import Reply
@@ -24,14 +24,7 @@ from mlcat_ingest.sources.mlflow.read.listing import (
     PageSize,
     RunsQuery,
     chunks,
-)
-from mlcat_ingest.sources.mlflow.read.paging import (
-    ListingPage,
-    RecentIds,
-    drain_slices,
-    follow,
-    read_ahead,
-    token_at,
+    offset_after,
 )
 from mlcat_ingest.sources.mlflow.read.reader import ALL_RUNS, MlflowObject, RunFilter, identity
 from mlcat_ingest.sources.mlflow.read.server import (
@@ -45,6 +38,13 @@ from mlcat_ingest.sources.mlflow.read.server import (
     reports_missing,
 )
 from mlcat_ingest.sources.mlflow.values.records import Run
+from mlcat_ingest.sources.paging import (
+    ListingPage,
+    RecentIds,
+    drain_slices,
+    follow,
+    read_ahead,
+)
 
 _BY_NAME: Final = {
     "run": ("runs/get", "run_id"),
@@ -76,8 +76,8 @@ class RestReader(ApiReader):
     ) -> None:
         """Prepare the connections, or share those of `server`; nothing is contacted yet."""
         super().__init__(config)
-        self._server = server or MlflowServer(config)
-        self.lacking = self._server.lacking
+        self.connection = server or MlflowServer(config)
+        self.lacking = self.connection.lacking
         self._header = workspace
         self.registry_api = API
 
@@ -91,26 +91,22 @@ class RestReader(ApiReader):
 
         Cost: the listing of experiments of the default workspace, unless it was read already.
         """
-        if self._server.identity is None:
-            self._server.identity = identity(
+        if self.connection.identity is None:
+            self.connection.identity = identity(
                 self._config, lambda: self._in_default().first_created_ms()
             )
-        return self._server.identity
+        return self.connection.identity
 
     def _in_default(self) -> Self:
-        here = self.workspace == DEFAULT_WORKSPACE
-        return self if here else self.in_workspace(DEFAULT_WORKSPACE)
+        return self if self.workspace == DEFAULT_WORKSPACE else self._in(DEFAULT_WORKSPACE)
 
-    def workspaces(self) -> Sequence[str]:
-        """Return the names of all workspaces."""
-        return self._server.workspaces()
+    def _in(self, workspace: str) -> Self:
+        return type(self)(self._config, self.connection, workspace)
 
-    def in_workspace(self, name: str) -> Self:
-        """Return a reader of another workspace, over the same connections."""
-        alone = self.workspaces() == (DEFAULT_WORKSPACE,)
-        return type(self)(
-            self._config, self._server, None if alone and name == DEFAULT_WORKSPACE else name
-        )
+    def workspaces(self) -> Sequence[Self]:
+        """Return a reader of each workspace; this one for its own, which may be listed already."""
+        names = self.connection.workspaces()
+        return [self if name == self.workspace else self._in(name) for name in names]
 
     def runs(
         self, experiment_ids: Sequence[str], *, only: RunFilter = ALL_RUNS
@@ -124,16 +120,17 @@ class RestReader(ApiReader):
         for ids in chunks(experiment_ids, self.experiments_a_listing):
 
             def fetch(token: str | None, count: int, ids: Sequence[str] = ids) -> Reply:
-                body = {**query.body(ids, count), **_token_param(token)}
+                body = {**query.body(ids, count), **_token_param(token or query.first_token)}
                 return raise_for_status(self._post("runs", body), "runs")
 
             for items in read_ahead(
                 fetch,
                 lambda reply: _page_of_runs(reply, pages, slices),
                 lambda: pages.runs,
-                listing="runs",
+                listing="MLflow's listing of runs",
                 ahead=self._config.connections,
                 want=query.want(),
+                token_after=offset_after,
             ):
                 fresh = seen.new(decode.decode_page("runs", decode.run_id, items))
                 if len(fresh) < len(items):
@@ -144,15 +141,10 @@ class RestReader(ApiReader):
                     if query.is_complete():
                         return
 
-    def has_run(self, experiment_id: str, at: int) -> bool:
-        """Return whether an experiment has more than `at` runs."""
-        body = {**RunsQuery(ALL_RUNS, 1).body([experiment_id], 1), **_token_param(token_at(at))}
-        return bool(page_of(raise_for_status(self._post("runs", body), "runs"), "runs").items)
-
     def is_gone(self, target: MlflowObject) -> bool:
         """Return whether the server says that there is no such object, in the trash or not."""
         tracked = target.kind not in {"registered", "version"}
-        http = self._server.tracking if tracked else self._server.registry
+        http = self.connection.tracking if tracked else self.connection.registry
         if target.kind == "logged_model":
             endpoint, params = f"logged-models/{quote(target.name, safe='')}", []
         else:
@@ -161,60 +153,39 @@ class RestReader(ApiReader):
         if target.version:
             params.append(("version", target.version))
         address = f"{API if tracked else self.registry_api}/{endpoint}"
-        return reports_missing(self._server.get(http, address, params, self._header))
+        return reports_missing(self.connection.get(http, address, params, self._header))
 
     def text_of(self, place: FileLocation, path: str) -> str | None:
         """Return what a file of a run or logged model holds."""
-        return text_of(self._server, self._header, place, path)
-
-    def clock_ms(self) -> int:
-        """Return the time of the server's last reply."""
-        return self._server.clock_ms()
-
-    def pending_request(self) -> UnansweredRequest | None:
-        """Return the request that waits longest for its answer."""
-        return longest_pending_request(self._server.tracking, self._server.registry)
-
-    def end_waits(self) -> None:
-        """End every pause between attempts."""
-        self._server.tracking.end_waits()
-        self._server.registry.end_waits()
-
-    def requests_made(self) -> int:
-        """Return how many requests were sent so far, in all workspaces."""
-        return self._server.requests_made()
+        return text_of(self.connection, self._header, place, path)
 
     def check(self) -> Iterator[Finding]:
         """Yield what `mlcat-ingest check` found, connecting but changing nothing."""
         try:
-            version = self._server.version()
+            version = self.connection.version()
         except MlcatError as error:
             yield Finding("MLflow server", "failed", error.message, error.hint)
             return
         yield Finding("MLflow server", "ok", f"{self._config.public_uri} responded")
-        yield clock("MLflow", self._server.tracking.clock_skew_s)
-        yield from self._server.check_user()
-        how = self._server.sign_in.how
+        yield clock("MLflow", self.connection.tracking.clock_skew_s)
+        yield from self.connection.check_user()
+        how = self.connection.sign_in.how
         yield from findings(self, self._config, version=version, how=how, read_by="server")
-
-    def close(self) -> None:
-        """Release connections; safe to call twice."""
-        self._server.close()
 
     def _items(self, listing: str, query: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
         fetch = self._logged_models_page if listing == "logged-models" else self._page
-        return follow(partial(fetch, listing, query), listing=listing)
+        return follow(partial(fetch, listing, query), listing=f"MLflow's listing of {listing}")
 
     def _page(self, listing: str, query: Mapping[str, Any], token: str | None) -> ListingPage[Any]:
         of_registry = listing in {"registered-models", "model-versions"}
-        http = self._server.registry if of_registry else self._server.tracking
+        http = self.connection.registry if of_registry else self.connection.tracking
         api = self.registry_api if of_registry else API
         params = [
             (name, str(value))
             for name, given in {**query, **_token_param(token)}.items()
             for value in (given if isinstance(given, list) else [given])
         ]
-        reply = self._server.get(http, f"{api}/{listing}/search", params, self._header)
+        reply = self.connection.get(http, f"{api}/{listing}/search", params, self._header)
         return page_of(raise_for_status(reply, listing), listing.replace("-", "_"))
 
     def _logged_models_page(
@@ -230,14 +201,14 @@ class RestReader(ApiReader):
 
     def _post(self, listing: str, body: Mapping[str, Any]) -> Reply:
         path = f"{API}/{listing}/search"
-        return self._server.post(self._server.tracking, path, body, self._header)
+        return self.connection.post(self.connection.tracking, path, body, self._header)
 
 
 def _page_of_runs(reply: Reply, *sizes: PageSize) -> ListingPage[Any]:
     """Return the page of runs that a reply holds, and let `sizes` learn from it."""
     page = page_of(reply, "runs")
-    for one in sizes:
-        one.learn(len(page.items), len(reply.content))
+    for size in sizes:
+        size.learn(len(page.items), len(reply.content))
     return page
 
 
@@ -266,10 +237,10 @@ def text_of(
 def has_file(server: MlflowServer, workspace: str | None, place: FileLocation, path: str) -> bool:
     """Return whether there is a file that is small enough to be read."""
     folder = path.rpartition("/")[0]
-    listed = _list_files(server, workspace, place, folder)
-    found = next((one for one in listed if one.get("path") == path), None)
-    is_file = found is not None and not found.get("is_dir")
-    return found is not None and is_file and int(found.get("file_size") or 0) <= MAX_BYTES
+    for entry in _list_files(server, workspace, place, folder):
+        if entry.get("path") == path:
+            return not entry.get("is_dir") and int(entry.get("file_size") or 0) <= MAX_BYTES
+    return False
 
 
 def _list_files(
@@ -281,17 +252,17 @@ def _list_files(
     else:
         address = f"{API}/logged-models/{place.id}/artifacts/directories"
         params = [("artifact_directory_path", folder)] if folder else []
-    token = ""
-    for _ in range(_MOST_PAGES):
-        more = [("page_token", token)] if token else []
-        reply = _get(server, workspace, address, [*params, *more])
+
+    def fetch(token: str | None) -> ListingPage[Any]:
+        reply = _get(server, workspace, address, [*params, *_token_param(token).items()])
         if reply.status in NO_SUCH_ENDPOINT or (reply.status == 400 and is_refusal(reply)):
-            return  # an older server, a model that is gone, a place that the server does not serve
+            # An older server, a model that is gone, a place that the server does not serve.
+            return ListingPage([], None)
         content = object_of(raise_for_status(reply, "files"))
-        yield from (one for one in content.get("files") or () if isinstance(one, dict))
-        token = content.get("next_page_token") or ""
-        if not token:
-            return
+        return ListingPage(content.get("files") or [], content.get("next_page_token"))
+
+    for entries in islice(follow(fetch, listing="MLflow's listing of files"), _MOST_PAGES):
+        yield from (entry for entry in entries if isinstance(entry, dict))
 
 
 def _get(

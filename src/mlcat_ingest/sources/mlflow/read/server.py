@@ -7,6 +7,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.core.pending import UnansweredRequest, longest_pending_request
 from mlcat_ingest.errors import (
     MlcatError,
     NotAuthorizedError,
@@ -17,13 +18,13 @@ from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.net.http import Http, Reply, is_read_failure
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read.paging import ListingPage
 from mlcat_ingest.sources.mlflow.read.signin import PEER, RequestAuth, sign_in
 from mlcat_ingest.sources.mlflow.values.uris import (
     has_databricks_scheme,
     normalise_uri,
     registry_of,
 )
+from mlcat_ingest.sources.paging import ListingPage
 
 NO_SUCH_ENDPOINT: Final = frozenset({404, 405, 501})
 
@@ -239,10 +240,18 @@ class MlflowServer:
             options=replace(self.sign_in.options, auth=None, headers={}),
         )
 
+    def pending_request(self) -> UnansweredRequest | None:
+        """Return the request that waits longest for its answer."""
+        return longest_pending_request(self.tracking, self.registry)
+
+    def end_waits(self) -> None:
+        """End every pause between attempts."""
+        self.tracking.end_waits()
+        self.registry.end_waits()
+
     def requests_made(self) -> int:
         """Return the requests sent to the tracking server and the registry."""
-        http = {self.tracking, self.registry}
-        return sum(each.requests_made() for each in http)
+        return sum(http.requests_made() for http in {self.tracking, self.registry})
 
     def close(self) -> None:
         """Close all connections; safe to call twice."""

@@ -163,26 +163,31 @@ def shards_of(reader: Reader, selection: RunSelection) -> Iterator[Shard]:
     """
     counts = True
     for page in reader.experiments():
-        for one in filter(selection.experiment, page):
+        for experiment in filter(selection.experiment, page):
             size = 1
             if counts:
                 try:
-                    size = _about(reader, one.experiment_id)
+                    size = _about(reader, experiment.experiment_id)
                 except ProtocolMismatchError as error:
                     counts = False
                     log.info("cannot count runs; giving experiments equal size: %s", error)
             if size:
-                yield Shard(_key(reader.workspace, one.experiment_id), one.name, size)
+                key = _key(reader.workspace, experiment.experiment_id)
+                yield Shard(key, experiment.name, size)
 
 
 def _about(reader: Reader, experiment_id: str) -> int:
     """Return how many runs an experiment has, no more than a third off where they are many."""
-    if not reader.has_run(experiment_id, 0):
+    if not _has_more_runs(reader, experiment_id, 0):
         return 0
     bound = _FIRST_STEP
-    while reader.has_run(experiment_id, bound):
+    while _has_more_runs(reader, experiment_id, bound):
         bound *= 2
     return bound * 3 // 4
+
+
+def _has_more_runs(reader: Reader, experiment_id: str, count: int) -> bool:
+    return any(reader.runs([experiment_id], only=RunFilter(limit=1, skip=count)))
 
 
 def _key(workspace: str, experiment_id: str) -> str:

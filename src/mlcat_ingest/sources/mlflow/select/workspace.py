@@ -323,7 +323,7 @@ class WorkspaceReading:
             parent_name=self._parents.name_of_parent(run),
             has_children=self._has_children(run),
             children=children.get(run.run_id),
-            abandoned=self._selection.is_abandoned(run, self._reader.clock_ms),
+            abandoned=self._selection.is_abandoned(run, self._reader.connection.clock_ms),
             listed_only=self._listed_only,
             measures=() if versions else self._models.measured_by(run),
         )

@@ -169,11 +169,9 @@ def test_a_store_older_than_logged_models_has_none() -> None:
 
 def test_the_client_has_one_workspace() -> None:
     reader = reader_with(None)
-    assert reader.workspaces() == ("default",)
-    assert reader.in_workspace(reader.workspace) is reader
+    assert reader.workspaces() == (reader,)
+    assert reader.workspace == "default"
     assert reader.server_id() == "mine"
-    with pytest.raises(ProtocolMismatchError, match=r"workspace 'b'"):
-        reader.in_workspace("b")
 
 
 def test_the_doctor_tells_a_store_that_cannot_be_opened(tmp_path: Path) -> None:

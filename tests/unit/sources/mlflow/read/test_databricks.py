@@ -121,7 +121,7 @@ def test_the_addresses_choose_the_reader(
     config = MlflowConfig(tracking_uri=tracking_uri, registry_uri=registry_uri)
     reader = open_reader(config)
     assert type(reader) is expected
-    reader.close()
+    reader.connection.close()
 
 
 def test_a_workspace_is_identified_by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +130,7 @@ def test_a_workspace_is_identified_by_its_address(monkeypatch: pytest.MonkeyPatc
             monkeypatch.setenv(name, value)
         reader = open_reader(MlflowConfig(tracking_uri=uri))
         found = reader.server_id()
-        reader.close()
+        reader.connection.close()
         return found
 
     alone = server_id("databricks", **BY_TOKEN)

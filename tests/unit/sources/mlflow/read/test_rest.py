@@ -21,8 +21,8 @@ from mlcat_ingest.sources.mlflow.read.listing import (
     FIRST_RUNS,
     PAGE_BYTES,
     SLICE_BYTES,
+    offset_token,
 )
-from mlcat_ingest.sources.mlflow.read.paging import offset_token
 from mlcat_ingest.sources.mlflow.read.reader import ModelFilter, RunFilter
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from mlcat_ingest.testing.service import (
@@ -96,7 +96,7 @@ def test_experiments_are_listed_once_and_kept() -> None:
             found = [[one.experiment_id for one in page] for page in reader.experiments()]
             assert found == [["0"], ["1"]]
         assert len(reader.server_id()) == 12
-        assert len(server.requests) == reader.requests_made() == 2
+        assert len(server.requests) == reader.connection.requests_made() == 2
 
 
 def test_the_server_is_reported_by_its_first_experiment() -> None:
@@ -155,9 +155,9 @@ def test_a_registry_of_its_own_is_asked_for_models() -> None:
         assert [[one.name for one in page] for page in reader.registered_models()] == [["m"]]
         list(reader.model_versions())
         assert (len(tracking.requests), len(registry.requests)) == (0, 2)
-        assert reader.requests_made() == 2
-        reader.close()
-        reader.close()
+        assert reader.connection.requests_made() == 2
+        reader.connection.close()
+        reader.connection.close()
 
 
 def test_runs_are_asked_for_with_all_experiments_at_once() -> None:
@@ -306,9 +306,9 @@ NAMES = {"workspaces": [{"name": "b"}, {"name": "default"}, {"name": "a"}]}
 def test_a_server_without_workspaces_has_the_default_one(info: Any) -> None:
     with failing_service(mlflow(server_info=info)) as server:
         reader = reader_of(server)
-        assert reader.workspaces() == ("default",)
-        assert reader.in_workspace("default").workspace == "default"
-        list(reader.in_workspace("default").experiments())
+        [here] = reader.workspaces()
+        assert here.workspace == "default"
+        list(here.experiments())
         assert paths(server)[0] == "/api/3.0/mlflow/server-info"
         assert "X-MLFLOW-WORKSPACE" not in server.requests[-1].headers
         assert len(server.requests) == 2
@@ -317,7 +317,7 @@ def test_a_server_without_workspaces_has_the_default_one(info: Any) -> None:
 def test_what_a_server_lacks_is_asked_for_once() -> None:
     with failing_service(mlflow(logged_models=NOT_FOUND)) as server:
         reader = reader_of(server)
-        for here in (reader, reader, RestReader(reader._config, reader._server, "other")):
+        for here in (reader, reader, RestReader(reader._config, reader.connection, "other")):
             assert not any(here.logged_models(["1"]))
         assert paths(server) == ["/api/2.0/mlflow/logged-models/search"]
 
@@ -325,15 +325,14 @@ def test_what_a_server_lacks_is_asked_for_once() -> None:
 def test_each_request_names_its_workspace() -> None:
     with failing_service(mlflow(server_info=INFO, workspaces=NAMES)) as server:
         reader = reader_of(server)
-        assert reader.workspaces() == ("default", "a", "b")
-        here = reader.in_workspace("a")
-        assert here.workspace == "a"
+        _, here, other = reader.workspaces()
+        assert [here.workspace, other.workspace] == ["a", "b"]
         list(here.experiments())
         list(here.runs(["1"]))
         assert [one.headers["X-MLFLOW-WORKSPACE"] for one in server.requests[2:]] == ["a", "a"]
         here.server_id()
         assert server.requests[-1].headers["X-MLFLOW-WORKSPACE"] == "default"
-        assert here.requests_made() == len(server.requests) == 5
+        assert here.connection.requests_made() == len(server.requests) == 5
 
 
 # --- what goes wrong -----------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
+from mlcat_ingest.core.pending import RequestSide
 from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.errors import NotAuthorizedError, ProtocolMismatchError
 from mlcat_ingest.sources.mlflow.read.database.tables import ALEMBIC_VERSION, RUNS
@@ -68,7 +69,7 @@ def rows_of(table: TableClause, owner: str) -> Select[Any]:
     return select(table).where(table.c[owner].in_(IDS))
 
 
-class Database:
+class Database(RequestSide):
     """Reads one database, connecting when first needed; not for several threads at once.
 
     All that is read until `close` is of one moment, but on SQLite outside WAL mode: there a reader
@@ -126,7 +127,11 @@ class Database:
                 self._moment_ms = int(clock.scalar_one())
         return self._connection
 
-    def moment_ms(self) -> int:
+    def requests_made(self) -> int:
+        """Return how many statements were run so far."""
+        return self.statements
+
+    def clock_ms(self) -> int:
         """Return the moment that is read, by the database's clock; for SQLite by this machine's."""
         with self.page():
             return _now_ms() if self._brief else self._moment_ms
@@ -204,12 +209,16 @@ def _nothing_of(table: TableClause) -> Select[Any]:
 
 
 class IdQuery(NamedTuple):
-    """A query of ids, by moment, of the rows that meet all conditions; ties go by id."""
+    """A query of ids, by moment, of the rows that meet all conditions; ties go by id.
+
+    The first `skip` ids are left out.
+    """
 
     identity: ColumnElement[Any]
     moment: ColumnElement[Any]
     conditions: tuple[ColumnElement[bool], ...]
     newest_first: bool = False
+    skip: int = 0
 
 
 def pages_of_ids(
@@ -243,4 +252,6 @@ def _next(
     if after is not None:
         beyond = moment < after[0] if ordered.newest_first else moment > after[0]
         statement = statement.where(or_(beyond, and_(moment == after[0], identity > after[1])))
+    elif ordered.skip:
+        statement = statement.offset(ordered.skip)
     return statement.order_by(moment.desc() if ordered.newest_first else moment, identity)

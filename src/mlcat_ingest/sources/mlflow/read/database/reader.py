@@ -9,7 +9,6 @@ from sqlalchemy import select
 
 from mlcat_ingest.core.extras import require_extra
 from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.core.pending import RequestSide
 from mlcat_ingest.errors import MlcatError, ProtocolMismatchError
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
@@ -43,7 +42,6 @@ from mlcat_ingest.sources.mlflow.read.listing import (
     chunks,
     entries_of,
 )
-from mlcat_ingest.sources.mlflow.read.paging import drain_slices
 from mlcat_ingest.sources.mlflow.read.reader import (
     ALL_MODELS,
     ALL_RUNS,
@@ -61,11 +59,12 @@ from mlcat_ingest.sources.mlflow.values.records import (
     Run,
 )
 from mlcat_ingest.sources.mlflow.values.releases import REVISIONS, MlflowFeature
+from mlcat_ingest.sources.paging import drain_slices
 
 log = logging.getLogger(__name__)
 
 
-class DatabaseReader(RequestSide):
+class DatabaseReader:
     """A `Reader` of one workspace by SQL, for a schema that is known.
 
     Records equal those that an MLflow server of the same database lists, but for
@@ -81,21 +80,16 @@ class DatabaseReader(RequestSide):
     ) -> None:
         """Share `database`, made by MLflow `version`, with the readers of other workspaces."""
         self._config = config
-        self._database = database
+        self.connection = database
         self._version = version
         self._has_workspaces = MlflowFeature.WORKSPACES.is_in(version)
         self._has_logged_models = MlflowFeature.LOGGED_MODELS.is_in(version)
-        self._workspace = workspace
+        self.workspace = workspace
         self._scope = workspace if self._has_workspaces else None
         self._registry = ModelRegistry(database, self._scope)
         self._experiments: list[Experiment] | None = None
         self._models: list[RegisteredModel] | None = None
         self._prompts: frozenset[str] = frozenset()
-
-    @property
-    def workspace(self) -> str:
-        """The workspace that the listings are of."""
-        return self._workspace
 
     def server_id(self) -> str:
         """Return the identity of the store, by experiment 0 of the default workspace.
@@ -103,44 +97,40 @@ class DatabaseReader(RequestSide):
         Cost: one statement.
         """
         default = DEFAULT_WORKSPACE if self._has_workspaces else None
-        return identity(self._config, lambda: first_created_ms(self._database, default))
+        return identity(self._config, lambda: first_created_ms(self.connection, default))
 
-    def workspaces(self) -> Sequence[str]:
-        """Return the names of all workspaces; `default` alone where the schema has none.
+    def workspaces(self) -> Sequence[Self]:
+        """Return a reader of each workspace; this one for its own, which may be listed already.
 
         Cost: one statement.
         """
-        return workspace_names(self._database) if self._has_workspaces else (DEFAULT_WORKSPACE,)
+        if not self._has_workspaces:
+            return (self,)
+        names = workspace_names(self.connection)
+        return [self if name == self.workspace else self._in(name) for name in names]
 
-    def in_workspace(self, name: str) -> Self:
-        """Return a reader of another workspace, over the same connection.
-
-        Raises:
-            ProtocolMismatchError: the schema has no workspaces.
-        """
-        if name != DEFAULT_WORKSPACE and not self._has_workspaces:
-            raise ProtocolMismatchError(f"{self._database.shown} has no workspace {name!r}")
-        return type(self)(self._config, self._database, self._version, name)
+    def _in(self, workspace: str) -> Self:
+        return type(self)(self._config, self.connection, self._version, workspace)
 
     def experiments(self) -> Iterator[list[Experiment]]:
         """Yield all experiments in pages; listed once and kept."""
         if self._experiments is None:
-            self._experiments = load_experiments(self._database, self._scope)
+            self._experiments = load_experiments(self.connection, self._scope)
         yield from map(list, chunks(self._experiments, EXPERIMENTS_PAGE))
 
     def registered_models(self) -> Iterator[list[RegisteredModel]]:
         """Yield all registered models in pages, without prompts; listed once and kept."""
         if self._models is None:
-            found = self._registry.registered_models()
-            self._prompts = frozenset(one.name for one in found if is_prompt(one.tags))
-            self._models = [one for one in found if one.name not in self._prompts]
+            models = self._registry.registered_models()
+            self._prompts = frozenset(model.name for model in models if is_prompt(model.tags))
+            self._models = [model for model in models if model.name not in self._prompts]
         yield from map(list, chunks(self._models, MODELS_PAGE))
 
     def model_versions(self) -> Iterator[list[ModelVersion]]:
         """Yield the versions of all registered models in pages, prompts left out."""
         models = [model for page in self.registered_models() for model in page]
         for page in self._registry.model_versions(Aliases(models)) if models else ():
-            yield [one for one in page if one.name not in self._prompts and not is_prompt(one.tags)]
+            yield [v for v in page if v.name not in self._prompts and not is_prompt(v.tags)]
 
     def logged_models(
         self, experiment_ids: Sequence[str], *, only: ModelFilter = ALL_MODELS
@@ -158,11 +148,11 @@ class DatabaseReader(RequestSide):
             ordered = IdQuery(
                 models.model_id, models.creation_timestamp_ms, wanted, newest_first=newest_first
             )
-            for page in pages_of_ids(self._database, ordered, left):
-                with self._database.page() as read:
-                    found = load_logged_models(read, page)
-                left = None if left is None else left - len(found)
-                yield found
+            for model_ids in pages_of_ids(self.connection, ordered, left):
+                with self.connection.page() as read:
+                    page = load_logged_models(read, model_ids)
+                left = None if left is None else left - len(page)
+                yield page
 
     def runs(
         self, experiment_ids: Sequence[str], *, only: RunFilter = ALL_RUNS
@@ -177,14 +167,16 @@ class DatabaseReader(RequestSide):
         slices = PageSize(RUNS_A_SLICE, ENTRIES_A_SLICE)
         for ids in chunks(experiment_ids, EXPERIMENTS_A_LISTING):
             wanted = tuple(wanted_runs(ids, only, outputs=outputs))
-            ordered = IdQuery(runs.run_uuid, runs.start_time, wanted, newest_first=newest_first)
-            for page in pages_of_ids(self._database, ordered, left):
-                for some in drain_slices(page, slices.runs):
-                    with self._database.page() as read:
-                        found = load_runs(read, some, outputs=outputs)
-                    slices.learn(len(found), entries_of(found))
-                    left = None if left is None else left - len(found)
-                    yield from drain_slices(found, RUNS_A_SLICE)
+            ordered = IdQuery(
+                runs.run_uuid, runs.start_time, wanted, newest_first=newest_first, skip=only.skip
+            )
+            for page in pages_of_ids(self.connection, ordered, left):
+                for run_ids in drain_slices(page, slices.runs):
+                    with self.connection.page() as read:
+                        loaded = load_runs(read, run_ids, outputs=outputs)
+                    slices.learn(len(loaded), entries_of(loaded))
+                    left = None if left is None else left - len(loaded)
+                    yield from drain_slices(loaded, RUNS_A_SLICE)
 
     def parents(self, experiment_ids: Sequence[str], *, only: RunFilter) -> Collection[str]:
         """Return the ids that the runs of some experiments name as their parents.
@@ -194,47 +186,31 @@ class DatabaseReader(RequestSide):
         every, tags = replace(only, select="all"), TAGS.c
         of_run = tags.run_uuid == RUNS.c.run_uuid
         named = select(tags.value).distinct().join_from(TAGS, RUNS, of_run)
-        found: set[str] = set()
+        parents: set[str] = set()
         for ids in chunks(experiment_ids, EXPERIMENTS_A_LISTING):
             wanted = wanted_runs(ids, every, outputs=self._has_logged_models)
-            with self._database.page() as read:
-                found.update(one for (one,) in read(named.where(tags.key == PARENT_TAG, *wanted)))
-        return found
-
-    def has_run(self, experiment_id: str, at: int) -> bool:
-        """Return whether an experiment has more than `at` runs.
-
-        Cost: one statement.
-        """
-        wanted = wanted_runs([experiment_id], ALL_RUNS, outputs=self._has_logged_models)
-        with self._database.page() as read:
-            return bool(read(select(RUNS.c.run_uuid).where(*wanted).limit(1).offset(at)))
+            with self.connection.page() as read:
+                rows = read(named.where(tags.key == PARENT_TAG, *wanted))
+            parents.update(parent for (parent,) in rows)
+        return parents
 
     def is_gone(self, target: MlflowObject) -> bool:
         """Return whether no row of its table is of this object, in the trash or not.
 
         Cost: one statement.
         """
-        return not is_there(self._database, target, self._scope)
+        return not is_there(self.connection, target, self._scope)
 
     def text_of(self, place: FileLocation, path: str) -> str | None:
         """Return what a file on this machine holds."""
         return local_text(place, path)
 
-    def clock_ms(self) -> int:
-        """Return the moment that the listings show, by the clock of the database."""
-        return self._database.moment_ms()
-
-    def requests_made(self) -> int:
-        """Return how many statements were run so far, in all workspaces."""
-        return self._database.statements
-
     def check(self) -> Iterator[Finding]:
         """Yield what `mlcat-ingest check` found, connecting but changing nothing."""
-        found = f"{self._database.shown} is readable: tables of MLflow {self._version}"
-        yield Finding("MLflow database", "ok", found)
+        text = f"{self.connection.shown} is readable: tables of MLflow {self._version}"
+        yield Finding("MLflow database", "ok", text)
         try:
-            closed = self._database.unreadable(tables_of(self._version))
+            closed = self.connection.unreadable(tables_of(self._version))
         except MlcatError as error:
             yield Finding("MLflow database", "failed", error.message, error.hint)
             return
@@ -249,10 +225,6 @@ class DatabaseReader(RequestSide):
                 how="credentials of the address",
                 read_by="database",
             )
-
-    def close(self) -> None:
-        """Release the connection; safe to call twice."""
-        self._database.close()
 
 
 def open_database(config: MlflowConfig) -> DatabaseReader | None:

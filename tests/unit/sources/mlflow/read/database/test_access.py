@@ -52,7 +52,7 @@ def test_a_reading_keeps_no_writer_waiting(path: Path) -> None:
         if len(found) == 2:
             write(path)
     assert found == ["0", "1", "2", "3", "9"]
-    reader.close()
+    reader.connection.close()
 
 
 def test_a_reading_in_wal_mode_is_of_one_moment(path: Path) -> None:
@@ -63,10 +63,10 @@ def test_a_reading_in_wal_mode_is_of_one_moment(path: Path) -> None:
     next(pages)
     write(path)
     assert [run.run_id for page in pages for run in page] == ["1", "2", "3"]
-    reader.close()
+    reader.connection.close()
     # The next reading is of another moment.
     assert sum(len(page) for page in reader.runs(["0"])) == 5
-    reader.close()
+    reader.connection.close()
 
 
 def test_an_error_inside_a_page_lets_go_of_the_file(path: Path) -> None:
@@ -122,7 +122,7 @@ def test_tables_that_may_not_be_read_are_named(path: Path, monkeypatch: pytest.M
         "no permission to read params",
         "grant the user SELECT on it",
     )
-    reader.close()
+    reader.connection.close()
 
 
 def test_only_a_missing_permission_makes_a_table_unreadable(path: Path) -> None:
@@ -203,4 +203,4 @@ def test_a_file_that_breaks_off_in_the_middle_is_an_error_of_ours(tmp_path: Path
     reader = reader_of(f"sqlite:///{path}")
     with pytest.raises(SourceUnavailableError, match=r"is damaged: .*malformed"):
         list(reader.runs(["0"]))
-    reader.close()
+    reader.connection.close()

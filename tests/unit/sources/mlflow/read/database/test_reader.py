@@ -46,8 +46,8 @@ def test_every_known_schema_is_read_directly(
         assert list(listing()) == []
     assert list(reader.runs(["0"])) == []
     assert list(reader.logged_models(["0"])) == []
-    reader.close()
-    reader.close()
+    reader.connection.close()
+    reader.connection.close()
 
 
 @pytest.fixture
@@ -227,18 +227,25 @@ def test_a_registry_in_another_database_is_read_by_a_reader_of_its_own(tmp_path:
     assert [run.run_id for page in reader.runs(["0"], only=only) for run in page] == ["r"]
     assert list(reader.logged_models(["0"])) == []
     alone = reader_of(tracking)
-    assert (reader.server_id(), reader.workspaces()) == (alone.server_id(), ("default",))
-    assert reader.in_workspace("default").workspace == reader.workspace == "default"
+    assert reader.server_id() == alone.server_id()
+    assert [here.workspace for here in reader.workspaces()] == [reader.workspace] == ["default"]
     assert list(reader.experiments()) == list(alone.experiments())
-    assert reader.requests_made() > alone.requests_made()
+    assert reader.connection.requests_made() > alone.connection.requests_made()
     assert [finding.outcome for finding in reader.check()][-1] == "ok"
-    alone.close()
-    reader.close()
+    alone.connection.close()
+    reader.connection.close()
+
+
+def test_a_workspace_that_the_registry_lacks_is_not_read(caplog: pytest.LogCaptureFixture) -> None:
+    tracking = FakeReader({"default": FakeStore(), "team": FakeStore()})
+    reader = SplitReader(tracking, FakeReader({"default": FakeStore()}))
+    assert [here.workspace for here in reader.workspaces()] == ["default"]
+    assert "workspace team is not read" in caplog.text
 
 
 def test_the_same_address_twice_is_one_database(tmp_path: Path) -> None:
     uri = make_database(tmp_path / "m.db")
-    reader_of(uri, registry_uri=f"{uri}?timeout=3").close()
+    reader_of(uri, registry_uri=f"{uri}?timeout=3").connection.close()
 
 
 def test_where_mlflow_has_to_read_one_side_it_reads_both(tmp_path: Path) -> None:
@@ -265,4 +272,4 @@ def test_a_registry_that_fails_is_a_finding_of_the_doctor() -> None:
 def test_a_server_with_a_registry_in_a_database_needs_no_mlflow(tmp_path: Path) -> None:
     reader = opened(tracking_uri="http://h", registry_uri=make_database(tmp_path / "m.db"))
     assert isinstance(reader, SplitReader)
-    reader.close()
+    reader.connection.close()

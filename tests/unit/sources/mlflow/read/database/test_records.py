@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.sources.mlflow.read.database import groups
 from mlcat_ingest.sources.mlflow.read.listing import ENTRIES_A_SLICE, FIRST_RUNS
 from mlcat_ingest.sources.mlflow.values.records import (
@@ -31,7 +30,7 @@ RUN = {"run_uuid": "r", "experiment_id": 1, "start_time": 5, "status": "RUNNING"
 def one_run(path: Path, **tables: Any) -> Run:
     reader = reader_of(make_database(path / "m.db", **{"runs": [RUN], **tables}))
     ((run,),) = reader.runs(["1"])
-    reader.close()
+    reader.connection.close()
     return run
 
 
@@ -49,7 +48,7 @@ def test_of_runs_with_thousands_of_params_fewer_are_read_at_a_time(tmp_path: Pat
     runs = [{**RUN, "run_uuid": one} for one in ids]
     reader = reader_of(make_database(tmp_path / "m.db", runs=runs, params=params))
     pages = list(reader.runs(["1"]))
-    reader.close()
+    reader.connection.close()
     assert [run.run_id for page in pages for run in page] == ids
     assert [len(page) for page in pages] == [FIRST_RUNS, FIRST_RUNS, *[10] * 5]
 
@@ -102,7 +101,7 @@ def test_datasets_are_shared_and_sorted_and_their_tags_are_of_one_run(tmp_path: 
     )
     reader = reader_of(uri)
     ((first, second),) = reader.runs(["1"])
-    reader.close()
+    reader.connection.close()
     assert first.datasets == (
         DatasetInput("a", "e", "local", "{}", None, "{}"),
         DatasetInput("b", "d", "local", "{}", tags={"mlflow.data.context": "training"}),
@@ -146,7 +145,7 @@ def test_logged_models(tmp_path: Path) -> None:
     )
     reader = reader_of(uri)
     ((first, second),) = reader.logged_models(["1"])
-    reader.close()
+    reader.connection.close()
     assert first == LoggedModel(
         model_id="m-1",
         experiment_id="1",
@@ -170,7 +169,7 @@ def test_there_are_no_logged_models_before_mlflow_3(tmp_path: Path) -> None:
     assert list(reader.logged_models(["1"])) == []
     ((run,),) = reader.runs(["1"])
     assert run.run_id == "r"
-    reader.close()
+    reader.connection.close()
 
 
 PROMPT = {"key": "mlflow.prompt.is_prompt", "value": "true"}
@@ -190,10 +189,10 @@ def test_registered_models_without_prompts(tmp_path: Path) -> None:
             RegisteredModel("b", created_at_ms=3, tags={"k": ""}, aliases={"champion": "2"}),
         ]
     ]
-    before = reader.requests_made()
+    before = reader.connection.requests_made()
     assert len(list(reader.registered_models())) == 1
-    assert reader.requests_made() == before
-    reader.close()
+    assert reader.connection.requests_made() == before
+    reader.connection.close()
 
 
 @pytest.mark.parametrize("page", [1, 2, 3, 100])
@@ -219,7 +218,7 @@ def test_versions_come_by_name_and_number_over_pages(
     )
     reader = reader_of(uri)
     found = [one for part in reader.model_versions() for one in part]
-    reader.close()
+    reader.connection.close()
     assert [(one.name, one.version) for one in found] == [
         ("a", "2"),
         ("a", "10"),
@@ -234,7 +233,7 @@ def test_versions_come_by_name_and_number_over_pages(
 def test_without_registered_models_no_version_is_asked_for(tmp_path: Path) -> None:
     reader = reader_of(make_database(tmp_path / "m.db"))
     assert list(reader.model_versions()) == []
-    reader.close()
+    reader.connection.close()
 
 
 def test_workspaces_are_read_apart(tmp_path: Path) -> None:
@@ -255,9 +254,8 @@ def test_workspaces_are_read_apart(tmp_path: Path) -> None:
         ],
     )
     reader = reader_of(uri)
-    assert reader.workspaces() == ("default", "team-a", "team-b")
-    theirs = reader.in_workspace("team-a")
-    assert theirs.workspace == "team-a"
+    _, theirs, last = reader.workspaces()
+    assert [theirs.workspace, last.workspace] == ["team-a", "team-b"]
     assert list(theirs.experiments()) == [[Experiment("1", "theirs", tags={"k": "v"})]]
     assert [[one.tags for one in page] for page in theirs.registered_models()] == [
         [{"whose": "theirs"}]
@@ -266,17 +264,15 @@ def test_workspaces_are_read_apart(tmp_path: Path) -> None:
     assert [[one.stage for one in page] for page in reader.model_versions()] == [[None]]
     assert [[one.name for one in page] for page in reader.experiments()] == [["Default"]]
     assert theirs.server_id() == reader.server_id()
-    assert theirs.requests_made() == reader.requests_made()
-    reader.close()
+    assert theirs.connection.requests_made() == reader.connection.requests_made()
+    reader.connection.close()
 
 
 def test_there_is_one_workspace_before_mlflow_3_10(tmp_path: Path) -> None:
     reader = reader_of(make_database(tmp_path / "m.db", BEFORE_WORKSPACES))
-    assert reader.workspaces() == ("default",)
-    assert reader.in_workspace("default").workspace == "default"
-    with pytest.raises(ProtocolMismatchError, match=r"has no workspace 'b'"):
-        reader.in_workspace("b")
-    reader.close()
+    assert reader.workspaces() == (reader,)
+    assert reader.workspace == "default"
+    reader.connection.close()
 
 
 def test_the_identity_is_that_of_experiment_0(tmp_path: Path) -> None:
@@ -284,12 +280,12 @@ def test_the_identity_is_that_of_experiment_0(tmp_path: Path) -> None:
     uri = make_database(tmp_path / "m.db", experiments=made)
     reader = reader_of(uri)
     assert reader.server_id() == "bc99b4bf100a"
-    reader.close()
+    reader.connection.close()
     mine = reader_of(uri, server_id="mine")
     assert mine.server_id() == "mine"
-    mine.close()
+    mine.connection.close()
     # Without it only the address is left.
     empty = reader_of(make_database(tmp_path / "e.db"))
     assert len(empty.server_id()) == 12
     assert empty.server_id() != "bc99b4bf100a"
-    empty.close()
+    empty.connection.close()

@@ -9,13 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlcat_ingest.errors import ProtocolMismatchError, SourceUnavailableError
-from mlcat_ingest.sources.mlflow.read.paging import (
+from mlcat_ingest.sources.mlflow.read.listing import offset_after, offset_token
+from mlcat_ingest.sources.paging import (
     ListingPage,
     RecentIds,
     drain_slices,
     follow,
-    offset_of,
-    offset_token,
     read_ahead,
 )
 
@@ -52,9 +51,10 @@ def read(
         lambda token, _: fetch(token),
         lambda page: page,
         lambda: size,
-        listing="things",
+        listing="listing of things",
         ahead=ahead,
         want=want,
+        token_after=offset_after,
     )
 
 
@@ -71,7 +71,7 @@ def test_every_item_is_read_once_in_order(
     assert flat(read(listing, ahead, size=size)) == listing.items
     pages = max(1, -(-count // size))
     assert pages <= len(listing.asked) <= pages + ahead - 1
-    assert flat(follow(Listing(count, size, spelled), listing="things")) == listing.items
+    assert flat(follow(Listing(count, size, spelled), listing="listing of things")) == listing.items
 
 
 @given(
@@ -80,7 +80,12 @@ def test_every_item_is_read_once_in_order(
 def test_pages_of_changing_sizes_are_foretold(count: int, sizes: list[int], ahead: int) -> None:
     listing, turns = Listing(count, 1), itertools.cycle(sizes)
     pages = read_ahead(
-        listing, lambda page: page, lambda: next(turns), listing="things", ahead=ahead
+        listing,
+        lambda page: page,
+        lambda: next(turns),
+        listing="listing of things",
+        ahead=ahead,
+        token_after=offset_after,
     )
     assert flat(pages) == listing.items
     assert len(set(listing.asked)) == len(listing.asked)
@@ -142,7 +147,7 @@ def test_a_repeated_token_ends_the_reading(ahead: int) -> None:
     with pytest.raises(ProtocolMismatchError, match=r"listing of things returned the same page"):
         flat(read(endless, ahead))
     with pytest.raises(ProtocolMismatchError, match=r"listing of things returned"):
-        flat(follow(endless, listing="things"))
+        flat(follow(endless, listing="listing of things"))
 
 
 def test_empty_pages_without_end_end_the_reading() -> None:
@@ -150,12 +155,12 @@ def test_empty_pages_without_end_end_the_reading() -> None:
         return ListingPage([], f"{token}+")
 
     with pytest.raises(ProtocolMismatchError, match=r"only empty pages"):
-        flat(follow(empty, listing="things"))
+        flat(follow(empty, listing="listing of things"))
 
 
 def test_an_empty_page_in_the_middle_is_no_end() -> None:
     pages = {None: ListingPage([1], "a"), "a": ListingPage([], "b"), "b": ListingPage([2], "")}
-    assert flat(follow(lambda token: pages[token], listing="things")) == [1, 2]
+    assert flat(follow(lambda token: pages[token], listing="listing of things")) == [1, 2]
 
 
 def test_a_fault_is_raised_only_for_a_page_whose_turn_has_come() -> None:
@@ -176,7 +181,7 @@ def test_a_fault_beyond_the_end_is_nobodys() -> None:
     listing = Listing(25, 10)
 
     def fetch(token: str | None) -> ListingPage[int]:
-        if (offset_of(token or "") or 0) >= 30:
+        if token is not None and listing.offsets[token] >= 30:
             raise SourceUnavailableError("gone")
         return listing(token)
 
@@ -242,11 +247,13 @@ def test_a_page_handed_out_is_held_by_the_caller_only() -> None:
         return ListingPage(items, offset_token(start) if start < 50 else None)
 
     def fetch(token: str | None, items: int) -> list[int]:
-        start = (offset_of(token) or 0) if token else 0
+        start = next(at for at in range(0, 90, 10) if offset_after(None, at) == token or not token)
         return list(range(start, start + items))
 
     count = 0
-    pages = read_ahead(fetch, parse, lambda: 10, listing="things", ahead=3)
+    pages = read_ahead(
+        fetch, parse, lambda: 10, listing="listing of things", ahead=3, token_after=offset_after
+    )
     while (page := next(pages, None)) is not None:
         count += len(page)
         del page
@@ -257,12 +264,12 @@ def test_a_page_handed_out_is_held_by_the_caller_only() -> None:
     "token", ["", "x", "bm90IGpzb24=", "eyJvZmZzZXQiOjF9", "eyJvZmZzZXQiOiAieCJ9", "MQ=="]
 )
 def test_tokens_of_another_kind_are_no_offsets(token: str) -> None:
-    assert offset_of(token) is None
+    assert offset_after(token, 1) is None
 
 
 def test_tokens_are_spelled_as_mlflow_spells_them() -> None:
     assert offset_token(1000) == "eyJvZmZzZXQiOiAxMDAwfQ=="
-    assert offset_of("eyJvZmZzZXQiOiAxMDAwfQ==") == 1000
+    assert offset_after("eyJvZmZzZXQiOiAxMDAwfQ==", 1) == offset_token(1001)
 
 
 def test_rows_that_come_again_are_distinguished_from_new_ones() -> None:

@@ -1,15 +1,10 @@
-"""Following page tokens to the end of a listing: no page lost, none twice, no endless loop.
+"""Listings in pages, for every source: followed to the end, with no page lost and none twice.
 
-MLflow's own servers page by offset: their token is the base64 of `{"offset": n}`. Once the first
-token shows that, the next ones can be foretold, and pages asked for before their turn. A page
-asked for ahead is used only if the reply before it names exactly the token it was asked with, so
-what is read is what following the tokens one by one reads. Any other kind of token is followed
-one by one, the next page being asked for while the last one is worked on.
+A listing gives a token with each page but the last. `follow` asks page by page. `read_ahead` asks
+for the next pages while the caller works on the last one. Both end a listing that cannot end: one
+that repeats a token, or sends empty page after empty page.
 """
 
-import base64
-import binascii
-import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
@@ -23,26 +18,28 @@ from mlcat_ingest.errors import ProtocolMismatchError
 ReplyT = TypeVar("ReplyT")
 ItemT = TypeVar("ItemT")
 
+TokenAfter = Callable[[str | None, int], str | None]
+"""Returns the token of the page so many items after that of a token, None where none is known."""
+
 _REMEMBERED_PAGES: Final = 4
 _EMPTY_PAGES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class ListingPage(Generic[ItemT]):
-    """One page: its items, undecoded, and the token of the next; None or "" on the last.
+    """One page: its items, and the token of the next page; None or "" on the last.
 
-    The items are for whoever reads the page to use up: see `drain_slices`.
+    The reader of the page owns the list of items, and may empty it: see `drain_slices`.
     """
 
     items: list[ItemT]
     token: str | None
 
 
-class TokenWatch:
-    """Watches one listing's tokens; `listing` names it in errors."""
+class _TokenWatch:
+    """Checks the tokens of one listing; `listing` names it in errors."""
 
     def __init__(self, listing: str, empty_pages: int = _EMPTY_PAGES) -> None:
-        """Start with no page seen; `empty_pages` in a row are too many."""
         self._listing = listing
         self._empty_pages = empty_pages
         self._tokens: set[str] = set()
@@ -52,8 +49,7 @@ class TokenWatch:
         """Return the next token, None at the end.
 
         Raises:
-            ProtocolMismatchError: the token was there before, or page after page is empty; going
-                on would never end.
+            ProtocolMismatchError: the token was there before, or page after page is empty.
         """
         if not page.token:
             return None
@@ -61,7 +57,7 @@ class TokenWatch:
         if page.token in self._tokens or self._empty >= self._empty_pages:
             what = "the same page token twice" if page.token in self._tokens else "only empty pages"
             raise ProtocolMismatchError(
-                f"MLflow's listing of {self._listing} returned {what}",
+                f"{self._listing} returned {what}",
                 hint="check for a proxy that caches replies, and the server's log",
             )
         self._tokens.add(page.token)
@@ -71,8 +67,8 @@ class TokenWatch:
 def drain_slices(items: list[ItemT], size: int) -> Iterator[list[ItemT]]:
     """Yield `items` in slices of at most `size`, in order, taking them off the list.
 
-    So a slice is freed as soon as the caller drops it, whoever else still holds the list: a
-    parsed page takes twice the memory of the records that come of it.
+    A slice is freed as soon as the caller drops it, even if the list lives on: a parsed page takes
+    twice the memory of its records.
     """
     items.reverse()
     while items:
@@ -87,10 +83,13 @@ def follow(
 ) -> Iterator[list[ItemT]]:
     """Yield the items of every page, one request at a time.
 
+    `fetch` gets the token of a page, None for the first, and returns the page. `listing` names the
+    listing in errors; `empty_pages` in a row are too many.
+
     Raises:
-        ProtocolMismatchError: the listing does not get on.
+        ProtocolMismatchError: the listing repeats a token, or sends too many empty pages.
     """
-    progress = TokenWatch(listing, empty_pages)
+    progress = _TokenWatch(listing, empty_pages)
     token: str | None = None
     while True:
         page = fetch(token)
@@ -110,7 +109,7 @@ def map_ahead(
     """
     under_way: deque[Future[ReplyT]] = deque()
     for item in items:
-        under_way.append(start_thread(partial(fetch, item), "mlflow-item"))
+        under_way.append(start_thread(partial(fetch, item), "listing-item"))
         if len(under_way) >= ahead:
             yield under_way.popleft().result()
     while under_way:
@@ -125,28 +124,35 @@ def read_ahead(
     listing: str,
     ahead: int,
     want: int | None = None,
+    token_after: TokenAfter | None = None,
 ) -> Iterator[list[ItemT]]:
     """Yield the items of every page, in order, with up to `ahead` requests under way.
 
     `fetch` runs in threads of its own and returns a reply unparsed; `parse` runs in the caller's.
-    `size` says how many items to ask for next. The first page is asked for alone, since only its
-    token shows whether there are more. A caller that needs only `want` items says so, and no page
-    is asked for ahead beyond them.
+    `size` returns how many items to ask for next. The first page is asked for alone, since only
+    its token shows whether there are more. With `want`, no page is asked for ahead beyond so many
+    items.
+
+    With `token_after`, tokens are foretold, if the first one proves that they can be. A page that
+    was asked for by a foretold token is used only if the reply before it names that token, so the
+    items are those of following the tokens one by one. Without it the next page alone is asked for
+    ahead.
 
     Raises:
-        ProtocolMismatchError: the listing does not get on; and whatever `fetch` raises for a page
-            whose turn has come.
+        ProtocolMismatchError: as `follow`; and whatever `fetch` raises for a page whose turn has
+            come.
 
     Cost: at most `ahead - 1` requests beyond the end of the listing, none where the caller is
-    slower than the server. Memory for one parsed page and the replies that wait, at most `ahead`,
-    and one where the caller is the slower.
+    slower than the server. Memory for one parsed page and at most `ahead` replies, one where the
+    caller is the slower.
     """
-    progress = TokenWatch(listing)
+    progress = _TokenWatch(listing)
     page = parse(fetch(None, size()))
     token = progress.check(page)
     received = len(page.items)
-    foretold = received > 0 and token is not None and offset_of(token) == received
-    requests = _Requests(fetch, size, ahead, foretold=foretold)
+    if token_after is not None and (not received or token_after(None, received) != token):
+        token_after = None
+    requests = _Requests(fetch, size, ahead, token_after)
     while True:
         # Ask before handing out what is here: the server works while the caller does.
         if token is not None:
@@ -170,7 +176,7 @@ class _PageRequest(NamedTuple, Generic[ReplyT]):
 
 
 class _Requests(Generic[ReplyT]):
-    """The requests under way; the next token is as many items on as were asked for, if `foretold`.
+    """The requests under way, for tokens that `token_after` foretells.
 
     There are as many as keep the server busy, up to `most`: one more after a reply that had to be
     waited for, one less when all had come before the first was needed.
@@ -181,12 +187,11 @@ class _Requests(Generic[ReplyT]):
         fetch: Callable[[str | None, int], ReplyT],
         size: Callable[[], int],
         most: int,
-        *,
-        foretold: bool,
+        token_after: TokenAfter | None,
     ) -> None:
         self._fetch = fetch
         self._size = size
-        self._foretold = foretold
+        self._token_after = token_after
         self._most = most
         # Two keep a second worker of the server busy; more show whether they are worth it.
         self._depth = min(2, most)
@@ -195,28 +200,29 @@ class _Requests(Generic[ReplyT]):
     def ask(self, token: str, want: int | None) -> None:
         """Ask for the page of `token` and those after it, none of them beyond `want` items."""
         while len(self._under_way) < self._depth:
-            if want is not None and sum(one.items for one in self._under_way) >= want:
+            if want is not None and sum(page.items for page in self._under_way) >= want:
                 return
             if self._under_way:
-                if not self._foretold:
-                    return
                 last = self._under_way[-1]
-                token = offset_token((offset_of(last.token) or 0) + last.items)
+                foretold = self._token_after and self._token_after(last.token, last.items)
+                if not foretold:
+                    return
+                token = foretold
             self._begin(token)
 
     def _begin(self, token: str) -> None:
         count = self._size()
-        reply = start_thread(lambda: self._fetch(token, count), "mlflow-page")
+        reply = start_thread(lambda: self._fetch(token, count), "listing-page")
         self._under_way.append(_PageRequest(token, count, reply))
 
     def reply(self, token: str) -> ReplyT:
-        """Wait for the reply to `token`; what was asked for in its stead is thrown away."""
+        """Wait for the reply to `token`; replies to wrongly foretold tokens are thrown away."""
         if self._under_way and self._under_way[0].token != token:
-            self._foretold = False
+            self._token_after = None
             self._under_way.clear()
         if not self._under_way:
             self._begin(token)
-        came = [one.reply.done() for one in self._under_way]
+        came = [page.reply.done() for page in self._under_way]
         if not came[0]:
             self._depth = min(self._depth + 1, self._most)
         elif all(came):
@@ -224,35 +230,11 @@ class _Requests(Generic[ReplyT]):
         return self._under_way.popleft().reply.result()
 
 
-def offset_token(offset: int) -> str:
-    """Return MLflow's page token for an offset.
-
-    Source: `SearchUtils.create_page_token` of MLflow 1.x to 3.17.
-    """
-    return base64.b64encode(json.dumps({"offset": offset}).encode()).decode()
-
-
-def token_at(offset: int) -> str | None:
-    """Return what to ask for a page by that begins at an offset: MLflow refuses a token of 0."""
-    return offset_token(offset) if offset else None
-
-
-def offset_of(token: str) -> int | None:
-    """Return the offset that `token` stands for, None where it is of another kind."""
-    try:
-        offset = json.loads(base64.b64decode(token, validate=True))["offset"]
-    except (binascii.Error, ValueError, KeyError, TypeError):
-        return None
-    # Only a token that we would write the same way can be foretold.
-    return offset if isinstance(offset, int) and offset_token(offset) == token else None
-
-
 class RecentIds:
-    """The ids of the last few pages: rows that a listing by offset shows a second time.
+    """The ids of the last few pages, to leave out rows that a listing by offset repeats.
 
-    A run that appears in the middle of the reading moves the rows behind it by one, so that the
-    last row of a page comes again as the first of the next. Rows move by as many as appeared, so
-    a few pages are memory enough, whatever the length of the listing.
+    A row that appears before the place that is read moves the others by one, so the last row of a
+    page comes again as the first of the next. Few rows appear meanwhile, so a few pages are enough.
     """
 
     def __init__(self) -> None:
