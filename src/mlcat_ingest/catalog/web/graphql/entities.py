@@ -33,25 +33,6 @@ _NO_RUN: Final = (None, "no-run-id-provided")
 # The first part of these URNs is the bare name of a platform.
 _NAMED_PLATFORM: Final = frozenset({"chart", "dashboard", "dataFlow"})
 
-_PRIVILEGES: Final = {
-    f"can{what}": True
-    for what in (
-        "EditDeprecation",
-        "EditDescription",
-        "EditDomains",
-        "EditEmbed",
-        "EditGlossaryTerms",
-        "EditLineage",
-        "EditLinks",
-        "EditOwners",
-        "EditProperties",
-        "EditQueries",
-        "EditTags",
-        "ManageChildren",
-        "ManageEntity",
-    )
-}
-
 
 def properties(node: Node, _info: GraphQLResolveInfo) -> Record | None:
     """Return the properties aspect of an entity."""
@@ -114,7 +95,7 @@ def _status(node: Node, _info: GraphQLResolveInfo) -> Record | None:
 
 
 def _privileges(_node: Node, _info: GraphQLResolveInfo) -> Mapping[str, bool]:
-    return _PRIVILEGES
+    return {"canEditProperties": True}
 
 
 def _aspects(

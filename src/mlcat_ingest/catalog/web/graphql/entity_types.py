@@ -1,20 +1,17 @@
-"""The fields of single entity types: ML entities, their assets, people, tags, metadata tests."""
+"""The fields of single entity types: ML entities, their assets, people, tags."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 from graphql import GraphQLResolveInfo
 
-from mlcat_ingest.catalog.schema.values import Direction
 from mlcat_ingest.catalog.web.graphql.entities import properties, property_of_entity
-from mlcat_ingest.catalog.web.graphql.loader import Edges
 from mlcat_ingest.catalog.web.graphql.nodes import Node, Record
 from mlcat_ingest.catalog.web.graphql.resolvers import (
     Fields,
     Resolver,
     aspect,
     associated_urn,
-    entry_entity,
     nodes_in,
     part,
     pick_field,
@@ -23,7 +20,7 @@ from mlcat_ingest.catalog.web.graphql.resolvers import (
     stored_as,
     texts,
 )
-from mlcat_ingest.metadata.aspects.assets import DATA_PLATFORM_INFO, TEST_INFO, TEST_RESULTS
+from mlcat_ingest.metadata.aspects.assets import DATA_PLATFORM_INFO
 from mlcat_ingest.metadata.aspects.common import SUB_TYPES
 from mlcat_ingest.metadata.aspects.processes import (
     DATA_PROCESS_INSTANCE_PROPERTIES,
@@ -138,31 +135,6 @@ def _schema_metadata(
     return None if stored is None else Record(node, stored.value)
 
 
-def _category(node: Node, _info: GraphQLResolveInfo) -> Any:
-    return (node.aspect(TEST_INFO) or {}).get("category") or ""
-
-
-def _definition(node: Node, _info: GraphQLResolveInfo) -> Record:
-    return Record(node, (node.aspect(TEST_INFO) or {}).get("definition") or {})
-
-
-def _results(node: Node, _info: GraphQLResolveInfo) -> Mapping[str, int]:
-    return {
-        field: node.cohort.related_page(
-            node.urn, Edges(frozenset({relationship}), Direction.INCOMING, 0, 0)
-        ).total
-        for field, relationship in (("passingCount", "IsPassing"), ("failingCount", "IsFailing"))
-    }
-
-
-_test_of_result = entry_entity(TEST_RESULTS, "test", "passing", "failing")
-
-
-def _existing_test(record: Record, info: GraphQLResolveInfo) -> Node | None:
-    node: Node | None = _test_of_result(record, info)
-    return node if node is not None and node.cohort.exists(node.urn) else None
-
-
 _FEATURE: Final[Fields] = {
     "name": part(1),
     "featureNamespace": part(0),
@@ -202,7 +174,6 @@ TYPES: Final[Mapping[str, Fields]] = {
     "Dataset": {
         "name": part(1),
         "schemaMetadata": _schema_metadata,
-        "testResults": aspect(TEST_RESULTS),
     },
     "DatasetProperties": {"created": _inner("created", "time")},
     "SchemaMetadata": {
@@ -237,13 +208,5 @@ TYPES: Final[Mapping[str, Fields]] = {
         "entityTypes": _references("entityTypes"),
     },
     "SchemaFieldEntity": {"fieldPath": part(1), "parent": _first_part},
-    "Test": {
-        "name": _name_in_aspect(TEST_INFO, "name"),
-        "category": _category,
-        "definition": _definition,
-        "results": _results,
-    },
-    "TestResults": {"passing": record_list("passing"), "failing": record_list("failing")},
-    "TestResult": {"test": _existing_test},
 }
 """The fields of entity types and of their properties that are not read by their own names."""

@@ -19,7 +19,6 @@ from mlcat_ingest.catalog.web.graphql.resolvers import (
     texts,
 )
 from mlcat_ingest.metadata.aspects.common import (
-    BROWSE_PATHS,
     BROWSE_PATHS_V2,
     CONTAINER,
     DATA_PLATFORM_INSTANCE,
@@ -90,13 +89,6 @@ def _value_entities(record: Record, info: GraphQLResolveInfo) -> list[Node]:
     return list(nodes_in(info, held).values())
 
 
-def _browse_paths(node: Node, _info: GraphQLResolveInfo) -> list[dict[str, Any]] | None:
-    value = node.aspect(BROWSE_PATHS)
-    if value is None:
-        return None
-    return [{"path": path.strip("/").split("/")} for path in texts(value.get("paths"))]
-
-
 _named_ownership_type = entry_entity(OWNERSHIP, "typeUrn", "owners")
 
 
@@ -117,7 +109,6 @@ def _is_latest(record: Record, _info: GraphQLResolveInfo) -> bool:
 GOVERNED: Final[Fields] = {
     "ownership": aspect(OWNERSHIP),
     "tags": aspect(GLOBAL_TAGS),
-    "globalTags": aspect(GLOBAL_TAGS),
     "glossaryTerms": aspect(GLOSSARY_TERMS),
     "domain": _domain,
     "institutionalMemory": aspect(INSTITUTIONAL_MEMORY),
@@ -127,7 +118,6 @@ GOVERNED: Final[Fields] = {
     "subTypes": aspect(SUB_TYPES),
     "structuredProperties": aspect(STRUCTURED_PROPERTIES),
     "forms": aspect(FORMS),
-    "browsePaths": _browse_paths,
     "browsePathV2": aspect(BROWSE_PATHS_V2),
     "versionProperties": aspect(VERSION_PROPERTIES),
 }

@@ -211,7 +211,6 @@ def found_entities(info: GraphQLResolveInfo, hits: Sequence[Hit]) -> list[dict[s
     return [
         {
             "entity": nodes[hit.urn],
-            "insights": [],
             "matchedFields": [{"name": name, "value": value} for name, value in hit.matched],
             "extraProperties": [],
         }
@@ -263,13 +262,7 @@ def _search(_root: Any, info: GraphQLResolveInfo, **arguments: Mapping[str, Any]
     return {
         **page_fields(info, request, page),
         "searchResults": found_entities(info, page.hits),
-        "suggestions": [],
     }
-
-
-def _named_entity(source: Mapping[str, Any], info: GraphQLResolveInfo) -> Node | None:
-    value = source["value"]
-    return nodes_in(info, [value]).get(value) if value.startswith(PREFIX) else None
 
 
 def _display_name(source: Mapping[str, Any], _info: GraphQLResolveInfo) -> str | None:
@@ -284,7 +277,6 @@ def _display_name(source: Mapping[str, Any], _info: GraphQLResolveInfo) -> str |
 
 SEARCH: Final[Mapping[str, Fields]] = {
     "Query": {"search": _search, "searchAcrossEntities": _search, "scrollAcrossEntities": _search},
-    "MatchedField": {"entity": _named_entity},
     "AggregationMetadata": {"displayName": _display_name},
 }
 """The root fields that search, and the parts of their results that are more than a value."""

@@ -6,12 +6,11 @@ import pytest
 
 from mlcat_ingest.catalog.store.store import Store
 from support.catalog_graphql import ask, read
-from support.catalog_store import model, put
+from support.catalog_store import put
 
 FLOW = "urn:li:dataFlow:(airflow,nightly,PROD)"
 DATASET = "urn:li:dataset:(urn:li:dataPlatform:s3,bucket/data,PROD)"
 RULES = '{ "on": {"types": ["mlModel"]},\n "rules": [{"query": "urn", "operation": "exists"}] }'
-TEST_FIELDS = "... on Test { results { passingCount failingCount } }"
 AIRFLOW = {"urn": "urn:li:dataPlatform:airflow", "name": "airflow"}
 
 
@@ -152,15 +151,3 @@ def test_the_client_and_the_service(store: Store) -> None:
             },
         },
     }
-
-
-def test_results_count_the_entities_that_passed_and_failed(store: Store) -> None:
-    info = {"name": "t", "category": "quality", "definition": {"type": "JSON", "json": RULES}}
-    urn = put(store, "urn:li:test:t", testInfo=info)
-    assert read(store, urn, TEST_FIELDS)["results"] == {"passingCount": 0, "failingCount": 0}
-    for index in range(3):
-        outcome = {"test": urn, "type": "FAILURE" if index else "SUCCESS"}
-        results = {"passing": [], "failing": [outcome]} if index else {
-            "passing": [outcome], "failing": []}  # fmt: skip
-        put(store, model(f"m{index}"), testResults=results)
-    assert read(store, urn, TEST_FIELDS)["results"] == {"passingCount": 1, "failingCount": 2}

@@ -55,7 +55,6 @@ def test_structured_properties_forms_and_places(store: Store) -> None:
             "incompleteForms": [{"urn": "urn:li:form:f"}],
             "verifications": [],
         },
-        browsePaths={"paths": ["/prod/mlflow/"]},
         browsePathsV2={"path": [{"id": "Default"}, {"id": "c", "urn": "urn:li:container:c"}]},
         deprecation={
             "deprecated": True,
@@ -71,8 +70,8 @@ def test_structured_properties_forms_and_places(store: Store) -> None:
         forms { completedForms { form { urn } } incompleteForms { form { urn } associatedUrn } }
         deprecation { deprecated note replacement { urn } } }
         ... on BrowsableEntity {
-            browsePaths { path } browsePathV2 { path { name entity { urn } } } }
-        privileges { canEditLineage canManageEntity }"""
+            browsePathV2 { path { name entity { urn } } } }
+        privileges { canEditProperties }"""
     assert read(store, model("m"), fields) == {
         "structuredProperties": {
             "properties": [
@@ -95,14 +94,13 @@ def test_structured_properties_forms_and_places(store: Store) -> None:
             "incompleteForms": [{"form": {"urn": "urn:li:form:f"}, "associatedUrn": model("m")}],
         },
         "deprecation": {"deprecated": True, "note": "old", "replacement": {"urn": model("n")}},
-        "browsePaths": [{"path": ["prod", "mlflow"]}],
         "browsePathV2": {
             "path": [
                 {"name": "Default", "entity": None},
                 {"name": "c", "entity": {"urn": "urn:li:container:c"}},
             ]
         },
-        "privileges": {"canEditLineage": True, "canManageEntity": True},
+        "privileges": {"canEditProperties": True},
     }
 
 

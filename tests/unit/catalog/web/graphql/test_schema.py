@@ -15,16 +15,16 @@ COMMON = (
     "structuredProperties forms privileges aspects relationships lineage browsePathV2:BrowsePathV2 "
     "description:String"
 )
-PLACED = "platform:DataPlatform origin:FabricType browsePaths"
+PLACED = "platform:DataPlatform origin:FabricType"
 FEATURE = "featureNamespace! dataType:MLFeatureDataType"
 PROPERTIES = "description:String customProperties"
 
 TYPES = {
-    "MLModel": f"{COMMON} {PLACED} properties:MLModelProperties globalTags versionProperties",
+    "MLModel": f"{COMMON} {PLACED} properties:MLModelProperties versionProperties",
     "MLModelGroup": f"{COMMON} {PLACED} properties:MLModelGroupProperties",
     "MLFeature": f"{COMMON} {FEATURE} properties:MLFeatureProperties featureProperties",
     "MLPrimaryKey": f"{COMMON} {FEATURE} properties:MLPrimaryKeyProperties primaryKeyProperties",
-    "MLFeatureTable": f"{COMMON} platform browsePaths properties:MLFeatureTableProperties "
+    "MLFeatureTable": f"{COMMON} platform properties:MLFeatureTableProperties "
     "featureTableProperties",
     "MLModelProperties": f"{PROPERTIES} name date:Long version:String type hyperParams "
     "hyperParameters:HyperParameterMap trainingMetrics mlFeatures:[String!] tags:[String!] groups! "
@@ -34,8 +34,7 @@ TYPES = {
     "MLFeatureProperties": f"{PROPERTIES} dataType version:VersionTag sources:[Dataset!]",
     "MLPrimaryKeyProperties": f"{PROPERTIES} dataType version:VersionTag sources:[Dataset!]",
     "MLFeatureTableProperties": f"{PROPERTIES} mlFeatures:[MLFeature!] mlPrimaryKeys",
-    "Test": "urn! type! name! category! description definition! results!",
-    "Dataset": "testResults:TestResults lineage versionProperties platform container properties",
+    "Dataset": "lineage versionProperties platform container properties",
     "EntityRelationshipsResult": "start:Int count:Int total:Int relationships!",
     "EntityLineageResult": "start:Int count:Int total:Int filtered:Int relationships!",
 }
