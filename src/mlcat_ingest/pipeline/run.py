@@ -4,7 +4,7 @@
     workers: read stored, merge, pack; who fills a batch writes it, then evaluates what it wrote
 
 Everything is bounded, so memory does not grow with the number of runs. The calling thread only
-waits, tells the progress, and takes Ctrl-C.
+waits, reports the progress, and takes Ctrl-C.
 """
 
 import logging
@@ -70,7 +70,7 @@ GRACE_S: Final = 3.0
 """Seconds that a stopped run waits for requests under way, to report what they achieved."""
 
 KEEP_EVERY_S: Final = 5.0
-"""Seconds between two reports of a run that goes on."""
+"""Seconds between two reports of a run in progress."""
 
 _TICK_S: Final = 0.2
 
@@ -256,7 +256,7 @@ class PipelineRun:
         return None
 
     def _finish_partition(self, finished: Finished) -> None:
-        """Keep what the end of a partition says, for when all of it is acknowledged."""
+        """Keep the checkpoint of a partition until all of it is acknowledged."""
         self.found_ids.update(finished.found_ids)
         if finished.index is not None:
             self._linker.add(finished.index)

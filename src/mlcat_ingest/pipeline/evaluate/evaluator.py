@@ -36,7 +36,7 @@ class Evaluator:
     ) -> None:
         """Evaluate through the catalog; nothing is called if `spec` switches it off.
 
-        `complete` says that something depends on the results: what has none is evaluated too.
+        With `complete`, entities without a result are evaluated too: the quality gate needs them.
         """
         self._context = context
         self._spec = spec
@@ -115,9 +115,9 @@ class Evaluator:
         self.add([outcome.merged.urn for outcome in outcomes])
 
     def add_unchanged(self, urns: Sequence[str]) -> None:
-        """Take URNs that had nothing to write, where the recipe's scope is every entity.
+        """Take URNs that had nothing to write, if the recipe's scope is every entity.
 
-        Also where something depends on results, and there are none of earlier runs.
+        The quality gate needs them too, if no results of earlier runs are kept.
         """
         unknown = self._complete and not self._results.lasting
         if unknown or (self._spec.scope == "all" and not self._over):
@@ -131,12 +131,12 @@ class Evaluator:
             self._evaluate(batch)
 
     def catch_up(self, parts: Iterable[PartitionPass]) -> None:
-        """Evaluate what was written earlier and has no result.
+        """Evaluate entities that were written earlier and have no result.
 
-        A run that was killed leaves such entities: full passes find them, and, if something
-        depends on results, every pass. Then a full pass evaluates all of its entities anew: tests
-        change, too, and no service tells which. The client knows: where it evaluates, all entities
-        are evaluated anew when the set of tests is another one.
+        A killed run leaves such entities. Full passes look for them, and for the quality gate every
+        pass. For the gate, a full pass also evaluates all of its entities again: a service does not
+        report which tests have changed. The client knows the tests, so after a change of them it
+        evaluates all entities again.
 
         Cost: two statements for each 500 records of the parts, one request a batch of entities
         that are evaluated; where the client evaluates, it reads the tests.
@@ -188,10 +188,11 @@ class Evaluator:
 
 
 def _written_aspects(merged: MergedEntity) -> Mapping[str, Aspect | None]:
-    """Return the aspects of an entity as its acknowledged write left them, None for one it lacks.
+    """Return the aspects of an entity after its acknowledged write, None for a missing aspect.
 
-    Aspects that were not written are not known, but for a new entity. Nor is which version is the
-    latest, and nothing of groups: a renaming copies others' entries to them afterwards.
+    Of an entity that is not new, only the written aspects are known. `versionProperties` are left
+    out, since the service computes the latest version; so are groups, since a renaming copies
+    entries of others to them afterwards.
     """
     entity_type = merged.entity_type
     if entity_type not in EVALUATED or entity_type == "mlModelGroup":

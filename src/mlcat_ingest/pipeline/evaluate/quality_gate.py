@@ -93,10 +93,10 @@ class QualityGate:
         *,
         ask_names: bool,
     ) -> Verdict:
-        """Return the verdict; `not_evaluated` says why evaluation stopped, if it did.
+        """Return the verdict.
 
-        `unevaluated_tests` says so of single tests. Without `ask_names` the service is not asked
-        what the tests are called.
+        `not_evaluated` is the reason why evaluation stopped, and `unevaluated_tests` has the
+        reasons of single tests. With `ask_names` the names of the tests are read from the service.
 
         Cost: one request for the names of a batch of tests; one pass over the last results.
         """

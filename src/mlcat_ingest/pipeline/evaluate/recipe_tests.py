@@ -13,7 +13,7 @@ from mlcat_ingest.recipe.metadata_test_files import FileTest
 
 
 def create_tests(catalog: Catalog, tests: Mapping[str, FileTest]) -> str | None:
-    """Create those of `tests` that `catalog` lacks; return why one could not be, None if all are.
+    """Create the missing tests in `catalog`; return why one cannot be created, else None.
 
     Raises:
         RecipeError: the catalog holds another test under the same URN.
@@ -44,7 +44,7 @@ def _create(catalog: Catalog, tests: Mapping[str, FileTest]) -> str | None:
 
 
 def _absent(catalog: Catalog, tests: Mapping[str, FileTest], urns: Sequence[str]) -> Sequence[str]:
-    """Return those of `urns` that the catalog lacks; raises where it has one otherwise."""
+    """Return the `urns` that the catalog lacks; a test that differs there is an error."""
     stored = catalog.read_many(urns, [TEST_INFO]) if urns else {}
     absent = []
     for urn in urns:
@@ -61,7 +61,7 @@ def _absent(catalog: Catalog, tests: Mapping[str, FileTest], urns: Sequence[str]
 
 
 def _difference(own: Aspect, stored: Aspect) -> str | None:
-    """Return the field of a test that a file says and the catalog holds otherwise, None for none.
+    """Return the first field in which the file and the catalog differ, else None.
 
     Definitions are compared as JSON, whatever their white space.
     """

@@ -34,7 +34,7 @@ class Cancellation:
             self.condition.notify_all()
 
     def pause(self, seconds: float) -> None:
-        """Return after `seconds`, while the run goes on.
+        """Return after `seconds`.
 
         Raises:
             StoppedError: the run was stopped.
@@ -44,7 +44,7 @@ class Cancellation:
         self.check()
 
     def check(self) -> None:
-        """Return while the run goes on.
+        """Return unless the run was stopped.
 
         Raises:
             StoppedError: the run was stopped.

@@ -1,6 +1,6 @@
 """The merge of one aspect: with what is stored, with lost updates of others, or before any merge.
 
-A field that the source says is merged; every other field stays as it is stored.
+A field of the source is merged; every other field stays as it is stored.
 """
 
 from collections.abc import Mapping, Sequence
@@ -65,7 +65,7 @@ def merge_aspect(
     ours: AppliedFields = NOTHING,
     others: AppliedFields = NOTHING,
 ) -> MergedAspect:
-    """Return aspect `name` with what others wrote and what the source says.
+    """Return aspect `name` with the entries of others and the values of the source.
 
     `ours` and `others` are what the stored bases applied. A field that `fresh` leaves out was not
     read: it stays as it is, and so does what we applied of it.
@@ -134,7 +134,7 @@ def _with_changes(
         return MergedAspect(left, applied)
     if not any(has_content(left[field]) for field in left.keys() - UNOWNED.get(name, ())):
         return MergedAspect(None, NOTHING)
-    # Without these the aspect is not valid, and somebody else has something in it.
+    # Without these the aspect is not valid, and others have entries in it.
     applied.update((field, ours[field]) for field in missing if field in ours)
     after = {**stored, **changes, **{field: stored[field] for field in missing}}
     kept = {field: value for field, value in after.items() if value is not None}
@@ -193,7 +193,7 @@ def _rebase_map(
         for key, entry in version.items()
         if key not in before and key not in kept
     }
-    # What is ours to take away goes again when the aspect is merged anew.
+    # Entries of ours among these are removed again when the aspect is merged anew.
     restored = {
         key: entry
         for key, entry in last.items()
@@ -203,9 +203,9 @@ def _rebase_map(
 
 
 def fold(earlier: Entity, later: Entity) -> Entity:
-    """Return what holds once `earlier` and then `later` were said of the same URN.
+    """Return the entity that has the same effect as `earlier`, merged, and then `later`.
 
-    That is what merging one after the other comes to: the later word on a field stands.
+    The later value of a field is kept.
 
     Raises:
         RecipeError: the two come from different servers of one type.

@@ -86,7 +86,7 @@ class MergedEntity:
 
     @property
     def is_removed(self) -> bool:
-        """True if the source says that the entity is gone."""
+        """True if the source marks the entity as removed."""
         return bool(self.entity.aspects.get(STATUS, NOTHING).get("removed"))
 
 
@@ -218,14 +218,14 @@ class _Merge:
     def _put_status(self, fresh: Aspect) -> None:
         before = self._stored.get(STATUS)
         value = before.value if before is not None else NOTHING
-        # Only an entity that was removed has to be said to be there.
+        # Only an entity that was removed needs the status of one that is not.
         if (value.get("removed") is True) != (fresh.get("removed") is True):
             self._propose(STATUS, {**value, **fresh})
 
     def _put(self, name: str, fresh: Aspect) -> None:
         before = self._stored.get(name)
         if before is None and name not in self._ours and says_nothing(fresh):
-            return  # most entities lack most aspects, and nobody said otherwise
+            return  # most entities lack most aspects
         merged = self._aspect(name, fresh)
         if merged.value is None:
             if before is not None:
@@ -264,7 +264,7 @@ class _Merge:
         value: Aspect = NOTHING if merged.value is None else merged.value
         if self._rules.writer is not None:
             value = self._with_base(value, self._rules.writer)
-        # An entity that the source has is there even if nothing more is said of it.
+        # An entity of the source is written even if it has no content.
         if before is None:
             changes = self._main_aspect in self._entity.aspects or bool(self._proposals)
         else:

@@ -47,7 +47,7 @@ def merge_field(
     fresh: object,
     applied: AppliedField,
 ) -> MergedField:
-    """Return a field with what others wrote and what the source says.
+    """Return a field with the entries of others and the value of the source.
 
     None and empty collections in `fresh` mean that the source has nothing there. The value is
     `stored` itself where nothing changes.
@@ -65,7 +65,7 @@ def merge_field(
 
 
 def first_field(aspect_name: str, name: str, fresh: object) -> MergedField:
-    """Return a field that is neither stored nor applied: all that the source says is ours."""
+    """Return a field that is neither stored nor applied: all of its value is ours."""
     if not isinstance(fresh, COLLECTIONS) or name in single_fields(aspect_name):
         return MergedField(fresh, fingerprint(fresh))
     if isinstance(fresh, dict):
@@ -146,7 +146,7 @@ def _unite_entries(
 
 
 class _Shares(NamedTuple):
-    """Fingerprints of our entries that go, and the text of the entries that are now ours."""
+    """Fingerprints of our entries to remove, and the text of the entries that are now ours."""
 
     gone: frozenset[str]
     text: str
@@ -186,7 +186,7 @@ def _merge_value(
 
 
 def _clear_value(policy: Policy, stored: object, applied: AppliedField) -> MergedField:
-    """Return a value that the source has no more: it goes only if it is still the one we wrote."""
+    """Return a value that the source dropped: it is removed only if it is still ours."""
     if policy == "ours":
         return MergedField(None, "")
     own = fingerprint(stored)

@@ -17,7 +17,7 @@ CUSTOM: Final = "customProperties"
 
 
 _OF_ONE_STORE: Final = frozenset({"mlFeatureTable", "mlFeature", "mlPrimaryKey"})
-"""Entities of feature stores: their URNs say so little of the store that two may easily meet."""
+"""Entities of feature stores: their URNs do not name the store, so two stores may share one."""
 
 
 def custom_properties(properties: Aspect) -> Mapping[str, object]:

@@ -36,7 +36,7 @@ from mlcat_ingest.pipeline.merge.rules import UNOWNED, MergeRules, properties_as
 OF_THE_SERVICE: Final = frozenset(
     {STATUS, TEST_RESULTS, BROWSE_PATHS, BROWSE_PATHS_V2, DATA_PLATFORM_INSTANCE}
 )
-"""Aspects that say nothing of their own about an entity, or that the service makes by itself."""
+"""Aspects without content of a writer, or that the service makes by itself."""
 
 _STAMPS: Final = frozenset({"lastModified", "created"})
 
@@ -59,7 +59,7 @@ def retract_entity(
 ) -> MergedEntity:
     """Return what to write so that nothing of `writer` is left in the aspects `entity` names.
 
-    With the last of them the writer's base goes; and where no other writer is left, all keys of
+    With the last of them the writer's base is removed; and if no other writer is left, all keys of
     this package. If nothing of anybody else remains on a `whole_entity`, it is marked as removed.
     An aspect that would not be valid without what is ours is deleted if it was wholly ours, and
     otherwise kept, which is reported. An entity without a base of the writer is left as it is, if

@@ -47,14 +47,14 @@ class MergeRules:
 
 
 UNION: Final = MergeRules(writer=None)
-"""The rules of nobody in particular: nothing is taken away, and no base is kept."""
+"""The rules of no particular writer: nothing is removed, and no base is kept."""
 
 
 COMPUTED: Final = {name: spec.computed for name, spec in ASPECTS.items()}
 """Aspect to the fields that the service computes: they are never sent, and never compared."""
 
 UNOWNED: Final = {name: spec.computed | spec.unowned for name, spec in ASPECTS.items()}
-"""Aspect to the fields that nobody owns: what is stored there stays, and the service's part of
+"""Aspect to the fields without an owner: the stored value stays, and the service's part of
 them is computed anew."""
 
 
@@ -82,7 +82,7 @@ def single_fields(aspect_name: str) -> frozenset[str]:
 
 @cache
 def required_values(aspect_name: str) -> frozenset[str]:
-    """Return the fields without which an aspect is not valid and for which no empty value stands.
+    """Return the fields that an aspect needs to be valid, and that have no empty value.
 
     A required list is not among them, since it may be empty, unless it is one value.
     """
@@ -156,7 +156,7 @@ def _by_all(*names: str) -> KeyOf:
 
 
 def _by_attribution(*names: str) -> KeyOf:
-    """Key by fields and by who is said to have added the record (`attribution.source`)."""
+    """Key by fields and by the source of the attribution (`attribution.source`)."""
 
     def key(record: Mapping[str, object]) -> tuple[object, ...]:
         attribution = record.get("attribution")
@@ -229,5 +229,5 @@ def map_keys(entries: Iterable[object]) -> tuple[str, ...]:
     try:
         return tuple([key for key in keys if not key.startswith(OWN_PREFIX) or not is_own(key)])
     except AttributeError:
-        # A key that is no text cannot be written either; whoever sends it says so.
+        # A key that is no text cannot be written either; the delivery refuses it.
         return tuple(key for key in entries if isinstance(key, str) and not is_own(key))

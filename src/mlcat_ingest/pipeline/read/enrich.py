@@ -1,4 +1,4 @@
-"""The recipe's enrich rules, applied to what the sources say before it is merged; pure."""
+"""The enrich rules of a recipe, applied to entities before they are merged; pure."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ _ONLY_FROM_RULES: Final[Mapping[str, Aspect]] = {
     name: {ASPECTS[name].curated or "": []}
     for name in (GLOSSARY_TERMS, DOMAINS, STRUCTURED_PROPERTIES)
 }
-"""Aspects that no source says anything about: without a rule for them they are empty."""
+"""Aspects that only rules write: without a rule for them they are empty."""
 
 
 _KEYS: Final[Mapping[str, str]] = {

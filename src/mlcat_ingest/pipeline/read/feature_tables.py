@@ -202,7 +202,7 @@ def _is_urn(text: str) -> bool:
 
 
 def _without_keys(entities: Sequence[Entity]) -> Iterator[Entity]:
-    """Yield all but keys; what they say is on the table that their URNs name."""
+    """Yield all entities but keys; the tables get a property with their keys."""
     by_table: dict[str, list[Entity]] = {}
     for entity in entities:
         if entity.entity_type == KEY:
@@ -251,7 +251,7 @@ def refuse_collisions(
     returned, for its turn to be read.
 
     Raises:
-        RecipeError: two stores meet on a name, or a source says that its recipe is wrong.
+        RecipeError: two stores have one name, or a source finds a fault in its recipe.
 
     Cost: of each source see `Source.coming_tables`; two reads of the catalog a batch of tables.
     """

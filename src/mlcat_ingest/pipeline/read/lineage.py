@@ -1,7 +1,7 @@
 """Lineage check: the datasets that models used are looked up in the catalog.
 
-A name that no other connector writes makes a link to nowhere, which looks like lineage until
-somebody follows it. A missing dataset is not created: it is reported, with the nearest names.
+A name that no other connector writes makes a link to nowhere, which looks like lineage. A missing
+dataset is not created: it is reported, with the nearest names.
 """
 
 import logging

@@ -156,7 +156,7 @@ def _in_stores(candidate: Candidate) -> Exists:
 
 
 def _properties_of(links: Links) -> dict[str, str]:
-    """Return the custom properties that say how the features of a model were found."""
+    """Return the custom properties about how the features of a model were found."""
     properties: dict[str, str] = {}
     if links.rule:
         properties[FEATURES_RESOLVED_BY] = links.rule

@@ -214,7 +214,7 @@ class Chunker:
             return True
         self._references[urn] = None
         if len(self._references) > REMEMBERED_REFERENCES:
-            # The oldest half goes: dropping one at a time would walk the holes it leaves.
+            # Delete the older half at once: a dict walks over the holes of single deletions.
             for old in list(islice(self._references, REMEMBERED_REFERENCES // 2)):
                 del self._references[old]
         return False

@@ -29,7 +29,7 @@ class GroupCopier:
     """Copies what is not ours from one group to another."""
 
     def __init__(self, sink: Catalog, delivery: DeliveryTarget) -> None:
-        """Read from `sink`; `delivery` merges by `UNION`: copies are nobody's entries."""
+        """Read from `sink`; `delivery` merges by `UNION`: copies have no owner."""
         self._sink = sink
         self._delivery = delivery
 

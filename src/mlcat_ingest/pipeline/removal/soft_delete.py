@@ -43,8 +43,7 @@ _IN_MEMORY_BYTES: Final = 4 * 1024 * 1024
 class DeferredRemovals:
     """Removals that wait until their number is known; safe to use from several threads.
 
-    They are on disk once there are many. An entity of which something else is said later comes
-    once more.
+    They are on disk once there are many. An entity whose content changes later is yielded twice.
     """
 
     def __init__(self) -> None:
@@ -120,7 +119,7 @@ class _MissingEntity:
 class Removal:
     """Finds what to remove after a source was read; used by one thread.
 
-    `next_pass` lists the entities that go if the next complete pass lacks them, too.
+    `next_pass` lists the entities that are removed if the next complete pass lacks them, too.
     """
 
     def __init__(

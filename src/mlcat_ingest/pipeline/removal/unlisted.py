@@ -115,7 +115,7 @@ class UnlistedEntities:
         ]
 
     def read(self, part: PartitionPass, urns: Iterable[str]) -> Iterator[list[Unlisted]]:
-        """Yield those of `urns` that are live, and nobody else's, with what stands on them."""
+        """Yield the live entities of `urns` that only this source has, with their properties."""
         left = iter(dict.fromkeys(urns))
         while batch := list(islice(left, MAX_REQUEST_ITEMS)):
             by_type: dict[str, list[str]] = {}

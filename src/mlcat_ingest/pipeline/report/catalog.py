@@ -1,7 +1,7 @@
 """A run's report as the catalog keeps it: a recipe is an ingestion source, its run a request.
 
 The shape is that of DataHub's own command line, so that its Ingestion page lists our runs beside
-its own. Nothing of the recipe but its name and its types is written: what it says may be secret.
+its own. Of the recipe only the name and the types are written: the rest may be secret.
 
 Source: `datahub_ingestion_run_summary_provider` of DataHub's SDK 1.7.
 """
@@ -114,7 +114,7 @@ def proposals_of(report: Report, listing: RecipeListing) -> Iterator[Proposal]:
 def system_metadata(report: Report) -> dict[str, Any]:
     """Return the system metadata of each aspect that a run writes: its run, recipe and start.
 
-    DataHub's pages say when an entity was last synced only if a run is named.
+    DataHub's pages show the time of the last sync only if a run is named.
 
     Source: `SystemMetadata.pdl`.
     """
@@ -220,5 +220,5 @@ def _entry(title: str, message: str, context: Sequence[str] = ()) -> dict[str, A
 
 
 def _cut(text: str) -> str:
-    """Return the beginning of `text`, where the outcome stands."""
+    """Return the beginning of `text`: it has the outcome."""
     return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 2]}\n…"

@@ -38,7 +38,7 @@ class Refusal:
 class DeliveryOutcome:
     """An entity that the catalog is done with; without refusals all of it has arrived.
 
-    It is `exact` if the catalog holds what was merged: it checked that nobody wrote in between.
+    It is `exact` if the catalog checked that there was no other write after the read.
     """
 
     merged: MergedEntity
@@ -57,27 +57,27 @@ log = logging.getLogger(__name__)
 class DeadLetters:
     """The file of one run's dead letters; every method may be called from any thread.
 
-    It holds what the last run could not deliver: the first letter of a run replaces what an
-    earlier one left, and a run that comes to its end without any takes the file away.
+    The first letter of a run replaces the file of an earlier run. A complete run without letters
+    deletes the file.
     """
 
     def __init__(
         self,
         path: Path | None = None,
         mask: Callable[[str], str] = str,
-        tell: Callable[[str], object] = str,
+        on_letter: Callable[[str], object] = str,
         *,
         add: bool = False,
     ) -> None:
         """Write to `path`, or nowhere; `mask` hides secrets.
 
-        `tell` is called with the URN, or the name of the record, of each letter. To `add` is to
-        leave what is there: the run is one more part of what another began.
+        `on_letter` is called with the URN, or the name of the record, of each letter. With `add`
+        the letters of an earlier part of the run stay in the file.
         """
         self.path = path
         self.written = 0
         self._mask = mask
-        self._tell = tell
+        self._on_letter = on_letter
         self._add = add
         self._lock = threading.Lock()
         self._file: TextIO | None = None
@@ -104,7 +104,7 @@ class DeadLetters:
             if file is not None:
                 file.close()
             elif complete and self.path is not None and not self.written and not self._add:
-                _take_away(self.path)
+                _delete(self.path)
 
     def _write(
         self,
@@ -116,7 +116,7 @@ class DeadLetters:
         attempt: int = 1,
         proposal: Proposal | None = None,
     ) -> None:
-        self._tell(urn or record or "")
+        self._on_letter(urn or record or "")
         letter = {
             "urn": urn and printable(urn),
             "aspect": aspect,
@@ -140,22 +140,22 @@ class DeadLetters:
             except OSError as error:
                 log.error("dead letters cannot be kept in %s: %s", self.path, error.strerror)  # noqa: TRY400 - no fault of the program
                 self.path = None
-                self._give_up()
+                self._abandon()
 
-    def _give_up(self) -> None:
+    def _abandon(self) -> None:
         """Close a file that could not be written."""
         file, self._file = self._file, None
         if file is not None:
-            # It tries once more to write what is left in its buffer; that was said already.
+            # Closing tries to write the rest of the buffer again; the error is logged already.
             with contextlib.suppress(OSError):
                 file.close()
 
 
-def _take_away(path: Path) -> None:
+def _delete(path: Path) -> None:
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
-        # Nothing was refused, so nothing is lost, and the run is as good as it was.
+        # Nothing was refused, so the old file is only a nuisance, and no failure of the run.
         log.warning("the dead-letter file %s cannot be removed: %s", path, error.strerror)
 
 
@@ -164,6 +164,6 @@ def _line(letter: dict[str, Any], proposal: Proposal | None) -> str:
         entry = None if proposal is None else proposal.record()
         return dumps({**letter, "proposal": entry}).decode()
     except SkippableError:
-        # It has no JSON form, which is the very reason why it is here.
+        # It has no JSON form, which is why it was refused.
         shown = None if proposal is None else repr(proposal.aspect)
         return dumps({**letter, "proposal": None, "shown": shown}).decode()

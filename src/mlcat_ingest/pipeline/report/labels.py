@@ -15,8 +15,8 @@ _REGISTERED = "registered:"
 def label_of(urn: str, properties: Mapping[str, Any] | None) -> str | None:
     """Return the name in an entity's properties, and its experiment's: `forest 3 (churn)`.
 
-    Behind the name of a group stands the one in its URN where that says more: an experiment and a
-    registered model, and the experiments of two workspaces, may have one name.
+    The name of a group is followed by the one in its URN if they differ: an experiment and a
+    registered model, or the experiments of two workspaces, may have the same name.
     """
     name = (properties or {}).get("name")
     if not isinstance(name, str) or not name:
@@ -25,13 +25,13 @@ def label_of(urn: str, properties: Mapping[str, Any] | None) -> str | None:
         in_urn = _name_in(urn)
         return name if name == in_urn else f"{name} ({in_urn})"
     groups = [_name_in(group) for group in (properties or {}).get("groups") or ()]
-    # The experiment, where there is one; what was registered as a model is in its group, too.
+    # The experiment first: a registered version is in the group of its model, too.
     groups.sort(key=lambda group: group.startswith(_REGISTERED))
     return f"{name} ({groups[0]})" if groups else name
 
 
 def label_of_merged(merged: MergedEntity) -> str | None:
-    """Return the label of an entity as it will be, or as it was where that is not written."""
+    """Return the label of an entity after the write, else as it is stored."""
     name = properties_aspect(merged.entity_type)
     if name is None:
         return None

@@ -2,7 +2,7 @@
 
 Source: Prometheus' text-based exposition format, version 0.0.4.
 
-Every series names its recipe, so that the files of several recipes stand beside each other. All
+Every series names its recipe, so that the files of several recipes can be in one directory. All
 are gauges of the last run; only the time of the last success is older where that run failed.
 """
 
@@ -20,7 +20,7 @@ _OUTCOMES: Final = ("created", "updated", "removed", "unchanged", "rejected")
 
 
 def as_prometheus(report: Report, before: str = "") -> str:
-    """Return the metrics of `report`; `before` is what the file said of the run before."""
+    """Return the metrics of `report`; `before` is the text of the file of the last run."""
     last_success_s = (
         report.finished_at_ms / 1000 if report.arrived else _last_success(before, report.name)
     )
@@ -28,7 +28,7 @@ def as_prometheus(report: Report, before: str = "") -> str:
 
 
 def _last_success(text: str, recipe: str) -> float | None:
-    """Return when a run last succeeded, as an earlier file has it; None where it does not say."""
+    """Return the time of the last success in the text of an earlier file, if it is there."""
     series = f"{_series(LAST_SUCCESS, {'recipe': recipe})} "
     for line in text.split("\n"):
         if line.startswith(series):
@@ -109,7 +109,7 @@ def _of_tests(report: Report) -> Iterator[str]:
 
 
 def _of_parts(report: Report) -> Iterator[str]:
-    """Yield how old is what the catalog says of each place that is read."""
+    """Yield the age of the data in the catalog, for each place that is read."""
     finished = [
         ({"source": place.source, "instance": place.instance}, place.current_at_ms / 1000)
         for place in report.passes

@@ -21,13 +21,13 @@ _DERIVED: Final = {
     "finished_at_ms": "duration_s",
     "failed_examples": "rejected",
 }
-"""Properties of a report that its data has, each by the field that it comes after."""
+"""Properties of a report that are in its data, by the field before them."""
 
 
 def as_text(report: Report, *, cause: bool = True) -> str:
     """Return the report as plain lines, the outcome first.
 
-    Without `cause` it does not say what made a run fail, for where that is said beside it.
+    Without `cause` the error of a failed run is left out: the caller prints it.
     """
     return "\n".join(
         [
@@ -51,7 +51,7 @@ def as_text(report: Report, *, cause: bool = True) -> str:
 
 
 def retraction_text(report: Report) -> str:
-    """Return the report of a retraction as plain lines; what made it fail is said beside it."""
+    """Return the report of a retraction as plain lines, without the error: the caller prints it."""
     took = f"after {report.duration_s:.1f} s"
     if report.interrupted or report.failure is not None:
         how = "interrupted" if report.interrupted else "failed"
@@ -77,7 +77,7 @@ def retraction_text(report: Report) -> str:
 
 
 def findings(report: Report) -> Iterator[str]:
-    """Yield the lines on what was special about what was read and merged."""
+    """Yield the lines about counters, notes, failed records and refused entities."""
     yield from _counters(report)
     yield from _notes(report)
     yield from _examples("not usable", report.failed_records, report.failed_examples)

@@ -80,7 +80,7 @@ class Tally:
     def __init__(self, name: str, mask: Mask = str, letters: DeadLetters | None = None) -> None:
         """Count for the recipe `name`; `mask` hides secrets in every text that is kept.
 
-        Refused entities and records that are not usable go to `letters`, too.
+        Refused entities and unusable records are written to `letters`, too.
         """
         self._letters = letters or DeadLetters()
         self._name = name
@@ -143,7 +143,7 @@ class Tally:
             self.note(note.kind, f"{about}: {note.detail}")
 
     def note(self, kind: str, detail: str) -> None:
-        """Count something that somebody may want to know."""
+        """Count a note of a kind, and keep the first few details."""
         with self._lock:
             self._notes[kind] += 1
             examples = self._note_examples.setdefault(kind, [])
@@ -165,7 +165,7 @@ class Tally:
                 self.note(note.kind, f"{entity.urn}: {note.detail}")
 
     def entities_passed_over(self, entity_type: str, count: int) -> None:
-        """Count entities that are not even merged, since nothing about them changed."""
+        """Count entities that were not merged, since nothing about them changed."""
         with self._lock:
             self._counts[entity_type, "read"] += count
             self._counts[entity_type, "unchanged"] += count
@@ -218,7 +218,7 @@ class Tally:
             self.note("test_results_not_stored", f"{urn}: {reason}")
 
     def tests_unevaluated(self, reasons: Mapping[str, str]) -> None:
-        """Keep which metadata tests could not be evaluated, at all or on some entity, and why."""
+        """Keep why metadata tests could not be evaluated, on all or some entities."""
         with self._lock:
             for urn, reason in reasons.items():
                 self._unevaluated_tests.setdefault(urn, self._clean(reason))
@@ -259,7 +259,7 @@ class Tally:
 
     @property
     def unevaluated_tests(self) -> Mapping[str, str]:
-        """The metadata tests that could not be evaluated, at all or on some entity, and why."""
+        """The reasons of tests that could not be evaluated, on all or some entities, by URN."""
         with self._lock:
             return dict(self._unevaluated_tests)
 
@@ -293,7 +293,7 @@ class Tally:
         return None if path is None else self._clean(str(path))
 
     def report(self, status: RunStatus) -> Report:
-        """Return the report of the run as it stands."""
+        """Return the report of the run as it is now."""
         error = status.error
         if error is None and status.finished:
             error = self._all_denied()

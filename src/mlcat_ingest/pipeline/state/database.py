@@ -36,7 +36,7 @@ DIALECTS: Final = ("sqlite", "postgresql")
 
 OTHER_DATABASE: Final = "set `state: {url: …}` to another database"
 
-# What SQLite says of a file that is there, but is no sound database.
+# Messages of SQLite about a file that is not a sound database.
 _CORRUPT: Final = ("file is not a database", "malformed", "file is encrypted", "corrupt")
 
 
@@ -282,7 +282,7 @@ def held_state(url: str, recipe: str) -> Iterator[Engine]:
 
 
 def holder(engine: Engine, url: str, recipe: str) -> Holder | None:
-    """Return who runs `recipe` just now, None where nobody does or does not say."""
+    """Return the run of `recipe` in progress, None if there is none, or it is not known."""
     path = lock_file(url, recipe)
     if path is not None:
         match holder_of(path):

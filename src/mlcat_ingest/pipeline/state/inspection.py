@@ -1,6 +1,6 @@
 """The state of a recipe as it is seen between runs: its summary, its deletion, its doctor.
 
-The doctor says whether state can be kept where the recipe wants it, and dead letters too.
+The doctor checks whether state and dead letters can be written where the recipe wants them.
 """
 
 import os

@@ -194,7 +194,7 @@ def names(connection: Connection, recipe: str, sink: str) -> dict[str, dict[str,
 
 
 def invalidate(engine: Engine, recipe: str, sink: str) -> None:
-    """Delete the checkpoints of a recipe for one catalog, and let its records equal nothing."""
+    """Delete the checkpoints of a recipe for one catalog, and the digests of its records."""
     conditions = (part.c.recipe == recipe, part.c.sink == sink)
     ids = select(part.c.id).where(*conditions)
     with write_transaction(engine) as connection:
@@ -278,7 +278,7 @@ def _same_source(columns: Any, key: PartitionKey) -> ColumnElement[bool]:
 
 
 class PartitionPass:
-    """One pass over a partition: a `PartitionState` that also says how the partition is read."""
+    """One pass over a partition: a `PartitionState`, and how the partition is read."""
 
     def __init__(
         self, engine: Engine, partition: Partition, row: PartitionRow, full: str | None
@@ -345,7 +345,7 @@ class PartitionPass:
             self.tests = digest
 
     def reopen(self, engine: Engine) -> None:
-        """Keep nothing of this pass if it came to its end: the next one has to read everything."""
+        """Drop the end of this pass: the next one has to read everything."""
         if self.finished is not None:
             with write_transaction(engine) as connection:
                 _update(connection, self.key, {"full_at_ms": None})

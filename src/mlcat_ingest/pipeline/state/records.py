@@ -25,7 +25,7 @@ _SELECT: Final = select(
 class RecordRow(NamedTuple):
     """One record as it is stored: its fields are the columns, which `tables.record` explains.
 
-    `urns` are a line each; `reason` says why it is dirty, empty if it is not.
+    `urns` are a line each; `reason` is empty unless the record is dirty.
     """
 
     part_id: int
@@ -42,7 +42,7 @@ class RecordRow(NamedTuple):
 
 
 EQUALS_NOTHING: Final = {"digest": "", "raw_fingerprint": "", "aspect_stamps": ""}
-"""Columns of a record that is to be mapped and compared again, whatever the source says of it."""
+"""Columns of a record that has to be mapped and compared again."""
 
 _COLUMNS: Final = RecordRow._fields
 _KEY: Final = ("part_id", "kind", "id")

@@ -17,7 +17,7 @@ from mlcat_ingest.pipeline.state.tables import record, result, tested
 from mlcat_ingest.sql.engine import write_rows, write_transaction
 
 REMOVED: Final = 0
-"""The result of an entity that is marked as removed: nobody asks for its tests any more."""
+"""The result of an entity that is marked as removed: its tests are not evaluated any more."""
 
 _NOTHING: Final = TestOutcome()
 
@@ -72,7 +72,7 @@ class EvaluationResults:
         return self._database.lasting
 
     def save(self, outcomes: Mapping[str, TestOutcome], removed: Iterable[str] = ()) -> None:
-        """Keep the results of this run's evaluation; what is `removed` fails nothing any more."""
+        """Keep the results of this run's evaluation; `removed` entities have none."""
         # Most entities pass and fail the same tests.
         numbers = {outcome: _id(outcome) for outcome in set(outcomes.values())}
         ids = {urn: numbers[outcome] for urn, outcome in outcomes.items()}
@@ -81,7 +81,7 @@ class EvaluationResults:
         self._save(ids, results)
 
     def save_missing(self, urns: Iterable[str]) -> None:
-        """Keep that this run asked for results of entities, or should have, and got none."""
+        """Keep that this run has no results of entities."""
         self._save(dict.fromkeys(urns), {})
 
     def save_tests(self, parts: Iterable[PartitionPass], digest: str) -> None:
@@ -113,9 +113,9 @@ class EvaluationResults:
             yield own.recipe, own.sink, urn, ids[urn], own.run_ms
 
     def invalidate(self, urns: Collection[str]) -> None:
-        """Keep that entities are about to be written: their results are only compared with.
+        """Mark results as stale before a write; they are kept for the comparison with new ones.
 
-        Kept before the write, so that a run killed before it evaluates them leaves no old result.
+        A run that is killed before it evaluates the entities leaves no old result.
         """
         if urns:
             self._database.attempt(lambda engine: self._invalidate(engine, urns), None)

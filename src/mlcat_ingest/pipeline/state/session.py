@@ -104,7 +104,7 @@ class StateSession:
         self.tracker = Tracker(mask)
 
     def open(self, sink: Catalog, *, needs_results: bool = False) -> None:
-        """Open the database as the policy says, unless `sink` has nothing to remember of.
+        """Open the database by the policy, unless `sink` keeps nothing.
 
         A state file that cannot be made, written or copied is a warning: the run then reads
         everything. A run that `needs_results` of metadata tests and has no database keeps them
@@ -226,7 +226,7 @@ class StateSession:
             yield from records.urns_of(self._engine, self._options.recipe, self._sink)
 
     def invalidate(self) -> None:
-        """Let the next run read everything and compare it, whatever becomes of this process."""
+        """Have the next run read and compare everything, even if this process is killed."""
         if self._engine is not None:
             with translate_errors(self._engine.url):
                 partitions.invalidate(self._engine, self._options.recipe, self._sink)
@@ -238,11 +238,11 @@ class StateSession:
                 partitions.delete_recipe(self._engine, self._options.recipe, self._sink)
 
     def commit(self) -> None:
-        """Let the checkpoints of what was read count: the catalog is done with all of it."""
+        """Save the checkpoints: the catalog has acknowledged or refused all that was read."""
         self.tracker.commit(self.partition_passes())
 
     def close(self) -> None:
-        """Keep what was acknowledged, and let the next run begin; safe to call twice."""
+        """Save what was acknowledged, and release the lock; safe to call twice."""
         self.tracker.stop()
         self._held.close()
 
@@ -295,7 +295,7 @@ class RememberedPartitions:
         changed = [kind for kind, urn in identity.items() if before.get(kind, urn) != urn]
         if changed and not self._options.accept_renaming:
             count = self._entities(key, changed)
-            # A run that got nothing into the catalog, a clash of names say, leaves nothing to keep.
+            # A run that wrote nothing, for example after a clash of names, pins no names.
             if count:
                 raise self._renaming(key, before[changed[0]], identity[changed[0]], count)
         if before != identity:
@@ -339,7 +339,7 @@ class RememberedPartitions:
     def _is_sample_missing(self, key: PartitionKey) -> bool:
         """Return whether the catalog lacks some of a sample of what was written to it.
 
-        Otherwise a run would go on to believe the state of a catalog that was emptied.
+        Otherwise a run would believe the state of a catalog that was emptied.
         """
         start = secrets.token_hex(16)
         urns = records.sample(self._engine, key.id, start, SAMPLE)

@@ -206,7 +206,7 @@ class Tracker:
     def acknowledge(self, urns: Iterable[str], refused: Mapping[str, str]) -> None:
         """Keep the records whose last entity is among `urns`, done with by the catalog.
 
-        `refused` says why it did not take some of them.
+        `refused` has the reasons for the entities that it refused.
         """
         if not self.remembers:
             return
@@ -215,7 +215,7 @@ class Tracker:
             for urn in urns:
                 waiting = self._pending.get(urn)
                 if not waiting:
-                    # Of no record in particular, a tag say: only a full pass comes back to it.
+                    # It is of no record, for example a tag: only a full pass tries it again.
                     self._refused_without_record |= urn in refused
                     continue
                 # In the order they were read, which is the order in which they are written.

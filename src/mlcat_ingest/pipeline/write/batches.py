@@ -51,7 +51,7 @@ class NewEntityLimit:
 
 
 class BatchWriter:
-    """Packs whole entities into batches of proposals; whoever fills one writes it.
+    """Packs whole entities into batches of proposals; the thread that fills one writes it.
 
     A batch ends sooner before an entity that would make it weigh more than `HEAVIEST`. An entity
     whose `versionProperties` change waits until all earlier ones of its version set are

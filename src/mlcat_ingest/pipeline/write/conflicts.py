@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 def read_stored(sink: Catalog, entities: Iterable[Entity]) -> dict[str, StoredEntity]:
-    """Return what the catalog holds of every aspect that merging `entities` looks at.
+    """Return the stored aspects that the merge of `entities` needs.
 
     Cost: one request for a batch of entities of a type.
     """
@@ -48,7 +48,7 @@ def read_stored(sink: Catalog, entities: Iterable[Entity]) -> dict[str, StoredEn
 
 
 _DENIALS: Final = 16
-"""Reads denied in a row, before any was granted, after which nothing may be read at all."""
+"""Denied reads before the first granted one, after which the run ends."""
 
 
 class PermittedReads:
@@ -106,7 +106,7 @@ def _aspects_to_read(entity_type: str, entities: Sequence[Entity]) -> list[str]:
     if main is not None:
         names.add(main)
     if STATUS in names and allows(entity_type, VERSION_PROPERTIES):
-        names.add(VERSION_PROPERTIES)  # a version that goes or comes back may be the latest
+        names.add(VERSION_PROPERTIES)  # a version that is removed or revived may be the latest
     if main is None or any(entity.only_if_absent for entity in entities):
         # Whether an entity is there at all shows in the aspect that every entity has.
         names.add(key_aspect_name(entity_type))
@@ -114,7 +114,7 @@ def _aspects_to_read(entity_type: str, entities: Sequence[Entity]) -> list[str]:
 
 
 def write_again(merged: MergedEntity) -> MergedEntity:
-    """Return `one` with proposals for all that was read of it, equal values too.
+    """Return `merged` with proposals for all that was read of it, equal values too.
 
     A service that was killed between its database and its search index finds an entity only once
     each aspect was written again, the key aspect included (EntityServiceImpl.java).
@@ -146,8 +146,8 @@ _Enforcement = Literal["checked", "ignored", "none"]
 class ConflictGuard:
     """Guards writes against conflicts: optimistic locking, or a look at the versions afterwards.
 
-    The catalog's version says if it checks conditions; without one, the first real write of a run
-    shows it. Safe for several threads.
+    The version of the server tells whether it checks conditions. If that is not known, the first
+    write of a run finds out. Safe for several threads.
     """
 
     def __init__(self, context: RunContext, merge: Merge) -> None:
@@ -158,14 +158,15 @@ class ConflictGuard:
         self._enforcement: _Enforcement | None = None
 
     def learn(self, batch: Sequence[MergedEntity]) -> None:
-        """Find out whether versions are checked, if that is not known yet, with an entity of ours.
+        """Find out whether the catalog checks versions, if that is not known yet.
 
-        Refused: they are, and it is sent again rightly with all the others. Accepted: it is
-        written, and they are not. Its aspects go together: if the run ended after one of them, its
-        entries would have no base, and count as those of others.
+        One entity is written under a condition that cannot hold. If it is refused, versions are
+        checked, and the entity is written again with the others. If it is accepted, they are not
+        checked. All of its aspects are in the request: a run that ended after one of them would
+        leave entries without a base, which count as those of others.
 
-        Cost: none where the version says it; else one request in a run, and a read where it is
-        accepted; the other workers wait.
+        Cost: none if the server's version is known; else one request in a run, and a read if it
+        is accepted; the other workers wait.
         """
         with self._lock:
             if self._enforcement is None:
@@ -178,8 +179,8 @@ class ConflictGuard:
                 self._enforcement = "ignored"
             elif any(isinstance(error, AspectChangedError) for error in refused):
                 self._enforcement = "checked"
-            # Refused for what it says, or dropped by a server that does not know it: the next
-            # batch tells.
+            # Refused for its content, or dropped by a server that does not know it: the next batch
+            # is tried.
 
     def _known_enforcement(self) -> _Enforcement | None:
         if not self._context.sink.facts.keeps:
@@ -206,16 +207,15 @@ class ConflictGuard:
         return [replace(proposal, headers=None) for proposal in proposals]
 
     def lost_updates(self, arrived: Sequence[MergedEntity]) -> list[MergedEntity]:
-        """Return those of `arrived` that lost updates of others: merged anew, to be written again.
+        """Return the entities of `arrived` that overwrote updates of others, merged anew.
 
-        If versions are not checked, each write should have made the one after the version that was
-        read. If there are more, somebody wrote at the same time; an update that a write of ours
-        went over comes from the version history, and is restored. An entity that was hidden because
-        nothing of others was on it is shown again if something is by now: a condition on what we
-        write does not hold for an aspect that we do not write.
+        If versions are not checked, each write should have made the version after the one that was
+        read. More versions show another writer; an overwritten update is restored from the version
+        history. An entity that was hidden as unused is shown again if others wrote to it: a
+        condition protects only the aspects that are in the write.
 
-        Cost: where versions are not checked, one read an entity type, and one for each version
-        that somebody else made; elsewhere one read an entity type of which some were hidden.
+        Cost: if versions are not checked, one read an entity type, and one for each version of
+        another writer; else one read an entity type with hidden entities.
         """
         ignored = self._enforcement == "ignored"
         if not ignored:
@@ -277,7 +277,7 @@ class ConflictGuard:
         return None if alone else restored
 
     def _between(self, proposal: Proposal, first: int, last: int) -> list[Aspect]:
-        """Return the versions from `first` to before `last`, without those before one not kept."""
+        """Return the versions from `first` to before `last`, as far back as they are kept."""
         values: list[Aspect] = []
         for number in reversed(range(max(first, last - MAX_VERSIONS), last)):
             name, versions = proposal.aspect_name, {proposal.aspect_name: number}
@@ -314,7 +314,7 @@ class ConflictGuard:
 
 
 def _probe(batch: Sequence[MergedEntity]) -> Sequence[Proposal]:
-    """Return an entity of `batch` under conditions that cannot hold, none where none will do."""
+    """Return the proposals of an entity of `batch`, under conditions that cannot hold."""
     # A deletion is a request of its own, which may take no condition; a key aspect takes none.
     fitting = [
         merged
@@ -350,9 +350,9 @@ def _read_first(written: MergedEntity) -> StoredEntity:
 
 
 def _of_others(proposal: Proposal, versions: Sequence[Aspect]) -> list[Aspect]:
-    """Return those of `versions` that are not the one we wrote, without what is computed.
+    """Return the `versions` of others, without computed fields.
 
-    The service may store another text than it was sent; then ours counts as the last.
+    The service may store another text than it was sent; then the last version counts as ours.
     """
     name = proposal.aspect_name
     ours = without_computed(name, proposal.aspect)

@@ -1,7 +1,7 @@
 """Delivery of merged entities: conflicts are retried, refused entities aspect by aspect.
 
-An entity is merged with what was read, and written under the condition that nobody wrote in
-between. After a conflict all of the entity is read and merged again, a bounded number of times. An
+An entity is merged with what was read, and written under the condition that nothing has changed
+since. After a conflict all of the entity is read and merged again, a bounded number of times. An
 entity that the catalog rejects is retried aspect by aspect, each with its base, so that only the
 aspect at fault is refused. An aspect that is too large, and an entity that the token may not
 write, are not sent again. A write is idempotent: sent twice after a lost reply, it changes nothing.
@@ -83,9 +83,9 @@ class Delivery:
         """Write `batch` and return what became of each entity, in no particular order.
 
         Cost: one write request for up to `batch_size` proposals; one more in a run, to learn
-        whether the catalog checks versions, unless its version says it; one read an entity type
-        after each write if it does not. If somebody else writes the same entities, one read an
-        entity type and one write a round.
+        whether the catalog checks versions, unless that is known; one read an entity type
+        after each write if it does not. If others write the same entities, one read an entity type
+        and one write a round.
         """
         self._conflicts.learn(batch)
         delivered = self._deliver_rounds(batch, by_aspect=True)
@@ -225,9 +225,9 @@ class Delivery:
 
 
 def _has_changed(before: StoredEntity, now: StoredEntity) -> bool:
-    """Return whether anybody changed what was read.
+    """Return whether another writer changed what was read.
 
-    With a new latest version the service rewrites the former one, and nobody else has.
+    With a new latest version the service itself rewrites the former one.
     """
     if before.keys() != now.keys():
         return True

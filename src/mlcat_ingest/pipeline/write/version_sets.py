@@ -52,8 +52,10 @@ _NO_VERSION = _Version("", "")
 class _VersionSet:
     """A version set as a pass saw it.
 
-    `best` is its live version with the greatest sort id. The `marked` ones were stored and not said
-    to be another than the latest. It `moved` if a version came, left, or changed its order.
+    Attributes:
+        best: its live version with the greatest sort id.
+        marked: stored versions whose `isLatest` is not false.
+        moved: a version was added, left, or changed its order.
     """
 
     best: _Version = _NO_VERSION
@@ -168,7 +170,7 @@ class LatestVersions:
         return stored
 
     def _members(self, version_set: str, groups: Iterable[str]) -> Iterator[_Version]:
-        """Yield the live versions of a set among the members of `groups`, whoever wrote them."""
+        """Yield the live versions of a set among the members of `groups`, those of others too."""
         try:
             for group in sorted(groups):
                 for page in self._context.sink.search.members(group):
@@ -197,7 +199,7 @@ class LatestVersions:
             )
 
     def _merge(self, entity: Entity, stored: StoredEntity | None) -> MergedEntity:
-        """Return the move of `latest`, or nothing where somebody else has moved it meanwhile."""
+        """Return the move of `latest`, or no change if another writer has moved it."""
         before = (stored or NOTHING).get(VERSION_SET_PROPERTIES)
         fresh = entity.aspects[VERSION_SET_PROPERTIES]
         if (
@@ -211,7 +213,7 @@ class LatestVersions:
 
 
 def _value_after(merged: MergedEntity, name: str, before: Aspect | None) -> Aspect | None:
-    """Return an aspect as it is once `one` is written."""
+    """Return an aspect as it is once `merged` is written."""
     for proposal in merged.proposals:
         if proposal.aspect_name == name:
             return None if proposal.change_type == "DELETE" else proposal.aspect
