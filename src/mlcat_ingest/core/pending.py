@@ -40,5 +40,5 @@ class RequestSide(Protocol):
 
 def longest_pending_request(*sides: RequestSide) -> UnansweredRequest | None:
     """Return the request that waits longest among those of `sides`; some may send none."""
-    found = (side.pending_request() for side in sides)
-    return max(filter(None, found), key=lambda one: one.seconds, default=None)
+    requests = (side.pending_request() for side in sides)
+    return max(filter(None, requests), key=lambda request: request.seconds, default=None)

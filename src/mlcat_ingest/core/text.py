@@ -23,7 +23,7 @@ def whole_characters(text: str) -> str:
 
 def printable(text: str) -> str:
     """Return `text` on one line, what a terminal would act on written as escapes."""
-    return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def truncation(characters: int | str) -> str:

@@ -1,1 +1,1 @@
-"""From runs to features: what a run says about its features, and which features those are."""
+"""From runs to features: the evidence of a run, and the rules that resolve it."""

@@ -54,23 +54,23 @@ class FeastTags:
 def feast_tags(tags: Mapping[str, str], params: Mapping[str, str]) -> FeastTags | None:
     """Return Feast's tags on a run, from its tags or else from its parameters.
 
-    A text that ends in `...` was cut there. So was one with fewer references than were counted;
-    then nobody knows whether its last one is whole.
+    A text that ends in `...` was cut there. A text with fewer references than were counted was cut,
+    too, and its last reference may be incomplete.
     """
-    found = tags if FEAST_REFS in tags or FEAST_SERVICE in tags else params
-    if FEAST_REFS not in found and FEAST_SERVICE not in found:
+    values = tags if FEAST_REFS in tags or FEAST_SERVICE in tags else params
+    if FEAST_REFS not in values and FEAST_SERVICE not in values:
         return None
-    text = found.get(FEAST_REFS, "")
-    listed = [one for one in (part.strip() for part in text.split(",")) if one]
-    count = _number(found.get(_COUNT))
+    text = values.get(FEAST_REFS, "")
+    listed = [part for part in (part.strip() for part in text.split(",")) if part]
+    count = _number(values.get(_COUNT))
     is_cut = text.endswith(_MORE) or (bool(listed) and count is not None and len(listed) < count)
     result = FeastTags(
-        project=found.get(_PROJECT) or tags.get(_PROJECT) or None,
+        project=values.get(_PROJECT) or tags.get(_PROJECT) or None,
         refs=tuple(listed[:-1] if is_cut else listed),
         is_cut=is_cut,
         count=count,
-        service=found.get(FEAST_SERVICE) or None,
-        retrieval=found.get(_RETRIEVAL) or None,
+        service=values.get(FEAST_SERVICE) or None,
+        retrieval=values.get(_RETRIEVAL) or None,
     )
     return result if result.names_features else None
 
@@ -139,9 +139,9 @@ def _elsewhere(instance: str | None, prefix: str | None) -> Naming:
 
 @dataclass(frozen=True, slots=True)
 class UnlinkedModel(Entity):
-    """A model that is not linked to its features yet: `evidence` and `options` tell them.
+    """A model before the look-up of its features, with the `evidence` and `options` for it.
 
-    Its aspects leave `mlFeatures` open: if they are not found, the stored ones stay.
+    Its aspects leave `mlFeatures` out: if no features are found, the stored ones stay.
     """
 
     evidence: Evidence = field(default_factory=Evidence)

@@ -1,4 +1,4 @@
-"""The index of the feature stores of a recipe, which tells the feature that a reference means.
+"""The index of the feature stores of a recipe: it finds the feature of a reference.
 
 A `FeatureIndex` holds the tables, features, keys and sets of one store; `Features` looks a
 reference up in those of all stores.
@@ -109,7 +109,7 @@ class FeatureIndex:
         self._namings.setdefault(namespace, naming)
         self._full[name.name] = indexed
         self._full[table if namespace is None else f"{namespace}.{table}"] = indexed
-        same = [one for one in self._bare.get(table, ()) if one.namespace != namespace]
+        same = [other for other in self._bare.get(table, ()) if other.namespace != namespace]
         self._bare[table] = [*same, indexed]
 
     def add_set(
@@ -166,11 +166,11 @@ State = Literal["held", "made", "to_ask", "unknown", "ambiguous", "no_input"]
 
 
 class FeatureMatch(NamedTuple):
-    """A feature that a run names, and what is known of it.
+    """A feature that a run names, and its state.
 
-    `held`: a store of the recipe has it. `made`: the source makes it itself. `to_ask`: only the
-    catalog can tell. `unknown`: its store has no such feature; the URN it would have is given where
-    there is one. `ambiguous`: it may be one of several. `no_input`: a key or a label.
+    `held`: a store of the recipe has it. `made`: the source makes it itself. `to_ask`: the catalog
+    has to be asked. `unknown`: its store has no such feature; `urn` is the one it would have, if
+    any. `ambiguous`: it may be one of several. `no_input`: a key or a label.
     """
 
     text: str
@@ -188,8 +188,8 @@ class Features:
 
     def only_namespace(self) -> str | None:
         """Return the one namespace that there is; None where there is none, or another one."""
-        found = {name for index in self._indexes for name in index.namespaces}
-        return found.pop() if len(found) == 1 else None
+        namespaces = {name for index in self._indexes for name in index.namespaces}
+        return namespaces.pop() if len(namespaces) == 1 else None
 
     def look_up(self, ref: Ref, elsewhere: Naming, feature_set: str | None = None) -> FeatureMatch:
         """Return the feature that `ref` means.
@@ -197,30 +197,30 @@ class Features:
         `elsewhere` names features of namespaces that no store of the recipe has. `feature_set`
         is the set that the reference may have come from.
         """
-        tables = [one for index in self._indexes for one in index.tables_of(ref, feature_set)]
+        tables = [table for index in self._indexes for table in index.tables_of(ref, feature_set)]
         if not tables:
             return _match(ref, "to_ask", self._urns_elsewhere(ref, elsewhere))
-        if any(one.is_no_input(ref.feature) for one in tables):
+        if any(table.is_no_input(ref.feature) for table in tables):
             return FeatureMatch(str(ref), "no_input", None, ref)
-        if holding := [one for one in tables if ref.feature in one.features]:
+        if holding := [table for table in tables if ref.feature in table.features]:
             return _match(ref, "held", _urns(holding, ref.feature))
-        if partly_read := [one for one in tables if not one.complete]:
+        if partly_read := [table for table in tables if not table.complete]:
             return _match(ref, "to_ask", _urns(partly_read, ref.feature))
         return _match(ref, "unknown", _urns(tables, ref.feature))
 
     def look_up_urn(self, urn: str) -> FeatureMatch:
         """Return the feature of this URN; the text stays as it is."""
         try:
-            table, _ = raw_parts(urn)
+            table_name, _ = raw_parts(urn)
             feature = parse(urn).parts[1]
         except (InvalidUrnError, ValueError):
             return FeatureMatch(urn, "unknown")
-        ref = Ref(table, feature)
-        tables = [one for index in self._indexes for one in index.tables_of(ref)]
-        if any(one.is_no_input(feature) for one in tables):
+        ref = Ref(table_name, feature)
+        tables = [table for index in self._indexes for table in index.tables_of(ref)]
+        if any(table.is_no_input(feature) for table in tables):
             return FeatureMatch(urn, "no_input")
-        held = any(feature in one.features for one in tables)
-        return FeatureMatch(urn, "held" if held else "to_ask", urn)
+        is_held = any(feature in table.features for table in tables)
+        return FeatureMatch(urn, "held" if is_held else "to_ask", urn)
 
     def _urns_elsewhere(self, ref: Ref, elsewhere: Naming) -> Iterator[str]:
         namings = [
@@ -237,8 +237,8 @@ class Features:
 
     def sets(self, namespace: str | None, name: str) -> list[IndexedSet]:
         """Return the sets of this name, one for each store that has it."""
-        found = (index.feature_set(namespace, name) for index in self._indexes)
-        return [one for one in found if one is not None]
+        sets = (index.feature_set(namespace, name) for index in self._indexes)
+        return [feature_set for feature_set in sets if feature_set is not None]
 
     def knows_all_of(self, namespace: str | None) -> bool:
         """Return whether what the stores do not have of a namespace is not there at all."""
@@ -271,9 +271,10 @@ class Features:
         self, names: Callable[[IndexedTable], Iterable[str]]
     ) -> dict[str, list[IndexedTable]]:
         groups: dict[str, list[IndexedTable]] = {}
-        for table in (one for index in self._indexes for one in index.tables() if not one.labels):
-            for name in names(table):
-                groups.setdefault(name, []).append(table)
+        for index in self._indexes:
+            for table in index.tables():
+                for name in () if table.labels else names(table):
+                    groups.setdefault(name, []).append(table)
         return groups
 
 
@@ -286,7 +287,7 @@ def _urns(tables: Iterable[IndexedTable], feature: str) -> Iterator[str]:
 
 
 def _match(ref: Ref, state: State, urns: Iterable[str]) -> FeatureMatch:
-    found = set(urns)
-    if len(found) != 1:
-        return FeatureMatch(str(ref), "ambiguous" if found else "unknown", None, ref)
-    return FeatureMatch(str(ref), state, found.pop(), ref)
+    distinct = set(urns)
+    if len(distinct) != 1:
+        return FeatureMatch(str(ref), "ambiguous" if distinct else "unknown", None, ref)
+    return FeatureMatch(str(ref), state, distinct.pop(), ref)

@@ -123,6 +123,6 @@ def listed_features(text: str) -> list[str]:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise UnreadableFileError("not JSON") from error
-    if not isinstance(content, list) or not all(isinstance(one, str) for one in content):
+    if not isinstance(content, list) or not all(isinstance(item, str) for item in content):
         raise UnreadableFileError("not a list of references")
     return content

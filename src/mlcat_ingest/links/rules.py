@@ -38,10 +38,10 @@ FROM_SIGNATURE: Final = "from_signature"
 
 
 class Candidate(NamedTuple):
-    """The features that a rule found the run to name.
+    """The features that a run names, as one rule finds them.
 
-    `approximate` says why they may be others than the run used. A candidate that is not `complete`
-    could not be looked up as a whole, so nothing follows from what is not in it.
+    `approximate` is the reason why the run may have used others. If it is not `complete`, features
+    may be missing in it.
     """
 
     rule: str
@@ -65,13 +65,13 @@ class Case:
         return [self.features.look_up(ref, elsewhere, feature_set) for ref in refs]
 
     def project(self, feast: FeastTags | None) -> str | None:
-        """Return the project that Feast's tags are about, None where nobody says which."""
+        """Return the project of Feast's tags, None if it is not known."""
         named = feast.project if feast is not None else None
         return named or self.options.project or self.features.only_namespace()
 
 
 Rule = Callable[[Case], Candidate | None]
-"""Returns None where its evidence says nothing."""
+"""Returns None if the run has no evidence for the rule."""
 
 
 def declared_features(case: Case) -> Candidate | None:
@@ -138,12 +138,12 @@ def feast_service(case: Case) -> Candidate | None:
     project = case.project(feast)
     if project is None:
         return Candidate(FEAST_SERVICE, (FeatureMatch(feast.service, "ambiguous"),))
-    found, name = case.features.sets(project, feast.service), f"{project}.{feast.service}"
-    if len(found) != 1:
-        match = FeatureMatch(name, "ambiguous" if found else "unknown")
-        complete = bool(found) or case.features.knows_all_of(project)
+    sets, name = case.features.sets(project, feast.service), f"{project}.{feast.service}"
+    if len(sets) != 1:
+        match = FeatureMatch(name, "ambiguous" if sets else "unknown")
+        complete = bool(sets) or case.features.knows_all_of(project)
         return None if feast.is_cut else Candidate(FEAST_SERVICE, (match,), complete=complete)
-    refs = list(found[0].refs(project))
+    refs = list(sets[0].refs(project))
     if feast.is_cut and not _covers(case, feast, refs):
         return None
     why = "its references are truncated" if feast.is_cut else "it has no references"
@@ -152,13 +152,13 @@ def feast_service(case: Case) -> Candidate | None:
 
 
 def _covers(case: Case, feast: FeastTags, refs: Sequence[Ref]) -> bool:
-    held = {match.urn for match in case.look_up(refs)}
+    urns = {match.urn for match in case.look_up(refs)}
     asked = case.look_up(_refs(feast.refs, case.project(feast)), feast.service)
-    return {one.urn for one in asked} <= held and feast.count in {None, len(refs)}
+    return {ref.urn for ref in asked} <= urns and feast.count in {None, len(refs)}
 
 
 def feast_refs_cut(case: Case) -> Candidate | None:
-    """The references that were not cut away, where nothing says what the others were."""
+    """The references that were not cut off, if the others are not known."""
     feast = _training(case)
     if feast is None or not feast.is_cut:
         return None
@@ -181,25 +181,25 @@ def _feast_candidate(case: Case, feast: FeastTags, rule: str, texts: Sequence[st
         return Candidate(rule, tuple(FeatureMatch(text, "ambiguous") for text in texts))
     unreadable = (text for text in texts if feast_ref(text, project) is None)
     unknown = (FeatureMatch(text, "unknown") for text in unreadable)
-    found = case.look_up(_refs(texts, project), feast.service)
-    return Candidate(rule, (*_narrow_to_inputs(case, found), *unknown))
+    matches = case.look_up(_refs(texts, project), feast.service)
+    return Candidate(rule, (*_narrow_to_inputs(case, matches), *unknown))
 
 
 def _refs(texts: Iterable[str], project: str | None) -> Iterator[Ref]:
-    found = (feast_ref(text, project) for text in texts)
-    return (ref for ref in found if ref is not None)
+    refs = (feast_ref(text, project) for text in texts)
+    return (ref for ref in refs if ref is not None)
 
 
-def _narrow_to_inputs(case: Case, found: Sequence[FeatureMatch]) -> tuple[FeatureMatch, ...]:
+def _narrow_to_inputs(case: Case, matches: Sequence[FeatureMatch]) -> tuple[FeatureMatch, ...]:
     """Return those of `found` that the model has as inputs, all of them where names do not match.
 
     Features that were asked for and not used are left out; a signature adds none.
     """
     columns = case.evidence.columns
-    inputs = [one for one in found if one.state != "no_input"]
+    inputs = [match for match in matches if match.state != "no_input"]
     if columns is None:
         return tuple(inputs)
-    used = [one for one in inputs if one.ref and not columns.isdisjoint(one.ref.columns)]
+    used = [match for match in inputs if match.ref and not columns.isdisjoint(match.ref.columns)]
     return tuple(used or inputs)
 
 
@@ -218,20 +218,20 @@ def dataset_match(case: Case) -> Candidate | None:
     if not case.options.dataset_match or not case.evidence.datasets:
         return None
     signature = case.evidence.columns
-    found: dict[str, list[Ref]] = {}
+    refs: dict[str, list[Ref]] = {}
     for dataset in case.evidence.datasets:
         names = dataset.columns if signature is None else dataset.columns & signature
         for table in case.features.with_source(dataset.urn) if names else ():
             for name in names & table.features:
-                found.setdefault(name, []).append(table.ref(name))
-    return _guess(case, DATASET_MATCH, found, "matched by the columns of a dataset")
+                refs.setdefault(name, []).append(table.ref(name))
+    return _guess(case, DATASET_MATCH, refs, "matched by the columns of a dataset")
 
 
 def signature_names(case: Case) -> Candidate | None:
     """Features that are named as an input of the model is, `feature` or `table__feature`."""
     if not case.options.signature_names or not case.evidence.columns:
         return None
-    found: dict[str, list[Ref]] = {}
+    refs_by_column: dict[str, list[Ref]] = {}
     for column in case.evidence.columns:
         table_name, _, feature = column.rpartition("__")
         refs = [table.ref(column) for table in case.features.with_column(column)]
@@ -241,14 +241,16 @@ def signature_names(case: Case) -> Candidate | None:
             if table.table == table_name
         ]
         if refs:
-            found[column] = refs
-    return _guess(case, SIGNATURE_NAMES, found, "matched by the names of inputs alone")
+            refs_by_column[column] = refs
+    return _guess(case, SIGNATURE_NAMES, refs_by_column, "matched by the names of inputs alone")
 
 
-def _guess(case: Case, rule: str, found: dict[str, list[Ref]], why: str) -> Candidate | None:
+def _guess(
+    case: Case, rule: str, refs_by_column: dict[str, list[Ref]], why: str
+) -> Candidate | None:
     matches: list[FeatureMatch] = []
-    for column, refs in found.items():
-        meant = {one.urn: one for one in case.look_up(refs) if one.state == "held"}
+    for column, refs in refs_by_column.items():
+        meant = {match.urn: match for match in case.look_up(refs) if match.state == "held"}
         if len(meant) > 1:
             matches.append(FeatureMatch(column, "ambiguous"))
         else:
@@ -284,7 +286,7 @@ def resolve(
     """
     case = Case(evidence, features, options)
     candidates = (rule(case) for rule in RULES)
-    first = next((one for one in candidates if one is not None), NO_CANDIDATE)
+    first = next((candidate for candidate in candidates if candidate is not None), NO_CANDIDATE)
     return first, case.problems
 
 
@@ -309,33 +311,33 @@ def verify(candidate: Candidate, exists: Exists, *, dangling: bool) -> Links:
     there: set[str] = set()
     unknown: list[FeatureMatch] = []
     complete = candidate.complete
-    for one in candidate.matches:
-        if one.state == "made" and one.urn is not None:
-            there.add(one.urn)
+    for match in candidate.matches:
+        if match.state == "made" and match.urn is not None:
+            there.add(match.urn)
             continue
-        if one.state not in {"held", "to_ask"} or one.urn is None:
-            unknown.append(one)
+        if match.state not in {"held", "to_ask"} or match.urn is None:
+            unknown.append(match)
             continue
-        answer = exists(one.urn)
-        if answer or (answer is None and one.state == "held"):
-            there.add(one.urn)
+        answer = exists(match.urn)
+        if answer or (answer is None and match.state == "held"):
+            there.add(match.urn)
         elif answer is None:
             complete = False
         else:
-            unknown.append(one)
-    lacking = [one for one in unknown if one.state not in {"ambiguous", "no_input"}]
+            unknown.append(match)
+    lacking = [match for match in unknown if match.state not in {"ambiguous", "no_input"}]
     if dangling:
-        there.update(one.urn for one in lacking if one.urn is not None)
-        lacking = [one for one in lacking if one.urn is None]
+        there.update(match.urn for match in lacking if match.urn is not None)
+        lacking = [match for match in lacking if match.urn is None]
     return Links(
         rule=candidate.rule,
         urns=tuple(sorted(there)),
         approximate=candidate.approximate,
         unknown=_texts(lacking),
-        ambiguous=_texts(one for one in unknown if one.state == "ambiguous"),
+        ambiguous=_texts(match for match in unknown if match.state == "ambiguous"),
         complete=complete,
     )
 
 
-def _texts(some: Iterable[FeatureMatch]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(one.text for one in some))
+def _texts(matches: Iterable[FeatureMatch]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(match.text for match in matches))

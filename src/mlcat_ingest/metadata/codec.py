@@ -88,7 +88,7 @@ def _dumps(value: object, option: int) -> bytes:
 
 
 def _complaint(value: object) -> str | None:
-    """Return what in `value` has no JSON form, and where, or None if that cannot be said."""
+    """Return the part of `value` that has no JSON form, and its place; None if it is not found."""
     try:
         fault = _fault(value)
     except RecursionError:

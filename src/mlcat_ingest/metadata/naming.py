@@ -63,8 +63,8 @@ class Templates:
 
     Raises:
         ValueError: a placeholder is unknown, missing or repeated, the fixed text holds other
-            characters than letters, digits and ``_ . : / -``, or two things could not be told
-            apart by their names.
+            characters than letters, digits and ``_ . : / -``, or two entities would have the
+            same name.
     """
 
     model: str = "{run_id}"
@@ -73,7 +73,7 @@ class Templates:
     version: str = "{name}_{version}"
 
     def __post_init__(self) -> None:
-        """Refuse what could not tell names apart."""
+        """Refuse templates that give two entities the same name."""
         for field in fields(self):
             _check_template(field.name, getattr(self, field.name))
         if _lead(self.group) == _lead(self.registered_group):
@@ -90,8 +90,8 @@ class Templates:
 
 def _check_template(template: str, text: str) -> None:
     takes = _PLACEHOLDERS[template]
-    wanted = " and ".join(f"{{{name}}}" for name in takes)
-    found: list[str] = []
+    required = " and ".join(f"{{{name}}}" for name in takes)
+    fields: list[str] = []
     try:
         pieces = list(Formatter().parse(text))
     except ValueError as error:
@@ -106,11 +106,11 @@ def _check_template(template: str, text: str) -> None:
             continue
         if placeholder not in takes or spec or conversion:
             raise ValueError(
-                f"naming.{template}: unknown placeholder {{{placeholder}}}; it takes {wanted}"
+                f"naming.{template}: unknown placeholder {{{placeholder}}}; it takes {required}"
             )
-        found.append(placeholder)
-    if sorted(found) != takes:
-        raise ValueError(f"naming.{template}: must contain {wanted} exactly once")
+        fields.append(placeholder)
+    if sorted(fields) != takes:
+        raise ValueError(f"naming.{template}: must contain {required} exactly once")
 
 
 def _lead(template: str) -> str:
@@ -196,7 +196,7 @@ class Naming:
 
         Raises:
             ValueError: `env` is not one of the 17 environments, or `platform`, `instance` and
-                `workspace` cannot stand in a URN or leave no room for names.
+                `workspace` are not valid in a URN, or leave no room for names.
         """
         if env not in FABRICS:
             raise ValueError(f"{env!r} is not an environment: one of {', '.join(sorted(FABRICS))}")
@@ -216,7 +216,7 @@ class Naming:
         """Return the naming of another platform that is like this one in all else.
 
         Raises:
-            ValueError: `platform` cannot stand in a URN, or leaves no room for names.
+            ValueError: `platform` is not valid in a URN, or leaves no room for names.
         """
         return Naming(
             platform,
@@ -341,7 +341,7 @@ class Naming:
     def _group_name(self, text: str, spelled: str, *, reserved: bool) -> Name:
         lead = self._reserved
         if not reserved and text.startswith(lead):
-            # The other kind of group owns this beginning; its last character tells them apart.
+            # The other kind of group has this prefix; encoding its last character avoids a clash.
             spelled = f"{lead[:-1]}%{ord(lead[-1]):02X}{spelled[len(lead) :]}"
         return self._group.name(self._owner_spelled + spelled, self._owner + text)
 

@@ -1,4 +1,4 @@
-"""Proposals: the intent to write one aspect of one entity; and entities as a source says them."""
+"""Proposals: the intent to write one aspect of one entity; and the entities of a source."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

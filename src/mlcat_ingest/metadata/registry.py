@@ -38,7 +38,7 @@ ASPECTS: Final[Mapping[str, AspectSpec]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class EntityType:
-    """One entity type. How its URNs are built stands in `urn.KINDS`.
+    """One entity type. The parts of its URNs are in `urn.KINDS`.
 
     Attributes:
         entity_type: its name.
@@ -323,16 +323,16 @@ def _with_aspects(entity_type: EntityType) -> EntityType:
 
 
 ENTITIES: Final[Mapping[str, EntityType]] = MappingProxyType(
-    {one.entity_type: _with_aspects(one) for one in _CHECKED}
+    {entity.entity_type: _with_aspects(entity) for entity in _CHECKED}
 )
 """Entity types whose aspects are known, by name."""
 
 ENTITY_TYPES: Final[Mapping[str, EntityType]] = MappingProxyType(
-    {**ENTITIES, **{one.entity_type: one for one in _OPEN}}
+    {**ENTITIES, **{entity.entity_type: entity for entity in _OPEN}}
 )
 """Entity types by name, open ones included."""
 
-KEY_ASPECTS: Final = frozenset(one.key for one in ENTITY_TYPES.values())
+KEY_ASPECTS: Final = frozenset(entity.key for entity in ENTITY_TYPES.values())
 """The aspects that are made of the URN. A server checks no condition on a write of one."""
 
 
@@ -361,7 +361,7 @@ def key_aspect_name(entity_type: str) -> str:
 
 
 def key_aspect(urn: str) -> tuple[str, dict[str, str]]:
-    """Return the name and the value of the key aspect that `urn` stands for.
+    """Return the name and the value of the key aspect of `urn`.
 
     Parts are spelled as in the URN. Open types have the whole id as `id`.
 

@@ -16,7 +16,7 @@ APPLIED_PREFIX: Final = "mlcat.applied."
 
 RENAMED_TO: Final = "mlcat.renamed_to"
 """Custom property of a group whose experiment has another name: what people put on the group was
-copied to this one. It goes once there is an experiment of that name again."""
+copied to this one. It is removed if an experiment has that name again."""
 
 FEATURES_PREFIX: Final = "mlcat.features."
 """Prefix of the custom properties of a model that say where its features come from."""
@@ -52,7 +52,7 @@ TRAINING_JOB_TAG: Final = "mlcat.training_job"
 """The tag of a run whose value is the URN of the job that trained it, or of one run of the job."""
 
 TYPE_TAG: Final = "mlcat.type"
-"""The tag of a field, or parameter of a feature, that says its data type, such as COUNT."""
+"""The tag of a field, or parameter of a feature, with its data type, such as COUNT."""
 
 MAX_REQUEST_ITEMS: Final = 200
 """Most proposals or URNs in one request to the catalog, as DataHub's own clients hold it."""

@@ -113,14 +113,14 @@ def encode_own(text: str) -> str:
     """Return `text` as one part of a URN of ours, every unsafe character percent-encoded."""
     if _OWN_UNSAFE.search(text) is None:
         return text
-    return _OWN_UNSAFE.sub(lambda found: quote(found[0], safe=""), text)
+    return _OWN_UNSAFE.sub(lambda match: quote(match[0], safe=""), text)
 
 
 def encode_foreign(text: str) -> str:
     """Return `text` as one part of a URN that others write too, encoded as the SDK does it."""
     if _FOREIGN_UNSAFE.search(text) is None:
         return text
-    return _FOREIGN_UNSAFE.sub(lambda found: quote(found[0], safe=""), text)
+    return _FOREIGN_UNSAFE.sub(lambda match: quote(match[0], safe=""), text)
 
 
 def encoded_bytes(text: str) -> int:
@@ -196,10 +196,10 @@ def entity_type_of(urn: str) -> str:
     Raises:
         InvalidUrnError: `urn` does not read `urn:li:<entity type>:<id>`.
     """
-    found = _SHAPE.match(urn)
-    if found is None:
+    match = _SHAPE.match(urn)
+    if match is None:
         raise InvalidUrnError(f"{_quote(urn)} is not a URN", hint="urn:li:<entity type>:<id>")
-    return found[1]
+    return match[1]
 
 
 def raw_parts(urn: str) -> tuple[str, ...]:
@@ -255,7 +255,7 @@ def parse(urn: str) -> Urn:
 
 
 def _decode_foreign(part: str) -> str:
-    return _FOREIGN_ESCAPES.sub(lambda found: unquote(found[0]), part)
+    return _FOREIGN_ESCAPES.sub(lambda match: unquote(match[0]), part)
 
 
 def _kind(entity_type: str) -> UrnKind:

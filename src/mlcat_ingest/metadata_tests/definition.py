@@ -79,7 +79,7 @@ Predicate = Comparison | All | AnyOf | Not
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """The selection of a test, which says what entities it is about, and its rules.
+    """The selection of a test, by which entities are chosen, and its rules.
 
     `types` are entity types in lower case without underscores; a test with none is about nothing.
     """
@@ -99,7 +99,7 @@ class Definition:
 
 
 def is_empty(definition: object) -> bool:
-    """Return whether a test says nothing yet; DataHub's own sample data holds such tests."""
+    """Return whether a test has no content yet, as some of DataHub's sample data."""
     return isinstance(definition, str) and definition.strip() == "{}"
 
 

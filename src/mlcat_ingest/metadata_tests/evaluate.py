@@ -62,7 +62,7 @@ def read_tests(infos: Mapping[str, Mapping[str, Any]]) -> list[MetadataTest]:
 
 
 def read_test(urn: str, info: Mapping[str, Any]) -> MetadataTest | None:
-    """Return the test of one `testInfo` aspect; None for a definition that says nothing yet.
+    """Return the test of one `testInfo` aspect; None for a definition without content.
 
     Raises:
         DefinitionError: the definition is rejected.

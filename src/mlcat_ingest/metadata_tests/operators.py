@@ -85,7 +85,7 @@ def _contains_str(have: Sequence[Any], want: Sequence[str]) -> bool:
 
 
 def _numbers(values: Sequence[Any]) -> list[Decimal]:
-    return [each for value in values if (each := number(value)) is not None]
+    return [numeric for value in values if (numeric := number(value)) is not None]
 
 
 def _greater_than(have: Sequence[Any], want: Sequence[str]) -> bool:

@@ -98,9 +98,9 @@ class PropertyReader:
         urns, names = map(set, zip(*self._pending, strict=True))
         aspects = self._fetch(urns, names)
         for urn, name in self._pending:
-            found = aspects.get(urn, {})
-            self._linked[urn, name] = found.get(name)
-            if name in found and found[name] is None:
+            stored = aspects.get(urn, {})
+            self._linked[urn, name] = stored.get(name)
+            if name in stored and stored[name] is None:
                 self._unreadable.add((urn, name))
         self._pending.clear()
         return True

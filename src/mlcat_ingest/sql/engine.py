@@ -220,7 +220,7 @@ def _driver_message(error: SQLAlchemyError, password: str | None) -> str:
     if cause is None:
         return type(error).__name__
     # MySQL's drivers give a number before the text.
-    texts = [each for each in cause.args if isinstance(each, str)]
+    texts = [text for text in cause.args if isinstance(text, str)]
     message = " ".join(" ".join(texts).split())
     if not message or (password is not None and password in message):
         return type(cause).__name__

@@ -63,8 +63,8 @@ def open_readonly(where: str, *, timeout_s: float) -> Engine:
         missing = f": {error}" if isinstance(error, ImportError) else ""
         raise RecipeError(f"the address of the database is invalid{missing}") from None
     statements = [
-        each.format(timeout_ms=max(1, int(timeout_s * 1000)))
-        for each in _BEGIN.get(engine.name, ())
+        statement.format(timeout_ms=max(1, int(timeout_s * 1000)))
+        for statement in _BEGIN.get(engine.name, ())
     ]
 
     def begin(connection: Connection) -> None:

@@ -1,7 +1,7 @@
 """Records and aspects that most entity types share.
 
 Source: `com.linkedin.common.*` of DataHub's metadata model. A field that is left out is unset;
-texts are plain text unless said otherwise.
+texts are plain text unless noted otherwise.
 """
 
 from typing import Annotated, Final, Literal, NotRequired, Required, TypeAlias, TypedDict

@@ -1,6 +1,6 @@
 """How an aspect is declared: once, beside its record, with all that other modules read of it.
 
-A declaration's value is the aspect's name on the wire, so that a constant stands for it everywhere.
+A declaration's value is the aspect's name on the wire, so that every module uses the constant.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ BROWSED: Final = "mlModel mlModelGroup mlFeature mlFeatureTable dataset dataFlow
 """Those of them that have a place in the browse view."""
 
 ATTRIBUTION: Final = "attribution\u241fsource"
-"""The key field that says who added an entry; U+241F leads into a nested object."""
+"""The key field for the source of an entry; U+241F leads into a nested object."""
 
 
 class SearchField(NamedTuple):
@@ -49,7 +49,7 @@ class AspectSpec:
             None where a server has no template for patches, which then bring keys of their own.
         one_value: lists that are one value, since their order is their meaning.
         computed: fields that the service computes: they are never sent, and never compared.
-        unowned: further fields that nobody owns: what is stored there stays.
+        unowned: further fields without an owner: the stored value stays.
         curated: the list whose entries people add in the catalog; it moves with a renamed group.
         searched: its searchable fields.
     """

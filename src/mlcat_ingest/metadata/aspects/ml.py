@@ -143,7 +143,7 @@ ML_MODEL_GROUP_PROPERTIES: Final = aspect(
 
 
 class MLFeatureProperties(CustomProperties, total=False):
-    """The properties of a feature; its name stands in its URN.
+    """The properties of a feature; its name is in its URN.
 
     Attributes:
         customProperties: what has no other field; feature stores' own tags and types.
