@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mlcat_ingest.client.rest.behaviour import SMALLEST_RELEASE
-from mlcat_ingest.sources.mlflow.values.releases import TESTED
+from mlcat_ingest.sources.mlflow.read.checks import TESTED
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reference" / "check.md").read_text()

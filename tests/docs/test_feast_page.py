@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from mlcat_ingest.sources.feast.columns import feature_type
 from mlcat_ingest.sources.feast.messages import VALUE_TYPES
 from mlcat_ingest.sources.feast.upstream import _BY_CLASS
+from mlcat_ingest.sources.feast.views import feature_type
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reference" / "feature-stores.md").read_text()

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from mlcat_ingest.sources.mlflow.values.releases import REVISIONS, MlflowFeature, numbers_of
+from mlcat_ingest.sources.mlflow.read.checks import REVISIONS, MlflowFeature, numbers_of
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reference" / "mlflow-database.md").read_text()

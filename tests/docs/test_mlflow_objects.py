@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mlcat_ingest.sources.mlflow.read.database.tables import tables_of
-from mlcat_ingest.sources.mlflow.values.releases import REVISIONS
+from mlcat_ingest.sources.mlflow.read.checks import REVISIONS
+from mlcat_ingest.sources.mlflow.read.database.access import tables_of
 from mlcat_ingest.testing.mlflow_store import new_database
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "mlflow-objects.md").read_text()

@@ -10,8 +10,13 @@ from mlcat_ingest.core.pending import RequestSide
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.base import ReadRequest
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read.files import FileLocation
-from mlcat_ingest.sources.mlflow.read.reader import ALL_MODELS, MlflowObject, ModelFilter, RunFilter
+from mlcat_ingest.sources.mlflow.read.reader import (
+    ALL_MODELS,
+    FileLocation,
+    MlflowObject,
+    ModelFilter,
+    RunFilter,
+)
 from mlcat_ingest.sources.mlflow.source import MlflowSource
 from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedExperiment,

@@ -7,7 +7,6 @@ from mlcat_ingest.links.evidence import LinkOptions
 from mlcat_ingest.metadata.naming import DATAHUB_TEMPLATES, Naming, Templates
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.datasets import Datasets, DatasetsConfig
-from mlcat_ingest.sources.mlflow.values.documents import model_document
 from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedExperiment,
     JoinedLoggedModel,
@@ -30,6 +29,7 @@ from mlcat_ingest.sources.mlflow.values.records import (
     ModelVersion,
     RegisteredModel,
     Run,
+    model_document,
 )
 from mlcat_ingest.sources.mlflow.values.signatures import signature_tables
 from mlcat_ingest.sources.mlflow.values.uris import ui_links

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.sources.mlflow.read.checks import REVISIONS, MlflowFeature
+from mlcat_ingest.sources.mlflow.read.database.access import plain, tables_of
 from mlcat_ingest.sources.mlflow.read.database.reader import DatabaseReader
-from mlcat_ingest.sources.mlflow.read.database.tables import plain, tables_of
 from mlcat_ingest.sources.mlflow.read.open import open_reader
-from mlcat_ingest.sources.mlflow.values.releases import REVISIONS, MlflowFeature
 
 Row = Mapping[str, Any]
 

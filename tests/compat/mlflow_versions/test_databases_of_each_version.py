@@ -12,8 +12,8 @@ import pytest
 
 import mlcat_ingest
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.sources.mlflow.read.checks import REVISIONS, MlflowFeature
 from mlcat_ingest.sources.mlflow.read.client import ClientReader
-from mlcat_ingest.sources.mlflow.values.releases import REVISIONS, MlflowFeature
 from support.mlflow_readings import records_of
 from support.mlflow_tables import NEWEST, reader_of
 from support.venvs import Venv, venv_for

@@ -10,8 +10,7 @@ from datahub.ingestion.source.bigquery_v2.bigquery_audit import BigqueryTableIde
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from mlcat_ingest.sources.dataset_places import place_of_uri
-from mlcat_ingest.sources.datasets import Datasets, DatasetsConfig
+from mlcat_ingest.sources.datasets import Datasets, DatasetsConfig, place_of_uri
 from support.names import names
 
 pytestmark = pytest.mark.compat

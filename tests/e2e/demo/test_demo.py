@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from mlcat_ingest.cli.demo import HERE
-from mlcat_ingest.sources.mlflow.values.releases import TESTED
+from mlcat_ingest.sources.mlflow.read.checks import TESTED
 from support.page_blocks import blocks_of, difference, matches
 from support.venvs import REPOSITORY
 

@@ -152,7 +152,7 @@ def test_each_refusal_is_reported_with_its_cure_and_without_the_token(
 
 
 def test_a_server_that_comes_back_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlcat_ingest.sources.feast.transport.grpc._FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr("mlcat_ingest.sources.feast.grpc._FIRST_PAUSE_S", 0.01)
     failures = iter([True, True])
 
     def answer(method: str, _metadata: object, context: Any) -> bytes | None:

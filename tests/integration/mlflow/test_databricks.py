@@ -13,12 +13,16 @@ import pytest
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.errors import AuthenticationError
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read import entities
-from mlcat_ingest.sources.mlflow.read.databricks_reader import DatabricksReader
+from mlcat_ingest.sources.mlflow.read import client as client_reader
+from mlcat_ingest.sources.mlflow.read.databricks import DatabricksReader
 from mlcat_ingest.sources.mlflow.read.decode import Aliases
-from mlcat_ingest.sources.mlflow.read.files import FileLocation
 from mlcat_ingest.sources.mlflow.read.open import open_reader
-from mlcat_ingest.sources.mlflow.read.reader import MlflowObject, ModelFilter, RunFilter
+from mlcat_ingest.sources.mlflow.read.reader import (
+    FileLocation,
+    MlflowObject,
+    ModelFilter,
+    RunFilter,
+)
 from mlcat_ingest.sources.mlflow.values.records import LoggedModel
 from mlcat_ingest.testing.mlflow_store import mlflow_client
 from support.databricks_stub import CLIENT, TOKEN, Databricks, databricks_over
@@ -94,7 +98,7 @@ def by_mlflow(registry_uri: str) -> dict[str, list[Any]]:
         logged += everything(client, "search_logged_models", experiment_ids=some, max_results=50)
     names = [one.name for one in everything(client, "search_registered_models")]
     listable = [name for name in names if "'" not in name or '"' not in name]
-    models = [entities.registered_model(client.get_registered_model(one)) for one in names]
+    models = [client_reader.registered_model_of(client.get_registered_model(one)) for one in names]
     versions = [
         client.get_model_version(name, one.version)
         for name in listable
@@ -105,11 +109,11 @@ def by_mlflow(registry_uri: str) -> dict[str, list[Any]]:
         )
     ]
     return {
-        "experiments": [entities.experiment(one) for one in experiments],
-        "runs": [comparable(entities.run(one)) for one in runs],
-        "logged": [entities.logged_model(one) for one in logged],
+        "experiments": [client_reader.experiment_of(one) for one in experiments],
+        "runs": [comparable(client_reader.run_of(one)) for one in runs],
+        "logged": [client_reader.logged_model_of(one) for one in logged],
         "registered": models,
-        "versions": [entities.model_version(one, Aliases(models)) for one in versions],
+        "versions": [client_reader.model_version_of(one, Aliases(models)) for one in versions],
     }
 
 

@@ -6,8 +6,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from mlcat_ingest.metadata.urn import check
-from mlcat_ingest.sources.dataset_places import LEVELS, place_of_uri
-from mlcat_ingest.sources.datasets import FOLDED, Datasets, normalise
+from mlcat_ingest.sources.datasets import FOLDED, LEVELS, Datasets, normalise, place_of_uri
 from mlcat_ingest.sources.mlflow.mapping.datasets import place_of
 from support.names import names
 

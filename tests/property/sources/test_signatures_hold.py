@@ -13,9 +13,8 @@ from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.urn import entity_type_of, parse
 from mlcat_ingest.metadata.validate import validate_aspect
 from mlcat_ingest.sources.mlflow.mapping import map_record
-from mlcat_ingest.sources.mlflow.values.documents import model_document
 from mlcat_ingest.sources.mlflow.values.joined import JoinedRun, RunFiles
-from mlcat_ingest.sources.mlflow.values.records import LoggedModel, ModelOutput
+from mlcat_ingest.sources.mlflow.values.records import LoggedModel, ModelOutput, model_document
 from mlcat_ingest.sources.mlflow.values.signatures import signature_tables
 from support.merging import written
 from support.mlflow_records import a_run, a_scope, an_experiment

@@ -11,8 +11,8 @@ from mlcat_ingest.net.session import HttpOptions
 from mlcat_ingest.recipe.secrets import mask
 from mlcat_ingest.sources.feast.config import password_in
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.sources.mlflow.mapping.model import commit_url
 from mlcat_ingest.sources.mlflow.mapping.properties import PropertiesBuilder
-from mlcat_ingest.sources.mlflow.mapping.source_code import commit_url
 from mlcat_ingest.sources.mlflow.mapping.text import Truncator
 from mlcat_ingest.sources.mlflow.values.uris import normalise_uri
 from mlcat_ingest.sql.engine import DatabaseOwner, failure

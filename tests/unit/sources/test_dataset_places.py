@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlcat_ingest.sources.dataset_places import place_of_uri
+from mlcat_ingest.sources.datasets import place_of_uri
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from mlcat_ingest.sources.dataset_places import PLATFORMS
-from mlcat_ingest.sources.datasets import Datasets, DatasetsConfig
+from mlcat_ingest.sources.datasets import PLATFORMS, Datasets, DatasetsConfig
 from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 

@@ -1,32 +1,31 @@
-"""The source of type `definitions`: finds definitions files and reads their tables and sets.
+"""The source of type `definitions`: the format of its files, and their tables and sets.
 
-All problems of all files are reported at once.
+A `DefinitionsDocument` is the checked content of one file. `DefinedNames` finds names that are
+given twice and sets of unknown features, in data that may be wrong in other ways. So all problems
+of all files are reported at once.
 """
 
+import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from stat import S_ISREG
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, Discriminator, Field, Tag
 
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.core.text import plural
-from mlcat_ingest.errors import MlcatError, RecipeError, RecipeValidationError
-from mlcat_ingest.recipe.problems import Problem
+from mlcat_ingest.errors import InvalidUrnError, MlcatError, RecipeError, RecipeValidationError
+from mlcat_ingest.metadata.aspects.ml import MLFeatureDataType
+from mlcat_ingest.metadata.urn import PREFIX, check, entity_type_of
+from mlcat_ingest.recipe.fields import PublicStr, RecipeModel
+from mlcat_ingest.recipe.loader import ParsedText, parse
+from mlcat_ingest.recipe.problems import Loc, Origin, Problem, nearest
 from mlcat_ingest.recipe.validate import validate_config
+from mlcat_ingest.sources.datasets import Platform
 from mlcat_ingest.sources.definitions.config import DefinitionsConfig
-from mlcat_ingest.sources.definitions.file_format import (
-    PATH_HINT,
-    ColumnSpec,
-    DefinedNames,
-    DefinitionsDocument,
-    DefinitionsFile,
-    KeySpec,
-    PlaceSpec,
-    TableSpec,
-    read_file,
-    reference,
-)
 from mlcat_ingest.sources.definitions.source import DefinitionReader, FeatureSource
 from mlcat_ingest.sources.definitions.tables import (
     DatasetPlace,
@@ -39,6 +38,13 @@ from mlcat_ingest.sources.definitions.tables import (
     Key,
 )
 
+MAX_BYTES: Final = 16 * 1_048_576
+
+MAX_NODES: Final = 1_000_000
+"""Bounds of one file: about 100,000 features."""
+
+PATH_HINT: Final = "correct `path` in the source's config"
+
 _SUFFIXES: Final = frozenset({".yml", ".yaml", ".json"})
 
 SETS: Final = "definitions.sets"
@@ -48,6 +54,285 @@ JOIN_KEY: Final = "join_key"
 """Custom property of a key that names its column, as it is called for every other store, too."""
 
 _WHAT: Final = "definitions files"
+
+
+def _check_urn(text: str, types: Container[str], noun: str, otherwise: str) -> str:
+    try:
+        if entity_type_of(text) not in types:
+            raise ValueError(otherwise)
+        check(text)
+    except InvalidUrnError as error:
+        raise ValueError(f"is not the URN of a {noun}: {error}") from None
+    return text
+
+
+def _dataset_urn(text: str) -> str:
+    if not text.startswith(PREFIX):
+        raise ValueError("must be the URN of a dataset, or {platform: ..., name: ...}")
+    return _check_urn(text, {"dataset"}, "dataset", "is not the URN of a dataset")
+
+
+def _owner(text: str) -> str:
+    if not text.startswith("urn:"):
+        return text
+    otherwise = "must be a name, or the URN of a corpuser or corpGroup"
+    return _check_urn(text, {"corpuser", "corpGroup"}, "user or group", otherwise)
+
+
+Owner = Annotated[PublicStr, AfterValidator(_owner)]
+"""A name that the recipe's `owners` apply to, or the URN of a user or group."""
+
+DatasetUrn = Annotated[PublicStr, AfterValidator(_dataset_urn)]
+"""The URN of a dataset, taken as it is."""
+
+
+class PlaceSpec(RecipeModel):
+    """A dataset by platform and name; the recipe's `datasets` apply to it."""
+
+    platform: Platform
+    """The catalog's name of the platform, such as `snowflake` or `s3`."""
+
+    name: PublicStr
+    """The dataset's name on that platform, such as `db.schema.table` or `bucket/folder`."""
+
+
+def _kind_of_source(value: Any) -> str:
+    return "place" if isinstance(value, Mapping | PlaceSpec) else "urn"
+
+
+# By its kind, so that its problems are those of the one thing that it was meant to be.
+SourceSpec = Annotated[
+    Annotated[DatasetUrn, Tag("urn")] | Annotated[PlaceSpec, Tag("place")],
+    Discriminator(_kind_of_source),
+]
+"""A dataset, by its URN or by platform and name."""
+
+
+class ColumnSpec(RecipeModel):
+    """The fields that features and keys share."""
+
+    name: PublicStr
+    """The name, unique among the features and among the keys of a table."""
+
+    type: MLFeatureDataType = "UNKNOWN"
+    """One of the catalog's 17 types of features."""
+
+    description: str | None = None
+    """A description for readers."""
+
+    owners: tuple[Owner, ...] = ()
+    """Its owners. Default: those of the table."""
+
+    tags: dict[PublicStr, str | None] = Field(default_factory=dict)
+    """Tags `key: value`, which become `key:value`; without a value, the key alone."""
+
+    properties: dict[PublicStr, str] = Field(default_factory=dict)
+    """Custom properties."""
+
+    sources: tuple[SourceSpec, ...] | None = None
+    """Its source datasets. Default: those of the table."""
+
+
+class FeatureSpec(ColumnSpec):
+    """A feature of a table."""
+
+    version: PublicStr | None = None
+    """Its version, if the store has versions of features."""
+
+
+class KeySpec(ColumnSpec):
+    """A key of a table: rows are looked up by it."""
+
+    column: PublicStr | None = None
+    """The column of the key. Default: its name."""
+
+
+class TableSpec(RecipeModel):
+    """A feature table: features that share keys and sources."""
+
+    name: PublicStr
+    """The name, unique in its namespace."""
+
+    kind: PublicStr = "Feature Table"
+    """The store's term for such a table, such as `Feature Group`; shown as its subtype."""
+
+    description: str | None = None
+    """A description for readers."""
+
+    owners: tuple[Owner, ...] = ()
+    """Its owners; also the default of its features and keys."""
+
+    tags: dict[PublicStr, str | None] = Field(default_factory=dict)
+    """Tags `key: value`, which become `key:value`; without a value, the key alone."""
+
+    properties: dict[PublicStr, str] = Field(default_factory=dict)
+    """Custom properties."""
+
+    sources: tuple[SourceSpec, ...] = ()
+    """The source datasets of its features."""
+
+    keys: tuple[KeySpec, ...] = ()
+    """The keys by which its rows are looked up."""
+
+    features: tuple[FeatureSpec, ...] = ()
+    """Its features."""
+
+
+class DefinitionsDocument(RecipeModel):
+    """The content of one definitions file."""
+
+    schema_: str | None = Field(default=None, validation_alias="$schema")
+    """For editors; not used."""
+
+    version: Literal[1]
+    """The version of this format."""
+
+    platform: Annotated[Platform, Field(pattern=r"^[A-Za-z0-9_.-]{1,60}$")]
+    """The catalog's name of the feature store: part of the URN of each table."""
+
+    namespace: PublicStr | None = None
+    """The store's project: the first part of the name of each table, `<namespace>.<table>`."""
+
+    tables: tuple[TableSpec, ...] = ()
+    """The feature tables."""
+
+    sets: dict[PublicStr, tuple[PublicStr, ...]] = Field(default_factory=dict)
+    """Named sets of features that are retrieved together, each as `<table>:<feature>`."""
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionsFile:
+    """One file that could be read as YAML or JSON; its content is not checked yet."""
+
+    parsed: ParsedText
+    origin: Origin
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """Return its content, empty where that is no mapping."""
+        return self.parsed.data if isinstance(self.parsed.data, dict) else {}
+
+
+def read_file(path: Path) -> DefinitionsFile:
+    """Return the content of a file, not checked yet.
+
+    Raises:
+        RecipeError: it cannot be read.
+        RecipeSyntaxError: it is not YAML or JSON.
+    """
+    try:
+        content = _stable_content(path)
+    except OSError as error:
+        raise RecipeError(
+            f"cannot read the definitions file {path}: {error.strerror}", hint=PATH_HINT
+        ) from None
+    # Errors name a file from the working directory on, where it is below that.
+    here = Path.cwd()
+    label = str(path.relative_to(here) if path.is_relative_to(here) else path)
+    parsed = parse(
+        content, label, max_bytes=MAX_BYTES, max_nodes=MAX_NODES, cure_if_empty="define a table"
+    )
+    return DefinitionsFile(parsed, Origin(label, path.parent, parsed.lines))
+
+
+def _stable_content(path: Path) -> bytes:
+    """Return the content, all of it: half a file that is being written reads as a smaller store."""
+    with path.open("rb") as stream:
+        before = os.fstat(stream.fileno())
+        content = stream.read(MAX_BYTES + 1)
+        after = os.fstat(stream.fileno())
+    same = (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
+    if S_ISREG(after.st_mode) and not (same and len(content) == min(after.st_size, MAX_BYTES + 1)):
+        raise RecipeError(
+            f"the definitions file {path} changed during the read",
+            hint="run again once the file is complete",
+        )
+    return content
+
+
+@dataclass(slots=True)
+class _Namespace:
+    """The names that all files together define in one namespace."""
+
+    tables: dict[str, str] = field(default_factory=dict)
+    sets: dict[str, str] = field(default_factory=dict)
+    features: dict[str, None] = field(default_factory=dict)
+
+
+class DefinedNames:
+    """The names that definitions files give, file by file; then the problems with them."""
+
+    def __init__(self) -> None:
+        """Begin without names."""
+        self._namespaces: dict[str, _Namespace] = {}
+
+    def add(self, file: DefinitionsFile) -> Iterator[Problem]:
+        """Take the names of `file` in, and yield where one was given before."""
+        defined = self._namespace_of(file)
+        for loc, table in _items(file.data.get("tables"), ("tables",)):
+            yield from _add_name(defined.tables, _name(table), "table", (*loc, "name"), file)
+            for kind in ("features", "keys"):
+                columns: dict[str, str] = {}
+                for inside, column in _items(table.get(kind), (*loc, kind)):
+                    at = (*inside, "name")
+                    yield from _add_name(columns, _name(column), kind.removesuffix("s"), at, file)
+            for _, feature in _items(table.get("features"), ()):
+                defined.features[reference(_name(table) or "", _name(feature) or "")] = None
+        for name in _mapping(file.data.get("sets")):
+            yield from _add_name(defined.sets, name, "set", ("sets", name), file)
+
+    def unknown(self, file: DefinitionsFile) -> Iterator[Problem]:
+        """Yield where sets of `file` name features that no file defines."""
+        features = self._namespace_of(file).features
+        for name, references in _mapping(file.data.get("sets")).items():
+            for i, text in enumerate(references if isinstance(references, list) else ()):
+                if isinstance(text, str) and text.strip() not in features:
+                    sentence = _unknown_feature(text.strip(), features)
+                    yield file.origin.problem(("sets", name, i), sentence)
+
+    def _namespace_of(self, file: DefinitionsFile) -> _Namespace:
+        namespace = file.data.get("namespace")
+        return self._namespaces.setdefault(str(namespace or "").strip(), _Namespace())
+
+
+def reference(table: str, feature: str) -> str:
+    """Return the text by which sets name a feature."""
+    return f"{table}:{feature}"
+
+
+def _add_name(
+    locations: dict[str, str], name: str | None, what: str, loc: Loc, file: DefinitionsFile
+) -> Iterator[Problem]:
+    if name in locations:
+        yield file.origin.problem(
+            loc, f"is already the name of another {what}, at {locations[name]}"
+        )
+    elif name is not None:
+        locations[name] = f"{file.origin.label}:{file.origin.line_of(loc)}"
+
+
+def _items(value: Any, loc: Loc) -> Iterator[tuple[Loc, Mapping[str, Any]]]:
+    """Yield the mappings in a list, each with its location."""
+    for i, item in enumerate(value if isinstance(value, list) else ()):
+        if isinstance(item, Mapping):
+            yield (*loc, i), item
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _name(item: Mapping[str, Any]) -> str | None:
+    name = item.get("name")
+    return name.strip() if isinstance(name, str) else None
+
+
+def _unknown_feature(text: str, features: Iterable[str]) -> str:
+    if ":" not in text:
+        return "must have the form <table>:<feature>"
+    similar = nearest(text, features)
+    cure = f"; did you mean `{similar}`?" if similar else ""
+    return f"is not a feature of any definitions file{cure}"
 
 
 @dataclass(frozen=True, slots=True)

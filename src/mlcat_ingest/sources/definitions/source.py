@@ -36,18 +36,16 @@ from mlcat_ingest.sources.base import (
 )
 from mlcat_ingest.sources.datasets import Datasets
 from mlcat_ingest.sources.definitions.config import FeatureStoreConfig
-from mlcat_ingest.sources.definitions.mapping import (
-    FeatureScope,
-    index_table,
-    map_table,
-)
 from mlcat_ingest.sources.definitions.tables import (
     LABEL_VIEW,
     TABLE,
     Broken,
     Definition,
+    FeatureScope,
     FeatureSet,
     FeatureTable,
+    index_table,
+    map_table,
 )
 from mlcat_ingest.sources.owners import Owners
 

@@ -1,7 +1,14 @@
-"""The configuration of the Feast source, as the recipe spells it. Cheap to import."""
+"""The configuration of the Feast source, and its defaults in a feature_store.yaml. Cheap to import.
+
+feature_store.yaml is read as text; no code of the repository is run.
+
+Source: `RepoConfig` of feast 0.67.
+"""
 
 import re
 from collections.abc import Mapping
+from os import environ
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 from urllib.parse import unquote, urlsplit
 
@@ -17,6 +24,7 @@ from pydantic import (
 )
 
 from mlcat_ingest.core.redaction import user_info
+from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.recipe.connection import ConnectionConfig, Timeout, Verify
 from mlcat_ingest.recipe.fields import (
     NotContent,
@@ -25,9 +33,24 @@ from mlcat_ingest.recipe.fields import (
     RecipeModel,
     ServiceUrl,
 )
-from mlcat_ingest.recipe.values import PatternFilter, RecipePath, base_dir_of, resolved_url
-from mlcat_ingest.sources.dataset_places import LEVELS
-from mlcat_ingest.sources.datasets import DatasetsConfig, KnownDatasets, Platform, check_among
+from mlcat_ingest.recipe.loader import MAX_BYTES, parse
+from mlcat_ingest.recipe.problems import Origin
+from mlcat_ingest.recipe.secrets import SECRETS, is_secret_name
+from mlcat_ingest.recipe.validate import validate_config
+from mlcat_ingest.recipe.values import (
+    PatternFilter,
+    RecipePath,
+    base_dir_of,
+    resolved_path,
+    resolved_url,
+)
+from mlcat_ingest.sources.datasets import (
+    LEVELS,
+    DatasetsConfig,
+    KnownDatasets,
+    Platform,
+    check_among,
+)
 from mlcat_ingest.sources.definitions.config import FeatureStoreConfig
 
 RegistryType = Literal["file", "sql", "remote"]
@@ -44,6 +67,35 @@ _OVER_GRPC: Final = (
     "serve the registry with `feast serve_registry` and set `registry_type: remote` and "
     "`path: host:6570`"
 )
+
+DEFAULT_SCHEMAS: Final = {"postgres": "public", "redshift": "public", "snowflake": "PUBLIC"}
+"""The schema that Feast takes by platform where only the database is named."""
+
+_FEASTS_OWN = "is an option of Feast itself; delete it"
+
+FILE_NAME: Final = "feature_store.yaml"
+
+_VARIABLE: Final = re.compile(r"\$(?:(\w+)|\{([^}]*)\})")
+
+# What offline stores call the database and schema of tables that name none.
+_OFFLINE: Final = {
+    "athena": ("database", ""),
+    "bigquery": ("project_id", "dataset"),
+    "clickhouse": ("database", ""),
+    "oracle": ("database", ""),
+    "postgres": ("database", "db_schema"),
+    "redshift": ("database", ""),
+    "snowflake": ("database", "schema"),
+    "trino": ("catalog", "dataset"),
+}
+
+_DEFAULT_REGISTRY: Final = "data/registry.db"
+
+_BESIDE_REGISTRY: Final = {
+    "ca_bundle": "cert",
+    "client_cert": "client_cert",
+    "client_key": "client_key",
+}
 
 
 def _printable(text: str) -> str:
@@ -97,12 +149,6 @@ def password_in(address: str) -> str | None:
 def local_path(address: str) -> str:
     """Return the path of a local file, which may be written as a `file:` address."""
     return unquote(urlsplit(address).path) if address.startswith("file:") else address
-
-
-DEFAULT_SCHEMAS: Final = {"postgres": "public", "redshift": "public", "snowflake": "PUBLIC"}
-"""The schema that Feast takes by platform where only the database is named."""
-
-_FEASTS_OWN = "is an option of Feast itself; delete it"
 
 
 def _type(named: Any) -> Any:
@@ -266,3 +312,119 @@ class FeastConfig(FeatureStoreConfig, ConnectionConfig):
                 "set `registry`, or set `repo_path` to a folder with a feature_store.yaml"
             )
         return self
+
+
+def with_repo_options(config: FeastConfig) -> FeastConfig:
+    """Return `config` with the options of its feature_store.yaml that the recipe leaves open.
+
+    Raises:
+        RecipeError: the file is needed and cannot be read, or does not name a registry.
+        RecipeSyntaxError, RecipeValidationError: it is not YAML, or something in it cannot be used.
+    """
+    path = config.feature_store_yaml or _in_repo(config)
+    if path is None:
+        return config
+    base_dir = config.repo_path or path.parent
+    return _Repo(path, base_dir).complete(config)
+
+
+def _in_repo(config: FeastConfig) -> Path | None:
+    """Return the repository's own file; None where it neither exists nor is needed."""
+    if config.repo_path is None:
+        return None
+    path = config.repo_path / FILE_NAME
+    return path if config.registry is None or path.is_file() else None
+
+
+class _Repo:
+    """One feature_store.yaml; its relative paths start at the repository's folder."""
+
+    def __init__(self, path: Path, base_dir: Path) -> None:
+        parsed = parse(_content(path), str(path))
+        self._origin = Origin(str(path), base_dir, parsed.lines)
+        self._problems = parsed.problems
+        self._data: Mapping[str, Any] = parsed.data if isinstance(parsed.data, dict) else {}
+
+    def complete(self, config: FeastConfig) -> FeastConfig:
+        """Return `config` with what it leaves open filled in."""
+        update = self._registry(config) if config.registry is None else {}
+        update["connections"] = {**self._connections(), **config.connections}
+        project = self._text("project")
+        if project and "projects" not in config.model_fields_set:
+            update["projects"] = PatternFilter(allow=(f"{re.escape(project)}$",))
+        if self._problems:
+            raise self._origin.error(self._problems)
+        return config.model_copy(update=update)
+
+    def _registry(self, config: FeastConfig) -> dict[str, Any]:
+        """Return the options that `registry:` stands for."""
+        registry = self._data.get("registry", _DEFAULT_REGISTRY)
+        if not isinstance(registry, Mapping):
+            raw = {"path": self._text("registry") or _DEFAULT_REGISTRY}
+            return {"registry": self._valid(raw)}
+        # A database is read where Feast reads it.
+        path = self._text("registry", "read_path") or self._text("registry", "path")
+        raw = {"registry_type": self._text("registry", "registry_type"), "path": path}
+        options: dict[str, Any] = {"registry": self._valid(raw)}
+        for ours, theirs in _BESIDE_REGISTRY.items():
+            if getattr(config, ours) is None and (pem := self._text("registry", theirs)):
+                options[ours] = resolved_path(Path(pem), self._origin.base_dir)
+        if config.authority is None:
+            options["authority"] = self._text("registry", "authority") or None
+        if config.verify is None and registry.get("is_tls") is True:
+            options["verify"] = True
+        return options
+
+    def _valid(self, raw: Mapping[str, str | None]) -> RegistryConfig | None:
+        given = {key: text for key, text in raw.items() if text}
+        config, problems = validate_config(RegistryConfig, given, ("registry",), self._origin)
+        self._problems.extend(problems)
+        if config is not None and (password := password_in(config.path)):
+            SECRETS.add(password)
+        return config
+
+    def _connections(self) -> dict[str, TableDefaults]:
+        """Return database and schema of the offline store, for tables that name none."""
+        store = self._data.get("offline_store")
+        kind = store.get("type") if isinstance(store, Mapping) else store
+        platform = str(kind).partition(".")[0]
+        if platform not in _OFFLINE:
+            return {}
+        database, schema = _OFFLINE[platform]
+        defaults = TableDefaults(
+            database=self._text("offline_store", database) or None,
+            schema_name=self._text("offline_store", schema) or DEFAULT_SCHEMAS.get(platform),
+        )
+        return {platform: defaults}
+
+    def _text(self, *loc: str) -> str:
+        """Return the text at `loc` with its variables replaced, empty where there is none."""
+        value: Any = self._data
+        for step in loc:
+            value = value.get(step) if isinstance(value, Mapping) else None
+        if value is None or isinstance(value, Mapping | list):
+            return ""
+
+        def substitute(match: re.Match[str]) -> str:
+            name = match[1] or match[2]
+            if name in environ:
+                if is_secret_name(name):
+                    SECRETS.add(environ[name])
+                return environ[name]
+            if match[2]:
+                self._problems.append(self._origin.problem(loc, f"the variable {name} is not set"))
+            # Feast leaves it too; it may well be part of a password.
+            return match[0]
+
+        return _VARIABLE.sub(substitute, str(value)).strip()
+
+
+def _content(path: Path) -> bytes:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise RecipeError(
+            f"cannot read Feast's file {path}: {error.strerror}",
+            hint="set `registry`, or correct `repo_path` or `feature_store_yaml` in the recipe",
+        ) from None

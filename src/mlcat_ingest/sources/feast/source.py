@@ -20,14 +20,12 @@ from mlcat_ingest.sources.definitions.tables import (
     FeatureSet,
     FeatureTable,
 )
-from mlcat_ingest.sources.feast.columns import ColumnMapper
-from mlcat_ingest.sources.feast.config import FeastConfig, kind_of, local_path
+from mlcat_ingest.sources.feast.config import FeastConfig, kind_of, local_path, with_repo_options
+from mlcat_ingest.sources.feast.files import LocalFile
 from mlcat_ingest.sources.feast.messages import MESSAGES, message_class
 from mlcat_ingest.sources.feast.registry import Kind, RawObject, RegistryTransport
-from mlcat_ingest.sources.feast.repo import with_repo_options
-from mlcat_ingest.sources.feast.transport.file import LocalFile
 from mlcat_ingest.sources.feast.upstream import Upstreams
-from mlcat_ingest.sources.feast.views import ViewName, Views
+from mlcat_ingest.sources.feast.views import ColumnMapper, ViewName, Views
 
 _UsedT = TypeVar("_UsedT")
 
@@ -208,19 +206,19 @@ def transport_for(config: FeastConfig) -> RegistryTransport:
     address = registry.path
     match kind_of(address, registry.registry_type):
         case "sql":
-            from mlcat_ingest.sources.feast.transport.database import DatabaseRegistry
+            from mlcat_ingest.sources.feast.database import DatabaseRegistry
 
             return DatabaseRegistry(address, config)
         case "remote":
-            from mlcat_ingest.sources.feast.transport.grpc import GrpcRegistry
+            from mlcat_ingest.sources.feast.grpc import GrpcRegistry
 
             return GrpcRegistry(address, config)
         case "s3":
-            from mlcat_ingest.sources.feast.transport.object_stores import S3Object
+            from mlcat_ingest.sources.feast.files import S3Object
 
             return S3Object(address, config)
         case "object":
-            from mlcat_ingest.sources.feast.transport.object_stores import StoredObject
+            from mlcat_ingest.sources.feast.files import StoredObject
 
             return StoredObject(address, config)
         case "file":

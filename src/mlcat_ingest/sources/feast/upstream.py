@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.proposal import Note
-from mlcat_ingest.sources.dataset_places import LEVELS, place_of_uri
+from mlcat_ingest.sources.datasets import LEVELS, place_of_uri
 from mlcat_ingest.sources.definitions.tables import DatasetPlace
 from mlcat_ingest.sources.feast.config import DEFAULT_SCHEMAS, FeastConfig, TableDefaults
 from mlcat_ingest.sources.feast.messages import SOURCE_TYPES

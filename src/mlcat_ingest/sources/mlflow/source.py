@@ -36,20 +36,23 @@ from mlcat_ingest.sources.base import (
 from mlcat_ingest.sources.datasets import Datasets
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.mapping import map_record
-from mlcat_ingest.sources.mlflow.read.databricks import find_account
 from mlcat_ingest.sources.mlflow.read.open import open_reader
 from mlcat_ingest.sources.mlflow.read.reader import Reader
-from mlcat_ingest.sources.mlflow.select.by_id import RunsByIdReading, all_pages
+from mlcat_ingest.sources.mlflow.read.signin import find_account
 from mlcat_ingest.sources.mlflow.select.changes import ChangedRuns, Since
+from mlcat_ingest.sources.mlflow.select.joins import ParentRuns
 from mlcat_ingest.sources.mlflow.select.missing import find_missing
-from mlcat_ingest.sources.mlflow.select.parents import ParentRuns
 from mlcat_ingest.sources.mlflow.select.selection import (
     RunSelection,
     check_divisible,
     experiment_ids_of,
     shards_of,
 )
-from mlcat_ingest.sources.mlflow.select.workspace import WorkspaceReading
+from mlcat_ingest.sources.mlflow.select.workspace import (
+    RunsByIdReading,
+    WorkspaceReading,
+    all_pages,
+)
 from mlcat_ingest.sources.mlflow.values.joined import (
     COLUMN,
     EXPERIMENT,

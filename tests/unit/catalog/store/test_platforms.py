@@ -3,7 +3,7 @@ from pathlib import Path
 from mlcat_ingest.catalog.search.request import SearchRequest
 from mlcat_ingest.catalog.store.platforms import known_platforms
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.sources import dataset_places
+from mlcat_ingest.sources import datasets
 from support.catalog_store import MLFLOW, counts, named, put
 
 PLATFORM_TYPE = "dataPlatform"
@@ -25,8 +25,8 @@ def test_known_platforms_are_there_from_the_start(store: Store) -> None:
 
 def test_every_platform_that_we_write_about_is_known() -> None:
     named_by_us = {
-        *dataset_places._OBJECT_STORES.values(),
-        *dataset_places.LEVELS,
+        *datasets._OBJECT_STORES.values(),
+        *datasets.LEVELS,
         *("mlflow", "feast", "sagemaker", "abs", "http", "file", "dbfs", "hdfs", "databricks"),
         *("huggingface", "kaggle", "delta-lake"),
     }

@@ -104,7 +104,7 @@ def test_a_file_that_is_written_meanwhile_is_not_read(
         return found
 
     monkeypatch.setattr(
-        "mlcat_ingest.sources.definitions.file_format.os", SimpleNamespace(fstat=fstat_and_write)
+        "mlcat_ingest.sources.definitions.file_source.os", SimpleNamespace(fstat=fstat_and_write)
     )
     assert "changed" in "".join(problems(folder))
 

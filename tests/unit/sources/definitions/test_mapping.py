@@ -10,7 +10,6 @@ from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.metadata.validate import validate_aspect
 from mlcat_ingest.sources.definitions.config import FeatureStoreConfig
-from mlcat_ingest.sources.definitions.mapping import FeatureScope, map_table
 from mlcat_ingest.sources.definitions.source import DefinitionReader, FeatureSource
 from mlcat_ingest.sources.definitions.tables import (
     LABEL_VIEW,
@@ -19,9 +18,11 @@ from mlcat_ingest.sources.definitions.tables import (
     Definition,
     Feature,
     FeatureRef,
+    FeatureScope,
     FeatureSet,
     FeatureTable,
     Key,
+    map_table,
 )
 from support.reading import finished_of
 

@@ -19,16 +19,17 @@ from mlcat_ingest.sources.base import (
 )
 from mlcat_ingest.sources.definitions import source as module
 from mlcat_ingest.sources.definitions.config import FeatureStoreConfig
-from mlcat_ingest.sources.definitions.mapping import FeatureScope, map_table
 from mlcat_ingest.sources.definitions.source import DefinitionReader, FeatureSource
 from mlcat_ingest.sources.definitions.tables import (
     Broken,
     DatasetPlace,
     Definition,
     Feature,
+    FeatureScope,
     FeatureSet,
     FeatureTable,
     Key,
+    map_table,
 )
 from support.reading import finished_of, pages_of
 

@@ -16,7 +16,7 @@ from mlcat_ingest.sources.feast.config import (
     local_path,
     password_in,
 )
-from mlcat_ingest.sources.feast.transport.object_stores import S3Object
+from mlcat_ingest.sources.feast.files import S3Object
 
 KINDS: list[tuple[str, RegistryKind]] = [
     ("registry.db", "file"),

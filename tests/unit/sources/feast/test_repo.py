@@ -7,8 +7,7 @@ import pytest
 
 from mlcat_ingest.errors import RecipeError, RecipeValidationError
 from mlcat_ingest.recipe.secrets import SECRETS, mask
-from mlcat_ingest.sources.feast.config import FeastConfig
-from mlcat_ingest.sources.feast.repo import with_repo_options
+from mlcat_ingest.sources.feast.config import FeastConfig, with_repo_options
 
 
 def repo(folder: Path, text: str, **options: Any) -> FeastConfig:

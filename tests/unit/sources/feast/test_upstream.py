@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.sources.dataset_places import PLATFORMS
-from mlcat_ingest.sources.datasets import Datasets
+from mlcat_ingest.sources.datasets import PLATFORMS, Datasets
 from mlcat_ingest.sources.definitions.tables import DatasetPlace, FeatureTable
 from mlcat_ingest.sources.feast.upstream import query_digest
 from support.feast import table_of

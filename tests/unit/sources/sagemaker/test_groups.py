@@ -6,7 +6,7 @@ import pytest
 
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.definitions.tables import DatasetPlace, FeatureTable
-from mlcat_ingest.sources.sagemaker.groups import FeatureMetadata, GroupMapping
+from mlcat_ingest.sources.sagemaker.source import FeatureMetadata, GroupMapping
 
 pytest.importorskip("botocore", reason="the SDK of the extra `aws`")
 

@@ -5,13 +5,12 @@ from typing import Final
 
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.sources.mlflow.mapping.external import map_external_model
 from mlcat_ingest.sources.mlflow.mapping.groups import (
     map_experiment,
     map_registered_model,
     map_version,
 )
-from mlcat_ingest.sources.mlflow.mapping.model import map_run
+from mlcat_ingest.sources.mlflow.mapping.model import map_external_model, map_run
 from mlcat_ingest.sources.mlflow.mapping.signature import map_signature
 from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedExperiment,

@@ -13,8 +13,15 @@ from typing import Any, Final
 from mlcat_ingest.core.text import whole_characters
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_EVALUATION_DATA, ML_MODEL_TRAINING_DATA
 from mlcat_ingest.metadata.proposal import Aspect
-from mlcat_ingest.sources.dataset_places import DATABASES, LEVELS, Place, place_of_uri, split
-from mlcat_ingest.sources.datasets import DatasetName, Datasets
+from mlcat_ingest.sources.datasets import (
+    DATABASES,
+    LEVELS,
+    DatasetName,
+    Datasets,
+    Place,
+    place_of_uri,
+    split,
+)
 from mlcat_ingest.sources.mlflow.mapping.text import Truncator, compact_json
 from mlcat_ingest.sources.mlflow.values.records import CONTEXT_TAG, DatasetInput, json_or_none
 

@@ -1,5 +1,6 @@
-"""Maps a run to an mlModel in its experiment's group: properties, source code, training jobs."""
+"""Maps a run, or an external model of MLflow 3, to an mlModel in its experiment's group."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -9,15 +10,24 @@ from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS, OWNERSHIP
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES, SOURCE_CODE
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.sources.mlflow.mapping.datasets import NO_DATASETS, dataset_facts
-from mlcat_ingest.sources.mlflow.mapping.evidence import run_evidence, with_evidence
+from mlcat_ingest.sources.mlflow.mapping.evidence import (
+    external_evidence,
+    run_evidence,
+    with_evidence,
+)
 from mlcat_ingest.sources.mlflow.mapping.groups import NO_VERSION, names_of, run_model
 from mlcat_ingest.sources.mlflow.mapping.logged_models import (
     add_logged_models,
+    add_model_facts,
     only_model,
     params_with_model,
     tags_with_model,
 )
-from mlcat_ingest.sources.mlflow.mapping.metrics import hyper_params, training_metrics
+from mlcat_ingest.sources.mlflow.mapping.metrics import (
+    hyper_params,
+    model_metrics,
+    training_metrics,
+)
 from mlcat_ingest.sources.mlflow.mapping.process import map_process, training_jobs
 from mlcat_ingest.sources.mlflow.mapping.properties import (
     NO_TAGS,
@@ -30,19 +40,21 @@ from mlcat_ingest.sources.mlflow.mapping.properties import (
     user_of,
 )
 from mlcat_ingest.sources.mlflow.mapping.signature import add_documents
-from mlcat_ingest.sources.mlflow.mapping.source_code import source_code
 from mlcat_ingest.sources.mlflow.mapping.text import (
     MAX_INT64,
     Truncator,
     compact_json,
     truncate_aspect,
 )
-from mlcat_ingest.sources.mlflow.values.joined import JoinedRun
+from mlcat_ingest.sources.mlflow.values.joined import JoinedLoggedModel, JoinedRun
 from mlcat_ingest.sources.mlflow.values.records import (
+    COMMIT_TAGS,
     HISTORY_TAG,
     NAME_TAG,
     NOTE_TAG,
     PARENT_TAG,
+    REPO_TAGS,
+    USER_TAG,
     PropertyKey,
     Run,
     SubType,
@@ -51,9 +63,65 @@ from mlcat_ingest.sources.mlflow.values.records import (
 )
 from mlcat_ingest.sources.mlflow.values.signatures import made_models
 
+# git@host:path and ssh://git@host/path; no other address form names a user and no scheme.
+_SCP = re.compile(r"^(?:[\w.-]+@)?([\w.-]+\.[\w-]+):(?!//)([\w./~-]+)$")
+
+_URL = re.compile(r"^(?:git\+)?(https?|ssh|git)://(?:[^/]*@)?([^/:@]+)(:\d+)?/(.+)$")
+_COMMIT = re.compile(r"^[0-9A-Za-z]{4,64}$")
+NO_SOURCE_CODE: Final[Aspect] = {"sourceCode": []}
+
 _MAPPED_TAGS: Final = frozenset({NOTE_TAG, HISTORY_TAG})
+
 _MAPPED_TAGS_AND_NAME: Final = _MAPPED_TAGS | {NAME_TAG}
+
 _SHORT_ID: Final = 8
+
+_MAPPED_TAGS_OF_EXTERNAL: Final = frozenset({NOTE_TAG})
+
+
+def source_code(tags: Mapping[str, str]) -> Aspect:
+    """Return the `sourceCode` aspect of a run, empty where commit or repository is unknown."""
+    commit = tags.get(COMMIT_TAGS[0]) or tags.get(COMMIT_TAGS[1])
+    if not commit or not _COMMIT.match(commit):
+        return NO_SOURCE_CODE
+    for tag in REPO_TAGS:
+        repository = tags.get(tag)
+        url = commit_url(repository, commit) if repository else None
+        if url:
+            return {"sourceCode": [{"type": "TRAINING_PIPELINE_SOURCE_CODE", "sourceCodeUrl": url}]}
+    return NO_SOURCE_CODE
+
+
+def commit_url(repository: str, commit: str) -> str | None:
+    """Return the web address of `commit` in `repository`, without credentials.
+
+    None if `repository` is no address of a git server (a local path, a script's name).
+    """
+    address = repository.partition("#")[0].strip()
+    if match := _URL.match(address):
+        scheme, host, port, path = match.groups()
+        web = f"http://{host}" if scheme == "http" else f"https://{host}"
+        if port and scheme in {"http", "https"}:
+            web += port
+    elif match := _SCP.match(address):
+        host, path = match.groups()
+        web = f"https://{host}"
+    else:
+        return None
+    path = path.strip("/").removesuffix(".git")
+    if not path or any(char.isspace() or not char.isprintable() for char in path):
+        return None
+    return f"{web}/{path}{_at_commit(host.lower(), commit)}"
+
+
+def _at_commit(host: str, commit: str) -> str:
+    if "gitlab" in host:
+        return f"/-/tree/{commit}"
+    if "bitbucket" in host:
+        return f"/src/{commit}"
+    if host.endswith((".visualstudio.com", "dev.azure.com")):
+        return f"?version=GC{commit}"
+    return f"/tree/{commit}"
 
 
 def map_run(record: JoinedRun) -> list[Entity]:
@@ -247,3 +315,57 @@ def add_history(custom: PropertiesBuilder, tags: Mapping[str, str]) -> None:
 def _join_texts(models: list[dict[str, Any]], key: str) -> str:
     values = (model.get(key) for model in models)
     return ",".join(value for value in values if isinstance(value, str) and value)
+
+
+def map_external_model(record: JoinedLoggedModel) -> list[Entity]:
+    """Return the model that an external model is, named by its id as a run is by its own.
+
+    Raises:
+        RecordError: the model has no id.
+        InvalidUrnError: the id cannot be part of a URN.
+    """
+    scope, model, experiment = record.scope, record.model, record.experiment
+    if not model.model_id:
+        raise RecordError("a logged model without an id", record_ref=f"logged model {model.name}")
+    truncator = Truncator(scope.limits)
+    name = scope.naming.model(model.model_id)
+    user = scope.owners.urn(model.tags.get(USER_TAG))
+    removed = experiment.lifecycle_stage == "deleted"
+    path = browse_path(scope, experiment.name or experiment.experiment_id)
+    aspects = first_aspects(scope, SubType.EXTERNAL_MODEL, removed=removed, path=path)
+    aspects[OWNERSHIP] = scope.owners.ownership(user)
+    aspects[SOURCE_CODE] = source_code(model.tags)
+    aspects[GLOBAL_TAGS] = NO_TAGS
+    custom = common_properties(scope, name, truncator)
+    add_model_facts(custom, model)
+    custom.set_own(PropertyKey.EXPERIMENT_ID, model.experiment_id)
+    custom.set_own(PropertyKey.ARTIFACT_URI, model.artifact_uri)
+    custom.set_own(PropertyKey.RUN_ID, model.source_run_id)
+    custom.set_own(PropertyKey.RUN_MODEL, run_model(scope, model.source_run_id))
+    custom.add_tags(model.tags, without=_MAPPED_TAGS_OF_EXTERNAL)
+    aspects[ML_MODEL_PROPERTIES] = _properties(record, custom, user)
+    entity = Entity(name.urn, aspects, notes=tuple(truncator.notes))
+    return [with_evidence(entity, external_evidence(record), scope)]
+
+
+def _properties(record: JoinedLoggedModel, custom: PropertiesBuilder, user: str | None) -> Aspect:
+    scope, model, truncator = record.scope, record.model, custom.truncator
+    created = truncator.time_stamp(model.created_at_ms, "creation time", user)
+    updated_ms = model.last_updated_at_ms
+    result: dict[str, Any] = {
+        "customProperties": custom.values,
+        "name": truncator.text(model.name or model.model_id, "name"),
+        "description": truncator.description(model.tags.get(NOTE_TAG)),
+        "date": None if created is None else created["time"],
+        "created": created,
+        "lastModified": truncator.time_stamp(
+            model.created_at_ms if updated_ms is None else updated_ms, "last update"
+        ),
+        "externalUrl": scope.links.logged_model(model.experiment_id, model.model_id),
+        "type": truncator.optional(model.model_type, "type"),
+        "hyperParams": hyper_params(model.params, custom),
+        "trainingMetrics": model_metrics(model, custom),
+        "tags": shown_tags(model.tags, scope.limits),
+        "groups": [scope.experiment_group(record.experiment).urn],
+    }
+    return truncate_aspect(result, truncator)

@@ -5,13 +5,11 @@ from typing import Final, TypeVar
 
 from mlcat_ingest.metadata.aspects.ml import MLFeatureDataType
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.sources.definitions.mapping import FeatureScope, map_table
-from mlcat_ingest.sources.definitions.tables import Feature, FeatureTable
+from mlcat_ingest.sources.definitions.tables import Feature, FeatureScope, FeatureTable, map_table
 from mlcat_ingest.sources.mlflow.mapping.properties import PropertiesBuilder
 from mlcat_ingest.sources.mlflow.mapping.text import Truncator, compact_json
-from mlcat_ingest.sources.mlflow.values.documents import Column
 from mlcat_ingest.sources.mlflow.values.joined import JoinedSignature
-from mlcat_ingest.sources.mlflow.values.records import PropertyKey, SubType
+from mlcat_ingest.sources.mlflow.values.records import Column, PropertyKey, SubType
 from mlcat_ingest.sources.mlflow.values.signatures import MadeModel
 
 ValueT = TypeVar("ValueT")

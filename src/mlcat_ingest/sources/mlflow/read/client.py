@@ -1,15 +1,19 @@
 """Reads what only MlflowClient can open: folders, schemes of plug-ins. Needs the extra `mlflow`.
 
-The records equal those of the REST reader over the same store. Opening a store changes nothing:
+The records equal those of the REST reader over the same store. Entities come from the installed
+MLflow, so attributes that older versions lack have defaults. Opening a store changes nothing:
 MLflow would create a database or a folder that is not there, and migrate an older database.
 """
 
 import logging
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from contextvars import ContextVar
 from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any, Final, Self, TypeVar
 
@@ -27,10 +31,18 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read import entities
-from mlcat_ingest.sources.mlflow.read.checks import findings
-from mlcat_ingest.sources.mlflow.read.client_stores import check_store, default_store
-from mlcat_ingest.sources.mlflow.read.files import FileLocation, local_text
+from mlcat_ingest.sources.mlflow.read.checks import findings, support_warning
+from mlcat_ingest.sources.mlflow.read.decode import (
+    Aliases,
+    dataset_order,
+    metric_order,
+    metric_runs,
+    model_id_of,
+    model_status,
+    moment,
+    output_order,
+    stage,
+)
 from mlcat_ingest.sources.mlflow.read.listing import (
     ENTRIES_A_PAGE,
     ApiReader,
@@ -39,11 +51,35 @@ from mlcat_ingest.sources.mlflow.read.listing import (
     chunks,
     entries_of,
 )
-from mlcat_ingest.sources.mlflow.read.reader import ALL_RUNS, MlflowObject, RunFilter, identity
-from mlcat_ingest.sources.mlflow.values.records import Run
-from mlcat_ingest.sources.mlflow.values.releases import support_warning
-from mlcat_ingest.sources.mlflow.values.uris import folder_of
+from mlcat_ingest.sources.mlflow.read.reader import (
+    ALL_RUNS,
+    MAX_BYTES,
+    FileLocation,
+    MlflowObject,
+    RunFilter,
+    identity,
+    local_text,
+)
+from mlcat_ingest.sources.mlflow.values.records import (
+    NAME_TAG,
+    DatasetInput,
+    Experiment,
+    LoggedModel,
+    Metric,
+    ModelOutput,
+    ModelVersion,
+    RegisteredModel,
+    Run,
+)
+from mlcat_ingest.sources.mlflow.values.uris import folder_of, is_database
 from mlcat_ingest.sources.paging import ListingPage, RecentIds, follow
+
+_TIMEOUT_S: Final = 120.0
+_UPGRADE: Final = "read it through its MLflow server, or migrate it with `mlflow db upgrade`"
+_ANSWERS: Final[ContextVar[Mapping[str, Any]]] = ContextVar(
+    "_ANSWERS", default=MappingProxyType({})
+)
+"""The values that MLflow's variables have in this thread, whatever the environment says."""
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +107,241 @@ _BY_NAME: Final = {
 ResultT = TypeVar("ResultT")
 
 
+def check_store(uri: str) -> None:
+    """Return if MLflow can open `uri` without changing it; addresses of servers always pass.
+
+    Raises:
+        RecipeError: there is no such file or folder, or the database's driver is not installed.
+        SourceUnavailableError, AuthenticationError, NotAuthorizedError: the database does not
+            answer, or does not let us in.
+        ProtocolMismatchError: it is no MLflow store, or of another MLflow version.
+    """
+    if is_database(uri):
+        _check_database(uri)
+    elif (folder := folder_of(uri)) is not None:
+        _check_folder(folder)
+
+
+@contextmanager
+def default_store(tracking_uri: str, registry_uri: str | None) -> Iterator[None]:
+    """Let MLflow take an address for its default in this thread meanwhile, a folder too.
+
+    Plug-ins that sign requests ask for the default address, and so does a registry in a folder,
+    which would make a store in the working directory; MLflow refuses folders since 3.13. Only
+    variables of the environment change that, and all threads of the host would see them. So
+    MLflow's own objects for these variables answer otherwise while this thread is in here; the
+    environment stays as it is.
+    """
+    answers: dict[str, Any] = {"MLFLOW_TRACKING_URI": tracking_uri}
+    if folder_of(tracking_uri) is not None or (registry_uri and folder_of(registry_uri)):
+        answers["MLFLOW_ALLOW_FILE_STORE"] = True
+    for name in answers:
+        _let_answer(name)
+    before = _ANSWERS.set(answers)
+    try:
+        yield
+    finally:
+        _ANSWERS.reset(before)
+
+
+@cache
+def _let_answer(name: str) -> None:
+    """Let MLflow's variable `name` answer as `_ANSWERS` does, and else as it would."""
+    from mlflow import environment_variables
+
+    variable: Any = getattr(environment_variables, name, None)
+    if variable is None:
+        return  # an MLflow that does not refuse folders
+    read = variable.get
+
+    def get() -> Any:
+        answers = _ANSWERS.get()
+        return answers[name] if name in answers else read()
+
+    variable.get = get
+
+
+def _check_folder(folder: Path) -> None:
+    if not folder.is_dir():
+        raise RecipeError(f"tracking_uri: no folder {folder}")
+    if next(folder.glob("*/meta.yaml"), None) is None:
+        raise ProtocolMismatchError(f"{folder} is not an MLflow store: it contains no experiment")
+
+
+def _check_database(uri: str) -> None:
+    from mlcat_ingest.sources.mlflow.read.database.access import Database
+
+    with closing(Database(uri, timeout_s=_TIMEOUT_S)) as database:
+        _check_revision(database.shown, database.revision())
+
+
+def _check_revision(shown: str, revision: str) -> None:
+    from mlflow.store.db.utils import _get_latest_schema_revision
+    from mlflow.version import VERSION
+
+    newest = _get_latest_schema_revision()  # type: ignore[no-untyped-call]
+    if revision != newest:
+        raise ProtocolMismatchError(
+            f"the database {shown} has a schema of another MLflow version than {VERSION}",
+            hint=_UPGRADE,
+        )
+
+
+def run_of(entity: Any) -> Run:
+    """Return an `mlflow.entities.Run` as a record."""
+    info, data = entity.info, entity.data
+    inputs = getattr(entity, "inputs", None)
+    outputs = getattr(entity, "outputs", None)
+    tags = dict(data.tags)
+    return Run(
+        run_id=info.run_id,
+        experiment_id=str(info.experiment_id),
+        name=getattr(info, "run_name", None) or tags.get(NAME_TAG) or None,
+        user_id=info.user_id or None,
+        status=info.status,
+        start_time_ms=moment(info.start_time),
+        end_time_ms=moment(info.end_time),
+        artifact_uri=info.artifact_uri or None,
+        lifecycle_stage=info.lifecycle_stage or "active",
+        params=dict(data.params),
+        metrics=_metrics_of(_run_metrics(data)),
+        tags=tags,
+        datasets=_datasets(getattr(inputs, "dataset_inputs", None) or ()),
+        model_inputs=tuple(
+            sorted(one.model_id for one in getattr(inputs, "model_inputs", None) or ())
+        ),
+        model_outputs=_outputs(getattr(outputs, "model_outputs", None) or ()),
+    )
+
+
+def _run_metrics(data: Any) -> Iterable[Any]:
+    # `data.metrics` is a mapping to bare values; timestamps and steps are beside it.
+    return getattr(data, "_metric_objs", None) or ()
+
+
+def _metrics_of(entities: Iterable[Any]) -> tuple[Metric, ...]:
+    """Return metric entities as records, in the order of `decode.metrics`."""
+    found = [
+        Metric(
+            one.key,
+            float(one.value),
+            moment(one.timestamp),
+            int(one.step or 0),
+            getattr(one, "model_id", None) or None,
+            getattr(one, "dataset_name", None) or None,
+            getattr(one, "dataset_digest", None) or None,
+        )
+        for one in entities
+    ]
+    return tuple(sorted(found, key=metric_order))
+
+
+def _datasets(entities: Iterable[Any]) -> tuple[DatasetInput, ...]:
+    found = [
+        DatasetInput(
+            one.dataset.name,
+            one.dataset.digest or "",
+            one.dataset.source_type or "",
+            one.dataset.source or "",
+            one.dataset.schema or None,
+            one.dataset.profile or None,
+            {tag.key: tag.value for tag in one.tags},
+        )
+        for one in entities
+    ]
+    return tuple(sorted(found, key=dataset_order))
+
+
+def _outputs(entities: Iterable[Any]) -> tuple[ModelOutput, ...]:
+    found = [ModelOutput(one.model_id, int(one.step or 0)) for one in entities]
+    return tuple(sorted(found, key=output_order))
+
+
+def experiment_of(entity: Any) -> Experiment:
+    """Return an `mlflow.entities.Experiment` as a record."""
+    return Experiment(
+        str(entity.experiment_id),
+        entity.name,
+        entity.artifact_location or None,
+        entity.lifecycle_stage or "active",
+        moment(entity.creation_time),
+        moment(entity.last_update_time),
+        dict(entity.tags),
+    )
+
+
+def registered_model_of(entity: Any) -> RegisteredModel:
+    """Return an `mlflow.entities.model_registry.RegisteredModel` as a record."""
+    return RegisteredModel(
+        entity.name,
+        entity.description or None,
+        moment(entity.creation_timestamp),
+        moment(entity.last_updated_timestamp),
+        dict(entity.tags),
+        {alias: str(version) for alias, version in entity.aliases.items()},
+    )
+
+
+def model_version_of(entity: Any, aliases: Aliases) -> ModelVersion:
+    """Return a `ModelVersion` entity as a record, with the aliases of its registered model."""
+    source, number = entity.source or None, str(entity.version)
+    return ModelVersion(
+        name=entity.name,
+        version=number,
+        run_id=entity.run_id or None,
+        source=source,
+        model_id=getattr(entity, "model_id", None) or model_id_of(source),
+        stage=stage(entity.current_stage),
+        status=entity.status or None,
+        description=entity.description or None,
+        user_id=entity.user_id or None,
+        created_at_ms=moment(entity.creation_timestamp),
+        last_updated_at_ms=moment(entity.last_updated_timestamp),
+        aliases=aliases.of(entity.name, number),
+        tags=dict(entity.tags),
+    )
+
+
+def logged_model_of(entity: Any) -> LoggedModel:
+    """Return an `mlflow.entities.LoggedModel` as a record."""
+    return LoggedModel(
+        model_id=entity.model_id,
+        experiment_id=str(entity.experiment_id),
+        name=entity.name or "",
+        status=model_status(str(getattr(entity.status, "value", entity.status))),
+        source_run_id=entity.source_run_id or None,
+        model_type=entity.model_type or None,
+        artifact_uri=entity.artifact_location or None,
+        created_at_ms=moment(entity.creation_timestamp),
+        last_updated_at_ms=moment(entity.last_updated_timestamp),
+        params=dict(entity.params or {}),
+        tags=dict(entity.tags or {}),
+        metrics=_metrics_of(entity.metrics or ()),
+        metric_runs=metric_runs(getattr(one, "run_id", None) for one in entity.metrics or ()),
+    )
+
+
+def client_text(tracking_uri: str, place: FileLocation, path: str) -> str | None:
+    """Return what a file holds, got by MLflow's own client, with whatever that needs for it."""
+    from mlflow.artifacts import download_artifacts, list_artifacts
+    from mlflow.exceptions import MlflowException
+
+    address = f"{place.uri}/{path}"
+    folder, _, name = address.rpartition("/")
+    try:
+        listed = list_artifacts(artifact_uri=folder, tracking_uri=tracking_uri)
+    except MlflowException as error:
+        if error.error_code == "RESOURCE_DOES_NOT_EXIST":
+            return None
+        raise
+    found = next((one for one in listed if one.path.rpartition("/")[2] == name), None)
+    if found is None or found.is_dir or (found.file_size or 0) > MAX_BYTES:
+        return None
+    with TemporaryDirectory() as own:
+        file = download_artifacts(artifact_uri=address, dst_path=own, tracking_uri=tracking_uri)
+        return Path(file).read_text("utf-8", "replace")
+
+
 class ClientReader(ApiReader, RequestSide):
     """A `Reader` over MlflowClient: every tracking URI that the installed MLflow can open.
 
@@ -79,10 +350,10 @@ class ClientReader(ApiReader, RequestSide):
 
     converters = MappingProxyType(
         {
-            "experiments": entities.experiment,
-            "registered-models": entities.registered_model,
-            "model-versions": entities.model_version,
-            "logged-models": entities.logged_model,
+            "experiments": experiment_of,
+            "registered-models": registered_model_of,
+            "model-versions": model_version_of,
+            "logged-models": logged_model_of,
         }
     )
 
@@ -139,7 +410,7 @@ class ClientReader(ApiReader, RequestSide):
                 )
 
             for page in follow(fetch, listing="MLflow's listing of runs"):
-                runs = [entities.run(entity) for entity in page]
+                runs = [run_of(entity) for entity in page]
                 pages.learn(len(runs), entries_of(runs))
                 yield query.accept([runs[at] for at in seen.new([run.run_id for run in runs])])
                 if query.is_complete():
@@ -164,7 +435,7 @@ class ClientReader(ApiReader, RequestSide):
         self._open()
         self._calls += 2
         with self._translate_errors():
-            return entities.client_text(self._config.tracking_uri, place, path)
+            return client_text(self._config.tracking_uri, place, path)
 
     def clock_ms(self) -> int:
         """Return the time by this machine's clock."""

@@ -1,172 +1,227 @@
-"""Sign-in to Databricks: the variables DATABRICKS_*, and OAuth tokens for a client.
+"""Reads a Databricks workspace over REST: its experiments and runs, its registry or Unity Catalog.
 
-Source: `databricks.sdk.config` of databricks-sdk 0.156.
+Source: the requests that MLflow 3.17 sends to Databricks (`DatabricksTracingRestStore`,
+`UcModelRegistryStore`), the limits that databricks-sdk 0.156 documents, and refusals in the issues
+of mlflow/mlflow: #13590 (100 experiments a search), #7967 (versions by the name of their model).
 """
 
-import threading
-import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
-from urllib.parse import urlencode, urlsplit
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from typing import Any, ClassVar, Final, Self
+from urllib.parse import quote
 
-import requests
-from requests.auth import AuthBase, HTTPBasicAuth
-
-from mlcat_ingest.errors import AuthenticationError, RecipeError, SourceUnavailableError
-from mlcat_ingest.net.http import Http, Reply
-from mlcat_ingest.net.session import HttpOptions
-from mlcat_ingest.sources.mlflow.values.uris import has_databricks_scheme
-
-_CURE: Final = (
-    "set DATABRICKS_HOST with DATABRICKS_TOKEN, or with DATABRICKS_CLIENT_ID and "
-    "DATABRICKS_CLIENT_SECRET"
+from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.errors import ProtocolMismatchError, SourceUnavailableError
+from mlcat_ingest.net.http import Reply
+from mlcat_ingest.net.reachability import clock
+from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.sources.mlflow.read.checks import findings
+from mlcat_ingest.sources.mlflow.read.decode import decode_page, logged_model
+from mlcat_ingest.sources.mlflow.read.reader import (
+    ALL_MODELS,
+    ALL_RUNS,
+    FileLocation,
+    ModelFilter,
+    RunFilter,
+    identity,
 )
-_TOKEN_PATH: Final = "/oidc/v1/token"  # noqa: S105 - an address
-_GRANT: Final = urlencode({"grant_type": "client_credentials", "scope": "all-apis"}).encode()
-_RENEW_BEFORE_S: Final = 60.0
+from mlcat_ingest.sources.mlflow.read.rest import (
+    API,
+    MlflowServer,
+    RestReader,
+    has_file,
+    object_of,
+    page_of,
+    raise_for_status,
+    reports_missing,
+)
+from mlcat_ingest.sources.mlflow.values.records import LoggedModel, Run
+from mlcat_ingest.sources.mlflow.values.uris import is_unity_catalog, registry_of
+from mlcat_ingest.sources.paging import ListingPage, follow, map_ahead
+
+log = logging.getLogger(__name__)
+
+_EMPTY_PAGES: Final = 1_000
+"""Empty pages that a listing may have in a row: Unity Catalog leaves out items that the user may
+not see."""
+
+_FILTERS: Final = "filters of logged-models"
+_DETAILS: Final = {"registered-models": "registered_model", "model-versions": "model_version"}
+"""The key of one item in the reply to a request for it by name."""
 
 
-@dataclass(frozen=True, slots=True)
-class DatabricksAccount:
-    """A Databricks workspace and the credentials for it."""
+class DatabricksReader(RestReader):
+    """A `Reader` of one Databricks workspace and its model registry.
 
-    url: str
-    workspace_id: str | None = None
-    client_id: str | None = None
-    token: str | None = field(default=None, repr=False)
-    client_secret: str | None = field(default=None, repr=False)
-
-    @property
-    def address(self) -> str:
-        """The address of the workspace in a browser: one host may serve several."""
-        return f"{self.url}?o={self.workspace_id}" if self.workspace_id else self.url
-
-
-def find_account(
-    uri: str, env: Mapping[str, str], *, signed_in: bool = False
-) -> DatabricksAccount | None:
-    """Return the workspace of the variables in `env`, None where `uri` is none of Databricks.
-
-    With `signed_in` a token comes from elsewhere, and the address is enough.
-
-    Raises:
-        RecipeError: `uri` names a profile, or there is no address, or there are no credentials.
-    """
-    if not has_databricks_scheme(uri):
-        return None
-    if "://" in uri:
-        raise RecipeError(
-            f"{uri}: profiles and secret scopes of Databricks are not read",
-            hint=f"use {uri.partition(':')[0]} and {_CURE}; or `reader: client`",
-        )
-    host, token, client_id, secret, workspace_id = (
-        env.get(f"DATABRICKS_{name}", "").strip() or None
-        for name in ("HOST", "TOKEN", "CLIENT_ID", "CLIENT_SECRET", "WORKSPACE_ID")
-    )
-    if host is None:
-        raise RecipeError("no credentials for Databricks: DATABRICKS_HOST is not set", hint=_CURE)
-    if not (signed_in or token or (client_id and secret)):
-        raise RecipeError(
-            "no credentials for Databricks: neither a token nor a client id with its secret",
-            hint=f"{_CURE}; for other ways to sign in, use the output of `databricks auth token`",
-        )
-    return DatabricksAccount(_base_url(host), workspace_id, client_id, token, secret)
-
-
-def _base_url(host: str) -> str:
-    text = host if "://" in host else f"https://{host}"
-    try:
-        parts = urlsplit(text)
-        if parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0:
-            return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-    except ValueError:
-        pass  # brackets or a port that no address has
-    raise RecipeError("DATABRICKS_HOST is not a valid address", hint=_CURE)
-
-
-class OAuthToken(AuthBase):
-    """Signs requests with a token of the OAuth client-credentials flow, and shows it nowhere.
-
-    A token is renewed before it ends, and once for each request that is refused with 401. Safe to
-    use from several threads.
-
-    Source: RFC 6749, section 4.4; https://docs.databricks.com/dev-tools/auth/oauth-m2m.
+    Cost: one listing of versions for each registered model; in Unity Catalog also a request for
+    each model and each version, since its listings leave out tags and aliases.
     """
 
-    def __init__(self, account: DatabricksAccount, options: HttpOptions) -> None:
-        """Prepare the connection to the token endpoint; nothing is contacted yet."""
-        secret = (account.client_secret or "").encode()
-        basic = HTTPBasicAuth((account.client_id or "").encode(), secret)
-        self._account = account
-        self._http = Http(
-            account.url,
-            peer="Databricks",
-            unavailable=SourceUnavailableError,
-            options=replace(options, auth=basic, headers={}),
-        )
-        self._lock = threading.Lock()
-        self._token = ""
-        self._renew_at_s = 0.0
+    experiments_a_listing: ClassVar[int] = 100
+    logged_models_page: ClassVar[int] = 50
+    experiments_order: ClassVar[str] = "name ASC"
 
-    def __call__(self, r: requests.PreparedRequest) -> requests.PreparedRequest:
-        """Return the request with a token that is valid."""
-        self._sign(r, self._valid(refused=None))
-        r.register_hook("response", self._try_once_more)  # type: ignore[no-untyped-call]
-        return r
+    def __init__(
+        self, config: MlflowConfig, server: MlflowServer | None = None, workspace: str | None = None
+    ) -> None:
+        """Prepare the connections, or share those of `server`; nothing is contacted yet."""
+        super().__init__(config, server, workspace)
+        self._outputs: dict[str, list[str]] = {}
+        registry = registry_of(config.tracking_uri, config.registry_uri)
+        self._unity_catalog = is_unity_catalog(registry)
+        if self._unity_catalog:
+            self.registry_api = f"{API}/unity-catalog"
 
-    def __repr__(self) -> str:
-        """Return a text without the token."""
-        return "OAuthToken(***)"
+    def server_id(self) -> str:
+        """Return the identity of the workspace: there is no experiment 0 to tell it by."""
+        account = self.connection.sign_in.account
+        if account is None:
+            return identity(self._config, lambda: None)
+        # One host may serve several workspaces.
+        parts = (account.url, account.workspace_id)
+        return identity(self._config.of_one("/".join(filter(None, parts))), lambda: None)
 
-    def _try_once_more(self, response: requests.Response, **kwargs: Any) -> requests.Response:
-        refused = response.request.headers.get("Authorization", "").removeprefix("Bearer ")
-        if response.status_code != requests.codes.unauthorized or not refused:
-            return response
-        # The body has to be read before its connection can be used again.
-        _ = response.content
-        response.close()
-        request = response.request.copy()
-        self._sign(request, self._valid(refused=refused))
-        again: requests.Response = response.connection.send(request, **kwargs)
-        again.history.append(response)
-        again.request = request
-        return again
+    def workspaces(self) -> Sequence[Self]:
+        """Return itself: a Databricks workspace is none of MLflow's."""
+        return (self,)
 
-    @staticmethod
-    def _sign(request: requests.PreparedRequest, token: str) -> None:
-        request.headers["Authorization"] = f"Bearer {token}"
+    def runs(
+        self, experiment_ids: Sequence[str], *, only: RunFilter = ALL_RUNS
+    ) -> Iterator[list[Run]]:
+        """Yield the runs of some experiments in slices of a page, in the order of their start."""
+        for page in super().runs(experiment_ids, only=only):
+            self._outputs = {
+                run.run_id: [output.model_id for output in run.model_outputs] for run in page
+            }
+            yield page
 
-    def _valid(self, *, refused: str | None) -> str:
-        """Return a token; a new one where there is none, it ends soon, or it is `refused`."""
-        with self._lock:
-            if self._token == (refused or "") or time.monotonic() >= self._renew_at_s:
-                self._token, lasts_s = self._ask()
-                self._renew_at_s = time.monotonic() + max(lasts_s - _RENEW_BEFORE_S, lasts_s / 2)
-            return self._token
+    def logged_models(
+        self, experiment_ids: Sequence[str], *, only: ModelFilter = ALL_MODELS
+    ) -> Iterator[list[LoggedModel]]:
+        """Yield the logged models of some experiments in pages.
 
-    def _ask(self) -> tuple[str, float]:
-        headers = {"Content-Type": "application/x-www-form-urlencoded"}
+        Databricks is known to refuse filters that MLflow's own server takes. Then, and from then
+        on, models are asked for by their ids where these are known, those of the runs listed last
+        among them; else all are listed and filtered here.
+        """
+        if only != ALL_MODELS and _FILTERS not in self.lacking:
+            try:
+                yield from super().logged_models(experiment_ids, only=only)
+            except ProtocolMismatchError:
+                self.lacking.add(_FILTERS)
+            else:
+                return
+        ids = self._model_ids(only)
+        if ids is not None:
+            models, wanted = self._models_by_id(ids), set(experiment_ids)
+            yield [m for m in models if only.accepts(m) and m.experiment_id in wanted]
+            return
+        for page in super().logged_models(experiment_ids):
+            yield [model for model in page if only.accepts(model)]
+
+    def _model_ids(self, only: ModelFilter) -> Sequence[str] | None:
+        """Return the ids of all models that `only` accepts, None where they are not known."""
+        if only.model_ids is not None:
+            return only.model_ids
+        if only.run_ids is None or not self._outputs.keys() >= set(only.run_ids):
+            return None
+        return [model_id for run_id in only.run_ids for model_id in self._outputs[run_id]]
+
+    def _models_by_id(self, ids: Sequence[str]) -> list[LoggedModel]:
+        def ask(model_id: str) -> Reply:
+            path = f"{API}/logged-models/{quote(model_id, safe='')}"
+            return self.connection.get(self.connection.tracking, path, [], None)
+
+        replies = map_ahead(ask, ids, self._config.connections)
+        items = [
+            object_of(raise_for_status(reply, "logged models")).get("model") or {}
+            for reply in replies
+            if not reports_missing(reply)
+        ]
+        return decode_page("logged-models", logged_model, items)
+
+    def text_of(self, place: FileLocation, path: str) -> str | None:
+        """Return what a file of a run or logged model holds, by the signed address of its store."""
+        if not has_file(self.connection, None, place, path):
+            return None
+        if place.kind == "run":
+            address, body = f"{API}/artifacts/credentials-for-read", {"run_id": place.id}
+            given = self._ask(address, {**body, "path": [path]}).get("credential_infos")
+        else:
+            address = f"{API}/logged-models/{place.id}/artifacts/credentials-for-download"
+            files = self._ask(address, {"paths": [path]}).get("credentials")
+            given = [file.get("credential_info") for file in files or ()]
+        signed = given[0] if given else {}
+        if not signed.get("signed_uri"):
+            return None
+        sent = {header["name"]: header["value"] for header in signed.get("headers") or ()}
+        with closing(self.connection.storage(signed["signed_uri"])) as store:
+            reply = raise_for_status(store.request("GET", "", headers=sent), f"the file {path}")
+        return reply.content.decode("utf-8", "replace")
+
+    def _ask(self, address: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        reply = self.connection.post(self.connection.tracking, address, body, None)
+        return object_of(raise_for_status(reply, "files"))
+
+    def check(self) -> Iterator[Finding]:
+        """Yield what `mlcat-ingest check` found, connecting but changing nothing."""
         try:
-            reply = self._http.request("POST", _TOKEN_PATH, body=_GRANT, headers=headers)
-        except AuthenticationError as error:
-            raise self._refusal(error.message) from error
-        finally:
-            self._http.close()  # the next time is an hour away
-        value = reply.json() if reply.ok else {}
-        try:
-            return str(value["access_token"]), float(value["expires_in"])
-        except (KeyError, TypeError, ValueError):
-            raise self._refusal(_words(reply)) from None
+            next(iter(self.experiments()), None)
+        except SourceUnavailableError as error:
+            yield Finding("MLflow server", "failed", error.message, error.hint)
+            return
+        how = self.connection.sign_in.how
+        shown = self._with_address()
+        yield from findings(self, shown, version=None, how=how, read_by="Databricks")
+        yield clock("MLflow", self.connection.tracking.clock_skew_s)
 
-    def _refusal(self, reason: str) -> AuthenticationError:
-        return AuthenticationError(
-            f"Databricks refused a token to the client {self._account.client_id}: {reason}",
-            hint="check DATABRICKS_CLIENT_ID and DATABRICKS_CLIENT_SECRET",
-        )
+    def _with_address(self) -> MlflowConfig:
+        """Return the configuration with the address of the workspace for a URI like databricks."""
+        account = self.connection.sign_in.account
+        return self._config if account is None else self._config.of_one(account.address)
 
+    def _items(self, listing: str, query: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
+        fetch = self._logged_models_page if listing == "logged-models" else self._page
+        label = f"MLflow's listing of {listing}"
+        bare = self._unity_catalog and listing in _DETAILS
+        for part in self._queries(listing, query):
+            pages = follow(partial(fetch, listing, part), listing=label, empty_pages=_EMPTY_PAGES)
+            for items in pages:
+                yield list(self._with_details(listing, items)) if bare else items
 
-def _words(reply: Reply) -> str:
-    """Return what a refusal of the token endpoint says, without what was sent to it."""
-    code = reply.json().get("error") if reply.content[:1] == b"{" else None
-    return f"{reply.url} answered {reply.status}" + (f" ({code})" if code else "")
+    def _queries(self, listing: str, query: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+        """Yield `query`, or one for each registered model where versions are listed by its name."""
+        if listing != "model-versions":
+            yield query
+            return
+        names = [model.name for page in self.registered_models() for model in page]
+        for name in names:
+            mark = '"' if "'" in name else "'"
+            if mark in name:
+                # MLflow's search language has no escape.
+                log.warning(
+                    "cannot list the versions of registered model %s: its name contains ' and \"",
+                    name,
+                )
+                continue
+            yield {"filter": f"name={mark}{name}{mark}", "max_results": query["max_results"]}
+
+    def _page(self, listing: str, query: Mapping[str, Any], token: str | None) -> ListingPage[Any]:
+        if listing != "experiments":
+            return super()._page(listing, query, token)
+        reply = self._post(listing, {**query, **({"page_token": token} if token else {})})
+        return page_of(raise_for_status(reply, listing), listing)
+
+    def _with_details(self, listing: str, items: Sequence[Any]) -> Iterator[Any]:
+        """Yield each item with its tags and aliases; one that was deleted meanwhile is left out."""
+
+        def ask(item: Mapping[str, Any]) -> Reply:
+            params = [(key, str(item[key])) for key in ("name", "version") if key in item]
+            path = f"{self.registry_api}/{listing}/get"
+            return self.connection.get(self.connection.registry, path, params, None)
+
+        for reply in map_ahead(ask, items, self._config.connections):
+            if not reports_missing(reply):
+                yield object_of(raise_for_status(reply, listing)).get(_DETAILS[listing], {})

@@ -10,7 +10,7 @@ from mlcat_ingest.core.pending import RequestSide, UnansweredRequest, longest_pe
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read.databricks_reader import DatabricksReader
+from mlcat_ingest.sources.mlflow.read.databricks import DatabricksReader
 from mlcat_ingest.sources.mlflow.read.reader import (
     ALL_RUNS,
     MlflowConnection,

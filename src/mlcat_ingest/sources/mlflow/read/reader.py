@@ -4,12 +4,12 @@ import hashlib
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.core.pending import RequestSide
+from mlcat_ingest.errors import SourceUnavailableError
 from mlcat_ingest.sources.mlflow.config import MlflowConfig, RunSelect
-from mlcat_ingest.sources.mlflow.read.files import ReadsFiles
 from mlcat_ingest.sources.mlflow.values.records import (
     EXTERNAL_TAG,
     Experiment,
@@ -19,8 +19,64 @@ from mlcat_ingest.sources.mlflow.values.records import (
     Run,
 )
 from mlcat_ingest.sources.mlflow.values.uris import (
+    folder_of,
     normalise_uri,
 )
+
+MAX_BYTES: Final = 1024 * 1024
+"""Size of the largest file that is read; one that is larger counts as not there."""
+
+Kind = Literal["run", "experiment", "registered", "version", "logged_model"]
+"""The kinds of objects that MLflow has by name."""
+
+IDS_A_LISTING: Final = 100
+"""Most ids in a `RunFilter` or a `ModelFilter`: MLflow parses them in time that grows faster."""
+
+SAFE_ID: Final = re.compile(r"[\w.-]+")
+"""An id that may stand in a filter of MLflow's search language."""
+
+
+class FileLocation(NamedTuple):
+    """A run or a logged model, whose files are at `uri`."""
+
+    kind: Literal["run", "model"]
+    id: str
+    uri: str | None
+
+
+class ReadsFiles(Protocol):
+    """A reader that can get at files."""
+
+    def text_of(self, place: FileLocation, path: str) -> str | None:
+        """Return what a file holds; None where there is none, or none that can be got at from here.
+
+        Raises:
+            SourceUnavailableError, AuthenticationError, NotAuthorizedError,
+            ProtocolMismatchError: nobody can say whether there is one.
+
+        Cost: two requests over a network.
+        """
+        ...
+
+
+def local_text(place: FileLocation, path: str) -> str | None:
+    """Return what a file in a folder of this machine holds, None for any other place.
+
+    Raises:
+        SourceUnavailableError: it is there and cannot be read.
+    """
+    folder = folder_of(place.uri) if place.uri else None
+    if folder is None:
+        return None
+    file = folder / path
+    try:
+        if not file.resolve().is_relative_to(folder.resolve()):
+            return None
+        if not file.is_file() or file.stat().st_size > MAX_BYTES:
+            return None
+        return file.read_text("utf-8", "replace")
+    except OSError as error:
+        raise SourceUnavailableError(f"cannot read {file}: {error.strerror}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +131,6 @@ class ModelFilter:
 ALL_MODELS: Final = ModelFilter()
 
 
-Kind = Literal["run", "experiment", "registered", "version", "logged_model"]
-"""The kinds of objects that MLflow has by name."""
-
-
 @dataclass(frozen=True, slots=True)
 class MlflowObject:
     """An object that MLflow has by name or id; a registered model by name.
@@ -89,13 +141,6 @@ class MlflowObject:
     kind: Kind
     name: str
     version: str = ""
-
-
-IDS_A_LISTING: Final = 100
-"""Most ids in a `RunFilter` or a `ModelFilter`: MLflow parses them in time that grows faster."""
-
-SAFE_ID: Final = re.compile(r"[\w.-]+")
-"""An id that may stand in a filter of MLflow's search language."""
 
 
 class MlflowConnection(RequestSide, Protocol):
@@ -167,7 +212,7 @@ class Reader(ReadsFiles, Protocol):
     ) -> Iterator[list[LoggedModel]]:
         """Yield the logged models of some experiments in pages, in the order they were made.
 
-        None where `releases.MlflowFeature.LOGGED_MODELS` is missing. A server without the endpoint
+        None where `checks.MlflowFeature.LOGGED_MODELS` is missing. A server without the endpoint
         is asked once.
         """
         ...

@@ -12,15 +12,14 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.links.evidence import FEAST_FILE, feast_tags
-from mlcat_ingest.sources.mlflow.read.files import FileLocation, ReadsFiles, local_text
-from mlcat_ingest.sources.mlflow.values.documents import model_document
+from mlcat_ingest.sources.mlflow.read.reader import FileLocation, ReadsFiles, local_text
 from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedRecord,
     JoinedRun,
     JoinedVersion,
     RunFiles,
 )
-from mlcat_ingest.sources.mlflow.values.records import LoggedModel, logged_history
+from mlcat_ingest.sources.mlflow.values.records import LoggedModel, logged_history, model_document
 from mlcat_ingest.sources.mlflow.values.signatures import signature_tables
 from mlcat_ingest.sources.mlflow.values.uris import folder_of
 

@@ -1,1 +1,1 @@
-"""Values of the MLflow source without I/O: records, fingerprints, releases, URIs and links."""
+"""Values of the MLflow source without I/O: records, fingerprints, URIs and links."""

@@ -21,16 +21,17 @@ from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.reserved import FEATURES_TAG
 from mlcat_ingest.sources.base import RecordVersion
 from mlcat_ingest.sources.datasets import Datasets
-from mlcat_ingest.sources.mlflow.values.documents import Column, ModelDocument
 from mlcat_ingest.sources.mlflow.values.records import (
     EVALUATED_TAG,
     EVALUATION_TYPE,
     HISTORY_TAG,
     RUN_TYPE_TAG,
     UNENDED,
+    Column,
     Experiment,
     LoggedModel,
     MeasuredModel,
+    ModelDocument,
     ModelVersion,
     RegisteredModel,
     Run,

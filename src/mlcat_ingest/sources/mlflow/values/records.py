@@ -1,13 +1,14 @@
-"""Records of MLflow's listings, and the tags and `MLmodel` documents in them, before mapping.
+"""Records of MLflow's listings, with their tags and `MLmodel` documents, before the mapping.
 
-Every reader gives the same values. Times are epoch milliseconds UTC.
+Every reader gives the same values. Times are epoch milliseconds UTC. The document `MLmodel`, beside
+every model, has its flavors, signature and size. MLflow 2 has the same in a tag of the run.
 
 Source: MLflow REST API 2.0 (`runs/search`, `experiments/search`, `registered-models/search`,
 `model-versions/search`, `logged-models/search`) and the same entities of MlflowClient.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
@@ -53,6 +54,13 @@ REPO_TAGS: Final = (
 
 COMMIT_TAGS: Final = ("mlflow.source.git.commit", "mlflow.databricks.gitRepoCommit")
 """Run tags that hold the commit, the best first."""
+
+_PARTS: Final = ("inputs", "outputs", "params")
+
+Column = Mapping[str, Any]
+"""A column or parameter of a signature, as MLflow writes it: type, and most often a name."""
+
+_MAX_SIZE: Final = 2**63 - 1
 
 
 class Metric(NamedTuple):
@@ -286,3 +294,49 @@ def column_names(columns: Any) -> frozenset[str]:
         return frozenset()
     named = (one.get("name") for one in columns if isinstance(one, dict))
     return frozenset(name for name in named if isinstance(name, str))
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDocument:
+    """An `MLmodel`; `signature` has inputs, outputs and params as far as they are not empty."""
+
+    flavors: tuple[str, ...] = ()
+    signature: Mapping[str, Sequence[Column]] = field(default_factory=dict)
+    size_bytes: int | None = None
+
+    @property
+    def input_names(self) -> frozenset[str]:
+        """The names of the inputs, as far as they have one."""
+        return frozenset(column_name(column) for column in self.signature.get("inputs", ())) - {""}
+
+
+def column_name(column: Column) -> str:
+    """Return the name of a column, empty for none."""
+    name = column.get("name")
+    return name if isinstance(name, str) else ""
+
+
+def model_document(content: Mapping[str, Any]) -> ModelDocument:
+    """Return the document that `content` is; parts that cannot be read are left out."""
+    flavors, signature = content.get("flavors"), content.get("signature")
+    size = content.get("model_size_bytes")
+    parts = {}
+    if isinstance(signature, Mapping):
+        read = {part: _columns(signature.get(part)) for part in _PARTS}
+        parts = {part: columns for part, columns in read.items() if columns}
+    return ModelDocument(
+        flavors=tuple(sorted(map(str, flavors))) if isinstance(flavors, Mapping) else (),
+        signature=parts,
+        size_bytes=size if type(size) is int and 0 <= size <= _MAX_SIZE else None,
+    )
+
+
+def _columns(value: Any) -> Sequence[Column]:
+    """Return the columns in a part of a signature, which is JSON, or what JSON can hold."""
+    if not isinstance(value, str):
+        try:
+            value = json.dumps(value)
+        except (TypeError, ValueError, RecursionError):
+            return ()
+    found = json_or_none(value)
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else ()

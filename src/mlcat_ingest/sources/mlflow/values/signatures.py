@@ -9,19 +9,20 @@ from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.links.evidence import feast_tags
 from mlcat_ingest.links.index import IndexedTable
 from mlcat_ingest.metadata.reserved import FEATURES_TAG
-from mlcat_ingest.sources.mlflow.values.documents import (
-    Column,
-    ModelDocument,
-    model_document,
-    name_of,
-)
 from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedRun,
     JoinedSignature,
     JoinedVersion,
     WorkspaceScope,
 )
-from mlcat_ingest.sources.mlflow.values.records import ModelVersion, logged_history
+from mlcat_ingest.sources.mlflow.values.records import (
+    Column,
+    ModelDocument,
+    ModelVersion,
+    column_name,
+    logged_history,
+    model_document,
+)
 
 _DIGEST_CHARS = 8
 
@@ -142,8 +143,8 @@ def _tables(
     inputs = [] if made.document is None else made.document.signature.get("inputs", ())
     columns: dict[str, Column] = {}
     for one in inputs:
-        if name_of(one):
-            columns.setdefault(name_of(one), one)
+        if column_name(one):
+            columns.setdefault(column_name(one), one)
     if not columns:
         return
     content = json.dumps([registered, owner, inputs], sort_keys=True)

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.sources.dataset_places import PLATFORMS
-from mlcat_ingest.sources.datasets import Datasets, DatasetsConfig
+from mlcat_ingest.sources.datasets import PLATFORMS, Datasets, DatasetsConfig
 from mlcat_ingest.sources.mlflow.mapping.datasets import dataset_facts, place_of
 from mlcat_ingest.sources.mlflow.mapping.text import Truncator
 from mlcat_ingest.sources.mlflow.values.records import DatasetInput

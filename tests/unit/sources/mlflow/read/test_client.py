@@ -20,9 +20,8 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read import client, client_stores
-from mlcat_ingest.sources.mlflow.read.client import ClientReader
-from mlcat_ingest.sources.mlflow.read.client_stores import check_store
+from mlcat_ingest.sources.mlflow.read import client
+from mlcat_ingest.sources.mlflow.read.client import ClientReader, check_store
 from mlcat_ingest.sources.mlflow.read.open import open_reader
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from mlcat_ingest.sources.mlflow.values.uris import folder_of
@@ -108,7 +107,7 @@ def test_a_database_of_another_version_is_reported(
         connection.execute("CREATE TABLE alembic_version (version_num TEXT)")
         connection.execute("INSERT INTO alembic_version VALUES ('abc')")
     seen: list[str | None] = []
-    monkeypatch.setattr(client_stores, "_check_revision", lambda _, revision: seen.append(revision))
+    monkeypatch.setattr(client, "_check_revision", lambda _, revision: seen.append(revision))
     check_store(f"sqlite:///{tmp_path / 'm.db'}")
     assert seen == ["abc"]
 

@@ -7,11 +7,10 @@ import requests
 
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read.databricks import DatabricksAccount, find_account
-from mlcat_ingest.sources.mlflow.read.databricks_reader import DatabricksReader
+from mlcat_ingest.sources.mlflow.read.databricks import DatabricksReader
 from mlcat_ingest.sources.mlflow.read.open import SplitReader, open_reader
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
-from mlcat_ingest.sources.mlflow.read.signin import sign_in
+from mlcat_ingest.sources.mlflow.read.signin import DatabricksAccount, find_account, sign_in
 from mlcat_ingest.sources.mlflow.source import MlflowSource
 
 SECRET = "hunter2"

@@ -9,8 +9,8 @@ import requests
 
 from mlcat_ingest.errors import AuthenticationError, MlcatError, ProtocolMismatchError
 from mlcat_ingest.net.session import HttpOptions
-from mlcat_ingest.sources.mlflow.read import databricks
-from mlcat_ingest.sources.mlflow.read.databricks import DatabricksAccount, OAuthToken
+from mlcat_ingest.sources.mlflow.read import signin
+from mlcat_ingest.sources.mlflow.read.signin import DatabricksAccount, OAuthToken
 from mlcat_ingest.testing.service import ServiceAnswer, ServiceRequest, failing_service
 
 pytestmark = pytest.mark.process
@@ -45,7 +45,7 @@ def test_a_token_is_kept_until_shortly_before_its_end(
     lasts_s: float, kept_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_s = 1_000.0
-    monkeypatch.setattr(databricks, "time", SimpleNamespace(monotonic=lambda: now_s))
+    monkeypatch.setattr(signin, "time", SimpleNamespace(monotonic=lambda: now_s))
     with failing_service(endpoint(lasts_s)) as service:
         auth = token_of(service.url)
         assert not service.requests

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.sources.base import ReadRequest, Remainder, Runs, Shards
-from mlcat_ingest.sources.mlflow.select import parents
+from mlcat_ingest.sources.mlflow.select import joins
 from mlcat_ingest.sources.mlflow.values.joined import JoinedRun
 from mlcat_ingest.sources.mlflow.values.records import ModelVersion, RegisteredModel, Run
 from support.fake_mlflow import FakeReader, FakeStore, a_source, read_all
@@ -86,7 +86,7 @@ def test_parents_cost_a_request_for_each_hundred() -> None:
 def test_names_of_parents_that_are_not_held_are_asked_for_once_for_a_page(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(parents, "RECENT_NAMES", 8)
+    monkeypatch.setattr(joins, "RECENT_NAMES", 8)
     runs = [a_run(f"top{n}", name=f"sweep {n}") for n in range(4)]
     runs += [a_run(f"alone{n}") for n in range(16)]
     runs += [child(f"c{n}", f"top{n % 4}") for n in range(8)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlcat_ingest.sources.mlflow.mapping.source_code import NO_SOURCE_CODE, commit_url, source_code
+from mlcat_ingest.sources.mlflow.mapping.model import NO_SOURCE_CODE, commit_url, source_code
 from mlcat_ingest.sources.mlflow.values.uris import ui_links
 
 BRICKS = "https://acme.cloud.databricks.com"

@@ -12,26 +12,28 @@ from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import MlcatError, ProtocolMismatchError
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read.checks import findings
-from mlcat_ingest.sources.mlflow.read.database.access import Database, IdQuery, pages_of_ids
-from mlcat_ingest.sources.mlflow.read.database.groups import (
-    ModelRegistry,
-    first_created_ms,
-    is_there,
-    load_experiments,
-    workspace_names,
-)
-from mlcat_ingest.sources.mlflow.read.database.runs import load_logged_models, load_runs
-from mlcat_ingest.sources.mlflow.read.database.tables import (
+from mlcat_ingest.sources.mlflow.read.checks import REVISIONS, MlflowFeature, findings
+from mlcat_ingest.sources.mlflow.read.database.access import (
     LOGGED_MODELS,
     RUNS,
     TAGS,
+    Database,
+    IdQuery,
+    pages_of_ids,
     tables_of,
     wanted_models,
     wanted_runs,
 )
+from mlcat_ingest.sources.mlflow.read.database.rows import (
+    ModelRegistry,
+    first_created_ms,
+    is_there,
+    load_experiments,
+    load_logged_models,
+    load_runs,
+    workspace_names,
+)
 from mlcat_ingest.sources.mlflow.read.decode import Aliases, is_prompt
-from mlcat_ingest.sources.mlflow.read.files import FileLocation, local_text
 from mlcat_ingest.sources.mlflow.read.listing import (
     ENTRIES_A_SLICE,
     EXPERIMENTS_A_LISTING,
@@ -45,10 +47,12 @@ from mlcat_ingest.sources.mlflow.read.listing import (
 from mlcat_ingest.sources.mlflow.read.reader import (
     ALL_MODELS,
     ALL_RUNS,
+    FileLocation,
     MlflowObject,
     ModelFilter,
     RunFilter,
     identity,
+    local_text,
 )
 from mlcat_ingest.sources.mlflow.values.records import (
     PARENT_TAG,
@@ -58,7 +62,6 @@ from mlcat_ingest.sources.mlflow.values.records import (
     RegisteredModel,
     Run,
 )
-from mlcat_ingest.sources.mlflow.values.releases import REVISIONS, MlflowFeature
 from mlcat_ingest.sources.paging import drain_slices
 
 log = logging.getLogger(__name__)

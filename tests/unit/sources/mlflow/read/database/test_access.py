@@ -17,8 +17,7 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.sources.mlflow.read.database import access
-from mlcat_ingest.sources.mlflow.read.database.access import Database
-from mlcat_ingest.sources.mlflow.read.database.tables import PARAMS, RUNS
+from mlcat_ingest.sources.mlflow.read.database.access import PARAMS, RUNS, Database
 from mlcat_ingest.sql.engine import DatabaseOwner, failure
 from mlcat_ingest.sql.readonly import open_readonly
 from support.mlflow_tables import make_database, reader_of

@@ -20,9 +20,9 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.sources.mlflow.read.checks import REVISIONS
 from mlcat_ingest.sources.mlflow.read.open import SplitReader, open_reader
 from mlcat_ingest.sources.mlflow.read.reader import RunFilter
-from mlcat_ingest.sources.mlflow.values.releases import REVISIONS
 from mlcat_ingest.sql import readonly
 from support.fake_mlflow import FakeReader, FakeStore
 from support.mlflow_tables import make_database, reader_of

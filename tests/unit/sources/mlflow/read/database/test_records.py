@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.sources.mlflow.read.database import groups
+from mlcat_ingest.sources.mlflow.read.database import rows
 from mlcat_ingest.sources.mlflow.read.listing import ENTRIES_A_SLICE, FIRST_RUNS
 from mlcat_ingest.sources.mlflow.values.records import (
     DatasetInput,
@@ -199,7 +199,7 @@ def test_registered_models_without_prompts(tmp_path: Path) -> None:
 def test_versions_come_by_name_and_number_over_pages(
     page: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(groups, "VERSIONS_A_PAGE", page)
+    monkeypatch.setattr(rows, "VERSIONS_A_PAGE", page)
     named = [("b", 1), ("a", 2), ("a", 10), ("b", 3), ("p", 1), ("q", 1), ("q", 2)]
     versions = [{"name": name, "version": v, "current_stage": "None"} for name, v in named]
     gone = {"name": "a", "version": 11, "current_stage": "Deleted_Internal"}

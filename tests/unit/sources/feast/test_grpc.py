@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mlcat_ingest.sources.feast.grpc import project_request
 from mlcat_ingest.sources.feast.messages import MESSAGES
-from mlcat_ingest.sources.feast.transport.grpc import project_request
 
 
 @given(st.text(max_size=300) | st.integers(0, 70_000).map("x".__mul__))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlcat_ingest.sources.mlflow.values.releases import REVISIONS, MlflowFeature
+from mlcat_ingest.sources.mlflow.read.checks import REVISIONS, MlflowFeature
 
 
 @pytest.mark.parametrize(

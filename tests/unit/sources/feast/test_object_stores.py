@@ -14,7 +14,7 @@ from mlcat_ingest.errors import (
     RecipeError,
     SourceUnavailableError,
 )
-from mlcat_ingest.sources.feast.transport.object_stores import StoredObject, _in_fsspec
+from mlcat_ingest.sources.feast.files import StoredObject, _in_fsspec
 from support.feast import REGISTRY
 from support.feast_transports import objects_of, transport_of
 
@@ -107,7 +107,7 @@ def test_what_goes_wrong_in_a_store_is_reported_with_its_cure(
 
     monkeypatch.setattr(type(memory), "cat_file", fail)
     monkeypatch.setattr(
-        "mlcat_ingest.sources.feast.transport.object_stores._errors",
+        "mlcat_ingest.sources.feast.files._errors",
         lambda: (OSError, GoogleAuthError),
     )
     with pytest.raises(error) as raised:

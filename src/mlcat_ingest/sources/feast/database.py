@@ -22,8 +22,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.sources.feast.config import FeastConfig
+from mlcat_ingest.sources.feast.files import too_large
 from mlcat_ingest.sources.feast.registry import Kind, RawObject, RegistryTransport
-from mlcat_ingest.sources.feast.transport.file import too_large
 from mlcat_ingest.sql.engine import DatabaseOwner, failure
 from mlcat_ingest.sql.readonly import open_readonly, sqlite_file
 

@@ -25,6 +25,7 @@ from mlcat_ingest.net.session import PendingRequest, RetryPolicy
 from mlcat_ingest.recipe.http_options import auth_of
 from mlcat_ingest.recipe.secrets import MASK, mask
 from mlcat_ingest.sources.feast.config import FeastConfig
+from mlcat_ingest.sources.feast.files import too_large
 from mlcat_ingest.sources.feast.messages import MESSAGES
 from mlcat_ingest.sources.feast.registry import (
     Kind,
@@ -34,7 +35,6 @@ from mlcat_ingest.sources.feast.registry import (
     split_registry,
     submessages,
 )
-from mlcat_ingest.sources.feast.transport.file import too_large
 
 log = logging.getLogger(__name__)
 

@@ -1,11 +1,15 @@
-"""A registry file in an object store: S3 by boto3 (extra `aws`), others by fsspec.
+"""A registry that is one file: fetched as a whole from this machine or from an object store.
 
-The extras `gcs` and `azure` bring the back ends of fsspec for Google and Azure.
+S3 is read by boto3 (extra `aws`), other object stores by fsspec; the extras `gcs` and `azure` have
+the back ends of fsspec for Google and Azure.
 """
 
 import os
 import sys
-from collections.abc import Mapping
+import time
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
@@ -21,7 +25,11 @@ from mlcat_ingest.errors import (
 from mlcat_ingest.recipe.secrets import mask
 from mlcat_ingest.sources.aws import AwsRefusal, aws_error, client_settings, open_session
 from mlcat_ingest.sources.feast.config import FeastConfig
-from mlcat_ingest.sources.feast.transport.file import FileRegistry, too_large
+from mlcat_ingest.sources.feast.registry import RawObject, RegistryTransport, split_registry
+
+_ATTEMPTS: Final = 10
+
+_PAUSE_S: Final = 0.1
 
 _RETRIES: Final = 5
 """Further attempts where the recipe sets no `retries`."""
@@ -55,7 +63,122 @@ _REFUSALS: Final[Mapping[str, AwsRefusal]] = {
         ),
     ),
 }
+
 _BROKEN_BODY: Final = frozenset({"IncompleteReadError", "ResponseStreamingError"})
+
+_EXTRAS: Final = {
+    **dict.fromkeys(("gs", "gcs"), "gcs"),
+    **dict.fromkeys(("az", "abfs", "abfss", "wasb", "wasbs"), "azure"),
+}
+
+_CREDENTIALS: Final = frozenset(
+    {"account_key", "anon", "client_secret", "connection_string", "credential", "sas_token"}
+)
+
+_DETAIL_CHARS: Final = 200
+
+# Names that back ends give to the ETag of an object, or else to the time of its last change.
+_VERSIONS: Final = ("etag", "ETag", "md5Hash", "generation", "last_modified", "mtime", "modified")
+
+# Each back end has errors of its own, which have no base in common.
+_FOREIGN_ERRORS: Final = (
+    ("aiohttp", "ClientError"),
+    ("azure.core.exceptions", "AzureError"),
+    ("gcsfs.retry", "HttpError"),
+    ("google.auth.exceptions", "GoogleAuthError"),
+)
+
+
+class FileRegistry(RegistryTransport):
+    """Reads a registry that is one message, in a file or an object store."""
+
+    @abstractmethod
+    def fetch(self) -> bytes:
+        """Return the registry as it is at one moment.
+
+        Raises: as `Source.read`; RecipeError where there is none, or it is too large.
+        """
+
+    def objects(self) -> Iterator[RawObject]:
+        """Yield every object; the registry is fetched anew each time.
+
+        Cost: one request, and memory for the registry.
+        """
+        yield from split_registry(self.fetch(), self.shown)
+
+
+def too_large(shown: str, size: int | None, max_bytes: int) -> RecipeError:
+    """Return the error about a registry of more than `max_bytes`."""
+    amount = "" if size is None else f" with {plural(size, 'byte')}"
+    return RecipeError(
+        f"the registry {shown} is too large{amount}; the limit is {plural(max_bytes, 'byte')}",
+        hint="check that it is a registry, or raise `max_bytes` in the recipe",
+    )
+
+
+class LocalFile(FileRegistry):
+    """Reads a registry file; Feast writes it in place, so that a reader may meet half of one."""
+
+    def __init__(self, path: Path, *, max_bytes: int) -> None:
+        """Keep the path; the file is opened by `fetch`."""
+        self.shown = str(path)
+        self._path = path
+        self._max_bytes = max_bytes
+
+    def server_id(self) -> str:
+        """Return the absolute path, without links."""
+        return str(self._path.resolve())
+
+    def fetch(self) -> bytes:
+        """Return the content, which did not change while it was read."""
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                time.sleep(_PAUSE_S)
+            try:
+                content = self._stable_content()
+            except OSError as error:
+                raise self._failure(error) from None
+            # An empty file is one that has been cut and not written yet: Feast writes a header.
+            if content:
+                return content
+        raise SourceUnavailableError(
+            f"the registry {self.shown} is empty or kept changing during {_ATTEMPTS} attempts",
+            hint="run `feast apply` again; it may have been interrupted",
+        )
+
+    def _stable_content(self) -> bytes:
+        """Return the content, empty where it changed meanwhile."""
+        with self._path.open("rb") as stream:
+            before = self._path.stat()
+            # As much memory is taken as is asked for.
+            content = stream.read(min(before.st_size, self._max_bytes) + 1)
+            after = self._path.stat()
+        if len(content) > self._max_bytes:
+            raise too_large(self.shown, after.st_size, self._max_bytes)
+        same = (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
+        return content if same and len(content) == after.st_size else b""
+
+    def _failure(self, error: OSError) -> Exception:
+        match error:
+            case FileNotFoundError():
+                return RecipeError(
+                    f"no registry at {self.shown}",
+                    hint="run `feast apply`, or correct the path; a relative path starts at the "
+                    "recipe's folder, in feature_store.yaml at the repository's",
+                )
+            case PermissionError():
+                return NotAuthorizedError(
+                    f"access to the registry {self.shown} denied",
+                    hint="grant read permission on the file",
+                )
+            case IsADirectoryError():
+                return RecipeError(
+                    f"the registry {self.shown} is a folder",
+                    hint="set the path of the file in it, or set `repo_path` to the folder",
+                )
+            case _:
+                reason = error.strerror or type(error).__name__
+                return SourceUnavailableError(f"the registry {self.shown} cannot be read: {reason}")
 
 
 class S3Object(FileRegistry):
@@ -126,27 +249,6 @@ class S3Object(FileRegistry):
         client, self._client = self._client, None
         if client is not None:
             client.close()
-
-
-_EXTRAS: Final = {
-    **dict.fromkeys(("gs", "gcs"), "gcs"),
-    **dict.fromkeys(("az", "abfs", "abfss", "wasb", "wasbs"), "azure"),
-}
-_CREDENTIALS: Final = frozenset(
-    {"account_key", "anon", "client_secret", "connection_string", "credential", "sas_token"}
-)
-_DETAIL_CHARS: Final = 200
-
-# Names that back ends give to the ETag of an object, or else to the time of its last change.
-_VERSIONS: Final = ("etag", "ETag", "md5Hash", "generation", "last_modified", "mtime", "modified")
-
-# Each back end has errors of its own, which have no base in common.
-_FOREIGN_ERRORS: Final = (
-    ("aiohttp", "ClientError"),
-    ("azure.core.exceptions", "AzureError"),
-    ("gcsfs.retry", "HttpError"),
-    ("google.auth.exceptions", "GoogleAuthError"),
-)
 
 
 class StoredObject(FileRegistry):

@@ -14,8 +14,8 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.sources.feast.config import FeastConfig
+from mlcat_ingest.sources.feast.files import LocalFile
 from mlcat_ingest.sources.feast.source import transport_for
-from mlcat_ingest.sources.feast.transport.file import LocalFile
 
 ENTITY = bytes([0x0A, 0x06, 0x0A, 0x04, 0x0A, 0x02]) + b"id"
 """A registry with one entity."""
@@ -77,7 +77,7 @@ def test_a_file_beyond_the_limit_is_not_read(tmp_path: Path) -> None:
 def test_an_empty_file_is_waited_for_and_then_no_registry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mlcat_ingest.sources.feast.transport.file._PAUSE_S", 0.001)
+    monkeypatch.setattr("mlcat_ingest.sources.feast.files._PAUSE_S", 0.001)
     path = tmp_path / "registry.db"
     path.write_bytes(b"")
     with pytest.raises(SourceUnavailableError, match="is empty"):
