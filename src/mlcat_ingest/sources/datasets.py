@@ -125,22 +125,22 @@ def place_of_uri(uri: str) -> Place | None:
     """Return platform and name of the dataset at `uri`, or None for what is no dataset."""
     if "://" not in uri and not uri.lower().startswith(_SCHEME_ALONE):
         return _local(uri)
-    found = split(uri)
+    parts = split(uri)
     rest = uri.partition("://")[2]
-    if found.scheme in _OBJECT_STORES:
+    if parts.scheme in _OBJECT_STORES:
         # Keys may hold "?" and "#", which are no query and no fragment here.
         bucket, slash, key = rest.partition("/")
         name = f"{bucket.rpartition('@')[2]}{slash}{key}"
-        return _place_of(_OBJECT_STORES[found.scheme], name)
-    if found.scheme in _AZURE:
+        return _place_of(_OBJECT_STORES[parts.scheme], name)
+    if parts.scheme in _AZURE:
         container, at, _ = rest.partition("@")
-        return _place_of("abs", f"{container}{found.path}") if at else None
-    if found.scheme in DATABASES:
-        platform = DATABASES[found.scheme]
-        table = _table(platform, found)
+        return _place_of("abs", f"{container}{parts.path}") if at else None
+    if parts.scheme in DATABASES:
+        platform = DATABASES[parts.scheme]
+        table = _table(platform, parts)
         return None if table is None else _place_of(platform, table)
-    of_scheme = _BY_SCHEME.get(found.scheme)
-    return None if of_scheme is None else of_scheme(found)
+    of_scheme = _BY_SCHEME.get(parts.scheme)
+    return None if of_scheme is None else of_scheme(parts)
 
 
 def _table(platform: str, uri: Uri) -> str | None:
@@ -374,7 +374,7 @@ class DatasetsConfig(RecipeModel):
         Raises:
             ValueError: `platforms` has one that no dataset can be on.
         """
-        to = [one.to.partition(":")[0] for one in self.rewrite]
+        to = [rule.to.partition(":")[0] for rule in self.rewrite]
         if any("\\" in platform for platform in to):
             return self  # a group of the pattern may be any platform
         possible = {*PLATFORMS, *self.source_types.values(), *to}
@@ -394,7 +394,7 @@ class Datasets:
     def __init__(self, config: DatasetsConfig | None = None) -> None:
         """Compile the rules."""
         self._config = config or DatasetsConfig()
-        self._rewrites = [(re.compile(one.match), one.to) for one in self._config.rewrite]
+        self._rewrites = [(re.compile(rule.match), rule.to) for rule in self._config.rewrite]
 
     @property
     def source_types(self) -> Mapping[str, str]:
@@ -405,9 +405,9 @@ class Datasets:
         """Return the one name of a dataset, rewritten and normalised."""
         address = f"{platform}:{name}"
         for pattern, to in self._rewrites:
-            found = pattern.match(address)
-            if found is not None:
-                rewritten = found.expand(to) + address[found.end() :]
+            match = pattern.match(address)
+            if match is not None:
+                rewritten = match.expand(to) + address[match.end() :]
                 platform, _, name = rewritten.partition(":")
                 break
         known = self._config.platforms.get(platform, _DEFAULT)

@@ -100,8 +100,8 @@ class Owners:
             pass
         if len(self._urns) >= _CACHED_USERS:
             self._urns.clear()
-        found = self._urns[user] = self._looked_up(whole_characters(user).strip())
-        return found
+        urn = self._urns[user] = self._looked_up(whole_characters(user).strip())
+        return urn
 
     def _looked_up(self, name: str) -> str | None:
         if not name or name.lower() in self._ignored:
@@ -113,9 +113,9 @@ class Owners:
             if name.startswith(_URNS):
                 check(name)
                 return name
-            found = self._pattern.match(name) if self._pattern else None
-            if found is not None:
-                name = (found[1] if found.re.groups else found[0]) or ""
+            match = self._pattern.match(name) if self._pattern else None
+            if match is not None:
+                name = (match[1] if match.re.groups else match[0]) or ""
                 mapped = self._map.get(name.lower())
             return mapped or corp_user(name)
         except InvalidUrnError:
@@ -137,7 +137,7 @@ def _read_map(path: Path) -> dict[str, str]:
         ) from None
     parsed = parse(content, str(path))
     origin = Origin(str(path), path.parent, parsed.lines)
-    held, problems = validate_config(_MapFile, parsed.data, (), origin)
-    if held is None or parsed.problems:
+    map_file, problems = validate_config(_MapFile, parsed.data, (), origin)
+    if map_file is None or parsed.problems:
         raise origin.error([*parsed.problems, *problems])
-    return held.map
+    return map_file.map

@@ -70,17 +70,17 @@ def config_class(name: str) -> type[BaseModel]:
         UnknownPluginError: no such source is installed, or it cannot be used.
     """
     built_in = SOURCES.get(name)
-    found = (
+    model = (
         load(built_in.config)
         if built_in is not None
         else getattr(_plugin(name), "config_class", None)
     )
-    if not (isinstance(found, type) and issubclass(found, BaseModel)):
+    if not (isinstance(model, type) and issubclass(model, BaseModel)):
         raise UnknownPluginError(
             f"the source plug-in {name!r} has no valid `config_class`",
             hint="set `config_class` of its class to a pydantic model",
         )
-    return found
+    return model
 
 
 def source_class(name: str) -> Any:
@@ -95,13 +95,13 @@ def source_class(name: str) -> Any:
         if built_in.extra is not None:
             require_extra(built_in.extra, f"the source {name}")
         return load(built_in.source)
-    found = _plugin(name)
-    if not (isinstance(found, type) and issubclass(found, Source)):
+    source_type = _plugin(name)
+    if not (isinstance(source_type, type) and issubclass(source_type, Source)):
         raise UnknownPluginError(
             f"the source plug-in {name!r} is not a source",
             hint="make its class a subclass of `mlcat_ingest.sources.base.Source`",
         )
-    return found
+    return source_type
 
 
 def load(target: str) -> Any:

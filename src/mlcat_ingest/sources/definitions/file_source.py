@@ -548,19 +548,22 @@ def _sources(sources: Iterable[str | PlaceSpec]) -> tuple[DatasetSource, ...]:
 def _sets(contents: Iterable[FileContents]) -> Iterator[FeatureSet]:
     """Yield the sets of all files, each of features anywhere in its namespace."""
     wanted = {
-        (one.namespace, text) for one in contents for some in one.sets.values() for text in some
+        (document.namespace, text)
+        for document in contents
+        for references in document.sets.values()
+        for text in references
     }
     refs = (
-        (one.namespace, FeatureRef(table.name, feature.name))
-        for one in contents
-        for table in one.tables
+        (document.namespace, FeatureRef(table.name, feature.name))
+        for document in contents
+        for table in document.tables
         for feature in table.features
     )
     known = {key: ref for namespace, ref in refs if (key := (namespace, reference(*ref))) in wanted}
-    for one in contents:
-        for name, references in one.sets.items():
-            features = tuple(known[one.namespace, text] for text in references)
-            yield FeatureSet(namespace=one.namespace, name=name, features=features)
+    for document in contents:
+        for name, references in document.sets.items():
+            features = tuple(known[document.namespace, text] for text in references)
+            yield FeatureSet(namespace=document.namespace, name=name, features=features)
 
 
 class DefinitionsSource(FeatureSource):

@@ -126,21 +126,21 @@ class FeatureSource(Source[FeatureTable | Broken]):
 
     def coming_tables(self) -> Iterator[ComingTable]:
         """Yield every table that `read` is going to yield, so that links to it are known."""
-        held: list[Definition] = []
+        definitions: list[Definition] = []
         columns = 0
         for definition in self._reader.read():
             if columns <= HELD_COLUMNS:
-                held.append(definition)
+                definitions.append(definition)
             if isinstance(definition, FeatureTable):
                 columns += _columns(definition)
                 if self._takes(definition):
                     yield from _coming(self._scope, definition)
-        self._held = held if columns <= HELD_COLUMNS else None
+        self._held = definitions if columns <= HELD_COLUMNS else None
 
     def _definitions(self) -> Iterator[Definition]:
         """Yield the definitions of the store, from memory once if `coming_tables` held them."""
-        held, self._held = self._held, None
-        return self._reader.read() if held is None else iter(held)
+        definitions, self._held = self._held, None
+        return self._reader.read() if definitions is None else iter(definitions)
 
     def read(self, request: ReadRequest) -> Iterator[Page[FeatureTable | Broken] | Finished]:
         """Yield the tables of the store in pages of about 1,000 features and keys."""

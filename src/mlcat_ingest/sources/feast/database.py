@@ -86,8 +86,8 @@ class DatabaseRegistry(RegistryTransport):
             if self._engine.name != "sqlite":
                 yield from objects
                 return
-            held = list(objects)
-        yield from held
+            registry = list(objects)
+        yield from registry
 
     def _all_objects(self, connection: Connection) -> Iterator[RawObject]:
         tables = set(inspect(connection).get_table_names())

@@ -97,7 +97,9 @@ class _RegistryDecoder:
 
     def definitions(self) -> Iterator[Definition]:
         self._entities.update(
-            self._decode("entity", lambda raw, one: ((raw.project, one.spec.name), one.spec))
+            self._decode(
+                "entity", lambda raw, message: ((raw.project, message.spec.name), message.spec)
+            )
         )
         self._sources.update(
             self._decode("data_source", lambda raw, source: ((raw.project, source.name), raw.proto))
@@ -139,7 +141,9 @@ class _RegistryDecoder:
             view, alias = projection.feature_view_name, projection.feature_view_name_alias
             if alias and alias != view:
                 aliases[alias] = view
-            refs.update((FeatureRef(view, one.name), None) for one in projection.feature_columns)
+            refs.update(
+                (FeatureRef(view, column.name), None) for column in projection.feature_columns
+            )
         for view in {projection.feature_view_name for projection in spec.features}:
             self._services[project, view].append(spec.name)
         return FeatureSet(namespace=project, name=spec.name, features=tuple(refs), aliases=aliases)
@@ -156,7 +160,7 @@ class _RegistryDecoder:
             self._seen.add(name)
             return table_of(raw.project, view)
 
-        return (found for found in self._decode(kind, table) if found is not None)
+        return (decoded for decoded in self._decode(kind, table) if decoded is not None)
 
 
 class FeastSource(FeatureSource):

@@ -242,11 +242,11 @@ class Views:
             return NOTHING
         if source.HasField("feature_view"):
             spec = source.feature_view.spec
-            inputs.features.extend(f"{spec.name}:{one.name}" for one in spec.features)
+            inputs.features.extend(f"{spec.name}:{feature.name}" for feature in spec.features)
             return self._of_batch(project, spec)
         projection = source.feature_view_projection
         name = projection.feature_view_name
-        inputs.features.extend(f"{name}:{one.name}" for one in projection.feature_columns)
+        inputs.features.extend(f"{name}:{column.name}" for column in projection.feature_columns)
         # A projection holds the batch source alone, if at all: the view itself knows more.
         behind = self._behind.get((project, name))
         if behind is None:
@@ -318,6 +318,6 @@ def _common(view: Any) -> dict[str, str]:
 
 def _aggregations(spec: Any) -> str:
     return ", ".join(
-        f"{one.function}({one.column}) over {in_seconds(one.time_window) or '0'} s"
-        for one in spec.aggregations
+        f"{step.function}({step.column}) over {in_seconds(step.time_window) or '0'} s"
+        for step in spec.aggregations
     )

@@ -247,10 +247,10 @@ def findings(api: SagemakerApi, location: Callable[[], str]) -> Iterator[Finding
             errors[action] = error
             return None
 
-    found = first("sagemaker:Search", lambda: next(api.search("FeatureGroup", 1), ()))
+    described = first("sagemaker:Search", lambda: next(api.search("FeatureGroup", 1), ()))
     first("sagemaker:Search of features", lambda: next(api.search("FeatureMetadata", 1), ()))
     summary = first("sagemaker:ListFeatureGroups", lambda: next(api.list_groups(), ()))
-    group = found or summary
+    group = described or summary
     if group is not None:
         name, arn = str(group["FeatureGroupName"]), str(group["FeatureGroupArn"])
         first("sagemaker:DescribeFeatureGroup", lambda: [api.describe(name) or {}])
@@ -355,7 +355,10 @@ class SagemakerReader(DefinitionReader):
                     parameters = record.get("Parameters") or ()
                     feature = FeatureMetadata(
                         record.get("Description") or None,
-                        {str(one["Key"]): str(one.get("Value", "")) for one in parameters},
+                        {
+                            str(parameter["Key"]): str(parameter.get("Value", ""))
+                            for parameter in parameters
+                        },
                     )
                     if feature != FeatureMetadata():
                         key = str(record["FeatureGroupName"]), str(record["FeatureName"])

@@ -50,8 +50,8 @@ def map_record(record: JoinedRecord) -> list[Entity]:
 
 def _listing_only(entities: Iterable[Entity]) -> Iterator[Entity]:
     """Yield the entities of a record as what is there and needs no writing, or is to be removed."""
-    for one in entities:
-        if one.aspects.get(STATUS) == _REMOVED:
-            yield one
-        elif not one.only_if_absent:
-            yield Entity(one.urn, {})
+    for entity in entities:
+        if entity.aspects.get(STATUS) == _REMOVED:
+            yield entity
+        elif not entity.only_if_absent:
+            yield Entity(entity.urn, {})

@@ -218,5 +218,5 @@ def _full_name(platform: str, table: str, facts: Mapping[str, Any], uri: str | N
 
 
 def _database(uri: str | None) -> str:
-    found = _SETTING.search(uri or "")
-    return found[1].strip() if found else split(uri).path.strip("/")
+    setting = _SETTING.search(uri or "")
+    return setting[1].strip() if setting else split(uri).path.strip("/")

@@ -29,17 +29,17 @@ from mlcat_ingest.sources.mlflow.values.signatures import made_models, signature
 _NOTHING: Final = Evidence()
 
 
-def with_evidence(model: Entity, found: Evidence | None, scope: WorkspaceScope) -> Entity:
+def with_evidence(model: Entity, evidence: Evidence | None, scope: WorkspaceScope) -> Entity:
     """Return a model as one whose features have still to be found, if `found` says anything.
 
     Evidence that says nothing gives the model no features; None leaves its features as they are.
     """
     options = scope.options.links
-    if options is None or found is None:
+    if options is None or evidence is None:
         return model
-    if found != _NOTHING:
+    if evidence != _NOTHING:
         entity = (model.urn, model.aspects, model.only_if_absent, model.notes, model.adds_only)
-        return UnlinkedModel(*entity, evidence=found, options=options)
+        return UnlinkedModel(*entity, evidence=evidence, options=options)
     properties = {**model.aspects[ML_MODEL_PROPERTIES], "mlFeatures": []}
     return replace(model, aspects={**model.aspects, ML_MODEL_PROPERTIES: properties})
 
@@ -75,11 +75,11 @@ def external_evidence(record: JoinedLoggedModel) -> Evidence:
     return Evidence(declared=_declaration([record.model.tags]))
 
 
-def _with_declaration(found: Evidence | None, declared: str | None) -> Evidence | None:
+def _with_declaration(evidence: Evidence | None, declared: str | None) -> Evidence | None:
     """Return what is found with what is declared, which is enough where the rest is not known."""
     if declared is None:
-        return found
-    return Evidence(declared=declared) if found is None else replace(found, declared=declared)
+        return evidence
+    return Evidence(declared=declared) if evidence is None else replace(evidence, declared=declared)
 
 
 def _run_declaration(record: JoinedRun) -> str | None:
@@ -89,12 +89,12 @@ def _run_declaration(record: JoinedRun) -> str | None:
 
 def _declaration(tags: Iterable[Mapping[str, str]]) -> str | None:
     """Return what these tags declare, all of it; None where none declares anything."""
-    texts = dict.fromkeys(one.get(FEATURES_TAG, "").strip() for one in tags)
+    texts = dict.fromkeys(mapping.get(FEATURES_TAG, "").strip() for mapping in tags)
     return ",".join(filter(None, texts)) or None
 
 
 def _tables(record: JoinedRun | JoinedVersion) -> tuple[IndexedTable, ...]:
-    return tuple(one.table for one in signature_tables(record))
+    return tuple(made.table for made in signature_tables(record))
 
 
 def _run_evidence(record: JoinedRun, tables: tuple[IndexedTable, ...]) -> Evidence | None:
@@ -131,6 +131,8 @@ def _used_datasets(record: JoinedRun) -> Iterator[UsedDataset]:
 
 def _inputs(record: JoinedRun) -> frozenset[str] | None:
     """Return the inputs of all models that a run made, None where they are not known of each."""
-    inputs = [one.document.input_names if one.document else None for one in made_models(record)]
-    named = [one for one in inputs if one]
+    inputs = [
+        model.document.input_names if model.document else None for model in made_models(record)
+    ]
+    named = [names for names in inputs if names]
     return frozenset().union(*named) if named and len(named) == len(inputs) else None

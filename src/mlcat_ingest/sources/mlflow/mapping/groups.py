@@ -72,8 +72,8 @@ and would keep the number of the version from that version's own model.
 
 def names_of(versions: Iterable[ModelVersion]) -> list[str]:
     """Return `<name>:<version>` of each version, by name and then by number."""
-    ordered = sorted(versions, key=lambda one: (one.name, number_of(one.version)))
-    return [f"{one.name}:{one.version}" for one in ordered]
+    ordered = sorted(versions, key=lambda version: (version.name, number_of(version.version)))
+    return [f"{version.name}:{version.version}" for version in ordered]
 
 
 def version_set_urn(scope: WorkspaceScope, name: str) -> str:

@@ -87,7 +87,9 @@ def add_logged_models(
         if len(outputs) > 1:
             custom.set_own(PropertyKey.LOGGED_MODEL_COUNT, str(len(outputs)))
         entries = [_facts(output, models.get(output.model_id), run) for output in outputs]
-        details = [{} if model else _details(models.get(one.model_id), run) for one in outputs]
+        details = [
+            {} if model else _details(models.get(output.model_id), run) for output in outputs
+        ]
         custom.set_own(PropertyKey.LOGGED_MODELS, _fitting_list(entries, details, custom))
     if run.model_inputs:
         custom.set_own(PropertyKey.MODEL_INPUTS, compact_json(run.model_inputs))

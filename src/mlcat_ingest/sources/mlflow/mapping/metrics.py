@@ -126,9 +126,9 @@ def _unique_names(
     return result
 
 
-def _later(one: Metric, other: Metric) -> Metric:
+def _later(metric: Metric, other: Metric) -> Metric:
     """Return the metric logged last, `other` if both were logged at one time."""
-    return one if (one.timestamp_ms or 0) > (other.timestamp_ms or 0) else other
+    return metric if (metric.timestamp_ms or 0) > (other.timestamp_ms or 0) else other
 
 
 def _labels(model_ids: set[str], models: Mapping[str, LoggedModel]) -> dict[str, str]:

@@ -196,7 +196,7 @@ def _add_properties(custom: PropertiesBuilder, record: JoinedRun, datasets: str)
     run = record.run
     _add_run_facts(custom, record)
     if record.measures:
-        models = [record.scope.naming.model(one.model_id).urn for one in record.measures]
+        models = [record.scope.naming.model(model.model_id).urn for model in record.measures]
         custom.set_own(PropertyKey.METRICS_OF, compact_json(models))
     if run.model_outputs or run.model_inputs:
         add_logged_models(custom, run, record.models)
@@ -266,7 +266,7 @@ def _name(record: JoinedRun) -> str:
     name = name_of(run)
     if record.measures:
         # MLflow starts such a run by itself, and gives it a name that tells nobody anything.
-        first, *others = (one.name for one in record.measures)
+        first, *others = (model.name for model in record.measures)
         more = f" and {len(others)} more" if others else ""
         return f"metrics of {first}{more} ({name or run.run_id[:_SHORT_ID]})"
     place = (experiment.name if experiment else "") or run.experiment_id or "run"

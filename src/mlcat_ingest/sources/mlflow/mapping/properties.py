@@ -171,7 +171,7 @@ def first_aspects(
     instance = scope.platform_instance()
     if instance is not None:
         aspects[DATA_PLATFORM_INSTANCE] = instance
-    aspects[SUB_TYPES] = {"typeNames": [one.value for one in kinds]} if kinds else NO_SUB_TYPES
+    aspects[SUB_TYPES] = {"typeNames": [kind.value for kind in kinds]} if kinds else NO_SUB_TYPES
     if path is not None:
         aspects[BROWSE_PATHS_V2] = path
     return aspects
@@ -185,14 +185,14 @@ def browse_path(scope: WorkspaceScope, folder: str | None = None) -> Aspect | No
 
     Source: `auto_browse_path_v2.py` of the DataHub SDK 1.7, for the step of the instance.
     """
-    found = scope.browse_paths.get(folder)
-    if found is None:
+    aspect = scope.browse_paths.get(folder)
+    if aspect is None:
         urn = scope.naming.instance_urn
         names = [name for name in (scope.naming.workspace, folder) if name]
         steps = [] if urn is None else [{"id": urn, "urn": urn}]
         steps += [{"id": _path_step(name, scope)} for name in names]
-        found = scope.browse_paths[folder] = {"path": steps}
-    return found if found["path"] else None
+        aspect = scope.browse_paths[folder] = {"path": steps}
+    return aspect if aspect["path"] else None
 
 
 def _path_step(name: str, scope: WorkspaceScope) -> str:

@@ -61,9 +61,13 @@ def add_documents(custom: PropertiesBuilder, models: Sequence[MadeModel]) -> Non
     if not models:
         return
     known = {made.uri: made.document for made in models if made.document is not None}
-    flavors = {name for one in known.values() for name in one.flavors}
-    signatures = {uri: one.signature for uri, one in known.items() if one.signature}
-    sizes = {uri: one.size_bytes for uri, one in known.items() if one.size_bytes is not None}
+    flavors = {name for document in known.values() for name in document.flavors}
+    signatures = {uri: document.signature for uri, document in known.items() if document.signature}
+    sizes = {
+        uri: document.size_bytes
+        for uri, document in known.items()
+        if document.size_bytes is not None
+    }
     custom.set_own(PropertyKey.MODEL_URI, ",".join(made.uri for made in models))
     custom.set_own(PropertyKey.MODEL_FLAVORS, ",".join(sorted(flavors)))
     if signatures:
@@ -81,7 +85,7 @@ def add_documents(custom: PropertiesBuilder, models: Sequence[MadeModel]) -> Non
 def _all_have(values: Mapping[str, ValueT], models: Sequence[MadeModel]) -> ValueT | None:
     """Return the value that all models have, None where they differ or one is not known."""
     first = next(iter(values.values()))
-    same = len(values) == len(models) and all(one == first for one in values.values())
+    same = len(values) == len(models) and all(value == first for value in values.values())
     return first if same else None
 
 
@@ -157,4 +161,4 @@ def feature_type(column: Column) -> MLFeatureDataType:
     shape, dtype = spec.get("shape"), str(spec.get("dtype"))
     if isinstance(shape, list) and len(shape) > 1:
         return "SEQUENCE"
-    return next((found for start, found in _DTYPES if dtype.startswith(start)), "UNKNOWN")
+    return next((kind for start, kind in _DTYPES if dtype.startswith(start)), "UNKNOWN")

@@ -69,8 +69,8 @@ class MlflowFeature(Enum):
 
 def numbers_of(version: str) -> tuple[int, ...]:
     """Return the first two numbers of a version, none where it does not begin with them."""
-    found = re.match(r"(\d+)\.(\d+)", version)
-    return () if found is None else (int(found[1]), int(found[2]))
+    match = re.match(r"(\d+)\.(\d+)", version)
+    return () if match is None else (int(match[1]), int(match[2]))
 
 
 def support_warning(version: str, read_by: ReadBy) -> str | None:

@@ -208,7 +208,7 @@ def run_of(entity: Any) -> Run:
         tags=tags,
         datasets=_datasets(getattr(inputs, "dataset_inputs", None) or ()),
         model_inputs=tuple(
-            sorted(one.model_id for one in getattr(inputs, "model_inputs", None) or ())
+            sorted(model.model_id for model in getattr(inputs, "model_inputs", None) or ())
         ),
         model_outputs=_outputs(getattr(outputs, "model_outputs", None) or ()),
     )
@@ -221,40 +221,40 @@ def _run_metrics(data: Any) -> Iterable[Any]:
 
 def _metrics_of(entities: Iterable[Any]) -> tuple[Metric, ...]:
     """Return metric entities as records, in the order of `decode.metrics`."""
-    found = [
+    records = [
         Metric(
-            one.key,
-            float(one.value),
-            moment(one.timestamp),
-            int(one.step or 0),
-            getattr(one, "model_id", None) or None,
-            getattr(one, "dataset_name", None) or None,
-            getattr(one, "dataset_digest", None) or None,
+            entity.key,
+            float(entity.value),
+            moment(entity.timestamp),
+            int(entity.step or 0),
+            getattr(entity, "model_id", None) or None,
+            getattr(entity, "dataset_name", None) or None,
+            getattr(entity, "dataset_digest", None) or None,
         )
-        for one in entities
+        for entity in entities
     ]
-    return tuple(sorted(found, key=metric_order))
+    return tuple(sorted(records, key=metric_order))
 
 
 def _datasets(entities: Iterable[Any]) -> tuple[DatasetInput, ...]:
-    found = [
+    datasets = [
         DatasetInput(
-            one.dataset.name,
-            one.dataset.digest or "",
-            one.dataset.source_type or "",
-            one.dataset.source or "",
-            one.dataset.schema or None,
-            one.dataset.profile or None,
-            {tag.key: tag.value for tag in one.tags},
+            entity.dataset.name,
+            entity.dataset.digest or "",
+            entity.dataset.source_type or "",
+            entity.dataset.source or "",
+            entity.dataset.schema or None,
+            entity.dataset.profile or None,
+            {tag.key: tag.value for tag in entity.tags},
         )
-        for one in entities
+        for entity in entities
     ]
-    return tuple(sorted(found, key=dataset_order))
+    return tuple(sorted(datasets, key=dataset_order))
 
 
 def _outputs(entities: Iterable[Any]) -> tuple[ModelOutput, ...]:
-    found = [ModelOutput(one.model_id, int(one.step or 0)) for one in entities]
-    return tuple(sorted(found, key=output_order))
+    outputs = [ModelOutput(entity.model_id, int(entity.step or 0)) for entity in entities]
+    return tuple(sorted(outputs, key=output_order))
 
 
 def experiment_of(entity: Any) -> Experiment:
@@ -317,7 +317,7 @@ def logged_model_of(entity: Any) -> LoggedModel:
         params=dict(entity.params or {}),
         tags=dict(entity.tags or {}),
         metrics=_metrics_of(entity.metrics or ()),
-        metric_runs=metric_runs(getattr(one, "run_id", None) for one in entity.metrics or ()),
+        metric_runs=metric_runs(getattr(metric, "run_id", None) for metric in entity.metrics or ()),
     )
 
 
@@ -334,8 +334,8 @@ def client_text(tracking_uri: str, place: FileLocation, path: str) -> str | None
         if error.error_code == "RESOURCE_DOES_NOT_EXIST":
             return None
         raise
-    found = next((one for one in listed if one.path.rpartition("/")[2] == name), None)
-    if found is None or found.is_dir or (found.file_size or 0) > MAX_BYTES:
+    listed_file = next((file for file in listed if file.path.rpartition("/")[2] == name), None)
+    if listed_file is None or listed_file.is_dir or (listed_file.file_size or 0) > MAX_BYTES:
         return None
     with TemporaryDirectory() as own:
         file = download_artifacts(artifact_uri=address, dst_path=own, tracking_uri=tracking_uri)

@@ -55,8 +55,8 @@ def decode_page(
 def run_id(item: Json) -> str:
     """Return the id of one item of `runs/search`."""
     info = item["info"]
-    found: str = info.get("run_id") or info["run_uuid"]
-    return found
+    id_: str = info.get("run_id") or info["run_uuid"]
+    return id_
 
 
 def run(item: Json) -> Run:
@@ -169,13 +169,13 @@ def logged_model(item: Json) -> LoggedModel:
         params=pairs(data.get("params")),
         tags=pairs(info.get("tags")),
         metrics=metrics(of_metrics),
-        metric_runs=metric_runs(one.get("run_id") for one in of_metrics),
+        metric_runs=metric_runs(metric.get("run_id") for metric in of_metrics),
     )
 
 
 def metric_runs(run_ids: Iterable[str | None]) -> tuple[str, ...]:
     """Return the runs that logged metrics of a logged model, each once."""
-    return tuple(sorted({one for one in run_ids if one}))
+    return tuple(sorted({run_id_ for run_id_ in run_ids if run_id_}))
 
 
 def pairs(entries: Sequence[Json] | None) -> dict[str, str]:
@@ -193,7 +193,7 @@ def metrics(entries: Sequence[Json] | None) -> tuple[Metric, ...]:
     if not entries:
         return ()
     # What `Metric(...)` and `moment` come down to, without their calls in Python.
-    found = [
+    records = [
         _NEW(
             Metric,
             (
@@ -210,9 +210,9 @@ def metrics(entries: Sequence[Json] | None) -> tuple[Metric, ...]:
         for entry in entries
     ]
     # Most runs have each name once, and texts are compared faster than tuples are made.
-    named_once = len(set(map(_NAME, found))) == len(found)
-    found.sort(key=_NAME if named_once else metric_order)
-    return tuple(found)
+    named_once = len(set(map(_NAME, records))) == len(records)
+    records.sort(key=_NAME if named_once else metric_order)
+    return tuple(records)
 
 
 def metric_order(metric: Metric) -> tuple[str, str, str, str, int, int]:
@@ -238,10 +238,10 @@ def output_order(output: ModelOutput) -> tuple[int, str]:
 
 
 def _datasets(entries: Sequence[Json]) -> tuple[DatasetInput, ...]:
-    found = []
+    datasets = []
     for entry in entries:
         dataset = entry["dataset"]
-        found.append(
+        datasets.append(
             DatasetInput(
                 dataset["name"],
                 dataset.get("digest") or "",
@@ -252,7 +252,7 @@ def _datasets(entries: Sequence[Json]) -> tuple[DatasetInput, ...]:
                 pairs(entry.get("tags")),
             )
         )
-    return tuple(sorted(found, key=dataset_order))
+    return tuple(sorted(datasets, key=dataset_order))
 
 
 def model_inputs(entries: Iterable[Json]) -> tuple[str, ...]:
@@ -262,8 +262,8 @@ def model_inputs(entries: Iterable[Json]) -> tuple[str, ...]:
 
 def model_outputs(entries: Iterable[Json]) -> tuple[ModelOutput, ...]:
     """Return the logged models that a run made, by step."""
-    found = [ModelOutput(entry["model_id"], int(entry.get("step") or 0)) for entry in entries]
-    return tuple(sorted(found, key=output_order))
+    outputs = [ModelOutput(entry["model_id"], int(entry.get("step") or 0)) for entry in entries]
+    return tuple(sorted(outputs, key=output_order))
 
 
 def moment(value: Any) -> int | None:
@@ -284,5 +284,5 @@ def model_status(value: str) -> str:
 
 def model_id_of(source: str | None) -> str | None:
     """Return the logged model that a version was made from, by its source `models:/m-…`."""
-    found = _MODEL_SOURCE.fullmatch(source or "")
-    return found[1] if found else None
+    match = _MODEL_SOURCE.fullmatch(source or "")
+    return match[1] if match else None

@@ -89,7 +89,7 @@ def models_filter(only: ModelFilter) -> str:
 
 
 def _id_list(ids: Sequence[str]) -> str:
-    listed = ", ".join(f"'{one}'" for one in ids)
+    listed = ", ".join(f"'{id_}'" for id_ in ids)
     return f"({listed})"
 
 
@@ -230,8 +230,15 @@ class ApiReader(ABC):
 
     def first_created_ms(self) -> int | None:
         """Return the creation time of experiment 0, None where that is not known."""
-        every = (one for page in self.experiments() for one in page)
-        return next((one.created_at_ms for one in every if one.experiment_id == "0"), None)
+        experiments = (experiment for page in self.experiments() for experiment in page)
+        return next(
+            (
+                experiment.created_at_ms
+                for experiment in experiments
+                if experiment.experiment_id == "0"
+            ),
+            None,
+        )
 
     def parents(self, experiment_ids: Sequence[str], *, only: RunFilter) -> None:
         """Return None: MLflow lists runs with all that they hold, or not at all."""
@@ -242,8 +249,12 @@ class ApiReader(ABC):
         if self._models is None:
             query = {"max_results": MODELS_PAGE}
             pages = list(self._records("registered-models", query, attrgetter("name")))
-            self._prompts = {one.name for page in pages for one in page if is_prompt(one.tags)}
-            self._models = [[one for one in page if not is_prompt(one.tags)] for page in pages]
+            self._prompts = {
+                model.name for page in pages for model in page if is_prompt(model.tags)
+            }
+            self._models = [
+                [model for model in page if not is_prompt(model.tags)] for page in pages
+            ]
         yield from self._models
 
     def model_versions(self) -> Iterator[list[ModelVersion]]:
@@ -254,7 +265,11 @@ class ApiReader(ABC):
         # A total order that edits do not change: the server's own would lose edited versions.
         query = {"max_results": VERSIONS_PAGE, "order_by": ["name ASC", "version_number ASC"]}
         for page in self._records("model-versions", query, _version_id, aliases=Aliases(models)):
-            yield [one for one in page if one.name not in self._prompts and not is_prompt(one.tags)]
+            yield [
+                version
+                for version in page
+                if version.name not in self._prompts and not is_prompt(version.tags)
+            ]
 
     def logged_models(
         self, experiment_ids: Sequence[str], *, only: ModelFilter = ALL_MODELS
@@ -284,8 +299,8 @@ class ApiReader(ABC):
         convert = partial(self.converters[listing], **more)
         seen = RecentIds()
         for items in self._items(listing, query):
-            found = decode_page(listing, convert, items)
-            yield [found[at] for at in seen.new([id_of(one) for one in found])]
+            records = decode_page(listing, convert, items)
+            yield [records[at] for at in seen.new([id_of(record) for record in records])]
 
 
 def _version_id(version: ModelVersion) -> str:

@@ -233,8 +233,8 @@ class MlflowServer:
 
     def _list_workspaces(self) -> tuple[str, ...]:
         reply = self.get(self.tracking, f"{API_3}/workspaces", [], None)
-        found = object_of(raise_for_status(reply, "workspaces")).get("workspaces") or []
-        names = [item["name"] for item in found]
+        items = object_of(raise_for_status(reply, "workspaces")).get("workspaces") or []
+        names = [item["name"] for item in items]
         return tuple(sorted(names, key=lambda name: (name != DEFAULT_WORKSPACE, name)))
 
     def version(self) -> str | None:
@@ -398,8 +398,8 @@ class RestReader(ApiReader):
                 if len(fresh) < len(items):
                     items[:] = [items[at] for at in fresh]
                 # By `map`, since a loop over the slices would keep each one until the next.
-                for found in map(decode_runs, drain_slices(items, slices.runs)):
-                    yield query.accept(found)
+                for page in map(decode_runs, drain_slices(items, slices.runs)):
+                    yield query.accept(page)
                     if query.is_complete():
                         return
 

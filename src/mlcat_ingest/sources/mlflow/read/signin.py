@@ -246,10 +246,10 @@ def sign_in(
     if account is not None:
         return _to_databricks(account, config, env)
     plugin = config.auth or env.get("MLFLOW_TRACKING_AUTH")
-    found, how = _credentials(config, env)
+    credentials, how = _credentials(config, env)
     if plugin:
-        found, how = dict.fromkeys(found), f"the MLflow plug-in {plugin}"
-    complete = config.model_copy(update={**_certificates(config, env), **found})
+        credentials, how = dict.fromkeys(credentials), f"the MLflow plug-in {plugin}"
+    complete = config.model_copy(update={**_certificates(config, env), **credentials})
     options = http_options(complete, peer=PEER, connections=config.connections)
     headers = {**_plugin_headers(), **options.headers}
     auth = _plugin_auth(plugin) if plugin else options.auth
@@ -287,13 +287,13 @@ def _credentials(config: MlflowConfig, env: Mapping[str, str]) -> tuple[dict[str
     file = _credentials_file()
     user = env.get("MLFLOW_TRACKING_USERNAME") or file.get("mlflow_tracking_username")
     password = env.get("MLFLOW_TRACKING_PASSWORD") or file.get("mlflow_tracking_password")
-    found = {"username": user or None, "password": SecretStr(password) if password else None}
+    basic = {"username": user or None, "password": SecretStr(password) if password else None}
     if config.username is not None or config.password is not None:
-        both = {name: given[name] or value for name, value in found.items()}
+        both = {name: given[name] or value for name, value in basic.items()}
         return {**given, **both}, "the recipe's user name and password"
     if user and password:
         how = "the user name and password in the environment or ~/.mlflow/credentials"
-        return {**given, **found}, how
+        return {**given, **basic}, how
     token = env.get("MLFLOW_TRACKING_TOKEN", "").strip()
     if token:
         return {**given, "token": SecretStr(token)}, "MLFLOW_TRACKING_TOKEN"

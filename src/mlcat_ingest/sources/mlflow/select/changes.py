@@ -126,9 +126,9 @@ class ChangedRuns:
     def models(self, versions: VersionsByOrigin) -> Iterator[str]:
         """Yield the names of registered models with a version of a run that was read before."""
         read = names_in(self._state.joined_fingerprints(RUN))
-        for run_id, found in versions.by_run().items():
+        for run_id, made in versions.by_run().items():
             if run_id in read:
-                yield from (version.name for version in found)
+                yield from (version.name for version in made)
 
     def stale(
         self,
@@ -152,10 +152,14 @@ class ChangedRuns:
                 or logged_model_id(version) in touched_models
             ):
                 self._stale.append(version)
-        named = {logged_model_id(one) for one in self._stale if not one.run_id}
-        found = {one for one in named - touched_models if one and SAFE_ID.fullmatch(one)}
-        for some in chunks(sorted(found), IDS_A_LISTING):
-            self._add_runs_of(self._models(ids, ModelFilter(model_ids=tuple(some))))
+        named = {logged_model_id(version) for version in self._stale if not version.run_id}
+        model_ids = {
+            model_id
+            for model_id in named - touched_models
+            if model_id and SAFE_ID.fullmatch(model_id)
+        }
+        for piece in chunks(sorted(model_ids), IDS_A_LISTING):
+            self._add_runs_of(self._models(ids, ModelFilter(model_ids=tuple(piece))))
         return self._stale
 
     def external_models(
@@ -167,8 +171,8 @@ class ChangedRuns:
         if moved:
             yield from self._reader.logged_models(moved)
         dirty = sorted(filter(SAFE_ID.fullmatch, self._state.dirty(LOGGED_MODEL)))
-        for some in chunks(dirty, IDS_A_LISTING):
-            only = ModelFilter(model_ids=tuple(some))
+        for piece in chunks(dirty, IDS_A_LISTING):
+            only = ModelFilter(model_ids=tuple(piece))
             yield from self._reader.logged_models(list(experiments), only=only)
 
     def _list_runs(self, ids: Sequence[str], only: RunFilter) -> Iterator[list[Run]]:
@@ -181,9 +185,9 @@ class ChangedRuns:
     def _changed_experiments(self, experiments: Mapping[str, Experiment]) -> list[str]:
         before = self._state.fingerprints(EXPERIMENT)
         return [
-            one
-            for one, found in experiments.items()
-            if before.get(one) != experiment_fingerprint(found)
+            experiment_id
+            for experiment_id, experiment in experiments.items()
+            if before.get(experiment_id) != experiment_fingerprint(experiment)
         ]
 
     def _trash(self, ids: Sequence[str], restored: set[str]) -> Iterator[list[Run]]:
@@ -199,13 +203,19 @@ class ChangedRuns:
             restored |= self._in_trash() - listed
 
     def _in_trash(self) -> set[str]:
-        return {one for one, found in self._fingerprints.items() if found == TRASH}
+        return {
+            run_id for run_id, fingerprint in self._fingerprints.items() if fingerprint == TRASH
+        }
 
     def _open(self) -> list[str]:
         fingerprints = self._fingerprints
         unended = sorted(
-            (one for one, found in fingerprints.items() if found.startswith(OPEN)),
-            key=lambda one: fingerprints[one],
+            (
+                run_id
+                for run_id, fingerprint in fingerprints.items()
+                if fingerprint.startswith(OPEN)
+            ),
+            key=lambda run_id: fingerprints[run_id],
             reverse=True,
         )
         if len(unended) > OPEN_RUNS:
@@ -215,7 +225,7 @@ class ChangedRuns:
     def _registered_anew(self, versions: VersionsByOrigin) -> Iterator[str]:
         """Yield the runs that have other versions than before, or one that changed."""
         before, now = names_in(self._state.joined_fingerprints(RUN)), versions.by_run()
-        yield from (one.run_id for one in self._stale if one.run_id)
+        yield from (version.run_id for version in self._stale if version.run_id)
         for run_id in before.keys() & now.keys():
             if names_fingerprint(now[run_id]) != before[run_id]:
                 yield run_id
@@ -226,12 +236,12 @@ class ChangedRuns:
     ) -> set[str]:
         """Have the runs read that made `models`; return the ids of these, keep the `external`."""
         ids: set[str] = set()
-        for one in models:
-            ids.add(one.model_id)
-            if not one.is_external:
-                self._runs_of_models.add(one.source_run_id or "")
+        for model in models:
+            ids.add(model.model_id)
+            if not model.is_external:
+                self._runs_of_models.add(model.source_run_id or "")
             elif external is not None:
-                external.append(one)
+                external.append(model)
         return ids
 
     def _models(self, ids: Sequence[str], only: ModelFilter) -> Iterator[LoggedModel]:
@@ -243,5 +253,5 @@ class ChangedRuns:
         if len(safe) > RUNS_BY_ID:
             yield from self._list_runs(ids, self._only)
             return
-        for some in chunks(safe, IDS_A_LISTING):
-            yield from self._list_runs(ids, replace(self._only, run_ids=tuple(some)))
+        for piece in chunks(safe, IDS_A_LISTING):
+            yield from self._list_runs(ids, replace(self._only, run_ids=tuple(piece)))

@@ -61,7 +61,9 @@ class ModelFiles:
             record = replace(record, files=self._files(record, paths, models))
         if self._has_skipped or record.listed_only:
             return record
-        skipped = (one for one in record.models.values() if one.artifact_uri and not _is_local(one))
+        skipped = (
+            model for model in record.models.values() if model.artifact_uri and not _is_local(model)
+        )
         first = next(skipped, None)
         self._has_skipped = first is not None
         if first is None:
@@ -78,7 +80,7 @@ class ModelFiles:
         return replace(record, files=self._files(record, [], models)) if models else record
 
     def _readable(self, models: Iterable[LoggedModel]) -> Sequence[LoggedModel]:
-        return [one for one in models if self._model_files or _is_local(one)]
+        return [model for model in models if self._model_files or _is_local(model)]
 
     def _files(
         self,
@@ -181,9 +183,9 @@ class SignatureTables:
         """Yield `records`, each table once before them."""
         for record in records:
             if isinstance(record, JoinedRun | JoinedVersion):
-                for one in signature_tables(record):
-                    if one.table.table not in self._names:
-                        self._names.add(one.table.table)
+                for signature in signature_tables(record):
+                    if signature.table.table not in self._names:
+                        self._names.add(signature.table.table)
                         is_listed = isinstance(record, JoinedRun) and record.listed_only
-                        yield replace(one, listed_only=is_listed)
+                        yield replace(signature, listed_only=is_listed)
             yield record

@@ -71,10 +71,10 @@ class VersionsByOrigin:
 
     def take(self, run: Run) -> tuple[ModelVersion, ...]:
         """Return the versions made from `run`, and forget them."""
-        found = self._by_run.pop(run.run_id, None)
+        made = self._by_run.pop(run.run_id, None)
         if not self._by_model:
-            return tuple(found) if found else ()
-        versions = found or []
+            return tuple(made) if made else ()
+        versions = made or []
         for output in run.model_outputs:
             versions.extend(self._by_model.pop(output.model_id, ()))
         return tuple(versions)
@@ -129,10 +129,10 @@ class VersionOrder:
         for version in expected:
             by_name.setdefault(version.name, []).append(version)
         self._awaited: dict[str, deque[ModelVersion]] = {
-            name: deque(sorted(versions, key=lambda one: number_of(one.version)))
+            name: deque(sorted(versions, key=lambda version: number_of(version.version)))
             for name, versions in by_name.items()
         }
-        self._waiting = {_key(one) for versions in by_name.values() for one in versions}
+        self._waiting = {_key(version) for versions in by_name.values() for version in versions}
         self._without_run = without_run
         self._held: dict[_Key, JoinedVersion] = {}
         self._held_entries = 0
@@ -174,11 +174,11 @@ class VersionOrder:
     def _take(self, version: ModelVersion) -> JoinedVersion:
         key = _key(version)
         self._waiting.discard(key)
-        held = self._held.pop(key, None)
-        if held is None:
+        versions = self._held.pop(key, None)
+        if versions is None:
             return self._without_run(version)
-        self._held_entries -= _entries(held)
-        return held
+        self._held_entries -= _entries(versions)
+        return versions
 
 
 def _key(version: ModelVersion) -> _Key:
@@ -225,10 +225,10 @@ class ParentRuns:
         for parent in named & self._names.keys():
             self._names.move_to_end(parent)
         missing = sorted(filter(SAFE_ID.fullmatch, named - self._names.keys()))
-        for some in chunks(missing, IDS_A_LISTING):
-            self._names.update(dict.fromkeys(some))
-            for found in list_runs(RunFilter(run_ids=tuple(some))):
-                self._keep_names(found)
+        for piece in chunks(missing, IDS_A_LISTING):
+            self._names.update(dict.fromkeys(piece))
+            for parents in list_runs(RunFilter(run_ids=tuple(piece))):
+                self._keep_names(parents)
 
     def _keep_names(self, runs: Sequence[Run]) -> None:
         for run in runs:

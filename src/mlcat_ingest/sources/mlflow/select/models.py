@@ -72,12 +72,12 @@ class ExternalModels:
 
     def add(self, models: Iterable[LoggedModel]) -> None:
         """Add those of `models` that are external."""
-        for one in models:
-            if one.is_external:
+        for model in models:
+            if model.is_external:
                 if self._awaits_runs:
-                    self._add_runs(one)
+                    self._add_runs(model)
                 if self._keep:
-                    self._models.append(one)
+                    self._models.append(model)
 
     def _add_runs(self, model: LoggedModel) -> None:
         if not model.metric_runs:
@@ -85,8 +85,8 @@ class ExternalModels:
         name = MeasuredModel(model.model_id, model.name or model.model_id)
         keys = frozenset(metric.key for metric in model.metrics)
         for run_id in model.metric_runs:
-            found = self._by_run.setdefault(run_id, [])
-            found.append(_Measurements(name, model.experiment_id, keys))
+            measurements = self._by_run.setdefault(run_id, [])
+            measurements.append(_Measurements(name, model.experiment_id, keys))
 
     def forget_runs(self) -> None:
         """Forget who logged metrics: no run comes any more."""
@@ -100,14 +100,18 @@ class ExternalModels:
 
     def measured_by(self, run: Run) -> tuple[MeasuredModel, ...]:
         """Return the models of which `run`, which holds only metrics, holds the metrics."""
-        found = self._by_run.pop(run.run_id, ())
-        if not found or not holds_only_metrics(run):
+        measurements = self._by_run.pop(run.run_id, ())
+        if not measurements or not holds_only_metrics(run):
             return ()
-        here = [one for one in found if one.experiment_id == run.experiment_id]
-        keys = frozenset().union(*(one.keys for one in here))
+        here = [
+            measurement
+            for measurement in measurements
+            if measurement.experiment_id == run.experiment_id
+        ]
+        keys = frozenset().union(*(measurement.keys for measurement in here))
         if not here or any(metric.key not in keys for metric in run.metrics):
             return ()
-        return tuple(sorted({one.model for one in here}))
+        return tuple(sorted({measurement.model for measurement in here}))
 
 
 class LoggedModels:
@@ -145,7 +149,9 @@ class LoggedModels:
         if not run.model_outputs:
             return {}
         models = (self._made_by(run, output.model_id) for output in run.model_outputs)
-        result = {one.model_id: one for one in models if one is not None and not one.is_external}
+        result = {
+            model.model_id: model for model in models if model is not None and not model.is_external
+        }
         self.forget(run)
         return result
 
@@ -174,8 +180,8 @@ class LoggedModels:
             for output in run.model_outputs
             if self._made_by(run, output.model_id) is None
         }
-        for some in chunks(sorted(filter(SAFE_ID.fullmatch, absent)), IDS_A_LISTING):
-            for page in self._begin(ModelFilter(model_ids=tuple(some))):
+        for piece in chunks(sorted(filter(SAFE_ID.fullmatch, absent)), IDS_A_LISTING):
+            for page in self._begin(ModelFilter(model_ids=tuple(piece))):
                 self._waiting.update((model.model_id, model) for model in page)
 
     def load_named(self, model_ids: Sequence[str]) -> None:
@@ -201,7 +207,7 @@ class LoggedModels:
         """
         self._external.forget_runs()
         while True:
-            self._waiting = {key: one for key, one in self._waiting.items() if key in named}
+            self._waiting = {key: model for key, model in self._waiting.items() if key in named}
             if not self._read_page():
                 return
             yield
@@ -250,13 +256,13 @@ class RecentModels:
     def load(self, runs: Sequence[Run]) -> None:
         """Ask for the models that `runs` made, and drop all others."""
         self._waiting = {}
-        for some in chunks([run.run_id for run in runs if run.model_outputs], IDS_A_LISTING):
-            self._keep(ModelFilter(run_ids=tuple(some)))
+        for piece in chunks([run.run_id for run in runs if run.model_outputs], IDS_A_LISTING):
+            self._keep(ModelFilter(run_ids=tuple(piece)))
 
     def load_named(self, model_ids: Sequence[str]) -> None:
         """Ask for models by their ids, too."""
-        for some in chunks(sorted(filter(SAFE_ID.fullmatch, set(model_ids))), IDS_A_LISTING):
-            self._keep(ModelFilter(model_ids=tuple(some)))
+        for piece in chunks(sorted(filter(SAFE_ID.fullmatch, set(model_ids))), IDS_A_LISTING):
+            self._keep(ModelFilter(model_ids=tuple(piece)))
 
     def _keep(self, only: ModelFilter) -> None:
         for page in self._pages(only):
@@ -265,7 +271,9 @@ class RecentModels:
     def of(self, run: Run) -> dict[str, LoggedModel]:
         """Return the models that `run` made, by id."""
         models = (self._waiting.get(output.model_id) for output in run.model_outputs)
-        return {one.model_id: one for one in models if one is not None and not one.is_external}
+        return {
+            model.model_id: model for model in models if model is not None and not model.is_external
+        }
 
     def find(self, model_id: str, until_ms: int | None) -> LoggedModel | None:
         """Return a model if it was asked for and is there."""

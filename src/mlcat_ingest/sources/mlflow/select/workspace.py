@@ -178,7 +178,9 @@ class WorkspaceReading:
     def _read_only(self, ids: Collection[str]) -> Iterator[Sequence[JoinedRecord]]:
         for _ in self.read_experiments():
             pass
-        self._experiments = {one: found for one, found in self._experiments.items() if one in ids}
+        self._experiments = {
+            id_: experiment for id_, experiment in self._experiments.items() if id_ in ids
+        }
         if self._experiments:
             self.read_registry()
             yield from self.read_runs()
@@ -200,14 +202,16 @@ class WorkspaceReading:
     def read_experiments(self) -> Iterator[Sequence[JoinedExperiment]]:
         """Yield the experiments that the recipe asks for, in pages."""
         for page in self._reader.experiments():
-            wanted = [each for each in page if self._selection.experiment(each)]
+            wanted = [experiment for experiment in page if self._selection.experiment(experiment)]
             self._all_experiments &= len(wanted) == len(page)
-            for each in wanted:
+            for experiment in wanted:
                 # What a run needs of its experiment; descriptions and tags of all would add up.
-                self._experiments[each.experiment_id] = Experiment(
-                    each.experiment_id, each.name, lifecycle_stage=each.lifecycle_stage
+                self._experiments[experiment.experiment_id] = Experiment(
+                    experiment.experiment_id,
+                    experiment.name,
+                    lifecycle_stage=experiment.lifecycle_stage,
                 )
-            yield [JoinedExperiment(self._scope, each) for each in wanted]
+            yield [JoinedExperiment(self._scope, experiment) for experiment in wanted]
         self._experiment_ids = list(self._experiments)
 
     def _groups(self, names: Iterable[str]) -> Iterator[JoinedRecord]:
@@ -235,8 +239,8 @@ class WorkspaceReading:
         count = self._selection.config.limit or EXTERNAL_MODELS
         changed = () if self._changes is None else self._changes.external_models(self._experiments)
         for page in chain(changed, self._models.newest_external(count)):
-            self._external.add(one for one in page if one.model_id not in seen)
-            seen.update(one.model_id for one in page)
+            self._external.add(model for model in page if model.model_id not in seen)
+            seen.update(model.model_id for model in page)
             yield list(self._joined_external_models())
 
     def _external_models_left(self) -> Iterator[Sequence[JoinedLoggedModel]]:
@@ -302,8 +306,8 @@ class WorkspaceReading:
         again = (self._reader, self._scope, self._selection, run_ids)
         reading = by_id(*again, parents=self._parents, listed_only=self._listed_only)
         for page in reading.pages():
-            runs = (one for one in page if isinstance(one, JoinedRun))
-            yield [one for one in runs if one.run.experiment_id in self._experiments]
+            runs = (record for record in page if isinstance(record, JoinedRun))
+            yield [record for record in runs if record.run.experiment_id in self._experiments]
 
     def _run_pages(self, only: RunFilter) -> Iterator[list[Run]]:
         if self._changes is None:
@@ -332,15 +336,15 @@ class WorkspaceReading:
         return self._files.with_files(record)
 
     def _has_children(self, run: Run) -> bool | None:
-        found = self._parents.has_children(run)
-        return found or (None if self._selection.leaves_children_out else False)
+        known = self._parents.has_children(run)
+        return known or (None if self._selection.leaves_children_out else False)
 
     def _versions_of(self, runs: Iterable[JoinedRun]) -> Iterator[JoinedVersion]:
         """Yield the versions made from `runs`, and others that these were waiting for."""
         if self._only is not None:
             return
         for run in runs:
-            for version in sorted(run.versions, key=lambda one: number_of(one.version)):
+            for version in sorted(run.versions, key=lambda made: number_of(made.version)):
                 self._started_models[version.name] = None
                 model = run.models.get(logged_model_id(version) or "")
                 yield from self._order.add(
@@ -357,17 +361,17 @@ class WorkspaceReading:
 
     def _with_models(self, versions: Sequence[JoinedVersion]) -> list[JoinedVersion]:
         """Return `versions` with logged models and files, of those too to which no run has led."""
-        ids = [None if one.model else logged_model_id(one.version) for one in versions]
+        ids = [None if version.model else logged_model_id(version.version) for version in versions]
         if not self._experiments or not any(ids):
             return list(map(self._files.with_document, versions))
-        self._models.load_named([one for one in ids if one])
+        self._models.load_named([model_id for model_id in ids if model_id])
         return [
             self._files.with_document(
-                replace(one, model=self._models.find(model_id, one.version.created_at_ms))
+                replace(version, model=self._models.find(model_id, version.version.created_at_ms))
                 if model_id
-                else one
+                else version
             )
-            for one, model_id in zip(versions, ids, strict=True)
+            for version, model_id in zip(versions, ids, strict=True)
         ]
 
 
@@ -401,8 +405,8 @@ class RunsById:
     ) -> Iterator[list[Run]]:
         """Yield the runs in pages."""
         del versions
-        for some in chunks(self._run_ids, IDS_A_LISTING):
-            only = replace(self._only, run_ids=tuple(some))
+        for piece in chunks(self._run_ids, IDS_A_LISTING):
+            only = replace(self._only, run_ids=tuple(piece))
             yield from self._reader.runs(list(experiments), only=only)
 
     def models(self, versions: VersionsByOrigin) -> Iterable[str]:
@@ -457,20 +461,22 @@ class RunsByIdReading(WorkspaceReading):
     def _pages(self, already_read: int) -> Iterator[Sequence[JoinedRecord]]:
         del already_read
         pending: dict[str, JoinedRecord] = {
-            one.experiment.experiment_id: one for page in self.read_experiments() for one in page
+            record.experiment.experiment_id: record
+            for page in self.read_experiments()
+            for record in page
         }
         self.read_registry()
         self._pending_models = dict(self._registered)
         for page in self.read_runs() if pending else ():
-            runs = [one.run for one in page if isinstance(one, JoinedRun)]
-            self.found_ids.update(one.run_id for one in runs)
-            ids = {one.experiment_id for one in runs}
-            yield [*(pending.pop(one) for one in sorted(ids & pending.keys())), *page]
+            runs = [record.run for record in page if isinstance(record, JoinedRun)]
+            self.found_ids.update(run.run_id for run in runs)
+            ids = {run.experiment_id for run in runs}
+            yield [*(pending.pop(id_) for id_ in sorted(ids & pending.keys())), *page]
         yield from self._versions_left(())
 
     def _has_children(self, run: Run) -> bool | None:
-        found = self._parents.has_children(run)
-        return found or (None if self._selection.leaves_children_out else found)
+        known = self._parents.has_children(run)
+        return known or (None if self._selection.leaves_children_out else known)
 
 
 def all_pages(

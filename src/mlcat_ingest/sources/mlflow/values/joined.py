@@ -60,13 +60,20 @@ _PARENT: Final = " parent"
 
 def parents_in(joined_fingerprints: Mapping[str, str]) -> set[str]:
     """Return the ids of those runs that had children."""
-    return {one for one, found in joined_fingerprints.items() if found.endswith(_PARENT)}
+    return {
+        run_id
+        for run_id, fingerprint in joined_fingerprints.items()
+        if fingerprint.endswith(_PARENT)
+    }
 
 
 def names_in(joined_fingerprints: Mapping[str, str]) -> dict[str, str]:
     """Return the `names_fingerprint` of each run that versions were made from."""
-    names = ((one, found.removesuffix(_PARENT)) for one, found in joined_fingerprints.items())
-    return {one: found for one, found in names if found}
+    names = (
+        (run_id, fingerprint.removesuffix(_PARENT))
+        for run_id, fingerprint in joined_fingerprints.items()
+    )
+    return {run_id: fingerprint for run_id, fingerprint in names if fingerprint}
 
 
 def experiment_fingerprint(experiment: Experiment) -> str:
@@ -81,7 +88,9 @@ def version_id(version: ModelVersion) -> str:
 
 def names_fingerprint(versions: Iterable[ModelVersion]) -> str:
     """Return a digest of what the model of a run says about the versions made from the run."""
-    return _digest(sorted([version_id(one), one.tags.get(FEATURES_TAG, "")] for one in versions))
+    return _digest(
+        sorted([version_id(version), version.tags.get(FEATURES_TAG, "")] for version in versions)
+    )
 
 
 def version_fingerprint(version: ModelVersion, model: RegisteredModel | None) -> str:
@@ -186,11 +195,11 @@ class WorkspaceScope:
 
     def _group(self, name: str, *, registered: bool) -> Name:
         key = (name, registered)
-        found = self._groups.get(key)
-        if found is None:
+        group = self._groups.get(key)
+        if group is None:
             build = self.naming.registered_group if registered else self.naming.group
-            found = self._groups[key] = build(whole_characters(name))
-        return found
+            group = self._groups[key] = build(whole_characters(name))
+        return group
 
     def platform_instance(self) -> dict[str, str] | None:
         """Return the `dataPlatformInstance` aspect, or None where no instance is set."""
@@ -210,11 +219,13 @@ class JoinedExperiment:
     @property
     def record_version(self) -> RecordVersion | None:
         """The fingerprint of the experiment, None where it has no id."""
-        found = self.experiment
-        if not found.experiment_id:
+        experiment = self.experiment
+        if not experiment.experiment_id:
             return None
-        fingerprint = experiment_fingerprint(found)
-        return RecordVersion(EXPERIMENT, found.experiment_id, fingerprint=fingerprint, leads=True)
+        fingerprint = experiment_fingerprint(experiment)
+        return RecordVersion(
+            EXPERIMENT, experiment.experiment_id, fingerprint=fingerprint, leads=True
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +301,7 @@ class JoinedRun:
         elif run.status in UNENDED and not self.abandoned:
             fingerprint = f"{OPEN}{run.start_time_ms or 0:020d}"
         # Versions that name no run are found by their logged models only where these are read.
-        named = [one for one in self.versions if one.run_id]
+        named = [version for version in self.versions if version.run_id]
         joined = names_fingerprint(named) if named else ""
         if self.has_children:
             joined += _PARENT

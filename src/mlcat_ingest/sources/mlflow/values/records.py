@@ -292,7 +292,7 @@ def column_names(columns: Any) -> frozenset[str]:
     """Return the names in a list of columns, as signatures and schemas of datasets have it."""
     if not isinstance(columns, list):
         return frozenset()
-    named = (one.get("name") for one in columns if isinstance(one, dict))
+    named = (column.get("name") for column in columns if isinstance(column, dict))
     return frozenset(name for name in named if isinstance(name, str))
 
 
@@ -338,5 +338,9 @@ def _columns(value: Any) -> Sequence[Column]:
             value = json.dumps(value)
         except (TypeError, ValueError, RecursionError):
             return ()
-    found = json_or_none(value)
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else ()
+    columns = json_or_none(value)
+    return (
+        [column for column in columns if isinstance(column, dict)]
+        if isinstance(columns, list)
+        else ()
+    )

@@ -48,35 +48,35 @@ def made_models(record: JoinedRun) -> Sequence[MadeModel]:
     """Return the models that a run made: MLflow 3's that are listed, then those of its history."""
     run, documents = record.run, record.files.documents
     history = {
-        path: one
-        for one in logged_history(run.tags)
-        if isinstance(path := one.get("artifact_path"), str) and path
+        path: entry
+        for entry in logged_history(run.tags)
+        if isinstance(path := entry.get("artifact_path"), str) and path
     }
-    found = {}
+    models = {}
     for output in run.model_outputs:
         model_id, model = output.model_id, record.models.get(output.model_id)
         if model is not None:
             uri = f"models:/{model_id}"
             places = frozenset({uri})
-            found[uri] = MadeModel(uri, model.name or model_id, documents.get(model_id), places)
-    for path, one in history.items():
-        if f"models:/{one.get('model_uuid')}" not in found:
+            models[uri] = MadeModel(uri, model.name or model_id, documents.get(model_id), places)
+    for path, entry in history.items():
+        if f"models:/{entry.get('model_uuid')}" not in models:
             uri = f"runs:/{run.run_id}/{path}"
             places = frozenset({uri, f"{(run.artifact_uri or '').rstrip('/')}/{path}"})
-            found[uri] = MadeModel(uri, path, model_document(one), places)
-    return tuple(found.values())
+            models[uri] = MadeModel(uri, path, model_document(entry), places)
+    return tuple(models.values())
 
 
 def model_behind(record: JoinedVersion) -> MadeModel | None:
     """Return the model that a version was made from, None where it is not known."""
     of_run = () if record.run is None else made_models(record.run)
-    found = next((one for one in of_run if one.is_of(record.version)), None)
-    if found is None and record.model is not None:
+    model = next((made for made in of_run if made.is_of(record.version)), None)
+    if model is None and record.model is not None:
         model_id = record.model.model_id
         document = record.files.documents.get(model_id)
         uri = f"models:/{model_id}"
         return MadeModel(uri, record.model.name or model_id, document, frozenset({uri}))
-    return found
+    return model
 
 
 def signature_tables(record: JoinedRun | JoinedVersion) -> Sequence[JoinedSignature]:
@@ -91,7 +91,7 @@ def signature_tables(record: JoinedRun | JoinedVersion) -> Sequence[JoinedSignat
     if _names_features(record) or (run is not None and (run.is_removed or run.trains_nothing)):
         return ()
     tables = _of_version(record) if isinstance(record, JoinedVersion) else _of_run(record)
-    return tuple({one.table: one for one in tables}.values())
+    return tuple({signature.table: signature for signature in tables}.values())
 
 
 def _names_features(record: JoinedRun | JoinedVersion) -> bool:
@@ -102,8 +102,8 @@ def _names_features(record: JoinedRun | JoinedVersion) -> bool:
         return of_run or any(map(_declares, tagged))
     run, files = record.run, record.files
     feast = feast_tags(run.tags, run.params)
-    of_versions = [one.tags for one in record.versions]
-    of_models = [one.tags for one in record.models.values()]
+    of_versions = [version.tags for version in record.versions]
+    of_models = [model.tags for model in record.models.values()]
     return (
         bool(files.feature_specs)
         or (feast is not None and feast.is_training)
@@ -117,7 +117,7 @@ def _declares(tags: Mapping[str, str]) -> bool:
 
 def _of_run(record: JoinedRun) -> Iterator[JoinedSignature]:
     for made in made_models(record):
-        names = sorted(one.name for one in record.versions if made.is_of(one))
+        names = sorted(version.name for version in record.versions if made.is_of(version))
         if names:
             yield from _tables(record.scope, names[0], made, registered=True)
         else:
@@ -142,9 +142,9 @@ def _tables(
     """
     inputs = [] if made.document is None else made.document.signature.get("inputs", ())
     columns: dict[str, Column] = {}
-    for one in inputs:
-        if column_name(one):
-            columns.setdefault(column_name(one), one)
+    for column in inputs:
+        if column_name(column):
+            columns.setdefault(column_name(column), column)
     if not columns:
         return
     content = json.dumps([registered, owner, inputs], sort_keys=True)

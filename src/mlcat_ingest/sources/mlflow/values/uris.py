@@ -32,20 +32,20 @@ def with_known_scheme(uri: str) -> str:
     Raises:
         ValueError: nobody can; says which schemes there are.
     """
-    found = _SCHEME.match(uri)
-    if found is None or is_database(uri):
+    match = _SCHEME.match(uri)
+    if match is None or is_database(uri):
         return uri
-    scheme = found[1].lower()
+    scheme = match[1].lower()
     # Looking for plug-ins reads the metadata of every installed package.
     if scheme in _SCHEMES:
         return uri
     plugins = (entry_points(group=group) for group in _PLUGINS)
-    known = sorted({*_SCHEMES, *(one.name for some in plugins for one in some)})
+    known = sorted({*_SCHEMES, *(plugin.name for group in plugins for plugin in group)})
     if scheme in known:
         return uri
     near = get_close_matches(scheme, known, 1)
     guess = f" (did you mean {near[0]}://?)" if near else ""
-    raise ValueError(f"unknown scheme {found[0]}{guess}; supported schemes: {', '.join(known)}")
+    raise ValueError(f"unknown scheme {match[0]}{guess}; supported schemes: {', '.join(known)}")
 
 
 def is_http(uri: str) -> bool:
@@ -60,8 +60,8 @@ def is_database(uri: str) -> bool:
 
 def is_readable_database(uri: str) -> bool:
     """Return whether `uri` is that of a database whose tables we can read ourselves."""
-    found = _DATABASE.match(uri)
-    return found is not None and found[1].lower() != "mssql"
+    match = _DATABASE.match(uri)
+    return match is not None and match[1].lower() != "mssql"
 
 
 def folder_of(uri: str) -> Path | None:
@@ -105,8 +105,8 @@ def has_databricks_scheme(uri: str) -> bool:
 
 def is_unity_catalog(uri: str) -> bool:
     """Return whether `uri` is that of the model registry in Databricks' Unity Catalog."""
-    found = _DATABRICKS.fullmatch(uri)
-    return found is not None and found[1] == _UNITY_CATALOG
+    match = _DATABRICKS.fullmatch(uri)
+    return match is not None and match[1] == _UNITY_CATALOG
 
 
 def is_databricks(uri: str) -> bool:

@@ -77,7 +77,7 @@ _LAST: Final[Mapping[bool, ColumnElement[int]]] = {
 
 
 def _table(name: str, columns: str) -> TableClause:
-    return table(name, *(column(each) for each in columns.split()))
+    return table(name, *(column(key) for key in columns.split()))
 
 
 EXPERIMENTS: Final = _table(
@@ -152,7 +152,7 @@ def tables_of(version: str) -> tuple[TableClause, ...]:
 
 def plain(table: TableClause) -> list[ColumnClause[Any]]:
     """Return the columns that a table has in every schema: all but the workspace of its rows."""
-    return [each for each in table.c if each.name != "workspace"]
+    return [key for key in table.c if key.name != "workspace"]
 
 
 def in_workspace(table: TableClause, workspace: str | None) -> list[ColumnElement[bool]]:
@@ -215,13 +215,13 @@ def _may_have_model(chosen: RunSelect, *, outputs: bool) -> ColumnElement[bool]:
         ids.append(select(inputs.source_id).where(inputs.source_type == "RUN_OUTPUT"))
     if chosen == "with_model":
         ids.append(select(tags.run_uuid).where(tags.key == HISTORY_TAG))
-    return or_(*(RUNS.c.run_uuid.in_(each) for each in ids))
+    return or_(*(RUNS.c.run_uuid.in_(run_ids) for run_ids in ids))
 
 
 def is_one_of(column: ColumnElement[Any], ids: Sequence[str]) -> ColumnElement[bool]:
     """Return the condition that a number in a column is one of `ids`."""
     # Spelled out: SQLite takes fewer parameters than there can be experiments.
-    numbers = [int(each) for each in ids]
+    numbers = [int(id_) for id_ in ids]
     return column.in_(bindparam(None, numbers, expanding=True, literal_execute=True))
 
 
@@ -306,14 +306,14 @@ class Database(RequestSide):
         with self.page() as read:
             # Other programs have a table of that name too.
             read(_nothing_of(RUNS))
-            found = read(select(ALEMBIC_VERSION.c.version_num))
-        if len(found) != 1:
+            rows = read(select(ALEMBIC_VERSION.c.version_num))
+        if len(rows) != 1:
             self.close()
             raise ProtocolMismatchError(
                 f"the MLflow database {self.shown} has no schema revision",
                 hint="run `mlflow db upgrade` to complete its creation or migration",
             )
-        return str(found[0][0])
+        return str(rows[0][0])
 
     def unreadable(self, tables: Sequence[TableClause]) -> list[str]:
         """Return the names of those `tables` that the user may not read."""

@@ -157,10 +157,10 @@ def by_owner(rows: Iterable[tuple[Any, ...]]) -> Mapping[Any, dict[str, str]]:
 
     Keys that are equal are one text in memory: thousands of runs have the same few.
     """
-    found: defaultdict[Any, dict[str, str]] = defaultdict(dict)
+    values: defaultdict[Any, dict[str, str]] = defaultdict(dict)
     for owner, key, value in rows:
-        found[owner][intern(key)] = value or ""
-    return found
+        values[owner][intern(key)] = value or ""
+    return values
 
 
 def _run(
@@ -192,15 +192,15 @@ def _run(
 
 
 def _metrics(rows: Iterable[Row]) -> Mapping[str, list[Metric]]:
-    found: defaultdict[str, list[Metric]] = defaultdict(list)
+    metrics: defaultdict[str, list[Metric]] = defaultdict(list)
     # What `Metric(...)` comes down to, without its call in Python.
     new = tuple.__new__
     for run_id, key, value, is_nan, timestamp, step in rows:
         last = _NAN if is_nan else value
-        found[run_id].append(
+        metrics[run_id].append(
             new(Metric, (intern(key), last, timestamp or None, step or 0, None, None, None))
         )
-    return found
+    return metrics
 
 
 def _datasets(read: Read, ids: Sequence[str]) -> Mapping[str, tuple[DatasetInput, ...]]:
@@ -209,11 +209,11 @@ def _datasets(read: Read, ids: Sequence[str]) -> Mapping[str, tuple[DatasetInput
         return {}
     datasets = {row[0]: row[1:] for row in read.of(ids, _DATASETS)}
     tags = by_owner((row[:2], *row[2:]) for row in read.of(ids, _DATASET_TAGS))
-    found: defaultdict[str, list[DatasetInput]] = defaultdict(list)
+    used: defaultdict[str, list[DatasetInput]] = defaultdict(list)
     for run_id, dataset_id in links:
         if dataset_id in datasets:
             name, digest, kind, source, schema, profile = datasets[dataset_id]
-            found[run_id].append(
+            used[run_id].append(
                 DatasetInput(
                     name,
                     digest or "",
@@ -224,14 +224,14 @@ def _datasets(read: Read, ids: Sequence[str]) -> Mapping[str, tuple[DatasetInput
                     tags.get((run_id, dataset_id)) or {},
                 )
             )
-    return {run_id: tuple(sorted(each, key=dataset_order)) for run_id, each in found.items()}
+    return {run_id: tuple(sorted(inputs, key=dataset_order)) for run_id, inputs in used.items()}
 
 
 def _outputs(read: Read, ids: Sequence[str]) -> Mapping[str, tuple[ModelOutput, ...]]:
-    found: defaultdict[str, list[ModelOutput]] = defaultdict(list)
+    outputs: defaultdict[str, list[ModelOutput]] = defaultdict(list)
     for run_id, model_id, step in read.of(ids, _OUTPUTS):
-        found[run_id].append(ModelOutput(model_id, step or 0))
-    return {run_id: tuple(sorted(each, key=output_order)) for run_id, each in found.items()}
+        outputs[run_id].append(ModelOutput(model_id, step or 0))
+    return {run_id: tuple(sorted(made, key=output_order)) for run_id, made in outputs.items()}
 
 
 def load_logged_models(read: Read, ids: Sequence[str]) -> list[LoggedModel]:
@@ -285,11 +285,11 @@ def _model_metrics(
     rows: Iterable[Row],
 ) -> tuple[Mapping[str, list[Metric]], Mapping[str, set[str]]]:
     """Return the metrics of each logged model, and the runs that logged them."""
-    found: defaultdict[str, list[Metric]] = defaultdict(list)
+    metrics: defaultdict[str, list[Metric]] = defaultdict(list)
     logged_by: defaultdict[str, set[str]] = defaultdict(set)
     for model_id, key, value, timestamp, step, dataset, digest, run_id in rows:
         logged_by[model_id].add(run_id)
-        found[model_id].append(
+        metrics[model_id].append(
             Metric(
                 key,
                 value or 0.0,
@@ -300,7 +300,7 @@ def _model_metrics(
                 digest or None,
             )
         )
-    return found, logged_by
+    return metrics, logged_by
 
 
 class ModelRegistry:
@@ -363,8 +363,8 @@ class ModelRegistry:
                 if not rows:
                     return
                 last = tuple_(*rows[-1][:2])
-                found = read(tagged.where(*listed, *beyond, number <= last))
-            tags = by_owner((row[:2], *row[2:]) for row in found)
+                tag_rows = read(tagged.where(*listed, *beyond, number <= last))
+            tags = by_owner((row[:2], *row[2:]) for row in tag_rows)
             yield [
                 _version(row, tags.get(row[:2]) or {}, aliases)
                 for row in rows
@@ -378,10 +378,10 @@ class ModelRegistry:
             *in_workspace(tags, self._workspace), tags.c.key == PROMPT_TAG
         )
         with self._database.page() as read:
-            found = read(statement)
+            rows = read(statement)
         # Looked at again, since MySQL compares without case.
         return frozenset(
-            name for name, _, key, value in found if key == PROMPT_TAG and value == "true"
+            name for name, _, key, value in rows if key == PROMPT_TAG and value == "true"
         )
 
     def _select_tags(self, owner: TableClause, table: TableClause, *key: str) -> Select[Any]:
@@ -442,12 +442,12 @@ def load_experiments(database: Database, workspace: str | None) -> list[Experime
 def first_created_ms(database: Database, workspace: str | None) -> int | None:
     """Return when experiment 0 of a workspace was made; None where it is not known."""
     with database.page() as read:
-        found = read(
+        rows = read(
             select(EXPERIMENTS.c.creation_time).where(
                 EXPERIMENTS.c.experiment_id == 0, *in_workspace(EXPERIMENTS, workspace)
             )
         )
-    return moment(found[0][0]) if found else None
+    return moment(rows[0][0]) if rows else None
 
 
 def workspace_names(database: Database) -> tuple[str, ...]:
