@@ -23,7 +23,7 @@ _NETWORK: Final = "check the network, `endpoint_url` and `region`"
 
 
 class AwsRefusal(NamedTuple):
-    """The error that stands for a code of AWS; its texts may name `{action}` and `{code}`."""
+    """The error for a code of AWS; its texts may contain `{action}` and `{code}`."""
 
     error: type[MlcatError]
     message: str
@@ -116,7 +116,7 @@ def client_settings(*, timeout_s: float, retries: int) -> Any:
 def aws_error(
     error: Exception, action: str, own: Mapping[str, AwsRefusal] = MappingProxyType({})
 ) -> MlcatError:
-    """Return the error that stands for one of AWS or of boto3, met by an `action`.
+    """Return our error for an error of AWS or boto3 during an `action`.
 
     `action` is as a policy names it, such as `sagemaker:Search`. `own` has the codes that mean
     something else to this service.

@@ -43,7 +43,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Everything:
-    """All that the recipe asks for, whatever the checkpoints say."""
+    """All that the recipe asks for, without regard to checkpoints."""
 
     needs: ClassVar[Capability | None] = None
 
@@ -139,12 +139,12 @@ class RunState(Protocol):
 
 
 class NullState:
-    """Remembers nothing, for sinks without state: each pass reads everything."""
+    """Has no state, for sinks without state: each pass reads everything."""
 
     checkpoint: Mapping[str, object] | None = None
 
     def partition(self, partition: Partition) -> PartitionState:
-        """Return itself: it knows as little of a partition."""
+        """Return itself."""
         del partition
         return self
 
@@ -299,7 +299,7 @@ class Source(ABC, Generic[RecordT]):
 
         Raises:
             SourceUnavailableError: the system does not answer, or broke off.
-            AuthenticationError, NotAuthorizedError: the credentials do not do.
+            AuthenticationError, NotAuthorizedError: the credentials are refused, or not sufficient.
             ProtocolMismatchError: what answers is another system, or an unusable version.
             RecipeError: the URNs of its entities would change.
 
@@ -308,10 +308,10 @@ class Source(ABC, Generic[RecordT]):
 
     @abstractmethod
     def map(self, record: RecordT) -> Iterable[Entity]:
-        """Return the entities that `record` says something about; pure, no I/O.
+        """Return the entities of `record`; pure, no I/O.
 
         Raises:
-            SkippableError: the record cannot be mapped; the caller counts it and goes on.
+            SkippableError: the record cannot be mapped; the caller counts it and continues.
         """
 
     @abstractmethod

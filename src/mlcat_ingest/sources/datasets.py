@@ -301,7 +301,7 @@ def check_among(
     """Refuse the first of `platforms` that is not `possible`, so that its options would do nothing.
 
     Raises:
-        ValueError: there is one; the sentence names `where` it stands and `why` it is refused.
+        ValueError: there is one; the message names the place and the reason.
     """
     for platform in sorted(set(platforms).difference(possible)):
         # Only the nearest name: the recipe's own values are kept out of messages.
@@ -389,7 +389,7 @@ _DEFAULT: Final = PlatformConfig()
 
 
 class Datasets:
-    """Builds the URNs of datasets as a recipe says. Safe for threads."""
+    """Builds the URNs of datasets by the options of a recipe. Safe for threads."""
 
     def __init__(self, config: DatasetsConfig | None = None) -> None:
         """Compile the rules."""
@@ -417,7 +417,7 @@ class Datasets:
     def urn(self, place: DatasetName, env: str) -> str | None:
         """Return the URN of a named dataset, or None where it cannot have one.
 
-        `env` serves where the recipe says nothing about the platform's.
+        `env` is the default for a platform without an environment in the recipe.
         """
         known = self._config.platforms.get(place.platform, _DEFAULT)
         name = f"{known.instance}.{place.name}" if known.instance else place.name

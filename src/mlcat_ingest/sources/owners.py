@@ -59,7 +59,7 @@ class OwnersConfig(RecipeModel):
     """A YAML or JSON file with the key `map`. Entries in the recipe take precedence."""
 
     def map_digest(self) -> str:
-        """Return a digest of what stands in the map file, empty without one."""
+        """Return a digest of the map file, empty without one."""
         path = self.map_file
         return "" if path is None else hashlib.sha256(path.read_bytes()).hexdigest()
 
@@ -91,7 +91,7 @@ class Owners:
         self._urns: dict[str, str | None] = {}
 
     def urn(self, user: str | None) -> str | None:
-        """Return the URN of the owner that `user` is, or None for a name that is nobody's."""
+        """Return the URN of the owner for a user name, None for an ignored or unusable name."""
         if not user:
             return None
         try:
@@ -122,7 +122,7 @@ class Owners:
             return None
 
     def ownership(self, urn: str | None) -> Aspect:
-        """Return the `ownership` aspect of what `urn` owns; an empty one where nobody does."""
+        """Return the `ownership` aspect with the owner `urn`, empty for None."""
         return _NOBODY if urn is None else {"owners": [{"owner": urn, **self._type}]}
 
 

@@ -168,7 +168,7 @@ def read_ahead(
 
 
 class _PageRequest(NamedTuple, Generic[ReplyT]):
-    """One request under way: for so many `items` from where `token` stands."""
+    """A request under way for so many `items` from `token` on."""
 
     token: str
     items: int

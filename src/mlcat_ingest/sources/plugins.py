@@ -1,7 +1,7 @@
 """The known sources: a table of the built-in ones, and entry points for all others.
 
 A plug-in registers its source class in the entry-point group `mlcat_ingest.sources`; the name is
-the `type` in a recipe. The class is a `sources.base.Source` and says what configures it:
+the `type` in a recipe. The class is a `sources.base.Source` and names its configuration:
 
     [project.entry-points."mlcat_ingest.sources"]
     my-registry = "my_package.source:MyRegistrySource"   # has config_class = MyRegistryConfig

@@ -431,7 +431,7 @@ def _matching(path: Path) -> Iterator[Path]:
     """Yield the files that a pattern matches.
 
     Raises:
-        OSError: a folder that the pattern goes through cannot be read.
+        OSError: a folder on the way of the pattern cannot be read.
     """
     first = next(at for at, part in enumerate(path.parts) if _is_pattern(part))
     root, pattern = Path(*path.parts[:first]), path.parts[first:]

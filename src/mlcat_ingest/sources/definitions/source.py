@@ -121,7 +121,7 @@ class FeatureSource(Source[FeatureTable | Broken]):
         return self._config.instance
 
     def _takes(self, definition: FeatureTable | Broken) -> bool:
-        """Return whether the recipe's filters let a definition in; pure."""
+        """Return whether the recipe's filters allow a definition; pure."""
         return isinstance(definition, Broken) or self._config.tables.allows(definition.name)
 
     def coming_tables(self) -> Iterator[ComingTable]:
@@ -177,7 +177,7 @@ class FeatureSource(Source[FeatureTable | Broken]):
     def _select(
         self, index: FeatureIndex, filtered_urns: set[str]
     ) -> Iterator[FeatureTable | Broken]:
-        """Yield the definitions that the filters let in, and index all.
+        """Yield the definitions that the filters allow, and index all.
 
         URNs of the other tables go to `filtered_urns`.
         """

@@ -100,7 +100,7 @@ class FeatureTable(DescribedItem):
     """A feature view or feature group: features that share keys and sources.
 
     `namespace` is the store's project, None where it has none. `kind` is the store's word for it,
-    shown as its subtype. `notes` say what the reader had to leave out. A table that is not
+    shown as its subtype. `notes` are about omissions of the reader. A table that is not
     `complete` was not read as a whole: its stored lists of features and keys stay. `platform` is
     the catalog's name of the store, where one source reads tables of several; None for that of its
     source.

@@ -74,7 +74,7 @@ class DatabaseRegistry(RegistryTransport):
 
         Raises:
             SourceUnavailableError, AuthenticationError, NotAuthorizedError: the database does not
-                answer, or does not let us in, or not read.
+                answer, or denies the connection or the reading.
             ProtocolMismatchError: it has none of Feast's tables.
             RecipeError: there is no database of that name, or it holds too much.
 

@@ -155,7 +155,7 @@ def split_registry(content: bytes, shown: str = "") -> Iterator[RawObject]:
 def raw_object(kind: Kind, proto: bytes, project: str = "") -> RawObject:
     """Return the object that `proto` is, by its own name as far as that can be read.
 
-    `project` is taken where the object does not say one.
+    `project` is the default for an object without one.
     """
     spec_number, name_number, project_number = _NAMES[kind]
     try:

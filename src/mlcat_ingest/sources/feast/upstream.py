@@ -103,7 +103,7 @@ NOTHING: Final = UpstreamDatasets()
 
 
 class Upstreams:
-    """Follows the data sources of one registry to datasets, as a recipe says."""
+    """Finds the datasets of the data sources of one registry, by the options of a recipe."""
 
     def __init__(self, config: FeastConfig, lookup: Lookup) -> None:
         """Keep the recipe's databases, folders and streams; `lookup` finds registered sources."""

@@ -46,7 +46,7 @@ ViewName = tuple[str, str]
 
 
 def feature_type(number: int) -> MLFeatureDataType | None:
-    """Return the data type of features whose value type has this number, None if it says none."""
+    """Return the data type of features for the number of a value type, None if it has none."""
     name = VALUE_TYPES.get(number, "")
     if name.endswith("_LIST"):
         return "SEQUENCE"
@@ -115,7 +115,7 @@ class ColumnMapper:
                 continue
             join_key = entity.join_key or name
             column = columns.get(join_key)
-            # Where an entity says no type, the view has inferred one.
+            # If an entity has no type, the view has inferred one.
             number = entity.value_type or (column.value_type if column is not None else 0)
             yield Key(
                 name=name,

@@ -194,7 +194,7 @@ class MlflowSource(Source[JoinedRecord]):
         return Since(last_ms, 1000 * self._config.incremental.overlap.seconds)
 
     def map(self, record: JoinedRecord) -> Iterable[Entity]:
-        """Return the entities that `record` says something about; pure.
+        """Return the entities of `record`; pure.
 
         Raises:
             RecordError, InvalidUrnError: the record cannot be mapped.

@@ -445,7 +445,7 @@ class SagemakerSource(FeatureSource):
         super().__init__(config, PLATFORM, self._sagemaker)
 
     def _instance(self) -> str | None:
-        """Return account and region: names of groups say neither, and so would meet."""
+        """Return account and region, which the names of groups do not contain."""
         instance = super()._instance()
         return instance if instance or self._is_compatible else str(self._sagemaker.location())
 

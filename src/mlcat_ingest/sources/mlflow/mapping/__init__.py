@@ -26,7 +26,7 @@ _REMOVED: Final = {"removed": True}
 
 
 def map_record(record: JoinedRecord) -> list[Entity]:
-    """Return the entities that one record says something about, in the order to write them.
+    """Return the entities of one record, in the order to write them.
 
     Raises:
         RecordError, InvalidUrnError: the record cannot be mapped.

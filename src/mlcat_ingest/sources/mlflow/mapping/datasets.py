@@ -157,7 +157,7 @@ def place_of(
 ) -> Place | None:
     """Return platform and name of the dataset that a logged source tells, or None.
 
-    `platforms` says where further source types have their data.
+    `platforms` has the platforms of further source types.
 
     Source: `DatasetSource.to_json` of MLflow 3.17's dataset sources (file systems and object
     stores, http, delta_table, spark, hugging_face, uc_volume), and plain URIs.

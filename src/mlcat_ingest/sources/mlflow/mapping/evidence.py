@@ -30,9 +30,9 @@ _NOTHING: Final = Evidence()
 
 
 def with_evidence(model: Entity, evidence: Evidence | None, scope: WorkspaceScope) -> Entity:
-    """Return a model as one whose features have still to be found, if `found` says anything.
+    """Return a model whose features have still to be found, if there is `evidence`.
 
-    Evidence that says nothing gives the model no features; None leaves its features as they are.
+    Empty evidence gives the model no features; None leaves its features as they are.
     """
     options = scope.options.links
     if options is None or evidence is None:
@@ -45,18 +45,18 @@ def with_evidence(model: Entity, evidence: Evidence | None, scope: WorkspaceScop
 
 
 def run_evidence(record: JoinedRun) -> Evidence | None:
-    """Return what a run says, with what was declared for the models and versions made from it.
+    """Return the evidence of a run, with declarations for the models and versions made from it.
 
-    None where files that may say more could not be read.
+    None if files with further evidence could not be read.
     """
     declared = _declaration(version.tags for version in record.versions) or _run_declaration(record)
     return _with_declaration(_run_evidence(record, _tables(record)), declared)
 
 
 def version_evidence(record: JoinedVersion) -> Evidence | None:
-    """Return what a version says, or its logged model, or else its run.
+    """Return the evidence of a version, else of its logged model, else of its run.
 
-    None where they say nothing and no run is known.
+    None if they have none and no run is known.
     """
     tags, run, model = record.version.tags, record.run, record.model
     declared = _declaration([tags]) or (None if model is None else _declaration([model.tags]))
@@ -71,7 +71,7 @@ def version_evidence(record: JoinedVersion) -> Evidence | None:
 
 
 def external_evidence(record: JoinedLoggedModel) -> Evidence:
-    """Return what was declared for an external model; nothing else says which features it has."""
+    """Return the declaration for an external model, which has no other evidence of features."""
     return Evidence(declared=_declaration([record.model.tags]))
 
 

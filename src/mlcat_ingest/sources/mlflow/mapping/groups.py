@@ -333,7 +333,7 @@ def map_registered_model(record: JoinedRegisteredModel) -> list[Entity]:
     properties["externalUrl"] = scope.links.registered_model(model.name)
     path = browse_path(scope)
     aspects = first_aspects(scope, SubType.REGISTERED_MODEL, removed=False, path=path)
-    # MLflow knows no owners and no catalog tags of it: what rules added goes when they go.
+    # MLflow has no owners and no catalog tags of it, so those of deleted rules are removed.
     aspects[OWNERSHIP] = scope.owners.ownership(None)
     aspects[GLOBAL_TAGS] = NO_TAGS
     aspects[ML_MODEL_GROUP_PROPERTIES] = truncate_aspect(properties, truncator)

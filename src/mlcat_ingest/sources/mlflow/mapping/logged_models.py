@@ -63,7 +63,7 @@ def tags_with_model(
 
 
 def add_model_facts(custom: PropertiesBuilder, model: LoggedModel) -> None:
-    """Add the properties of our own that say what a logged model is."""
+    """Add our own properties of a logged model."""
     custom.set_own(PropertyKey.MODEL_ID, model.model_id)
     custom.set_own(PropertyKey.MODEL_STATUS, model.status)
     custom.set_own(PropertyKey.MODEL_TYPE, model.model_type)

@@ -48,7 +48,7 @@ def training_metrics(record: JoinedRun, custom: PropertiesBuilder) -> list[Entry
 
 
 def model_metrics(model: LoggedModel, custom: PropertiesBuilder) -> list[Entry]:
-    """Return the `trainingMetrics` of a logged model that stands for itself, sorted by name."""
+    """Return the `trainingMetrics` of an external logged model, sorted by name."""
     named = _unique_names((), [model.model_id], {model.model_id: model}, system=False)
     return _entries(named, custom)
 

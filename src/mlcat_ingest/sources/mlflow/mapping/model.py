@@ -205,7 +205,7 @@ def _add_properties(custom: PropertiesBuilder, record: JoinedRun, datasets: str)
     custom.set_own(PropertyKey.DATASETS, datasets)
     if record.versions:
         custom.set_own(PropertyKey.VERSIONS, compact_json(names_of(record.versions)))
-    # The run's name is a tag too; the tag is worth keeping only where it says something else.
+    # The run's name is a tag too; the tag is kept only if it differs.
     same = run.name is None or run.name == run.tags.get(NAME_TAG)
     without = _MAPPED_TAGS_AND_NAME if same else _MAPPED_TAGS
     model = only_model(run, record.models)
@@ -265,7 +265,7 @@ def _name(record: JoinedRun) -> str:
     run, experiment = record.run, record.experiment
     name = name_of(run)
     if record.measures:
-        # MLflow starts such a run by itself, and gives it a name that tells nobody anything.
+        # MLflow starts such a run by itself, and gives it a random name.
         first, *others = (model.name for model in record.measures)
         more = f" and {len(others)} more" if others else ""
         return f"metrics of {first}{more} ({name or run.run_id[:_SHORT_ID]})"

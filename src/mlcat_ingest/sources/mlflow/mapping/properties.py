@@ -113,12 +113,12 @@ class PropertiesBuilder:
         self.add(self.truncator.name(source_name(key), "tag name"), value, "tag.")
 
     def limit_entries(self, what: str, names: list[str], limit: int) -> list[str]:
-        """Return the first `limit` of `names`; entity and report say how many are left out."""
+        """Return the first `limit` of `names`; entity and report have the number of the others."""
         self.leave_out(what, min(limit, len(names)), len(names))
         return names[:limit]
 
     def leave_out(self, what: str, kept: int, total: int) -> None:
-        """Have entity and report say how many of something are left out, if any are."""
+        """Add to entity and report the number of omitted items, if there are any."""
         if kept == total:
             return
         line = f"{total - kept} of {total} {what}"
@@ -146,7 +146,7 @@ def shown_tags(tags: Mapping[str, str], limits: SizeLimits, status: str | None =
 
 
 def user_of(scope: WorkspaceScope, run: Run) -> str | None:
-    """Return the URN of the user who made a run, None where nobody is known.
+    """Return the URN of the user who made a run, None if no user is known.
 
     MLflow deprecated `user_id`; clients that run as a service set the tag to the person.
     """
@@ -161,9 +161,9 @@ def added_only(files: RunFiles) -> frozenset[str]:
 def first_aspects(
     scope: WorkspaceScope, *kinds: SubType, removed: bool, path: Aspect | None
 ) -> dict[str, Aspect]:
-    """Return the aspects that stand first: status, instance, subtypes and browse path.
+    """Return the first aspects: status, instance, subtypes and browse path.
 
-    An active entity says `removed: false` so that one which was removed comes back; the pipeline
+    An active entity has `removed: false`, which restores a removed one; the pipeline
     drops that word where nothing is stored, so an ordinary entity costs no aspect more. The same
     holds of an entity without subtypes. A `path` of None leaves the stored one as it is.
     """
@@ -196,7 +196,7 @@ def browse_path(scope: WorkspaceScope, folder: str | None = None) -> Aspect | No
 
 
 def _path_step(name: str, scope: WorkspaceScope) -> str:
-    # Without a note: the whole name stands on the group, whose notes tell of it.
+    # Without a note: the group has the whole name, and a note about it.
     return Truncator(scope.limits).name(name.replace(_PATH_SEPARATOR, "\ufffd"), "browse path")
 
 

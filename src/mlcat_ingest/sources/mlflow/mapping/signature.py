@@ -1,4 +1,4 @@
-"""Maps what `MLmodel` documents say: properties of a model, and the feature table of its inputs."""
+"""Maps `MLmodel` documents: properties of a model, and the feature table of its inputs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
@@ -52,7 +52,7 @@ _DTYPES: Final[Sequence[tuple[str, MLFeatureDataType]]] = (
 def add_documents(custom: PropertiesBuilder, models: Sequence[MadeModel]) -> None:
     """Add URI, flavors, signature and size of the models that a run made, or of a version's.
 
-    A size that all models have stands as it is, and the parts of a signature that all have are
+    A size that all models have is one number, and the parts of a signature that all have are
     properties of their own, which DataHub's page of a model shows as tables. Else they are JSON by
     model URI.
 

@@ -1,4 +1,4 @@
-"""Makes text and sizes fit the catalog: no lone surrogates, no controls, long text truncated."""
+"""Truncates texts and aspects to the sizes of the catalog, and replaces unusable characters."""
 
 import json
 import math
@@ -28,7 +28,7 @@ _LISTS: Final = ("trainingMetrics", "hyperParams", "customProperties")
 
 
 class Truncator:
-    """Makes the values of one record fit the catalog; each change is a note for the report."""
+    """Truncates and cleans the values of one record; each change is a note for the report."""
 
     __slots__ = ("limits", "notes")
 
@@ -98,9 +98,9 @@ def cut(text: str, limit: int) -> str:
 
 
 def are_unchanged(texts: Collection[str], limit: int) -> bool:
-    """Return whether a `Truncator` would change none of `texts`, at a look at all of them together.
+    """Return whether a `Truncator` would change none of `texts`, by one look at all of them.
 
-    False may also mean that some have line breaks, which are fit.
+    False is possible also for texts with line breaks, which it does not change.
     """
     joined = "".join(texts)
     return joined.isprintable() and (len(joined) <= limit or max(map(len, texts)) <= limit)
@@ -114,7 +114,7 @@ def compact_json(value: Any) -> str:
 def number_text(value: float) -> str:
     """Return the shortest text that reads back as `value`; NaN and infinities by name.
 
-    The largest finite double stands for an infinity that a SQL store clamped.
+    The largest finite double is an infinity that a SQL store clamped.
     """
     if -SQL_CLAMP < value < SQL_CLAMP:
         return repr(value)

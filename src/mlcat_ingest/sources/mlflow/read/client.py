@@ -79,7 +79,7 @@ _UPGRADE: Final = "read it through its MLflow server, or migrate it with `mlflow
 _ANSWERS: Final[ContextVar[Mapping[str, Any]]] = ContextVar(
     "_ANSWERS", default=MappingProxyType({})
 )
-"""The values that MLflow's variables have in this thread, whatever the environment says."""
+"""The values that MLflow's variables have in this thread instead of the environment's."""
 
 log = logging.getLogger(__name__)
 
@@ -322,7 +322,7 @@ def logged_model_of(entity: Any) -> LoggedModel:
 
 
 def client_text(tracking_uri: str, place: FileLocation, path: str) -> str | None:
-    """Return what a file holds, got by MLflow's own client, with whatever that needs for it."""
+    """Return the content of a file, by MLflow's own client."""
     from mlflow.artifacts import download_artifacts, list_artifacts
     from mlflow.exceptions import MlflowException
 
@@ -417,7 +417,7 @@ class ClientReader(ApiReader, RequestSide):
                     return
 
     def is_gone(self, target: MlflowObject) -> bool:
-        """Return whether the store says that there is no such object, in the trash or not."""
+        """Return whether the store reports that the object does not exist, also not in trash."""
         names = (target.name, target.version) if target.version else (target.name,)
         method = getattr(self._open(), _BY_NAME[target.kind])
         self._calls += 1
@@ -429,7 +429,7 @@ class ClientReader(ApiReader, RequestSide):
         return False
 
     def text_of(self, place: FileLocation, path: str) -> str | None:
-        """Return what a file holds, wherever MLflow finds it."""
+        """Return the content of a file, by MLflow if it is not on this machine."""
         if place.uri is None or folder_of(place.uri) is not None:
             return local_text(place, path)
         self._open()

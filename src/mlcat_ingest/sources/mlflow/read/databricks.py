@@ -143,7 +143,7 @@ class DatabricksReader(RestReader):
         return decode_page("logged-models", logged_model, items)
 
     def text_of(self, place: FileLocation, path: str) -> str | None:
-        """Return what a file of a run or logged model holds, by the signed address of its store."""
+        """Return the content of a file of a run or logged model, by its signed address."""
         if not has_file(self.connection, None, place, path):
             return None
         if place.kind == "run":

@@ -118,7 +118,7 @@ class PageSize:
 
 
 class RunsQuery:
-    """One reading of runs: what is asked of the server, and what is left for us to do.
+    """One reading of runs: the part of a filter for the server, and the part done here.
 
     Without a limit runs come oldest first: then new ones appear behind the place that is read,
     and offsets do not move. With a limit they come newest first.
@@ -210,7 +210,7 @@ class ApiReader(ABC):
         self._models: list[list[RegisteredModel]] | None = None
         self._prompts: set[str] = set()
         self.lacking: set[str] = set()
-        """Listings that the server said it has not: what it lacks is asked for once."""
+        """Listings that the server lacks: it is asked for each only once."""
 
     @abstractmethod
     def _items(self, listing: str, query: Mapping[str, Any]) -> Iterator[Sequence[Any]]:

@@ -95,7 +95,7 @@ class SplitReader:
         return self._tracking.runs(experiment_ids, only=replace(only, select="all"))
 
     def is_gone(self, target: MlflowObject) -> bool:
-        """Return whether the server that has objects of its kind says that there is none."""
+        """Return whether the server for objects of this kind reports that it does not exist."""
         is_registered = target.kind in {"registered", "version"}
         return (self._registry if is_registered else self._tracking).is_gone(target)
 

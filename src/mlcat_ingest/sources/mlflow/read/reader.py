@@ -33,7 +33,7 @@ IDS_A_LISTING: Final = 100
 """Most ids in a `RunFilter` or a `ModelFilter`: MLflow parses them in time that grows faster."""
 
 SAFE_ID: Final = re.compile(r"[\w.-]+")
-"""An id that may stand in a filter of MLflow's search language."""
+"""An id that can be used in a filter of MLflow's search language."""
 
 
 class FileLocation(NamedTuple):
@@ -48,11 +48,11 @@ class ReadsFiles(Protocol):
     """A reader that can get at files."""
 
     def text_of(self, place: FileLocation, path: str) -> str | None:
-        """Return what a file holds; None where there is none, or none that can be got at from here.
+        """Return the content of a file; None if there is none, or it cannot be reached from here.
 
         Raises:
             SourceUnavailableError, AuthenticationError, NotAuthorizedError,
-            ProtocolMismatchError: nobody can say whether there is one.
+            ProtocolMismatchError: it is not known whether there is one.
 
         Cost: two requests over a network.
         """
@@ -60,7 +60,7 @@ class ReadsFiles(Protocol):
 
 
 def local_text(place: FileLocation, path: str) -> str | None:
-    """Return what a file in a folder of this machine holds, None for any other place.
+    """Return the content of a file in a folder of this machine, None for any other place.
 
     Raises:
         SourceUnavailableError: it is there and cannot be read.
@@ -84,7 +84,7 @@ class RunFilter:
     """A filter of runs; every condition that is given has to hold.
 
     They started at `since_ms` or later and before `before_ms`, ended at `ended_since_ms` or later,
-    are in one of `statuses`, are among `run_ids`, are in the trash if `deleted` says so. With
+    are in one of `statuses`, are among `run_ids`, are in the trash with `deleted`. With
     `limit` only so many, the newest first; without it the oldest come first. The first `skip` runs
     of a single experiment are left out. By `select` a reader may leave out runs that the recipe's
     option of that name leaves out; it need not.
@@ -230,15 +230,15 @@ class Reader(ReadsFiles, Protocol):
     def parents(self, experiment_ids: Sequence[str], *, only: RunFilter) -> Collection[str] | None:
         """Return the ids that the runs of some experiments name as their parents.
 
-        Runs count that `only` lets through, whatever its `select` and `limit`. None where only a
+        Of the runs in `only`, without regard to its `select` and `limit`. None where only a
         listing of all runs can tell.
         """
         ...
 
     def is_gone(self, target: MlflowObject) -> bool:
-        """Return whether the server says that there is no such object, not in the trash either.
+        """Return whether the server reports that the object does not exist, not even in the trash.
 
-        False where we may not look at it. Cost: one request.
+        False if it is denied to us. Cost: one request.
         """
         ...
 

@@ -142,7 +142,7 @@ def raise_for_status(reply: Reply, listing: str) -> Reply:
 
 
 def reports_missing(reply: Reply) -> bool:
-    """Return whether MLflow says that there is no such object, rather than not to us or not now.
+    """Return whether MLflow reports that an object does not exist, not that it is denied or down.
 
     Raises:
         SourceUnavailableError: the server failed.
@@ -186,7 +186,7 @@ class MlflowServer:
         same = _server_of(registry) == _server_of(config.tracking_uri)
         self.registry = self.tracking if same else _http(sign_in(config, uri=registry))
         self.lacking: set[str] = set()
-        """Listings that the server said it has not: what it lacks is asked for once."""
+        """Listings that the server lacks: it is asked for each only once."""
         self._workspaces: tuple[str, ...] | None = None
         self.identity: str | None = None
         self._server_date: str | None = None
@@ -404,7 +404,7 @@ class RestReader(ApiReader):
                         return
 
     def is_gone(self, target: MlflowObject) -> bool:
-        """Return whether the server says that there is no such object, in the trash or not."""
+        """Return whether the server reports that the object does not exist, also not in trash."""
         tracked = target.kind not in {"registered", "version"}
         http = self.connection.tracking if tracked else self.connection.registry
         if target.kind == "logged_model":
@@ -418,7 +418,7 @@ class RestReader(ApiReader):
         return reports_missing(self.connection.get(http, address, params, self._header))
 
     def text_of(self, place: FileLocation, path: str) -> str | None:
-        """Return what a file of a run or logged model holds."""
+        """Return the content of a file of a run or logged model."""
         return text_of(self.connection, self._header, place, path)
 
     def check(self) -> Iterator[Finding]:
@@ -467,7 +467,7 @@ class RestReader(ApiReader):
 
 
 def _page_of_runs(reply: Reply, *sizes: PageSize) -> ListingPage[Any]:
-    """Return the page of runs that a reply holds, and let `sizes` learn from it."""
+    """Return the page of runs in a reply, and teach `sizes` its size."""
     page = page_of(reply, "runs")
     for size in sizes:
         size.learn(len(page.items), len(reply.content))
@@ -481,10 +481,10 @@ def _token_param(token: str | None) -> Mapping[str, str]:
 def text_of(
     server: MlflowServer, workspace: str | None, place: FileLocation, path: str
 ) -> str | None:
-    """Return what a file holds, through the server, which has access to it.
+    """Return the content of a file, through the server, which has access to it.
 
-    The folder is listed first: the server answers as badly for a file that is not there as where
-    its store does not answer.
+    The folder is listed first: the server answers alike for a file that does not exist and for a
+    store that does not answer.
     """
     if not has_file(server, workspace, place, path):
         return None

@@ -204,7 +204,7 @@ class OAuthToken(AuthBase):
 
 
 def _words(reply: Reply) -> str:
-    """Return what a refusal of the token endpoint says, without what was sent to it."""
+    """Return the text of a refusal by the token endpoint, without what was sent to it."""
     code = reply.json().get("error") if reply.content[:1] == b"{" else None
     return f"{reply.url} answered {reply.status}" + (f" ({code})" if code else "")
 
@@ -213,7 +213,7 @@ def _words(reply: Reply) -> str:
 class RequestAuth:
     """The address of a server and the options of requests to it.
 
-    `how` says in words how they are authorised, without secrets.
+    `how` describes in words how they are authorised, without secrets.
     """
 
     url: str
@@ -301,7 +301,7 @@ def _credentials(config: MlflowConfig, env: Mapping[str, str]) -> tuple[dict[str
 
 
 def _certificates(config: MlflowConfig, env: Mapping[str, str]) -> dict[str, Any]:
-    """Return what the environment says of certificates where `config` does not."""
+    """Return certificates from the environment for those that `config` does not set."""
     update: dict[str, Any] = {}
     if config.verify is None and env.get("MLFLOW_TRACKING_INSECURE_TLS", "").lower() in _TRUE:
         update["verify"] = False

@@ -1,18 +1,18 @@
 """Selects the runs of an incremental pass, which looks for changes since the last checkpoint.
 
-MLflow tells when a run started and ended, but not when it was edited. So a run is read again that
+MLflow tells when a run started and ended, but not when it was edited. A run is read again if it
 
 - started or ended since the last pass, less an overlap for the clocks of those who log runs;
-- had not ended when it was last seen, whatever its end says now;
+- had not ended when it was last read;
 - is in the trash, or was there and is not any more;
 - has other versions than before, or one of them or its logged model changed;
 - could not be mapped, or was refused by the catalog;
 - belongs to an experiment that is new, or was renamed, deleted or restored.
 
-Nor does it tell when metrics, parameters or tags were added to a logged model. So besides external
-models that were made or finished since the last pass those that were made last are read again.
+MLflow also does not tell when metrics, parameters or tags were added to a logged model. So the
+newest external models are read again, besides those that were made or finished since the last pass.
 
-The rest, edits long after the end, is found by the next full pass. Versions and registered
+Edits long after the end of a run are found by the next full pass. Versions and registered
 models are listed whole: a version is read again with its run, and by itself if it changed.
 """
 
@@ -67,7 +67,7 @@ RUNS_BY_ID: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """From when on to look for changes, epoch milliseconds by the server's clock."""
+    """The time of the last pass, epoch milliseconds by the server's clock."""
 
     last_ms: int
     overlap_ms: int
@@ -79,7 +79,7 @@ class Since:
 
 
 class ChangedRuns:
-    """The runs and versions of one workspace that one pass reads again.
+    """The runs and versions of one workspace that a pass reads again.
 
     Cost: four listings that are short where little changed, and a request for each 100 runs that
     are asked for by id. Memory for the ids of the runs that are read again.
@@ -88,7 +88,7 @@ class ChangedRuns:
     def __init__(
         self, reader: Reader, state: PartitionState, only: RunFilter, since: Since
     ) -> None:
-        """Read what `only` lets through and changed `since` the pass that `state` remembers."""
+        """Read the runs of `only` that changed `since` the pass that `state` remembers."""
         self._reader = reader
         self._state = state
         self._only = only

@@ -36,9 +36,9 @@ _CANNOT_TELL: Final = (
 
 
 class ModelFiles:
-    """Adds to runs and versions what their files say; runs without models cost nothing.
+    """Adds the content of files to runs and versions; runs without models cost nothing.
 
-    One failure to read stops all further reading: what is not read stays as the catalog has it.
+    After one failure no more files are read, and their metadata in the catalog stays unchanged.
 
     Cost: two requests a file. The file of a logged model is read only with `model_files`, or where
     it is in a folder of this machine, which takes no request.
@@ -53,7 +53,7 @@ class ModelFiles:
         self._has_skipped = model_files
 
     def with_files(self, record: JoinedRun) -> JoinedRun:
-        """Return a run with what its files say."""
+        """Return a run with the content of its files."""
         links = record.scope.options.links
         paths = [] if links is None or record.trains_nothing else _feature_files(record)
         models = self._readable(record.models.values())
@@ -127,7 +127,7 @@ class ModelFiles:
         try:
             return local_text(place, path)
         except SourceUnavailableError:
-            return None  # nobody asked for it
+            return None  # the recipe does not ask for it
 
 
 def _is_local(model: LoggedModel) -> bool:

@@ -101,7 +101,7 @@ class VersionsByOrigin:
 def logged_model_id(version: ModelVersion) -> str | None:
     """Return the id of the logged model a version was made from.
 
-    MLflow's REST listing leaves `model_id` empty; the id then stands in the version's source.
+    MLflow's REST listing leaves `model_id` empty; the id is then in the version's source.
     """
     if version.model_id:
         return version.model_id
@@ -124,7 +124,7 @@ class VersionOrder:
         expected: Iterable[ModelVersion],
         without_run: Callable[[ModelVersion], JoinedVersion],
     ) -> None:
-        """Keep the order of `expected`; any other version goes as it comes."""
+        """Keep the order of `expected`; other versions are not held back."""
         by_name: dict[str, list[ModelVersion]] = {}
         for version in expected:
             by_name.setdefault(version.name, []).append(version)
@@ -210,7 +210,7 @@ class ParentRuns:
         self._names: OrderedDict[str, str | None] = OrderedDict()
 
     def settle(self, every: Collection[str]) -> None:
-        """Take `every` parent there is, whatever is listed from now on."""
+        """Take `every` parent that there is; later listings add none."""
         self._every = every
 
     def add(
@@ -242,7 +242,7 @@ class ParentRuns:
         return self._names.get(parent) if parent else None
 
     def has_children(self, run: Run) -> bool | None:
-        """Return whether a run that is about to be yielded has children, None where it may have."""
+        """Return whether a run to be yielded has children, None where that is not known yet."""
         if self._every is not None:
             return run.run_id in self._every
         if run.run_id in self._seen or run.run_id in self._before:
@@ -251,9 +251,9 @@ class ParentRuns:
         return None
 
     def corrections(self, *, complete: bool) -> list[str]:
-        """Return the ids of runs of which too little or too much was said; it settles all.
+        """Return the ids of runs that were yielded with a wrong `has_children`, and settle all.
 
-        `complete` says that all children are listed, so a parent of which none is has none any
+        If `complete`, all children were listed, and a parent without a listed child has none any
         more.
         """
         if self._every is not None:

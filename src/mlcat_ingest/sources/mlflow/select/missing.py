@@ -43,7 +43,7 @@ def find_missing(
     """Yield those of `unlisted` that MLflow does not hold, or not under this name.
 
     MLflow cannot be asked for a feature table of a signature. Such a table is missing if two passes
-    in a row lack it, and `tables_listed` says that they listed all tables.
+    in a row lack it, and all tables were listed (`tables_listed`).
 
     An entity whose URN this naming would not make is left out: it proves nothing.
 

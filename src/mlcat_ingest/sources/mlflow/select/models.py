@@ -1,4 +1,4 @@
-"""Joins logged models to the runs that made them, and finds those that stand for themselves.
+"""Joins logged models to the runs that made them, and finds external ones.
 
 A model is external if no run names it as its output: an agent, an application. Its metrics are
 logged by runs; MLflow starts one where a program has none, with a random name and nothing else.

@@ -40,7 +40,7 @@ class RunSelection:
         return self.config.experiments.allows(experiment.name)
 
     def run(self, run: Run, *, registered: bool) -> bool:
-        """Return whether a run is asked for; `registered` says if a version was made from it."""
+        """Return whether a run is asked for; `registered` if a version was made from it."""
         if registered:
             return True
         chosen = self.config.runs
@@ -51,7 +51,7 @@ class RunSelection:
         return chosen.select == "all"
 
     def external_model(self, model: LoggedModel, since_ms: int | None, *, named: bool) -> bool:
-        """Return whether an external model is asked for; `named` says if a version names it.
+        """Return whether an external model is asked for; `named` if a version names it.
 
         `since_ms` is the time that `runs.since` means.
         """
@@ -107,7 +107,7 @@ class RunSelection:
 
 
 class Families(NamedTuple):
-    """How many active runs stand below each top-most parent, at any depth; and every parent."""
+    """The number of active runs below each top-most parent, at any depth; and every parent."""
 
     children: Mapping[str, int]
     parents: Collection[str]

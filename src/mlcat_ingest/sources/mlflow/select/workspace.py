@@ -83,9 +83,9 @@ class RunSubset(Protocol):
 class WorkspaceReading:
     """Reads one workspace once; `runs_read` counts the runs that were listed.
 
-    With `changes`, experiments and registered models are read whole, and of runs what they say.
+    With `changes`, experiments and registered models are read whole, and only the changed runs.
     With `only`, which holds ids of experiments, the runs of these are read and nothing else.
-    With `listed_only`, the records of runs say that no more is mapped of them. A registered model
+    With `listed_only`, runs are only listed, and mapped to bare entities. A registered model
     is read with all its versions: those whose run is not read come without it. External models
     come with the runs, in a reading with a limit as many of the newest.
 
@@ -393,7 +393,7 @@ class RunsById:
     """
 
     def __init__(self, reader: Reader, only: RunFilter, run_ids: Sequence[str]) -> None:
-        """Read those of `run_ids` that `only` lets through, whatever its limit."""
+        """Read those of `run_ids` that `only` selects, without its limit."""
         self._reader = reader
         self._only = replace(only, limit=None)
         self._run_ids = run_ids

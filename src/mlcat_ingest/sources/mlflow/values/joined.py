@@ -87,14 +87,14 @@ def version_id(version: ModelVersion) -> str:
 
 
 def names_fingerprint(versions: Iterable[ModelVersion]) -> str:
-    """Return a digest of what the model of a run says about the versions made from the run."""
+    """Return a digest of the versions made from a run, as its model names them."""
     return _digest(
         sorted([version_id(version), version.tags.get(FEATURES_TAG, "")] for version in versions)
     )
 
 
 def version_fingerprint(version: ModelVersion, model: RegisteredModel | None) -> str:
-    """Return a digest of what a version and its registered model say about the version's model."""
+    """Return a digest of all in a version and its registered model that its entity depends on."""
     return _digest(
         [
             *(version.name, version.version, version.run_id, version.source, version.model_id),
@@ -246,7 +246,7 @@ class JoinedRegisteredModel:
 class RunFiles:
     """The files that were logged with a run: evidence of features, and `MLmodel` documents by id.
 
-    `unread` says why files that there may be could not be read; `skipped` is the id of the first
+    `unread` is the reason why files could not be read; `skipped` is the id of the first
     model of a reading whose document the recipe does not ask for.
     """
 

@@ -95,7 +95,7 @@ def signature_tables(record: JoinedRun | JoinedVersion) -> Sequence[JoinedSignat
 
 
 def _names_features(record: JoinedRun | JoinedVersion) -> bool:
-    """Return whether tags or files say which features a model was made with."""
+    """Return whether tags or files name the features of a model."""
     if isinstance(record, JoinedVersion):
         tagged = [record.version.tags, {} if record.model is None else record.model.tags]
         of_run = record.run is not None and _names_features(record.run)

@@ -30,7 +30,7 @@ def with_known_scheme(uri: str) -> str:
     """Return `uri`, if MLflow or an installed plug-in of it can open addresses of its scheme.
 
     Raises:
-        ValueError: nobody can; says which schemes there are.
+        ValueError: its scheme is unknown; the message lists the known ones.
     """
     match = _SCHEME.match(uri)
     if match is None or is_database(uri):
@@ -201,7 +201,7 @@ def ui_links(
     """Return the link builder of a tracking server.
 
     `ui_url` overrides the address; without it only an http(s) `tracking_uri` has links.
-    Credentials in an address are left out; a query (`?o=<workspace id>`) goes to every link.
+    Credentials in an address are left out; a query (`?o=<workspace id>`) is in every link.
     """
     parts = urlsplit(ui_url or tracking_uri)
     databricks = is_databricks(tracking_uri) or _is_databricks_host(parts.hostname)

@@ -165,7 +165,7 @@ def wanted_runs(
 ) -> Iterator[ColumnElement[bool]]:
     """Yield the conditions for the runs of some experiments that `only` wants.
 
-    `outputs` says whether the schema knows the models that runs logged.
+    `outputs`: whether the schema has the models that runs logged.
     """
     runs = RUNS.c
     yield is_one_of(runs.experiment_id, experiment_ids)
@@ -205,7 +205,7 @@ def wanted_models(
 
 
 def _may_have_model(chosen: RunSelect, *, outputs: bool) -> ColumnElement[bool]:
-    """Return a condition that lets pass what the recipe selects, and some more.
+    """Return a condition that holds for all runs that the recipe selects, and for some others.
 
     A version can name its run, or a logged model that the run made.
     """
@@ -257,7 +257,7 @@ class Database(RequestSide):
 
         Raises:
             SourceUnavailableError, AuthenticationError, NotAuthorizedError: the database does not
-                answer, or does not let us in, or not read.
+                answer, or denies the connection or the reading.
             ProtocolMismatchError: it lacks a table or a column of MLflow's.
             RecipeError: there is no database of that name.
         """

@@ -127,7 +127,7 @@ _TABLES: Final = {
 def load_runs(read: Read, ids: Sequence[str], *, outputs: bool) -> list[Run]:
     """Return the runs of `ids` that are there, in the order of `ids`.
 
-    `outputs` says whether the schema knows logged models. The models that runs took in are left
+    `outputs`: whether the schema has logged models. The models that runs took in are left
     out, as in MLflow's own listings: a run is the same whoever reads it.
 
     Cost: five statements, seven where a run has datasets, and one for outputs.
