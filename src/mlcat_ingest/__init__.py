@@ -1,6 +1,6 @@
 """Keep a metadata catalog true about machine learning: MLflow runs become models in it.
 
-Example:
+Examples:
     >>> from mlcat_ingest import Pipeline, Recipe
     >>> Pipeline(Recipe.load("recipe.yml")).run().exit_code
     0

@@ -1,31 +1,31 @@
 """Every error this package raises on purpose, grouped by what the caller must do.
 
-MlcatError
-    RecipeError                   edit the recipe, the command or the environment
-        RecipeSyntaxError
-        RecipeValidationError
-        UnknownPluginError
-        MissingExtraError
-        LimitError
-    RetryableError                try again later
-        SourceUnavailableError
-        CatalogUnavailableError
-        RateLimitedError
-        StateUnavailableError
-        RecipeLockedError
-    FatalError                    stop the run: it cannot succeed as it is
-        AuthenticationError
-        NotAuthorizedError
-        ProtocolMismatchError
-        CatalogRequestError
-    SkippableError                drop this record, keep count, go on
-        RecordError
-        CodecError
-        DefinitionError
-        InvalidUrnError
-        AspectRejectedError
-            AspectChangedError
-            AspectTooLargeError
+    MlcatError
+        RecipeError                   edit the recipe, the command or the environment
+            RecipeSyntaxError
+            RecipeValidationError
+            UnknownPluginError
+            MissingExtraError
+            LimitError
+        RetryableError                try again later
+            SourceUnavailableError
+            CatalogUnavailableError
+            RateLimitedError
+            StateUnavailableError
+            RecipeLockedError
+        FatalError                    stop the run: it cannot succeed as it is
+            AuthenticationError
+            NotAuthorizedError
+            ProtocolMismatchError
+            CatalogRequestError
+        SkippableError                drop this record, keep count, go on
+            RecordError
+            CodecError
+            DefinitionError
+            InvalidUrnError
+            AspectRejectedError
+                AspectChangedError
+                AspectTooLargeError
 
 The embedded catalog has errors of its own, each with an HTTP status, in ``catalog/errors.py``.
 """

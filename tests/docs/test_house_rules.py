@@ -85,8 +85,8 @@ def test_the_drawn_error_tree_is_the_real_one() -> None:
     drawn: dict[str, str] = {}
     parents: list[str] = []
     for line in (errors.__doc__ or "").splitlines():
-        match = re.match(r"((?:    )*)([A-Z][A-Za-z]+Error)\b", line)
-        if match and not line.startswith("The"):
+        match = re.match(r"    ((?:    )*)([A-Z][A-Za-z]+Error)\b", line)
+        if match:
             depth = len(match[1]) // 4
             drawn[match[2]] = parents[depth - 1] if depth else "Exception"
             parents[depth:] = [match[2]]

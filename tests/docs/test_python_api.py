@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 import mlcat_ingest
+from mlcat_ingest import errors
 from mlcat_ingest.cli import demo
-from support.reference.blocks import Page
-from support.reference.pages import REFERENCE
-from support.reference.python_names import documented
 
-ROOT = REFERENCE.parents[1]
-NAMES = documented(Page.of((REFERENCE / "python-api.md").read_text()))
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "reference" / "python-api.md").read_text()
+NAMES = set(re.findall(r"(?m)^::: ([\w.]+)\.(\w+)$", PAGE)) - {("mlcat_ingest", "errors")}
+NAMES |= {(errors.__name__, name) for name in vars(errors) if name.endswith("Error")}
 CONSTANTS = {("mlcat_ingest.metadata.reserved", "SOURCE_KEY"), ("mlcat_ingest", "__version__")}
 
 

@@ -1,95 +1,105 @@
-"""The reference pages are those that the code makes, and their examples are right."""
+"""The reference pages have every recipe key, command, exit status, report key and metric."""
 
 import ast
 import inspect
 import re
 import shlex
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Final
 
 import click
 import jsonschema  # type: ignore[import-untyped]  # it ships no types
 import pytest
 import yaml
-from pydantic import BaseModel
 
+from docs.site_hooks import KEYS, commands, models, on_page_markdown
 from mlcat_ingest.cli.main import cli
 from mlcat_ingest.cli.options import OutputSettings
-from mlcat_ingest.client.config import SINKS
-from mlcat_ingest.recipe.fields import members
+from mlcat_ingest.pipeline.report import report
+from mlcat_ingest.pipeline.report.prometheus import LAST_SUCCESS, as_prometheus
+from mlcat_ingest.pipeline.report.render import as_data
+from mlcat_ingest.pipeline.report.report import (
+    DanglingDataset,
+    EntityCounts,
+    EvaluationSummary,
+    FailedRecord,
+    FailedTest,
+    Failure,
+    FeatureSummary,
+    HooksSummary,
+    LineageSummary,
+    PassSummary,
+    Report,
+    TestVerdict,
+    Verdict,
+)
 from mlcat_ingest.recipe.model import Recipe
-from mlcat_ingest.sources.plugins import SOURCES, config_class
 from mlcat_ingest.workflows import plan_render
 from mlcat_ingest.workflows.resolve import resolve
 from mlcat_ingest.workflows.schema import json_schema
-from support.reference.blocks import Page, filled
-from support.reference.commands import examples_of, walk
-from support.reference.pages import PAGES, REFERENCE, made
-from support.reference.recipe_keys import models_on
-from support.reference.run_report import FULL, places
 
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 RECIPE = (REFERENCE / "recipe.md").read_text()
+REPORT = (REFERENCE / "report.md").read_text()
 SECTIONS = dict(re.findall(r"(?ms)^## ([^\n]+)\n(.*?)(?=^## |\Z)", RECIPE))
 EXAMPLES = re.findall(r"(?ms)^```yaml\n(.*?)^```$", RECIPE)
-LONGEST_ROW = 200
 
-
-@pytest.mark.parametrize(
-    "page",
-    # Its example is a run with a catalog in a process of its own.
-    [pytest.param(page, marks=[pytest.mark.process] * (page == "report.md")) for page in PAGES],
+FULL: Final = Report(
+    name="churn",
+    started_at_ms=1,
+    finished_at_ms=2,
+    passes=(PassSummary("mlflow", full=True, why="first run", current_at_ms=1),),
+    entities={"mlModel": EntityCounts()},
+    dropped={"mlModel: aspect": 1},
+    dead_letter_file="dead.jsonl",
+    failed_examples=(FailedRecord("run", "reason"),),
+    rejected_examples=(FailedRecord("run", "reason"),),
+    lineage=LineageSummary(dangling=(DanglingDataset("urn", 1),), not_checked="reason"),
+    features=FeatureSummary({"tag": 1}),
+    evaluation=EvaluationSummary(where="client", not_evaluated="reason"),
+    gate=Verdict(
+        "x", (TestVerdict("t", "n"),), examples=(FailedTest("e", "t", newly=True, name="n"),)
+    ),
+    hooks=HooksSummary(failure=Failure("E", "message", "hint"), dead_letter_file="refused.jsonl"),
+    failure=Failure("E", "message", "hint"),
 )
-def test_a_page_is_what_the_code_makes(page: str) -> None:
-    assert (REFERENCE / page).read_text() == made(page), "run tests/docs/make_reference.py"
+"""A report in which every key has a value."""
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_no_line_is_too_long_to_read(page: str) -> None:
-    lines = (REFERENCE / page).read_text().splitlines()
-    shown = [line for line in lines if not line.startswith("<!--")]
-    assert [line for line in shown if len(line) > LONGEST_ROW] == []
-
-
-def test_blocks_are_replaced_and_the_rest_of_a_page_stays() -> None:
-    text = "# A\n\n<!-- contents -->\nold\n<!-- end of contents -->\n\n## B\n\n<!-- x y -->\n"
-    new = filled(f"{text}<!-- end of x -->\n\nend\n", {"x": lambda argument, _: f"## C {argument}"})
-    contents = "<!-- contents -->\n\n- [B](#b)\n- [C y](#c-y)\n\n<!-- end of contents -->"
-    block = "<!-- x y -->\n\n## C y\n\n<!-- end of x -->"
-    assert new == f"# A\n\n{contents}\n\n## B\n\n{block}\n\nend\n"
-    assert filled(new, {"x": lambda argument, _: f"## C {argument}"}) == new
-
-
-def reachable(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
-    """Yield a model, and those of everything in it."""
-    yield model
-    for info in model.model_fields.values():
-        for kind in below(info.annotation):
-            yield from reachable(kind)
-
-
-def below(annotation: Any) -> Iterator[type[BaseModel]]:
-    for member in members(annotation):
-        if isinstance(member, type) and issubclass(member, BaseModel):
-            yield member
-        for argument in getattr(member, "__args__", ()):
-            yield from below(argument)
+def on_site(page: str) -> str:
+    """Return a page as the site has it."""
+    text = (REFERENCE.parent / page).read_text()
+    return on_page_markdown(text, SimpleNamespace(file=SimpleNamespace(src_uri=page)))
 
 
 def test_the_recipe_page_has_every_model_and_every_key_a_meaning() -> None:
-    roots: list[type[BaseModel]] = [Recipe, *map(config_class, SOURCES)]
-    roots += [kind for kind, _ in SINKS.values()]
-    models = {model for root in roots for model in reachable(root)}
-    listed = models_on(Page.of(RECIPE))
-    assert models <= set(listed)
-    assert len(listed) == len(set(listed))
-    bare = [
-        f"{model.__name__}.{name}"
-        for model in listed
-        for name, info in model.model_fields.items()
-        if not (info.description or "").endswith(".")
-    ]
-    assert bare == []
+    assert sorted(KEYS.findall(RECIPE)) == sorted(models().keys() - {"Substitution"})
+    page = on_site("reference/recipe.md")
+    for name in KEYS.findall(RECIPE):
+        for key, schema in models()[name]["properties"].items():
+            assert f"`{key}`" in page or key == "$schema"
+            assert schema.get("description", ".").endswith(".") or schema.get("deprecated")
+    assert not re.search(r"(?m)^\| `[^|]*\|[^|]*\|[^|]*\| +\|$", page)
+
+
+def test_a_row_of_a_key_has_its_type_default_other_names_and_meaning() -> None:
+    page = on_site("reference/recipe.md")
+    (row,) = re.findall(r"(?m)^\| `batch_size` .*", page)
+    assert row == (
+        "| `batch_size` | integer, 1 or more, at most 200 | `200` "
+        "| Maximum number of proposals in a request. Also called `max_per_batch`. |"
+    )
+    assert "| `enrich` | list: [mapping](#enrich) |  | Rules that add tags" in page
+    assert "| `path` | path | required | Output file" in page
+
+
+def test_links_out_of_the_docs_lead_to_files_of_the_site() -> None:
+    assert "](../overview.md#installation)" in on_site("reference/airflow.md")
+    assert "](../recipes/feast.yml)" in on_site("reference/feature-stores.md")
+    assert "](overview.md#installation)" in on_site("README.md")
 
 
 def test_every_section_of_the_recipe_page_has_an_example() -> None:
@@ -109,11 +119,64 @@ def test_an_example_of_a_recipe_loads_and_fits_the_schema(text: str, tmp_path: P
     assert resolve(Recipe.parse(written, base_dir=tmp_path, environ=environ)).sources
 
 
-def test_the_report_page_has_every_part_of_a_report() -> None:
-    listed = Page.of((REFERENCE / "report.md").read_text()).arguments("report")
-    same_as_others = {"rejected_examples", "hooks.failure"}
-    assert sorted(listed) == sorted(set(places()) - same_as_others)
+def places(value: Any = FULL, path: str = "") -> Iterator[str]:
+    """Yield the place of each mapping of the report with keys of its own."""
+    yield path
+    for one in fields(value):
+        below = _first(getattr(value, one.name))
+        if is_dataclass(below):
+            yield from places(below, f"{path}.{one.name}".lstrip("."))
+
+
+def _at(path: str) -> tuple[Any, dict[str, Any]]:
+    """Return the object at a place, and its data."""
+    thing, data = FULL, as_data(replace(FULL))
+    for step in filter(None, path.split(".")):
+        thing, data = _first(getattr(thing, step)), _first(data[step])
+    return thing, data
+
+
+def _first(value: Any) -> Any:
+    """Return the first entry of a collection, and what is none as it is."""
+    if isinstance(value, dict) and value and not is_dataclass(value):
+        first = next(iter(value.values()))
+        return first if is_dataclass(first) or isinstance(first, dict) else value
+    return value[0] if isinstance(value, tuple | list) and value else value
+
+
+HEADINGS = {
+    "": "## JSON report",
+    "failed_examples": "### `failed_examples` and `rejected_examples`",
+}
+SAME_AS_OTHERS = {"rejected_examples", "hooks.failure"}
+
+
+@pytest.mark.parametrize("place", sorted(set(places()) - SAME_AS_OTHERS))
+def test_the_report_page_has_every_key_of_a_report(place: str) -> None:
+    heading = HEADINGS.get(place, f"### `{place}`")
+    section = REPORT.partition(f"\n{heading}\n")[2].partition("\n#")[0]
+    _, data = _at(place)
+    assert re.findall(r"(?m)^\| `(\w+)` \|", section) == list(data)
+
+
+def test_every_key_of_the_full_report_has_a_value() -> None:
     assert all(getattr(FULL, name) is not None for name in FULL.__slots__ if name != "error")
+
+
+def test_the_example_of_a_report_has_the_keys_of_a_report() -> None:
+    (example,) = re.findall(r'(?ms)^```json\n(\{\n  "name": "diabetes",.*?)^```$', REPORT)
+    assert list(yaml.safe_load(example)) == list(as_data(FULL))
+
+
+def test_the_report_page_has_every_metric() -> None:
+    text = as_prometheus(FULL, f'{LAST_SUCCESS}{{recipe="{FULL.name}"}} 1.0\n')
+    names = re.findall(r"(?m)^# TYPE (\S+) (\w+)$", text)
+    assert re.findall(r"(?m)^\| `(mlcat_ingest_\w+)` \| (\w+) \|", REPORT) == names
+
+
+def test_the_report_page_has_every_exit_status() -> None:
+    statuses = {value for name, value in vars(report).items() if name.startswith("EXIT_")}
+    assert {int(one) for one in re.findall(r"(?m)^\| (\d+) \|", REPORT)} == statuses
 
 
 def first_cells(heading: str) -> list[str]:
@@ -127,43 +190,55 @@ def test_the_report_page_has_every_key_of_a_change() -> None:
     nodes = (node for maker in makers for node in ast.walk(ast.parse(inspect.getsource(maker))))
     dictionaries = [node for node in nodes if isinstance(node, ast.Dict)]
     spelled = {
-        key.value for one in dictionaries for key in one.keys if isinstance(key, ast.Constant)
+        key.value for node in dictionaries for key in node.keys if isinstance(key, ast.Constant)
     }
     assert set(first_cells("| key | meaning |")) == spelled
 
 
-COMMANDS = [(" ".join(path), command) for path, command in walk(cli) if path]
+COMMANDS = [context for context in commands() if context.parent]
+
+
+def examples_of(command: click.Command) -> list[str]:
+    """Return the lines of the examples in a command's help."""
+    _, _, lines = inspect.cleandoc((command.epilog or "").replace("\b", "")).partition("\n")
+    return inspect.cleandoc(lines).splitlines()
+
+
+def test_the_command_line_page_has_the_help_of_every_command() -> None:
+    page = on_site("reference/command-line.md")
+    assert len(COMMANDS) > 20
+    for context in COMMANDS:
+        assert f" `{context.command_path}`\n\n```text\nUsage: {context.command_path} " in page
+    assert "--fail-on-tests REGEX" in page
 
 
 def test_every_command_has_an_example() -> None:
-    bare = [name for name, command in COMMANDS if not examples_of(command)]
-    assert bare == ["catalog", "catalog tests"]
+    bare = [one.command_path for one in COMMANDS if not examples_of(one.command)]
+    assert bare == ["mlcat-ingest catalog", "mlcat-ingest catalog tests"]
 
 
 @pytest.mark.parametrize(
-    ("name", "command", "example"),
+    ("context", "example"),
     [
-        (name, command, example)
-        for name, command in COMMANDS
-        if not isinstance(command, click.Group)
-        for example in examples_of(command)
+        pytest.param(context, example, id=example)
+        for context in COMMANDS
+        if not isinstance(context.command, click.Group)
+        for example in examples_of(context.command)
     ],
 )
 def test_an_example_in_a_help_is_a_command(
-    name: str,
-    command: click.Command,
-    example: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    context: click.Context, example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tests.yml").touch()
     program, *words = shlex.split(re.split(r" [|>] ", example)[0], comments=True)
-    named = name.split()
-    rest = words[len(named) :] if words[: len(named)] == named else words
     assert program == "mlcat-ingest"
-    assert rest == words[len(named) :] or name == "run"
-    arguments = ["tests.yml" if "*" in word else word for word in rest]
+    named = context.command_path.split()[1:]
+    if words[: len(named)] == named:
+        words = words[len(named) :]
+    else:
+        assert named == ["run"]
+    arguments = ["tests.yml" if "*" in word else word for word in words]
     settings = cli.context_settings
-    context = command.make_context(name, arguments, obj=OutputSettings(), **settings)
-    assert not context.args
+    made = context.command.make_context(named[-1], arguments, obj=OutputSettings(), **settings)
+    assert not made.args

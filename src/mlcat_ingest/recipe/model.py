@@ -197,7 +197,7 @@ class Recipe(RecipeModel):
 
         `environ` takes the place of the process's environment for `${VAR}`.
 
-        Example:
+        Examples:
             >>> Recipe.load("recipe.yml").name
             'recipe'
 

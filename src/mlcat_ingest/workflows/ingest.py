@@ -45,7 +45,7 @@ class NamedRunsResult:
 class Pipeline:
     """A recipe made ready to run, as often as wanted.
 
-    Example:
+    Examples:
         >>> report = Pipeline(Recipe.load("recipe.yml")).run()
         >>> report.exit_code, report.arrived
         (0, True)

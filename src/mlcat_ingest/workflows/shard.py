@@ -53,7 +53,7 @@ class ShardGroup:
 class Sharding:
     """A recipe made ready to be read in shards.
 
-    Example:
+    Examples:
         >>> sharding = Sharding(Recipe.load("sharded.yml"))
         >>> shards = sharding.shards(most=2, least_size=1)
         >>> len(shards)

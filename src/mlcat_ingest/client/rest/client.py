@@ -202,8 +202,8 @@ class CatalogClient(AspectReader, Emitter, Closing):
 
         Raises:
             CatalogRequestError: the service has no such call, or refused it.
-            CatalogUnavailableError, AuthenticationError, NotAuthorizedError,
-            ProtocolMismatchError: as their names say.
+            CatalogUnavailableError: the service does not answer.
+            FatalError: the service refuses the token, or is not a catalog service.
 
         Source: DataHub's Rest.li resource ``/entities``, action ``delete``.
         Cost: one request.
@@ -222,8 +222,8 @@ class CatalogClient(AspectReader, Emitter, Closing):
 
         Raises:
             CatalogRequestError: the query is refused or fails; its errors are in the message.
-            CatalogUnavailableError, AuthenticationError, NotAuthorizedError,
-            ProtocolMismatchError: as their names say.
+            CatalogUnavailableError: the service does not answer.
+            FatalError: the service refuses the token, or is not a catalog service.
 
         Source: ``POST /api/graphql``; a failed query is a 200 with a list `errors`.
         Cost: one request.
@@ -261,8 +261,8 @@ class CatalogClient(AspectReader, Emitter, Closing):
 
         Raises:
             CatalogRequestError: the service does not take the task's name.
-            CatalogUnavailableError, AuthenticationError, NotAuthorizedError,
-            ProtocolMismatchError: as their names say.
+            CatalogUnavailableError: the service does not answer.
+            FatalError: the service refuses the token, or is not a catalog service.
 
         Source: ``POST /operations?action=getEsTaskStatus``. The status is a JSON text in the
         reply's `value`, and on DataHub a part of it is JSON text once more.

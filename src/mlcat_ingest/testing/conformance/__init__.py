@@ -63,7 +63,7 @@ def check_source(
 ) -> None:
     """Prove that a source keeps the protocol of `sources.base`.
 
-    Example:
+    Examples:
         >>> from mlcat_ingest.sources.definitions.config import DefinitionsConfig
         >>> from mlcat_ingest.sources.definitions.file_source import DefinitionsSource
         >>> check_source(lambda: DefinitionsSource(DefinitionsConfig(path="features.yml")))
