@@ -8,12 +8,12 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, selec
 
 from mlcat_ingest.catalog.schema.tables import fts, profile, searched
 from mlcat_ingest.catalog.schema.values import BACKGROUND_TYPES
-from mlcat_ingest.catalog.search.filters import resolve
 from mlcat_ingest.catalog.search.predicates import (
     EVERYWHERE,
     NOWHERE,
     EntityPredicate,
     matching,
+    resolve,
 )
 from mlcat_ingest.catalog.search.query import Query, Term, all_of
 from mlcat_ingest.catalog.search.request import Criterion, SearchRequest

@@ -7,7 +7,7 @@ import pytest
 
 from mlcat_ingest.catalog.errors import BadRequestError
 from mlcat_ingest.catalog.limits import SEARCH_CRITERIA, SEARCH_PATTERNS, SEARCH_VALUES, SORT_KEYS
-from mlcat_ingest.catalog.search import filters
+from mlcat_ingest.catalog.search import predicates
 from mlcat_ingest.catalog.search.document import to_number
 from mlcat_ingest.catalog.search.request import Condition, Criterion, SearchRequest, SortKey
 from mlcat_ingest.catalog.store.store import Store
@@ -167,7 +167,7 @@ def test_entity_types_by_all_their_names(filled: Store, name: str) -> None:
 def test_many_keywords_are_looked_up_instead(
     filled: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(filters, "MAX_TOKENS", 0)
+    monkeypatch.setattr(predicates, "MAX_TOKENS", 0)
     for query in ("*", "hare"):
         assert search(filled, query, where("tags", "gold"), include_removed=True) == ["full"]
 

@@ -1,1 +1,0 @@
-"""The endpoints of OpenAPI v3: entities and their aspects."""
