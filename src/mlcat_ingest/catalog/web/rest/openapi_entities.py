@@ -1,13 +1,14 @@
-"""Entities as OpenAPI v3 names them in a path, takes them in a body, and shows them in an answer.
+"""OpenAPI v3: entities and their aspects, read, written and deleted by their URNs.
 
 An item of a body is `{"urn": ..., "<aspect>": {"value": ...}, ...}`. A URN should be
 percent-encoded in a path, so that `%2F` stands for a slash of its own. DataHub's client does not
 encode it when it deletes, so a URN may also stand in the path as it is: slashes of its own then
-look like those of the path, and escapes of its own like those of the encoding.
+look like those of the path, and escapes of its own like those of the encoding. Everything is
+stored before it is acknowledged.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -15,27 +16,48 @@ from typing import Any, Final
 from starlette.datastructures import QueryParams
 
 from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError, NotFoundError
+from mlcat_ingest.catalog.limits import NAMES
 from mlcat_ingest.catalog.schema.values import AspectVersion, Change, Write
-from mlcat_ingest.catalog.store.prepare import check_urn
-from mlcat_ingest.catalog.web.http import Call, decode_path
-from mlcat_ingest.catalog.web.params import json_object, json_type, query_flag, query_list
-from mlcat_ingest.catalog.web.rest.endpoint import FLAG, Parameter
+from mlcat_ingest.catalog.store.prepare import check_aspect_name, check_urn
+from mlcat_ingest.catalog.web.http import Answer, Call, decode_path
+from mlcat_ingest.catalog.web.params import (
+    check_count,
+    json_list,
+    json_object,
+    json_type,
+    query_flag,
+    query_list,
+    whole,
+)
+from mlcat_ingest.catalog.web.rest.endpoint import (
+    CONNECTOR,
+    FLAG,
+    INTERFACE,
+    WHOLE,
+    Endpoint,
+    Parameter,
+    Resource,
+    Schema,
+    array,
+    ref,
+)
 from mlcat_ingest.catalog.web.rest.proposals import expect_object, make_write, patch_of
 from mlcat_ingest.errors import InvalidUrnError
-from mlcat_ingest.metadata.registry import DECLARED, ENTITY_TYPES, allows
-from mlcat_ingest.metadata.urn import PREFIX, raw_parts
+from mlcat_ingest.metadata.registry import DECLARED, ENTITY_TYPES, allows, key_aspect_name
+from mlcat_ingest.metadata.urn import PREFIX, entity_type_of, raw_parts
 
-ENTITY_PATH: Final = "/openapi/v3/entity/"
-ENTITIES: Final = f"{ENTITY_PATH}{{entityType}}"
-ENTITY: Final = f"{ENTITIES}/{{urn}}"
+_ENTITY_PATH: Final = "/openapi/v3/entity/"
+_ENTITIES: Final = f"{_ENTITY_PATH}{{entityType}}"
+ENTITY: Final = f"{_ENTITIES}/{{urn}}"
 ENTITY_ASPECT: Final = f"{ENTITY}/{{aspectName}}"
 
-ENTITY_TYPE: Final = Parameter("entityType", "The entity type.", place="path", required=True)
-URN: Final = Parameter("urn", "URN of the entity, percent-encoded.", place="path", required=True)
-ASPECT: Final = Parameter("aspectName", "Name of the aspect.", place="path", required=True)
-SYSTEM: Final = Parameter("systemMetadata", "Whether to return system metadata.", FLAG)
+_ENTITY_TYPE: Final = Parameter("entityType", "The entity type.", place="path", required=True)
+_URN: Final = Parameter("urn", "URN of the entity, percent-encoded.", place="path", required=True)
+_ASPECT: Final = Parameter("aspectName", "Name of the aspect.", place="path", required=True)
+_SYSTEM: Final = Parameter("systemMetadata", "Whether to return system metadata.", FLAG)
+_SOURCE: Final = {"eventSource": "openapi"}
 _TYPES: Final = {name.lower(): name for name in ENTITY_TYPES}
-_ASPECTS: Final = {name.lower(): name for name in DECLARED}
+_KNOWN_ASPECTS: Final = {name.lower(): name for name in DECLARED}
 # What a URN holds in this spelling because the characters may not stand in a part of it.
 _OWN_ESCAPE: Final = re.compile(rb"%2C|%28|%29|%25|%E2%90%9F")
 
@@ -49,13 +71,13 @@ class Target:
     aspect: str | None = None
 
 
-def aspects_in(call: Call) -> list[str] | None:
+def _aspects_in(call: Call) -> list[str] | None:
     """Return the names in the parameter `aspects`, in their own spelling; None if it is absent."""
     names = query_list(call.query, "aspects")
-    return None if names is None else [aspect_named(name) for name in names]
+    return None if names is None else [_aspect_named(name) for name in names]
 
 
-def entity_type_in(call: Call) -> str:
+def _entity_type_in(call: Call) -> str:
     """Return the entity type that the path names.
 
     Raises:
@@ -76,9 +98,9 @@ def entity_type_named(name: str) -> str:
     return entity_type
 
 
-def aspect_named(name: str) -> str:
+def _aspect_named(name: str) -> str:
     """Return the aspect of this name, in its own spelling; any case will do for a known one."""
-    return _ASPECTS.get(name.lower(), name)
+    return _KNOWN_ASPECTS.get(name.lower(), name)
 
 
 def target_of(call: Call) -> Target:
@@ -91,12 +113,12 @@ def target_of(call: Call) -> Target:
         NotFoundError: there is no URN in the path, or one that no entity can have.
         InvalidUrnError: the URN cannot be taken apart.
     """
-    rest = call.raw_after(ENTITY_PATH).partition(b"/")[2]
+    rest = call.raw_after(_ENTITY_PATH).partition(b"/")[2]
     head, slash, tail = rest.rpartition(b"/")
     if slash:
         with suppress(NotFoundError, InvalidUrnError):
             target = _entity_in(head)
-            aspect = aspect_named(decode_path(tail))
+            aspect = _aspect_named(decode_path(tail))
             # A URN of several parts ends with a parenthesis; one of a single part may go on.
             if target.urn.endswith(")") or allows(target.entity_type, aspect):
                 return replace(target, aspect=aspect)
@@ -117,10 +139,7 @@ def _entity_in(encoded: bytes) -> Target:
         raise NotFoundError(str(error)) from error
 
 
-_SOURCE: Final = {"eventSource": "openapi"}
-
-
-def urn_of(item: Any, at: int, entity_type: str) -> str:
+def _urn_of(item: Any, at: int, entity_type: str) -> str:
     """Return the URN of an item, which has to be of `entity_type`.
 
     Raises:
@@ -138,14 +157,14 @@ def urn_of(item: Any, at: int, entity_type: str) -> str:
     return urn
 
 
-def aspects_of(item: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _aspects_of(item: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield the name and the content of every aspect of an item; an aspect of null is none."""
     for name, content in item.items():
         if name != "urn" and content is not None:
-            yield aspect_named(name), content
+            yield _aspect_named(name), content
 
 
-def read_aspect(urn: str, aspect: str, content: Any, change: Change) -> Write:
+def _read_aspect(urn: str, aspect: str, content: Any, change: Change) -> Write:
     """Return the write of one aspect, `{"value", "systemMetadata", "headers"}`.
 
     Raises:
@@ -178,7 +197,7 @@ def _with_source(metadata: Any) -> Any:
     return {**metadata, "properties": {**_SOURCE, **(properties or {})}}
 
 
-def entity_items(
+def _entity_items(
     query: QueryParams, entities: Mapping[str, Mapping[str, AspectVersion]]
 ) -> list[dict[str, Any]]:
     """Return entities as reads answer them, with system metadata where `query` asks for it.
@@ -195,3 +214,277 @@ def entity_items(
                 item[name]["systemMetadata"] = stored.wire_system_metadata()
                 item[name]["auditStamp"] = {"time": stored.modified_ms, "actor": stored.modified_by}
     return items
+
+
+_NOT_FOUND: Final = Answer(404)
+_ASPECTS: Final = Parameter(
+    "aspects", "Names of the aspects to return, separated by commas or repeated."
+)
+
+
+class EntityReads(Resource):
+    """The endpoints that read entities by their URNs."""
+
+    @Endpoint(
+        "GET",
+        ENTITY,
+        {200: ref("Entity")},
+        (404,),
+        (_ENTITY_TYPE, _URN, _ASPECTS, _SYSTEM),
+        client=INTERFACE,
+    )
+    def get(self, call: Call) -> Answer:
+        """Read the named aspects of one entity; without names, all of them."""
+        target = target_of(call)
+        names = _aspects_in(call)
+        found = self._store.get_many([target.urn], names or None)
+        items = _entity_items(call.query, {urn: held for urn, held in found.items() if held})
+        return Answer(200, items[0]) if items else _NOT_FOUND
+
+    @Endpoint(
+        "GET",
+        ENTITY_ASPECT,
+        {200: ref("AspectValue")},
+        (404,),
+        (
+            *(_ENTITY_TYPE, _URN, _ASPECT, _SYSTEM),
+            Parameter("version", "Version of the aspect. Default: 0, the latest.", WHOLE),
+        ),
+        client=INTERFACE,
+    )
+    def get_aspect(self, call: Call) -> Answer:
+        """Read one aspect of one entity, its latest version or an earlier one."""
+        target, version = target_of(call), whole(call.query, "version")
+        name = str(target.aspect)
+        stored = self._store.get_version(target.urn, name, version)
+        if stored is None:
+            return _NOT_FOUND
+        return Answer(200, _entity_items(call.query, {target.urn: {name: stored}})[0][name])
+
+    @Endpoint(
+        "POST",
+        "/openapi/v3/entity/{entityType}/batchGet",
+        {200: array(ref("Entity"))},
+        (404,),
+        (_ENTITY_TYPE, _SYSTEM),
+        array(ref("EntityRead")),
+        reads=True,
+        client=CONNECTOR,
+    )
+    def batch_get(self, call: Call) -> list[dict[str, Any]]:
+        """Read the named aspects of many entities; without names, all of them.
+
+        The header `If-Version-Match` of an aspect names the version to read. Names of no aspect are
+        ignored, and entities that have none of the aspects are left out.
+        """
+        body = call.json()
+        # What is no list names no entity.
+        items = body if isinstance(body, list) else []
+        check_count(items, "items", self._limits.batch_urns)
+        wanted: dict[str, Mapping[str, int]] = {}
+        for at, item in enumerate(items):
+            urn = _any_urn_of(item, at)
+            names = _known_names(item, at, entity_type_of(urn))
+            if known := wanted.setdefault(urn, names):
+                wanted[urn] = {**known, **names}
+        union = set().union(*wanted.values()) if all(wanted.values()) else None
+        found = self._store.get_many(list(wanted), union)
+        chosen = {
+            urn: held
+            for urn, names in wanted.items()
+            if (held := self._chosen(urn, found.get(urn, {}), names))
+        }
+        return _entity_items(call.query, chosen)
+
+    def _chosen(
+        self, urn: str, aspects: Mapping[str, AspectVersion], versions: Mapping[str, int]
+    ) -> Mapping[str, AspectVersion]:
+        """Return those of `aspects` that are named, each in the version that is asked for."""
+        if not versions:
+            return aspects
+        chosen: dict[str, AspectVersion] = {}
+        for name in aspects:
+            if name in versions:
+                version = versions[name]
+                is_current = version in {0, aspects[name].version}
+                stored = (
+                    aspects[name] if is_current else self._store.get_version(urn, name, version)
+                )
+                if stored is not None:
+                    chosen[name] = stored
+        return chosen
+
+
+def _any_urn_of(item: Any, at: int) -> str:
+    """Return the URN of an item, whatever its type; one that no entity can have finds nothing.
+
+    Raises:
+        BadRequestError: there is none, or it cannot be taken apart.
+    """
+    urn = json_object(item, f"[{at}]").get("urn")
+    if not isinstance(urn, str):
+        raise BadRequestError(f"[{at}].urn: expected a string, not {json_type(urn)}")
+    try:
+        raw_parts(urn)
+    except InvalidUrnError as error:
+        raise BadRequestError(f"[{at}].urn: {error}") from error
+    return urn
+
+
+def _known_names(item: Mapping[str, Any], at: int, entity_type: str) -> dict[str, int]:
+    """Return the aspects that an item names, those that its type can have, and their versions."""
+    named = ((_aspect_named(name), content) for name, content in item.items() if name != "urn")
+    return {
+        name: _version(content, f"[{at}].{name}")
+        for name, content in named
+        if allows(entity_type, name)
+    }
+
+
+def _version(content: Any, where: str) -> int:
+    """Return the version of an aspect that a request for it names, 0 for the latest."""
+    headers = content.get("headers") if isinstance(content, dict) else None
+    if headers is None:
+        return 0
+    named = {
+        name.lower(): value for name, value in json_object(headers, f"{where}.headers").items()
+    }
+    try:
+        return whole(named, "if-version-match")
+    except BadRequestError as error:
+        raise BadRequestError(f"{where}.headers.{error}") from error
+
+
+_SDK: Final = "SDK DataHubRestEmitter.emit_mcp"
+
+_ASYNC: Final = Parameter(
+    "async",
+    "Status 202 instead of 200; the write is synchronous in both cases. Default: true.",
+    FLAG,
+)
+
+
+_WRITTEN: Final[Mapping[int, Schema]] = dict.fromkeys((200, 202), array(ref("Entity")))
+
+
+class EntityWrites(Resource):
+    """The endpoints that change entities."""
+
+    @Endpoint(
+        "POST",
+        _ENTITIES,
+        _WRITTEN,
+        (404, 412),
+        (_ENTITY_TYPE, _ASYNC, _SYSTEM),
+        array(ref("EntityWrite")),
+        client=_SDK,
+    )
+    def write(self, call: Call) -> Answer:
+        """Write aspects of entities of one type, all of them or none.
+
+        As on a DataHub server, `createIfNotExists` and `createEntityIfNotExists` do not act here.
+        """
+        return self._write_many(call, "UPSERT")
+
+    @Endpoint(
+        "PATCH",
+        _ENTITIES,
+        _WRITTEN,
+        (404, 412),
+        (_ENTITY_TYPE, _ASYNC, _SYSTEM),
+        array(ref("EntityPatch")),
+        client=_SDK,
+    )
+    def patch(self, call: Call) -> Answer:
+        """Edit aspects of entities of one type, all of them or none; made where missing."""
+        return self._write_many(call, "PATCH")
+
+    @Endpoint(
+        "DELETE",
+        ENTITY,
+        {200: None},
+        (404,),
+        (
+            _ENTITY_TYPE,
+            _URN,
+            Parameter("aspects", "Names of the aspects to delete, separated by commas."),
+            Parameter("clear", "Whether to keep the entity itself.", FLAG),
+        ),
+        client=_SDK,
+    )
+    def delete(self, call: Call) -> Answer:
+        """Delete an entity with all it has, or some of its aspects."""
+        target = target_of(call)
+        names = _aspects_in(call)
+        for name in names or ():
+            check_aspect_name(target.entity_type, name)
+        if query_flag(call.query, "clear"):
+            key = key_aspect_name(target.entity_type)
+            held = self._store.get_many([target.urn], names).get(target.urn, {})
+            names = [name for name in held if name != key]
+        if names is None:
+            self._store.delete(target.urn)
+        else:
+            self._delete_aspects(target.urn, names)
+        return Answer()
+
+    @Endpoint(
+        "DELETE",
+        ENTITY_ASPECT,
+        {200: None},
+        (404,),
+        (_ENTITY_TYPE, _URN, _ASPECT),
+        client=CONNECTOR,
+    )
+    def delete_aspect(self, call: Call) -> Answer:
+        """Delete one aspect of one entity; its key aspect stands for all of the entity."""
+        target = target_of(call)
+        if target.aspect is not None and allows(target.entity_type, target.aspect):
+            self._delete_aspects(target.urn, [target.aspect])
+        return Answer()
+
+    def _delete_aspects(self, urn: str, names: Sequence[str]) -> None:
+        self._store.write([Write(urn, name, change="DELETE") for name in names])
+
+    def _write_many(self, call: Call, change: Change) -> Answer:
+        entity_type = _entity_type_in(call)
+        items = json_list(call.json(), "the body", self._limits.batch_urns)
+
+        def read(at: int, item: Any) -> list[Write]:
+            urn = _urn_of(item, at, entity_type)
+            if None in item.values():
+                raise BadRequestError(f"[{at}]: an aspect is null")
+            return [_read_aspect(urn, name, value, change) for name, value in _aspects_of(item)]
+
+        writes = [write for at, item in enumerate(items) for write in read(at, item)]
+        check_count(writes, "aspects", self._limits.proposals)
+        # The answer reads them, and nothing may be refused once it is written.
+        check_count({write.aspect for write in writes}, "names of aspects", NAMES)
+        urns = {write.urn for write in writes}
+        known = self._store.exists(urns)
+        self._store.write(writes)
+        return self._stored_items(call, writes, whole=urns if change == "PATCH" else urns - known)
+
+    def _stored_items(
+        self, call: Call, writes: Sequence[Write], *, whole: Collection[str]
+    ) -> Answer:
+        """Return what is stored now: of the entities in `whole` all, else what `writes` wrote."""
+        names: dict[str, set[str]] = {}
+        for write in writes:
+            names.setdefault(write.urn, set()).add(write.aspect)
+        stored = self._store.get_many(list(names))
+        aspects = {
+            urn: {
+                name: aspect
+                for name, aspect in stored.get(urn, {}).items()
+                if urn in whole or name in written
+            }
+            for urn, written in names.items()
+        }
+        entities = {item["urn"]: item for item in _entity_items(call.query, aspects)}
+        for write in writes:
+            # Events are not stored as aspects, so they are shown as they came.
+            if write.change != "PATCH":
+                entities[write.urn].setdefault(write.aspect, {"value": write.value})
+        status = 202 if query_flag(call.query, "async", default=True) else 200
+        return Answer(status, list(entities.values()))

@@ -35,7 +35,7 @@ from mlcat_ingest.catalog.web.rest.endpoint import (
     action,
     record,
 )
-from mlcat_ingest.catalog.web.rest.openapi.items import entity_type_named
+from mlcat_ingest.catalog.web.rest.openapi_entities import entity_type_named
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.registry import ASPECTS
 

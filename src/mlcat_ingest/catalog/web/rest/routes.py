@@ -17,9 +17,13 @@ from mlcat_ingest.catalog.web.rest.discovery import Config, OpenApiDocument
 from mlcat_ingest.catalog.web.rest.endpoint import Endpoint
 from mlcat_ingest.catalog.web.rest.entities import Entities
 from mlcat_ingest.catalog.web.rest.metadata_tests import MetadataTests
-from mlcat_ingest.catalog.web.rest.openapi.items import ENTITY, ENTITY_ASPECT, target_of
-from mlcat_ingest.catalog.web.rest.openapi.reading import EntityReads
-from mlcat_ingest.catalog.web.rest.openapi.writing import Writing
+from mlcat_ingest.catalog.web.rest.openapi_entities import (
+    ENTITY,
+    ENTITY_ASPECT,
+    EntityReads,
+    EntityWrites,
+    target_of,
+)
 from mlcat_ingest.catalog.web.rest.operations import Operations
 
 OPEN_PATHS: Final = frozenset({"/config", "/health"})
@@ -48,7 +52,7 @@ def rest_endpoints(store: Store, tasks: Tasks, limits: Limits) -> Sequence[Endpo
             Operations(store, tasks, limits),
             MetadataTests(store, limits),
             EntityReads(store, limits),
-            Writing(store, limits),
+            EntityWrites(store, limits),
             Config(store, limits),
         )
         for row in resource.endpoints()
