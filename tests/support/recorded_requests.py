@@ -198,7 +198,6 @@ WITH_BODY: Final = (
             "entity": "dataJob",
             "aspect": "datahubIngestionCheckpoint",
             "limit": 1,
-            "startTimeMillis": 0,
             "filter": {
                 "or": [
                     {

@@ -205,9 +205,6 @@ MAX_TOKENS: Final = 200
 _TIMES: Final = {"created": "created_ms", "lastModified": "modified_ms"}
 _ALWAYS_THERE: Final = frozenset({"name", "urn", *_TIMES})
 _TEXTS: Final = {"description": DESCRIPTION, "customProperties": PROPERTIES}
-_RELATIVES: Final = frozenset(
-    {Condition.ANCESTORS_INCL, Condition.DESCENDANTS_INCL, Condition.RELATED_INCL}
-)
 _URN: Final = "urn:li:"
 _NAMED_SPACES: Final = ("mlFeature", "mlPrimaryKey")
 _URN_PREFIXES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -297,9 +294,6 @@ def _is_about_source(criterion: Criterion) -> bool:
 def _keywords(
     connection: Connection, field: str, condition: Condition, values: tuple[str, ...]
 ) -> EntityPredicate:
-    if condition in _RELATIVES:
-        values = _with_relatives(connection, values, condition) if field == "container" else values
-        condition = Condition.EQUAL
     query = select(keyword.c.id).where(keyword.c.field == field)
     if field == "_entityType":
         values = _entity_types(connection, values) if condition in _OF_WHOLE_VALUES else values
@@ -331,22 +325,6 @@ def _entity_types(connection: Connection, values: tuple[str, ...]) -> tuple[str,
     return tuple(
         name for name in stored if {name.lower(), name.lower().removeprefix("datahub")} & wanted
     )
-
-
-def _with_relatives(
-    connection: Connection, values: tuple[str, ...], condition: Condition
-) -> tuple[str, ...]:
-    """Return `values` and the containers one step below or above them, or both."""
-    parts = select(entity.c.urn, edge.c.destination).join(edge, edge.c.source_id == entity.c.id)
-    parts = parts.where(edge.c.relationship == "IsPartOf", entity.c.entity_type == "container")
-    urns = list(values)
-    if condition is not Condition.ANCESTORS_INCL:
-        below = connection.execute(parts.where(edge.c.destination.in_(values)))
-        urns += [row.urn for row in below]
-    if condition is not Condition.DESCENDANTS_INCL:
-        above = connection.execute(parts.where(entity.c.urn.in_(values)))
-        urns += [row.destination for row in above]
-    return tuple(dict.fromkeys(urns))
 
 
 def _edges(

@@ -75,8 +75,6 @@ def _fill(store: Store) -> None:
         where("tags", "urn:li:tag:a", condition=C.GREATER_THAN),
         where("owners", "none", "jane", condition=C.IN),
         where("container", CHILD),
-        where("container", PARENT, condition=C.DESCENDANTS_INCL),
-        where("container", PARENT, condition=C.RELATED_INCL),
         where("browsePathV2", CHILD, condition=C.CONTAIN),
         where("platformInstance", INSTANCE),
         where("typeNames", "Run"),

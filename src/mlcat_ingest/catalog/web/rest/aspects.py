@@ -47,7 +47,6 @@ from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.registry import record_name
 
 _ASYNC: Final[Mapping[str, Schema]] = {"async": {"enum": ["true", "false"]}}
-_TIMES: Final[Mapping[str, Schema]] = {"startTimeMillis": WHOLE, "endTimeMillis": WHOLE}
 
 
 _WRITTEN: Final = "success"
@@ -137,7 +136,6 @@ class Aspects(Resource):
             limit=WHOLE,
             latestValue=FLAG,
             filter=ref("Filter"),
-            **_TIMES,
         ),
         returns=record("values", values=array(record("aspect", aspect=OBJECT))),
     )
@@ -149,7 +147,7 @@ class Aspects(Resource):
         limit = 1 if flag(params, "latestValue") else whole(params, "limit", 100)
         limit = min(limit, self._limits.page_size)
         wanted = _read_filter(params.get("filter"))
-        events = self._events(urn, Span(aspect, *time_range(params)), wanted, limit)
+        events = self._events(urn, Span(aspect), wanted, limit)
         return {
             "entityName": entity_type,
             "aspectName": aspect,
@@ -217,19 +215,6 @@ def _matches(event: Mapping[str, Any], any_of: _Alternatives) -> bool:
     return not any_of or any(
         all(event.get(field) in values for field, values in all_of.items()) for all_of in any_of
     )
-
-
-def time_range(params: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    """Return the first and the last moment of `params`, in milliseconds; None is without bound.
-
-    Raises:
-        BadRequestError: one of them is no whole number.
-    """
-    first, last = (
-        None if params.get(name) is None else whole(params, name)
-        for name in ("startTimeMillis", "endTimeMillis")
-    )
-    return first, last
 
 
 def _event_item(aspect: str, event: TimeseriesEvent) -> dict[str, Any]:

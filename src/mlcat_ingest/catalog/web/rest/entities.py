@@ -25,8 +25,8 @@ from mlcat_ingest.catalog.web.params import (
     optional,
     query_list,
     required_text,
+    whole,
 )
-from mlcat_ingest.catalog.web.rest.aspects import time_range
 from mlcat_ingest.catalog.web.rest.endpoint import (
     CONNECTOR,
     FLAG,
@@ -108,7 +108,7 @@ class Entities(Resource):
         check_urn(urn)
         aspect = optional(params, "aspectName")
         if aspect is not None:
-            span = Span(aspect, *time_range(params))
+            span = Span(aspect, *_time_range(params))
             events = self._store.change(lambda connection: delete_events(connection, urn, span))
             return {"urn": urn, "rows": 0, "timeseriesRows": events}
         gone = self._store.delete(urn)
@@ -153,6 +153,19 @@ class Entities(Resource):
         writes = read_snapshot(params["entity"], params.get("systemMetadata"))
         check_count(writes, "aspects", self._limits.proposals)
         self._store.write(writes)
+
+
+def _time_range(params: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    """Return the first and the last moment of `params`, in milliseconds; None is without bound.
+
+    Raises:
+        BadRequestError: one of them is no whole number.
+    """
+    first, last = (
+        None if params.get(name) is None else whole(params, name)
+        for name in ("startTimeMillis", "endTimeMillis")
+    )
+    return first, last
 
 
 def _key_of(urn: str, name: str) -> Mapping[str, str]:

@@ -46,7 +46,6 @@ def test_events_come_newest_first(client: RestClient) -> None:
     assert times(client) == [5, 4, 3, 2, 1]
     assert times(client, limit=2) == [5, 4]
     assert times(client, latestValue=True) == [5]
-    assert times(client, startTimeMillis=2, endTimeMillis=4) == [4, 3, 2]
     assert times(client, urn=JOB.replace(",j", ",gone")) == []
     asked = {"urn": JOB, "aspect": CHECKPOINT, "latestValue": True}
     [value] = client.ok("POST", VALUES, asked)["value"]["values"]
@@ -88,7 +87,6 @@ def test_alternatives_of_a_filter(client: RestClient) -> None:
         ({"urn": JOB}, "aspect: the parameter is missing"),
         ({"urn": "x", "aspect": "y"}, "'x' is not a URN"),
         ({"urn": JOB, "aspect": CHECKPOINT, "limit": "x"}, "limit: expected a whole number"),
-        ({"urn": JOB, "aspect": CHECKPOINT, "startTimeMillis": []}, "startTimeMillis: expected"),
         ({"urn": JOB, "aspect": CHECKPOINT, "latestValue": 1}, "latestValue: expected true"),
         ({"urn": JOB, "aspect": CHECKPOINT, "filter": 3}, "filter must be a JSON object"),
     ],
