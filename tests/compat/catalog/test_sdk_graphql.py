@@ -194,13 +194,3 @@ def test_datahub_graphql(datahub: Callable[..., str]) -> None:
     assert "RelationshipsInput" in datahub("graphql", "--describe", "RelationshipsInput")
     me = json.loads(datahub("graphql", "--operation", "me", "--format", "json"))
     assert me["me"]["corpUser"]["username"] == "unknown"
-
-
-def test_datahub_delete_by_filter(datahub: Any, catalog: RunningCatalog) -> None:
-    urns = [put(catalog.store, model(f"temp{n}").replace("PROD", "TEST"), mlModelProperties={})
-            for n in range(3)]  # fmt: skip
-    inputs = ("--entity-type", "mlModel", "--platform", "mlflow", "--env", "TEST", "--force")
-    datahub("delete", "by-filter", *inputs, "--soft")
-    assert all(each["status"].value["removed"] for each in catalog.store.get_many(urns).values())
-    datahub("delete", "by-filter", *inputs, "--hard", "--only-soft-deleted")
-    assert catalog.store.exists(urns) == set()

@@ -58,16 +58,6 @@ def test_writes_patches_and_deletions_go_by_openapi(catalog: RunningCatalog, gra
     assert not graph.exists(M)
 
 
-def test_a_condition_that_does_not_hold_is_reported(catalog: RunningCatalog) -> None:
-    with emitter.DatahubRestEmitter(catalog.url, openapi_ingestion=True) as rest:
-        rest.emit_mcp(wrapper(M, schema.StatusClass(removed=False)))
-        conditional = wrapper(
-            M, schema.StatusClass(removed=True), headers={"If-Version-Match": "7"}
-        )
-        with pytest.raises(errors.OperationalError, match="Expected version 7, actual version 1"):
-            rest.emit_mcp(conditional)
-
-
 def test_single_proposals_beyond_ascii_arrive_where_batches_do(
     catalog: RunningCatalog, graph: Any
 ) -> None:
@@ -77,11 +67,3 @@ def test_single_proposals_beyond_ascii_arrive_where_batches_do(
         graph.emit_mcps([proposal])
         assert graph.get_aspect(model(name), schema.MLModelPropertiesClass).description == name
     assert len(named(catalog.store)) == 4
-
-
-def test_snapshots_are_stored(graph: Any) -> None:
-    snapshot = schema.MLModelSnapshotClass(
-        urn=M, aspects=[schema.MLModelPropertiesClass(description="d"), schema.StatusClass()]
-    )
-    graph.emit_mce(schema.MetadataChangeEventClass(proposedSnapshot=snapshot))
-    assert graph.get_aspect(M, schema.MLModelPropertiesClass).description == "d"

@@ -106,30 +106,6 @@ def test_a_deleted_tag_leaves_what_it_was_on(cli: DataHubCli) -> None:
     assert left == {"globalTags": {"tags": [{"tag": "urn:li:tag:stays"}]}}
 
 
-def test_search(cli: DataHubCli) -> None:
-    found = model_urn("fraud_detector")
-    put(cli, found, "mlModelProperties", {"name": "Fraud Detector", "description": "d"})
-    put(cli, model_urn("other_thing"), "mlModelProperties", {"name": "Other"})
-    urns = cli.run("search", "fraud", "--urns-only").stdout.split()
-    assert urns == [found]
-    answer = json.loads(
-        cli.run("search", "fraud", "--format", "json", "--filter", "platform=mlflow").stdout
-    )
-    assert [hit["entity"]["urn"] for hit in answer["searchResults"]] == [found]
-    assert cli.run("search", "fraud", "--urns-only", "--filter", "env=DEV").stdout.split() == []
-
-
-def test_graphql_and_what_it_lists(cli: DataHubCli) -> None:
-    urn = model_urn("asked")
-    put(cli, urn, "mlModelProperties", {"description": "d"})
-    query = "query q($urn: String!) { mlModel(urn: $urn) { properties { description } } }"
-    answer = cli.run("graphql", "--query", query, "--variables", json.dumps({"urn": urn}))
-    assert json.loads(answer.stdout) == {"mlModel": {"properties": {"description": "d"}}}
-    listed = cli.run("graphql", "--list-operations", "--format", "json").stdout
-    for name in ("searchAcrossEntities", "createTag", "linkAssetVersion"):
-        assert f'"{name}"' in listed
-
-
 def test_check(cli: DataHubCli) -> None:
     assert "'noCode': 'true'" in cli.run("check", "server-config").stdout
     cli.run("check", "restore-indices", "--urn", model_urn("asked"))
