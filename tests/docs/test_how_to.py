@@ -247,7 +247,7 @@ def test_backup_and_restore(place: Place) -> None:
         place.ingest()
         walking.run(guide[restore : restore + 1])
         place.ingest()  # the state knows that the run was removed already
-        assert "status.removed" in run("verify", "recipe.yml", folder=place.home, status=4)
+        assert "1 to be removed" in run("verify", "recipe.yml", folder=place.home, status=4)
         walking.run(guide[restore + 1 :])
 
 

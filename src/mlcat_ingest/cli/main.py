@@ -24,7 +24,7 @@ COMMANDS: Final = {
     "explain": ("explain:command", "Show who wrote each entry of an entity."),
     "retract": ("retract:command", "Undo everything that a recipe has written."),
     "check": ("check:command", "Test a recipe's connections; change nothing."),
-    "verify": ("verify:command", "Compare the catalog with MLflow; change nothing."),
+    "verify": ("verify:command", "Compare the catalog with the sources; change nothing."),
     "demo": ("demo:command", "Ingest a small example into a local catalog."),
     "init": ("init:command", "Write a commented starter recipe."),
     "schema": ("schema:command", "Print the JSON Schema of recipes."),

@@ -209,7 +209,7 @@ class Plan(Closing):
 
         `next_removals` go if the next complete pass lacks them, too.
         """
-        self._next_removals = next_removals
+        self.next_removals = next_removals
         self.report = report
         self.batch_size = batch_size
         self._store = store
@@ -226,7 +226,7 @@ class Plan(Closing):
         """Yield the feature tables and features that go with the run, then with the next pass."""
         for urn in self._store.removed_features():
             yield PlannedRemoval(urn, next_pass=False)
-        for urn in self._next_removals:
+        for urn in self.next_removals:
             if entity_type_of(urn) in {"mlFeatureTable", "mlFeature"}:
                 yield PlannedRemoval(urn, next_pass=True)
 

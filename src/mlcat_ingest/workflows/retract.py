@@ -32,11 +32,11 @@ log = logging.getLogger(__name__)
 
 
 class UrnList:
-    """URNs, each once, in a temporary file that is gone with the process."""
+    """URNs, each once, in a temporary file that is gone with the process; used by one at a time."""
 
     def __init__(self) -> None:
         """Start with none."""
-        self._db = sqlite3.connect("", isolation_level=None)
+        self._db = sqlite3.connect("", check_same_thread=False, isolation_level=None)
         self._db.executescript("CREATE TABLE urn (urn TEXT PRIMARY KEY, type TEXT); BEGIN;")
 
     def add(self, urns: Iterable[str]) -> None:
@@ -44,6 +44,15 @@ class UrnList:
         self._db.executemany(
             "INSERT OR IGNORE INTO urn VALUES (?, ?)", [(urn, entity_type_of(urn)) for urn in urns]
         )
+
+    def discard(self, urns: Iterable[str]) -> None:
+        """Drop those of `urns` that are there."""
+        self._db.executemany("DELETE FROM urn WHERE urn = ?", [(urn,) for urn in urns])
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        (count,) = self._db.execute("SELECT count(*) FROM urn").fetchone()
+        return int(count)
 
     def __iter__(self) -> Iterator[str]:
         """Yield them by type; nothing may be added meanwhile."""

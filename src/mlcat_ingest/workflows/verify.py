@@ -1,293 +1,239 @@
-"""Verification of a recipe: whether the catalog holds what MLflow holds.
+"""Verification: a full plan that writes nothing and ignores the state, summed up.
 
-It shares nothing with a run but the readers of MLflow and the client of the catalog: no state, no
-mapping, no merge. MLflow is listed whole and the catalog is read in batches beside it, so memory
-holds a batch of runs, the registry, and a hash for each URN.
+The plan reads each entity of the sources by name. A search of the catalog should list those that
+are stored and live, too: a page of the catalog shows only what the search finds.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from itertools import islice
-from typing import Final, TypeVar
-from urllib.parse import quote
+from tempfile import TemporaryDirectory
+from typing import Any, Final
 
-from mlcat_ingest.client.base import Catalog, StoredEntity
+from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog, StoredEntity
+from mlcat_ingest.client.rest.search import SEARCHABLE
+from mlcat_ingest.core.resources import Closing
+from mlcat_ingest.core.text import plural, printable
 from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.metadata.aspects.common import STATUS
-from mlcat_ingest.metadata.aspects.ml import ML_MODEL_GROUP_PROPERTIES, ML_MODEL_PROPERTIES
-from mlcat_ingest.metadata.naming import Naming, Templates
-from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
-from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read.listing import chunks
-from mlcat_ingest.sources.mlflow.read.open import open_reader
-from mlcat_ingest.sources.mlflow.read.reader import Reader, RunFilter
-from mlcat_ingest.sources.mlflow.values.records import (
-    HISTORY_TAG,
-    NAME_TAG,
-    NOTE_TAG,
-    Experiment,
-    LoggedModel,
-    PropertyKey,
-    Run,
-    SubType,
-)
+from mlcat_ingest.metadata.reserved import SOURCE_KEY
+from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.merge.applied import NOTHING
+from mlcat_ingest.pipeline.merge.provenance import custom_properties, is_removed, stored_properties
+from mlcat_ingest.pipeline.report.report import EXIT_OK, EXIT_PARTIAL, Report
+from mlcat_ingest.pipeline.run import OnProgress
+from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
+from mlcat_ingest.recipe import secrets
+from mlcat_ingest.workflows.ingest import Pipeline
+from mlcat_ingest.workflows.plan import Plan, Totals, make_plan
+from mlcat_ingest.workflows.plan_diff import EntityDiff
+from mlcat_ingest.workflows.plan_render import Line, entity_lines
 from mlcat_ingest.workflows.resolve import ResolvedRecipe
-from mlcat_ingest.workflows.verify_entities import EntityComparison, option_against
-from mlcat_ingest.workflows.verify_kinds import KIND_ASPECTS, ComparedRun, KindComparison
-from mlcat_ingest.workflows.verify_models import (
-    ExternalComparison,
-    compare_made_models,
-    with_models,
-)
-from mlcat_ingest.workflows.verify_orphans import Listing, OrphanSearch, has_models_of_others
-from mlcat_ingest.workflows.verify_registry import (
-    LinkComparison,
-    RegistryComparison,
-    metrics_of_models,
-    models_made_by,
-)
-from mlcat_ingest.workflows.verify_result import VerifyResult
-from mlcat_ingest.workflows.verify_sample import sampled_runs, spread
+from mlcat_ingest.workflows.retract import UrnList
 
-ItemT = TypeVar("ItemT")
-OnRuns = Callable[[VerifyResult], None]
+SHOWN: Final = 20
+"""Entities of a kind that the text shows, and that JSON names where they are not searchable."""
 
-PLATFORM: Final = "mlflow"
+INDEX_PAUSE_S: Final = 3.0
+"""Seconds until a search that lacks entities is asked again: it finds more if its index lags."""
 
 
-def verify(
-    resolved: ResolvedRecipe, *, sample: int | None = None, on_progress: OnRuns | None = None
-) -> VerifyResult:
-    """Return how the catalog of a recipe differs from its MLflow sources; nothing is changed.
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """The stored entities that a search of the catalog lists, `found` of `stored`.
 
-    With `sample` about so many runs and versions are compared, and orphans are not looked for.
+    While its index `is_behind`, it is not known which will stay away. `lacking` names the first
+    that it lacks. `problem` says why the catalog was not searched.
+    """
+
+    stored: int = 0
+    found: int = 0
+    is_behind: bool = False
+    lacking: tuple[str, ...] = ()
+    problem: str | None = None
+
+    @property
+    def not_searchable(self) -> int | None:
+        """How many are stored and not found, None where that is not known."""
+        return None if self.is_behind or self.problem is not None else self.stored - self.found
+
+
+class Verification(Closing):
+    """A verification: the plan behind it, and what of it is a difference.
+
+    Closing it deletes the plan's temporary file.
+    """
+
+    def __init__(self, plan: Plan, search: SearchResult) -> None:
+        """Count the differences of the plan."""
+        self._plan = plan
+        self.search = search
+        self.totals = Totals(plan.batch_size)
+        for entity in plan.entities():
+            self.totals.add(entity)
+        self.report: Report = plan.report
+        self.compared = sum(
+            counts.written + counts.unchanged for counts in plan.report.entities.values()
+        )
+        actions = self.totals.actions.values()
+        self.missing = sum(counts["create"] + counts["revive"] for counts in actions)
+        updates = sum(counts["update"] for counts in actions)
+        self.stale = updates - self.totals.bookkeeping.total()
+        removals = sum(counts["remove"] for counts in actions)
+        self.to_be_removed = removals + len(plan.next_removals)
+
+    @property
+    def exit_code(self) -> int:
+        """0 where nothing differs, 4 where something does or was not compared, else the error's."""
+        code = self.report.exit_code
+        if code not in {EXIT_OK, EXIT_PARTIAL}:
+            return code
+        differing = self.missing or self.stale or self.to_be_removed or self.search.not_searchable
+        return EXIT_PARTIAL if differing else code
+
+    def differing(self) -> Iterator[EntityDiff]:
+        """Yield the entities of which more than this package's own keys differ."""
+        for entity in self._plan.entities():
+            if entity.aspects or entity.action != "update":
+                yield entity
+
+    def lines(self) -> Iterator[Line]:
+        """Yield the summary, then the first entities that differ."""
+        yield Line(self._summary())
+        differing = self.differing()
+        for entity in islice(differing, SHOWN):
+            yield from entity_lines(entity)
+        if more := sum(1 for _ in differing):
+            yield Line(f"… and {plural(more, 'more entity', 'more entities')}, see --json")
+        for urn in self._plan.next_removals[:SHOWN]:
+            yield Line(printable(f"- remove {urn} with the next pass"), "removed")
+        for urn in self.search.lacking:
+            yield Line(printable(f"! not searchable: {urn}"), "changed")
+
+    def _summary(self) -> str:
+        text = (
+            f"{plural(self.compared, 'entity', 'entities')} compared, {self.missing:,} missing, "
+            f"{self.stale:,} stale, {self.to_be_removed:,} to be removed"
+        )
+        unread = self.report.failed_records + self.report.rejected
+        if unread:
+            text += f", {unread:,} not comparable"
+        search = self.search
+        if search.problem is not None:
+            return f"{text}; stored but not searchable: not known, {search.problem}"
+        if search.is_behind:
+            lag = f"{search.found:,} of {search.stored:,}"
+            return f"{text}; stored but not searchable: not known, the index is behind: {lag}"
+        return f"{text}, {search.not_searchable:,} stored but not searchable"
+
+    def data(self) -> dict[str, Any]:
+        """Return the summary as JSON data."""
+        return {
+            "kind": "verification",
+            "name": self.report.name,
+            "compared": self.compared,
+            "missing": self.missing,
+            "stale": self.stale,
+            "to_be_removed": self.to_be_removed,
+            "not_searchable": self.search.not_searchable,
+            "not_searchable_urns": list(self.search.lacking),
+            "stored": self.search.stored,
+            "found": self.search.found,
+            "index_is_behind": self.search.is_behind,
+            "failed_records": self.report.failed_records,
+            "rejected": self.report.rejected,
+        }
+
+    def close(self) -> None:
+        """Delete the plan's file; safe to call twice."""
+        self._plan.close()
+
+
+def verify(resolved: ResolvedRecipe, progress: OnProgress | None = None) -> Verification:
+    """Compare the catalog of a recipe with all of its sources; the caller closes the result.
+
+    Its report has the error of a plan that failed. Limits of the recipe do not end it.
 
     Raises:
-        RecipeError: the recipe has no MLflow source, or no sink that can be read.
-        RetryableError, FatalError, CatalogError: a side failed.
+        RecipeError: the recipe has no sink, or one that cannot be read.
+        MlcatError: the catalog cannot be searched for lack of an answer.
 
-    Cost: the listings of MLflow, and a request to the catalog for each 200 entities; some 100 bytes
-    of memory a run.
+    Cost: a full reading of the sources, a request to the catalog for each batch of entities, and
+    one for each 1,000 that a search lists.
     """
-    result = VerifyResult(resolved.recipe.name)
-    configs = [one.config for one in resolved.sources if isinstance(one.config, MlflowConfig)]
-    if not configs or resolved.sink is None:
-        lacking = "MLflow source" if resolved.sink else "sink"
+    pipeline, recipe = Pipeline(resolved), resolved.recipe
+    sink = pipeline.build_sink()
+    if not sink.facts.keeps:
         raise RecipeError(
-            f"the recipe {resolved.recipe.name} has no {lacking}, so there is nothing to verify",
-            hint="add a source of `type: mlflow`",
+            "the sink of the recipe cannot be read, so there is nothing to verify",
+            hint="set `sink` to a catalog, of type `rest` or `embedded`",
         )
-    result.notes += [
-        f"the source {one.type} is not compared: only MLflow sources are"
-        for one in resolved.sources
-        if not isinstance(one.config, MlflowConfig)
-    ]
-    with closing(resolved.sink.build()) as catalog:
-        if not catalog.facts.keeps:
-            raise RecipeError(
-                f"the sink {resolved.sink.type} cannot be read, so there is nothing to verify",
-                hint="verify needs a `rest` or an `embedded` sink",
-            )
-        catalog.open(read_only=True)
-        for config in configs:
-            _verify_source(config, catalog, result, sample, on_progress or (lambda _: None))
-    return result
-
-
-def _verify_source(
-    config: MlflowConfig,
-    catalog: Catalog,
-    result: VerifyResult,
-    sample: int | None,
-    notify: OnRuns,
-) -> None:
-    left = config.limit
-    if sample is not None:
-        result.notes.append("orphans are not checked with --sample")
-    if left is not None:
-        result.notes.append(f"only the newest runs are compared: `limit` is {left:,}")
-    reader = open_reader(config)
-    with closing(reader.connection):
-        for here in reader.workspaces():
-            if not config.workspaces.allows(here.workspace):
-                result.leave_out("workspace", "by `workspaces`")
-                continue
-            place = _Workspace(here, config, catalog, result, notify)
-            place.verify(sample, left)
-            if left is not None:
-                left = max(0, left - place.runs_read)
-
-
-def naming_of(config: MlflowConfig, workspace: str) -> Naming:
-    """Return the names of one workspace, by the recipe's rules.
-
-    Raises:
-        RecipeError: no names can be made by them.
-    """
-    templates = Templates(**config.naming.model_dump())
-    shared = config.compat == "datahub"
-    try:
-        return Naming(PLATFORM, config.env, config.instance, workspace, templates, shared=shared)
-    except ValueError as error:
-        raise RecipeError(str(error)) from error
-
-
-class _Workspace:
-    """One workspace of one MLflow server, compared with the catalog."""
-
-    def __init__(
-        self,
-        reader: Reader,
-        config: MlflowConfig,
-        catalog: Catalog,
-        result: VerifyResult,
-        notify: OnRuns,
-    ) -> None:
-        self.runs_read = 0
-        self._reader = reader
-        self._config = config
-        self._catalog = catalog
-        self._result = result
-        self._notify = notify
-        self._naming = naming_of(config, reader.workspace)
-        workspace = quote(reader.workspace, safe="")
-        self._source = f"{PLATFORM}:{reader.server_id()}:{workspace}"
-        self._listing = Listing(reader, self._naming)
-        self._experiments: dict[str, Experiment] = {}
-        self._since_ms = config.runs.since_ms(reader.connection.clock_ms())
-        self._links = LinkComparison(catalog, result)
-        self._kinds = KindComparison(result, catalog, self._naming)
-        self._external = ExternalComparison(
-            reader, config, catalog, result, self._listing, self._kinds
+    limits = recipe.limits.model_copy(update={"max_new_entities": 2**63, "max_removed_ratio": 1.0})
+    options = StateOptions(recipe.name, full=True)
+    with _LiveEntities() as live, TemporaryDirectory(prefix="mlcat-") as folder:
+        plan = make_plan(
+            recipe.model_copy(update={"limits": limits}),
+            pipeline.build_sources(),
+            sink,
+            # An empty state of its own: without any, no entity would be to be removed.
+            StateSession(f"sqlite:///{folder}/state.db", options, mask=secrets.mask),
+            progress=progress,
+            on_read=live.add,
         )
-
-    def verify(self, sample: int | None, limit: int | None) -> None:
-        """Compare groups, runs, then versions; at last look for orphans."""
-        every = [one for page in self._reader.experiments() for one in page]
-        wanted = [one for one in every if self._config.experiments.allows(one.name)]
-        self._result.leave_out("experiment", "by `experiments`", len(every) - len(wanted))
-        self._experiments = {one.experiment_id: one for one in wanted}
-        registry = RegistryComparison(
-            self._reader,
-            self._config,
-            self._catalog,
-            self._result,
-            self._naming,
-            self._links,
-            self._kinds,
-        )
-        self._listing.add_groups(every, registry.models)
-        self._listing.add_versions(registry.versions)
-        for experiments in chunks(spread(wanted, sample), MAX_REQUEST_ITEMS):
-            self._compare_experiments(experiments)
-        if wanted:
-            for runs in _batches(self._runs(sample, limit)):
-                self._compare_runs(runs, registry)
-                self._notify(self._result)
-            all_runs = sample is None and limit is None
-            every_child = self._since_ms is None and not self._config.runs.statuses
-            self._kinds.compare_parents(complete=all_runs and every_child)
-            newest = limit if sample is None else sample if limit is None else min(sample, limit)
-            named = registry.model_ids()
-            compared = self._external.compare(self._experiments, self._since_ms, newest, named)
-            for _ in compared:
-                self._notify(self._result)
-        whole = len(every) == len(wanted) and limit is None
-        for _ in registry.compare(list(self._experiments), self._since_ms, sample, whole=whole):
-            self._notify(self._result)
-        if sample is None:
-            search = OrphanSearch(self._catalog, self._result, self._listing, self._source)
-            search.look(lambda: open_reader(self._config))
-
-    def _runs(self, sample: int | None, limit: int | None) -> Iterator[list[Run]]:
-        ids = list(self._experiments)
-        if limit is None and sample is None:
-            return self._reader.runs(ids)
-        only = RunFilter(since_ms=self._since_ms, statuses=tuple(self._config.runs.statuses))
-        return sampled_runs(self._reader, ids, only, sample, limit)
-
-    def _compare_experiments(self, experiments: Sequence[Experiment]) -> None:
-        urns = [self._group_urn(one) for one in experiments]
-        aspects = [ML_MODEL_GROUP_PROPERTIES, STATUS, *KIND_ASPECTS]
-        stored = self._catalog.read_many(urns, aspects)
-        for urn, one in zip(urns, experiments, strict=True):
-            entity = self._entity(urn, ML_MODEL_GROUP_PROPERTIES, stored)
-            if one.lifecycle_stage == "deleted":
-                hidden = entity.is_hidden("experiment")
-                if not hidden and not has_models_of_others(self._catalog, urn, self._source):
-                    entity.report("stale", "experiment", f"{STATUS}.removed", "true", "false")
-            elif entity.is_live("experiment", one.name):
-                entity.tags(one.tags, without={NOTE_TAG})
-                entity.description(one.tags.get(NOTE_TAG))
-                self._kinds.compare(urn, stored[urn], SubType.EXPERIMENT)
-
-    def _compare_runs(self, runs: Sequence[Run], registry: RegistryComparison) -> None:
-        self.runs_read += len(runs)
-        self._kinds.add_children(runs)
-        chosen: list[Run] = []
-        for run in runs:
-            self._listing.add(self._naming.model(run.run_id).urn)
-            self._external.add_outputs(run)
-            registered = registry.has_versions_of(run)
-            reason = option_against(run, self._config.runs, self._since_ms, registered=registered)
-            if reason:
-                self._result.leave_out("run", f"by `{reason}`")
-                continue
-            chosen.append(run)
-            registry.add_run(run)
-        urns = [self._naming.model(run.run_id).urn for run in chosen]
-        stored = self._catalog.read_many(urns, [ML_MODEL_PROPERTIES, STATUS, *KIND_ASPECTS])
-        models = models_made_by(self._reader, chosen)
-        entities = [self._entity(urn, ML_MODEL_PROPERTIES, stored) for urn in urns]
-        compared: list[ComparedRun] = []
-        for entity, run in zip(entities, chosen, strict=True):
-            if self._is_in_trash(run):
-                if not entity.is_hidden("run"):
-                    entity.report("stale", "run", f"{STATUS}.removed", "true", "false")
-                compared.append(ComparedRun(run, entity, live=False))
-            elif entity.is_live("run", run.name or run.run_id):
-                self._compare_run(entity, run, models)
-                folder = self._experiments[run.experiment_id].name or run.experiment_id
-                self._kinds.compare_run(entity, stored[entity.urn], run, folder)
-                compared.append(ComparedRun(run, entity, live=True))
-        if self._config.lineage.process_instances:
-            self._kinds.compare_processes(compared)
-        self._links.compare(entities)
-
-    def _compare_run(
-        self,
-        entity: EntityComparison,
-        run: Run,
-        models: Mapping[str, LoggedModel],
-    ) -> None:
-        entity.fact("run", PropertyKey.STATUS, run.status)
-        same_name = run.name is None or run.name == run.tags.get(NAME_TAG)
-        without = {NOTE_TAG, HISTORY_TAG, *((NAME_TAG,) if same_name else ())}
-        expected = with_models(run, models, without)
-        entity.params(expected.params)
-        made = metrics_of_models(run, models)
-        entity.metrics(run.metrics, made, system=self._config.system_metrics)
-        entity.tags(expected.tags, without=without)
-        compare_made_models(entity, run, models)
-        entity.description(run.tags.get(NOTE_TAG))
-        entity.datasets(run.datasets)
-        entity.membership(self._group_urn(self._experiments[run.experiment_id]))
-
-    def _is_in_trash(self, run: Run) -> bool:
-        experiment = self._experiments[run.experiment_id]
-        return "deleted" in (run.lifecycle_stage, experiment.lifecycle_stage)
-
-    def _group_urn(self, experiment: Experiment) -> str:
-        return self._listing.group_urn(experiment)
-
-    def _entity(
-        self, urn: str, aspect: str, stored: Mapping[str, StoredEntity]
-    ) -> EntityComparison:
-        return EntityComparison(self._result, urn, aspect, stored.get(urn, {}))
+        with ExitStack() as unless_returned:
+            unless_returned.callback(plan.close)
+            search = SearchResult(problem="the plan was not completed")
+            if plan.report.failure is None and not plan.report.interrupted:
+                with closing(pipeline.build_sink()) as catalog:
+                    catalog.open(read_only=True)
+                    search = live.search(catalog)
+            unless_returned.pop_all()
+            return Verification(plan, search)
 
 
-def _batches(pages: Iterable[Sequence[ItemT]]) -> Iterator[list[ItemT]]:
-    """Yield the items of `pages` by as many as one request to the catalog takes."""
-    items = (item for page in pages for item in page)
-    while batch := list(islice(items, MAX_REQUEST_ITEMS)):
-        yield batch
+class _LiveEntities(Closing):
+    """The stored entities that are live, as they were read by name; safe for several threads."""
+
+    def __init__(self) -> None:
+        self._urns = UrnList()
+        self._lock = threading.Lock()
+        self._places: set[tuple[str, str]] = set()
+
+    def add(self, stored: Mapping[str, StoredEntity]) -> None:
+        """Add those of the entities read that are live and name a source."""
+        live: list[str] = []
+        for urn, entity in stored.items():
+            custom = custom_properties(stored_properties(urn, entity) or NOTHING)
+            source, entity_type = custom.get(SOURCE_KEY), entity_type_of(urn)
+            if isinstance(source, str) and entity_type in SEARCHABLE and not is_removed(entity):
+                live.append(urn)
+                self._places.add((entity_type, source.partition(",")[0]))
+        with self._lock:
+            self._urns.add(live)
+
+    def search(self, catalog: Catalog) -> SearchResult:
+        """Return which of them a search lists; asked once more where it lacks some."""
+        stored = len(self._urns)
+        try:
+            self._discard_found(catalog)
+            lacking = len(self._urns)
+            if lacking:
+                time.sleep(INDEX_PAUSE_S)
+                self._discard_found(catalog)
+        except CANNOT_ANSWER as error:
+            return SearchResult(stored, problem=f"the catalog cannot be searched: {error}")
+        left = len(self._urns)
+        is_behind = 0 < left < lacking
+        named = () if is_behind else tuple(islice(self._urns, SHOWN))
+        return SearchResult(stored, stored - left, is_behind, named)
+
+    def _discard_found(self, catalog: Catalog) -> None:
+        for entity_type, source in sorted(self._places):
+            for page in catalog.search.entities_of_source(entity_type, source).pages:
+                self._urns.discard(page)
+
+    def close(self) -> None:
+        """Delete the list; safe to call twice."""
+        self._urns.close()
