@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from mlcat_ingest.client.base import (
-    AspectWrite,
     Catalog,
     CatalogFacts,
     Evaluates,
@@ -180,9 +179,9 @@ class Client(Catalog, Searches):
         self._scheduler.step("read done")
         return found
 
-    def read_versions(self, urn: str, versions: Mapping[str, int]) -> Mapping[str, AspectWrite]:
-        self._ask(f"read versions {dict(versions)}")
-        return self._storage.read_versions(urn, versions)
+    def get_aspect(self, urn: str, aspect: str, version: int = 0) -> Aspect | None:
+        self._ask(f"read version {version} of {aspect}")
+        return self._storage.get_aspect(urn, aspect, version)
 
     def entities_of_source(self, entity_type: str, source: str | None) -> SourceEntities:
         self._ask(f"search {entity_type}")

@@ -39,22 +39,6 @@ StoredEntity = Mapping[str, StoredAspect]
 
 
 @dataclass(frozen=True, slots=True)
-class AspectWrite:
-    """One version of an aspect, and what the catalog noted of its write; None where it did not.
-
-    `at_ms` is epoch milliseconds, `client` the program that wrote, as it called itself, `pipeline`
-    the name of its recipe.
-    """
-
-    value: Aspect
-    actor: str | None = None
-    at_ms: int | None = None
-    run_id: str | None = None
-    client: str | None = None
-    pipeline: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class SourceEntities:
     """The live entities of one type that a source wrote: how many, and their URNs in pages."""
 
@@ -105,15 +89,13 @@ class Reads(Protocol):
         Cost: one request for a batch of URNs of one entity type.
         """
 
-    def read_versions(self, urn: str, versions: Mapping[str, int]) -> Mapping[str, AspectWrite]:
-        """Return aspects of an entity in the versions named, 0 for the latest.
+    def get_aspect(self, urn: str, aspect: str, version: int = 0) -> Aspect | None:
+        """Return an aspect, 0 for its latest `version`; None where the catalog does not keep it.
 
-        Versions that the catalog does not keep are left out.
-
-        Cost: one request; one a version where the service has no batch read.
+        Cost: one request.
         """
-        del urn, versions
-        return {}
+        del urn, aspect, version
+        return None
 
 
 class Writes(Protocol):

@@ -7,7 +7,6 @@ from itertools import groupby
 from typing import Self
 
 from mlcat_ingest.client.base import (
-    AspectWrite,
     Catalog,
     CatalogFacts,
     Searches,
@@ -121,14 +120,11 @@ class RecordingCatalog(Catalog, Searches, RequestSide):
                 )
             }
 
-    def read_versions(self, urn: str, versions: Mapping[str, int]) -> Mapping[str, AspectWrite]:
-        """Return the kept aspects of the `versions` named, 0 for the latest."""
+    def get_aspect(self, urn: str, aspect: str, version: int = 0) -> Aspect | None:
+        """Return an aspect, 0 for its latest `version`; None where that is not kept."""
         with self.lock:
-            return {
-                aspect: AspectWrite(values[version - 1])
-                for aspect, version in versions.items()
-                if version <= len(values := (self.history or {}).get((urn, aspect), ())) > 0
-            }
+            values = (self.history or {}).get((urn, aspect), ())
+            return values[version - 1] if 0 < len(values) >= version else None
 
     def _reported_version(self, urn: str, aspect: str) -> str | None:
         return None if self.place is None else str(self._version(urn, aspect))

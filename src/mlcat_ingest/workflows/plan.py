@@ -13,7 +13,6 @@ from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from mlcat_ingest.client.base import (
-    AspectWrite,
     Catalog,
     CatalogFacts,
     Searches,
@@ -357,9 +356,9 @@ class PlannedCatalog(Catalog):
             self._on_read(stored)
         return self._store.over(stored, urns, aspects)
 
-    def read_versions(self, urn: str, versions: Mapping[str, int]) -> Mapping[str, AspectWrite]:
-        """Return aspects as they are, or were."""
-        return self._catalog.read_versions(urn, versions)
+    def get_aspect(self, urn: str, aspect: str, version: int = 0) -> Aspect | None:
+        """Return an aspect as it is, or was."""
+        return self._catalog.get_aspect(urn, aspect, version)
 
     def write(self, proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
         """Write nothing: entities are delivered elsewhere, and all else is none of a plan's."""

@@ -65,7 +65,7 @@ def test_what_a_catalog_does_not_implement_it_declares() -> None:
         keeps=True, exists=True, batch_size=MAX_REQUEST_ITEMS, enforces_conditions=None
     )
     assert (catalog.traffic.requests_made(), catalog.traffic.pending_request()) == (0, None)
-    assert catalog.read_versions(URN, {"status": 1}) == {}
+    assert catalog.get_aspect(URN, "status", 1) is None
     with pytest.raises(CANNOT_ANSWER, match="the catalog cannot be searched"):
         catalog.search.members(group_urn("g"))
     evaluation = catalog.evaluator.evaluate_batch([URN], should_push=True, test_urns=())

@@ -1,130 +1,47 @@
-"""Explanations over a catalog that keeps some versions, all of them, or none."""
+"""Explanations: whose each entry is, as the bases on the entity say."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
 
-from mlcat_ingest.client.base import AspectWrite, Reads, StoredAspect, StoredEntity
+from mlcat_ingest.client.base import Reads, StoredAspect, StoredEntity
 from mlcat_ingest.errors import CatalogRequestError
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.pipeline.merge.entity import merge_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules
-from mlcat_ingest.workflows.explain import ExplainedEntry, Explanation, explain
-from mlcat_ingest.workflows.explain_render import explanation_data, explanation_lines
+from mlcat_ingest.workflows.explain import (
+    ExplainedEntry,
+    Explanation,
+    explain,
+    explanation_data,
+    explanation_lines,
+)
 from support.fakes import model_urn
 
 URN = model_urn("a")
 HOME = "mlModelProperties"
-TAGS = "globalTags"
 
 
-@dataclass
-class Keeper(Reads):
-    """A catalog of one entity with the versions of its aspects, oldest first.
+class Holder(Reads):
+    """A catalog of one entity."""
 
-    Versions that are None are not kept any more. Without `numbered` no version is told.
-    """
-
-    versions: dict[str, list[AspectWrite | None]]
-    numbered: bool = True
-    asked: list[Mapping[str, int]] = field(default_factory=list)
+    def __init__(self, aspects: Mapping[str, Aspect]) -> None:
+        self._stored = {name: StoredAspect(value, "1") for name, value in aspects.items()}
 
     def read_many(
         self, urns: Sequence[str], aspects: Collection[str]
     ) -> Mapping[str, StoredEntity]:
-        stored = {
-            name: StoredAspect(kept[-1].value, str(len(kept)) if self.numbered else None)
-            for name, kept in self.versions.items()
-            if name in aspects and kept[-1] is not None
-        }
+        stored = {name: aspect for name, aspect in self._stored.items() if name in aspects}
         return dict.fromkeys(urns, stored) if stored else {}
 
-    def read_versions(self, urn: str, versions: Mapping[str, int]) -> Mapping[str, AspectWrite]:
-        del urn
-        self.asked.append(versions)
-        found = {name: self.versions[name][number - 1] for name, number in versions.items()}
-        return {name: one for name, one in found.items() if one is not None}
+
+def explained(aspects: Mapping[str, Aspect]) -> Explanation:
+    names = [HOME, "globalTags", "ownership", "status", "browsePathsV2"]
+    return explain(Holder(aspects), URN, names)
 
 
-def tags(*names: str, **noted: Any) -> AspectWrite:
-    return AspectWrite({"tags": [{"tag": f"urn:li:tag:{name}"} for name in names]}, **noted)
-
-
-def explained(keeper: Reads) -> Explanation:
-    return explain(keeper, URN, [HOME, TAGS, "ownership", "status", "browsePathsV2"])
-
-
-def entries(explanation: Explanation, aspect: str, name: str) -> dict[str, ExplainedEntry]:
-    return {
-        one.label.removeprefix("urn:li:tag:"): one
-        for each in explanation.aspects
-        if each.name == aspect
-        for each_field in each.fields
-        if each_field.name == name
-        for one in each_field.entries
-    }
-
-
-def at(explanation: Explanation) -> dict[str, tuple[int | None, bool]]:
-    """Return when each tag was written, and whether it may have been earlier."""
-    return {
-        name: (None if one.write is None else one.write.at_ms, one.or_earlier)
-        for name, one in entries(explanation, TAGS, "tags").items()
-    }
-
-
-def test_an_entry_comes_from_the_first_version_that_has_it_ever_since() -> None:
-    kept = [
-        tags("a", "b", at_ms=1),
-        tags("a", at_ms=2),
-        tags("a", "b", at_ms=3),
-        tags("a", "b", "c", at_ms=4),
-    ]
-    keeper = Keeper({TAGS: list(kept)})
-    assert at(explained(keeper)) == {"a": (1, False), "b": (3, False), "c": (4, False)}
-    assert [one[TAGS] for one in keeper.asked] == [4, 3, 2, 1]
-
-
-def test_versions_are_read_for_all_aspects_at_once_and_no_further_than_needed() -> None:
-    first, second = tags("a"), tags("b")
-    status = AspectWrite({"removed": False})
-    keeper = Keeper({TAGS: [first, first, second], "status": [status]})
-    explained(keeper)
-    assert keeper.asked == [{TAGS: 3, "status": 1}, {TAGS: 2}]
-
-
-def test_a_long_history_is_read_for_20_versions() -> None:
-    keeper = Keeper({TAGS: [tags("a", at_ms=number) for number in range(1, 31)]})
-    assert at(explained(keeper)) == {"a": (11, True)}
-    assert len(keeper.asked) == 20
-
-
-def test_behind_what_is_kept_an_entry_may_be_older() -> None:
-    keeper = Keeper({TAGS: [None, tags("a", at_ms=2), tags("a", "b", at_ms=3)]})
-    assert at(explained(keeper)) == {"a": (2, True), "b": (3, False)}
-
-
-def test_without_numbers_only_the_latest_version_is_read() -> None:
-    keeper = Keeper({TAGS: [tags("a", at_ms=1), tags("a", at_ms=2)]}, numbered=False)
-    assert at(explained(keeper)) == {"a": (2, True)}
-    assert keeper.asked == [{TAGS: 0}]
-
-
-def test_a_catalog_without_history_leaves_the_time_open() -> None:
-    class Forgetting(Keeper):
-        def read_versions(self, urn: str, versions: Mapping[str, int]) -> Mapping[str, AspectWrite]:
-            return Reads.read_versions(self, urn, versions)
-
-    explanation = explained(Forgetting({TAGS: [tags("a")]}))
-    assert at(explanation) == {"a": (None, False)}
-    assert any("a person or tool" in line.text for line in explanation_lines(explanation))
-
-
-def test_what_is_not_there_is_an_error() -> None:
-    with pytest.raises(CatalogRequestError, match="the catalog has no"):
-        explained(Keeper({}))
+def entries(explanation: Explanation, field: str) -> dict[str | None, ExplainedEntry]:
+    return {one.entry: one for one in explanation.entries if one.field == field}
 
 
 def written(entity: Entity, *writers: str) -> dict[str, Aspect]:
@@ -137,47 +54,69 @@ def written(entity: Entity, *writers: str) -> dict[str, Aspect]:
     return stored
 
 
+def test_what_is_not_there_is_an_error() -> None:
+    with pytest.raises(CatalogRequestError, match="the catalog has no"):
+        explained({})
+
+
 def test_a_base_says_whose_an_entry_is() -> None:
-    source = {"mlcat.source": "fake:0:default", "k": "v"}
-    fresh = {"name": "n", "description": "d", "customProperties": source}
-    owner = {"owner": "urn:li:corpuser:ada", "type": "DATAOWNER"}
-    stored = written(Entity(URN, {HOME: fresh, "ownership": {"owners": [owner]}}), "prod")
+    fresh = {
+        "name": "n",
+        "description": "d",
+        "customProperties": {"mlcat.source": "fake:0:default", "k": "v"},
+        "created": {"time": 1, "actor": "urn:li:corpuser:ada"},
+    }
+    stored = written(Entity(URN, {HOME: fresh}), "prod", "old")
     properties = stored[HOME]
     custom = {**properties["customProperties"], "mlcat.applied.broken": "2 {}", "mine": "1"}
-    edited = {**properties, "description": "by hand", "customProperties": custom}
-    jane = AspectWrite(edited, actor="urn:li:corpuser:jane", at_ms=1_770_000_000_000)
-    keeper = Keeper(
+    explanation = explained(
         {
-            HOME: [AspectWrite(properties), jane],
-            "ownership": [AspectWrite({**stored["ownership"], "owners": []})],
-            "status": [AspectWrite({"removed": True})],
-            "browsePathsV2": [AspectWrite({"path": [{"id": "x"}]})],
+            HOME: {**properties, "description": "by hand", "customProperties": custom},
+            "status": {"removed": True},
+            "browsePathsV2": {"path": [{"id": "x"}]},
+            "ownership": {"owners": [], "ownerTypes": {"t": []}},
         }
     )
-    explanation = explained(keeper)
-    assert explanation.recipes == {"prod": 4, "broken": None}
+    assert explanation.recipes.keys() == {"prod", "old", "broken"}
+    assert explanation.recipes["broken"] is None
     assert (explanation.sources, explanation.removed) == (("fake:0:default",), True)
-    assert set(entries(explanation, HOME, "customProperties")) == {"k", "mine"}
-    assert entries(explanation, HOME, "customProperties")["k"].recipes == ("prod",)
-    (description,) = entries(explanation, HOME, "description").values()
-    assert (description.kind, description.changed_since) == ("person or tool", ("prod",))
-    (removed,) = entries(explanation, "status", "removed").values()
-    assert removed.kind == "anyone"
-    (path,) = entries(explanation, "browsePathsV2", "path").values()
-    assert path.kind == "service"
-    fields = explanation_data(explanation)["aspects"]["ownership"]["fields"]
-    assert fields["owners"] == {"entries": [], "missing": {"prod": 1}}
+    of_properties = entries(explanation, "customProperties")
+    assert of_properties.keys() == {"k", "mine"}
+    assert (of_properties["k"].written_by, of_properties["k"].recipes) == (
+        *("recipe",),
+        ("prod", "old"),
+    )
+    assert of_properties["mine"].written_by == "person or tool"
+    description = entries(explanation, "description")[None]
+    assert description.written_by == "person or tool"
+    assert (description.recipes, description.changed_since) == ((), ("prod", "old"))
+    assert entries(explanation, "name")[None].recipes == ("prod", "old")
+    assert entries(explanation, "removed")[None].written_by == "anyone"
+    assert entries(explanation, "path")[None].written_by == "service"
+    assert {one.written_by for one in entries(explanation, "ownerTypes").values()} == {"service"}
 
-    text = "\n".join(line.text for line in explanation_lines(explanation))
+    text = "\n".join(line.text for line in explanation_lines(explanation, "prod"))
     assert "broken: its base is unreadable" in text
     assert "soft-deleted" in text
-    assert "after recipe prod: jane" in text
-    assert "removed: 1 entry of recipe prod" in text
+    assert "a person or tool, after recipe prod, old" in text
+    assert "old: " in text
+    assert "mlcat-ingest retract --recipe-name old" in text
+    assert "--recipe-name prod" not in text
     assert "mlcat.applied.broken" not in text
+    data = explanation_data(explanation)
+    assert {
+        "aspect": HOME,
+        "field": "customProperties",
+        "entry": "k",
+        "value": "v",
+        "written_by": "recipe",
+        "recipes": ("prod", "old"),
+        "changed_since": (),
+    } in data["entries"]
 
 
 def test_many_entries_of_a_field_are_counted_and_hostile_ones_are_harmless() -> None:
-    keeper = Keeper({TAGS: [tags("\x1b[31m", *(str(n) for n in range(60)))]})
-    lines = [line.text for line in explanation_lines(explained(keeper))]
+    tags = [{"tag": f"urn:li:tag:{name}"} for name in ("\x1b[31m", *map(str, range(60)))]
+    lines = [line.text for line in explanation_lines(explained({"globalTags": {"tags": tags}}))]
     assert any("… and 11 more, see --json" in line for line in lines)
     assert not any("\x1b" in line for line in lines)

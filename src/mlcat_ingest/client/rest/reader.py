@@ -11,13 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from mlcat_ingest.client.base import AspectWrite, StoredAspect, chunks
+from mlcat_ingest.client.base import StoredAspect, chunks
 from mlcat_ingest.client.rest.connection import Connection
 from mlcat_ingest.client.rest.responses import NO_SUCH_CALL
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.metadata.codec import dumps
-from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, Aspect
+from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.net.http import Reply
@@ -25,9 +25,6 @@ from mlcat_ingest.net.http import Reply
 log = logging.getLogger(__name__)
 
 _MAX_EDGES: Final = 1_000
-
-_NO_RUN: Final = "no-run-id-provided"
-"""The run id of a write that named none."""
 
 
 class AspectReader:
@@ -94,36 +91,6 @@ class AspectReader:
             for chunk in chunks(members, MAX_REQUEST_ITEMS):
                 entities.update(self._read_chunk(entity_type, chunk, wanted))
         return {urn: stored for urn, stored in entities.items() if stored}
-
-    def read_versions(self, urn: str, versions: Mapping[str, int]) -> dict[str, AspectWrite]:
-        """Return aspects of an entity in the `versions` named, 0 for the latest.
-
-        Those that are not kept are left out. A service without the batch read does not say who
-        wrote them.
-
-        Raises:
-            CatalogRequestError, CatalogUnavailableError, AuthenticationError,
-            NotAuthorizedError, ProtocolMismatchError: as their names say.
-
-        Source: the header `If-Version-Match` of DataHub's `batchGet` names a version to read.
-        Cost: one request; one a version where the service has no batch read.
-        """
-        if not versions:
-            return {}
-        if not self._batch_get:
-            values = {name: self.get_aspect(urn, name, n) for name, n in versions.items()}
-            return {name: AspectWrite(value) for name, value in values.items() if value is not None}
-        wanted = {
-            name: {"headers": {IF_VERSION_MATCH: str(version)}}
-            for name, version in versions.items()
-        }
-        reply = self._batch_read(entity_type_of(urn), [{"urn": urn, **wanted}])
-        return {
-            name: _write_of(entity[name], reply)
-            for _, entity in self._entities_in(reply, [urn])
-            for name in versions
-            if entity.get(name) is not None
-        }
 
     def incoming(self, urn: str, relationship: str, after: str | None) -> dict[str, Any] | None:
         """Return a page of the edges that end in `urn`, behind the scroll id `after`.
@@ -243,30 +210,6 @@ def _value_and_system(envelope: object, reply: Reply) -> tuple[Aspect, Mapping[s
         raise _unknown_shape(reply)
     system = envelope.get("systemMetadata")
     return value, system if isinstance(system, dict) else {}
-
-
-def _write_of(envelope: object, reply: Reply) -> AspectWrite:
-    value, system = _value_and_system(envelope, reply)
-    stamp = system.get("aspectModified")
-    stamp = stamp if isinstance(stamp, dict) else {}
-    properties = system.get("properties")
-    properties = properties if isinstance(properties, dict) else {}
-    client = [properties.get("clientId") or properties.get("appSource")]
-    client.append(properties.get("clientVersion"))
-    run_id = _text(system.get("runId"))
-    at_ms = stamp.get("time", system.get("lastObserved"))
-    return AspectWrite(
-        value,
-        actor=_text(stamp.get("actor")),
-        at_ms=at_ms if isinstance(at_ms, int) else None,
-        run_id=None if run_id == _NO_RUN else run_id,
-        client=" ".join(filter(None, map(_text, client))) or None,
-        pipeline=_text(system.get("pipelineName")),
-    )
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 def _unknown_shape(reply: Reply) -> ProtocolMismatchError:

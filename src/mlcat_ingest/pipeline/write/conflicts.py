@@ -280,11 +280,10 @@ class ConflictGuard:
         """Return the versions from `first` to before `last`, as far back as they are kept."""
         values: list[Aspect] = []
         for number in reversed(range(max(first, last - MAX_VERSIONS), last)):
-            name, versions = proposal.aspect_name, {proposal.aspect_name: number}
-            written = self._context.sink.read_versions(proposal.entity_urn, versions).get(name)
-            if written is None:
+            value = self._context.sink.get_aspect(proposal.entity_urn, proposal.aspect_name, number)
+            if value is None:
                 break
-            values.append(written.value)
+            values.append(value)
         return values[::-1]
 
     def _merge_again(

@@ -3,7 +3,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from mlcat_ingest.client.base import AspectWrite, StoredAspect
+from mlcat_ingest.client.base import StoredAspect
 from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.errors import (
     CatalogRequestError,
@@ -227,58 +227,3 @@ def test_one_by_one_reads_overlap(service: FakeService, client: CatalogClient) -
     service.on("GET", "/entitiesV2/", wait_for_others)
     urns = [model_urn(str(n)) for n in range(8)]
     assert list(client.read_many(urns, ["status"])) == urns
-
-
-def test_versions_on_the_wire(service: FakeService, client: CatalogClient) -> None:
-    noted = {
-        "runId": "r",
-        "aspectModified": {"time": 5, "actor": "urn:li:corpuser:jane"},
-        "properties": {"clientId": "acryl-datahub", "clientVersion": "1.7"},
-    }
-    unnoted = {"runId": "no-run-id-provided", "lastObserved": 7}
-    aspects = {
-        "status": {"value": {"removed": False}, "systemMetadata": noted},
-        "globalTags": {"value": {"tags": []}, "systemMetadata": unnoted},
-        "ownership": {"value": {"owners": []}},
-        "mlModelKey": {"value": {}},
-    }
-    service.on("POST", MODELS, Answer(body=[{"urn": model_urn("m"), **aspects}]))
-    wanted = {"status": 3, "globalTags": 0, "ownership": 1, "deprecation": 2}
-    assert client.read_versions(model_urn("m"), wanted) == {
-        "status": AspectWrite(
-            {"removed": False}, "urn:li:corpuser:jane", 5, "r", "acryl-datahub 1.7"
-        ),
-        "globalTags": AspectWrite({"tags": []}, at_ms=7),
-        "ownership": AspectWrite({"owners": []}),
-    }
-    (asked,) = service.asked
-    assert asked.path.endswith("?systemMetadata=true")
-    assert asked.json() == [
-        {
-            "urn": model_urn("m"),
-            **{
-                name: {"headers": {"If-Version-Match": str(version)}}
-                for name, version in wanted.items()
-            },
-        }
-    ]
-    assert client.read_versions(model_urn("m"), {}) == {}
-
-
-def test_without_a_batch_read_versions_are_read_one_by_one_without_their_writers(
-    service: FakeService, client: CatalogClient
-) -> None:
-    service.on("POST", MODELS, Answer(404, {"message": "no"}))
-    service.on("GET", "/entitiesV2/", Answer(404))
-    client.read_many([model_urn("m")], ["status"])
-    service.on(
-        "GET",
-        "/aspects/",
-        lambda asked: (
-            Answer(200, {"aspect": {"com.linkedin.common.Status": {"removed": True}}})
-            if "aspect=status&version=1" in asked.path
-            else Answer(404)
-        ),
-    )
-    found = client.read_versions(model_urn("m"), {"status": 1, "ownership": 7})
-    assert found == {"status": AspectWrite({"removed": True})}

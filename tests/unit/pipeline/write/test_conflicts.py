@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.client.base import AspectWrite, CatalogFacts, StoredEntity
+from mlcat_ingest.client.base import CatalogFacts, StoredEntity
 from mlcat_ingest.errors import AspectRejectedError, NotAuthorizedError
-from mlcat_ingest.metadata.proposal import Entity, Proposal
+from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.entity import Merge, merge_entity
 from mlcat_ingest.pipeline.merge.retract import retract_entity, whole_entity
@@ -411,14 +411,14 @@ def test_twenty_versions_of_an_aspect_are_read_at_most() -> None:
     sink = Sink(checks_versions=False)
     sink.enforces = False
     deliver(sink, model("g"))
-    requests: list[Mapping[str, int]] = []
-    read_versions = sink.read_versions
+    requests: list[int] = []
+    get_aspect = sink.get_aspect
 
-    def count(urn: str, versions: Mapping[str, int]) -> Mapping[str, AspectWrite]:
-        requests.append(versions)
-        return read_versions(urn, versions)
+    def count(urn: str, aspect: str, version: int = 0) -> Aspect | None:
+        requests.append(version)
+        return get_aspect(urn, aspect, version)
 
-    sink.read_versions = count  # type: ignore[method-assign]
+    sink.get_aspect = count  # type: ignore[method-assign]
     edits = iter(range(30))
 
     def edit(_: object) -> None:
