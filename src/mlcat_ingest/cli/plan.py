@@ -33,7 +33,7 @@ SHOWN: Final = 20
     "  mlcat-ingest plan recipe.yml --full --exit-code\n"
     "  mlcat-ingest plan recipe.yml --fail-on-tests has-owner\n"
     "  mlcat-ingest plan features.yml --impact\n"
-    "  mlcat-ingest plan recipe.yml --json | jq -r 'select(.action == \"remove\").urn'"
+    "  mlcat-ingest plan recipe.yml --json | jq -r 'select(.field == \"removed\").urn'"
 )
 @reading_options
 @click.option("--json", "as_json", is_flag=True, help="Print all changes as JSON Lines.")

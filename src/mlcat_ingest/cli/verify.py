@@ -36,11 +36,13 @@ def command(recipe: str, *, as_json: bool) -> int:
     resolved, _ = reading.resolve(settings, "comparing with")
     with stop_on_sigterm(), settings.progress() as progress:
         verification = verify(resolved, progress)
+    report = verification.report
     with verification:
-        if as_json or settings.log_format == "json":
-            print_changes(verification.differing())
-            print_json_line(verification.data())
-        elif verification.report.failure is None:
-            output.out_lines(verification.lines())
-    settings.print_failure(verification.report, "not verified: ")
+        if report.failure is None and not report.interrupted:
+            if as_json or settings.log_format == "json":
+                print_changes(verification.differing())
+                print_json_line(verification.data())
+            else:
+                output.out_lines(verification.lines())
+    settings.print_failure(report, "not verified: ")
     return verification.exit_code

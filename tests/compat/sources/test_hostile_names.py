@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.testing.mlflow_store import mlflow_client
+from oracle import differences
 from support.catalog_server import RunningCatalog, running_catalog
 from support.seeded_store import START_MS
 
@@ -230,6 +231,9 @@ def test_equal_values_of_another_run_are_not_sent_again(world: World) -> None:
     assert (second["proposals_sent"], whole["proposals_sent"]) == (0, 0)
     assert len({one["run_id"] for one in (first, second, whole)}) == 3
     assert call(["verify", world.recipe(), "-q"]) == 0
+    database = f"sqlite:///{world.folder}/mlflow.db"
+    with mlflow_client(database):
+        assert differences(database, world.catalog.url) == []
 
 
 def test_all_of_it_is_retracted(world: World) -> None:

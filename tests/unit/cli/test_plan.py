@@ -120,6 +120,8 @@ def test_secrets_are_not_shown(invoke: Invoke, sides: Sides) -> None:
 
 
 def test_a_dry_run_makes_no_report(invoke: Invoke, sides: Sides) -> None:
+    for option in ("--report", "--changes"):
+        assert invoke("recipe.yml", "--dry-run", option, "file.json").code == 2
     result = invoke("recipe.yml", "--dry-run", "--report", "report.json")
     assert result.code == 2
     assert "cannot be combined with --dry-run" in result.err
