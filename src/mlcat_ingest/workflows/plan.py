@@ -148,12 +148,6 @@ class PlanStore:
             if diff is not None:
                 yield diff
 
-    def diff_of(self, urn: str) -> EntityDiff | None:
-        """Return what would happen to an entity; None where it would be as it was."""
-        found = self._db.execute("SELECT urn, existed, label FROM entity WHERE urn = ?", (urn,))
-        entity = found.fetchone()
-        return None if entity is None else self._diff(*entity)
-
     def _diff(self, urn: str, existed: int, label: str | None) -> EntityDiff | None:
         rows = self._db.execute(
             "SELECT name, before, after FROM aspect WHERE urn = ? ORDER BY name", (urn,)
@@ -216,10 +210,6 @@ class Plan(Closing):
     def entities(self) -> Iterator[EntityDiff]:
         """Yield what would happen to each entity, by type and URN."""
         return self._store.diffs()
-
-    def entity(self, urn: str) -> EntityDiff | None:
-        """Return what would happen to one entity; None where it would be as it was."""
-        return self._store.diff_of(urn)
 
     def feature_removals(self) -> Iterator[PlannedRemoval]:
         """Yield the feature tables and features that go with the run, then with the next pass."""
