@@ -154,17 +154,6 @@ def test_a_refused_batch_names_the_field_and_writes_nothing(catalog: RunningCata
     assert catalog.store.read(counts) == {}
 
 
-def test_a_version_conflict_is_a_422_that_says_both_versions(catalog: RunningCatalog) -> None:
-    one = proposal(MODEL, {"type": "a"}, headers={"If-Version-Match": "-1"})
-    path = "/aspects?action=ingestProposalBatch"
-    assert act(catalog, path, {"proposals": [one]}).status_code == 200
-    answer = act(catalog, path, {"proposals": [one]})
-    assert answer.status_code == 422
-    message = answer.json()["message"]
-    assert f"EntityAspect:({MODEL},mlModelProperties)" in message
-    assert "Expected version -1, actual version 1" in message
-
-
 HOSTILE_NAMES = [
     "a/b//c",
     "a%2Fb",
@@ -254,47 +243,6 @@ def test_entities_show_their_aspects_with_versions_and_stamps(catalog: RunningCa
     refused = MODEL.replace("PROD", "NOWHERE")
     made_up = requests.get(f"{catalog.url}/entitiesV2/{encoded(refused)}", timeout=30).json()
     assert made_up["aspects"]["mlModelKey"]["value"]["origin"] == "NOWHERE"
-
-
-def test_many_entities_are_read_at_once(catalog: RunningCatalog) -> None:
-    other = MODEL.replace("run1", "run2")
-    for urn in (MODEL, other):
-        act(catalog, "/aspects?action=ingestProposal", {"proposal": proposal(urn, {"type": "a"})})
-    path = "/openapi/v3/entity/mlmodel/batchGet"
-    unknown = {"urn": MODEL.replace("run1", "gone")}
-    both = act(catalog, path, [{"urn": MODEL, "mlModelProperties": {}}, unknown, {"urn": other}])
-    assert both.json() == [
-        {"urn": MODEL, "mlModelProperties": {"value": {"type": "a"}}},
-        {
-            "urn": other,
-            "mlModelKey": {
-                "value": {
-                    "platform": "urn:li:dataPlatform:mlflow",
-                    "name": "run2",
-                    "origin": "PROD",
-                }
-            },
-            "browsePathsV2": {"value": {"path": [{"id": "Default"}]}},
-            "dataPlatformInstance": {"value": {"platform": "urn:li:dataPlatform:mlflow"}},
-            "mlModelProperties": {"value": {"type": "a"}},
-        },
-    ]
-    twice = [{"urn": MODEL, "status": {}}, {"urn": MODEL, "mlModelProperties": {}}]
-    [one] = act(catalog, path + "?systemMetadata=true", twice).json()
-    assert one["mlModelProperties"]["systemMetadata"]["version"] == "1"
-    [all_of_it] = act(catalog, path, [{"urn": MODEL}, {"urn": MODEL, "status": {}}]).json()
-    assert set(all_of_it) == {"urn", "mlModelKey", "mlModelProperties", *DEFAULTS}
-    assert act(catalog, path, []).json() == []
-
-
-def test_an_entity_is_deleted_for_good(catalog: RunningCatalog) -> None:
-    act(catalog, "/aspects?action=ingestProposal", {"proposal": proposal(MODEL, {})})
-    rows = [
-        act(catalog, "/entities?action=delete", {"urn": MODEL}).json()["value"]["rows"]
-        for _ in range(2)
-    ]
-    assert rows == [2, 0]
-    assert read(catalog, MODEL, "mlModelKey").status_code == 404
 
 
 def test_what_clients_ask_first(catalog: RunningCatalog) -> None:

@@ -314,7 +314,7 @@ class _Entries:
         return tuple(_part(entry, path) for path in self._keys or ((),))
 
 
-class _KeyedPlace(NamedTuple):
+class _PathEnd(NamedTuple):
     """The end of a path: what holds it, its key there, and the fields that lead to its value."""
 
     holder: Any
@@ -420,25 +420,25 @@ class _Document:
 
     def _places(
         self, path: Path, *, create: bool = False, removes: bool = False
-    ) -> Iterator[_KeyedPlace]:
+    ) -> Iterator[_PathEnd]:
         """Yield the places where a path ends; only one that removes may have a `*`."""
         if path:
             yield from self._walk(self.value, (), path, create=create, removes=removes)
 
     def _walk(
         self, node: Any, fields: Path, rest: Path, *, create: bool, removes: bool
-    ) -> Iterator[_KeyedPlace]:
+    ) -> Iterator[_PathEnd]:
         if isinstance(node, _Entries):
             here, rest = rest[: node.parts], rest[node.parts :]
             if _ANY in here and not removes:
                 raise _AbsentError(f"{_ANY!r} is only allowed in a remove")
-            place = _KeyedPlace(node, here, fields)
+            place = _PathEnd(node, here, fields)
             children = node.values(here) if rest else []
             if create and rest and not children:
                 children = [node.put(here, {})]
         elif isinstance(node, dict | list):
             fields = (*fields, rest[0]) if isinstance(node, dict) else fields
-            place, rest = _KeyedPlace(node, rest[0], fields), rest[1:]
+            place, rest = _PathEnd(node, rest[0], fields), rest[1:]
             children = self._children(place, rest[0], create=create) if rest else []
         else:
             raise _AbsentError(_NO_PARTS)
@@ -447,7 +447,7 @@ class _Document:
         for child in children:
             yield from self._walk(child, fields, rest, create=create, removes=removes)
 
-    def _children(self, place: _KeyedPlace, part: str, *, create: bool) -> list[Any]:
+    def _children(self, place: _PathEnd, part: str, *, create: bool) -> list[Any]:
         """Return what is at a place; where nothing is, what `part` can be put into."""
         if create and isinstance(place.holder, dict) and place.holder.get(place.key) is None:
             keys = self._patch.keys.get(place.fields)

@@ -4,7 +4,7 @@ A query string has the syntax of Elasticsearch's `query_string`: words, `field:v
 `field:"a phrase"`, `field:prefix*`, `field:*suffix`, `field:>=5`, `field:[a TO b]`,
 `_exists_:field`, `field:(a OR b)`, parentheses, AND, OR, NOT, `+`, `-`, and backslashes before
 special characters. Boosts are passed over. Words under OR or NOT are looked for in every text.
-Source: the `query` of DataHub's OpenAPI v3 `scroll`, and of its searches behind `/q `.
+Source: the query of DataHub's searches behind `/q `.
 """
 
 import re
