@@ -13,8 +13,7 @@ import yaml
 from mlcat_ingest.client.config import EmbeddedSinkConfig, RestSinkConfig
 from mlcat_ingest.client.embedded import EmbeddedCatalog
 from mlcat_ingest.client.rest.catalog import RestCatalog
-from mlcat_ingest.sources.definitions.config import DefinitionsConfig
-from mlcat_ingest.sources.definitions.file_source import DefinitionsSource
+from mlcat_ingest.sources.definitions.file_source import DefinitionsConfig, DefinitionsSource
 from mlcat_ingest.sources.definitions.tables import Broken
 from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.feast.source import FeastSource

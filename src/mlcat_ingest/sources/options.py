@@ -1,4 +1,4 @@
-"""Options that several sources share: links to features, compatibility with DataHub's source."""
+"""Options that several sources share: links to features, feature stores, DataHub's names."""
 
 from typing import Protocol, Self, TypeVar
 
@@ -6,6 +6,9 @@ from pydantic import AliasChoices, Field, model_validator
 
 from mlcat_ingest.links.evidence import LinkOptions
 from mlcat_ingest.recipe.fields import PublicStr, RecipeModel
+from mlcat_ingest.recipe.values import Fabric, PatternFilter
+from mlcat_ingest.sources.datasets import DatasetsConfig
+from mlcat_ingest.sources.owners import OwnersConfig
 
 
 class FeaturesConfig(RecipeModel):
@@ -66,6 +69,35 @@ class FeaturesConfig(RecipeModel):
 
     def _options(self) -> LinkOptions:
         return LinkOptions(**self.model_dump(exclude={"enabled", "model_files"}))
+
+
+class FeatureStoreConfig(RecipeModel):
+    """Options of every feature store."""
+
+    tables: PatternFilter = PatternFilter()
+    """The feature tables (views, groups) to read, by name."""
+
+    env: Fabric = "PROD"
+    """Environment of the source datasets of features; `datasets` may override it by platform. URNs
+    of features and tables contain no environment."""
+
+    instance: PublicStr | None = Field(
+        default=None, validation_alias=AliasChoices("instance", "platform_instance")
+    )
+    """Platform instance: a prefix of every name, for several stores in one catalog."""
+
+    namespace_prefix: PublicStr | None = None
+    """A prefix of every name that is not a platform instance. URNs of features contain no platform,
+    so two stores with projects of the same name need it."""
+
+    server_id: PublicStr | None = None
+    """Identity of the store among the catalog's sources. Default: derived from its address."""
+
+    owners: OwnersConfig = OwnersConfig()
+    """How owners in the store map to owners in the catalog."""
+
+    datasets: DatasetsConfig = DatasetsConfig()
+    """How the catalog names the source datasets of features."""
 
 
 class _TakesCompat(Protocol):

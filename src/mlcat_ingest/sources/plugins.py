@@ -43,7 +43,7 @@ SOURCES: Mapping[str, BuiltIn] = {
         extra="feast",
     ),
     "definitions": BuiltIn(
-        config="mlcat_ingest.sources.definitions.config:DefinitionsConfig",
+        config="mlcat_ingest.sources.definitions.file_source:DefinitionsConfig",
         source="mlcat_ingest.sources.definitions.file_source:DefinitionsSource",
     ),
     "mlflow": BuiltIn(

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from mlcat_ingest.errors import InvalidUrnError, RecipeValidationError
 from mlcat_ingest.metadata.urn import check, entity_type_of
 from mlcat_ingest.metadata.validate import validate_aspect
-from mlcat_ingest.sources.definitions.config import DefinitionsConfig
-from mlcat_ingest.sources.definitions.file_source import DefinitionsSource
+from mlcat_ingest.sources.definitions.file_source import DefinitionsConfig, DefinitionsSource
 from mlcat_ingest.sources.definitions.tables import FeatureTable
 from support.definitions import definitions
 from support.examples import examples

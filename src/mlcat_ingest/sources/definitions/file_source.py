@@ -11,9 +11,17 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from stat import S_ISREG
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, Discriminator, Field, Tag
+from pydantic import (
+    AfterValidator,
+    Discriminator,
+    Field,
+    PrivateAttr,
+    Tag,
+    ValidationInfo,
+    model_validator,
+)
 
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.core.text import plural
@@ -24,8 +32,8 @@ from mlcat_ingest.recipe.fields import PublicStr, RecipeModel
 from mlcat_ingest.recipe.loader import ParsedText, parse
 from mlcat_ingest.recipe.problems import Loc, Origin, Problem, nearest
 from mlcat_ingest.recipe.validate import validate_config
+from mlcat_ingest.recipe.values import RecipePath, base_dir_of
 from mlcat_ingest.sources.datasets import Platform
-from mlcat_ingest.sources.definitions.config import DefinitionsConfig
 from mlcat_ingest.sources.definitions.source import DefinitionReader, FeatureSource
 from mlcat_ingest.sources.definitions.tables import (
     DatasetPlace,
@@ -37,6 +45,7 @@ from mlcat_ingest.sources.definitions.tables import (
     FeatureTable,
     Key,
 )
+from mlcat_ingest.sources.options import FeatureStoreConfig
 
 MAX_BYTES: Final = 16 * 1_048_576
 
@@ -342,6 +351,29 @@ class FileContents:
     namespace: str | None
     tables: Sequence[FeatureTable]
     sets: Mapping[str, Sequence[str]]
+
+
+class DefinitionsConfig(FeatureStoreConfig):
+    """Feature tables that are defined in files, for stores without a connector of their own."""
+
+    path: RecipePath
+    """A definitions file (YAML or JSON), a folder of them, read recursively, or a pattern such as
+    `features/**/*.yml`."""
+
+    _path_in_recipe: str = PrivateAttr("")
+
+    @model_validator(mode="after")
+    def _keep_path_in_recipe(self, info: ValidationInfo) -> Self:
+        path, base_dir = self.path, base_dir_of(info)
+        if base_dir is not None and path.is_relative_to(base_dir):
+            path = path.relative_to(base_dir)
+        self._path_in_recipe = path.as_posix()
+        return self
+
+    @property
+    def path_in_recipe(self) -> str:
+        """Return the path as the recipe has it: the same wherever the recipe is checked out."""
+        return self._path_in_recipe
 
 
 class FileReader(DefinitionReader):

@@ -35,7 +35,6 @@ from mlcat_ingest.sources.base import (
     Unlisted,
 )
 from mlcat_ingest.sources.datasets import Datasets
-from mlcat_ingest.sources.definitions.config import FeatureStoreConfig
 from mlcat_ingest.sources.definitions.tables import (
     LABEL_VIEW,
     TABLE,
@@ -47,6 +46,7 @@ from mlcat_ingest.sources.definitions.tables import (
     index_table,
     map_table,
 )
+from mlcat_ingest.sources.options import FeatureStoreConfig
 from mlcat_ingest.sources.owners import Owners
 
 log = logging.getLogger(__name__)

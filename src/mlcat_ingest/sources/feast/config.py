@@ -51,7 +51,7 @@ from mlcat_ingest.sources.datasets import (
     Platform,
     check_among,
 )
-from mlcat_ingest.sources.definitions.config import FeatureStoreConfig
+from mlcat_ingest.sources.options import FeatureStoreConfig
 
 RegistryType = Literal["file", "sql", "remote"]
 RegistryKind = Literal["file", "s3", "object", "sql", "remote"]

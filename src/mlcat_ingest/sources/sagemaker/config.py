@@ -7,8 +7,7 @@ from pydantic import AliasChoices, Field, model_validator
 
 from mlcat_ingest.recipe.connection import Retries, Timeout
 from mlcat_ingest.recipe.fields import NotContent, OptionalSecret, PublicStr, ServiceUrl
-from mlcat_ingest.sources.definitions.config import FeatureStoreConfig
-from mlcat_ingest.sources.options import without_instance
+from mlcat_ingest.sources.options import FeatureStoreConfig, without_instance
 
 
 class SagemakerConfig(FeatureStoreConfig):

@@ -64,8 +64,10 @@ def check_source(
     """Prove that a source keeps the protocol of `sources.base`.
 
     Examples:
-        >>> from mlcat_ingest.sources.definitions.config import DefinitionsConfig
-        >>> from mlcat_ingest.sources.definitions.file_source import DefinitionsSource
+        >>> from mlcat_ingest.sources.definitions.file_source import (
+        ...     DefinitionsConfig,
+        ...     DefinitionsSource,
+        ... )
         >>> check_source(lambda: DefinitionsSource(DefinitionsConfig(path="features.yml")))
 
     Args:

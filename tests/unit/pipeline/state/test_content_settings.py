@@ -7,7 +7,7 @@ import pytest
 from mlcat_ingest.recipe.connection import ConnectionConfig
 from mlcat_ingest.recipe.fields import NotContent, RecipeModel
 from mlcat_ingest.recipe.model import Recipe
-from mlcat_ingest.sources.definitions.config import DefinitionsConfig
+from mlcat_ingest.sources.definitions.file_source import DefinitionsConfig
 from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.feast.source import FeastSource
 from mlcat_ingest.sources.mlflow.config import MlflowConfig

@@ -6,8 +6,12 @@ from types import SimpleNamespace
 import pytest
 
 from mlcat_ingest.errors import RecipeError, RecipeSyntaxError, RecipeValidationError
-from mlcat_ingest.sources.definitions.config import DefinitionsConfig
-from mlcat_ingest.sources.definitions.file_source import DefinitionsSource, FileReader, find_files
+from mlcat_ingest.sources.definitions.file_source import (
+    DefinitionsConfig,
+    DefinitionsSource,
+    FileReader,
+    find_files,
+)
 from mlcat_ingest.sources.definitions.tables import (
     DatasetPlace,
     Feature,

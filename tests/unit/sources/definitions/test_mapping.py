@@ -9,7 +9,6 @@ from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.metadata.validate import validate_aspect
-from mlcat_ingest.sources.definitions.config import FeatureStoreConfig
 from mlcat_ingest.sources.definitions.source import DefinitionReader, FeatureSource
 from mlcat_ingest.sources.definitions.tables import (
     LABEL_VIEW,
@@ -24,6 +23,7 @@ from mlcat_ingest.sources.definitions.tables import (
     Key,
     map_table,
 )
+from mlcat_ingest.sources.options import FeatureStoreConfig
 from support.reading import finished_of
 
 RAW = "urn:li:dataset:(urn:li:dataPlatform:hive,raw.trips,PROD)"

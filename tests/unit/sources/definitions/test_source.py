@@ -18,7 +18,6 @@ from mlcat_ingest.sources.base import (
     Unlisted,
 )
 from mlcat_ingest.sources.definitions import source as module
-from mlcat_ingest.sources.definitions.config import FeatureStoreConfig
 from mlcat_ingest.sources.definitions.source import DefinitionReader, FeatureSource
 from mlcat_ingest.sources.definitions.tables import (
     Broken,
@@ -31,6 +30,7 @@ from mlcat_ingest.sources.definitions.tables import (
     Key,
     map_table,
 )
+from mlcat_ingest.sources.options import FeatureStoreConfig
 from support.reading import finished_of, pages_of
 
 
