@@ -291,6 +291,18 @@ def test_a_version_made_from_a_logged_model_joins_the_run_that_made_it() -> None
     assert alone.aspects["mlModelProperties"]["hyperParams"] == [{"name": "depth", "value": "3"}]
 
 
+def test_what_the_registry_says_of_a_model_reaches_it_and_its_versions() -> None:
+    store = FakeStore(
+        [an_experiment()],
+        registered=[RegisteredModel("m", aliases={"champion": "10", "old": "9"})],
+        versions=[ModelVersion("m", number) for number in ("9", "10")],
+    )
+    group, *versions = list(entities_of(a_source(FakeReader({"default": store}))).values())[-3:]
+    assert group.aspects["mlModelGroupProperties"]["version"] == {"versionTag": "10"}
+    aliases = [one.aspects["versionProperties"]["aliases"] for one in versions]
+    assert aliases == [[{"versionTag": "old"}], [{"versionTag": "champion"}]]
+
+
 def test_long_lists_of_groups_and_versions_come_in_pages() -> None:
     models = [RegisteredModel(f"m{n}") for n in range(1100)]
     store = FakeStore(registered=models, versions=[ModelVersion(m.name, "1") for m in models])

@@ -129,41 +129,12 @@ def test_a_run_that_mlflow_started_for_metrics_is_called_after_their_model(scope
             assert run_names(reader) == BY_NAME
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"params": {"lr": "0.1"}},
-        {"tags": {"team": "risk"}},
-        {"tags": {"mlflow.note.content": "nightly"}},
-        {"metrics": (Metric("score", 0.5), Metric("loss", 1.0))},
-    ],
-)
-def test_a_run_with_anything_of_its_own_keeps_its_name(more: dict[str, Any]) -> None:
-    assert run_names(a_reader([measured()], [a_bee(**more)])) == ["mysterious-bee-45"]
-
-
 def test_a_run_behind_a_version_keeps_its_name() -> None:
     registry: dict[str, Any] = {
         "registered": [RegisteredModel("m")],
         "versions": [ModelVersion("m", "1", run_id=BEE)],
     }
     assert "mysterious-bee-45" in run_names(a_reader([measured()], [a_bee()], **registry))
-
-
-def test_metrics_of_a_model_in_another_experiment_name_no_run() -> None:
-    reader = a_reader([], [a_bee()])
-    model = measured()
-    reader.store.experiments.append(an_experiment("2", "other"))
-    reader.store.models = [LoggedModel(**{**_fields(model), "experiment_id": "2"})]
-    assert run_names(reader) == ["mysterious-bee-45"]
-
-
-def test_a_run_has_its_own_name_again_once_its_models_are_deleted() -> None:
-    assert run_names(a_reader([], [a_bee()])) == ["mysterious-bee-45"]
-
-
-def _fields(model: LoggedModel) -> dict[str, Any]:
-    return {name: getattr(model, name) for name in model.__dataclass_fields__}
 
 
 def test_a_run_holds_the_metrics_of_a_model_that_was_made_long_after_it_started() -> None:
