@@ -13,7 +13,6 @@ from mlcat_ingest.client.base import Evaluation
 from mlcat_ingest.errors import (
     AuthenticationError,
     CatalogUnavailableError,
-    LimitError,
     RecordError,
     SourceUnavailableError,
 )
@@ -411,29 +410,6 @@ def test_failing_tests_are_counted_by_test() -> None:
     assert report.evaluation.failing_tests == {a: 2, b: 1}
 
 
-def test_evaluation_stops_at_the_first_word_that_it_is_not_possible() -> None:
-    sink = FakeSink(not_evaluated="403: you may not manage tests")
-    report = run(FakeSource([models(900)]), sink)
-    assert report.exit_code == 0
-    assert report.evaluation.not_evaluated == "403: you may not manage tests"
-    assert report.evaluation.evaluated == 0
-    assert 1 <= len(sink.evaluations) <= 3
-
-
-def test_evaluation_can_be_switched_off() -> None:
-    sink = FakeSink()
-    report = run(FakeSource([models(300)]), sink, evaluate={"enabled": False})
-    assert sink.evaluations == []
-    assert report.evaluation.not_evaluated == "switched off in the recipe"
-
-
-def test_evaluation_of_every_entity() -> None:
-    sink = FakeSink()
-    run(FakeSource([models(3)]), sink)
-    report = run(FakeSource([models(3)]), sink, evaluate={"scope": "all"})
-    assert report.evaluation.evaluated == 3
-
-
 def test_options_reach_the_service() -> None:
     seen = []
 
@@ -536,22 +512,6 @@ def test_the_first_error_is_kept_when_closing_fails_as_well(
     assert report.failure.message == "first"
 
 
-def test_the_limit_of_new_entities_stops_before_writing_beyond() -> None:
-    sink = FakeSink()
-    run(FakeSource([models(100)]), sink)
-    report = run(FakeSource([models(1000)]), sink, limits={"max_new_entities": 300})
-    assert report.exit_code == 2
-    assert isinstance(report.error, LimitError)
-    assert len(sink.stored) <= 400
-
-
-def test_known_entities_do_not_count_against_the_limit() -> None:
-    sink = FakeSink()
-    run(FakeSource([models(100)]), sink)
-    changed = [model(f"r{n}", description="new") for n in range(100)]
-    assert run(FakeSource([changed]), sink, limits={"max_new_entities": 0}).exit_code == 0
-
-
 def test_ctrl_c_reports_what_was_acknowledged() -> None:
     written = threading.Event()
 
@@ -649,10 +609,6 @@ def test_progress_is_reported() -> None:
 
     run(FakeSource(pages()), FakeSink(), progress=progress)
     assert reported[-1].records == 10
-
-
-def test_a_run_without_failure_raises_nothing() -> None:
-    run(FakeSource([models(1)]), FakeSink()).raise_for_failure()
 
 
 # --- texts ---------------------------------------------------------------------------------------

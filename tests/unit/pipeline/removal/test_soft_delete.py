@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.errors import CatalogRequestError, LimitError
+from mlcat_ingest.errors import LimitError
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.sources.mlflow.values.records import Run
@@ -78,57 +78,6 @@ def test_a_run_that_the_search_does_not_find_is_removed_too(server: Server, reci
     recipe.sink.not_indexed = {gone}
     recipe.ingest(full=True)
     assert removed(recipe.sink) == {gone}
-
-
-def test_what_the_search_does_not_find_counts_for_the_limit(server: Server, recipe: Recipe) -> None:
-    server.store.runs = server.store.runs[12:]
-    recipe.sink.not_indexed = set(recipe.sink.stored)
-    over_limit(recipe, full=True)
-    assert removed(recipe.sink) == set()
-    recipe.max_removed_ratio = 0.5
-    recipe.ingest(full=True)
-    assert removed(recipe.sink) == run_urns(*range(1, 13))
-
-
-def test_a_run_that_the_search_does_not_find_stays_while_it_is_there(recipe: Recipe) -> None:
-    recipe.sink.not_indexed = set(recipe.sink.stored)
-    recipe.ingest(full=True)
-    assert removed(recipe.sink) == set()
-
-
-def test_what_may_not_be_seen_any_more_stays(server: Server, recipe: Recipe) -> None:
-    server.store.unreadable = {("1", ""), *((run.run_id, "") for run in server.store.runs)}
-    server.store.experiments = server.store.experiments[:1]
-    server.store.runs = server.store.runs[-1:]
-    recipe.max_removed_ratio = 1.0
-    recipe.ingest(full=True)
-    assert removed(recipe.sink) == set()
-
-
-def test_what_falls_out_of_the_filters_stays(recipe: Recipe) -> None:
-    recipe.config = {"experiments": {"deny": ["fraud"]}}
-    recipe.ingest(full=True)
-    assert removed(recipe.sink) == set()
-
-
-def test_what_another_source_or_recipe_has_too_stays(server: Server, recipe: Recipe) -> None:
-    two, theirs = sorted(run_urns(1, 2))
-    name = "mlModelProperties"
-    sources = f"{source_of(recipe, two)},feast:f:default"
-    aspect = with_custom(recipe.sink.stored[two][name], {"mlcat.source": sources})
-    recipe.sink.put(two, name, aspect)
-    base = '1 {"mlModelProperties":{"name":"AAAAAAAA"}}'
-    aspect = with_custom(recipe.sink.stored[theirs][name], {"mlcat.applied.other": base})
-    del aspect["customProperties"]["mlcat.applied.r"]
-    recipe.sink.put(theirs, name, aspect)
-    del server.store.runs[:2]
-    recipe.ingest(full=True)
-    assert removed(recipe.sink) == set()
-
-
-def source_of(recipe: Recipe, urn: str) -> str:
-    aspect = recipe.sink.stored[urn]["mlModelProperties"]
-    return str(aspect["customProperties"]["mlcat.source"])
 
 
 def with_custom(aspect: Aspect, changes: dict[str, str]) -> dict[str, Any]:
@@ -261,30 +210,6 @@ def test_a_group_with_models_of_others_stays_and_is_copied_once(
     recipe.sink.put(model_urn("theirs"), "status", {"removed": True})
     recipe.ingest(full=True)
     assert removed(recipe.sink) == {old, model_urn("theirs")}
-
-
-def test_a_group_whose_members_cannot_be_listed_stays_and_is_counted(
-    server: Server, recipe: Recipe
-) -> None:
-    server.rename(1)
-    recipe.sink.search_error = CatalogRequestError("Result window is too large", status=500)
-    report = recipe.ingest()
-    assert removed(recipe.sink) == set()
-    assert report.notes["groups_kept"] == 1
-    assert "Result window" in report.note_examples["groups_kept"][0]
-
-
-def test_what_the_new_group_has_already_is_not_overwritten(server: Server, recipe: Recipe) -> None:
-    old, new = group_urn("fraud"), group_urn("renamed 1")
-    put_theirs(recipe.sink, old)
-    recipe.sink.put(new, "editableMlModelGroupProperties", {"description": "newer words"})
-    recipe.sink.put(new, "globalTags", {"tags": [{"tag": "urn:li:tag:newer"}]})
-    server.rename(1)
-    recipe.ingest()
-    stored = recipe.sink.stored[new]
-    assert stored["editableMlModelGroupProperties"]["description"] == "newer words"
-    tags = [one["tag"] for one in stored["globalTags"]["tags"]]
-    assert tags == ["urn:li:tag:newer", "urn:li:tag:theirs"]
 
 
 def test_a_name_given_back_and_taken_again_takes_along_what_was_put_on_it_meanwhile(

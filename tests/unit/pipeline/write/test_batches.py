@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
+import pytest
+
 from mlcat_ingest.errors import AspectRejectedError
 from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.pipeline.merge.limits import HEAVIEST
@@ -131,20 +133,13 @@ def test_versions_that_did_not_change_cost_no_write_and_hold_none_up() -> None:
     assert len(sink.writes) == 450 // 200 + 1, "their properties change nothing of the set"
 
 
-def test_what_waits_for_its_turn_is_bounded() -> None:
-    held: list[int] = []
-
-    def look(proposals: Sequence[Proposal]) -> None:
-        del proposals
-        held.append(sum(map(len, sink.reads)) - len(sink.stored))
-
-    sink = WatchingSink(before_write=look, slow=False)
-    run([version("m", n) for n in range(3_000)], sink)
+@pytest.mark.parametrize(
+    ("versions", "entries", "most"),
     # What waits, and what three workers had read when it was too much.
-    assert max(held) <= MOST_WAITING + 3 * 200 + 1
-
-
-def test_wide_versions_wait_in_smaller_numbers() -> None:
+    [(3_000, 0, MOST_WAITING + 3 * 200 + 1), (75, HEAVIEST // 10, 10 + 3 * 10 + 1)],
+    ids=["narrow", "wide"],
+)
+def test_what_waits_for_its_turn_is_bounded(versions: int, entries: int, most: int) -> None:
     held: list[int] = []
 
     def look(proposals: Sequence[Proposal]) -> None:
@@ -152,9 +147,9 @@ def test_wide_versions_wait_in_smaller_numbers() -> None:
         held.append(sum(map(len, sink.reads)) - len(sink.stored))
 
     sink = WatchingSink(before_write=look, slow=False)
-    wide = {str(n): "" for n in range(HEAVIEST // 10)}
-    run([version("m", n, customProperties=wide) for n in range(75)], sink)
-    assert max(held) <= 10 + 3 * 10 + 1
+    properties = {str(n): "" for n in range(entries)}
+    run([version("m", n, customProperties=properties) for n in range(versions)], sink)
+    assert max(held) <= most
 
 
 def test_a_version_of_a_set_that_is_not_read_waits_for_nothing() -> None:

@@ -419,21 +419,6 @@ def test_the_probe_learns_nothing_from_what_is_refused_for_what_it_says() -> Non
     assert probes == [model_urn("bad"), model_urn("r0")]
 
 
-def test_a_deletion_is_no_probe() -> None:
-    version: dict[str, Any] = {
-        "versionSet": "urn:li:versionSet:(x,mlModel)",
-        "version": {"versionTag": "1"},
-        "sortId": "1",
-    }
-    sink = a_sink()
-    run(sink, model("r", A, versionProperties=version))
-    sink.writes.clear()
-    report = run(sink, model("r", A, versionProperties=dict.fromkeys(version)))
-    assert [one.change_type for one in sink.writes[-1]] == ["DELETE", "UPSERT"]
-    assert "versionProperties" not in sink.stored[model_urn("r")]
-    assert report.exit_code == 0
-
-
 # --- what is known of an entity after its write --------------------------------------------------
 
 
