@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.recipe.fields import RecipeModel
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.workflows.resolve import ResolvedRecipe
 from support.fakes import FakeSink, FakeSource, model_urn
@@ -10,13 +11,15 @@ from support.fakes import FakeSink, FakeSource, model_urn
 
 @dataclass
 class Built:
-    """A source or a sink of a resolved recipe that is made already."""
+    """A source or a sink of a resolved recipe that is made already, or the error of making it."""
 
     side: object
     type: str = "fake"
-    config: object = None
+    config: RecipeModel = field(default_factory=RecipeModel)
 
-    def build(self) -> object:
+    def build(self, **_: object) -> object:
+        if isinstance(self.side, Exception):
+            raise self.side
         return self.side
 
 

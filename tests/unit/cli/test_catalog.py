@@ -199,11 +199,6 @@ def test_nothing_is_written_where_one_is_wrong(
     assert service.written == []
 
 
-def test_a_file_that_is_not_there_is_a_usage_error(invoke: Invoke, service: Service) -> None:
-    assert invoke("catalog", "tests", "push", "nowhere.yml").code == 2
-    assert service.written == []
-
-
 # --- reindex -------------------------------------------------------------------------------------
 
 

@@ -4,7 +4,7 @@ import json
 import logging
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +12,11 @@ import pytest
 
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import MissingExtraError, SourceUnavailableError
-from mlcat_ingest.recipe.fields import RecipeModel
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.workflows.resolve import ResolvedRecipe
 from support.cli import Invoke
 from support.fakes import FakeSink, FakeSource
-
-
-@dataclass
-class Side:
-    """One side of a resolved recipe with the findings a test wants."""
-
-    side: FakeSource | FakeSink | Exception
-    type: str = "fake"
-    config: RecipeModel = field(default_factory=RecipeModel)
-
-    def build(self, **_: object) -> FakeSource | FakeSink:
-        if isinstance(self.side, Exception):
-            raise self.side
-        return self.side
+from support.sides import Built
 
 
 @dataclass
@@ -50,7 +36,7 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(tmp_path)
 
 
-def recipe_of(monkeypatch: pytest.MonkeyPatch, source: Side, sink: Side | None = None) -> None:
+def recipe_of(monkeypatch: pytest.MonkeyPatch, source: Built, sink: Built | None = None) -> None:
     recipe = Recipe.parse("{name: test, sources: [{type: mlflow}]}")
     resolved = ResolvedRecipe(recipe, (source,), sink)  # type: ignore[arg-type]
     for name in ("load_resolved", "resolve"):
@@ -61,7 +47,7 @@ def test_every_side_is_tried_and_closed(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     source, sink = FakeSource(), FakeSink()
-    sides = Side(source), Side(sink)
+    sides = Built(source), Built(sink)
     recipe_of(monkeypatch, *sides)
     result = invoke("check", "recipe.yml")
     assert result.code == 0
@@ -79,7 +65,7 @@ def test_every_side_is_tried_and_closed(
 
 
 def test_an_address_can_be_checked(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
-    recipe_of(monkeypatch, Side(FakeSource()))
+    recipe_of(monkeypatch, Built(FakeSource()))
     result = invoke("check", "http://mlflow:5000")
     assert result.code == 0
     assert "ok       the fake source" in result.out
@@ -92,7 +78,7 @@ def test_a_finding_that_failed_is_the_status(
         Finding("listing runs", "failed", "403", hint="ask for READ"),
         Finding("the clock", "warning", "two \x1b minutes off"),
     )
-    recipe_of(monkeypatch, Side(FindingSource(findings=findings)), Side(FakeSink()))
+    recipe_of(monkeypatch, Built(FindingSource(findings=findings)), Built(FakeSink()))
     result = invoke("check", "recipe.yml")
     assert result.code == 1
     assert result.out.splitlines()[1:4] == [
@@ -116,8 +102,8 @@ def test_an_error_is_a_finding(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     late = isinstance(error, SourceUnavailableError)
-    side = Side(FindingSource(error=error) if late else error)
-    recipe_of(monkeypatch, side, Side(FakeSink()))
+    side = Built(FindingSource(error=error) if late else error)
+    recipe_of(monkeypatch, side, Built(FakeSink()))
     result = invoke("check", "recipe.yml")
     assert result.code == 1
     assert f"FAILED   source fake: {error}" in result.out.splitlines()
@@ -127,7 +113,7 @@ def test_an_error_is_a_finding(
 
 def test_the_findings_as_one_json_object(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     findings = (Finding("listing runs", "failed", "403", hint="ask for READ"),)
-    recipe_of(monkeypatch, Side(FindingSource(findings=findings)), Side(FakeSink()))
+    recipe_of(monkeypatch, Built(FindingSource(findings=findings)), Built(FakeSink()))
     result = invoke("check", "recipe.yml", "--json", "--write")
     reported = json.loads(result.out)
     assert (result.code, reported["recipe"], reported["failed"]) == (1, "test", 1)
@@ -155,7 +141,7 @@ def test_a_recipe_that_is_wrong_is_a_usage_error(invoke: Invoke, tmp_path: Path)
 def test_a_recipe_without_a_sink_is_warned_about(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recipe_of(monkeypatch, Side(FakeSource()))
+    recipe_of(monkeypatch, Built(FakeSource()))
     result = invoke("check", "recipe.yml")
     assert result.code == 0
     assert "warning  sink: none configured" in result.out
@@ -165,7 +151,7 @@ def test_several_problems_of_one_finding_are_one_line(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = FindingSource(findings=(Finding("files", "failed", "a.yml:1: one\na.yml:2: two"),))
-    recipe_of(monkeypatch, Side(source), Side(FakeSink()))
+    recipe_of(monkeypatch, Built(source), Built(FakeSink()))
     assert "FAILED   files: a.yml:1: one; a.yml:2: two" in invoke("check", "recipe.yml").out
 
 

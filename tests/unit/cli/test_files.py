@@ -14,7 +14,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from mlcat_ingest.cli.files import MetricsFile, ReportFile, write_whole
 from mlcat_ingest.cli.options import OutputSettings
 from mlcat_ingest.errors import SourceUnavailableError
-from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.report.report import (
     COUNTERS,
     EntityCounts,
@@ -25,11 +24,10 @@ from mlcat_ingest.pipeline.report.report import (
     Verdict,
     failure_of,
 )
-from mlcat_ingest.recipe.model import Recipe
-from mlcat_ingest.workflows.resolve import ResolvedRecipe
 from support.cli import Invoke
 from support.fakes import FakeSink, FakeSource, model_urn
 from support.junit_schema import suites_of
+from support.sides import Sides, model
 
 NASTY = 'pr"od\\ \n1'
 GOOD = Report(
@@ -241,31 +239,11 @@ def test_what_cannot_be_written_leaves_nothing_half_written(tmp_path: Path) -> N
 OWNED = "urn:li:test:owned"
 
 
-class Built:
-    """A source or a sink of a resolved recipe that is made already."""
-
-    type = "fake"
-    config = None
-
-    def __init__(self, side: object) -> None:
-        self.side = side
-
-    def build(self, **_: str) -> object:
-        return self.side
-
-
 @pytest.fixture
-def sink(monkeypatch: pytest.MonkeyPatch) -> FakeSink:
-    models = [Entity(model_urn(name), {"mlModelProperties": {"name": name}}) for name in "abc"]
-    made = FakeSink(failing_tests={model_urn("b"): (OWNED,)})
-    recipe = Recipe.parse("{name: test, sources: [{type: mlflow}]}")
-
-    def load(_: str) -> ResolvedRecipe:
-        source, sink = Built(FakeSource([models])), Built(made)
-        return ResolvedRecipe(recipe, (source,), sink)  # type: ignore[arg-type]
-
-    monkeypatch.setattr("mlcat_ingest.workflows.resolve.load_resolved", load)
-    return made
+def sink(sides: Sides) -> FakeSink:
+    sides.source = FakeSource([[model(name) for name in "abc"]])
+    sides.sink = FakeSink(failing_tests={model_urn("b"): (OWNED,)})
+    return sides.sink
 
 
 @pytest.mark.usefixtures("sink")

@@ -1,7 +1,5 @@
 import json
 import re
-import subprocess
-import sys
 from inspect import signature
 from pathlib import Path
 
@@ -111,13 +109,3 @@ def test_schema_prints_a_schema() -> None:
     result = runner().invoke(schema.command, **cli.context_settings)
     assert result.exit_code == 0
     assert json.loads(result.stdout)["title"] == "mlcat-ingest recipe"
-
-
-@pytest.mark.process
-def test_the_commands_import_only_click_at_first() -> None:
-    code = (
-        "import sys, mlcat_ingest.cli.init, mlcat_ingest.cli.schema\n"
-        "print(sorted({'pydantic', 'yaml', 'requests', 'rich'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"

@@ -34,26 +34,19 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_progress_on_a_terminal_is_a_live_line(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("no_color", ["", "1"])
+def test_progress_on_a_terminal_is_a_live_line(
+    monkeypatch: pytest.MonkeyPatch, no_color: str
+) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", no_color)
     with output.progress(quiet=False) as show:
         assert show is not None
         show(NOW)
     assert "1,500 records read" in terminal.getvalue()
-
-
-def test_progress_without_colour(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("NO_COLOR", "1")
-    with output.progress(quiet=False) as show:
-        assert show is not None
-        show(NOW)
-    assert "1,500 records read" in terminal.getvalue()
-    assert "\x1b[3" not in terminal.getvalue()
+    assert not no_color or "\x1b[3" not in terminal.getvalue()
 
 
 @pytest.mark.parametrize("as_lines", [True, False])

@@ -56,15 +56,6 @@ def test_json_is_one_line_a_record_and_one_for_the_report(invoke: Invoke) -> Non
 
 
 @pytest.mark.usefixtures("sides")
-def test_the_report_as_a_file(invoke: Invoke, tmp_path: Path) -> None:
-    file = tmp_path / "report.json"
-    result = invoke("recipe.yml", "--report", str(file))
-    assert result.code == 0
-    report = json.loads(file.read_text())
-    assert (report["name"], report["exit_code"], report["records"]) == ("test", 0, 1)
-
-
-@pytest.mark.usefixtures("sides")
 def test_the_report_is_a_file_also_where_standard_output_takes_nothing(
     invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,12 +66,6 @@ def test_the_report_is_a_file_also_where_standard_output_takes_nothing(
     result = invoke("recipe.yml", "--report", str(tmp_path / "r.json"))
     assert (result.code, result.err.count("standard output cannot be written")) == (1, 1)
     assert json.loads((tmp_path / "r.json").read_text())["finished"] is True
-
-
-@pytest.mark.usefixtures("sides")
-def test_the_report_as_json_on_standard_output(invoke: Invoke) -> None:
-    result = invoke("recipe.yml", "-q", "--report", "-")
-    assert json.loads(result.out)["exit_code"] == 0
 
 
 def test_a_folder_for_the_report_that_is_not_there_is_a_usage_error(
@@ -215,11 +200,6 @@ def test_sigterm_ends_a_run_with_its_report(
     assert result.code == 130
     assert "interrupted after" in result.out
     assert signal.getsignal(signal.SIGTERM) == before
-
-
-def test_a_line_of_json_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    output.out_json({"a": "ö\n"}, indent=None)
-    assert capsys.readouterr().out == '{"a": "ö\\n"}\n'
 
 
 @pytest.mark.process

@@ -130,8 +130,3 @@ def test_a_recipe_that_runs_is_not_reset(
     held.release()
     assert reset.code == 1
     assert "another run of 'night' is in progress" in reset.err
-
-
-def test_the_help_has_examples(invoke: Invoke) -> None:
-    assert "mlcat-ingest state reset recipe.yml --yes" in invoke("state", "--help").out
-    assert "mlcat-ingest state show recipe.yml --json" in invoke("state", "show", "-h").out

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.client.config import SINKS, EmbeddedSinkConfig, FileSinkConfig, RestSinkConfig
+from mlcat_ingest.client.config import EmbeddedSinkConfig, FileSinkConfig, RestSinkConfig
 from mlcat_ingest.net.session import Trust
 from mlcat_ingest.recipe.http_options import http_options
 from mlcat_ingest.recipe.problems import Origin
@@ -121,11 +121,3 @@ def test_files_and_databases_start_at_the_recipes_folder() -> None:
 def test_a_file_needs_a_path() -> None:
     _, problems = validate_config(FileSinkConfig, {}, ("sink", "config"), ORIGIN)
     assert [problem.render() for problem in problems] == ["sink.config.path: is required"]
-
-
-def test_the_table_names_a_configuration_and_a_class_each() -> None:
-    assert set(SINKS) == {"rest", "file", "embedded"}
-    for config, target in SINKS.values():
-        module, _, name = target.partition(":")
-        assert module.startswith("mlcat_ingest.client.")
-        assert config.__name__ == name.replace("Catalog", "SinkConfig")
