@@ -1,6 +1,5 @@
 """`from-datahub.md`, gone through as it stands: both recipes, the steps, the clean-up."""
 
-import json
 import os
 import re
 import shlex
@@ -13,9 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from mlcat_ingest.errors import RecipeValidationError
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.workflows.resolve import resolve
@@ -52,29 +49,6 @@ def test_our_recipe_resolves() -> None:
 
 def test_their_recipe_loads_as_it_is() -> None:
     assert resolve(Recipe.parse(block("recipe: theirs"))).sink is not None
-
-
-def config_with(key: str, value: Any) -> MlflowConfig:
-    recipe = yaml.safe_load(block("recipe: ours"))
-    recipe["source"]["config"][key] = value
-    config = resolve(Recipe.parse(json.dumps(recipe))).sources[0].config
-    assert isinstance(config, MlflowConfig)
-    return config
-
-
-def test_the_keys_that_the_page_says_something_of() -> None:
-    reported = {
-        key.split(":")[0].strip("`") for row in table("The two recipes") for key in [row[0]]
-    }
-    assert reported >= {"model_name_separator", "base_external_url", "platform_instance"}
-    dashed = config_with("naming", {"version": "{name}-{version}"}).naming
-    assert (dashed.version, dashed.registered_group) == ("{name}-{version}", "{name}")
-    assert config_with("base_external_url", "http://ui").ui_url == "http://ui"
-    for key in ("model_name_separator", "materialize_dataset_inputs", "platform_instance"):
-        with pytest.raises(RecipeValidationError):
-            config_with(key, "x")
-    with pytest.raises(RecipeValidationError, match="delete it"):
-        config_with("stateful_ingestion", {"enabled": True})
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """The how-to guides: their commands are run, and their configurations are used as they stand."""
 
 import gzip
-import re
 import sqlite3
 import subprocess
 import sys
@@ -17,8 +16,6 @@ from datahub.emitter.mcp import MetadataChangeProposalWrapper
 from datahub.emitter.rest_emitter import DatahubRestEmitter
 from datahub.metadata.schema_classes import GlobalTagsClass, TagAssociationClass
 
-from mlcat_ingest.recipe.model import Recipe
-from mlcat_ingest.workflows.resolve import resolve
 from support.catalog_server import running_catalog
 from support.page_blocks import Block, blocks_of
 from support.walk import Walker, walker, with_outputs
@@ -267,13 +264,3 @@ def test_uninstall(place: Place, *, update_golden: bool) -> None:
         "mlflow.db",
         "recipe.yml",
     }
-
-
-@pytest.mark.parametrize("name", [path.stem for path in sorted(HOW_TO.glob("*.md"))])
-def test_the_recipes_load(name: str, tmp_path: Path) -> None:
-    (tmp_path / "catalog.token").write_text("secret")
-    for text in blocks(name, "yaml"):
-        if re.search("(?m)^sources?:", text) and "type: model-files" not in text:
-            assert resolve(Recipe.parse(text, base_dir=tmp_path)).sources
-        elif text.startswith("limits:"):
-            assert Recipe.parse(f"{RECIPE}{text}").limits.max_removed_ratio == 1

@@ -12,15 +12,29 @@ import yaml
 
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.recipe.loader import parse
-from mlcat_ingest.workflows.resolve import load_resolved
+from mlcat_ingest.recipe.model import Recipe
+from mlcat_ingest.workflows.resolve import load_resolved, resolve
 from mlcat_ingest.workflows.schema import (
     definitions_schema,
     json_schema,
     metadata_tests_schema,
 )
+from support.page_blocks import blocks_of
 
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted((ROOT / "recipes").glob("*.y*ml"))
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*/*.md")])
+SOURCES = re.compile(r"(?ms)\A(?!.*type: model-files).*^sources?:")
+"""The beginning of a recipe, but not of one for the plug-in of a guide."""
+
+ENVIRON = {
+    "MLCAT_TOKEN": "secret",
+    "MLCAT_SERVER": "http://catalog.example.com",
+    "MLFLOW_TRACKING_URI": "http://mlflow.example.com",
+    "MLFLOW_DB_PASSWORD": "secret",
+}
+"""The variables in the recipes of pages."""
+
 SCHEMA_FILE = ROOT / "docs" / "recipe.schema.json"
 DEFINITIONS = sorted((ROOT / "recipes" / "definitions").glob("*.y*ml"))
 DEFINITIONS_SCHEMA_FILE = ROOT / "docs" / "definitions.schema.json"
@@ -63,6 +77,16 @@ def test_a_recipe_resolves_and_fits_the_schema(file: Path, validator: Any) -> No
     data = parse(file.read_bytes(), file.name).data
     assert [error.message for error in validator.iter_errors(data)] == []
     assert yaml.safe_load(file.read_text()).keys() == data.keys()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.stem))
+def test_the_recipes_of_a_page_load(page: Path, tmp_path: Path) -> None:
+    for name in ("catalog.token", "mlflow-password"):
+        (tmp_path / name).write_text("secret")
+    for block in blocks_of(page.read_text()):
+        if block.language == "yaml" and SOURCES.search(block.text):
+            recipe = Recipe.parse(block.text, base_dir=tmp_path, environ=ENVIRON)
+            assert resolve(recipe).sources
 
 
 @pytest.mark.parametrize("file", [*RECIPES, *DEFINITIONS], ids=lambda file: str(file.stem))

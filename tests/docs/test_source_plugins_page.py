@@ -7,12 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
 from mlcat_ingest.errors import ProtocolMismatchError
-from mlcat_ingest.sources.base import Capability, ReadScope, Source
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "source-plugins.md").read_text()
 FILES = dict(re.findall(r"^`([\w./]+)`:\n\n```\w+\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE))
@@ -75,14 +74,3 @@ def test_the_listing_of_the_guide_is_read_to_its_end() -> None:
     assert list(pages) == [[{"name": "fraud"}], [{"name": "churn"}]]
     with pytest.raises(ProtocolMismatchError, match=r"returned the same page token"):
         list(names["list_models"](Session(ends=False), "http://models"))
-
-
-def test_required_methods_and_capabilities_are_those_on_the_page() -> None:
-    assert Source.__abstractmethods__ == {"read", "map", "close"}
-    rows = re.findall(r"^\| `Capability\.(\w+)` .*\| (.*?) \|$", PAGE, re.MULTILINE)
-    on_the_page = {name: set(re.findall(r"`(\w+)`", scopes)) for name, scopes in rows}
-    there: dict[str, set[str]] = {one.name: set() for one in Capability}
-    for scope in get_args(ReadScope):
-        if scope.needs is not None:
-            there[scope.needs.name].add(scope.__name__)
-    assert on_the_page == there

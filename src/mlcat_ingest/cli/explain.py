@@ -53,7 +53,7 @@ def command(
         with connect(server, token) as client:
             explanation = explain(client, urn, names)
     elif server is not None or token is not None:
-        raise click.UsageError("--server and --token do not go with --recipe, which says both")
+        raise click.UsageError("--server and --token exclude --recipe, which names both")
     else:
         reading = ReadingOptions(
             recipe, None, None, full=False, accept_renaming=False, no_input=False

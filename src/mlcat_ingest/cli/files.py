@@ -268,7 +268,7 @@ class GateFile:
             UsageError: there is a file and nothing to put into it, or its folder does not exist.
         """
         if path is not None and pattern is None:
-            raise click.UsageError("--junit goes with --fail-on-tests, which names the tests")
+            raise click.UsageError("--junit requires --fail-on-tests, which names the tests")
         writable_in(path, "--junit")
         self._pattern = pattern
         self._path = path

@@ -106,7 +106,7 @@ def _retraction(
         from mlcat_ingest.workflows.ingest import Pipeline
 
         if server is not None or token is not None:
-            raise click.UsageError("--server and --token do not go with RECIPE, which says both")
+            raise click.UsageError("--server and --token exclude RECIPE, which names both")
         reading = ReadingOptions(
             recipe, to, None, full=False, accept_renaming=False, no_input=False
         )
@@ -115,7 +115,7 @@ def _retraction(
     if recipe_name is None:
         raise click.UsageError("give a RECIPE, or --recipe-name for a recipe that no longer exists")
     if to is not None:
-        raise click.UsageError("--to goes with an address of MLflow; the catalog is --server")
+        raise click.UsageError("--to requires an address of MLflow; --server names the catalog")
     from mlcat_ingest.recipe.model import dead_letter_file
     from mlcat_ingest.recipe.secrets import mask
     from mlcat_ingest.workflows.resolve import service_sink

@@ -127,7 +127,7 @@ def task(
     Exit status: 0 the task is known; 1 the task is unknown, or --wait timed out.
     """
     if timeout_s is not None and not wait:
-        raise click.UsageError("--timeout goes with --wait")
+        raise click.UsageError("--timeout requires --wait")
     longest_s = _TIMEOUT_S if timeout_s is None else timeout_s
     with connect(server, token) as client:
         status = client.wait(task, timeout_s=longest_s) if wait else client.task_status(task)

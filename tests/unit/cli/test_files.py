@@ -320,7 +320,7 @@ def test_what_was_not_evaluated_is_skipped(
     ("options", "words"),
     [
         (("--fail-on-tests", "(a"), "is not a regular expression"),
-        (("--junit", "tests.xml"), "--junit goes with --fail-on-tests"),
+        (("--junit", "tests.xml"), "--junit requires --fail-on-tests"),
         (("--fail-on-tests", "a", "--junit", "none/tests.xml"), "the folder none does not exist"),
     ],
 )

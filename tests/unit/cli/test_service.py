@@ -203,7 +203,7 @@ def test_a_task_that_is_waited_for(invoke: Invoke, service: Service) -> None:
 def test_a_timeout_goes_with_waiting(invoke: Invoke) -> None:
     result = invoke("task", "n:1", "--timeout", "5")
     assert result.code == 2
-    assert "--timeout goes with --wait" in result.err
+    assert "--timeout requires --wait" in result.err
 
 
 @pytest.mark.usefixtures("service")

@@ -191,6 +191,10 @@ def test_a_long_name_keeps_its_beginning_and_a_digest_of_all_of_it() -> None:
     assert encoded_bytes(name.urn) <= 512 < one_more
 
 
+def test_a_long_name_is_cut_at_the_same_place_in_every_release() -> None:
+    assert Naming().group(f"{'x' * 600}a").name.endswith("x~b51d069b2f09c3d3")
+
+
 def test_a_long_name_holds_its_instance_in_the_digest() -> None:
     full = "x" * 600
     name = Naming(instance="eu.west").group(full)
