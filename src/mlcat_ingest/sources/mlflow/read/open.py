@@ -1,14 +1,13 @@
 """Opens the reader of a tracking URI, and of a model registry elsewhere."""
 
-import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Self
 
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.core.pending import RequestSide, UnansweredRequest, longest_pending_request
 from mlcat_ingest.core.text import plural
-from mlcat_ingest.errors import MlcatError
+from mlcat_ingest.errors import MlcatError, ProtocolMismatchError
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.databricks import DatabricksReader
 from mlcat_ingest.sources.mlflow.read.reader import (
@@ -26,8 +25,6 @@ from mlcat_ingest.sources.mlflow.values.uris import (
     is_readable_database,
     normalise_uri,
 )
-
-log = logging.getLogger(__name__)
 
 
 class _BothConnections(RequestSide):
@@ -58,10 +55,13 @@ class SplitReader:
     The tracking server identifies what is read.
     """
 
-    def __init__(self, tracking: Reader, registry: Reader) -> None:
-        """Own both readers."""
+    def __init__(
+        self, tracking: Reader, registry: Reader, allows: Callable[[str], bool] = bool
+    ) -> None:
+        """Own both readers, of the workspaces whose name the recipe `allows`."""
         self._tracking = tracking
         self._registry = registry
+        self._allows = allows
         self.connection = _BothConnections(tracking.connection, registry.connection)
         self.workspace = tracking.workspace
         self.server_id = tracking.server_id
@@ -73,18 +73,22 @@ class SplitReader:
         self.model_versions = registry.model_versions
 
     def workspaces(self) -> Sequence[Self]:
-        """Return a reader of each workspace that the tracking server and the registry have."""
+        """Return a reader of each workspace of the tracking server.
+
+        Raises:
+            ProtocolMismatchError: the registry lacks one of them.
+        """
         registries = {here.workspace: here for here in self._registry.workspaces()}
         readers = []
         for tracking in self._tracking.workspaces():
-            registry = registries.get(tracking.workspace)
-            if registry is None:
-                log.warning(
-                    "workspace %s is not read: the model registry has no workspace of that name",
-                    tracking.workspace,
+            name = tracking.workspace
+            if self._allows(name) and name not in registries:
+                raise ProtocolMismatchError(
+                    f"the model registry has no workspace {name!r}, the tracking server has",
+                    hint="create it in the registry, or deny it in `workspaces` of the source",
                 )
-            else:
-                readers.append(type(self)(tracking, registry))
+            if name in registries:
+                readers.append(type(self)(tracking, registries[name]))
         return readers
 
     def runs(
@@ -147,7 +151,7 @@ def _direct(config: MlflowConfig) -> Reader | None:
         tracking.connection.close()
         return None
 
-    return SplitReader(tracking, registry)
+    return SplitReader(tracking, registry, config.workspaces.allows)
 
 
 def _direct_of_one(config: MlflowConfig) -> Reader | None:

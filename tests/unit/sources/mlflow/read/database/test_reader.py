@@ -58,6 +58,7 @@ def unknown(tmp_path: Path) -> str:
     return uri
 
 
+@pytest.mark.process  # the first import of MLflow runs `uname`
 def test_an_unknown_schema_is_left_to_mlflow_with_one_warning(
     unknown: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -86,6 +87,7 @@ def test_an_unknown_schema_is_an_error_where_the_recipe_insists(unknown: str) ->
         opened(tracking_uri=unknown, reader="database")
 
 
+@pytest.mark.process  # the first import of MLflow runs `uname`
 def test_the_recipe_can_have_a_known_schema_read_by_mlflow(tmp_path: Path) -> None:
     pytest.importorskip("mlflow", reason="what is left to MLflow is tried with it")
     from mlcat_ingest.sources.mlflow.read.client import ClientReader
@@ -236,11 +238,13 @@ def test_a_registry_in_another_database_is_read_by_a_reader_of_its_own(tmp_path:
     reader.connection.close()
 
 
-def test_a_workspace_that_the_registry_lacks_is_not_read(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_workspace_that_the_registry_lacks_is_an_error_unless_it_is_denied() -> None:
     tracking = FakeReader({"default": FakeStore(), "team": FakeStore()})
-    reader = SplitReader(tracking, FakeReader({"default": FakeStore()}))
-    assert [here.workspace for here in reader.workspaces()] == ["default"]
-    assert "workspace team is not read" in caplog.text
+    registry = FakeReader({"default": FakeStore()})
+    with pytest.raises(ProtocolMismatchError, match="the model registry has no workspace 'team'"):
+        SplitReader(tracking, registry).workspaces()
+    denies_team = SplitReader(tracking, registry, lambda name: name != "team")
+    assert [here.workspace for here in denies_team.workspaces()] == ["default"]
 
 
 def test_the_same_address_twice_is_one_database(tmp_path: Path) -> None:
@@ -248,6 +252,7 @@ def test_the_same_address_twice_is_one_database(tmp_path: Path) -> None:
     reader_of(uri, registry_uri=f"{uri}?timeout=3").connection.close()
 
 
+@pytest.mark.process  # the first import of MLflow runs `uname`
 def test_where_mlflow_has_to_read_one_side_it_reads_both(tmp_path: Path) -> None:
     pytest.importorskip("mlflow", reason="what is left to MLflow is tried with it")
     from mlcat_ingest.sources.mlflow.read.client import ClientReader
