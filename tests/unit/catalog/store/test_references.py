@@ -15,7 +15,6 @@ from support.catalog_store import feature, group, model, put, table
 TAG, OTHER = "urn:li:tag:a", "urn:li:tag:b"
 ADA, BOB = "urn:li:corpuser:ada", "urn:li:corpuser:bob"
 STAMP = {"time": 1, "actor": ADA}
-PLATFORM = "urn:li:dataPlatform:mlflow"
 
 
 @pytest.mark.parametrize(

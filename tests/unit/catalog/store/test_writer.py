@@ -1,9 +1,6 @@
 """The one writer: jobs of one commit do not pay for each other's mistakes."""
 
 import threading
-from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection
@@ -11,15 +8,8 @@ from sqlalchemy import Connection
 from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.errors import RecordError
-from support.catalog_store import open_store
 
 URN = "urn:li:tag:{}"
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with closing(open_store(tmp_path / "c.db")) as opened:
-        yield opened
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from mlcat_ingest.catalog.web.rest.endpoint import Endpoint
 from mlcat_ingest.catalog.web.rest.routes import rest_endpoints
 from mlcat_ingest.errors import RecipeError
 from support.asgi import Answer, call
-from support.catalog_store import model, open_store, put
+from support.catalog_store import model, put
 
 TOKEN, READ_TOKEN = "write-token", "read-token"
 READING_POSTS = {
@@ -31,12 +31,6 @@ READING_POSTS = {
     "/test?action=batchEvaluate",
     "/openapi/v3/entity/{entityType}/batchGet",
 }
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with closing(open_store(tmp_path / "c.db")) as opened:
-        yield opened
 
 
 @pytest.fixture

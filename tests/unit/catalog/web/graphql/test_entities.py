@@ -150,13 +150,6 @@ def test_a_feature(store: Store) -> None:
     }
 
 
-def test_an_unset_version_is_null(store: Store) -> None:
-    urn = put(store, feature("t", "f"), mlFeatureProperties={})
-    assert read(store, "mlFeature", urn, "properties { version { versionTag } dataType }") == {
-        "properties": {"version": None, "dataType": None}
-    }
-
-
 @pytest.mark.parametrize(
     ("root", "urn", "name"),
     [
@@ -260,14 +253,6 @@ def test_entities_in_the_order_asked_for(store: Store) -> None:
         {"type": "MLMODEL", "name": "m"},
         {"type": "MLMODEL", "name": "m"},
     ]
-
-
-def test_existence(store: Store) -> None:
-    put(store, model("m"), mlModelKey={"platform": "urn:li:dataPlatform:mlflow", "name": "m",
-        "origin": "PROD"})  # fmt: skip
-    query = "query ($urn: String!) { mlModel(urn: $urn) { exists } }"
-    assert ask(store, query, urn=model("m")) == {"mlModel": {"exists": True}}
-    assert ask(store, query, urn=model("n")) == {"mlModel": {"exists": False}}
 
 
 @pytest.mark.parametrize(

@@ -250,14 +250,12 @@ def test_groups_tables_and_keys(store: Store) -> None:
 
 def test_kinds_beside_the_ml_ones(store: Store) -> None:
     put(store, DATASET, datasetProperties={"name": "data", "customProperties": {"a": "b"}})
-    put(store, "urn:li:container:c", containerProperties={"name": "C"})
     process = {"name": "run", "created": STAMP}
     put(store, "urn:li:dataProcessInstance:p", dataProcessInstanceProperties=process)
     put(store, "urn:li:dataProcessInstance:q", status={"removed": False})
     platform = {"name": "mlflow", "type": "OTHERS", "datasetNameDelimiter": ".",
         "displayName": "MLflow"}  # fmt: skip
     put(store, MLFLOW, dataPlatformInfo=platform)
-    put(store, f"urn:li:dataPlatformInstance:({MLFLOW},eu)", status={"removed": False})
     put(store, "urn:li:dataFlow:(airflow,d,PROD)", status={"removed": False})
 
     fields = "... on Dataset { description properties { name customProperties { key value } } }"
@@ -265,8 +263,6 @@ def test_kinds_beside_the_ml_ones(store: Store) -> None:
         "description": None,
         "properties": {"name": "data", "customProperties": [{"key": "a", "value": "b"}]},
     }
-    fields = "... on Container { properties { name } }"
-    assert read(store, "urn:li:container:c", fields) == {"properties": {"name": "C"}}
     fields = "... on DataProcessInstance { name properties { created { time } } }"
     assert read(store, "urn:li:dataProcessInstance:p", fields)["name"] == "run"
     assert read(store, "urn:li:dataProcessInstance:q", fields) == {"name": "q", "properties": None}

@@ -5,15 +5,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from graphql import GraphQLError, get_introspection_query, parse
+from graphql import GraphQLError, get_introspection_query
 
-from mlcat_ingest.catalog.errors import BusyError, QueryTooComplexError
+from mlcat_ingest.catalog.errors import BusyError
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS, Limits
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.app import create_app
 from mlcat_ingest.catalog.web.graphql import execution, queries, schema
 from mlcat_ingest.catalog.web.graphql.execution import GraphQLEndpoint, Request
-from mlcat_ingest.catalog.web.graphql.queries import Documents, check_complexity
+from mlcat_ingest.catalog.web.graphql.queries import Documents
 from mlcat_ingest.catalog.web.graphql.resolvers import plain
 from support.asgi import Answer, call
 from support.catalog_store import feature, group, model, put, table
@@ -263,12 +263,6 @@ def test_queries_are_answered_that_a_datahub_server_takes(store: Store) -> None:
     shared = f"fragment shared on MLModel {{ {keys} }}"
     places = " ".join(f'a{n}: mlModel(urn: "{model("m")}") {{ ...shared }}' for n in range(20))
     assert len(ask(store, f"{{ {places} }} {shared}")["data"]["a19"]) == 150
-
-
-def test_the_check_says_nothing_of_a_fair_query() -> None:
-    check_complexity(parse(TYPENAME), DEFAULT_LIMITS)
-    with pytest.raises(QueryTooComplexError):
-        check_complexity(parse("{ a { b } }"), replace(DEFAULT_LIMITS, query_depth=1))
 
 
 def test_the_size_of_an_answer_is_limited(store: Store) -> None:

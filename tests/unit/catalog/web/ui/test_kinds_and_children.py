@@ -1,24 +1,13 @@
 """Kinds, places and child runs on the pages."""
 
-from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.children import children_of, models_of_group, nested_rows
-from support.catalog_store import MLFLOW, group, model, open_store, put, statements
+from support.catalog_store import MLFLOW, group, model, put, statements
 from support.pages import at, page
 
 INSTANCE = f"urn:li:dataPlatformInstance:({MLFLOW},eu)"
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with closing(open_store(tmp_path / "catalog.db")) as opened:
-        yield opened
 
 
 def put_run(store: Store, run: str, parent: str | None = None, *, of: str = "churn") -> str:

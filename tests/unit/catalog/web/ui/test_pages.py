@@ -3,9 +3,6 @@
 import html
 import json
 import re
-from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -15,23 +12,14 @@ from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.app import create_app
 from mlcat_ingest.catalog.web.rest.metadata_tests import evaluate_stored
-from mlcat_ingest.catalog.web.ui.pages import Renderer
 from mlcat_ingest.metadata.urn import build
 from support.asgi import call
-from support.catalog_store import feature, group, model, open_store, put, statements, table
+from support.catalog_store import feature, group, model, put, statements, table
 from support.names import HOSTILE
 from support.pages import Reader, at, get, page
 
-RENDERER = Renderer()
 ADA = "urn:li:corpuser:ada"
 BROWSER = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
-VOID = {"meta", "link", "input"}
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with closing(open_store(tmp_path / "catalog.db")) as opened:
-        yield opened
 
 
 def full_model(store: Store, run: str = "run1", **more: Any) -> str:

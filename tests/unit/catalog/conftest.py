@@ -1,3 +1,5 @@
+"""A store of its own for each test."""
+
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
