@@ -20,7 +20,6 @@ from support.recorded_requests import proposal
 pytestmark = pytest.mark.integration
 
 A, B, GROUP = model_urn("a"), model_urn("b"), group_urn("churn")
-MISLEADING = "Expected version 1, actual version 2"
 
 Start = Callable[..., RunningGms]
 

@@ -26,7 +26,6 @@ PROFILES = {
     "a replica that lags": replace(V1_7, replica_s=0.2),
     "aspects without a version": replace(V1_6, numbers_first_versions=False),
 }
-GROUP = NAMING.group("churn").urn
 
 Story = Callable[[World], None]
 

@@ -16,8 +16,6 @@ from support.mlflow_history import Recipe, Server
 from support.mlflow_records import a_run, an_experiment
 from support.reading import ALL
 
-PARENT_RUN = {"typeNames": ["Parent Run"]}
-
 
 def child(run_id: str, parent: str, **more: Any) -> Run:
     return a_run(run_id, tags={"mlflow.parentRunId": parent}, **more)
