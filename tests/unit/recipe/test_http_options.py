@@ -51,11 +51,13 @@ def test_certificates_are_those_of_the_recipe(
     assert (trust.verify, trust.cert) == (verify, cert)
 
 
-@pytest.mark.parametrize("option", ["ca_bundle", "client_cert"])
+@pytest.mark.parametrize("option", ["ca_bundle", "client_cert", "client_key"])
 def test_a_certificate_that_is_not_there_is_named(option: str, tmp_path: Path) -> None:
     absent = tmp_path / "absent.pem"
     with pytest.raises(RecipeError, match=f"{option}: no file or folder at .*absent.pem"):
-        http_options(config(**{option: absent}), peer="the peer", connections=1)
+        http_options(
+            config(**{"client_cert": __file__, option: absent}), peer="the peer", connections=1
+        )
 
 
 def test_limits_and_headers_are_those_of_the_recipe() -> None:

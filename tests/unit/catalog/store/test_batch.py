@@ -260,6 +260,9 @@ def test_any_change_may_depend_on_the_version(store: Store, change: Change) -> N
     absent = Write(model("x"), PROPERTIES, value, change, expected_version="1")
     with pytest.raises(VersionConflictError, match="Expected version 1, actual version -1"):
         store.write([absent])
+    unborn = Write(urn, PROPERTIES, value, change, expected_version="-1")
+    with pytest.raises(VersionConflictError, match="Expected version -1, actual version 1"):
+        store.write([unborn])
     if change != "CREATE":
         [written] = store.write([Write(urn, PROPERTIES, value, change, expected_version="1")])
         assert written.changed

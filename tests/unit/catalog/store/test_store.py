@@ -181,26 +181,6 @@ def test_a_key_aspect_says_what_its_urn_says(store: Store) -> None:
     }
 
 
-def test_a_write_may_depend_on_the_stored_version(store: Store) -> None:
-    urn = model("m")
-    with pytest.raises(VersionConflictError, match="Expected version 1, actual version -1"):
-        store.write([put(urn, {"type": "a"}, expected_version="1")])
-    store.write([put(urn, {"type": "a"}, expected_version="-1")])
-    with pytest.raises(VersionConflictError, match="Expected version -1, actual version 1"):
-        store.write([put(urn, {"type": "b"}, expected_version="-1")])
-    assert store.write([put(urn, {"type": "b"}, expected_version="1")])[0].version == 2
-    assert store.write(
-        [
-            Write(
-                urn,
-                "mlModelKey",
-                {"platform": "urn:li:dataPlatform:mlflow", "name": "m", "origin": "PROD"},
-                expected_version="1",
-            )
-        ]
-    )
-
-
 def test_deleting_takes_everything_an_entity_has(store: Store) -> None:
     def rows() -> dict[str, int]:
         return {

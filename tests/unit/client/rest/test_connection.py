@@ -1,5 +1,3 @@
-import socket
-
 import pytest
 
 from mlcat_ingest.client.rest.behaviour import Capabilities
@@ -88,18 +86,6 @@ def test_what_is_no_catalog_service_is_distinguished(
     assert type(caught.value) is kind
     assert message in str(caught.value)
     assert "made-up-token" not in str(caught.value)
-
-
-def test_nobody_there_is_unavailable() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # bound, not listening: refuses connections
-        server = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        options = HttpOptions(retries=0)
-        with (
-            CatalogClient(server, "", options=options) as client,
-            pytest.raises(CatalogUnavailableError, match="does not answer"),
-        ):
-            client.connect()
 
 
 def test_options_and_client_show_no_secret(client: CatalogClient) -> None:

@@ -12,7 +12,6 @@ from mlcat_ingest.errors import (
     AuthenticationError,
     CatalogUnavailableError,
     CodecError,
-    FatalError,
     MlcatError,
     NotAuthorizedError,
     ProtocolMismatchError,
@@ -602,27 +601,6 @@ def test_an_unknown_acknowledgement_is_no_success(
     service.on("POST", ONE, Answer(body=body))
     with pytest.raises(ProtocolMismatchError):
         client.emit(proposal())
-
-
-def test_a_login_page_is_an_authentication_failure(
-    service: FakeService, client: CatalogClient
-) -> None:
-    page = Answer(200, b"<html>Sign in</html>", {"Content-Type": "text/html; charset=utf-8"})
-    service.on("POST", ONE, page)
-    with pytest.raises(AuthenticationError, match="web page"):
-        client.emit(proposal())
-
-
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_redirected_write_is_not_followed(
-    service: FakeService, client: CatalogClient, status: int
-) -> None:
-    target = f"{service.server}/elsewhere?token=x"
-    service.on("POST", ONE, Answer(status, b"", {"Location": target}))
-    with pytest.raises(FatalError, match=r"redirects to .*/elsewhere ") as caught:
-        client.emit(proposal())
-    assert "token=x" not in str(caught.value)
-    assert service.to("/elsewhere") == []
 
 
 @pytest.mark.parametrize("suffix", ["", "/", "/gms", "/gms/", "/api/gms"])

@@ -7,6 +7,7 @@ import pytest
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.graphql.execution import GraphQLEndpoint, Request
+from support.catalog_graphql import ask
 from support.catalog_store import feature, group, model, put, table
 
 MODEL = "name description properties { description version type mlFeatures groups { urn name } }"
@@ -15,14 +16,6 @@ GROUP = "name description platform { name } properties { description }"
 FEATURE = (
     "name featureNamespace description properties { description dataType version { versionTag } }"
 )
-
-
-def ask(store: Store, query: str, **variables: Any) -> Any:
-    """Run a query that must succeed, and return its data."""
-    reply = GraphQLEndpoint(store, DEFAULT_LIMITS).answer(Request(query, variables))
-    assert list(reply) == ["data", "extensions"]
-    assert reply["extensions"] == {}
-    return reply["data"]
 
 
 def read(store: Store, root: str, urn: str, fields: str) -> Any:

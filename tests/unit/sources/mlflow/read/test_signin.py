@@ -9,7 +9,7 @@ import pytest
 import requests
 from pydantic import SecretStr
 
-from mlcat_ingest.errors import MissingExtraError, RecipeError, UnknownPluginError
+from mlcat_ingest.errors import MissingExtraError, UnknownPluginError
 from mlcat_ingest.net.session import BearerAuth, HttpOptions
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.signin import sign_in
@@ -87,15 +87,6 @@ def test_the_recipe_comes_first_and_is_not_mixed(home: Path) -> None:
     assert header(USER, password=SecretStr("p")) == basic("env", "p")
 
 
-@pytest.mark.parametrize(
-    ("given", "missing"),
-    [({"username": "ada"}, "password"), ({"password": SecretStr(SECRET)}, "username")],
-)
-def test_half_of_a_sign_in_is_a_mistake(given: dict[str, Any], missing: str) -> None:
-    with pytest.raises(RecipeError, match=rf"`{missing}` is missing"):
-        header(**given)
-
-
 def test_tls_and_headers(home: Path) -> None:
     ca, cert = home / "ca.pem", home / "me.pem"
     ca.touch()
@@ -120,12 +111,6 @@ def test_what_a_variable_that_is_not_set_fills_is_not_given() -> None:
     assert header(**empty) is None
     environment = {"MLFLOW_TRACKING_USERNAME": "a", "MLFLOW_TRACKING_PASSWORD": SECRET}
     assert header(environment, **empty) == basic("a", SECRET)
-
-
-@pytest.mark.parametrize("option", ["ca_bundle", "client_cert", "client_key"])
-def test_a_certificate_that_is_not_there_is_a_mistake(option: str) -> None:
-    with pytest.raises(RecipeError, match=rf"{option}: .* /nowhere.pem"):
-        sign_in(MlflowConfig.model_validate({"client_cert": __file__, option: "/nowhere.pem"}), {})
 
 
 # --- MLflow's plug-ins ---------------------------------------------------------------------------
