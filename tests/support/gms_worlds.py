@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +19,7 @@ from support.catalog_server import running_catalog
 from support.gms import GmsProfile, RunningGms, running_gms
 from support.seeded_store import START_MS
 
-Time = Literal["first", "champion is 2", "champion is 3", "less"]
+Time = Literal["first", "less"]
 
 NAMING = Naming()
 MISLEADING = "Expected version 1, actual version 2"
@@ -34,19 +34,13 @@ class Past:
 
     @classmethod
     def make(cls, folder: Path) -> "Past":
-        """Train, register, move an alias twice, and delete."""
+        """Train, register, and delete."""
         database = folder / "mlflow.db"
         times: dict[Time, Path] = {}
         with mlflow_client(f"sqlite:///{database}") as client:
             runs = _train(client)
             _register(client, runs)
             times["first"] = _kept(database, "first")
-            client.set_registered_model_alias("scorer", "champion", "2")
-            times["champion is 2"] = _kept(database, "champion")
-            client.set_registered_model_alias("scorer", "champion", "3")
-            client.transition_model_version_stage("scorer", "3", "Production")
-            client.set_terminated(runs["running"], "FINISHED", START_MS + 60_000)
-            times["champion is 3"] = _kept(database, "champion-again")
             client.delete_run(runs["b"])
             client.delete_model_version("scorer", "1")
             client.delete_registered_model("retired")
@@ -91,19 +85,14 @@ def _kept(database: Path, name: str) -> Path:
 
 
 @dataclass
-class Intruder:
-    """Somebody who writes between our read of an entity and our write of it.
-
-    `writes` has, for an entity, what to do before the next write to it; each is done once.
-    `seen` has the proposals of each request, as the server sees them.
-    """
+class Witness:
+    """Keeps the proposals of each request in `seen`, as the server sees them."""
 
     app: ASGIApp
-    writes: dict[str, Callable[[], None]] = field(default_factory=dict)
     seen: list[list[dict[str, Any]]] = field(default_factory=list)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the intruder be first."""
+        """Look at a request, and pass it on."""
         if scope["type"] != "http" or b"ingestProposal" not in scope["query_string"]:
             await self.app(scope, receive, send)
             return
@@ -112,9 +101,6 @@ class Intruder:
             part = await receive()
             body, more = body + part.get("body", b""), part.get("more_body", False)
         self.seen.append(json.loads(body).get("proposals", []))
-        for proposal in self.seen[-1]:
-            if (write := self.writes.pop(proposal["entityUrn"], None)) is not None:
-                write()
         given: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def again() -> Message:
@@ -131,7 +117,7 @@ class World:
     past: Past
     url: str
     store: Store
-    intruder: Intruder
+    witness: Witness
     gms: RunningGms | None = None
     reports: list[dict[str, Any]] = field(default_factory=list)
 
@@ -183,28 +169,28 @@ class World:
 def plain_world(folder: Path, past: Past) -> Iterator[World]:
     """Give a world whose catalog is the embedded one."""
     folder.mkdir()
-    intruders: list[Intruder] = []
+    witnesses: list[Witness] = []
 
     def around(app: ASGIApp) -> ASGIApp:
-        intruders.append(Intruder(app))
-        return intruders[0]
+        witnesses.append(Witness(app))
+        return witnesses[0]
 
     with running_catalog(folder / "catalog.db", around=around) as catalog:
-        yield World(folder, past, catalog.url, catalog.store, intruders[0])
+        yield World(folder, past, catalog.url, catalog.store, witnesses[0])
 
 
 @contextmanager
 def gms_world(folder: Path, past: Past, profile: GmsProfile) -> Iterator[World]:
     """Give a world whose catalog answers as a GMS."""
     folder.mkdir()
-    intruders: list[Intruder] = []
+    witnesses: list[Witness] = []
 
     def around(app: ASGIApp) -> ASGIApp:
-        intruders.append(Intruder(app))
-        return intruders[0]
+        witnesses.append(Witness(app))
+        return witnesses[0]
 
     with running_gms(folder / "gms.db", profile, around=around) as gms:
-        yield World(folder, past, gms.url, gms.store, intruders[0], gms)
+        yield World(folder, past, gms.url, gms.store, witnesses[0], gms)
 
 
 def differences(

@@ -132,26 +132,6 @@ def test_results_of_tests_that_others_evaluated_are_untouched(start: Start) -> N
         assert world.results(feature("f0")) == ({THEIRS, TYPED}, {OWNED})
 
 
-def test_nothing_is_pushed_where_the_recipe_does_not_want_it(start: Start) -> None:
-    with start() as world:
-        world.define("ORDINAL")
-        assert world.run("typed", should_push=False) == 3
-        assert world.results(feature("f0")) == (set(), set())
-
-
-def test_a_test_that_changed_is_evaluated_on_entities_that_did_not(start: Start) -> None:
-    with start() as world:
-        world.test(OWNED_TEST)
-        world.define("COUNT", "ORDINAL")
-        assert world.run() == 0
-        world.test(OWNED_TEST, TYPED_TEST)
-        assert world.run() == 0
-        assert world.report["evaluation"]["evaluated"] == 3
-        assert world.results(feature("f1")) == (set(), {TYPED})
-        assert world.run() == 0
-        assert world.report["evaluation"]["evaluated"] == 0
-
-
 @pytest.mark.parametrize(
     ("where", "code", "evaluated"), [("auto", 0, 2), ("client", 0, 2), ("service", 3, 0)]
 )
@@ -169,20 +149,6 @@ def test_auto_uses_a_service_that_evaluates(start: Start) -> None:
         assert world.run("typed") == 3
         assert world.report["evaluation"]["where"] == "service"
         assert world.results(feature("f1")) == (set(), {TYPED})
-
-
-def test_a_file_and_the_catalog_that_disagree_are_an_error_before_anything_is_written(
-    start: Start,
-) -> None:
-    with start() as world:
-        world.define("COUNT")
-        assert world.run() == 0
-        world.define("COUNT", "COUNT")
-        world.test({**TYPED_TEST, "name": "Another"})
-        assert world.run() == 2
-        message = world.report["failure"]["message"]
-        assert f"tests.yml: the metadata test {TYPED} has another name in the catalog" in message
-        assert world.gms.store.exists([feature("f1")]) == set()
 
 
 def test_a_test_that_may_not_be_created_is_not_evaluated_and_does_not_pass(start: Start) -> None:
@@ -243,52 +209,3 @@ def test_check_names_what_evaluating_here_needs(
         world.test({**TYPED_TEST, "definition": {}})
         assert call(["check", recipe]) == 1
         assert "tests.yml:2: [0].definition" in capsys.readouterr().out
-
-
-def test_batches_of_entities_take_few_requests(start: Start) -> None:
-    with start() as world:
-        world.define(*["COUNT"] * 450)
-        assert world.run("typed") == 0
-        before = len(world.gms.calls())
-        world.test(OWNED_TEST, TYPED_TEST, a_test("urn:li:test:more", "urn"))
-        assert world.run("typed") == 0
-        assert world.report["evaluation"]["evaluated"] == 451
-        # Four batches of one type or two, read and written.
-        evaluated = [one for one in world.gms.calls()[before:] if b"testResults" in one.body]
-        assert len(evaluated) <= 8
-
-
-def reads_of(world: World, aspect: str, start: int = 0) -> list[bytes]:
-    """Return the bodies of the requests that read an aspect, from the request `start` on."""
-    seen = world.gms.calls("/openapi")[start:]
-    return [one.body for one in seen if "batchGet" in one.path and aspect.encode() in one.body]
-
-
-def test_what_the_run_wrote_is_not_read_to_be_evaluated(start: Start) -> None:
-    with start() as world:
-        world.define(*["COUNT"] * 450)
-        assert world.run("typed", where="client") == 0
-        # The run has created them, so they had no results; their properties are known, too.
-        assert reads_of(world, "testResults") == []
-        assert world.report["evaluation"]["evaluated"] == 451
-        assert world.results(feature("f7")) == ({TYPED}, set())
-        before = len(world.gms.calls("/openapi"))
-        world.define(*["ORDINAL"] * 450)
-        assert world.run("typed", where="client") == 3
-        # Of the features only the stored results.
-        of_features = [
-            one for one in reads_of(world, "testResults", before) if b"mlFeature:" in one
-        ]
-        assert len(of_features) == 3
-        assert not any(b"mlFeatureProperties" in body for body in of_features)
-        assert world.results(feature("f7")) == (set(), {TYPED})
-
-
-def test_what_the_run_did_not_write_is_read(start: Start) -> None:
-    with start() as world:
-        world.test(TYPED_TEST, a_test("urn:li:test:documented", "documentation.documentations"))
-        world.define("COUNT")
-        assert world.run("typed", where="client") == 0
-        [body] = [body for body in reads_of(world, "documentation") if b"mlFeature:" in body]
-        assert b"mlFeatureProperties" not in body
-        assert world.results(feature("f0")) == ({TYPED}, {"urn:li:test:documented"})

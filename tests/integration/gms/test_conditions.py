@@ -15,7 +15,7 @@ pytestmark = pytest.mark.integration
 def conditions(world: World) -> list[list[str]]:
     """Return the conditions of each request; no other proposal lacks one than those of keys."""
     found: list[list[str]] = []
-    for request in world.intruder.seen:
+    for request in world.witness.seen:
         by_aspect = [(one["aspectName"], one.get("headers", {})) for one in request]
         assert [name for name, headers in by_aspect if not headers and name not in KEY_ASPECTS] == [
             name for name, _ in by_aspect if name.startswith(("dataHubExecution", "dataHubIngest"))
@@ -44,4 +44,4 @@ def test_a_server_without_a_version_is_asked_once_with_no_key_aspect(
         found = conditions(world)
     [asked] = [number for number, one in enumerate(found) if NO_SUCH_VERSION in one]
     assert set(found[asked]) == {NO_SUCH_VERSION}
-    assert len(found[asked]) == len(world.intruder.seen[asked])
+    assert len(found[asked]) == len(world.witness.seen[asked])

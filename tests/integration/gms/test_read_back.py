@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.cli.main import call
-from mlcat_ingest.client.rest.behaviour import Capabilities
-from support.fakes import model_urn
 from support.gms import V1_0, V1_6, GmsProfile, RunningGms, running_gms
 from support.small_store import SmallStore, make
 
@@ -110,16 +108,6 @@ def test_a_dropped_aspect_does_not_pass_for_a_server_that_checks_no_versions(
         assert all("If-Version-Match" in one["headers"] for some in writes for one in some)
 
 
-def test_an_upgraded_server_gets_what_it_dropped(tmp_path: Path) -> None:
-    with world(tmp_path, lacks=frozenset({"mlModel.ownership"})) as there:
-        there.ingest(4)
-    with running_gms(tmp_path / "gms.db", V1_6) as gms:
-        upgraded = World(gms, there.store)
-        assert upgraded.ingest(0, "--full")["dropped"] == {}
-        stored = gms.store.get_many([model_urn("a")])[model_urn("a")]
-        assert "ownership" in stored
-
-
 def test_entities_of_an_environment_that_a_server_lacks_are_named(tmp_path: Path) -> None:
     with world(tmp_path, V1_0, version=None) as there:
         report = there.ingest(4, env="SBX")
@@ -141,38 +129,6 @@ def test_an_environment_that_the_release_lacks_is_refused_before_a_write(
     assert "set `env` of the source to one of CORP, DEV, EI" in reported
 
 
-def test_check_names_an_environment_that_the_release_lacks(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with world(tmp_path, V1_0) as there:
-        assert call(["check", there.recipe("SBX"), "--json"]) == 1
-    reported = json.loads(capsys.readouterr().out)
-    (failed,) = (one for one in reported["findings"] if "no environment SBX" in one["detail"])
-    assert failed["outcome"] == "failed"
-
-
-@pytest.mark.parametrize("profile", [V1_0, V1_6], ids=lambda one: str(one.version))
-def test_the_known_environments_of_a_release_are_those_it_has(profile: GmsProfile) -> None:
-    reported = Capabilities(datahub=True, datahub_version=profile.version)
-    assert reported.environments == profile.environments
-
-
 def test_a_replica_that_lags_drops_nothing(tmp_path: Path) -> None:
     with world(tmp_path, replica_s=0.3) as there:
         assert there.ingest(0)["dropped"] == {}
-
-
-def test_text_and_metrics_tell_it_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with world(tmp_path, lacks=frozenset({"mlModel.ownership"})) as there:
-        metrics = tmp_path / "run.prom"
-        recipe = there.store.recipe(more="report_to_catalog: false\n")
-        assert call([recipe, "--metrics-file", str(metrics)]) == 4
-    reported = capsys.readouterr().out
-    assert "finished after" in reported
-    assert "not everything arrived" in reported
-    assert (
-        "mlModel: ownership, of 2 entities: acknowledged by the catalog, but not stored" in reported
-    )
-    assert (
-        'mlcat_ingest_dropped{recipe="prod",what="mlModel: ownership"} 2.0' in metrics.read_text()
-    )

@@ -11,8 +11,6 @@ import pytest
 
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.client.rest.client import CatalogClient
-from mlcat_ingest.metadata.proposal import Proposal
-from support.fakes import model_urn
 from support.gms import V1_6, RunningGms, running_gms
 from support.small_store import A, B, SmallStore, make
 
@@ -39,24 +37,6 @@ def purge(store: SmallStore, name: str) -> None:
 def removed(gms: RunningGms) -> set[str]:
     found = gms.store.get_many([A, B], ["status"])
     return {urn for urn, one in found.items() if "status" in one and one["status"].value["removed"]}
-
-
-def test_old_versions_are_found_too(tmp_path: Path) -> None:
-    with running_gms(tmp_path / "gms.db", V1_6) as gms, CatalogClient(gms.url, "") as client:
-        for number in (1, 2):
-            versioned = {
-                "versionSet": "urn:li:versionSet:(churn,mlModel)",
-                "version": {"versionTag": str(number)},
-                "sortId": f"{number:08}",
-            }
-            urn = model_urn(f"churn_{number}")
-            client.emit(Proposal(urn, "versionProperties", versioned))
-            ours = {"customProperties": {"mlcat.source": "mlflow:s:default"}}
-            client.emit(Proposal(urn, "mlModelProperties", ours))
-        found = client.search.entities_of_source("mlModel", "mlflow:s:default")
-        listed = [urn for page in found.pages for urn in page]
-        assert found.total == 2
-        assert sorted(listed) == [model_urn("churn_1"), model_urn("churn_2")]
 
 
 def test_an_index_that_never_caught_up_hides_nothing_from_removal(tmp_path: Path) -> None:
@@ -104,14 +84,3 @@ def test_what_the_garbage_collection_deleted_is_written_anew(tmp_path: Path) -> 
         writes = [body for one in gms.calls("/aspects") for body in one.json()["proposals"]]
         last = [one for one in writes if one["entityUrn"] == A][-2:]
         assert {one["headers"]["If-Version-Match"] for one in last} == {"-1"}
-
-
-def test_what_the_garbage_collection_deleted_meanwhile_comes_back_while_it_is_there(
-    tmp_path: Path,
-) -> None:
-    with world(tmp_path) as (gms, store):
-        ingest(store)
-        with CatalogClient(gms.url, "") as client:
-            client.delete_entity(A)
-        ingest(store, "--full")
-        assert "mlModelProperties" in gms.store.get_many([A])[A]

@@ -4,7 +4,6 @@ import math
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +19,11 @@ pytestmark = pytest.mark.integration
 LAGGING = replace(V1_6, index_refresh_s=math.inf)
 PROFILES = {
     "v1.0, if it stored all": replace(V1_0, lacks=frozenset()),
-    "v1.6": V1_6,
     "v1.7": V1_7,
     "an index that lags": LAGGING,
     "a replica that lags": replace(V1_7, replica_s=0.2),
     "aspects without a version": replace(V1_6, numbers_first_versions=False),
 }
-
 Story = Callable[[World], None]
 
 
@@ -61,13 +58,6 @@ def succeed(report: dict[str, Any]) -> None:
     assert report["exit_code"] == 0, report["failures"]
 
 
-def review(world: World, urn: str) -> None:
-    """Add a property as a person does."""
-    properties = world.aspect(urn, "mlModelProperties")
-    properties["customProperties"]["reviewed"] = "yes"
-    put(world.store, urn, mlModelProperties=properties)
-
-
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
 def test_the_main_job(tmp_path: Path, past: Past, profile: GmsProfile) -> None:
     def story(world: World) -> None:
@@ -85,45 +75,7 @@ def test_the_main_job(tmp_path: Path, past: Past, profile: GmsProfile) -> None:
     }
 
 
-def test_somebody_writes_between_our_read_and_our_write(tmp_path: Path, past: Past) -> None:
-    def story(world: World) -> None:
-        succeed(world.ingest("first"))
-        for name in ("b", "long"):
-            urn = world.model(name)
-            world.intruder.writes[urn] = partial(review, world, urn)
-            succeed(world.ingest("first", "--full", more=f"enrich: [{{add_tags: [{name}]}}]\n"))
-            properties = world.aspect(urn, "mlModelProperties")
-            assert properties["customProperties"]["reviewed"] == "yes"
-            assert world.aspect(urn, "globalTags") == {"tags": [{"tag": f"urn:li:tag:{name}"}]}
-
-    tell(tmp_path, past, story, V1_6)
-
-
-@pytest.mark.parametrize("profile", [V1_6, LAGGING], ids=["v1.6", "an index that lags"])
-def test_an_alias_that_moves_twice(tmp_path: Path, past: Past, profile: GmsProfile) -> None:
-    def champions(world: World) -> list[str]:
-        found = versions(world.contents())
-        assert {name for name, (_, latest, _) in found.items() if latest} == {
-            "retired_4",
-            "scorer_4",
-        }
-        return sorted(name for name, (_, _, aliases) in found.items() if aliases)
-
-    def story(world: World) -> None:
-        succeed(world.ingest("first"))
-        succeed(world.ingest("champion is 3"))
-        assert champions(world) == ["retired_1", "scorer_3"]
-        world.catch_up()
-        succeed(world.ingest("champion is 2", "--full"))
-        assert champions(world) == ["retired_1", "scorer_2"]
-
-    tell(tmp_path, past, story, profile)
-
-
-@pytest.mark.parametrize("profile", [V1_6, LAGGING], ids=["v1.6", "an index that lags"])
-def test_removal_behind_superseded_versions(
-    tmp_path: Path, past: Past, profile: GmsProfile
-) -> None:
+def test_removal_behind_superseded_versions(tmp_path: Path, past: Past) -> None:
     def story(world: World) -> None:
         succeed(world.ingest("first"))
         world.catch_up()
@@ -131,7 +83,7 @@ def test_removal_behind_superseded_versions(
         shutil.rmtree(world.folder / ".mlcat")
         succeed(world.ingest("less", "--full", more="limits: {max_removed_ratio: 1.0}\n"))
 
-    held = tell(tmp_path, past, story, profile)
+    held = tell(tmp_path, past, story, LAGGING)
     removed = {urn for urn, one in held.items() if one.get("status", {}).get("removed")}
     assert NAMING.model(past.runs["b"]).urn in removed
     assert {name for name, (is_removed, _, _) in versions(held).items() if is_removed} == {
@@ -140,37 +92,14 @@ def test_removal_behind_superseded_versions(
     }
 
 
-def test_what_comes_back_after_garbage_was_collected(tmp_path: Path, past: Past) -> None:
-    def story(world: World) -> dict[str, dict[str, Any]]:
-        succeed(world.ingest("first"))
-        succeed(world.ingest("less", "--full", more="limits: {max_removed_ratio: 1.0}\n"))
-        if world.gms is not None:
-            world.gms.collect_garbage()
-        succeed(world.ingest("first", "--full"))
-        contents = world.contents()
-        for aspects in contents.values():
-            # An entity that is made again was never marked, and its set names it as it did before.
-            if aspects.get("status") == {"removed": False}:
-                del aspects["status"]
-            aspects.get("versionProperties", {}).pop("isLatest", None)
-        assert "status" not in contents[world.model("b")]
-        return contents
-
-    with plain_world(tmp_path / "plain", past) as plain:
-        expected = story(plain)
-    with gms_world(tmp_path / "gms", past, V1_6) as gms:
-        assert differences(expected, story(gms)) == []
-
-
-@pytest.mark.parametrize("profile", [V1_6, LAGGING], ids=["v1.6", "an index that lags"])
-def test_retract(tmp_path: Path, past: Past, profile: GmsProfile) -> None:
+def test_retract(tmp_path: Path, past: Past) -> None:
     def story(world: World) -> None:
         succeed(world.ingest("first"))
         put(world.store, world.model("c"), globalTags={"tags": [{"tag": "urn:li:tag:theirs"}]})
         world.catch_up()
         assert call(["retract", world.recipe, "--yes"]) == 0
 
-    held = tell(tmp_path, past, story, profile)
+    held = tell(tmp_path, past, story, LAGGING)
     live = {urn for urn, one in held.items() if not one.get("status", {}).get("removed")}
     assert NAMING.model(past.runs["c"]).urn in live
 
@@ -194,16 +123,6 @@ def gate(world: World) -> dict[str, Any]:
     tests.write_text(TESTS)
     assert call(["catalog", "tests", "push", str(tests), "--server", world.url]) == 0
     return world.ingest("first", "--fail-on-tests", "accuracy")
-
-
-def test_the_gate(tmp_path: Path, past: Past) -> None:
-    def story(world: World) -> None:
-        report = gate(world)
-        assert report["exit_code"] == 3
-        assert report["gate"]["newly_failing"] > 5
-
-    held = tell(tmp_path, past, story, replace(V1_6, evaluates=True))
-    assert len([urn for urn, one in held.items() if "testResults" in one]) > 5
 
 
 def results_in(contents: dict[str, dict[str, Any]]) -> dict[str, dict[str, str]]:

@@ -1,20 +1,15 @@
 """Refusals and faults of GMS: statuses, bodies, faults to come."""
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from starlette.responses import Response
 
-from mlcat_ingest.catalog.errors import AspectRefusedError
-from mlcat_ingest.catalog.web.refusals import message_of, refusal
+from mlcat_ingest.catalog.web.refusals import refusal
 from support.gms.requests import SeenRequest
-
-COMPUTED_FIELD: Final = "IsLatest should not be specified, this is a computed field."
-"""The sentence of VersionPropertiesValidator.java."""
 
 _ACTOR: Final = "urn:li:corpuser:datahub"
 
@@ -25,11 +20,6 @@ def answer(
     """Return a refusal in the shape of the family that `path` belongs to."""
     refused = refusal(status, message, path, headers=headers)
     return json_response(refused.body, status, refused.headers)
-
-
-def refused(error: AspectRefusedError, path: str) -> Response:
-    """Return a validator's refusal, as the embedded catalog words it."""
-    return answer(422, message_of(error), path)
 
 
 def json_response(
@@ -60,41 +50,30 @@ def too_large(proposal: Mapping[str, Any], size: int, limit: int, path: str) -> 
     )
 
 
-Fault = Literal["unavailable", "limited", "versions"]
-
-
 @dataclass
 class Events:
-    """The faults to come, each for so many requests, and the requests so far, in order."""
+    """The writes that are to fail, and the requests so far, in order."""
 
     unavailable_status: int
     requests: list[SeenRequest] = field(default_factory=list)
-    retry_after_s: float = 0
-    _left: Counter[Fault] = field(default_factory=Counter)
+    _left: int = 0
     _lock: Lock = field(default_factory=Lock)
 
-    def expect(self, fault: Fault, count: int) -> None:
-        """Let the next `count` requests that it concerns meet a fault."""
+    def fail_writes(self, count: int) -> None:
+        """Let the next `count` writes fail."""
         with self._lock:
-            self._left[fault] = count
+            self._left = count
 
     def fault(self, request: SeenRequest) -> Response | None:
-        """Return the answer to a request that meets a fault, if it does."""
-        headers = {"Retry-After": f"{self.retry_after_s:g}"}
-        if request.path != "/config" and self._meets("limited"):
-            return answer(429, "Too many requests", request.path, headers)
-        if not request.is_write or not self._meets("unavailable"):
+        """Return the answer to a write that fails; None if it does not."""
+        if not request.is_write or not self._fails():
             return None
         if self.unavailable_status == 503:
             message = "Database temporarily unavailable, please retry"
-            return answer(503, message, request.path, headers)
+            return answer(503, message, request.path, {"Retry-After": "0"})
         return answer(500, "Failed to add after 3 retries", request.path)
 
-    def refuses_versions(self) -> bool:
-        """Return whether a request that brings versions is refused for a computed field."""
-        return self._meets("versions")
-
-    def _meets(self, fault: Fault) -> bool:
+    def _fails(self) -> bool:
         with self._lock:
-            self._left[fault] -= 1
-            return self._left[fault] >= 0
+            self._left -= 1
+            return self._left >= 0

@@ -29,11 +29,6 @@ class GmsProfile:
             `mlModel.mlModelProperties.trainingJobs`, fields at any depth. They are acknowledged
             and not stored. By release they are in `releases.json`. Source:
             IgnoreUnknownMutator.java.
-        checks_versions: the version that a proposal names is compared with the stored one; before
-            v0.14 it is not. Source: ConditionalWriteValidator.java.
-        strict_urns: a proposal is left out, and its request answered as a success, for a comma in
-            a URN of one part, and for parentheses in a part (`STRICT_URN_VALIDATION_ENABLED`).
-            Source: UrnValidationUtil.java.
         environments: the environments that exist; by release, in the same file.
         evaluates: whether `/test` exists; in open-source releases it does not. Source:
             MetadataTestResource.java.
@@ -60,8 +55,6 @@ class GmsProfile:
 
     version: str | None = "v1.6.0"
     lacks: frozenset[str] = _V1_6.lacks
-    checks_versions: bool = True
-    strict_urns: bool = True
     environments: frozenset[str] = _V1_6.environments
     evaluates: bool = False
     index_refresh_s: float = 0
@@ -92,7 +85,7 @@ V1_7: Final = replace(_of_release(V1_6, "v1.7.0"), unavailable_status=503)
 V1_0: Final = _of_release(V1_6, "v1.0.0")
 """The smallest server that is supported."""
 
-V0_15: Final = replace(_of_release(V1_0, "v0.15.0"), strict_urns=False)
+V0_15: Final = _of_release(V1_0, "v0.15.0")
 """A server below the smallest: it acknowledges and drops some of what a model has."""
 
 
@@ -113,7 +106,7 @@ def is_valid(urn: str, profile: GmsProfile) -> bool:
         and _SEPARATOR not in urn
         and (entity_type == _WITHOUT_LIMIT or len(quote_plus(urn, safe="*")) <= _LONGEST)
         and _fits_key(entity_type, parts, profile)
-        and not (profile.strict_urns and _is_loose(parts))
+        and not _is_loose(parts)
     )
 
 

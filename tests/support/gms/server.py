@@ -14,14 +14,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mlcat_ingest.catalog.errors import ComputedFieldError
-from mlcat_ingest.catalog.search.request import Criterion, SearchRequest
 from mlcat_ingest.catalog.server.serve import listen, make_server
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.tasks import Tasks
 from mlcat_ingest.catalog.web.app import create_app
 from mlcat_ingest.errors import CatalogUnavailableError
-from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
 from support.gms import faults
 from support.gms.faults import Events
 from support.gms.profile import V1_6, GmsProfile, is_valid
@@ -117,11 +114,6 @@ class GmsApp:
             size = len(json.dumps(value_of(proposal), ensure_ascii=False).encode())
             if size > profile.aspect_bytes:
                 return faults.too_large(proposal, size, profile.aspect_bytes, request.path)
-        versioned = [one for one in request.proposals if one["aspectName"] == VERSION_PROPERTIES]
-        if versioned and self.events.refuses_versions():
-            urn = str(versioned[0]["entityUrn"])
-            error = ComputedFieldError(urn, VERSION_PROPERTIES, faults.COMPUTED_FIELD)
-            return faults.refused(error, request.path)
         parts = (self._stored_part(proposal) for proposal in request.proposals)
         stored = [part for part in parts if part is not None]
         if not stored:
@@ -140,8 +132,6 @@ class GmsApp:
         name = f"{proposal['entityType']}.{proposal.get('aspectName')}"
         if name in lacks:
             return None
-        if not self.profile.checks_versions:
-            proposal = {key: one for key, one in proposal.items() if key != "headers"}
         value = value_of(proposal)
         stored = known_part(value, name, lacks)
         return proposal if stored == value else with_value(proposal, stored)
@@ -212,41 +202,12 @@ class RunningGms:
             if request.path.startswith(path) and action in {None, request.query.get("action")}
         ]
 
-    def fail_writes(self, count: int, retry_after_s: float = 0) -> None:
+    def fail_writes(self, count: int) -> None:
         """Answer the next `count` writes as after exhausted database retries.
 
         Source: AspectResource.java; v1.7 answers 503 with `Retry-After`, earlier releases 500.
         """
-        self._events.retry_after_s = retry_after_s
-        self._events.expect("unavailable", count)
-
-    def limit_requests(self, count: int, retry_after_s: float = 60) -> None:
-        """Answer the next `count` requests, `/config` excepted, as a rate limit does: 429.
-
-        Source: APIThrottle.java.
-        """
-        self._events.retry_after_s = retry_after_s
-        self._events.expect("limited", count)
-
-    def refuse_versions(self, count: int) -> None:
-        """Refuse the next `count` writes of versions for a computed field that they do not hold.
-
-        v1.1.0 to v1.4 do so after a database retry. Source: VersionPropertiesSideEffect.java,
-        VersionPropertiesValidator.java.
-        """
-        self._events.expect("versions", count)
-
-    def collect_garbage(self) -> None:
-        """Delete soft-deleted entities, as the server's own ingestion does after ten days.
-
-        Source: `datahub-gc` in the server's bootstrap ingestion sources.
-        """
-        removed = Criterion("removed", ("true",))
-        while found := self.store.search(
-            SearchRequest(any_of=((removed,),), count=1_000, include_removed=True)
-        ).hits:
-            for hit in found:
-                self.store.delete(hit.urn)
+        self._events.fail_writes(count)
 
     def catch_up(self) -> None:
         """Let the search index and the replica show the current content of the store."""
