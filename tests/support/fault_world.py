@@ -85,7 +85,7 @@ class World:
     def database(self) -> Path:
         return self.folder / "mlflow.db"
 
-    def recipe(self, server: str, *, tracking_uri: str | None = None, retries: int = 9) -> Path:
+    def recipe(self, server: str) -> Path:
         """Write the recipe for a catalog behind `server`, and return its path."""
         path = self.folder / "faults.yml"
         path.write_text(
@@ -94,10 +94,10 @@ name: faults
 source:
   type: mlflow
   config:
-    tracking_uri: "{tracking_uri or f"sqlite:///{self.database}"}"
+    tracking_uri: "sqlite:///{self.database}"
     page_size: 40
     connections: 2
-    retries: {retries}
+    retries: 9
     ui_url: http://mlflow.test
 sink:
   type: rest

@@ -51,14 +51,13 @@ class Faults:
     """The script: faults by `seed` in front of `upstream`, which a test may change at any time.
 
     Without a seed there are none. A write that names `refused` is refused for good, as by a
-    service that does not like what it says, or that breaks at it. `met` counts the faults by kind.
+    service that does not like what it says. `met` counts the faults by kind.
     """
 
     upstream: str
     seed: int | None = None
     stalls: bool = False
     refused: bytes | None = None
-    refused_with: int = 422
     met: Counter[str] = field(default_factory=Counter)
     seen: int = 0
     before: Callable[[int], bool] = lambda _: True
@@ -120,8 +119,8 @@ class Faults:
     def _answered(self, request: ServiceRequest) -> ServiceAnswer:
         is_write = request.method == "POST" and "action=ingestProposal" in request.path
         if self.refused is not None and is_write and self.refused in request.body:
-            words = {"message": "the service does not like this", "status": self.refused_with}
-            return ServiceAnswer(self.refused_with, json.dumps(words).encode())
+            words = {"message": "the service does not like this", "status": 422}
+            return ServiceAnswer(422, json.dumps(words).encode())
         return forward(self.upstream, request)
 
 

@@ -60,16 +60,3 @@ def test_faults_change_nothing_of_what_arrives_or_of_what_is_counted(
             one.source_changes()
     last = pair.ill.ingest(None, "--full")
     assert last["proposals_sent"] == 0
-
-
-def test_a_record_that_the_catalog_breaks_at_is_deferred_alone(pair: Pair) -> None:
-    refused = REFUSED.encode()
-    for _ in range(2):  # the second run begins with it
-        well = pair.well.ingest(Faults("", refused=refused))
-        ill = pair.ill.ingest(Faults("", refused=refused, refused_with=500))
-        assert counted(ill) == counted(well)
-        assert ill["proposals_sent"] == well["proposals_sent"]
-        assert ill["exit_code"] == 4
-        assert pair.ill.letters() == pair.well.letters() != []
-        assert pair.ill.contents() == pair.well.contents()
-    assert pair.ill.ingest(Faults(""))["exit_code"] == 0

@@ -1,7 +1,7 @@
 """The command is killed at random moments and started again: in the end all is as if it never was.
 
 A moment is a request that the catalog gets: before it is served, or right after, before its answer
-is sent. Where the kill falls between a write and what is remembered of it: `state/`.
+is sent. Kills between any two steps of a run: `tests/simulation`.
 """
 
 import os
