@@ -41,9 +41,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--update-golden", action="store_true", help="write the golden files from what comes out"
     )
     parser.addoption(
-        "--hammer-s", type=float, default=5, help="how long clients hammer one aspect, in seconds"
-    )
-    parser.addoption(
         "--kills", type=int, default=3, help="how often the catalog, or the command, is killed"
     )
     parser.addoption("--fault-seed", type=int, default=1, help="which faults fault runs meet")

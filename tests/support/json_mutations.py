@@ -1,7 +1,6 @@
-"""Hypothesis strategies that spoil good JSON: in its structure, in its text, and on its way."""
+"""A Hypothesis strategy that spoils good JSON in its structure."""
 
 import copy
-import gzip
 import json
 from collections.abc import Iterator
 from typing import Any, Final
@@ -89,63 +88,3 @@ def _nested(value: Any, depth: int) -> Any:
     for level in range(depth):
         value = [value] if level % 2 else {"a": value}
     return value
-
-
-@st.composite
-def spoiled(draw: st.DrawFn, text: str) -> bytes:
-    """Draw the JSON `text` with a change that a serialiser would never make."""
-    data = text.encode("utf-8", "surrogatepass")
-    at = draw(st.integers(0, len(data)))
-    match draw(st.sampled_from(["cut", "insert", "replace", "twice", "number", "encode", "deep"])):
-        case "cut":
-            return data[:at]
-        case "insert":
-            return data[:at] + draw(_BYTES) + data[at:]
-        case "replace":
-            return data[:at] + draw(_BYTES) + data[at + 1 :]
-        case "twice":
-            # The same name a second time, with another value.
-            return data.replace(b'":', b'":0,"async":', 1) if data[:1] == b"{" else data + data
-        case "number":
-            return data.replace(b"0", draw(st.sampled_from([b"9" * 5000, b"1e400", b"-", b"NaN"])))
-        case "encode":
-            encoding = draw(st.sampled_from(["utf-16", "utf-32", "utf-8-sig", "utf-7"]))
-            return data.decode("utf-8", "replace").encode(encoding)
-        case _:
-            return draw(st.sampled_from([b"[", b'{"a":'])) * 20_000 + data
-
-
-_BYTES: Final = st.binary(min_size=1, max_size=4) | st.sampled_from(
-    [b"\\ud800", b"\\u0000", b"\x00", b"\xff\xfe", b"\xed\xa0\x80", b"NaN", b"}", b"]", b'"', b","]
-)
-
-
-@st.composite
-def bodies(draw: st.DrawFn, good: Any) -> bytes:
-    """Draw a body made of the JSON value `good`: changed, and now and then spoiled as text too."""
-    text = json.dumps(draw(mutated(good)))
-    if draw(st.integers(0, 3)) == 0:
-        return draw(spoiled(text))
-    return text.encode()
-
-
-@st.composite
-def transported(draw: st.DrawFn, body: bytes) -> tuple[dict[str, str], bytes]:
-    """Draw the headers that `body` travels with, mostly the right ones, and how it arrives."""
-    headers = {"Content-Type": "application/json"}
-    match draw(st.sampled_from(["plain"] * 6 + ["type", "gzip", "claimed"])):
-        case "type":
-            headers["Content-Type"] = draw(st.sampled_from(_CONTENT_TYPES))
-        case "gzip":
-            return {**headers, "Content-Encoding": "gzip"}, gzip.compress(body)
-        case "claimed":
-            headers["Content-Encoding"] = draw(st.sampled_from(["gzip", "br", "identity", "x"]))
-        case _:
-            pass
-    return headers, body
-
-
-_CONTENT_TYPES: Final = (
-    *("", "text/plain", "application/xml", "application/json; charset=utf-16", "/;="),
-    *("multipart/form-data; boundary=x", "application/x-www-form-urlencoded"),
-)

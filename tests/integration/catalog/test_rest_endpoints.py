@@ -10,7 +10,6 @@ import pytest
 import requests
 
 from support.catalog_server import RunningCatalog, running_catalog
-from support.catalog_store import counts
 
 pytestmark = pytest.mark.integration
 
@@ -115,105 +114,6 @@ def test_all_four_entity_types_are_written_and_read(
         assert found.headers["content-type"] == "application/json"
 
 
-def test_a_batch_of_all_types_as_plain_objects_without_names(catalog: RunningCatalog) -> None:
-    proposals = [
-        {"entityType": kind, "entityUrn": urn, "changeType": "UPSERT", "aspect": aspect}
-        for urn, (kind, _, _, aspect) in ENTITIES.items()
-    ]
-    answer = act(catalog, "/aspects?action=ingestProposalBatch", {"proposals": proposals})
-    assert (answer.status_code, answer.json()) == (200, {"value": "success"})
-    assert catalog.store.read(counts) == dict.fromkeys(
-        ["mlFeature", "mlFeatureTable", "mlModel", "mlModelGroup"], 1
-    )
-    empty = act(catalog, "/aspects?action=ingestProposalBatch", {"proposals": []})
-    assert empty.status_code == 200
-
-
-def test_an_upsert_replaces_the_list(catalog: RunningCatalog) -> None:
-    for features in ([FEATURE], ["urn:li:mlFeature:(users,sex)"]):
-        act(
-            catalog,
-            "/aspects?action=ingestProposal",
-            {"proposal": proposal(TABLE, {"mlFeatures": features})},
-        )
-    [stored] = read(catalog, TABLE, "mlFeatureTableProperties").json()["aspect"].values()
-    assert stored == {"mlFeatures": ["urn:li:mlFeature:(users,sex)"]}
-
-
-def test_a_refused_batch_names_the_field_and_writes_nothing(catalog: RunningCatalog) -> None:
-    good, bad = proposal(MODEL, {"type": "a"}), proposal(FEATURE, {"dataType": "TXT"})
-    answer = act(catalog, "/aspects?action=ingestProposalBatch", {"proposals": [good, bad]})
-    body = answer.json()
-    assert (answer.status_code, body["status"]) == (422, 422)
-    assert body["exceptionClass"] == "com.linkedin.restli.server.RestLiServiceException"
-    assert answer.headers["X-RestLi-Error-Response"] == "true"
-    assert body["message"] == (
-        "Failed to validate record with class com.linkedin.ml.metadata.MLFeatureProperties: "
-        'ERROR :: /dataType :: "TXT" is not an enum symbol\n'
-    )
-    assert catalog.store.read(counts) == {}
-
-
-HOSTILE_NAMES = [
-    "a/b//c",
-    "a%2Fb",
-    "100%25",
-    "a+b c",
-    "ünïcödé 😀",
-    "עברית",
-    "?x=1&y#z",
-    "../../etc",
-    "<script>alert%281%29</script>",
-    "'; DROP TABLE entity; --",
-    "line\nbreak",
-    "%E2%90%9F",
-]
-
-
-@pytest.mark.parametrize("name", HOSTILE_NAMES)
-def test_hostile_names_come_back_as_they_went(shared: RunningCatalog, name: str) -> None:
-    catalog = shared
-    urn = f"urn:li:mlModel:(urn:li:dataPlatform:mlflow,{name},PROD)"
-    value = {"name": name, "description": name}
-    answer = act(catalog, "/aspects?action=ingestProposal", {"proposal": proposal(urn, value)})
-    assert answer.status_code == 200, answer.text
-    [stored] = read(catalog, urn, "mlModelProperties").json()["aspect"].values()
-    assert stored == value
-    whole = requests.get(f"{catalog.url}/entitiesV2/{encoded(urn)}", timeout=30).json()
-    assert whole["urn"] == urn
-    assert whole["aspects"]["mlModelKey"]["value"]["name"] == name
-    [batch] = act(catalog, "/openapi/v3/entity/mlModel/batchGet", [{"urn": urn}]).json()
-    assert batch["urn"] == urn
-
-
-def test_unencoded_slashes_and_pluses_in_the_path_are_themselves(catalog: RunningCatalog) -> None:
-    urn = "urn:li:mlModel:(urn:li:dataPlatform:mlflow,a/b+c,PROD)"
-    act(catalog, "/aspects?action=ingestProposal", {"proposal": proposal(urn, {})})
-    url = f"{catalog.url}/gms/aspects/{urn}?aspect=mlModelProperties&version=0"
-    assert requests.get(url, timeout=30).status_code == 200
-
-
-def test_every_version_is_kept(catalog: RunningCatalog) -> None:
-    for text in ("one", "two"):
-        act(
-            catalog, "/aspects?action=ingestProposal", {"proposal": proposal(MODEL, {"type": text})}
-        )
-    for asked, version, text in ((0, 0, "two"), (1, 1, "one"), (-1, 1, "one"), (-2, 0, "two")):
-        answer = read(catalog, MODEL, "mlModelProperties", asked).json()
-        assert answer["version"] == version
-        assert list(answer["aspect"].values()) == [{"type": text}]
-    for absent in (2, 3, -3):
-        assert read(catalog, MODEL, "mlModelProperties", absent).status_code == 404
-
-
-def test_what_does_not_exist_is_not_found(catalog: RunningCatalog) -> None:
-    answer = read(catalog, MODEL, "mlModelProperties")
-    assert (answer.status_code, answer.json()["status"]) == (404, 404)
-    act(catalog, "/aspects?action=ingestProposal", {"proposal": proposal(MODEL, {})})
-    assert read(catalog, MODEL, "status").status_code == 404
-    assert read(catalog, MODEL, "mlModelKey").status_code == 200
-
-
 def test_entities_show_their_aspects_with_versions_and_stamps(catalog: RunningCatalog) -> None:
     sent = proposal(MODEL, {"type": "a"}, systemMetadata={"runId": "r", "lastObserved": 1})
     act(catalog, "/aspects?action=ingestProposal", {"proposal": sent})
@@ -243,13 +143,6 @@ def test_entities_show_their_aspects_with_versions_and_stamps(catalog: RunningCa
     refused = MODEL.replace("PROD", "NOWHERE")
     made_up = requests.get(f"{catalog.url}/entitiesV2/{encoded(refused)}", timeout=30).json()
     assert made_up["aspects"]["mlModelKey"]["value"]["origin"] == "NOWHERE"
-
-
-def test_what_clients_ask_first(catalog: RunningCatalog) -> None:
-    config = requests.get(f"{catalog.url}/gms/config", timeout=30).json()
-    assert config["noCode"] == "true"
-    assert "acryldata/datahub" not in config["versions"]
-    assert requests.get(f"{catalog.url}/health", timeout=30).status_code == 200
 
 
 def status_of(catalog: RunningCatalog, body: Any, prefix: str = "") -> Any:
@@ -282,11 +175,6 @@ def test_a_task_that_cannot_be_found(catalog: RunningCatalog) -> None:
     assert status_of(catalog, {"nodeId": "node-1_x", "taskId": 123}) == error
     largest = {"error": f"Could not get task status for {catalog.tasks.node_id}:{2**63 - 1}"}
     assert status_of(catalog, {"nodeId": catalog.tasks.node_id, "taskId": 2**63 - 1}) == largest
-
-
-def test_restoring_indices_needs_no_body(catalog: RunningCatalog) -> None:
-    url = f"{catalog.url}/operations?action=restoreIndices"
-    assert requests.post(url, timeout=30).status_code == 200
 
 
 EITHER = "Please specify either Node ID + task ID OR composite task parameters"
@@ -384,11 +272,3 @@ def test_what_is_not_there_cannot_be_evaluated(described: RunningCatalog) -> Non
     answer = act(described, "/test?action=evaluate", body)
     assert answer.status_code == 400
     assert "urn:li:test:gone" in answer.json()["message"]
-
-
-def test_requests_are_counted(catalog: RunningCatalog) -> None:
-    read(catalog, MODEL, "status")
-    requests.get(f"{catalog.url}/no/such/path", timeout=30)
-    page = requests.get(f"{catalog.url}/metrics", timeout=30).text
-    assert 'mlcat_catalog_requests_total{endpoint="/aspects/{urn}",status="404"} 1.0' in page
-    assert 'mlcat_catalog_requests_total{endpoint="none",status="404"} 1.0' in page

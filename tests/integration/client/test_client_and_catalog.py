@@ -1,6 +1,5 @@
 """The client against the embedded catalog over a socket: what is written can be read back."""
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import pytest
 
 from mlcat_ingest.client.base import TestOutcome
 from mlcat_ingest.client.rest.client import CatalogClient
-from mlcat_ingest.errors import AspectRejectedError, AuthenticationError, CatalogRequestError
+from mlcat_ingest.errors import AspectRejectedError, AuthenticationError
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.net.session import HttpOptions
 from support.catalog_server import RunningCatalog, running_catalog
@@ -90,16 +89,6 @@ def test_bad_proposals_stand_alone_and_the_rest_is_stored(catalog: RunningCatalo
             client.emit(proposals[7])
 
 
-def test_a_stale_version_is_rejected(catalog: RunningCatalog) -> None:
-    stale = Proposal(
-        model_urn("m"), "status", {"removed": True}, "UPSERT", {"If-Version-Match": "9"}
-    )
-    with connected(catalog.url) as client:
-        [rejected] = client.write([stale])
-        assert client.get_aspect(model_urn("m"), "status") is None
-    assert rejected.status == 422
-
-
 def test_tests_are_evaluated_and_pushed(
     catalog: RunningCatalog, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -134,16 +123,6 @@ def test_tests_are_evaluated_and_pushed(
     assert caplog.text == ""
 
 
-def test_task_status_in_both_forms(catalog: RunningCatalog) -> None:
-    with connected(catalog.url) as client:
-        reported = client.task_status("no-such-node:7")
-        assert reported.error == "Could not get task status for no-such-node:7"
-        assert client.task_status(node_id="no-such-node", task_id=7) == reported
-        assert client.wait("no-such-node:7") == reported
-        with pytest.raises(CatalogRequestError):
-            client.task_status("nonsense")
-
-
 def test_tokens_are_needed_where_they_are_switched_on(tmp_path: Path) -> None:
     with running_catalog(tmp_path / "catalog.db", token="right") as catalog:
         with connected(catalog.url, "wrong") as client:
@@ -157,22 +136,3 @@ def test_tokens_are_needed_where_they_are_switched_on(tmp_path: Path) -> None:
             client.emit(Proposal(model_urn("m"), "status", {}))
         with connected(catalog.url, "right") as client:
             client.emit(Proposal(model_urn("m"), "status", {"removed": False}))
-
-
-def test_threads_share_a_client_and_its_count_is_exact(catalog: RunningCatalog) -> None:
-    with connected(catalog.url) as client:
-
-        def work(thread: int) -> None:
-            for n in range(10):
-                urn = model_urn(f"{thread}-{n}")
-                assert client.write([Proposal(urn, "status", {"removed": False})]) == []
-                assert urn in client.read_many([urn], ["status"])
-
-        threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert client.traffic.requests_made() == 8 * 10 * 2
-        urns = [model_urn(f"{thread}-{n}") for thread in range(8) for n in range(10)]
-        assert len(client.read_many(urns, ["status"])) == 80

@@ -1,6 +1,5 @@
 """The embedded sink with its real child process, and beside servers that are alive already."""
 
-import json
 import os
 import resource
 import signal
@@ -123,31 +122,6 @@ def test_another_runs_catalog_is_not_ours_to_use(
         sink_on(db).open()
 
 
-def test_two_runs_that_start_at_once_do_not_share(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    db = tmp_path / "catalog.db"
-    monkeypatch.setattr("mlcat_ingest.client.embedded._LEAVING_S", 0.1)
-    with opened(db):
-        answers = iter([None])
-        monkeypatch.setattr(
-            "mlcat_ingest.client.embedded.read_lock", lambda path: next(answers, read_lock(path))
-        )
-        late = sink_on(db)
-        with pytest.raises(CatalogUnavailableError, match="another run is writing"):
-            late.open()
-        late.close()
-
-
-def test_a_server_that_never_says_where_it_is_is_given_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    db = tmp_path / "catalog.db"
-    monkeypatch.setattr("mlcat_ingest.client.embedded._STARTING_S", 0.1)
-    with ServerLock.acquire(db), pytest.raises(CatalogUnavailableError, match="does not answer"):
-        sink_on(db).open()
-
-
 def test_a_database_that_cannot_be_used_is_the_users_to_mend(tmp_path: Path) -> None:
     db = tmp_path / "catalog.db"
     db.write_text("this is no database " * 100)
@@ -163,20 +137,6 @@ def test_the_death_of_the_child_is_reported(tmp_path: Path) -> None:
         assert alive is not None
         os.kill(alive.pid, signal.SIGKILL)
         with pytest.raises(CatalogUnavailableError, match="ended with signal 9"):
-            sink.write([Proposal(URN, "status", {})])
-
-
-def test_a_living_child_in_trouble_speaks_for_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with opened(tmp_path / "catalog.db") as sink:
-
-        def fail(*_: object, **__: object) -> None:
-            raise CatalogUnavailableError("busy")
-
-        monkeypatch.setattr("mlcat_ingest.net.http.Http.request", fail)
-        monkeypatch.setattr("mlcat_ingest.client.embedded._EXIT_WAIT_S", 0.0)
-        with pytest.raises(CatalogUnavailableError, match=r"^busy$"):
             sink.write([Proposal(URN, "status", {})])
 
 
@@ -208,11 +168,6 @@ def test_a_first_run_whose_source_does_not_let_it_in_leaves_nothing_behind(
         assert call([mlflow.url, "--report", "report.json"]) == 1
     assert "refused the credentials (401)" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["report.json"]
-
-
-def test_a_closed_sink_says_so(tmp_path: Path) -> None:
-    with pytest.raises(CatalogUnavailableError, match="is not open"):
-        sink_on(tmp_path / "catalog.db").write([Proposal(URN, "status", {})])
 
 
 def test_check_uses_what_is_there_and_makes_nothing(tmp_path: Path) -> None:
@@ -267,10 +222,3 @@ def _started_soon(db: Path) -> CatalogChild:
             if "another catalog process serves" not in error.message:
                 raise
     raise AssertionError("the catalog outlived the run that started it")
-
-
-def test_the_order_is_one_line_of_json(tmp_path: Path) -> None:
-    child = CatalogChild.start(f"sqlite:///{tmp_path / 'catalog.db'}", json.dumps("odd \n token"))
-    assert child.url.startswith("http://127.0.0.1:")
-    child.stop()
-    assert child.exit_reason() == "the embedded catalog ended with exit code 0"
