@@ -68,11 +68,11 @@ class Bench:
         )
 
     def python(
-        self, script: str, env: dict[str, str] | None = None, before: Sequence[str] = ()
+        self, script: str, env: dict[str, str] | None = None
     ) -> "subprocess.CompletedProcess[str]":
-        """Run a script in the folder, in a process that `before` begins."""
+        """Run a script in the folder."""
         return subprocess.run(
-            [*before, sys.executable, "-c", script],
+            [sys.executable, "-c", script],
             cwd=self.folder,
             env=env or self.env(),
             capture_output=True,

@@ -36,7 +36,7 @@ class Ended:
 
 
 _HARNESS: Final = """
-import gc, json, os, signal, sys, threading, time
+import gc, json, os, signal, sys, time
 import mlflow, numpy, sklearn.linear_model, sklearn.model_selection, mlflow.sklearn
 from mlflow import start_run
 
@@ -99,16 +99,6 @@ WAYS: Final = {
         1,
         shows_traceback=True,
     ),
-    "exits without a context": Way(
-        "said(start_run()); sys.exit(3)", "FINISHED", ("FINISHED",), code=3
-    ),
-    "raises without a context": Way(
-        "said(start_run()); raise ValueError('as it happens')",
-        "FINISHED",
-        ("FINISHED",),
-        1,
-        shows_traceback=True,
-    ),
     "terminated": Way(
         "said(start_run()); send(signal.SIGTERM)", "RUNNING", (), code=-signal.SIGTERM
     ),
@@ -125,13 +115,6 @@ WAYS: Final = {
         ("FAILED",),
         -signal.SIGINT,
         shows_traceback=True,
-    ),
-    "leaves at once": Way("said(start_run()); os._exit(5)", "RUNNING", (), code=5),
-    "killed after its end": Way(
-        "with start_run() as run: said(run)\nsend(signal.SIGKILL)",
-        "FINISHED",
-        ("FINISHED",),
-        -signal.SIGKILL,
     ),
     "cancelled project": Way(
         "import mlcat_ingest.hooks as hooks, mlflow.projects\nassert hooks.enable()\n"
@@ -150,12 +133,6 @@ WAYS: Final = {
         ("FINISHED",),
         runs=2,
     ),
-    "in a thread": Way(
-        "def work():\n  with start_run() as run: said(run)\n"
-        "thread = threading.Thread(target=work); thread.start(); thread.join()",
-        "FINISHED",
-        ("FINISHED",),
-    ),
     "in a forked child": Way(
         "start_run()\nif os.fork() == 0:\n  with start_run() as run: said(run)\n  os._exit(0)\n"
         "os.wait(); os._exit(0)",
@@ -168,20 +145,6 @@ WAYS: Final = {
         "child.start(); child.join(); sys.exit(child.exitcode)",
         "FINISHED",
         ("FINISHED",),
-    ),
-    "in each rank of a job": Way(
-        "for rank in '01':\n  if os.fork() == 0:\n"
-        "    os.environ.update(RANK=rank, LOCAL_RANK=rank, WORLD_SIZE='2')\n"
-        "    with start_run() as run: said(run)\n    os._exit(0)\n"
-        "for _ in '01': os.wait()",
-        "FINISHED",
-        ("FINISHED",),
-        runs=2,
-    ),
-    "resumed": Way(
-        "with start_run() as run: said(run)\nwith start_run(run.info.run_id): pass",
-        "FINISHED",
-        ("FINISHED", "FINISHED"),
     ),
     "renamed": Way(
         "with start_run() as run: said(run)\n"
@@ -209,12 +172,6 @@ WAYS: Final = {
         "metrics.mean_squared_error(y, model.predict(x))",
         "FINISHED",
         ("FINISHED",),
-    ),
-    "autologging fails": Way(
-        _AUTOLOG % (9.0, 9.0) + "y[3] = numpy.nan\n"
-        "try: lm.LinearRegression().fit(x, y)\nexcept ValueError: said(mlflow.last_active_run())",
-        "FAILED",
-        ("FAILED",),
     ),
     "grid search": Way(
         _AUTOLOG % (10.0, 10.0) + "ms.GridSearchCV(lm.Ridge(), {'alpha': [1, 2]}, cv=2).fit(x, y)\n"

@@ -57,12 +57,10 @@ class Trained:
         return self.code, self.output, self.metrics
 
 
-def trains(
-    bench: Bench, envs: Mapping[str, Mapping[str, str]], before: Sequence[str] = ()
-) -> dict[str, Trained]:
-    """Train once with each environment, in processes of one that `before` begins."""
+def trains(bench: Bench, envs: Mapping[str, Mapping[str, str]]) -> dict[str, Trained]:
+    """Train once with each environment, in processes that are forked from one."""
     done = subprocess.run(
-        [*before, sys.executable, "-c", _TRAINS, json.dumps(envs)],
+        [sys.executable, "-c", _TRAINS, json.dumps(envs)],
         cwd=bench.folder,
         env=bench.env(),
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Many processes of one job on one spool, with everything on: who sends, and what that costs."""
+"""Many forked processes on one spool, with everything on: all arrives, in few requests."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,13 +8,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mlcat_ingest.hooks.spool import read_lines
 from support.catalog_server import RunningCatalog, running_catalog
-from support.examples import examples
 from support.hooks import RECIPE, Bench, drained, models
 from support.mlflow_server import MlflowServer
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
-FORKS = max(80, examples(200))
+FORKS = 80
 
 # The last ones leave as processes do, the others by `os._exit`, which starts nothing.
 _FORKS = f"""
@@ -34,39 +33,6 @@ for number in range({FORKS}):
         break
     if number % 8 == 7:
         for _ in range(8): assert os.wait()[1] == 0
-"""
-
-# Ranks are told by their environment, as `torchrun` does it, and leave as processes do.
-_RANKS = """
-import os
-import mlflow
-
-def rank(number):
-    child = os.fork()
-    if child == 0:
-        os.environ.update(RANK=str(number), LOCAL_RANK=str(number % 2), WORLD_SIZE="3")
-        with mlflow.start_run() as run: print(run.info.run_id, flush=True)
-        raise SystemExit
-    os.waitpid(child, 0)
-
-rank(1)
-rank(2)
-print(os.path.exists(".mlcat/spool/sender.log"), len(os.listdir(".mlcat/spool/new")), flush=True)
-rank(0)
-print(os.path.exists(".mlcat/spool/sender.log"), flush=True)
-"""
-
-_MULTIPROCESSING = """
-import multiprocessing, os
-import mlflow
-
-def work():
-    with mlflow.start_run() as run: print(run.info.run_id, flush=True)
-
-child = multiprocessing.get_context("fork").Process(target=work)
-child.start()
-child.join()
-print(os.path.exists(".mlcat/spool/sender.log"))
 """
 
 
@@ -115,27 +81,3 @@ def test_of_many_forked_processes_every_run_arrives_once_and_in_batches(
     assert read_lines(bench.spool.dropped_file) == read_lines(bench.spool.refused_file) == []
     assert len(seen.connections) < FORKS / 2
     assert seen.requests < FORKS
-
-
-def test_of_a_job_of_many_ranks_the_first_one_sends_for_all(
-    bench: Bench, catalog: RunningCatalog
-) -> None:
-    done = bench.python(_RANKS, bench.hooked(MLCAT_HOOK_SEND="1", MLCAT_HOOK_FLUSH_S="60"))
-    assert done.returncode == 0, done.stderr
-    first, second, waiting, zeroth, sent = done.stdout.splitlines()
-    assert (waiting, sent) == ("False 2", "True")
-    drained(bench.recipe)
-    assert models(catalog, [first, second, zeroth]) == [first, second, zeroth]
-
-
-def test_a_child_of_multiprocessing_sends_before_it_leaves(
-    bench: Bench, catalog: RunningCatalog
-) -> None:
-    done = bench.python(
-        _MULTIPROCESSING, bench.hooked(MLCAT_HOOK_SEND="1", MLCAT_HOOK_FLUSH_S="60")
-    )
-    assert done.returncode == 0, done.stderr
-    run_id, sent = done.stdout.split()
-    assert sent == "True"
-    drained(bench.recipe)
-    assert models(catalog, [run_id]) == [run_id]

@@ -89,19 +89,3 @@ def test_what_was_put_outlives_a_kill_and_nothing_is_half_there(tmp_path: Path) 
     assert set(message) <= found
     assert len(found) - len(message) <= 1  # written, and killed before it could say so
     assert read_lines(spool.dropped_file) == []
-
-
-def test_the_claims_of_a_killed_drain_wait_again(tmp_path: Path) -> None:
-    spool = EventSpool(tmp_path)
-    spool.put(Event("r"))
-    script = (
-        "import os, sys; from pathlib import Path\n"
-        "from mlcat_ingest.hooks.spool import EventSpool\n"
-        "spool = EventSpool(Path(sys.argv[1]))\n"
-        "with spool.drain_lock(): spool.claim(9, bool); os.kill(os.getpid(), 9)"
-    )
-    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)
-    assert spool.waiting() == []
-    with spool.drain_lock() as mine:
-        assert mine
-        assert [one.event.run_id for one in spool.claim(9, bool)] == ["r"]
