@@ -27,7 +27,6 @@ def dependencies() -> tuple[str, ...]:
 REQUIREMENTS: dict[str, tuple[str, ...]] = {
     "mlflow-2.9": ("mlflow==2.9.2", "sqlalchemy>=2.0,<2.1", "setuptools<81"),
     "mlflow-3.0": ("mlflow>=3.0,<3.1", "sqlalchemy>=2.0,<2.1", "setuptools<81"),
-    "mlflow-3.17": ("mlflow>=3.17,<3.18",),
     # MLflow 2.x needs the SQLAlchemy of its time: on 2.1 its server dies at import.
     "mlflow-2": ("mlflow>=2.22,<3", "sqlalchemy>=2.0,<2.1", "setuptools<81"),
     # Enough to make and fill a database, in a tenth of the space.
@@ -43,7 +42,6 @@ REQUIREMENTS: dict[str, tuple[str, ...]] = {
         *("psycopg[binary]>=3.1.18", "asyncpg>=0.30"),
     ),
     # All that training needs to log to a server.
-    "mlflow-skinny-2": ("mlflow-skinny>=2.22,<3", "setuptools<81"),
     "mlflow-skinny-3.17": ("mlflow-skinny>=3.17,<3.18",),
     "mlflow-3.17-auth": ("mlflow[auth]>=3.17,<3.18",),
     # The libraries that MLflow logs by itself, in one environment.

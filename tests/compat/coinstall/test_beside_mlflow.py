@@ -18,9 +18,9 @@ from support.venvs import ROOT, Venv, venv_for
 
 pytestmark = pytest.mark.compat
 
-# The oldest that we are beside, the last 2.x, and the newest.
-FULL = ("mlflow-2.9", "mlflow-2", "mlflow-3.17")
-SKINNY = ("mlflow-skinny-2", "mlflow-skinny-3.17")
+# The oldest that we are beside, and the newest.
+FULL = ("mlflow-2.9",)
+SKINNY = ("mlflow-skinny-3.17",)
 
 # All files that a distribution of MLflow's owns, its own records among them, and all that lie in
 # the package besides; caches are none of it.

@@ -1,4 +1,4 @@
-"""The hook in each MLflow that we name, full and skinny: unmodified training, and its server.
+"""The hook in the last MLflow 2 and in a skinny MLflow 3: unmodified training, and the server.
 
 What runs there of us is standard library only, so our sources and our entry points on the path are
 what an installation is.
@@ -19,7 +19,7 @@ from support.venvs import OURS, venv_for
 
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(600)]
 
-CLIENTS = ("mlflow-2", "mlflow-3.17", "mlflow-skinny-2", "mlflow-skinny-3.17")
+CLIENTS = ("mlflow-2", "mlflow-skinny-3.17")
 TRAINS = """
 import mlflow
 with mlflow.start_run() as run: print(run.info.run_id)

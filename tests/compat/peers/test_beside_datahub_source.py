@@ -201,16 +201,6 @@ def test_retract_leaves_theirs_where_it_was(two: Two) -> None:
         assert after[urn]["status"]["removed"]
 
 
-def test_ours_again_writes_nothing(two: Two) -> None:
-    two.theirs()
-    two.of_people()
-    two.ours()
-    before = two.stored()
-    again = two.ours(full=True)
-    assert two.stored() == before
-    assert {kind: count.written for kind, count in again.entities.items() if count.written} == {}
-
-
 def test_theirs_again_overwrites_and_our_next_full_pass_repairs(two: Two) -> None:
     two.theirs()
     two.ours()
@@ -227,21 +217,6 @@ def test_theirs_again_overwrites_and_our_next_full_pass_repairs(two: Two) -> Non
     people_are_heard(repaired)
     our_facts_are_there(two, repaired)
     assert set(repaired) == set(wiped)
-
-
-def test_theirs_after_ours_makes_no_second_entity(two: Two) -> None:
-    two.ours()
-    ours = two.stored()
-    our_facts_are_there(two, ours)
-    two.of_people()
-    two.theirs()
-    assert set(two.stored()) == set(ours)
-    people_are_heard(two.stored())
-    run = two.stored()[two.run_model]
-    assert run == ours[two.run_model]
-    two.ours(full=True)
-    our_facts_are_there(two, two.stored())
-    people_are_heard(two.stored())
 
 
 def test_a_run_is_the_process_instance_that_theirs_makes(two: Two) -> None:
