@@ -1,9 +1,8 @@
-"""Signatures and evaluations of a real MLflow store: HTTP and SQL give the same in two catalogs."""
+"""Signatures and evaluations of a real MLflow store: HTTP and SQL give the same."""
 
 import json
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from mlcat_ingest.testing.mlflow_store import mlflow_client
 from support.catalog_checks import everything
 from support.catalog_server import running_catalog
 from support.evaluations import COLUMNS, evaluated_store
-from support.gms import V1_7, running_gms
 from support.mlflow_server import running
 from support.venvs import OURS
 
@@ -81,18 +79,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Mapping[str, s
     return folder, evaluated_store(folder / "mlflow.db", folder / "artifacts")
 
 
-@pytest.fixture(params=["catalog", "gms"])
-def place(
-    request: pytest.FixtureRequest, made: tuple[Path, Mapping[str, str]], tmp_path: Path
-) -> Iterator[Place]:
+@pytest.fixture
+def place(made: tuple[Path, Mapping[str, str]], tmp_path: Path) -> Iterator[Place]:
     shutil.copy(made[0] / "mlflow.db", tmp_path)
-    path = tmp_path / "catalog.db"
-    is_gms = request.param == "gms"
-    server: AbstractContextManager[Any] = (
-        running_gms(path, V1_7) if is_gms else running_catalog(path)
-    )
-    with server as service:
-        yield Place(tmp_path, service.url, service.store, made[1])
+    with running_catalog(tmp_path / "catalog.db") as catalog:
+        yield Place(tmp_path, catalog.url, catalog.store, made[1])
 
 
 def test_inputs_of_models_become_features_that_go_with_the_models(place: Place) -> None:

@@ -6,7 +6,6 @@ import pytest
 
 from mlcat_ingest.cli.main import call
 from support.definitions import AGE, DRIVER, DRIVERS, RATE, RIDERS, TRIPS, FeatureWorld, definitions
-from support.feast import REGISTRY
 
 pytestmark = pytest.mark.integration
 
@@ -52,50 +51,6 @@ def test_the_catalog_follows_the_file(features: FeatureWorld) -> None:
     assert not features.is_removed(DRIVERS)
 
 
-def test_a_bad_file_ends_the_run_with_all_that_is_wrong_before_anything_is_written(
-    features: FeatureWorld, capsys: pytest.CaptureFixture[str]
-) -> None:
-    content = definitions(nmaespace="x")
-    content["tables"][0]["features"][0]["type"] = "NUMBER"
-    features.write(content)
-    assert features.run(features.recipe(features.source())) == 2
-    reported = capsys.readouterr().err
-    assert "nmaespace: is not a known key; did you mean `namespace`?" in reported
-    assert "tables[0].features[0].type: must be 'USELESS'" in reported
-    assert features.stored(RIDERS) == {}
-
-
-def test_a_file_that_broke_removes_nothing(features: FeatureWorld) -> None:
-    features.write(definitions())
-    recipe = features.recipe(features.source())
-    assert features.run(recipe) == 0
-    features.write(definitions(tables=[{"nmae": "drivers"}]))
-    assert features.run(recipe) == 2
-    (features.folder / "features.yml").unlink()
-    assert features.run(recipe) == 2
-    assert not features.is_removed(DRIVERS)
-
-
-def test_a_table_that_a_filter_leaves_out_stays(features: FeatureWorld) -> None:
-    features.write(definitions())
-    assert features.run(features.recipe(features.source())) == 0
-    narrow = features.source(tables={"deny": ["riders"]})
-    assert features.run(features.recipe(narrow)) == 0
-    assert not features.is_removed(RIDERS)
-    assert not features.is_removed(AGE)
-
-
-def test_two_stores_of_one_recipe_keep_to_their_own(features: FeatureWorld) -> None:
-    other = definitions(namespace="meals", platform="other", tables=[{"name": "riders"}])
-    features.write(definitions())
-    features.write(other, "meals.yml")
-    recipe = features.recipe(features.source(), features.source("meals.yml"))
-    meals = "urn:li:mlFeatureTable:(urn:li:dataPlatform:other,meals.riders)"
-    for _ in range(2):
-        assert features.run(recipe, "--full") == 0
-        assert [features.is_removed(urn) for urn in (DRIVERS, RIDERS, AGE, meals)] == [False] * 4
-
-
 def test_two_stores_with_one_namespace_are_refused_before_anything_is_written(
     features: FeatureWorld, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -120,25 +75,6 @@ def test_two_stores_with_one_namespace_are_refused_before_anything_is_written(
         "urn:li:mlFeature:(copy.rides.drivers,rate)",
         "urn:li:mlFeature:(copy.rides.drivers,trips)",
     ]
-
-
-def test_a_feast_registry_and_a_file_with_one_namespace_are_refused(
-    features: FeatureWorld, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (features.folder / "registry.db").write_bytes(REGISTRY.read_bytes())
-    feast = {"type": "feast", "config": {"registry": "registry.db"}}
-    table = {"name": "driver_hourly_stats", "features": [{"name": "conv_rate"}]}
-    features.write(definitions(tables=[table]))
-    assert features.run(features.recipe(features.source(), feast)) == 2
-    reported = capsys.readouterr().err
-    assert "definitions:features.yml:default and feast:" in reported
-    assert "namespace_prefix" in reported
-
-    assert features.run(features.recipe(feast, name="feast")) == 0
-    assert features.run(features.recipe(features.source())) == 2
-    assert "mlFeature:(rides.driver_hourly_stats,conv_rate)" in capsys.readouterr().err
-    here = "urn:li:mlFeatureTable:(urn:li:dataPlatform:custom,rides.driver_hourly_stats)"
-    assert features.stored(here) == {}
 
 
 def test_what_a_recipe_wrote_can_be_taken_back(features: FeatureWorld) -> None:

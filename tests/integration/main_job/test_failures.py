@@ -14,10 +14,6 @@ import pytest
 
 from benchmarks.generate import generate
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.pipeline.report.render import as_data
-from mlcat_ingest.pipeline.report.report import Report
-from mlcat_ingest.recipe.model import Recipe
-from mlcat_ingest.workflows.ingest import Pipeline
 from support.catalog_process import catalog_process
 from support.catalog_server import RunningCatalog, running_catalog
 from support.catalog_store import counts
@@ -128,22 +124,6 @@ def created(report: dict[str, Any]) -> int:
     return int(report["entities"].get("mlModel", {"created": 0})["created"])
 
 
-def test_the_report_of_a_run_at_work_counts_what_has_arrived(
-    mlflow: MlflowServer, catalog: RunningCatalog, tmp_path: Path
-) -> None:
-    recipe = Recipe.load(write_recipe(tmp_path, mlflow.url, catalog.url, page_size=25))
-    kept: list[tuple[int, int]] = []
-
-    def keep(report: Report) -> None:
-        kept.append((created(as_data(report)), models(catalog.store)))
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mlcat_ingest.pipeline.run.KEEP_EVERY_S", 0)
-        assert Pipeline(recipe).run(keep=keep).exit_code == 0
-    assert any(0 < counted < 1500 for counted, _ in kept)
-    assert all(counted <= stored for counted, stored in kept)
-
-
 def test_the_catalog_stops_in_the_middle(mlflow: MlflowServer, tmp_path: Path) -> None:
     database = tmp_path / "catalog.db"
     with catalog_process(database) as catalog, closing(Store.open(database)) as store:
@@ -156,48 +136,3 @@ def test_the_catalog_stops_in_the_middle(mlflow: MlflowServer, tmp_path: Path) -
     assert len(messages) == 1
     assert "catalog" in messages[0].lower()
     assert 0 < written < 1500
-
-
-def test_a_wrong_token_is_named(
-    mlflow: MlflowServer, catalog: RunningCatalog, tmp_path: Path
-) -> None:
-    recipe = write_recipe(tmp_path, mlflow.url, catalog.url, token="wrong-secret")
-    status, messages = finish(start(recipe))
-    assert status == 1
-    assert len(messages) == 1
-    assert "token" in messages[0]
-    assert "wrong-secret" not in messages[0]
-    assert models(catalog.store) == 0
-
-
-@pytest.mark.parametrize("side", ["source", "sink"])
-def test_an_unknown_host_is_named(side: str, catalog: RunningCatalog, tmp_path: Path) -> None:
-    unknown = "http://no-such-host.invalid:5000"
-    sides = (unknown, catalog.url) if side == "source" else ("http://127.0.0.1:9", unknown)
-    status, messages = finish(start(write_recipe(tmp_path, *sides)))
-    assert status == 1
-    assert len(messages) == 1
-    assert "no-such-host.invalid" in messages[0]
-
-
-def test_three_mistakes_are_listed_at_once(tmp_path: Path) -> None:
-    recipe = tmp_path / "recipe.yml"
-    recipe.write_text(
-        """\
-source:
-  type: mlflow
-  config:
-    tracking_url: http://127.0.0.1:5000
-    page_size: many
-sink:
-  type: rest
-  config: {server: "${NOT_SET_ANYWHERE}"}
-"""
-    )
-    process = start(recipe)
-    _, errors = process.communicate(timeout=WAIT_S)
-    assert process.returncode == 2
-    assert "Traceback" not in errors
-    assert "recipe.yml:4: source.config.tracking_url: " in errors
-    assert "recipe.yml:5: source.config.page_size: " in errors
-    assert "recipe.yml:8: sink.config.server: " in errors

@@ -1,4 +1,4 @@
-"""What other connectors get wrong (D1-D7, D10), on real servers of both MLflow lines.
+"""What other connectors get wrong (D1-D7, D10), on a real server.
 
 The store holds nested runs, every status, versions and aliases, trash, and hostile names: quotes,
 commas, parentheses, percent, slashes, 300 characters, emoji, right-to-left, newlines, HTML.
@@ -74,13 +74,11 @@ class World:
         return dict(self.store.get_many([urn])[urn]["mlModelGroupProperties"].value)
 
 
-@pytest.fixture(scope="module", params=["ours", "mlflow-2"])
-def world(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[World]:
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("peers")
     with (
-        seeded_server(request.param, folder / "store") as (mlflow, made),
+        seeded_server("ours", folder / "store") as (mlflow, made),
         running_catalog(folder / "catalog.db") as catalog,
     ):
         report = folder / "report.json"

@@ -138,13 +138,9 @@ def test_a_deleted_run_is_found_as_late_as_the_recipe_allows(
 @pytest.mark.parametrize(
     ("options", "config", "full"),
     [
-        ("", "", False),
-        ("evaluate: {enabled: false}", "", False),
-        ("lineage: {check: false}\nlimits: {max_new_entities: 9}", "", False),
-        ("report_to_catalog: false\ndead_letters: another.jsonl", "", False),
+        ("evaluate: {enabled: false}\nlimits: {max_new_entities: 9}", "", False),
         ("", ", timeout_s: 9, retries: 1, page_size: 9, incremental: {overlap: 2h}", False),
         ("enrich: [{add_tags: [x]}]", "", True),
-        ("merge: {mlModelProperties.groups: union}", "", True),
         ("", ", system_metrics: true", True),
     ],
 )

@@ -160,35 +160,6 @@ def test_what_others_add_survives_and_the_second_run_writes_nothing(
     assert after == properties
 
 
-def test_a_change_in_mlflow_beside_foreign_entries_keeps_both(
-    world: World, first: dict[str, Any], client: CatalogClient
-) -> None:
-    assert first["exit_code"] == 0
-    run_id = list(world.groups_by_run())[1]
-    urn = MODEL.format(run_id)
-    properties = dict(
-        client.read_many([urn], ["mlModelProperties"])[urn]["mlModelProperties"].value
-    )
-    group = GROUP.format("somebodys group")
-    client.emit(
-        Proposal(urn, "mlModelProperties", {**properties, "groups": [group, *properties["groups"]]})
-    )
-    with closing(sqlite3.connect(world.mlflow.db_path)) as database, database:
-        database.execute("INSERT INTO tags VALUES ('late', 'edit', ?)", (run_id,))
-
-    changes = world.ingest("third")
-    assert changes["passes"][0]["full"] is False
-    assert changes["source_requests"] == changes["seen"]["mlflow"] <= 10
-    assert "mlModel" not in changes["entities"], "MLflow tells of no edit after the end"
-
-    report = world.ingest("fourth", "--full")
-
-    assert report["entities"]["mlModel"]["updated"] == 1
-    after = properties_of(client, urn)
-    assert after["customProperties"]["late"] == "edit"
-    assert after["groups"] == [group, *properties["groups"]]
-
-
 def test_the_runs_proposals_fit_the_sdks_schema(world: World) -> None:
     out = world.folder / "proposals.jsonl"
     recipe = world.folder / "to-file.yml"

@@ -39,14 +39,6 @@ TESTS = """\
     on: {types: [mlModelGroup]}
     rules: {property: ownership.owners.owner, operator: exists}
 """
-DESCRIBED = """\
-- id: described
-  name: Models have a description
-  category: Quality
-  definition:
-    on: {types: [mlModel]}
-    rules: {property: mlModelProperties.description, operator: exists}
-"""
 
 
 @dataclass
@@ -125,39 +117,6 @@ def test_a_model_that_fails_is_new_the_first_night_only(nights: Nights) -> None:
     nights.delete("bad")
     assert nights.run("accurate") == 0
     assert nights.gate["passing"] == 1
-
-
-def test_a_test_that_is_new_counts_for_every_entity_from_the_next_full_pass_on(
-    nights: Nights,
-) -> None:
-    nights.train("good", 0.95)
-    nights.train("also good", 0.96)
-    assert nights.run("accurate|described") == 0
-    (nights.folder / "tests.yml").write_text(DESCRIBED)
-    server = nights.catalog.url
-    assert (
-        call(["catalog", "tests", "push", str(nights.folder / "tests.yml"), "--server", server])
-        == 0
-    )
-    assert nights.run("accurate|described", "--full") == 3
-    assert [nights.gate[key] for key in ("newly_failing", "failing", "passing")] == [2, 2, 2]
-    assert nights.run("accurate|described", "--full") == 3
-    assert [nights.gate[key] for key in ("newly_failing", "failing", "passing")] == [0, 2, 2]
-
-
-def test_without_its_state_the_gate_evaluates_again(nights: Nights) -> None:
-    nights.train("bad", 0.5)
-    assert nights.run("accurate") == 3
-    (nights.folder / ".mlcat" / "state.db").unlink()
-    assert nights.run("accurate") == 3
-    assert (nights.gate["failing"], nights.gate["unevaluated"]) == (1, 0)
-
-
-def test_evaluation_that_is_switched_off_never_passes(nights: Nights) -> None:
-    nights.train("good", 0.95)
-    assert nights.run("accurate", evaluate="{enabled: false}") == 3
-    assert nights.gate["not_evaluated"] == ["switched off in the recipe"]
-    assert nights.run("accurate") == 0
 
 
 @pytest.mark.parametrize(

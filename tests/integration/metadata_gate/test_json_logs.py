@@ -59,9 +59,3 @@ def test_a_run_that_nobody_answers(tmp_path: Path, store: str) -> None:
     assert (code, json.loads(out)["failure"]["kind"]) == (1, "CatalogUnavailableError")
     assert [line["level"] for line in lines].count("error") == 1
     assert "Traceback" in str(lines[-1]["traceback"])
-
-
-def test_a_recipe_that_is_wrong(tmp_path: Path) -> None:
-    code, out, lines = ingest(tmp_path, "source: {type: mlflow}\nsinc: 1\nstate: {url: 7}\n")
-    assert (code, out) == (2, "")
-    assert "r.yml:2" in "".join(str(line["message"]) for line in lines)
