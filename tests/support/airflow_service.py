@@ -18,10 +18,11 @@ import requests
 
 from support.airflow_home import DATABASE, Airflow, make_airflow
 from support.ports import port_to_keep
-from support.services import postgres_database
+from support.services import REDIS, postgres_database, redis_prefix
 
 WAIT_S = 600
 STEP_S = 1
+_BROKER = "AIRFLOW__CELERY_BROKER_TRANSPORT_OPTIONS"
 
 T = TypeVar("T")
 
@@ -229,3 +230,26 @@ def airflow_service(folder: Path, **settings: str) -> Iterator[AirflowService]:
         ):
             service.log_in()
             yield service
+
+
+@contextmanager
+def celery(airflow: Airflow) -> Iterator[dict[str, str]]:
+    """Give the settings of workers and of the scheduler of `airflow`, which share tasks by Redis.
+
+    A worker that is silent for long is taken for lost, and its task is done anew. Time enough for
+    one that is only slow.
+    """
+    database = airflow.settings["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"]
+    with redis_prefix() as prefix:
+        yield {
+            "AIRFLOW__CELERY__BROKER_URL": REDIS,
+            "AIRFLOW__CELERY__RESULT_BACKEND": f"db+{database}",
+            f"{_BROKER}__GLOBAL_KEYPREFIX": prefix,
+            # What a worker received and did not end is given to another one, too.
+            f"{_BROKER}__VISIBILITY_TIMEOUT": "30",
+            f"{_BROKER}__UNACKED_RESTORE_INTERVAL": "5",
+            f"{_BROKER}__UNACKED_RESTORE_THROTTLE": "1",
+            "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "20",
+            "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "2",
+            "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "2",
+        }

@@ -1,5 +1,6 @@
 """Real `mlflow server`s on the loopback interface, each proved to be ours."""
 
+import functools
 import os
 import re
 import signal
@@ -12,13 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import requests
 
 from mlcat_ingest.testing.mlflow_store import new_database
-from support.forks import ForkedProcess
-from support.mlflow_forks import command_of, forks_of, server_env
+from support.forks import ForkedProcess, Forks
 from support.ports import free_port
 from support.venvs import OURS, ROOT, Venv
 
@@ -30,6 +30,35 @@ ATTEMPTS = 3
 
 # uvicorn's and gunicorn's own words once the socket is theirs.
 _LISTENING = r"(Uvicorn running on|Listening at:) http://127\.0\.0\.1:{port}\b"
+
+
+_PROGRAM: Final = """
+import os, runpy, sys, warnings
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import mlflow.cli, mlflow.server, mlflow.store.db.utils
+    import mlflow.store.tracking.sqlalchemy_store, mlflow.store.model_registry.sqlalchemy_store
+    try:
+        import uvicorn.main, mlflow.server.fastapi_app
+    except ImportError:
+        import gunicorn.app.wsgiapp
+
+def serve_web(command, extra_env=None, **_):
+    os.environ.update(extra_env or {})
+    # These look at the environment when they are imported.
+    for name in ("mlflow.server", "mlflow.server.fastapi_app"):
+        sys.modules.pop(name, None)
+    words = command[2:] if command[1] == "-m" else command
+    sys.argv = [os.path.basename(words[0]), *words[1:]]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    sys.exit(0)
+
+def run(arguments):
+    mlflow.server._exec_cmd = serve_web
+    mlflow.cli.cli(["server", *arguments])
+"""
+"""MLflow's command, and the web server that it starts, in one process: each would import MLflow."""
 
 
 @dataclass(slots=True)
@@ -200,3 +229,26 @@ def _end_group(process: Process) -> None:
         except subprocess.TimeoutExpired:
             continue
     process.wait()
+
+
+def command_of(venv: Venv, arguments: Sequence[str]) -> list[str]:
+    """Return the command that serves in one process of `venv`, which nothing forks."""
+    return [str(venv.python), "-c", f"{_PROGRAM}\nrun(sys.argv[1:])", *arguments]
+
+
+@functools.cache
+def forks_of(venv: Venv) -> Forks:
+    """Return what forks servers of `venv` until this process ends."""
+    return Forks(venv.python, _PROGRAM, server_env(venv))
+
+
+def server_env(venv: Venv) -> dict[str, str]:
+    """Return the environment of a server; nothing of ours reaches it."""
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("MLFLOW_", "PYTHON"))}
+    return {
+        **inherited,
+        "PATH": f"{venv.bin}{os.pathsep}{os.environ.get('PATH', '')}",
+        "PYTHONUNBUFFERED": "1",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+    }

@@ -16,9 +16,8 @@ from starlette.types import ASGIApp
 
 from mlcat_ingest.catalog.schema.tables import entity
 from mlcat_ingest.cli.main import call
-from support.airflow_celery import celery
 from support.airflow_home import DAGS
-from support.airflow_service import AirflowService, airflow_service
+from support.airflow_service import AirflowService, airflow_service, celery
 from support.bulk_runs import insert_runs
 from support.catalog_server import RunningCatalog, running_catalog
 from support.held_writes import HeldWrites
