@@ -27,15 +27,17 @@ from support.venvs import OURS, Venv, venv_for
 
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(600)]
 
-SRC = Path(mlcat_ingest.__file__).parents[1]
+PATHS = os.pathsep.join(
+    map(str, (Path(mlcat_ingest.__file__).parents[1], Path(__file__).parents[2]))
+)
 ENTITIES = Path(__file__).with_name("entities.jsonl")
 
 RELEASES = {"mlflow-2.9": "2.9.", "mlflow-3.0": "3.0.", "ours": "3."}
 """The environments, and what the version of their server begins with."""
 
 SEED = """
-import json, sys
-sys.path.insert(0, sys.argv[1])
+import json, os, sys
+sys.path[:0] = sys.argv[1].split(os.pathsep)
 from support.seeded_store import seed
 print(json.dumps(seed(sys.argv[2], logged_models=False, colons=False).runs))
 """
@@ -112,7 +114,7 @@ def run_in(venv: Venv, program: str, server: MlflowServer) -> dict[str, str]:
     """Return what a program of this environment's client made: names to ids."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("MLFLOW_", "PYTHON"))}
     done = subprocess.run(
-        [venv.python, "-W", "ignore", "-c", program, SRC, server.url],
+        [venv.python, "-W", "ignore", "-c", program, PATHS, server.url],
         capture_output=True,
         text=True,
         check=False,
