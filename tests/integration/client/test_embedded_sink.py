@@ -3,8 +3,6 @@
 import os
 import resource
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +12,7 @@ import pytest
 from mlcat_ingest.catalog.server.lock import Running, ServerLock, read_lock
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.client.config import EmbeddedSinkConfig
-from mlcat_ingest.client.embedded import CatalogChild, EmbeddedCatalog
+from mlcat_ingest.client.embedded import EmbeddedCatalog
 from mlcat_ingest.errors import AuthenticationError, CatalogUnavailableError, RecipeError
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.testing.service import ServiceAnswer, failing_service
@@ -185,40 +183,3 @@ def test_check_uses_what_is_there_and_makes_nothing(tmp_path: Path) -> None:
     [finding] = sink.check()
     sink.close()
     assert (finding.outcome, finding.detail) == ("ok", f"the catalog in {db}")
-
-
-def test_the_catalog_dies_with_a_killed_run(tmp_path: Path) -> None:
-    db = tmp_path / "catalog.db"
-    code = (
-        "import json, sys\n"
-        "from mlcat_ingest.client.config import EmbeddedSinkConfig\n"
-        "from mlcat_ingest.client.embedded import EmbeddedCatalog\n"
-        f"sink = EmbeddedCatalog(EmbeddedSinkConfig(db='sqlite:///{db}'))\n"
-        "sink.open()\n"
-        "print('open', flush=True)\n"
-        "sys.stdin.read()\n"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as run:
-        assert run.stdout is not None
-        assert run.stdout.readline() == "open\n"
-        alive = read_lock(db)
-        assert alive is not None
-        command = Path(f"/proc/{alive.pid}/cmdline").read_bytes().split(b"\0")
-        assert command[-2] == b"mlcat_ingest.catalog.server.child"
-        assert b"token" not in b" ".join(command)
-        run.send_signal(signal.SIGKILL)
-    # The lock is free as soon as the child is gone; who asks for it waits for that.
-    child = _started_soon(db)
-    child.stop()
-
-
-def _started_soon(db: Path) -> CatalogChild:
-    for _ in range(30):
-        try:
-            return CatalogChild.start(str(db), "tok")
-        except RecipeError as error:
-            if "another catalog process serves" not in error.message:
-                raise
-    raise AssertionError("the catalog outlived the run that started it")

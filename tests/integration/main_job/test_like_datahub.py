@@ -68,13 +68,6 @@ def setting(tmp_path: Path) -> Iterator[Setting]:
         yield Setting(tmp_path, catalog)
 
 
-def test_versions_stay_with_a_run_that_is_there(setting: Setting) -> None:
-    every = {FIRST, SECOND, setting.run_model}
-    for full in (False, False, True, True):
-        setting.ingest(full=full)
-        assert setting.live() == every
-
-
 def test_a_version_that_is_deleted_goes_with_a_full_pass_and_its_run_stays(
     setting: Setting,
 ) -> None:

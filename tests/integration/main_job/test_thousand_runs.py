@@ -19,7 +19,6 @@ from mlcat_ingest.metadata.urn import raw_parts
 from support.catalog_server import RunningCatalog, running_catalog
 from support.counting_proxy import CountingProxy, counting_proxy
 from support.mlflow_server import MlflowServer, running
-from support.sdk_schema import assert_valid_for_sdk
 from support.venvs import OURS
 
 pytestmark = pytest.mark.integration
@@ -158,20 +157,3 @@ def test_what_others_add_survives_and_the_second_run_writes_nothing(
     assert all(c["created"] == c["updated"] == 0 for c in second["entities"].values())
     after = properties_of(client, urn)
     assert after == properties
-
-
-def test_the_runs_proposals_fit_the_sdks_schema(world: World) -> None:
-    out = world.folder / "proposals.jsonl"
-    recipe = world.folder / "to-file.yml"
-    recipe.write_text(
-        f"source: {{type: mlflow, config: {{tracking_uri: '{world.mlflow.url}'}}}}\n"
-        f"sink: {{type: file, config: {{path: '{out}'}}}}\n"
-    )
-    assert call([str(recipe), "-q"]) == 0
-    lines = out.read_text().splitlines()
-    assert len(lines) > RUNS
-    # The SDK takes its time: every fourth, and so runs of every experiment.
-    for line in lines[::4]:
-        sent = json.loads(line)
-        proposal = Proposal(sent["entityUrn"], sent["aspectName"], sent["aspect"]["json"])
-        assert_valid_for_sdk(proposal)
