@@ -45,12 +45,9 @@ class GmsProfile:
             with a 403 that names none; searches list them. Source: AuthUtil.java.
         forbids_run_reports: run reports need the privilege Manage Metadata Ingestion, which the
             token lacks. Source: AuthUtil.java.
-        kept_versions: how many versions of an aspect can be read. Source: retention.yaml.
         numbers_first_versions: whether reads name the version of an aspect that was written once;
             before v0.14 writes stored none. Source: ConditionalWriteValidator.java.
         aspect_bytes: the longest JSON text of an aspect. Source: AspectSizeExceededException.java.
-        relationship_window: where pages of relationships by `start` end. Source:
-            GraphQueryBaseDAO.java.
     """
 
     version: str | None = "v1.6.0"
@@ -63,10 +60,8 @@ class GmsProfile:
     forbids: Callable[[str], bool] = _no_urn
     denies_reads: Callable[[str], bool] = _no_urn
     forbids_run_reports: bool = False
-    kept_versions: int = 20
     numbers_first_versions: bool = True
     aspect_bytes: int = 16_000_000
-    relationship_window: int = 10_000
 
 
 V1_6: Final = GmsProfile()

@@ -233,11 +233,11 @@ def running_gms(
     events = Events(profile.unavailable_status)
     started = threading.Event()
     with ExitStack() as stack:
-        store = stack.enter_context(closing(LimitedStore.open_for(database, profile)))
+        store = stack.enter_context(closing(LimitedStore.open(database)))
         tasks = stack.enter_context(closing(Tasks(store)))
         lags = {"index": profile.index_refresh_s, "replica": profile.replica_s}
         copies = {
-            name: stack.enter_context(closing(LaggingCopy(database, name, lag_s, profile)))
+            name: stack.enter_context(closing(LaggingCopy(database, name, lag_s)))
             for name, lag_s in lags.items()
             if lag_s
         }

@@ -17,7 +17,6 @@ from mlcat_ingest.catalog.search.request import SearchPage, SearchRequest
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.tasks import Tasks
 from mlcat_ingest.catalog.web.app import create_app
-from support.gms.profile import GmsProfile
 from support.gms.requests import SeenRequest
 
 _GRAPHQL: Final = frozenset({"/api/graphql", "/api/v2/graphql"})
@@ -32,21 +31,18 @@ _SEARCH_PATHS: Final = re.compile(
 _EDGE_PATH: Final = re.compile(r"/openapi/v3/relationship/[^/]+/(urn:li:.+)")
 _READ_PATHS: Final = re.compile(r"/openapi/v3/entity/.+/.+|/aspects/.+|/entitiesV2/.+")
 
+_KEPT_VERSIONS: Final = 20
+"""How many versions of an aspect can be read. Source: retention.yaml."""
+
+_RELATIONSHIP_WINDOW: Final = 10_000
+"""Where pages of relationships by `start` end. Source: GraphQueryBaseDAO.java."""
+
 _SEARCHED_CHARACTERS: Final = 4_095
 """The longest custom property, with its key, that a search finds. Source: FieldExtractor.java."""
 
 
 class LimitedStore(Store):
     """A store that keeps as many versions, and finds as much, as a GMS does."""
-
-    profile: GmsProfile
-
-    @classmethod
-    def open_for(cls, where: Path, profile: GmsProfile) -> "LimitedStore":
-        """Return the store in a file, with the limits of `profile`."""
-        store = cls.open(where)
-        store.profile = profile
-        return store
 
     def get_version(self, urn: str, name: str, version: int) -> AspectVersion | None:
         """Return a version of an aspect, unless retention has taken it away."""
@@ -56,7 +52,7 @@ class LimitedStore(Store):
             return None
         if aspect is None or version == 0:
             return aspect
-        return aspect if latest.version - version < self.profile.kept_versions else None
+        return aspect if latest.version - version < _KEPT_VERSIONS else None
 
     def search(self, request: SearchRequest) -> SearchPage:
         """Return a page of hits, none for a custom property that is too long to be indexed."""
@@ -78,7 +74,7 @@ class LimitedStore(Store):
         include_removed: bool = True,
     ) -> dict[str, RelatedPage]:
         """Return edges page by page; a page beyond the window of the index is an error."""
-        if start + count > self.profile.relationship_window:
+        if start + count > _RELATIONSHIP_WINDOW:
             raise CatalogError("Search query failed:")
         return super().related_entities(
             urns, relationships, direction, start, count, include_removed=include_removed
@@ -91,12 +87,11 @@ class LaggingCopy:
     It stands for the search index, or for a replica from which aspects are read.
     """
 
-    def __init__(self, source: Path, name: str, refresh_s: float, profile: GmsProfile) -> None:
+    def __init__(self, source: Path, name: str, refresh_s: float) -> None:
         """Copy `source` beside itself, and again `refresh_s` after the last time."""
         self._source = source
         self._name = name
         self._refresh_s = refresh_s
-        self._profile = profile
         self._lock = Lock()
         self._open = ExitStack()
         self._copies = 0
@@ -128,7 +123,7 @@ class LaggingCopy:
             closing(sqlite3.connect(target)) as copy,
         ):
             source.backup(copy)
-        store = self._open.enter_context(closing(LimitedStore.open_for(target, self._profile)))
+        store = self._open.enter_context(closing(LimitedStore.open(target)))
         tasks = self._open.enter_context(closing(Tasks(store)))
         return create_app(store, tasks=tasks)
 
