@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.metadata.urn import dataset
 from mlcat_ingest.testing.mlflow_store import mlflow_client
 from support.catalog_server import running_catalog
-from support.gms import GmsProfile, running_gms
 
 pytestmark = pytest.mark.integration
 
@@ -130,10 +128,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return folder / "mlflow.db", train(f"sqlite:///{folder / 'mlflow.db'}", folder)
 
 
-def catalog_of(profile: GmsProfile | None, database: Path) -> AbstractContextManager[Any]:
-    return running_catalog(database) if profile is None else running_gms(database, profile)
-
-
 @pytest.fixture
 def place(tmp_path: Path, trained: tuple[Path, str]) -> Iterator[Place]:
     database, run_id = trained
@@ -209,16 +203,3 @@ def test_it_goes_and_comes_back_with_its_run(place: Place) -> None:
     place.ingest(ON)
     assert not place.is_removed(place.process)
     assert not place.is_removed(place.model)
-
-
-def test_it_goes_with_a_run_that_was_deleted_for_good(place: Place) -> None:
-    from mlflow.store.tracking import sqlalchemy_store
-
-    place.ingest(ON)
-    with mlflow_client(place.uri) as client:
-        client.delete_run(place.run_id)
-    opened: Any = sqlalchemy_store
-    opened.SqlAlchemyStore(place.uri, str(place.folder))._hard_delete_run(place.run_id)
-    place.ingest(ON, "--full")
-    assert place.is_removed(place.process)
-    assert place.is_removed(place.model)

@@ -1,9 +1,8 @@
 """Options of a recipe decide what a run does: each from the recipe's text to its effect."""
 
-import dataclasses
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,6 @@ import pytest
 
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.cli.main import call
-from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
-from mlcat_ingest.pipeline.state.session import StateOptions
-from mlcat_ingest.recipe.model import Recipe
-from mlcat_ingest.workflows.ingest import Pipeline
 from support.catalog_server import running_catalog
 from support.fakes import model_urn
 from support.small_store import A, B, SmallStore, make
@@ -150,60 +145,3 @@ def test_a_change_of_the_recipe_needs_a_full_pass_only_where_it_decides_what_is_
     store, _ = catalog
     assert [one["full"] for one in ingest(store)["passes"]] == [True]
     assert [one["full"] for one in ingest(store, options, config=config)["passes"]] == [full]
-
-
-EVERYTHING = """\
-name: another
-source: {type: mlflow, config: {tracking_uri: "sqlite:///mlflow.db"}}
-sink: {type: rest, config: {server: "http://127.0.0.1:9"}}
-merge: {mlModelProperties.groups: union}
-enrich: [{add_tags: [x]}]
-evaluate: {enabled: false, should_push: false, test_urns: ["urn:li:test:x"], scope: all}
-lineage: {check: false}
-limits: {max_new_entities: 7, max_removed_ratio: 0.7}
-state: {url: "sqlite:///another.db", full_every: 7d}
-dead_letters: another.jsonl
-report_to_catalog: false
-"""
-NOTHING = "\n".join(EVERYTHING.splitlines()[1:3])
-
-OTHERS = {
-    "RunOptions.add_dead_letters": "hooks: a batch of runs after the first",
-    "RunOptions.on_dead_letter": "hooks: learns which runs were refused",
-    "RunOptions.mask": "masks the secrets of every recipe",
-    "RunOptions.quality_gate": "the command's --fail-on-tests",
-    "RunOptions.scope": "shards of Airflow, and the runs that hooks name",
-    "RunOptions.doing": "words of a plan",
-    "StateOptions.full": "the command's --full",
-    "StateOptions.accept_renaming": "the command's --accept-renaming",
-}
-"""Fields of options that no recipe decides, and who does."""
-
-
-def options_made(recipe: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
-    """Return each field of the option values that a run of `recipe` is made with."""
-    found: dict[str, object] = {}
-
-    def recording(make: Callable[..., None]) -> Callable[..., None]:
-        def init(self: Any, *values: object, **named: object) -> None:
-            make(self, *values, **named)
-            for field in dataclasses.fields(self):
-                found[f"{type(self).__name__}.{field.name}"] = getattr(self, field.name)
-
-        return init
-
-    with monkeypatch.context() as patched:
-        for kind in (RunOptions, StateOptions):
-            patched.setattr(kind, "__init__", recording(kind.__init__))
-        patched.setattr(PipelineRun, "execute", lambda run, *_: run._deferred.close())
-        Pipeline(Recipe.parse(recipe, base_dir=folder)).run()
-    return found
-
-
-def test_every_option_of_a_run_is_decided_by_some_recipe(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bare = options_made(NOTHING, tmp_path, monkeypatch)
-    full = options_made(EVERYTHING, tmp_path, monkeypatch)
-    undecided = {name for name in bare if bare[name] == full[name]}
-    assert undecided == set(OTHERS)

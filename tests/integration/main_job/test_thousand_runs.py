@@ -14,7 +14,6 @@ from benchmarks.generate import generate
 from mlcat_ingest.catalog.schema.virtual import DEFAULTED
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.client.rest.client import CatalogClient
-from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.metadata.urn import raw_parts
 from support.catalog_server import RunningCatalog, running_catalog
 from support.counting_proxy import CountingProxy, counting_proxy
@@ -90,16 +89,6 @@ def first(world: World) -> dict[str, Any]:
     return report
 
 
-def properties_of(client: CatalogClient, urn: str) -> dict[str, Any]:
-    return dict(client.read_many([urn], ["mlModelProperties"])[urn]["mlModelProperties"].value)
-
-
-@pytest.fixture
-def client(world: World) -> Iterator[CatalogClient]:
-    with CatalogClient(world.catalog.url) as client:
-        yield client
-
-
 def test_every_active_run_is_a_model_in_its_experiments_group(
     world: World, first: dict[str, Any]
 ) -> None:
@@ -133,27 +122,3 @@ def test_an_ordinary_run_is_at_most_three_aspects(world: World, first: dict[str,
     urn = MODEL.format(next(iter(world.groups_by_run())))
     stored = world.catalog.store.get_many([urn])[urn].keys() - set(DEFAULTED)
     assert stored == {"mlModelKey", "mlModelProperties", "ownership"}
-
-
-def test_what_others_add_survives_and_the_second_run_writes_nothing(
-    world: World, first: dict[str, Any], client: CatalogClient
-) -> None:
-    assert first["proposals_sent"] > RUNS
-    urn = MODEL.format(next(iter(world.groups_by_run())))
-    properties = dict(
-        client.read_many([urn], ["mlModelProperties"])[urn]["mlModelProperties"].value
-    )
-    feature = "urn:li:mlFeature:(somebodys.table,age)"
-    group = GROUP.format("somebodys group")
-    properties["groups"] = [*properties["groups"], group]
-    properties["mlFeatures"] = [feature]
-    properties["customProperties"] = {**properties["customProperties"], "reviewed": "yes"}
-    client.emit(Proposal(urn, "mlModelProperties", properties))
-
-    second = world.ingest("second", "--full")
-
-    assert second["proposals_sent"] == 0
-    assert {c["unchanged"] for c in second["entities"].values()} != {0}
-    assert all(c["created"] == c["updated"] == 0 for c in second["entities"].values())
-    after = properties_of(client, urn)
-    assert after == properties
