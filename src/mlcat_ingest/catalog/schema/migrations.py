@@ -40,9 +40,9 @@ def fill_in(connection: Connection) -> None:
 
 
 def _insert(connection: Connection, statement: str, rows: Iterator[tuple[Any, ...]]) -> None:
-    found = list(rows)
-    if found:
-        connection.exec_driver_sql(statement, found)
+    applied = list(rows)
+    if applied:
+        connection.exec_driver_sql(statement, applied)
 
 
 def _events(connection: Connection, table: str) -> Iterator[tuple[Any, ...]]:

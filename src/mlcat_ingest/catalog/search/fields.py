@@ -219,5 +219,5 @@ def _custom_properties(custom: object) -> Iterator[SearchableText]:
             if key == PARENT_RUN:
                 yield SearchableText(PARENT_RUN, value[:_MAX_VALUE_CHARS], None, keyword=True)
         elif key == SOURCE_KEY:
-            for one in value.split(","):
-                yield SearchableText(SOURCE_KEY, one, None, keyword=True)
+            for text in value.split(","):
+                yield SearchableText(SOURCE_KEY, text, None, keyword=True)

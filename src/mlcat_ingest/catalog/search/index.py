@@ -97,13 +97,13 @@ def refresh(
     each of its metrics and parameters.
     """
     known = known or {}
-    for some in _chunks([*ids, *known]):
-        sources = {at: known[at] for at in some if at in known}
-        sources |= _read_sources(connection, [at for at in some if at not in known])
+    for chunk in _chunks([*ids, *known]):
+        sources = {at: known[at] for at in chunk if at in known}
+        sources |= _read_sources(connection, [at for at in chunk if at not in known])
         documents = {at: make_document(source) for at, source in sources.items()}
         keyword_ids = _KeywordIds(connection, documents.values())
         entries = {at: _entry(document, keyword_ids) for at, document in documents.items()}
-        profiles, numeric_field_sets = _replace_entries(connection, some, entries)
+        profiles, numeric_field_sets = _replace_entries(connection, chunk, entries)
         rows = [
             (
                 at,
@@ -121,10 +121,10 @@ def refresh(
 
 def remove(connection: Connection, ids: Collection[int]) -> None:
     """Delete the entities with these `ids` from the index."""
-    for some in _chunks(ids):
-        _replace_entries(connection, some, {})
+    for chunk in _chunks(ids):
+        _replace_entries(connection, chunk, {})
         for table in (indexed_text, searched):
-            connection.execute(delete(table).where(table.c.id.in_(some)))
+            connection.execute(delete(table).where(table.c.id.in_(chunk)))
 
 
 def clear(connection: Connection) -> None:
@@ -142,8 +142,8 @@ def read_sources(
 
     Cost: two SQL statements for each 500 entities.
     """
-    for some in _chunks(ids):
-        yield from _read_sources(connection, some).items()
+    for chunk in _chunks(ids):
+        yield from _read_sources(connection, chunk).items()
 
 
 def _read_sources(connection: Connection, ids: list[int]) -> dict[int, IndexedEntity]:
@@ -207,8 +207,8 @@ def _find_keywords(connection: Connection, keywords: Sequence[Keyword]) -> dict[
     fields = tuple_(keyword.c.field, keyword.c.value)
     return {
         (row[0], row[1]): row[2]
-        for some in _slices(keywords, _ITEMS)
-        for row in connection.execute(query.where(fields.in_(some)))
+        for batch in _slices(keywords, _ITEMS)
+        for row in connection.execute(query.where(fields.in_(batch)))
     }
 
 
@@ -247,7 +247,7 @@ def _replace_entries(
             profiles[old.profile] -= 1
             numeric_field_sets[old.numeric_field_set] -= 1
             left = decode(new.numeric_field_set) if new is not None else set()
-            deleted_numbers += [(one, at) for one in decode(old.numeric_field_set) - left]
+            deleted_numbers += [(number, at) for number in decode(old.numeric_field_set) - left]
         if new is not None:
             profiles[new.profile] += 1
             numeric_field_sets[new.numeric_field_set] += 1
@@ -309,14 +309,14 @@ def _find_sets(connection: Connection, table: Table, encoded: Sequence[str]) -> 
     query = select(table.c.members, table.c.id)
     return {
         row[0]: row[1]
-        for some in _slices(encoded, _ITEMS)
-        for row in connection.execute(query.where(table.c.members.in_(some)))
+        for batch in _slices(encoded, _ITEMS)
+        for row in connection.execute(query.where(table.c.members.in_(batch)))
     }
 
 
 def _delete_unused(connection: Connection, table: Table, ids: Sequence[int]) -> None:
-    for some in _slices(ids, _ITEMS):
-        unused = delete(table).where(table.c.id.in_(some), table.c.entities == 0)
+    for batch in _slices(ids, _ITEMS):
+        unused = delete(table).where(table.c.id.in_(batch), table.c.entities == 0)
         rows = [
             {"keyword": keyword_id, "profile": at}
             for at, encoded in connection.execute(unused.returning(table.c.id, table.c.members))
@@ -354,11 +354,11 @@ def _number_cells(documents: Mapping[int, IndexDocument], keyword_ids: _KeywordI
 def _put_numbers(connection: Connection, cells: list[Any]) -> None:
     """Put numbers, many to a statement: they are most of what is written."""
     whole = len(cells) - len(cells) % (3 * _NUMBERS_AT_ONCE)
-    for statement, some, size in (
+    for statement, part, size in (
         (_PUT_NUMBERS, cells[:whole], 3 * _NUMBERS_AT_ONCE),
         (_PUT_NUMBER, cells[whole:], 3),
     ):
-        _run_many(connection, statement, [tuple(row) for row in _slices(some, size)])
+        _run_many(connection, statement, [tuple(row) for row in _slices(part, size)])
 
 
 def _run_many(connection: Connection, statement: str, rows: list[tuple[Any, ...]]) -> None:

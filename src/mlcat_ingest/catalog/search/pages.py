@@ -124,13 +124,13 @@ def _by_age(
     for words in _halves(selection):
         query = selection.query(words=words).where(selection.id.not_in(named))
         wanted = count - len(page)
-        found = list(connection.scalars(query.order_by(selection.id).limit(wanted).offset(start)))
-        page += found
+        ids = list(connection.scalars(query.order_by(selection.id).limit(wanted).offset(start)))
+        page += ids
         if len(page) == count:
             break
-        if start and not found:
+        if start and not ids:
             start -= _size(connection, selection, words, named)
-        elif found:
+        elif ids:
             start = 0
     return page
 

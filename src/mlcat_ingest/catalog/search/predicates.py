@@ -154,9 +154,11 @@ class EntityPredicate:
     profile: ColumnElement[bool] | None = None
     negated: bool = False
 
-    def condition(self, entity_id: ColumnElement[int], *, each: bool) -> ColumnElement[bool]:
-        """Return the condition on an entity: checked `each` by itself, or all found before."""
-        if each or self.among is None:
+    def condition(
+        self, entity_id: ColumnElement[int], *, individually: bool
+    ) -> ColumnElement[bool]:
+        """Return the condition on an entity: checked `individually`, or looked up in `among`."""
+        if individually or self.among is None:
             condition = self.check(entity_id)
         else:
             condition = entity_id.in_(self.among)
@@ -374,7 +376,7 @@ def _anywhere(criterion: Criterion) -> EntityPredicate:
     """Return the predicate for words in any of the texts; with START_WITH their beginnings."""
     prefix = criterion.condition is Condition.START_WITH
     terms = (term(value, prefix=prefix) for value in criterion.values)
-    return has_text(" OR ".join(one.match() for one in terms if one) or NOWHERE)
+    return has_text(" OR ".join(word.match() for word in terms if word) or NOWHERE)
 
 
 def _name(criterion: Criterion) -> EntityPredicate:

@@ -108,7 +108,7 @@ def phrase(
 
 def all_of(terms: Iterable[Term]) -> str:
     """Return the expression that matches where every term does."""
-    return " AND ".join(f"({one.match()})" for one in terms)
+    return " AND ".join(f"({query_term.match()})" for query_term in terms)
 
 
 def up_to(columns: int, expression: str) -> str:

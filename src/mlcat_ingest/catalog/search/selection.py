@@ -101,8 +101,8 @@ def select_entities(connection: Connection, request: SearchRequest, query: Query
 
 def is_few(connection: Connection, expression: str) -> bool:
     """Return whether at most `FEW` entities match an expression."""
-    some = matching(expression).limit(FEW + 1).subquery()
-    return (connection.scalar(select(func.count()).select_from(some)) or 0) <= FEW
+    sample = matching(expression).limit(FEW + 1).subquery()
+    return (connection.scalar(select(func.count()).select_from(sample)) or 0) <= FEW
 
 
 def _common(request: SearchRequest, query: Query) -> Iterable[Criterion]:
@@ -131,21 +131,21 @@ def _fastest_selection(
         sql_alternatives = alternatives
     elif alternatives:
         wanted.append(" OR ".join(f"({_expression(*_expressions(o))})" for o in alternatives))
-    filters = _condition(common, alternatives, searched.c.id, each=True)
+    filters = _condition(common, alternatives, searched.c.id, individually=True)
     selection = Selection(terms, True, filters, tuple(wanted), tuple(unwanted))
     if not by_sql and not sql_alternatives:
         profiles = None if terms else _profile_condition(common, alternatives)
         return replace(selection, profiles=profiles)
     finder = next((p for p in by_sql if p.among is not None and not p.negated), None)
     if not terms and (finder is not None or not wanted):
-        first = true() if finder is None else finder.condition(searched.c.id, each=False)
+        first = true() if finder is None else finder.condition(searched.c.id, individually=False)
         others = [predicate for predicate in common if predicate is not finder]
-        conditions = first, _condition(others, alternatives, searched.c.id, each=True)
+        conditions = first, _condition(others, alternatives, searched.c.id, individually=True)
         return replace(selection, by_text=False, conditions=conditions)
-    each = is_few(connection, selection.expression())
+    individually = is_few(connection, selection.expression())
     # The sum keeps SQLite from asking the full-text index anew for each id of a list.
-    entity_id = fts.c.rowid if each else fts.c.rowid + 0
-    condition = _condition(by_sql, sql_alternatives, entity_id, each=each)
+    entity_id = fts.c.rowid if individually else fts.c.rowid + 0
+    condition = _condition(by_sql, sql_alternatives, entity_id, individually=individually)
     return replace(selection, conditions=(condition,))
 
 
@@ -167,12 +167,15 @@ def _condition(
     alternatives: Sequence[Predicates],
     entity_id: ColumnElement[int],
     *,
-    each: bool,
+    individually: bool,
 ) -> ColumnElement[bool]:
     """Return the condition that all `predicates` hold, and all of one of the `alternatives`."""
 
-    def together(some: Predicates) -> ColumnElement[bool]:
-        return and_(true(), *(one.condition(entity_id, each=each) for one in some))
+    def together(group: Predicates) -> ColumnElement[bool]:
+        return and_(
+            true(),
+            *(predicate.condition(entity_id, individually=individually) for predicate in group),
+        )
 
     if not alternatives:
         return together(predicates)
@@ -184,8 +187,8 @@ def _profile_condition(
 ) -> ColumnElement[bool] | None:
     """Return the whole condition on a profile, None where profiles do not know."""
 
-    def together(some: Predicates) -> ColumnElement[bool] | None:
-        conditions = [one.profile_condition() for one in some]
+    def together(group: Predicates) -> ColumnElement[bool] | None:
+        conditions = [predicate.profile_condition() for predicate in group]
         known = [condition for condition in conditions if condition is not None]
         return and_(true(), *known) if len(known) == len(conditions) else None
 

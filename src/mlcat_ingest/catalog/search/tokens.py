@@ -73,7 +73,7 @@ def _pieces(run: str) -> tuple[str, ...]:
     run = run[:MAX_TOKEN_CHARS]
     if not run.isascii():
         folded = _without_accents(run.casefold())
-        return tuple(piece for one in WORD.findall(folded) for piece in _UNSPACED.findall(one))
+        return tuple(piece for word in WORD.findall(folded) for piece in _UNSPACED.findall(word))
     if _HEXADECIMAL.fullmatch(run):
         return (run.lower(),)
     return tuple(piece for hump in _HUMP.findall(run) for piece in _split_number(hump.lower()))

@@ -205,8 +205,8 @@ class Batch:
                 if key not in self._changes.rows:
                     self._rows[key] = row
                     self._changes.stored.add(key)
-        held = ((known[urn], name) for urn, name in pairs if urn in known)
-        self._read_last_versions([key[0] for key in held if key not in self._rows], names)
+        keys = ((known[urn], name) for urn, name in pairs if urn in known)
+        self._read_last_versions([key[0] for key in keys if key not in self._rows], names)
 
     def _read_entities(self, urns: Iterable[str]) -> None:
         for chunk in chunks(urns):

@@ -44,9 +44,9 @@ def _with_associations(value: Mapping[str, Any], before: Mapping[str, Any]) -> M
     domains, sent = value["domains"], value.get("domainAssociations")
     stored = before.get("domainAssociations")
     if sent is None or sent == stored:
-        known = {one["domain"]: one for one in stored or ()}
+        known = {association["domain"]: association for association in stored or ()}
         made = [known.get(domain, {"domain": domain}) for domain in domains]
         return {**value, "domainAssociations": made}
     if domains and domains != before.get("domains"):
         raise InvalidProposalError("domains and domainAssociations cannot be changed together")
-    return {**value, "domains": [one["domain"] for one in sent]}
+    return {**value, "domains": [association["domain"] for association in sent]}

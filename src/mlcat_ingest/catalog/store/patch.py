@@ -109,7 +109,7 @@ def read_patch(aspect: str, envelope: Mapping[str, Any]) -> Patch:
         lenient=bool(given),
         lineage=templated
         and aspect in ASPECTS_WITH_LINEAGE
-        and any(one.path[:1] == (FIELD,) != one.path for one in operations),
+        and any(operation.path[:1] == (FIELD,) != operation.path for operation in operations),
     )
 
 
@@ -153,11 +153,11 @@ def _given_keys(given: Any) -> dict[Path, KeyPaths]:
     keys: dict[Path, KeyPaths] = {}
     for name, names in given.items():
         place = f"arrayPrimaryKeys.{name}"
-        if not isinstance(names, list) or not all(isinstance(one, str) for one in names):
+        if not isinstance(names, list) or not all(isinstance(key, str) for key in names):
             raise InvalidProposalError(f"{place}: expected an array of field names")
         if len(names) > PATCH_KEYS:
             raise InvalidProposalError(f"{place}: more than {PATCH_KEYS} fields")
-        keys[(name,)] = tuple(key_path(one) for one in names)
+        keys[(name,)] = tuple(key_path(key) for key in names)
     return keys
 
 
@@ -275,8 +275,8 @@ class _Entries:
 
     def items(self) -> list[Any]:
         """Return the entries in the order of the array, new ones last."""
-        held = [place for places in self._held.values() for place in places]
-        return [item for _, item in sorted(held, key=itemgetter(0))]
+        entries = [place for places in self._held.values() for place in places]
+        return [item for _, item in sorted(entries, key=itemgetter(0))]
 
     def values(self, prefix: Path) -> list[Any]:
         """Return the entries whose keys begin with `prefix`."""

@@ -156,12 +156,12 @@ def _read_patch(write: Write, *, is_key: bool) -> Patch:
 
 def _complaint(entity_type: str, aspect: str, problems: Iterable[AspectProblem]) -> str:
     """Return what is wrong with a value; of URNs only if nothing else is, as a server says it."""
-    wrong = [found for found in problems if found.kind is ProblemKind.RECORD]
+    wrong = [problem for problem in problems if problem.kind is ProblemKind.RECORD]
     opening = f"Failed to validate record with class {record_name(aspect)}: "
     if not wrong:
         wrong = list(problems)
         opening = f"Invalid format for aspect: {entity_type}\n Cause: "
-    return opening + "".join(f"ERROR :: {found}\n" for found in wrong)
+    return opening + "".join(f"ERROR :: {problem}\n" for problem in wrong)
 
 
 def _check_definition(test_info: Mapping[str, Any]) -> None:

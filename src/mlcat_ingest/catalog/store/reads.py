@@ -89,15 +89,15 @@ def get_many(
     """Return the aspects of `urns` (those named, or all), default aspects among them."""
     query = _ALL_ASPECTS if names is None else _SOME_ASPECTS
     named = {} if names is None else {"names": _sorted_names(names, "aspects")}
-    found: dict[str, dict[str, AspectVersion]] = {}
+    by_urn: dict[str, dict[str, AspectVersion]] = {}
     for chunk in chunks(urns):
         for row in connection.execute(query, {"urns": chunk, **named}):
-            held = found.get(row.urn)
-            if held is None:
-                held = found[row.urn] = dict(_virtual(row, names))
+            aspects = by_urn.get(row.urn)
+            if aspects is None:
+                aspects = by_urn[row.urn] = dict(_virtual(row, names))
             if row.aspect is not None:
-                held[row.aspect] = _aspect_version(row)
-    return found
+                aspects[row.aspect] = _aspect_version(row)
+    return by_urn
 
 
 def existing(connection: Connection, urns: Collection[str]) -> set[str]:

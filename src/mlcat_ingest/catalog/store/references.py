@@ -140,8 +140,8 @@ def _value(hint: Any, markers: tuple[object, ...], value: Any, urn: str) -> Any:
         return _GONE if value == urn and any(_refers(mark, urn) for mark in markers) else value
     if isinstance(value, list) and get_origin(hint) is list:
         item, of_item = bare(get_args(hint)[0])
-        cleaned = (_value(item, (*of_item, *markers), one, urn) for one in value)
-        return [one for one in cleaned if one is not _GONE]
+        cleaned = (_value(item, (*of_item, *markers), entry, urn) for entry in value)
+        return [kept for kept in cleaned if kept is not _GONE]
     if isinstance(value, dict) and hasattr(hint, "__required_keys__"):
         at = next((mark for mark in markers if isinstance(mark, Edge) and mark.at), None)
         return _record(hint, value, urn, at)

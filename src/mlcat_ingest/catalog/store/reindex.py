@@ -76,13 +76,13 @@ def reindex_batch(connection: Connection, scope: ReindexScope, after_id: int) ->
     for row in entities:
         if targets := key_edges(row.urn, row.entity_type):
             wanted[row.id, key_aspect_name(row.entity_type)] = targets
-    held = held_edges(connection, ids)
+    stored = held_edges(connection, ids)
     differing = {
         key: wanted.get(key, ())
-        for key in wanted.keys() | held.keys()
-        if set(wanted.get(key, ())) != held[key]
+        for key in wanted.keys() | stored.keys()
+        if set(wanted.get(key, ())) != stored[key]
     }
-    created, deleted = replace_edges(connection, differing, held)
+    created, deleted = replace_edges(connection, differing, stored)
     refresh(connection, (), sources)
     return ReindexResult(
         last_id=ids[-1],

@@ -134,8 +134,8 @@ def write_changes(connection: Connection, changes: RowChanges) -> None:
             _key_parameters(gone),
         )
     old = {key for key in changes.edges if key in changes.stored}
-    held = held_edges(connection, (key[0] for key in old), {key[1] for key in old})
-    replace_edges(connection, changes.edges, held)
+    stored = held_edges(connection, (key[0] for key in old), {key[1] for key in old})
+    replace_edges(connection, changes.edges, stored)
     _write_events(connection, changes)
 
 
@@ -210,20 +210,20 @@ def held_edges(
     connection: Connection, ids: Iterable[int], names: Collection[str] | None = None
 ) -> dict[Key, set[tuple[str, str]]]:
     """Return the edges in the table that leave these entities, all of them or those of aspects."""
-    held: dict[Key, set[tuple[str, str]]] = defaultdict(set)
+    stored: dict[Key, set[tuple[str, str]]] = defaultdict(set)
     for chunk in chunks(ids):
         query = select(edge).where(edge.c.source_id.in_(chunk))
         if names is not None:
             query = query.where(edge.c.aspect.in_(names))
         for destination, relationship, entity_id, name in connection.execute(query):
-            held[entity_id, name].add((relationship, destination))
-    return held
+            stored[entity_id, name].add((relationship, destination))
+    return stored
 
 
 def replace_edges(
-    connection: Connection, edges: Mapping[Key, Edges], held: Mapping[Key, set[tuple[str, str]]]
+    connection: Connection, edges: Mapping[Key, Edges], stored: Mapping[Key, set[tuple[str, str]]]
 ) -> tuple[int, int]:
-    """Write `edges` in the place of those `held`; return how many were added and taken away.
+    """Write `edges` in the place of the `stored` ones; return how many were added and deleted.
 
     Cost: a row for each edge that differs: long lists change by few entries at a time.
     """
@@ -231,12 +231,12 @@ def replace_edges(
         (destination, relationship, *key)
         for key, targets in edges.items()
         for relationship, destination in dict.fromkeys(targets)
-        if (relationship, destination) not in held.get(key, ())
+        if (relationship, destination) not in stored.get(key, ())
     ]
     gone = [
         (destination, relationship, *key)
         for key, targets in edges.items()
-        for relationship, destination in held.get(key, set()).difference(targets)
+        for relationship, destination in stored.get(key, set()).difference(targets)
     ]
     if gone:
         connection.exec_driver_sql(_DELETE_EDGE, gone)

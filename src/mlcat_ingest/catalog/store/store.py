@@ -278,9 +278,9 @@ class Store:
         deletion = prepare(Write(urn, key, change="DELETE"))
 
         def remove(connection: Connection) -> DeletionResult:
-            held = reads.count_entity_rows(connection, urn)
+            rows = reads.count_entity_rows(connection, urn)
             Batch(connection, UNKNOWN_ACTOR).apply([deletion])
-            return held
+            return rows
 
         return self.change(remove)
 

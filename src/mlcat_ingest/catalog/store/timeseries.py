@@ -34,12 +34,12 @@ class Span:
 
     def conditions(self) -> list[ColumnElement[bool]]:
         """Return what holds of the rows in the span."""
-        held = [timeseries.c.aspect == self.aspect]
+        conditions = [timeseries.c.aspect == self.aspect]
         if self.start_ms is not None:
-            held.append(timeseries.c.timestamp_ms >= self.start_ms)
+            conditions.append(timeseries.c.timestamp_ms >= self.start_ms)
         if self.end_ms is not None:
-            held.append(timeseries.c.timestamp_ms <= self.end_ms)
-        return held
+            conditions.append(timeseries.c.timestamp_ms <= self.end_ms)
+        return conditions
 
 
 def read_events(

@@ -41,12 +41,12 @@ def link(store: Store, version_set: str, urn: str, version: Version) -> bool:
         InvalidProposalError: another version was linked at the same time.
     """
     _check_set(version_set, urn)
-    found = store.get_many([version_set, urn], {VERSION_SET_PROPERTIES, VERSION_PROPERTIES})
-    if VERSION_PROPERTIES in found.get(urn, {}):
+    stored = store.get_many([version_set, urn], {VERSION_SET_PROPERTIES, VERSION_PROPERTIES})
+    if VERSION_PROPERTIES in stored.get(urn, {}):
         return False
-    held = found.get(version_set, {}).get(VERSION_SET_PROPERTIES)
-    scheme = GENERATED if held is None else held.value["versioningScheme"]
-    latest = None if held is None else held.value["latest"]
+    set_properties = stored.get(version_set, {}).get(VERSION_SET_PROPERTIES)
+    scheme = GENERATED if set_properties is None else set_properties.value["versioningScheme"]
+    latest = None if set_properties is None else set_properties.value["latest"]
     value = _version_value(version_set, version, scheme, _sort_id(store, scheme, latest, version))
     store.write([Write(urn, VERSION_PROPERTIES, value, "CREATE")])
     return True
@@ -124,21 +124,25 @@ def next_sort_id(sort_id: str) -> str:
 
 def _after_leaving(store: Store, version_set: str, urn: str) -> list[Write]:
     """Return the writes to a set that `urn` leaves."""
-    held = _read_aspect(store, version_set, VERSION_SET_PROPERTIES)
-    if held is None or held.value["latest"] != urn:
+    set_properties = _read_aspect(store, version_set, VERSION_SET_PROPERTIES)
+    if set_properties is None or set_properties.value["latest"] != urn:
         return []
     page = store.related_entities(
         [version_set], {"VersionOf"}, Direction.INCOMING, 0, _MOST_VERSIONS
     )
     others = {version.urn for version in page[version_set].entities} - {urn}
-    found = store.get_many(others, {VERSION_PROPERTIES})
+    versions = store.get_many(others, {VERSION_PROPERTIES})
     order = {
         other: str(aspects[VERSION_PROPERTIES].value["sortId"])
-        for other, aspects in found.items()
+        for other, aspects in versions.items()
         if VERSION_PROPERTIES in aspects
     }
     if not order:
         return [Write(version_set, key_aspect_name("versionSet"), change="DELETE")]
     newest = max(order, key=order.__getitem__)
-    value = {**held.value, "latest": newest}
-    return [Write(version_set, VERSION_SET_PROPERTIES, value, expected_version=str(held.version))]
+    value = {**set_properties.value, "latest": newest}
+    return [
+        Write(
+            version_set, VERSION_SET_PROPERTIES, value, expected_version=str(set_properties.version)
+        )
+    ]

@@ -43,7 +43,7 @@ _WITH: Final = f"""SELECT entity.urn FROM aspect JOIN entity ON entity.id = aspe
 _WITH_SORT_ID_OR_LABEL: Final = f"""{_WITH} AND json_extract(value, '$.sortId') = ?
     UNION {_WITH} AND json_extract(value, '$.version.versionTag') = ?"""
 
-HeldAspect = Callable[[str, str], Mapping[str, Any] | None]
+CurrentAspect = Callable[[str, str], Mapping[str, Any] | None]
 """Returns the aspect of a URN, by name, as the items before this one have left it."""
 
 
@@ -54,7 +54,9 @@ class Effects(NamedTuple):
     others: tuple[Write, ...] = ()
 
 
-def needed_by(items: Iterable[PreparedWrite], held: HeldAspect) -> Iterator[list[tuple[str, str]]]:
+def needed_by(
+    items: Iterable[PreparedWrite], current: CurrentAspect
+) -> Iterator[list[tuple[str, str]]]:
     """Yield the aspects that the versions among `items` are compared with, as URN and name.
 
     The next list is known only once the one before was read.
@@ -63,22 +65,22 @@ def needed_by(items: Iterable[PreparedWrite], held: HeldAspect) -> Iterator[list
     if not versions:
         return
     stated = (
-        held(item.write.urn, VERSION_PROPERTIES) if item.content is None else item.content.value
+        current(item.write.urn, VERSION_PROPERTIES) if item.content is None else item.content.value
         for item in versions
     )
     sets = {version["versionSet"] for version in stated if version is not None}
     yield [(version_set, VERSION_SET_PROPERTIES) for version_set in sets]
-    known = (held(version_set, VERSION_SET_PROPERTIES) for version_set in sets)
+    known = (current(version_set, VERSION_SET_PROPERTIES) for version_set in sets)
     yield [(value["latest"], VERSION_PROPERTIES) for value in known if value is not None]
 
 
 class VersionSets:
     """The version sets that one batch writes to."""
 
-    def __init__(self, connection: Connection, held: HeldAspect) -> None:
-        """Compare with what `held` returns."""
+    def __init__(self, connection: Connection, current: CurrentAspect) -> None:
+        """Compare with the aspects that `current` returns."""
         self._connection = connection
-        self._held = held
+        self._current = current
         # Aspects as they were before the batch, by URN and name.
         self._stored: dict[tuple[str, str], Mapping[str, Any] | None] = {}
         # Versions that this batch wrote: by set and sort id, and by set and label.
@@ -105,27 +107,27 @@ class VersionSets:
     def _before(self, urn: str, aspect: str) -> Mapping[str, Any] | None:
         """Return what an aspect was before the batch; to be asked before it is written."""
         if (urn, aspect) not in self._stored:
-            self._stored[urn, aspect] = self._held(urn, aspect)
+            self._stored[urn, aspect] = self._current(urn, aspect)
         return self._stored[urn, aspect]
 
     def _of_version(self, urn: str, value: Mapping[str, Any]) -> Effects:
         version_set, sort_id = value["versionSet"], value["sortId"]
-        held = self._before(version_set, VERSION_SET_PROPERTIES)
+        set_properties = self._before(version_set, VERSION_SET_PROPERTIES)
         scheme = value.get("versioningScheme", defaults(VERSION_PROPERTIES)["versioningScheme"])
         _check_type(urn, version_set)
-        if held is not None:
-            _check_scheme(held["versioningScheme"], scheme, sort_id)
+        if set_properties is not None:
+            _check_scheme(set_properties["versioningScheme"], scheme, sort_id)
         self._check_unique(urn, version_set, sort_id, value["version"].get("versionTag"))
-        if held is None:
+        if set_properties is None:
             return self._of_first_in_set(urn, value, scheme)
-        if held["latest"] == urn:
+        if set_properties["latest"] == urn:
             return Effects(value)
         others = [_set_latest(version_set, scheme, urn)]
-        former = self._before(held["latest"], VERSION_PROPERTIES)
+        former = self._before(set_properties["latest"], VERSION_PROPERTIES)
         if former is not None:
             if sort_id <= former["sortId"]:
                 return Effects(value)
-            others.append(_mark_latest(held["latest"], former, is_latest=False))
+            others.append(_mark_latest(set_properties["latest"], former, is_latest=False))
         return Effects({**value, IS_LATEST: True}, tuple(others))
 
     def _of_first_in_set(self, urn: str, value: Mapping[str, Any], scheme: str) -> Effects:
@@ -139,11 +141,11 @@ class VersionSets:
             other: version
             for other in stored
             if other != urn
-            and (version := self._held(other, VERSION_PROPERTIES)) is not None
+            and (version := self._current(other, VERSION_PROPERTIES)) is not None
             and version["versionSet"] == version_set
         }
         versions = {**earlier, urn: value}
-        latest = max(versions, key=lambda one: versions[one]["sortId"])
+        latest = max(versions, key=lambda member: versions[member]["sortId"])
         marked = [
             _mark_latest(other, version, is_latest=other == latest)
             for other, version in earlier.items()
@@ -171,13 +173,13 @@ class VersionSets:
 
         An entity that is marked as removed is in nobody's way.
         """
-        value = self._held(other, VERSION_PROPERTIES)
+        value = self._current(other, VERSION_PROPERTIES)
         if value is None or value["versionSet"] != version_set:
             return False
         has_label = label is not None and value["version"].get("versionTag") == label
         if value["sortId"] != sort_id and not has_label:
             return False
-        return (self._held(other, STATUS) or {}).get("removed") is not True
+        return (self._current(other, STATUS) or {}).get("removed") is not True
 
     def _of_set(
         self, urn: str, before: Mapping[str, Any] | None, value: Mapping[str, Any]
@@ -190,7 +192,7 @@ class VersionSets:
                 f"Versioning Scheme cannot change. Expected Scheme: {before['versioningScheme']} "
                 f"Provided Scheme: {scheme}",
             )
-        version = self._held(latest, VERSION_PROPERTIES)
+        version = self._current(latest, VERSION_PROPERTIES)
         if version is None:
             raise InvalidProposalError(f"Cannot set latest version to unversioned entity: {latest}")
         if before is None:
@@ -198,7 +200,7 @@ class VersionSets:
         if before["latest"] == latest:
             return Effects(value)
         others = [_mark_latest(latest, version, is_latest=True)]
-        former = self._held(before["latest"], VERSION_PROPERTIES)
+        former = self._current(before["latest"], VERSION_PROPERTIES)
         if former is not None:
             others.append(_mark_latest(before["latest"], former, is_latest=False))
         return Effects(value, tuple(others))

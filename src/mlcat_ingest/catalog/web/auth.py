@@ -124,10 +124,10 @@ def client_address(scope: Scope) -> str:
 def is_loopback(host: str) -> bool:
     """Return whether `host`, a name or an address, reaches only this machine itself."""
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError:
         return False
-    return all(ipaddress.ip_address(str(entry[4][0])).is_loopback for entry in found)
+    return all(ipaddress.ip_address(str(entry[4][0])).is_loopback for entry in addresses)
 
 
 class Sessions:

@@ -73,7 +73,8 @@ class _Clauses:
             raise BadRequestError("query: NOT * matches nothing")
         # Not (a and b) or c: each alternative has to fail, by any one of its criteria.
         failing = (
-            tuple((replace(one, negated=not one.negated),) for one in some) for some in holding
+            tuple((replace(criterion, negated=not criterion.negated),) for criterion in alternative)
+            for alternative in holding
         )
         result: Alternatives = ((),)
         for alternatives in failing:
@@ -97,9 +98,9 @@ def read_query(text: str) -> ReadQuery:
         return ReadQuery()
     if stripped.startswith("urn:li:"):
         return ReadQuery(MATCH_ALL, ((Criterion("urn", (stripped,)),),))
-    found = _QueryReader(text.lstrip()).whole()
-    any_of = () if found.any_of == ((),) else found.any_of
-    words = " ".join(word.rstrip(MATCH_ALL) for word in found.words)
+    clauses = _QueryReader(text.lstrip()).whole()
+    any_of = () if clauses.any_of == ((),) else clauses.any_of
+    words = " ".join(word.rstrip(MATCH_ALL) for word in clauses.words)
     return ReadQuery(words or MATCH_ALL, any_of)
 
 
@@ -111,7 +112,7 @@ def combine(left: Alternatives, right: Alternatives) -> Alternatives:
     """
     if len(left) * len(right) > SEARCH_CRITERIA:
         raise BadRequestError(f"query: more than {SEARCH_CRITERIA} alternatives")
-    return tuple((*one, *other) for one, other in product(left, right))
+    return tuple((*ours, *other) for ours, other in product(left, right))
 
 
 class _QueryReader:
@@ -124,10 +125,10 @@ class _QueryReader:
 
     def whole(self) -> _Clauses:
         """Read all of the query."""
-        found = self._alternatives(None)
+        clauses = self._alternatives(None)
         if self._at < len(self._text):
             raise BadRequestError(f"query: a ')' without a '(' {self._position()}")
-        return found
+        return clauses
 
     def _alternatives(self, field: str | None) -> _Clauses:
         """Read clauses up to a closing parenthesis or the end; `field` holds where none is named.
@@ -137,17 +138,17 @@ class _QueryReader:
         self._level += 1
         if self._level > QUERY_LEVELS:
             raise BadRequestError(f"query: more than {QUERY_LEVELS} levels of parentheses")
-        found = self._conjunction(field)
+        clauses = self._conjunction(field)
         while self._take(_OR):
-            found = found.disjoin(self._conjunction(field))
+            clauses = clauses.disjoin(self._conjunction(field))
         self._level -= 1
-        return found
+        return clauses
 
     def _conjunction(self, field: str | None) -> _Clauses:
-        found = self._clause(field)
+        clauses = self._clause(field)
         while self._take(_AND) or not self._is_over():
-            found = found.conjoin(self._clause(field))
-        return found
+            clauses = clauses.conjoin(self._clause(field))
+        return clauses
 
     def _is_over(self) -> bool:
         at_end = self._at >= len(self._text) or self._text[self._at] == ")"
@@ -159,15 +160,15 @@ class _QueryReader:
             negated ^= sign[1] != "+"
         match = self._expect(_CLAUSE)
         if match["open"]:
-            found = self._group(field)
+            clauses = self._group(field)
         elif match["colon"]:
             name = _plain(match["text"])
-            found = self._value(ALIASES.get(name, name))
+            clauses = self._value(ALIASES.get(name, name))
         elif match["quoted"]:
-            found = _phrase(field, match["quoted"])
+            clauses = _phrase(field, match["quoted"])
         else:
-            found = _term(field, match["text"])
-        return found.negate() if negated else found
+            clauses = _term(field, match["text"])
+        return clauses.negate() if negated else clauses
 
     def _value(self, field: str) -> _Clauses:
         match = self._expect(_VALUE)
@@ -180,10 +181,10 @@ class _QueryReader:
         return _term(field, match["text"])
 
     def _group(self, field: str | None) -> _Clauses:
-        found = self._alternatives(field)
+        clauses = self._alternatives(field)
         if self._take(_CLOSE) is None:
             raise BadRequestError("query: a '(' is not closed")
-        return found
+        return clauses
 
     def _take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         match = pattern.match(self._text, self._at)
@@ -227,12 +228,12 @@ def _phrase(field: str | None, quoted: str) -> _Clauses:
 
 
 def _range(field: str, text: str) -> _Clauses:
-    found = _RANGE.fullmatch(text)
-    if found is None:
+    match = _RANGE.fullmatch(text)
+    if match is None:
         raise BadRequestError(f"query: expected a range [a TO b], not {text!r}")
-    least = Condition.GREATER_THAN_OR_EQUAL_TO if found[1] == "[" else Condition.GREATER_THAN
-    most = Condition.LESS_THAN_OR_EQUAL_TO if found[4] == "]" else Condition.LESS_THAN
-    ends = ((found[2], least), (found[3], most))
+    least = Condition.GREATER_THAN_OR_EQUAL_TO if match[1] == "[" else Condition.GREATER_THAN
+    most = Condition.LESS_THAN_OR_EQUAL_TO if match[4] == "]" else Condition.LESS_THAN
+    ends = ((match[2], least), (match[3], most))
     return _clauses(Criterion(field, (_plain(end),), how) for end, how in ends if end != MATCH_ALL)
 
 

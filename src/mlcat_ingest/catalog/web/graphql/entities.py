@@ -74,7 +74,9 @@ def _exists(node: Node, _info: GraphQLResolveInfo) -> bool:
 
 def _last_ingested(node: Node, _info: GraphQLResolveInfo) -> int | None:
     stored = [aspect.system_metadata for aspect in node.cohort.aspects(node.urn).values()]
-    observed = (one.get("lastObserved") for one in stored if one.get("runId") not in _NO_RUN)
+    observed = (
+        metadata.get("lastObserved") for metadata in stored if metadata.get("runId") not in _NO_RUN
+    )
     return max((time for time in observed if isinstance(time, int)), default=None)
 
 

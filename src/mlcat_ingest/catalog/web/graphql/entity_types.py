@@ -112,8 +112,8 @@ def _name_in_aspect(aspect_name: str, field: str) -> Resolver:
 
 def _titled_properties(node: Node, info: GraphQLResolveInfo) -> Record | None:
     """Return the properties with the title of a chart or dashboard as their name."""
-    found = properties(node, info)
-    return found and Record(node, {"name": found.value.get("title"), **found.value})
+    record = properties(node, info)
+    return record and Record(node, {"name": record.value.get("title"), **record.value})
 
 
 def _first_part(node: Node, info: GraphQLResolveInfo) -> Node | None:

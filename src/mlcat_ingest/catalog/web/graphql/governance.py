@@ -85,8 +85,10 @@ def _property_values(record: Record, _info: GraphQLResolveInfo) -> list[Record]:
 
 
 def _value_entities(record: Record, info: GraphQLResolveInfo) -> list[Node]:
-    held = texts([typed.get("stringValue") for typed in _typed_values(record.value.get("values"))])
-    return list(nodes_in(info, held).values())
+    strings = texts(
+        [typed.get("stringValue") for typed in _typed_values(record.value.get("values"))]
+    )
+    return list(nodes_in(info, strings).values())
 
 
 _named_ownership_type = entry_entity(OWNERSHIP, "typeUrn", "owners")

@@ -112,12 +112,12 @@ def _walk(info: GraphQLResolveInfo, reach: _Reach, inputs: Mapping[str, Any], ho
     at_once = EDGES_AT_ONCE // _EDGES_EACH
     frontier = [reach.origin]
     for degree in range(1, hops + 1):
-        found: list[str] = []
+        reached: list[str] = []
         for start in range(0, len(frontier), at_once):
             context.check_time()
-            some = frontier[start : start + at_once]
-            pages = context.store.read(partial(lineage, urns=some, query=page))
-            found += [
+            batch = frontier[start : start + at_once]
+            pages = context.store.read(partial(lineage, urns=batch, query=page))
+            reached += [
                 end.urn
                 for urn, ends in pages.items()
                 for end in ends.entities
@@ -125,7 +125,7 @@ def _walk(info: GraphQLResolveInfo, reach: _Reach, inputs: Mapping[str, Any], ho
             ]
             if reach.partial:
                 return
-        frontier = found if followed is None else found[: max(followed, 0)]
+        frontier = reached if followed is None else reached[: max(followed, 0)]
         if not frontier:
             return
 
@@ -134,10 +134,18 @@ def _hops(criteria: Sequence[_Alternative]) -> int:
     """Return how many hops the filters on the degree ask for at most."""
     farthest = 0
     for alternative in criteria:
-        bounds = [one for one in alternative if one.field == _DEGREE and not one.negated]
-        if not bounds or any(value.endswith(_FARTHER) for one in bounds for value in one.values):
+        bounds = [
+            criterion
+            for criterion in alternative
+            if criterion.field == _DEGREE and not criterion.negated
+        ]
+        if not bounds or any(
+            value.endswith(_FARTHER) for criterion in bounds for value in criterion.values
+        ):
             return MAX_HOPS
-        farthest = max(farthest, *(_number(value) for one in bounds for value in one.values), 0)
+        farthest = max(
+            farthest, *(_number(value) for criterion in bounds for value in criterion.values), 0
+        )
     return min(farthest, MAX_HOPS) if criteria else MAX_HOPS
 
 
@@ -158,18 +166,18 @@ def _at_degree(criterion: Criterion, degree: int) -> bool:
 
 def _among(reach: _Reach, criteria: Sequence[_Alternative]) -> tuple[_Alternative, ...]:
     """Return `criteria` as they read once the degrees are known: about URNs that were reached."""
-    found: list[_Alternative] = []
+    narrowed: list[_Alternative] = []
     for alternative in criteria or ((),):
-        bounds = [one for one in alternative if one.field == _DEGREE]
+        bounds = [criterion for criterion in alternative if criterion.field == _DEGREE]
         urns = tuple(
             urn
             for urn, degree in reach.degrees.items()
-            if all(_at_degree(one, degree) for one in bounds)
+            if all(_at_degree(criterion, degree) for criterion in bounds)
         )
         if urns:
-            rest = (one for one in alternative if one.field != _DEGREE)
-            found.append((Criterion("urn", urns, Condition.IN), *rest))
-    return tuple(found)
+            rest = (criterion for criterion in alternative if criterion.field != _DEGREE)
+            narrowed.append((Criterion("urn", urns, Condition.IN), *rest))
+    return tuple(narrowed)
 
 
 def _search(_root: Any, info: GraphQLResolveInfo, **arguments: Mapping[str, Any]) -> Any:
@@ -177,7 +185,7 @@ def _search(_root: Any, info: GraphQLResolveInfo, **arguments: Mapping[str, Any]
     urn = inputs.get("urn") or ""
     parts_of(urn)
     criteria = alternatives(inputs)
-    own_values = sum(len(one.values) for alternative in criteria for one in alternative)
+    own_values = sum(len(criterion.values) for alternative in criteria for criterion in alternative)
     most = (SEARCH_VALUES - own_values) // max(1, len(criteria))
     if most < 1:
         raise bad_request(f"the filter has more than {SEARCH_VALUES} values")

@@ -95,9 +95,9 @@ class Loader:
         self, urns: Collection[str], aspects: Collection[str] | None
     ) -> Iterator[tuple[str, Aspects]]:
         """Read at once, and return what was found, one entry for each of `urns`."""
-        found = self.store.get_many(urns, aspects)
-        self._exist.update((urn, urn in found) for urn in urns)
-        return ((urn, found.get(urn, _NOTHING)) for urn in urns)
+        stored = self.store.get_many(urns, aspects)
+        self._exist.update((urn, urn in stored) for urn in urns)
+        return ((urn, stored.get(urn, _NOTHING)) for urn in urns)
 
 
 class Cohort:

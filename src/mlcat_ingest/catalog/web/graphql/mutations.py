@@ -69,11 +69,11 @@ def _remove_tag(_root: Any, info: GraphQLResolveInfo, **arguments: Mapping[str, 
     if inputs.get("subResource") is not None:
         raise bad_request("subResource: tags are kept on whole entities only")
     store = context_of(info).store
-    found = store.get_many([urn], {GLOBAL_TAGS})
-    if urn not in found:
+    stored = store.get_many([urn], {GLOBAL_TAGS})
+    if urn not in stored:
         raise bad_request(f"Failed to update resource with urn {urn}. Entity does not exist.")
     # A patch would make the aspect where it is missing.
-    if GLOBAL_TAGS in found[urn]:
+    if GLOBAL_TAGS in stored[urn]:
         path = "/tags/" + tag.replace("~", "~0").replace("/", "~1")
         patch = {"arrayPrimaryKeys": {"tags": ["tag"]}, "patch": [{"op": "remove", "path": path}]}
         store.write([Write(urn, GLOBAL_TAGS, patch, "PATCH")])

@@ -147,8 +147,8 @@ def pick_field(field: str) -> Pick:
     """Return what picks the URNs of `field`, which holds one or a list of them."""
 
     def pick(value: Mapping[str, Any]) -> list[str]:
-        found = value.get(field)
-        return texts(found if isinstance(found, list) else [found])
+        urns = value.get(field)
+        return texts(urns if isinstance(urns, list) else [urns])
 
     return pick
 

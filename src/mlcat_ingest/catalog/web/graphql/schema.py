@@ -86,10 +86,10 @@ def executable_schema() -> GraphQLSchema:
 
 
 def _object_type(schema: GraphQLSchema, name: str) -> GraphQLObjectType:
-    found = schema.type_map.get(name)
-    if not isinstance(found, GraphQLObjectType):
+    kind = schema.type_map.get(name)
+    if not isinstance(kind, GraphQLObjectType):
         raise TypeError(f"resolvers for {name}, which is not an object type of the schema")
-    return found
+    return kind
 
 
 def _attach(owner: GraphQLObjectType, fields: Fields) -> None:

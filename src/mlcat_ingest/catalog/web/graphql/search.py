@@ -141,9 +141,11 @@ def alternatives(inputs: SearchInput) -> Alternatives:
     either = inputs.get("orFilters")
     if either is None:
         either = [{"and": inputs["filters"]}] if inputs.get("filters") else []
-    found = tuple(tuple(_criterion(item) for item in each.get("and") or ()) for each in either)
+    alternatives = tuple(
+        tuple(_criterion(item) for item in alternative.get("and") or ()) for alternative in either
+    )
     structured = _query(inputs).any_of
-    return combine(found or ((),), structured) if structured else found
+    return combine(alternatives or ((),), structured) if structured else alternatives
 
 
 def _query(inputs: SearchInput) -> ReadQuery:

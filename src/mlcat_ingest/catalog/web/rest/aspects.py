@@ -115,13 +115,13 @@ class Aspects(Resource):
         latest = self._store.get_many([urn], [aspect]).get(urn, {}).get(aspect)
         if latest is not None and version < 0:
             version += latest.version
-        found = latest if version == 0 else None
+        stored = latest if version == 0 else None
         if version > 0 and (latest is None or version < latest.version):
-            found = self._store.get_version(urn, aspect, version)
-        if found is None:
+            stored = self._store.get_version(urn, aspect, version)
+        if stored is None:
             which = f"version {version} of {aspect}" if version else aspect
             raise NotFoundError(f"{urn} has no {which}")
-        return {"version": version, "aspect": {record_name_of(aspect): found.value}}
+        return {"version": version, "aspect": {record_name_of(aspect): stored.value}}
 
     @action(
         "/aspects",
@@ -161,10 +161,10 @@ class Aspects(Resource):
         """Return the newest events that match; of the newest ten thousand, where there are more."""
         read = limit
         while True:
-            found = self._store.read(partial(read_events, urns=[urn], span=span, limit=read))[urn]
-            matching = [event for event in found if _matches(event.value, wanted)]
+            events = self._store.read(partial(read_events, urns=[urn], span=span, limit=read))[urn]
+            matching = [event for event in events if _matches(event.value, wanted)]
             # A filter may leave too few: twice as many are read until there are enough.
-            if len(matching) >= limit or len(found) < read or read >= self._limits.page_size:
+            if len(matching) >= limit or len(events) < read or read >= self._limits.page_size:
                 return matching[:limit]
             read = min(2 * read, self._limits.page_size)
 

@@ -86,15 +86,17 @@ def _entry(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     if first.action is not None:
         entry["operationId"] = first.path.strip("/")
         entry["summary"] = f"The actions of {first.path}."
-        entry["description"] = "\n".join(f"- `{one.action}`: {one.summary}" for one in endpoints)
-        names = [one.action for one in endpoints]
+        entry["description"] = "\n".join(
+            f"- `{endpoint.action}`: {endpoint.summary}" for endpoint in endpoints
+        )
+        names = [endpoint.action for endpoint in endpoints]
         schema = {"type": "string", "enum": names}
         parameters.append(
             _parameter(Parameter("action", "Name of the action.", schema, required=True))
         )
     if parameters:
         entry["parameters"] = parameters
-    bodies = [one.body for one in endpoints if one.body is not None]
+    bodies = [endpoint.body for endpoint in endpoints if endpoint.body is not None]
     if bodies:
         entry["requestBody"] = {"required": True, "content": _json(_any_of(bodies))}
     entry["responses"] = _responses(endpoints)
@@ -117,14 +119,14 @@ def _responses(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
         for status, schema in endpoint.answers.items():
             bodies[status].append(schema)
     responses = {
-        str(status): _answer(status, [one for one in schemas if one is not None])
+        str(status): _answer(status, [body for body in schemas if body is not None])
         for status, schemas in bodies.items()
     }
     first = endpoints[0]
     error = error_schema(is_openapi=is_openapi(first.path))
     has_body = first.method != "HEAD"
     refused = sorted(
-        {*_ALWAYS, *(status for one in endpoints for status in one.refuses)}
+        {*_ALWAYS, *(status for endpoint in endpoints for status in endpoint.refuses)}
         | (set() if first.method in READING_METHODS else {HTTPStatus.INSUFFICIENT_STORAGE.value})
     )
     for status in refused:

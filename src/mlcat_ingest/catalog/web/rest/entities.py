@@ -127,14 +127,18 @@ class Entities(Resource):
         urn = required_text(params, "urn")
         check_urn(urn)
         if flag(params, "dryRun"):
-            found = self._store.read(lambda connection: find_references(connection, urn))
+            references = self._store.read(lambda connection: find_references(connection, urn))
         else:
-            found = delete_references(self._store, urn)
+            references = delete_references(self._store, urn)
         return {
-            "total": found.total,
+            "total": references.total,
             "relatedAspects": [
-                {"entity": one.urn, "relationship": one.relationship, "aspect": one.aspect}
-                for one in found.first
+                {
+                    "entity": reference.urn,
+                    "relationship": reference.relationship,
+                    "aspect": reference.aspect,
+                }
+                for reference in references.first
             ],
         }
 

@@ -149,10 +149,10 @@ def _urn_of(item: Any, at: int, entity_type: str) -> str:
     if not isinstance(urn, str):
         raise BadRequestError(f"[{at}].urn: expected a string, not {json_type(urn)}")
     try:
-        found = check_urn(urn)
+        actual = check_urn(urn)
     except InvalidUrnError as error:
         raise BadRequestError(f"[{at}].urn: {error}") from error
-    if found != entity_type:
+    if actual != entity_type:
         raise BadRequestError(f"[{at}].urn: {urn} is not a URN of a {entity_type}")
     return urn
 
@@ -237,8 +237,10 @@ class EntityReads(Resource):
         """Read the named aspects of one entity; without names, all of them."""
         target = target_of(call)
         names = _aspects_in(call)
-        found = self._store.get_many([target.urn], names or None)
-        items = _entity_items(call.query, {urn: held for urn, held in found.items() if held})
+        stored = self._store.get_many([target.urn], names or None)
+        items = _entity_items(
+            call.query, {urn: aspects for urn, aspects in stored.items() if aspects}
+        )
         return Answer(200, items[0]) if items else _NOT_FOUND
 
     @Endpoint(
@@ -288,11 +290,11 @@ class EntityReads(Resource):
             if known := wanted.setdefault(urn, names):
                 wanted[urn] = {**known, **names}
         union = set().union(*wanted.values()) if all(wanted.values()) else None
-        found = self._store.get_many(list(wanted), union)
+        stored = self._store.get_many(list(wanted), union)
         chosen = {
-            urn: held
+            urn: aspects
             for urn, names in wanted.items()
-            if (held := self._chosen(urn, found.get(urn, {}), names))
+            if (aspects := self._chosen(urn, stored.get(urn, {}), names))
         }
         return _entity_items(call.query, chosen)
 
@@ -420,8 +422,8 @@ class EntityWrites(Resource):
             check_aspect_name(target.entity_type, name)
         if query_flag(call.query, "clear"):
             key = key_aspect_name(target.entity_type)
-            held = self._store.get_many([target.urn], names).get(target.urn, {})
-            names = [name for name in held if name != key]
+            stored = self._store.get_many([target.urn], names).get(target.urn, {})
+            names = [name for name in stored if name != key]
         if names is None:
             self._store.delete(target.urn)
         else:

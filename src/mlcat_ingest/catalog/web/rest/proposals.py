@@ -67,9 +67,9 @@ def check_parameters(method: str, record: type, parameters: Mapping[str, Any]) -
     """
     problems = problems_of(record, parameters)
     if problems:
-        found = "".join(f"ERROR :: {problem}\n" for problem in problems)
+        lines = "".join(f"ERROR :: {problem}\n" for problem in problems)
         raise BadRequestError(
-            f"Parameters of method '{method}' failed validation with error '{found}'"
+            f"Parameters of method '{method}' failed validation with error '{lines}'"
         )
 
 

@@ -64,9 +64,9 @@ def nested_rows(store: Store, urns: Sequence[str]) -> tuple[tuple[str, ...], tup
     Cost: three SQL statements for each thousand URNs, however many children there are.
     """
     children = _newest_children(store, urns)
-    shown = [each for urn in urns for each in (urn, *_urns(children, urn))]
+    shown = [shown_urn for urn in urns for shown_urn in (urn, *_urns(children, urn))]
     below = _newest_children(store, sorted(set(shown) - set(urns)))
-    totals = {urn: found.total for urn, found in (children | below).items()}
+    totals = {urn: runs.total for urn, runs in (children | below).items()}
     parents = set(urns)
     columns, rows = model_rows(store, shown)
     nested = (
@@ -84,7 +84,7 @@ def _newest_children(store: Store, urns: Sequence[str]) -> dict[str, ChildRuns]:
     """Return the child runs of those of `urns` that have any."""
 
     def read(connection: Connection) -> dict[str, ChildRuns]:
-        found: dict[str, ChildRuns] = {}
+        by_parent: dict[str, ChildRuns] = {}
         for chunk in chunks(urns):
             children = _children(chunk).subquery()
             rows = (
@@ -93,9 +93,9 @@ def _newest_children(store: Store, urns: Sequence[str]) -> dict[str, ChildRuns]:
                 .order_by(children.c.parent, children.c.place)
             )
             for row in connection.execute(rows):
-                before = found.get(row.parent, ChildRuns((), row.total))
-                found[row.parent] = replace(before, urns=(*before.urns, row.urn))
-        return found
+                before = by_parent.get(row.parent, ChildRuns((), row.total))
+                by_parent[row.parent] = replace(before, urns=(*before.urns, row.urn))
+        return by_parent
 
     return store.read(read)
 

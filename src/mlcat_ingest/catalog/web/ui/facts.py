@@ -184,7 +184,7 @@ def _references(store: Store, aspects: Aspects, properties: Mapping[str, Any]) -
     for label, field in (("Sources", "sources"), ("Training jobs", "trainingJobs")):
         referred[label] = list(properties.get(field) or [])
     inputs = _value(aspects, DATA_PROCESS_INSTANCE_INPUT)
-    edges = (each["destinationUrn"] for each in inputs.get("inputEdges") or [])
+    edges = (edge["destinationUrn"] for edge in inputs.get("inputEdges") or [])
     referred["Inputs"] = list(dict.fromkeys([*(inputs.get("inputs") or []), *edges]))
     stored = store.get_many([urn for urns in referred.values() for urn in urns])
     for label, urns in referred.items():
