@@ -1,10 +1,11 @@
 """The registry: every aspect, and every entity type with what other modules read of it.
 
-An entity type without aspects here is open: any declared aspect will do, and is not checked.
+An entity type without aspects here is open: it may have any aspect, which is not checked.
 Source: the entity registry of DataHub's metadata model 1.7.
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -17,7 +18,6 @@ from mlcat_ingest.metadata.aspects import (
     governance,  # noqa: F401 - it declares aspects
     keys,
     ml,
-    modelcard,  # noqa: F401 - it declares aspects
     processes,
     untyped,
 )
@@ -28,7 +28,7 @@ from mlcat_ingest.metadata.shapes import edge_finders, fields
 from mlcat_ingest.metadata.urn import KINDS, check, entity_type_of
 
 DECLARED: Final[Mapping[str, AspectSpec]] = MappingProxyType(declaration.DECLARED)
-"""Name to aspect, those of open entity types included."""
+"""Name to aspect, those that DataHub's clients write on open entity types included."""
 
 ASPECTS: Final[Mapping[str, AspectSpec]] = MappingProxyType(
     {name: spec for name, spec in DECLARED.items() if spec.entity_types}
@@ -257,6 +257,7 @@ _CHECKED: Final = (
     ),
 )
 
+_NAME: Final = re.compile("[A-Za-z][A-Za-z0-9]{0,99}")
 _UNNAMED: Final = (
     "dataHubAction dataHubFile dataHubOpenAPISchema dataHubPageModule dataHubPageTemplate "
     "dataHubPersona dataHubRetention dataHubSecret dataHubStepState dataHubUpgrade "
@@ -337,9 +338,9 @@ KEY_ASPECTS: Final = frozenset(entity.key for entity in ENTITY_TYPES.values())
 
 
 def allows(entity_type: str, aspect_name: str) -> bool:
-    """Return whether an entity of this type may have this aspect; open types may have any known."""
+    """Return whether an entity of this type may have this aspect; open types may have any."""
     kind = ENTITIES.get(entity_type)
-    return aspect_name in (kind.aspects if kind else {*DECLARED, f"{entity_type}Key"})
+    return aspect_name in kind.aspects if kind else _NAME.fullmatch(aspect_name) is not None
 
 
 def implied_aspect(entity_type: str) -> str | None:

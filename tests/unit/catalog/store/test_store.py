@@ -230,7 +230,7 @@ def test_entity_types_that_clients_send_beside_ours_are_kept_whole(store: Store)
             "Unknown aspect mlModelGroupProperties for entity mlModel",
         ),
         (Write(model("m"), "qqq", {}), "Unknown aspect qqq for entity mlModel$"),
-        (Write("urn:li:chart:x", "qqq", {}), "Unknown aspect qqq for entity chart$"),
+        (Write("urn:li:chart:x", "q q", {}), "Unknown aspect q q for entity chart$"),
         (
             put(model("m"), {"trainingMetrics": [{"name": "a"}, {"value": "1"}]}),
             "/trainingMetrics/1/name :: field is required",

@@ -120,7 +120,8 @@ def target_of(call: Call) -> Target:
             target = _entity_in(head)
             aspect = _aspect_named(decode_path(tail))
             # A URN of several parts ends with a parenthesis; one of a single part may go on.
-            if target.urn.endswith(")") or allows(target.entity_type, aspect):
+            is_known = aspect in DECLARED or aspect == key_aspect_name(target.entity_type)
+            if target.urn.endswith(")") or (is_known and allows(target.entity_type, aspect)):
                 return replace(target, aspect=aspect)
     return _entity_in(rest)
 
