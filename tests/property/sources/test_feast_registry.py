@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.sources.definitions.tables import Broken, Definition
-from mlcat_ingest.sources.feast.registry import KINDS, RawObject, _fields, split_registry
+from mlcat_ingest.sources.feast.registry import KINDS, RawObject, split_registry
 from mlcat_ingest.sources.feast.source import FeastReader
 from support.examples import examples
 from support.feast import REGISTRY, Objects, config, read, tables
@@ -67,7 +67,7 @@ def ends_of_fields() -> frozenset[int]:
 def test_a_registry_cut_inside_a_field_is_refused(data: st.DataObject) -> None:
     content = REGISTRY.read_bytes()
     inside = st.integers(1, len(content) - 1).filter(lambda at: at not in ends_of_fields())
-    with pytest.raises(MlcatError, match=r"truncated|not a Feast registry"):
+    with pytest.raises(MlcatError, match="not a Feast registry, or incomplete"):
         list(split_registry(content[: data.draw(inside)]))
 
 
@@ -75,14 +75,12 @@ def test_a_registry_cut_inside_a_field_is_refused(data: st.DataObject) -> None:
 def test_a_registry_cut_between_fields_reads_as_a_smaller_one(part: float) -> None:
     content = REGISTRY.read_bytes()
     cut = max(end for end in ends_of_fields() if end <= part * len(content))
-    found = [one.proto for one in split_registry(content[:cut])]
-    assert found == [one.proto for one in intact()][: len(found)]
-    assert len(found) < len(intact())
+    assert set(split_registry(content[:cut])) < set(intact())
 
 
 def test_a_registry_cut_off_at_any_field_boundary_removes_nothing(tmp_path: Path) -> None:
     content = REGISTRY.read_bytes()
-    ends = [one.end for one in _fields(content)]
+    ends = sorted(ends_of_fields())
     assert len(ends) > 40
     recipe = RegistryRecipe(tmp_path, max_removed_ratio=1.0)
     assert recipe.ingest(content).exit_code == 0

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from google.protobuf.message import DecodeError
 from requests import Request
 
 from mlcat_ingest.errors import (
@@ -26,14 +27,13 @@ from mlcat_ingest.recipe.http_options import auth_of
 from mlcat_ingest.recipe.secrets import MASK, mask
 from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.feast.files import too_large
-from mlcat_ingest.sources.feast.messages import MESSAGES
+from mlcat_ingest.sources.feast.messages import FRAMES, MESSAGES
 from mlcat_ingest.sources.feast.registry import (
     Kind,
     RawObject,
     RegistryTransport,
     raw_object,
     split_registry,
-    submessages,
 )
 
 log = logging.getLogger(__name__)
@@ -160,9 +160,10 @@ class GrpcRegistry(RegistryTransport):
         if answer is None:
             return None
         try:
-            return [raw_object(kind, proto, project) for proto in submessages(answer, 1)]
-        except ValueError:
+            objects = FRAMES["ListFrame"].FromString(answer).objects
+        except DecodeError:
             raise self._mismatch(f"answered {method} with an unexpected message") from None
+        return [raw_object(kind, proto, project) for proto in objects]
 
     def _mismatch(self, what: str) -> ProtocolMismatchError:
         return ProtocolMismatchError(

@@ -144,6 +144,20 @@ _MESSAGES: Final[Mapping[str, str]] = {
         """,
 }
 
+# Frames are read in place of messages, and leave what is in them as bytes: an object that cannot be
+# decoded is one broken object then, and never the end of the registry.
+_FRAMES: Final[Mapping[str, str]] = {
+    "RegistryFrame": """
+        1 entity bytes*; 6 feature_view bytes*; 7 feature_service bytes*;
+        8 on_demand_feature_view bytes*; 12 data_source bytes*; 14 stream_feature_view bytes*;
+        17 project bytes*; 19 label_view bytes*; 3 registry_schema_version bytes;
+        4 version_id bytes; 5 last_updated bytes
+        """,
+    "ListFrame": "1 objects bytes*",
+    "ObjectFrame": "1 spec SpecFrame; 20 name bytes; 21 project bytes",
+    "SpecFrame": "1 name bytes; 2 project bytes; 9 entity_project bytes",
+}
+
 _FIELD: Final = descriptor_pb2.FieldDescriptorProto
 _SCALARS: Final = {
     "string": _FIELD.TYPE_STRING,
@@ -176,7 +190,7 @@ def _file() -> descriptor_pb2.FileDescriptorProto:
         enum = file.message_type.add(name=name).enum_type.add(name="Enum")
         for number, value in _names(name).items():
             enum.value.add(name=value, number=number)
-    for name, fields in _MESSAGES.items():
+    for name, fields in {**_MESSAGES, **_FRAMES}.items():
         message = file.message_type.add(name=name)
         for field in fields.split(";"):
             _add_field(message, *field.split())
@@ -229,6 +243,9 @@ MESSAGES: Final[Mapping[str, type[Any]]] = {
     name: _class_of(f"{_PACKAGE}.{name}") for name in _MESSAGES
 }
 """The class of each message by its name at Feast, such as `FeatureViewSpec`."""
+
+FRAMES: Final[Mapping[str, type[Any]]] = {name: _class_of(f"{_PACKAGE}.{name}") for name in _FRAMES}
+"""The class of each frame by its name."""
 
 
 def message_class(kind: str) -> type[Any]:

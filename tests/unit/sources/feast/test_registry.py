@@ -1,6 +1,6 @@
 import pytest
 
-from mlcat_ingest.errors import ProtocolMismatchError, SourceUnavailableError
+from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.sources.feast.messages import MESSAGES
 from mlcat_ingest.sources.feast.registry import KINDS, RawObject, raw_object, split_registry
 from support.feast import registry
@@ -66,5 +66,5 @@ def test_what_is_no_registry_is_reported_to_be_none(content: bytes) -> None:
 def test_a_registry_that_breaks_off_is_not_read_in_part() -> None:
     content = registry(entities=[{"spec": {"name": "n"}}, {"spec": {"name": "m"}}])
     objects = split_registry(content[:-1])
-    with pytest.raises(SourceUnavailableError, match="truncated"):
+    with pytest.raises(ProtocolMismatchError, match="incomplete"):
         next(objects)
