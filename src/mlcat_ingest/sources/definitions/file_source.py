@@ -1,14 +1,13 @@
 """The source of type `definitions`: the format of its files, and their tables and sets.
 
-A `DefinitionsDocument` is the checked content of one file. `DefinedNames` finds names that are
-given twice and sets of unknown features, in data that may be wrong in other ways. So all problems
-of all files are reported at once.
+A `DefinitionsDocument` is the checked content of one file. The problems of all files are reported
+at once, those of sets with unknown features after all others.
 """
 
 import os
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from stat import S_ISREG
 from typing import Annotated, Any, Final, Literal, Self
@@ -209,21 +208,8 @@ class DefinitionsDocument(RecipeModel):
     """Named sets of features that are retrieved together, each as `<table>:<feature>`."""
 
 
-@dataclass(frozen=True, slots=True)
-class DefinitionsFile:
-    """One file that could be read as YAML or JSON; its content is not checked yet."""
-
-    parsed: ParsedText
-    origin: Origin
-
-    @property
-    def data(self) -> dict[str, Any]:
-        """Return its content, empty where that is no mapping."""
-        return self.parsed.data if isinstance(self.parsed.data, dict) else {}
-
-
-def read_file(path: Path) -> DefinitionsFile:
-    """Return the content of a file, not checked yet.
+def read_file(path: Path) -> tuple[ParsedText, Origin]:
+    """Return the content of a file, not checked yet, and its place in errors.
 
     Raises:
         RecipeError: it cannot be read.
@@ -241,7 +227,7 @@ def read_file(path: Path) -> DefinitionsFile:
     parsed = parse(
         content, label, max_bytes=MAX_BYTES, max_nodes=MAX_NODES, cure_if_empty="define a table"
     )
-    return DefinitionsFile(parsed, Origin(label, path.parent, parsed.lines))
+    return parsed, Origin(label, path.parent, parsed.lines)
 
 
 def _stable_content(path: Path) -> bytes:
@@ -259,98 +245,50 @@ def _stable_content(path: Path) -> bytes:
     return content
 
 
-@dataclass(slots=True)
-class _Namespace:
-    """The names that all files together define in one namespace."""
-
-    tables: dict[str, str] = field(default_factory=dict)
-    sets: dict[str, str] = field(default_factory=dict)
-    features: dict[str, None] = field(default_factory=dict)
-
-
-class DefinedNames:
-    """The names that definitions files give, file by file; then the problems with them."""
+class _DefinedNames:
+    """The names that definitions files give, and the problems with them."""
 
     def __init__(self) -> None:
-        """Begin without names."""
-        self._namespaces: dict[str, _Namespace] = {}
+        self._lines: dict[tuple[str | None, ...], str] = {}
+        self.features: dict[tuple[str | None, str], FeatureRef] = {}
+        """Each feature, by its namespace and the text by which sets name it."""
 
-    def add(self, file: DefinitionsFile) -> Iterator[Problem]:
-        """Take the names of `file` in, and yield where one was given before."""
-        defined = self._namespace_of(file)
-        for loc, table in _items(file.data.get("tables"), ("tables",)):
-            yield from _add_name(defined.tables, _name(table), "table", (*loc, "name"), file)
+    def add(self, document: DefinitionsDocument, origin: Origin) -> Iterator[Problem]:
+        """Take the names of a file in, and yield where one was given before."""
+        namespace = document.namespace
+        for t, table in enumerate(document.tables):
+            loc = ("tables", t)
+            yield from self._add(origin, (*loc, "name"), namespace, "table", table.name)
             for kind in ("features", "keys"):
-                columns: dict[str, str] = {}
-                for inside, column in _items(table.get(kind), (*loc, kind)):
-                    at = (*inside, "name")
-                    yield from _add_name(columns, _name(column), kind.removesuffix("s"), at, file)
-            for _, feature in _items(table.get("features"), ()):
-                defined.features[reference(_name(table) or "", _name(feature) or "")] = None
-        for name in _mapping(file.data.get("sets")):
-            yield from _add_name(defined.sets, name, "set", ("sets", name), file)
+                for c, column in enumerate(getattr(table, kind)):
+                    what = (*map(str, loc), origin.label, kind.removesuffix("s"), column.name)
+                    yield from self._add(origin, (*loc, kind, c, "name"), *what)
+            for feature in table.features:
+                ref = FeatureRef(table.name, feature.name)
+                self.features[namespace, ":".join(ref)] = ref
+        for name in document.sets:
+            yield from self._add(origin, ("sets", name), namespace, "set", name)
 
-    def unknown(self, file: DefinitionsFile) -> Iterator[Problem]:
-        """Yield where sets of `file` name features that no file defines."""
-        features = self._namespace_of(file).features
-        for name, references in _mapping(file.data.get("sets")).items():
-            for i, text in enumerate(references if isinstance(references, list) else ()):
-                if isinstance(text, str) and text.strip() not in features:
-                    sentence = _unknown_feature(text.strip(), features)
-                    yield file.origin.problem(("sets", name, i), sentence)
+    def _add(self, origin: Origin, loc: Loc, *what: str | None) -> Iterator[Problem]:
+        line = f"{origin.label}:{origin.line_of(loc)}"
+        before = self._lines.setdefault(what, line)
+        if before is not line:
+            yield origin.problem(loc, f"is already the name of another {what[-2]}, at {before}")
 
-    def _namespace_of(self, file: DefinitionsFile) -> _Namespace:
-        namespace = file.data.get("namespace")
-        return self._namespaces.setdefault(str(namespace or "").strip(), _Namespace())
+    def unknown(self, document: DefinitionsDocument, origin: Origin) -> Iterator[Problem]:
+        """Yield where sets of a file name features that no file defines."""
+        for name, references in document.sets.items():
+            for i, text in enumerate(references):
+                if (document.namespace, text) not in self.features:
+                    sentence = self._unknown_feature(document.namespace, text)
+                    yield origin.problem(("sets", name, i), sentence)
 
-
-def reference(table: str, feature: str) -> str:
-    """Return the text by which sets name a feature."""
-    return f"{table}:{feature}"
-
-
-def _add_name(
-    locations: dict[str, str], name: str | None, what: str, loc: Loc, file: DefinitionsFile
-) -> Iterator[Problem]:
-    if name in locations:
-        yield file.origin.problem(
-            loc, f"is already the name of another {what}, at {locations[name]}"
-        )
-    elif name is not None:
-        locations[name] = f"{file.origin.label}:{file.origin.line_of(loc)}"
-
-
-def _items(value: Any, loc: Loc) -> Iterator[tuple[Loc, Mapping[str, Any]]]:
-    """Yield the mappings in a list, each with its location."""
-    for i, item in enumerate(value if isinstance(value, list) else ()):
-        if isinstance(item, Mapping):
-            yield (*loc, i), item
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _name(item: Mapping[str, Any]) -> str | None:
-    name = item.get("name")
-    return name.strip() if isinstance(name, str) else None
-
-
-def _unknown_feature(text: str, features: Iterable[str]) -> str:
-    if ":" not in text:
-        return "must have the form <table>:<feature>"
-    similar = nearest(text, features)
-    cure = f"; did you mean `{similar}`?" if similar else ""
-    return f"is not a feature of any definitions file{cure}"
-
-
-@dataclass(frozen=True, slots=True)
-class FileContents:
-    """The checked content of one file; sets name features as the file does."""
-
-    namespace: str | None
-    tables: Sequence[FeatureTable]
-    sets: Mapping[str, Sequence[str]]
+    def _unknown_feature(self, namespace: str | None, text: str) -> str:
+        if ":" not in text:
+            return "must have the form <table>:<feature>"
+        similar = nearest(text, [known for of, known in self.features if of == namespace])
+        cure = f"; did you mean `{similar}`?" if similar else ""
+        return f"is not a feature of any definitions file{cure}"
 
 
 class DefinitionsConfig(FeatureStoreConfig):
@@ -386,7 +324,7 @@ class FileReader(DefinitionReader):
         """Keep the path; `identity` tells it from others wherever it is checked out."""
         self._path = path
         self._identity = identity
-        self._contents: Sequence[FileContents] | None = None
+        self._definitions: list[Definition] | None = None
 
     def server_id(self) -> str:
         """Return the path as the recipe has it."""
@@ -401,36 +339,27 @@ class FileReader(DefinitionReader):
 
         Cost: memory for the content of all files.
         """
-        if self._contents is None:
-            self._contents = read_contents(find_files(self._path))
-        sets = list(_sets(self._contents))
-        in_sets: dict[tuple[str | None, str], set[str]] = defaultdict(set)
-        for feature_set in sets:
-            for feature in feature_set.features:
-                in_sets[feature_set.namespace, feature.table].add(feature_set.name)
-        for contents in self._contents:
-            for table in contents.tables:
-                names = ", ".join(sorted(in_sets.get((table.namespace, table.name), ())))
-                properties = {**table.properties, SETS: names}
-                yield replace(table, properties=properties) if names else table
-        yield from sets
+        if self._definitions is None:
+            self._definitions = read_definitions(find_files(self._path))
+        yield from self._definitions
 
     def check(self) -> Iterator[Finding]:
         """Yield the findings of `mlcat-ingest check`."""
         try:
             files = find_files(self._path)
-            tables = [table for file in read_contents(files) for table in file.tables]
+            definitions = read_definitions(files)
         except MlcatError as error:
             yield Finding(_WHAT, "failed", error.message, error.hint)
             return
+        tables = [table for table in definitions if isinstance(table, FeatureTable)]
         features = plural(sum(len(table.features) for table in tables), "feature")
         counted = plural(len(files), "file")
         detail = f"{counted} with {plural(len(tables), 'table')} and {features}"
         yield Finding(_WHAT, "ok" if tables else "warning", detail)
 
     def close(self) -> None:
-        """Delete the contents from memory; no file stays open."""
-        self._contents = None
+        """Delete the definitions from memory; no file stays open."""
+        self._definitions = None
 
 
 def find_files(path: Path) -> list[Path]:
@@ -499,36 +428,70 @@ def _is_pattern(text: str) -> bool:
     return any(sign in text for sign in "*?[")
 
 
-def read_contents(paths: Iterable[Path]) -> Sequence[FileContents]:
-    """Return the contents of the files, checked, in their order.
+def read_definitions(paths: Iterable[Path]) -> list[Definition]:
+    """Return the tables of the files, checked, in their order, and then the sets.
+
+    Names are checked in files that are right otherwise, references once all files are.
 
     Raises:
         RecipeValidationError: something in them is wrong; all of it is listed.
     """
-    names = DefinedNames()
-    contents: list[FileContents] = []
-    files: list[tuple[DefinitionsFile, list[Problem]]] = []
+    names = _DefinedNames()
     sentences: list[str] = []
+    tables: list[FeatureTable] = []
+    with_sets: list[tuple[DefinitionsDocument, Origin]] = []
     for path in paths:
         try:
-            file = read_file(path)
+            document, origin = _checked_file(path, names)
+        except RecipeValidationError as error:
+            sentences.extend(error.problems)
+            continue
         except RecipeError as error:
             sentences.append(str(error))
             continue
-        document, problems = validate_config(DefinitionsDocument, file.parsed.data, (), file.origin)
-        problems = [*file.parsed.problems, *problems, *names.add(file)]
-        if problems or file.data.get("sets"):
-            files.append((file, problems))  # the raw data of others is freed
-        if document is not None:
-            tables = [_table(document, table) for table in document.tables]
-            contents.append(FileContents(document.namespace, tables, document.sets))
-    for file, problems in files:
-        problems.extend(names.unknown(file))
-        if problems:
-            sentences.extend(file.origin.error(problems).problems)
+        tables.extend(_table(document, table) for table in document.tables)
+        if document.sets:
+            with_sets.append((document, origin))  # the lines of others are freed
+    for document, origin in () if sentences else with_sets:
+        problems = list(names.unknown(document, origin))
+        sentences.extend(origin.error(problems).problems if problems else ())
     if sentences:
         raise RecipeValidationError(sentences)
-    return contents
+    sets = [
+        FeatureSet(
+            namespace=document.namespace,
+            name=name,
+            features=tuple(names.features[document.namespace, text] for text in references),
+        )
+        for document, _ in with_sets
+        for name, references in document.sets.items()
+    ]
+    return [*_naming_sets(tables, sets), *sets]
+
+
+def _checked_file(path: Path, names: _DefinedNames) -> tuple[DefinitionsDocument, Origin]:
+    parsed, origin = read_file(path)
+    document, problems = validate_config(DefinitionsDocument, parsed.data, (), origin)
+    problems = [*parsed.problems, *problems]
+    if document is not None:
+        problems.extend(names.add(document, origin))
+    if document is None or problems:
+        raise origin.error(problems)
+    return document, origin
+
+
+def _naming_sets(
+    tables: Iterable[FeatureTable], sets: Iterable[FeatureSet]
+) -> Iterator[FeatureTable]:
+    """Yield the tables; a property names the sets that take features of one."""
+    in_sets: dict[tuple[str | None, str], set[str]] = defaultdict(set)
+    for feature_set in sets:
+        for feature in feature_set.features:
+            in_sets[feature_set.namespace, feature.table].add(feature_set.name)
+    for table in tables:
+        names = ", ".join(sorted(in_sets.get((table.namespace, table.name), ())))
+        properties = {**table.properties, SETS: names}
+        yield replace(table, properties=properties) if names else table
 
 
 def _table(document: DefinitionsDocument, table: TableSpec) -> FeatureTable:
@@ -575,27 +538,6 @@ def _sources(sources: Iterable[str | PlaceSpec]) -> tuple[DatasetSource, ...]:
         spec if isinstance(spec, str) else DatasetPlace(spec.platform, spec.name)
         for spec in sources
     )
-
-
-def _sets(contents: Iterable[FileContents]) -> Iterator[FeatureSet]:
-    """Yield the sets of all files, each of features anywhere in its namespace."""
-    wanted = {
-        (document.namespace, text)
-        for document in contents
-        for references in document.sets.values()
-        for text in references
-    }
-    refs = (
-        (document.namespace, FeatureRef(table.name, feature.name))
-        for document in contents
-        for table in document.tables
-        for feature in table.features
-    )
-    known = {key: ref for namespace, ref in refs if (key := (namespace, reference(*ref))) in wanted}
-    for document in contents:
-        for name, references in document.sets.items():
-            features = tuple(known[document.namespace, text] for text in references)
-            yield FeatureSet(namespace=document.namespace, name=name, features=features)
 
 
 class DefinitionsSource(FeatureSource):

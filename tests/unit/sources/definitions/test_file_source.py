@@ -198,13 +198,9 @@ tables:
     sources: ["urn:li:mlModel:x", foo, {platform: s3}, 7]
     features:
       - {name: rate, type: CONTINUOS}
-      - {name: rate}
       - {type: TEXT}
-    keys: [{name: k}, {name: k}]
-  - name: drivers
   - foo
 sets:
-  a: ["drivers:rat", "x", "drivers:rate"]
   b: 5
 platform: twice
 """
@@ -226,21 +222,42 @@ platform: twice
             "'BINARY', 'COUNT', 'TIME', 'INTERVAL', 'IMAGE', 'VIDEO', 'AUDIO', 'TEXT', 'MAP', "
             "'SEQUENCE', 'SET', 'CONTINUOUS', 'BYTE' or 'UNKNOWN'"
         ),
+        "bad.yml:11: tables[0].features[1].name: is required",
+        "bad.yml:12: tables[1]: must be a mapping of keys to values",
+        "bad.yml:14: sets.b: must be a list",
+        "bad.yml:15: platform: duplicate key, already on line 2",
+    ]
+
+
+def test_names_that_are_given_twice_are_reported_and_then_unknown_features(folder: Path) -> None:
+    text = """\
+version: 1
+platform: custom
+tables:
+  - name: drivers
+    features:
+      - {name: rate}
+      - {name: rate}
+    keys: [{name: k}, {name: k}]
+  - name: drivers
+sets:
+  a: ["drivers:rat", "x", "drivers:rate"]
+"""
+    assert problems(folder, bad=text) == [
         (
-            "bad.yml:11: tables[0].features[1].name: is already the name of another feature, "
-            "at bad.yml:10"
+            "bad.yml:7: tables[0].features[1].name: is already the name of another feature, "
+            "at bad.yml:6"
         ),
-        "bad.yml:12: tables[0].features[2].name: is required",
-        "bad.yml:13: tables[0].keys[1].name: is already the name of another key, at bad.yml:13",
-        "bad.yml:14: tables[1].name: is already the name of another table, at bad.yml:5",
-        "bad.yml:15: tables[2]: must be a mapping of keys to values",
+        "bad.yml:8: tables[0].keys[1].name: is already the name of another key, at bad.yml:8",
+        "bad.yml:9: tables[1].name: is already the name of another table, at bad.yml:4",
+    ]
+    text = text.replace("      - {name: rate}\n", "", 1).replace(", {name: k}", "")
+    assert problems(folder, bad=text.replace("  - name: drivers\nsets", "sets")) == [
         (
-            "bad.yml:17: sets.a[0]: is not a feature of any definitions file; "
+            "bad.yml:9: sets.a[0]: is not a feature of any definitions file; "
             "did you mean `drivers:rate`?"
         ),
-        "bad.yml:17: sets.a[1]: must have the form <table>:<feature>",
-        "bad.yml:18: sets.b: must be a list",
-        "bad.yml:19: platform: duplicate key, already on line 2",
+        "bad.yml:9: sets.a[1]: must have the form <table>:<feature>",
     ]
 
 
