@@ -25,15 +25,14 @@ RENAMED = {
     "EditableDescription": {
         ASPECTS[name].record.rpartition(".")[2] for name in TYPED if name.startswith("editable")
     },
+    "ModelKey": {"MLModelKey", "MLModelGroupKey", "MLModelDeploymentKey", "DatasetKey"},
+    "FeatureKey": {"MLFeatureKey", "MLPrimaryKeyKey"},
+    "IdKey": {"DataProcessInstanceKey", "TestKey", "DomainKey", "StructuredPropertyKey"},
+    "NameKey": {"TagKey", "GlossaryTermKey", "CorpGroupKey"},
 }
 # The SDK runs ahead of its server, which answers 422 to these.
 NOT_ON_SERVERS = frozenset({"dataProducts", "incidentsSummary"})
 MODEL_TYPES = frozenset({"mlModel", "mlModelGroup", "mlFeature", "mlFeatureTable", "mlPrimaryKey"})
-# Texts in the SDK's classes, and unions of one member, a text, on the wire.
-UNIONS_OF_SERVERS = {
-    f"QuantitativeAnalyses.{name}: is string"
-    for name in ("unitaryResults", "intersectionalResults")
-}
 
 
 @pytest.mark.parametrize("name", sorted(ASPECTS))
@@ -60,8 +59,7 @@ def test_an_entity_type_has_the_aspects_of_the_registry(entity_type: str) -> Non
 
 @pytest.mark.parametrize("name", TYPED)
 def test_a_record_has_the_fields_of_the_model(name: str) -> None:
-    differences = list(record_differences(ASPECT_NAME_MAP[name].RECORD_SCHEMA, ASPECTS[name].type))
-    assert set(differences) <= UNIONS_OF_SERVERS
+    assert not list(record_differences(ASPECT_NAME_MAP[name].RECORD_SCHEMA, ASPECTS[name].type))
 
 
 def record_differences(schema: Any, record: Any) -> Iterator[str]:

@@ -249,25 +249,27 @@ def test_a_problem_never_repeats_a_value_of_any_length() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cost", "problems"),
+    ("value", "expected"),
     [
-        ({"costCode": "x"}, []),
-        ({"costId": 2.5}, []),
-        ({"fieldDiscriminator": "costCode", "costCode": "x"}, []),
-        ({"costId": "x"}, ["/cost/costId :: x cannot be coerced to Double"]),
+        ({"string": "x"}, []),
+        ({"double": 2.5}, []),
+        ({"fieldDiscriminator": "string", "string": "x"}, []),
+        ({"double": "x"}, ["/double :: x cannot be coerced to Double"]),
         (
-            {"costId": 1, "costCode": "x"},
-            ["/cost :: DataMap should have no more than one entry for a union type"],
+            {"double": 1, "string": "x"},
+            [" :: DataMap should have no more than one entry for a union type"],
         ),
         (
-            {"fieldDiscriminator": "costId"},
-            ["/cost :: DataMap should have at least one entry for a union type"],
+            {"fieldDiscriminator": "double"},
+            [" :: DataMap should have at least one entry for a union type"],
         ),
     ],
 )
-def test_a_cost_is_an_amount_or_a_code(cost: dict[str, Any], problems: list[str]) -> None:
-    found = validate_aspect("mlModel", "cost", {"costType": "ORG_COST_TYPE", "cost": cost})
-    assert [str(one) for one in found] == problems
+def test_a_value_of_a_union_has_one_type(value: dict[str, Any], expected: list[str]) -> None:
+    parameters = {"hyperParameters": {"lr": value}}
+    assert problems("mlModelProperties", parameters) == [
+        f"/hyperParameters/lr{problem}" for problem in expected
+    ]
 
 
 @pytest.mark.parametrize(
@@ -297,9 +299,9 @@ def test_a_cost_is_an_amount_or_a_code(cost: dict[str, Any], problems: list[str]
             {"hyperParams": [{"name": "a"}, {"name": "b"}]},
         ),
         (
-            "cost",
-            {"costType": "ORG_COST_TYPE", "cost": {"fieldDiscriminator": "costId", "costId": 1.5}},
-            {"costType": "ORG_COST_TYPE", "cost": {"costId": 1.5}},
+            "mlModelProperties",
+            {"hyperParameters": {"a": {"fieldDiscriminator": "double", "double": 1.5}}},
+            {"hyperParameters": {"a": {"double": 1.5}}},
         ),
         ("forms", {"anything": 1.5}, {"anything": 1.5}),
     ],

@@ -4,11 +4,11 @@ Source: `com.linkedin.common.*`, `com.linkedin.domain.*`, `com.linkedin.structur
 metadata model.
 """
 
-# ruff: noqa: N815 - fields are spelled as on the wire
+
 
 from typing import Annotated, Final, Literal, NotRequired, TypeAlias, TypedDict
 
-from mlcat_ingest.metadata.aspects.common import AuditStamp, EdgeRecord, MetadataAttribution
+from mlcat_ingest.metadata.aspects.common import AuditStamp, MetadataAttribution
 from mlcat_ingest.metadata.aspects.declaration import (
     ASSETS,
     ATTRIBUTION,
@@ -194,26 +194,6 @@ DOMAINS: Final = aspect(
     computed=frozenset({"domainAssociations"}),
     curated="domains",
     searched=(SearchField("domains", "domains", "tags", entity_types=("domain",)),),
-)
-
-
-class DataProductAssociation(EdgeRecord):
-    """One data product that the entity is part of."""
-
-    outputPort: NotRequired[Annotated[bool, Default("false")]]
-
-
-class DataProducts(TypedDict):
-    """The data products that the entity is part of."""
-
-    dataProducts: list[DataProductAssociation]
-
-
-DATA_PRODUCTS: Final = aspect(
-    "dataProducts",
-    "dataproduct.DataProducts",
-    DataProducts,
-    "dataset dataFlow dataJob container",
 )
 
 

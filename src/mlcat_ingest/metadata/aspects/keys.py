@@ -11,64 +11,19 @@ from mlcat_ingest.metadata.aspects.declaration import aspect
 from mlcat_ingest.metadata.aspects.markers import Edge, UrnOf
 
 
-class MLModelKey(TypedDict):
-    """Key of a model."""
+class ModelKey(TypedDict):
+    """Key of a model, a model group, a deployment or a dataset."""
 
     platform: Annotated[str, UrnOf("dataPlatform")]
     name: str
     origin: FabricType
 
 
-ML_MODEL_KEY: Final = aspect("mlModelKey", "metadata.key.MLModelKey", MLModelKey, "mlModel")
-
-
-class MLModelGroupKey(MLModelKey):
-    """Key of a model group."""
-
-
-ML_MODEL_GROUP_KEY: Final = aspect(
-    "mlModelGroupKey", "metadata.key.MLModelGroupKey", MLModelGroupKey, "mlModelGroup"
-)
-
-
-class MLModelDeploymentKey(MLModelKey):
-    """Key of a deployment."""
-
-
-ML_MODEL_DEPLOYMENT_KEY: Final = aspect(
-    "mlModelDeploymentKey",
-    "metadata.key.MLModelDeploymentKey",
-    MLModelDeploymentKey,
-    "mlModelDeployment",
-)
-
-
-class DatasetKey(MLModelKey):
-    """Key of a dataset."""
-
-
-DATASET_KEY: Final = aspect("datasetKey", "metadata.key.DatasetKey", DatasetKey, "dataset")
-
-
-class MLFeatureKey(TypedDict):
-    """Key of a feature; the namespace is the name of its feature table."""
+class FeatureKey(TypedDict):
+    """Key of a feature or of a primary key; the namespace is the name of its feature table."""
 
     featureNamespace: str
     name: str
-
-
-ML_FEATURE_KEY: Final = aspect(
-    "mlFeatureKey", "metadata.key.MLFeatureKey", MLFeatureKey, "mlFeature"
-)
-
-
-class MLPrimaryKeyKey(MLFeatureKey):
-    """Key of a primary key."""
-
-
-ML_PRIMARY_KEY_KEY: Final = aspect(
-    "mlPrimaryKeyKey", "metadata.key.MLPrimaryKeyKey", MLPrimaryKeyKey, "mlPrimaryKey"
-)
 
 
 class MLFeatureTableKey(TypedDict):
@@ -78,20 +33,10 @@ class MLFeatureTableKey(TypedDict):
     name: str
 
 
-ML_FEATURE_TABLE_KEY: Final = aspect(
-    "mlFeatureTableKey", "metadata.key.MLFeatureTableKey", MLFeatureTableKey, "mlFeatureTable"
-)
-
-
 class DataPlatformKey(TypedDict):
     """Key of a data platform."""
 
     platformName: str
-
-
-DATA_PLATFORM_KEY: Final = aspect(
-    "dataPlatformKey", "metadata.key.DataPlatformKey", DataPlatformKey, "dataPlatform"
-)
 
 
 class DataPlatformInstanceKey(TypedDict):
@@ -99,14 +44,6 @@ class DataPlatformInstanceKey(TypedDict):
 
     platform: Annotated[str, UrnOf("dataPlatform")]
     instance: str
-
-
-DATA_PLATFORM_INSTANCE_KEY: Final = aspect(
-    "dataPlatformInstanceKey",
-    "metadata.key.DataPlatformInstanceKey",
-    DataPlatformInstanceKey,
-    "dataPlatformInstance",
-)
 
 
 class DataFlowKey(TypedDict):
@@ -117,17 +54,11 @@ class DataFlowKey(TypedDict):
     cluster: str
 
 
-DATA_FLOW_KEY: Final = aspect("dataFlowKey", "metadata.key.DataFlowKey", DataFlowKey, "dataFlow")
-
-
 class DataJobKey(TypedDict):
     """Key of a data job: its flow, and its id there."""
 
     flow: Annotated[str, Edge("IsPartOf", "dataFlow")]
     jobId: str
-
-
-DATA_JOB_KEY: Final = aspect("dataJobKey", "metadata.key.DataJobKey", DataJobKey, "dataJob")
 
 
 class VersionSetKey(TypedDict):
@@ -137,97 +68,10 @@ class VersionSetKey(TypedDict):
     entityType: str
 
 
-VERSION_SET_KEY: Final = aspect(
-    "versionSetKey", "metadata.key.VersionSetKey", VersionSetKey, "versionSet"
-)
-
-
 class ContainerKey(TypedDict):
     """Key of a container."""
 
     guid: NotRequired[str]
-
-
-CONTAINER_KEY: Final = aspect(
-    "containerKey", "metadata.key.ContainerKey", ContainerKey, "container"
-)
-
-
-class DataProcessInstanceKey(TypedDict):
-    """Key of an execution of a process."""
-
-    id: str
-
-
-DATA_PROCESS_INSTANCE_KEY: Final = aspect(
-    "dataProcessInstanceKey",
-    "metadata.key.DataProcessInstanceKey",
-    DataProcessInstanceKey,
-    "dataProcessInstance",
-)
-
-
-class TestKey(TypedDict):
-    """Key of a metadata test."""
-
-    id: str
-
-
-TEST_KEY: Final = aspect("testKey", "metadata.key.TestKey", TestKey, "test")
-
-
-class DomainKey(TypedDict):
-    """Key of a domain."""
-
-    id: str
-
-
-DOMAIN_KEY: Final = aspect("domainKey", "metadata.key.DomainKey", DomainKey, "domain")
-
-
-class StructuredPropertyKey(TypedDict):
-    """Key of a structured property."""
-
-    id: str
-
-
-STRUCTURED_PROPERTY_KEY: Final = aspect(
-    "structuredPropertyKey",
-    "structured.StructuredPropertyKey",
-    StructuredPropertyKey,
-    "structuredProperty",
-)
-
-
-class TagKey(TypedDict):
-    """Key of a tag."""
-
-    name: str
-
-
-TAG_KEY: Final = aspect("tagKey", "metadata.key.TagKey", TagKey, "tag")
-
-
-class GlossaryTermKey(TypedDict):
-    """Key of a glossary term."""
-
-    name: str
-
-
-GLOSSARY_TERM_KEY: Final = aspect(
-    "glossaryTermKey", "metadata.key.GlossaryTermKey", GlossaryTermKey, "glossaryTerm"
-)
-
-
-class CorpGroupKey(TypedDict):
-    """Key of a group of users."""
-
-    name: str
-
-
-CORP_GROUP_KEY: Final = aspect(
-    "corpGroupKey", "metadata.key.CorpGroupKey", CorpGroupKey, "corpGroup"
-)
 
 
 class CorpUserKey(TypedDict):
@@ -236,4 +80,46 @@ class CorpUserKey(TypedDict):
     username: str
 
 
+class IdKey(TypedDict):
+    """Key of an entity with an id."""
+
+    id: str
+
+
+class NameKey(TypedDict):
+    """Key of an entity with a name."""
+
+    name: str
+
+
 CORP_USER_KEY: Final = aspect("corpUserKey", "metadata.key.CorpUserKey", CorpUserKey, "corpuser")
+aspect("mlModelKey", "metadata.key.MLModelKey", ModelKey, "mlModel")
+aspect("mlModelGroupKey", "metadata.key.MLModelGroupKey", ModelKey, "mlModelGroup")
+aspect("mlModelDeploymentKey", "metadata.key.MLModelDeploymentKey", ModelKey, "mlModelDeployment")
+aspect("datasetKey", "metadata.key.DatasetKey", ModelKey, "dataset")
+aspect("mlFeatureKey", "metadata.key.MLFeatureKey", FeatureKey, "mlFeature")
+aspect("mlPrimaryKeyKey", "metadata.key.MLPrimaryKeyKey", FeatureKey, "mlPrimaryKey")
+aspect("mlFeatureTableKey", "metadata.key.MLFeatureTableKey", MLFeatureTableKey, "mlFeatureTable")
+aspect("dataPlatformKey", "metadata.key.DataPlatformKey", DataPlatformKey, "dataPlatform")
+aspect(
+    "dataPlatformInstanceKey",
+    "metadata.key.DataPlatformInstanceKey",
+    DataPlatformInstanceKey,
+    "dataPlatformInstance",
+)
+aspect("dataFlowKey", "metadata.key.DataFlowKey", DataFlowKey, "dataFlow")
+aspect("dataJobKey", "metadata.key.DataJobKey", DataJobKey, "dataJob")
+aspect("versionSetKey", "metadata.key.VersionSetKey", VersionSetKey, "versionSet")
+aspect("containerKey", "metadata.key.ContainerKey", ContainerKey, "container")
+aspect(
+    "dataProcessInstanceKey",
+    "metadata.key.DataProcessInstanceKey",
+    IdKey,
+    "dataProcessInstance",
+)
+aspect("testKey", "metadata.key.TestKey", IdKey, "test")
+aspect("domainKey", "metadata.key.DomainKey", IdKey, "domain")
+aspect("structuredPropertyKey", "structured.StructuredPropertyKey", IdKey, "structuredProperty")
+aspect("tagKey", "metadata.key.TagKey", NameKey, "tag")
+aspect("glossaryTermKey", "metadata.key.GlossaryTermKey", NameKey, "glossaryTerm")
+aspect("corpGroupKey", "metadata.key.CorpGroupKey", NameKey, "corpGroup")

@@ -1,4 +1,4 @@
-"""Markers of the `Annotated` fields of aspects: units, widths, defaults, edges and URN kinds.
+"""Markers of the `Annotated` fields of aspects: widths, defaults, edges and URN kinds.
 
 The declarations in this package are read twice: by the type checker, and at run time by
 `metadata.validate` and `metadata.shapes`, which find these markers through `typing`.
@@ -73,15 +73,9 @@ class Bytes:
     """The text stands for bytes, one a character, so that it has none above U+00FF."""
 
 
-@dataclass(frozen=True, slots=True)
-class CountedUnit:
-    """The unit of a number."""
+Millis: TypeAlias = int
+"""Milliseconds since 1970-01-01 UTC."""
 
-    name: str
-
-
-Millis: TypeAlias = Annotated[int, CountedUnit("milliseconds since 1970-01-01 UTC")]
-DurationMillis: TypeAlias = Annotated[int, CountedUnit("milliseconds")]
 Int32: TypeAlias = Annotated[int, Bits(32)]
 AnyUrn: TypeAlias = Annotated[str, UrnOf()]
 

@@ -15,11 +15,7 @@ from mlcat_ingest.metadata.aspects.common import (
 )
 from mlcat_ingest.metadata.aspects.declaration import aspect
 from mlcat_ingest.metadata.aspects.markers import (
-    Default,
-    DurationMillis,
     Edge,
-    Int32,
-    Millis,
 )
 from mlcat_ingest.metadata.aspects.ml import MLHyperParam, MLMetric
 
@@ -157,60 +153,6 @@ DATA_PROCESS_INSTANCE_RELATIONSHIPS: Final = aspect(
     "dataprocess.DataProcessInstanceRelationships",
     DataProcessInstanceRelationships,
     "dataProcessInstance",
-)
-
-
-class TimeWindowSize(TypedDict):
-    """A length of time in calendar units."""
-
-    unit: Literal["SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR"]
-    multiple: NotRequired[Annotated[Int32, Default("1")]]
-
-
-class TimeWindow(TypedDict):
-    """A stretch of time: its start and its length."""
-
-    startTimeMillis: Millis
-    length: TimeWindowSize
-
-
-class PartitionSpec(TypedDict):
-    """The partition of a dataset that an event is about."""
-
-    partition: str
-    timePartition: NotRequired[TimeWindow]
-    type: NotRequired[
-        Annotated[Literal["FULL_TABLE", "QUERY", "PARTITION"], Default('"PARTITION"')]
-    ]
-
-
-class DataProcessInstanceRunResult(TypedDict):
-    """How an execution ended, in the model's words and in the source's (`nativeResultType`)."""
-
-    type: Literal["SUCCESS", "FAILURE", "SKIPPED", "UP_FOR_RETRY"]
-    nativeResultType: str
-
-
-class DataProcessInstanceRunEvent(TypedDict):
-    """That an execution began or ended; a series over time. `attempt` counts from 1."""
-
-    timestampMillis: Millis
-    status: Literal["STARTED", "COMPLETE"]
-    result: NotRequired[DataProcessInstanceRunResult]
-    attempt: NotRequired[Int32]
-    durationMillis: NotRequired[DurationMillis]
-    eventGranularity: NotRequired[TimeWindowSize]
-    partitionSpec: NotRequired[PartitionSpec]
-    messageId: NotRequired[str]
-    externalUrl: NotRequired[str]
-
-
-DATA_PROCESS_INSTANCE_RUN_EVENT: Final = aspect(
-    "dataProcessInstanceRunEvent",
-    "dataprocess.DataProcessInstanceRunEvent",
-    DataProcessInstanceRunEvent,
-    "dataProcessInstance",
-    timeseries=True,
 )
 
 
