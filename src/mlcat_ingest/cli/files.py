@@ -1,15 +1,13 @@
-"""Files that a run leaves behind: its report, its metrics, and the results of its quality gate.
+"""Files that a run writes: its report, metrics and changes, and the results of its quality gate.
 
 A file is whole at any moment, and never takes the place of a device.
 """
 
 import re
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -25,21 +23,14 @@ if TYPE_CHECKING:
 
 
 STDOUT: Final = Path("-")
-
-
-def writable_in(path: Path | None, option: str) -> None:
-    """Return if the folder of an option's file exists.
-
-    Raises:
-        UsageError: it does not.
-    """
-    if path is not None and not path.parent.is_dir():
-        raise click.UsageError(f"{option}: the folder {path.parent} does not exist")
-
-
-def is_replaceable(path: Path) -> bool:
-    """Return whether another file may take the place of `path`: not that of a device or pipe."""
-    return path.is_file() or not path.exists()
+OPTION_NAMES: Final = {
+    "report_file": "--report",
+    "metrics_file": "--metrics-file",
+    "changes_file": "--changes",
+    "junit_file": "--junit",
+    "fail_on_tests": "--fail-on-tests",
+}
+"""The options of `RunFiles`, as users write them."""
 
 
 def write_whole(path: Path, pieces: Iterable[str]) -> None:
@@ -50,7 +41,7 @@ def write_whole(path: Path, pieces: Iterable[str]) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    if not is_replaceable(path):
+    if not _is_replaceable(path):
         with path.open("w", encoding="utf-8") as file:
             file.writelines(pieces)
         return
@@ -65,182 +56,132 @@ def write_whole(path: Path, pieces: Iterable[str]) -> None:
         raise
 
 
-class _RunFile(ABC):
-    """A file that takes the report of a run that has ended; `-` is standard output."""
-
-    content: str
-
-    def __init__(self, path: Path, settings: OutputSettings) -> None:
-        """Write to `path`, and complain as `settings` say."""
-        self._path = path
-        self._settings = settings
-
-    def finish(self, report: "Report") -> int:
-        """Write the file of a run that has ended, or has failed; return an exit status."""
-        try:
-            text = self._text(report)
-            if self._path == STDOUT:
-                output.out(text.rstrip("\n"))
-            else:
-                write_whole(self._path, [text])
-        except OSError as error:
-            self._settings.print_error(
-                f"the {self.content} cannot be written to {self._path}: {error.strerror}"
-            )
-            return EXIT_FAILED
-        return EXIT_OK
-
-    @abstractmethod
-    def _text(self, report: "Report") -> str: ...
+def _is_replaceable(path: Path) -> bool:
+    """Return whether another file may take the place of `path`: not that of a device or pipe."""
+    return path.is_file() or not path.exists()
 
 
-class ReportFile(_RunFile):
-    """The file of `--report`, also for the report of an unfinished run."""
+class RunFiles:
+    """The files that the options of one run ask for."""
 
-    content = "report"
-
-    def keep(self, report: "Report") -> None:
-        """Replace the file by the report of an unfinished run."""
-        try:
-            if self._path != STDOUT and is_replaceable(self._path):
-                write_whole(self._path, [self._text(report)])
-        except OSError:
-            return  # it is said in the end, when it counts
-
-    def _text(self, report: "Report") -> str:
-        from mlcat_ingest.pipeline.report.render import as_json
-
-        return as_json(report)
-
-
-class MetricsFile(_RunFile):
-    """The file of `--metrics-file`, for Prometheus; it keeps the time of the last success."""
-
-    content = "metrics"
-
-    def _text(self, report: "Report") -> str:
-        from mlcat_ingest.pipeline.report.prometheus import as_prometheus
-
-        before = b""
-        if self._path != STDOUT and self._path.is_file():
-            before = self._path.read_bytes()
-        return as_prometheus(report, before.decode("utf-8", "replace"))
-
-
-class ChangesFile:
-    """The file of --changes, if it is asked for."""
-
-    def __init__(self, path: Path | None, settings: OutputSettings) -> None:
-        """Check the folder of the file.
+    def __init__(
+        self,
+        settings: OutputSettings,
+        *,
+        report_file: Path | None = None,
+        metrics_file: Path | None = None,
+        changes_file: Path | None = None,
+        junit_file: Path | None = None,
+        fail_on_tests: re.Pattern[str] | None = None,
+    ) -> None:
+        """Check the options.
 
         Raises:
-            UsageError: it does not exist.
+            UsageError: the folder of a file does not exist, or --junit has no tests to report.
         """
-        writable_in(path, "--changes")
-        self._path = path
         self._settings = settings
+        self._report, self._metrics = report_file, metrics_file
+        self._changes, self._junit = changes_file, junit_file
+        self._tests = fail_on_tests
         self._log: ChangeLog | None = None
+        self._problems: list[str] = []
+        if junit_file is not None and fail_on_tests is None:
+            raise click.UsageError("--junit requires --fail-on-tests, which names the tests")
+        files = (report_file, metrics_file, changes_file, junit_file)
+        for name, path in zip(OPTION_NAMES, files, strict=False):
+            if path is not None and not path.parent.is_dir():
+                folder = f"the folder {path.parent} does not exist"
+                raise click.UsageError(f"{OPTION_NAMES[name]}: {folder}")
 
-    def open(self) -> "OnWritten | None":
-        """Make the file empty, and return what writes it; None where it is not asked for.
+    def open_changes(self) -> "OnWritten | None":
+        """Make the file of --changes empty, and return what writes it; None without --changes.
 
         Raises:
             UsageError: it cannot be written.
         """
-        if self._path is None:
+        if self._changes is None:
             return None
         from mlcat_ingest.workflows.plan_render import ChangeLog
 
         try:
-            self._log = ChangeLog(self._path)
+            self._log = ChangeLog(self._changes)
         except OSError as error:
-            message = f"--changes: {self._path} cannot be written: {error.strerror}"
+            message = f"--changes: {self._changes} cannot be written: {error.strerror}"
             raise click.UsageError(message) from error
         return self._log.write
 
-    def finish(self) -> int:
-        """Close the file, and say what went wrong with it; return an exit status."""
-        if self._log is None:
-            return EXIT_OK
-        self._log.close()
-        if self._log.problem is None:
-            return EXIT_OK
-        self._settings.print_error(self._log.problem)
-        return EXIT_FAILED
+    def quality_gate(self, recipe: str) -> "QualityGateOptions | None":
+        """Return the quality gate of a run of `recipe`; None without --fail-on-tests."""
+        if self._tests is None:
+            return None
+        from mlcat_ingest.pipeline.evaluate.quality_gate import QualityGateOptions, junit_lines
 
+        path, started_at_ms = self._junit, time.time_ns() // 1_000_000
+        if path is None:
+            return QualityGateOptions(self._tests)
 
-def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --report, --metrics-file and --changes."""
-    command = click.option(
-        "--changes",
-        "changes_file",
-        type=click.Path(dir_okay=False, writable=True, path_type=Path),
-        metavar="FILE",
-        help="Write each change to FILE as JSON Lines: entity, field, value before and after.",
-    )(command)
-    kind = click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path)
-    command = click.option(
-        "--metrics-file",
-        type=kind,
-        metavar="FILE",
-        help="Write metrics to FILE at the end of the run, for Prometheus' textfile collector.",
-    )(command)
-    return click.option(
-        "--report",
-        "report_file",
-        type=kind,
-        metavar="FILE",
-        help="Also write the report as JSON to FILE; it is updated during the run.",
-    )(command)
+        def write(result: "QualityGateResult") -> None:
+            self._write("test results", path, junit_lines(result, recipe, started_at_ms))
 
-
-class OutputFiles:
-    """The files of --report and --metrics-file, as far as they are asked for."""
-
-    def __init__(self, report: Path | None, metrics: Path | None, settings: OutputSettings) -> None:
-        """Check the folders of the files.
-
-        Raises:
-            UsageError: the folder of a file does not exist.
-        """
-        writable_in(report, "--report")
-        writable_in(metrics, "--metrics-file")
-        self._report = None if report is None else ReportFile(report, settings)
-        self._metrics = None if metrics is None else MetricsFile(metrics, settings)
+        return QualityGateOptions(self._tests, write)
 
     @property
     def keep(self) -> "Callable[[Report], None] | None":
         """Takes the reports of an unfinished run; None without --report."""
-        return None if self._report is None else self._report.keep
+        return None if self._report is None else self._keep
+
+    def _keep(self, report: "Report") -> None:
+        from mlcat_ingest.pipeline.report.render import as_json
+
+        try:
+            if (
+                self._report is not None
+                and self._report != STDOUT
+                and _is_replaceable(self._report)
+            ):
+                write_whole(self._report, [as_json(report)])
+        except OSError:
+            return  # it is said in the end, when it counts
 
     def finish(self, report: "Report") -> int:
-        """Write the files of a run that has ended; return an exit status."""
-        codes = [file.finish(report) for file in (self._report, self._metrics) if file]
-        return max(codes, default=EXIT_OK)
+        """Write the files of a run that has ended; say what went wrong, and return a status."""
+        from mlcat_ingest.pipeline.report.render import as_json
+
+        if self._report is not None:
+            self._write("report", self._report, [as_json(report)])
+        if self._metrics is not None:
+            self._write("metrics", self._metrics, _metrics(report, self._metrics))
+        if self._log is not None:
+            self._log.close()
+            if self._log.problem is not None:
+                self._problems.append(self._log.problem)
+        for problem in self._problems:
+            self._settings.print_error(problem)
+        return EXIT_FAILED if self._problems else EXIT_OK
+
+    def _write(self, content: str, path: Path, pieces: Iterable[str]) -> None:
+        try:
+            if path == STDOUT:
+                output.out("".join(pieces).rstrip("\n"))
+            else:
+                write_whole(path, pieces)
+        except OSError as error:
+            self._problems.append(f"the {content} cannot be written to {path}: {error.strerror}")
 
 
-def gate_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --fail-on-tests and --junit."""
-    command = click.option(
-        "--junit",
-        "junit_file",
-        type=click.Path(dir_okay=False, writable=True, path_type=Path),
-        metavar="FILE",
-        help="With --fail-on-tests: write the results as JUnit XML, one case per entity and test.",
-    )(command)
-    return fail_on_tests_option(command)
+def _metrics(report: "Report", path: Path) -> Iterator[str]:
+    """Yield the metrics of a run; `path` has the time of the last success until they are there."""
+    from mlcat_ingest.pipeline.report.prometheus import as_prometheus
+
+    before = path.read_bytes() if path != STDOUT and path.is_file() else b""
+    yield as_prometheus(report, before.decode("utf-8", "replace"))
 
 
-def fail_on_tests_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --fail-on-tests."""
-    return click.option(
-        "--fail-on-tests",
-        "fail_on_tests",
-        metavar="REGEX",
-        callback=_pattern,
-        help="Exit with status 3 if any entity fails, or has no result for, a metadata test "
-        "whose URN or name matches REGEX.",
-    )(command)
+def run_files(command: Callable[..., int]) -> Callable[..., int]:
+    """Add the options of `RunFiles`."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
 
 
 def _pattern(
@@ -256,48 +197,43 @@ def _pattern(
         ) from error
 
 
-class GateFile:
-    """The file of --junit: the results behind the verdict of the quality gate."""
-
-    def __init__(
-        self, pattern: re.Pattern[str] | None, path: Path | None, settings: OutputSettings
-    ) -> None:
-        """Check the options of the quality gate.
-
-        Raises:
-            UsageError: there is a file and nothing to put into it, or its folder does not exist.
-        """
-        if path is not None and pattern is None:
-            raise click.UsageError("--junit requires --fail-on-tests, which names the tests")
-        writable_in(path, "--junit")
-        self._pattern = pattern
-        self._path = path
-        self._name = ""
-        self._settings = settings
-        self._started_at_ms = time.time_ns() // 1_000_000
-        self._problem: str | None = None
-
-    def options(self, name: str) -> "QualityGateOptions | None":
-        """Return the quality gate of a run of the recipe `name`; None: there is none."""
-        from mlcat_ingest.pipeline.evaluate.quality_gate import QualityGateOptions
-
-        self._name = name
-        if self._pattern is None:
-            return None
-        write = None if self._path is None else partial(self._write, self._path)
-        return QualityGateOptions(self._pattern, write)
-
-    def finish(self) -> int:
-        """Say what went wrong with the file; return an exit status."""
-        if self._problem is None:
-            return EXIT_OK
-        self._settings.print_error(self._problem)
-        return EXIT_FAILED
-
-    def _write(self, path: Path, result: "QualityGateResult") -> None:
-        from mlcat_ingest.pipeline.evaluate.quality_gate import junit_lines
-
-        try:
-            write_whole(path, junit_lines(result, self._name, self._started_at_ms))
-        except OSError as error:
-            self._problem = f"the test results cannot be written to {path}: {error.strerror}"
+fail_on_tests_option = click.option(
+    "--fail-on-tests",
+    "fail_on_tests",
+    metavar="REGEX",
+    callback=_pattern,
+    help="Exit with status 3 if any entity fails, or has no result for, a metadata test "
+    "whose URN or name matches REGEX.",
+)
+_FILE: Final = click.Path(dir_okay=False, writable=True, path_type=Path)
+_FILE_OR_STDOUT: Final = click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path)
+_OPTIONS: Final = (
+    click.option(
+        "--report",
+        "report_file",
+        type=_FILE_OR_STDOUT,
+        metavar="FILE",
+        help="Also write the report as JSON to FILE; it is updated during the run.",
+    ),
+    click.option(
+        "--metrics-file",
+        type=_FILE_OR_STDOUT,
+        metavar="FILE",
+        help="Write metrics to FILE at the end of the run, for Prometheus' textfile collector.",
+    ),
+    click.option(
+        "--changes",
+        "changes_file",
+        type=_FILE,
+        metavar="FILE",
+        help="Write each change to FILE as JSON Lines: entity, field, value before and after.",
+    ),
+    fail_on_tests_option,
+    click.option(
+        "--junit",
+        "junit_file",
+        type=_FILE,
+        metavar="FILE",
+        help="With --fail-on-tests: write the results as JUnit XML, one case per entity and test.",
+    ),
+)

@@ -1,15 +1,14 @@
 """`mlcat-ingest run`: the main job, from a recipe or from an address of MLflow alone."""
 
-import re
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli.exit_status import EXIT_OK, exit_code_of, stop_on_sigterm
-from mlcat_ingest.cli.files import ChangesFile, GateFile, OutputFiles, file_options, gate_options
+from mlcat_ingest.cli.files import OPTION_NAMES, RunFiles, run_files
 from mlcat_ingest.cli.hooks import print_drain, spool_option
 from mlcat_ingest.cli.options import (
     OutputSettings,
@@ -41,22 +40,11 @@ _OBJECTS_BETWEEN_COLLECTIONS: Final = 2_000
     "  mlcat-ingest http://mlflow:5000 --to http://catalog:8080 --limit 100"
 )
 @reading_options
-@file_options
-@gate_options
+@run_files
 @spool_option
 @click.option("--dry-run", is_flag=True, help="Show the changes without writing them; see `plan`.")
 @output_options
-def command(
-    reading: ReadingOptions,
-    report_file: Path | None,
-    metrics_file: Path | None,
-    changes_file: Path | None,
-    fail_on_tests: re.Pattern[str] | None,
-    junit_file: Path | None,
-    spool: Path | None,
-    *,
-    dry_run: bool,
-) -> int:
+def command(reading: ReadingOptions, spool: Path | None, *, dry_run: bool, **files: Any) -> int:
     """Run RECIPE: a YAML or JSON file, `-` for standard input, or the URL of an MLflow server.
 
     Pending events of run hooks are processed at the end of the run; see `hooks`.
@@ -70,23 +58,21 @@ def command(
 
     share_one_heap()
     if dry_run:
-        _refuse_with_dry_run(report_file, metrics_file, changes_file, fail_on_tests, junit_file)
+        for name, value in files.items():
+            if value is not None:
+                raise click.UsageError(f"{OPTION_NAMES[name]} cannot be combined with --dry-run")
         return show_plan(reading)
     settings = OutputSettings.current()
-    files = OutputFiles(report_file, metrics_file, settings)
-    gate = GateFile(fail_on_tests, junit_file, settings)
-    return _run(reading, spool, files, ChangesFile(changes_file, settings), gate, settings)
+    return _run(reading, spool, RunFiles(settings, **files), settings)
 
 
 def _run(
     reading: ReadingOptions,
     spool: Path | None,
-    files: OutputFiles,
-    changes_file: ChangesFile,
-    gate: GateFile,
+    files: RunFiles,
     settings: OutputSettings,
 ) -> int:
-    """Run what `reading` names, write `files` and what the gate found, and return the status."""
+    """Run what `reading` names, write `files`, and return the status."""
     from mlcat_ingest.pipeline.report.report import worst
     from mlcat_ingest.recipe.dump import recipe_to_yaml
     from mlcat_ingest.workflows.ingest import Pipeline
@@ -94,7 +80,7 @@ def _run(
 
     resolved, is_default = reading.resolve(settings, "writing to")
     pipeline = Pipeline(resolved)
-    changes = changes_file.open()
+    changes = files.open_changes()
     if reading.is_address:
         settings.print_note("# The recipe of this run; save it to change it.")
         settings.print_note(recipe_to_yaml(resolved.recipe).rstrip())
@@ -108,7 +94,7 @@ def _run(
             files.keep,
             full=reading.full,
             accept_renaming=reading.accept_renaming,
-            gate=gate.options(resolved.recipe.name),
+            gate=files.quality_gate(resolved.recipe.name),
             changes=changes,
         )
         if report.failure is None and not report.interrupted:
@@ -117,7 +103,7 @@ def _run(
         _print_report(report, settings)
     finally:
         # Also where standard output takes nothing more.
-        failed = worst(files.finish(report), changes_file.finish(), gate.finish())
+        failed = files.finish(report)
     if is_default and report.failure is None:
         settings.print_note(f"To view it: mlcat-ingest catalog serve --db {DEFAULT_CATALOG}")
     return worst(report.exit_code, failed)
@@ -147,13 +133,6 @@ def _drain(
         return HooksSummary(exit_code_of(error), left=left, failure=failure)
     print_drain(result, settings)
     return result.summary()
-
-
-def _refuse_with_dry_run(*given: object) -> None:
-    options = ("--report", "--metrics-file", "--changes", "--fail-on-tests", "--junit")
-    wrong = [name for name, value in zip(options, given, strict=True) if value is not None]
-    if wrong:
-        raise click.UsageError(f"{wrong[0]} cannot be combined with --dry-run")
 
 
 def _print_report(report: "Report", settings: OutputSettings) -> None:
