@@ -87,8 +87,8 @@ def examine(
     if recipe.evaluate.test_files:
         yield SideFinding("recipe", _test_files(recipe.evaluate.test_files))
     watches = [
-        _Watch(f"source {each.type}", _source_findings(_cap(each)), patience_s)
-        for each in resolved.sources
+        _Watch(f"source {source.type}", _source_findings(_cap(source)), patience_s)
+        for source in resolved.sources
     ]
     sink, state = resolved.sink, None
     if sink is None:
@@ -218,14 +218,14 @@ def overlap(source: Source[Any], sink: Catalog, writer: str) -> Iterator[Finding
             sample = _sample(source, PrimaryKeys(sink, warnings.append, may_write=False))
         aspects = {name for urn in sample if (name := _main_aspect(urn))}
         stored = sink.read_many(list(sample), {*aspects, STATUS})
-    found = _SampleFindings()
+    sample_findings = _SampleFindings()
     for urn, entity in sample.items():
         in_catalog = stored.get(urn, NOTHING)
         if (properties := stored_properties(urn, in_catalog)) is not None:
             fresh = entity.aspects.get(_main_aspect(urn), NOTHING)
-            found.add(urn, fresh, properties, removed=is_removed(in_catalog))
-    del found.writers[writer]
-    yield from found.findings(len(sample))
+            sample_findings.add(urn, fresh, properties, removed=is_removed(in_catalog))
+    del sample_findings.writers[writer]
+    yield from sample_findings.findings(len(sample))
     for text in warnings:
         yield Finding("primary keys", "warning", text)
 
@@ -243,9 +243,9 @@ def _sample(source: Source[Any], keys: PrimaryKeys) -> dict[str, Entity]:
             mapped: list[Entity] = []
             with suppress(SkippableError):  # a run counts it and goes on
                 mapped = list(source.map(record))
-            for one in keys.fit(mapped):
-                if _main_aspect(one.urn) and not one.only_if_absent:
-                    sample.setdefault(one.urn, one)
+            for entity in keys.fit(mapped):
+                if _main_aspect(entity.urn) and not entity.only_if_absent:
+                    sample.setdefault(entity.urn, entity)
         if len(sample) >= SAMPLE:
             break
     return dict(list(sample.items())[:SAMPLE])

@@ -182,12 +182,12 @@ def _other_writer(aspect: str, field: str) -> Writer:
     return "service" if aspect in OF_THE_SERVICE else "person or tool"
 
 
-def explanation_lines(one: Explanation, recipe: str | None = None) -> Iterator[Line]:
+def explanation_lines(explanation: Explanation, recipe: str | None = None) -> Iterator[Line]:
     """Yield the entity, the recipes that wrote to it, and its entries; `recipe` is the user's."""
-    yield Line(printable(with_label(one.urn, one.label)))
-    for text in _facts(one, recipe):
+    yield Line(printable(with_label(explanation.urn, explanation.label)))
+    for text in _facts(explanation, recipe):
         yield Line(f"  {printable(text)}")
-    for aspect, of_aspect in groupby(one.entries, lambda entry: entry.aspect):
+    for aspect, of_aspect in groupby(explanation.entries, lambda entry: entry.aspect):
         yield Line("")
         yield _row(aspect, "value", "written by")
         for field, of_field in groupby(of_aspect, lambda entry: entry.field):
@@ -208,18 +208,18 @@ def _row(name: str, value: str, writer: str) -> Line:
     return Line(f"{first}  {second}  {printable(writer)}")
 
 
-def _facts(one: Explanation, recipe: str | None) -> Iterator[str]:
-    for source in one.sources:
+def _facts(explanation: Explanation, recipe: str | None) -> Iterator[str]:
+    for source in explanation.sources:
         yield f"record       {source} ({SOURCE_KEY})"
-    if one.url:
-        yield f"             {one.url}"
-    if one.removed:
+    if explanation.url:
+        yield f"             {explanation.url}"
+    if explanation.removed:
         yield "status       soft-deleted"
-    for name, count in one.recipes.items():
+    for name, count in explanation.recipes.items():
         claims = "its base is unreadable" if count is None else plural(count, "entry", "entries")
         hint = f"; if it no longer exists: mlcat-ingest retract --recipe-name {quote(name)}"
         yield f"recipe       {name}: {claims}{', this recipe' if name == recipe else hint}"
-    if not one.recipes:
+    if not explanation.recipes:
         yield "recipe       none: no recipe has a base here"
 
 
@@ -230,14 +230,14 @@ def _writer(entry: ExplainedEntry) -> str:
     return f"{name}, after recipe {', '.join(entry.changed_since)}" if entry.changed_since else name
 
 
-def explanation_data(one: Explanation) -> dict[str, Any]:
+def explanation_data(explanation: Explanation) -> dict[str, Any]:
     """Return the explanation as JSON data, whole."""
     return {
-        "urn": one.urn,
-        "name": one.label,
-        "removed": one.removed,
-        "sources": list(one.sources),
-        "url": one.url,
-        "recipes": {name: {"entries": count} for name, count in one.recipes.items()},
-        "entries": [asdict(entry) for entry in one.entries],
+        "urn": explanation.urn,
+        "name": explanation.label,
+        "removed": explanation.removed,
+        "sources": list(explanation.sources),
+        "url": explanation.url,
+        "recipes": {name: {"entries": count} for name, count in explanation.recipes.items()},
+        "entries": [asdict(entry) for entry in explanation.entries],
     }

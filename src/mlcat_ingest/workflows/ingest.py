@@ -123,10 +123,10 @@ class Pipeline:
             scope=Runs(run_ids),
         )
         able = {Capability.RUNS, Capability.FEATURES}
-        sources = [one for one in self.build_sources() if able & one.capabilities]
+        sources = [source for source in self.build_sources() if able & source.capabilities]
         run = PipelineRun(sources, self.build_sink(), options, _delivery(changes))
         report = run.execute()
-        unknown = [one for one in run_ids if one not in run.found_ids]
+        unknown = [run_id for run_id in run_ids if run_id not in run.found_ids]
         return NamedRunsResult(report, unknown, refused_runs(run_ids, letters))
 
     def plan(
@@ -246,7 +246,7 @@ def refused_runs(run_ids: Sequence[str], letters: Iterable[str]) -> frozenset[st
     """
     refused: set[str] = set()
     for letter in letters:
-        about = [one for one in run_ids if one in letter]
+        about = [run_id for run_id in run_ids if run_id in letter]
         if not about:
             return frozenset(run_ids)
         refused.update(about)

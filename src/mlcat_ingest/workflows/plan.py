@@ -90,17 +90,17 @@ class PlanStore:
         self._db.executescript(_SCHEMA)
         self._lock = threading.Lock()
 
-    def add(self, one: MergedEntity) -> None:
+    def add(self, merged: MergedEntity) -> None:
         """Keep what would be written of an entity.
 
         Raises:
             CodecError: it could not be sent, since it has no faithful JSON form.
         """
         rows = [
-            (one.urn, each.aspect_name, *map(_encode, values_of(one, each)))
-            for each in one.proposals
+            (merged.urn, proposal.aspect_name, *map(_encode, values_of(merged, proposal)))
+            for proposal in merged.proposals
         ]
-        entity = (one.urn, one.entity_type, bool(one.stored), label_of_merged(one))
+        entity = (merged.urn, merged.entity_type, bool(merged.stored), label_of_merged(merged))
         with self._lock:
             self._db.execute("INSERT OR IGNORE INTO entity VALUES (?, ?, ?, ?)", entity)
             self._db.executemany(_ADD, rows)
@@ -158,7 +158,7 @@ class PlanStore:
     def removed_features(self) -> Iterator[str]:
         """Yield the feature tables and features that would be removed; nothing may be added."""
         for urn, before, after in self._db.execute(_REMOVED, (STATUS,)):
-            was, will = ((_decode(one) or {}).get("removed") is True for one in (before, after))
+            was, will = ((_decode(value) or {}).get("removed") is True for value in (before, after))
             if will and not was:
                 yield urn
 
@@ -234,14 +234,14 @@ class Totals:
         self.bookkeeping: Counter[str] = Counter()
         self.proposals = 0
 
-    def add(self, one: EntityDiff) -> None:
+    def add(self, diff: EntityDiff) -> None:
         """Count an entity."""
-        kind = one.entity_type
+        kind = diff.entity_type
         counts = self.actions.setdefault(kind, Counter())
-        counts[one.action] += 1
-        if one.action == "update" and not one.aspects:
+        counts[diff.action] += 1
+        if diff.action == "update" and not diff.aspects:
             self.bookkeeping[kind] += 1
-        self.proposals += one.proposals
+        self.proposals += diff.proposals
 
     @property
     def entities(self) -> int:
@@ -278,23 +278,25 @@ class PlannedDelivery:
 
     def deliver(self, batch: Sequence[MergedEntity]) -> Sequence[DeliveryOutcome]:
         """Store `batch`, and return it as arrived but for what cannot be sent."""
-        return [self._plan(one) for one in batch]
+        return [self._plan(merged) for merged in batch]
 
     def expect_computed(self, computed: Sequence[MergedEntity]) -> None:
         """Store what the service would compute."""
-        for one in computed:
-            self._store.add(one)
+        for merged in computed:
+            self._store.add(merged)
 
     def finish(self) -> None:
         """Do nothing: a plan stores nothing."""
 
-    def _plan(self, one: MergedEntity) -> DeliveryOutcome:
+    def _plan(self, merged: MergedEntity) -> DeliveryOutcome:
         try:
-            self._store.add(one)
+            self._store.add(merged)
         except CodecError as error:
             reason = f"cannot be sent: {error}"
-            return DeliveryOutcome(one, tuple(Refusal(each, reason, 1) for each in one.proposals))
-        return DeliveryOutcome(one)
+            return DeliveryOutcome(
+                merged, tuple(Refusal(proposal, reason, 1) for proposal in merged.proposals)
+            )
+        return DeliveryOutcome(merged)
 
 
 OnRead = Callable[[Mapping[str, StoredEntity]], None]

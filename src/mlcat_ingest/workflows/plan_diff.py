@@ -108,28 +108,30 @@ def diff_entity(
     return EntityDiff(
         urn,
         _action(existed, *changed.get(STATUS, (None, None))),
-        tuple(one for one in diffs if one is not None),
+        tuple(diff for diff in diffs if diff is not None),
         proposals=len(changed),
         label=label,
     )
 
 
-def diff_merged(one: MergedEntity) -> EntityDiff | None:
+def diff_merged(merged: MergedEntity) -> EntityDiff | None:
     """Return what writing a merged entity changes, None where nothing."""
     return diff_entity(
-        one.urn,
-        existed=bool(one.stored),
-        aspects={proposal.aspect_name: values_of(one, proposal) for proposal in one.proposals},
-        label=label_of_merged(one),
+        merged.urn,
+        existed=bool(merged.stored),
+        aspects={
+            proposal.aspect_name: values_of(merged, proposal) for proposal in merged.proposals
+        },
+        label=label_of_merged(merged),
     )
 
 
-def values_of(one: MergedEntity, proposal: Proposal) -> tuple[Aspect | None, Aspect | None]:
+def values_of(merged: MergedEntity, proposal: Proposal) -> tuple[Aspect | None, Aspect | None]:
     """Return the aspect of a proposal as the catalog holds it, and as it would be.
 
     Neither has the fields that the service computes anew.
     """
-    stored = one.stored if one.overwritten is None else one.overwritten
+    stored = merged.stored if merged.overwritten is None else merged.overwritten
     before, after = stored.get(proposal.aspect_name), proposal.aspect
     unsent = COMPUTED.get(proposal.aspect_name, frozenset()) - after.keys()
     return (
@@ -143,7 +145,7 @@ def _is_unchanged(old: Aspect | None, new: Aspect | None) -> bool:
 
 
 def _action(existed: bool, old: Aspect | None, new: Aspect | None) -> Action:  # noqa: FBT001 - private
-    was, will = ((one or NOTHING).get("removed") is True for one in (old, new))
+    was, will = ((value or NOTHING).get("removed") is True for value in (old, new))
     if not existed:
         return "create"
     if was != will:
@@ -172,8 +174,8 @@ def _diff_field(aspect: str, field: str, old: Any, new: Any) -> FieldDiff | None
         return None if same else FieldDiff(field, (Change("", old, new),))
     before, after = label(old), label(new)
     changes = tuple(_changes(before, after))
-    expected = [one for one in before if one in after]
-    expected += [one for one in after if one not in before]
+    expected = [entry for entry in before if entry in after]
+    expected += [entry for entry in after if entry not in before]
     # A map has no order that anybody could rely on.
     reordered = not isinstance(new, dict) and expected != list(after)
     if not changes and not reordered:

@@ -65,13 +65,13 @@ class Line(NamedTuple):
     style: Style = "plain"
 
 
-def entity_lines(one: EntityDiff) -> Iterator[Line]:
+def entity_lines(diff: EntityDiff) -> Iterator[Line]:
     """Yield an entity and what would change in it."""
-    sign, style = _ACTIONS[one.action]
-    yield Line(printable(f"{sign} {one.action} {with_label(one.urn, one.label)}"), style)
-    if not one.aspects and one.action == "update":
+    sign, style = _ACTIONS[diff.action]
+    yield Line(printable(f"{sign} {diff.action} {with_label(diff.urn, diff.label)}"), style)
+    if not diff.aspects and diff.action == "update":
         yield Line(f"    only internal properties, {OWN_PREFIX}*")
-    for aspect in one.aspects:
+    for aspect in diff.aspects:
         whole = " (new)" if aspect.created else " (goes)" if aspect.deleted else ""
         yield Line(printable(f"    {aspect.aspect}{whole}"))
         for field in aspect.fields:
@@ -122,7 +122,7 @@ def value_text(label: str, field: str, value: Any) -> str:
     if value is ABSENT or value == label:
         return ""
     if isinstance(value, dict) and label:
-        rest = {key: one for key, one in value.items() if not _is_in_label(label, one)}
+        rest = {key: item for key, item in value.items() if not _is_in_label(label, item)}
         value = next(iter(rest.values())) if len(rest) == 1 else rest
         if value == {}:
             return ""
@@ -133,9 +133,9 @@ def value_text(label: str, field: str, value: Any) -> str:
 def _with_dates(field: str, value: Any) -> Any:
     """Return a value with its times as dates; `field` is what holds it."""
     if isinstance(value, dict):
-        return {key: _with_dates(key, one) for key, one in value.items()}
+        return {key: _with_dates(key, item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_with_dates(field, one) for one in value]
+        return [_with_dates(field, item) for item in value]
     is_time = field in _TIMES and isinstance(value, int) and value >= _FIRST_TIME_MS
     return date_of(value) if is_time else value
 
@@ -155,8 +155,8 @@ def _is_in_label(label: str, value: Any) -> bool:
 def head_lines(report: Report) -> Iterator[Line]:
     """Yield the head: the recipe of the plan, and how each place was read."""
     yield Line(f"{report.name}: plan, nothing was written")
-    for one in report.passes:
-        yield Line(f"  source       {one.source}: {one.why}")
+    for summary in report.passes:
+        yield Line(f"  source       {summary.source}: {summary.why}")
 
 
 def total_lines(report: Report, totals: Totals) -> Iterator[Line]:
@@ -192,18 +192,18 @@ def _counts(kind: str, report: Report, totals: Totals) -> Sequence[str]:
     return [*parts, f"{unchanged:,} unchanged"]
 
 
-def change_data(one: EntityDiff) -> Iterator[dict[str, Any]]:
+def change_data(diff: EntityDiff) -> Iterator[dict[str, Any]]:
     """Yield each change in an entity as JSON data: an entry of a collection, or a whole value.
 
     A value that is not there has no `before` or no `after`. Nothing is yielded where only keys
     `mlcat.*` change.
     """
-    about = {"kind": "change", "urn": one.urn, "name": one.label, "action": one.action}
-    if one.action in {"remove", "revive"}:
-        removed = one.action == "remove"
+    about = {"kind": "change", "urn": diff.urn, "name": diff.label, "action": diff.action}
+    if diff.action in {"remove", "revive"}:
+        removed = diff.action == "remove"
         place = {"aspect": STATUS, "field": "removed", "before": not removed, "after": removed}
         yield {**about, **place}
-    for aspect in one.aspects:
+    for aspect in diff.aspects:
         for data in _aspect_changes(aspect):
             yield {**about, "aspect": aspect.aspect, **data}
 
@@ -263,31 +263,31 @@ class ChangeLog:
             self._file.close()
 
 
-def impact_lines(one: Impact) -> Iterator[Line]:
+def impact_lines(impact: Impact) -> Iterator[Line]:
     """Yield what a removal affects."""
-    name = feature_name(one.removal.urn)
-    when = ", due in the next pass," if one.removal.next_pass else ""
-    if not one.models:
+    name = feature_name(impact.removal.urn)
+    when = ", due in the next pass," if impact.removal.next_pass else ""
+    if not impact.models:
         yield Line(printable(f"  removing {name}{when} affects no model"))
         return
-    production = f", {one.production:,} of them in Production" if one.production else ""
-    names = ", ".join(one.names) + (", …" if one.models > len(one.names) else "")
-    models = plural(one.models, "model")
+    production = f", {impact.production:,} of them in Production" if impact.production else ""
+    names = ", ".join(impact.names) + (", …" if impact.models > len(impact.names) else "")
+    models = plural(impact.models, "model")
     yield Line(
         printable(f"! removing {name}{when} affects {models}{production}: {names}"), "removed"
     )
 
 
-def impact_data(one: Impact) -> dict[str, Any]:
+def impact_data(impact: Impact) -> dict[str, Any]:
     """Return what a removal affects as JSON data."""
     return {
         "kind": "impact",
-        "urn": one.removal.urn,
-        "name": feature_name(one.removal.urn),
-        "removed": "with the next pass" if one.removal.next_pass else "with the run",
-        "models": one.models,
-        "in_production": one.production,
-        "model_names": list(one.names),
+        "urn": impact.removal.urn,
+        "name": feature_name(impact.removal.urn),
+        "removed": "with the next pass" if impact.removal.next_pass else "with the run",
+        "models": impact.models,
+        "in_production": impact.production,
+        "model_names": list(impact.names),
     }
 
 

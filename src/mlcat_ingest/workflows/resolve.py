@@ -110,17 +110,17 @@ DEFAULT_CATALOG = "mlcat-catalog.db"
 def _resolve_data(
     recipe: Recipe | None, problems: list[Problem], data: Mapping[str, Any], origin: Origin
 ) -> ResolvedRecipe:
-    found = list(problems)
+    all_problems = list(problems)
     sources: list[ResolvedSource] = []
     for loc, spec in _source_specs(data):
         kind = str(spec["type"]).strip()
-        model = _source_model(kind, loc, origin, found)
-        config = _config(model, spec, loc, origin, found)
+        model = _source_model(kind, loc, origin, all_problems)
+        config = _config(model, spec, loc, origin, all_problems)
         if config is not None:
             sources.append(ResolvedSource(kind, config))
-    sink = _sink(data.get("sink"), origin, found)
-    if recipe is None or found:
-        raise origin.error(found)
+    sink = _sink(data.get("sink"), origin, all_problems)
+    if recipe is None or all_problems:
+        raise origin.error(all_problems)
     return ResolvedRecipe(recipe, tuple(sources), sink)
 
 
@@ -133,27 +133,27 @@ def _source_specs(data: Mapping[str, Any]) -> Iterator[tuple[Loc, Mapping[str, A
 
 
 def _source_model(
-    kind: str, loc: Loc, origin: Origin, found: list[Problem]
+    kind: str, loc: Loc, origin: Origin, problems: list[Problem]
 ) -> type[BaseModel] | None:
     try:
         return config_class(kind)
     except UnknownPluginError as error:
         known = source_types()
         sentence = str(error) if kind in known else _unknown("source", kind, known)
-        found.append(origin.problem((*loc, "type"), sentence))
+        problems.append(origin.problem((*loc, "type"), sentence))
         return None
 
 
-def _sink(spec: Any, origin: Origin, found: list[Problem]) -> ResolvedSink | None:
+def _sink(spec: Any, origin: Origin, problems: list[Problem]) -> ResolvedSink | None:
     if not isinstance(spec, Mapping) or not isinstance(spec.get("type"), str):
         return None
     written = str(spec["type"]).strip()
     kind = SINK_ALIASES.get(written, written)
     if kind not in SINKS:
         known = sorted({*SINKS, *SINK_ALIASES})
-        found.append(origin.problem(("sink", "type"), _unknown("sink", kind, known)))
+        problems.append(origin.problem(("sink", "type"), _unknown("sink", kind, known)))
         return None
-    config = _config(SINKS[kind][0], spec, ("sink",), origin, found)
+    config = _config(SINKS[kind][0], spec, ("sink",), origin, problems)
     return None if config is None else ResolvedSink(kind, config)
 
 
@@ -162,14 +162,14 @@ def _config(
     spec: Mapping[str, Any],
     loc: Loc,
     origin: Origin,
-    found: list[Problem],
+    problems: list[Problem],
 ) -> BaseModel | None:
     raw = spec.get("config")
     raw = {} if raw is None else raw
     if model is None or not isinstance(raw, Mapping):
         return None
-    config, problems = validate_config(model, raw, (*loc, "config"), origin)
-    found.extend(problems)
+    config, problems_here = validate_config(model, raw, (*loc, "config"), origin)
+    problems.extend(problems_here)
     if config is not None:
         mask_secrets(config, raw)
     return config

@@ -66,8 +66,8 @@ class UrnList:
 
 def in_chunks(urns: Iterable[str]) -> Iterator[Sequence[str]]:
     """Yield `urns`, which come by type, in chunks of one type."""
-    for _, some in groupby(urns, entity_type_of):
-        while chunk := list(islice(some, MAX_REQUEST_ITEMS)):
+    for _, urns_of_type in groupby(urns, entity_type_of):
+        while chunk := list(islice(urns_of_type, MAX_REQUEST_ITEMS)):
             yield chunk
 
 
@@ -87,9 +87,9 @@ def list_ours(
     remembered.
     """
     remembered = False
-    for some in state.urns():
+    for known_urns in state.urns():
         remembered = True
-        urns.add(some)
+        urns.add(known_urns)
     keys: Sequence[str | None] = [None]
     if sources:
         keys = state.source_keys() or _keys_of(sources)
@@ -252,13 +252,13 @@ class Retraction(Closing):
         """Yield those of some entities of one type that hold something of ours."""
         entities = [whole_entity(urn) for urn in urns]
         stored, denied = self._reads.read(entities)
-        refused = {one.merged.urn for one in denied}
-        permitted = (one for one in entities if one.urn not in refused)
-        merged = [self._merge(one, stored.get(one.urn)) for one in permitted]
-        unread = [one.merged for one in denied]
+        refused = {outcome.merged.urn for outcome in denied}
+        permitted = (entity for entity in entities if entity.urn not in refused)
+        merged = [self._merge(entity, stored.get(entity.urn)) for entity in permitted]
+        unread = [outcome.merged for outcome in denied]
         tally.entities_merged(entity_type_of(entities[0].urn), [*merged, *unread])
         tally.entities_written(denied)
-        yield from (one for one in merged if one.proposals)
+        yield from (entity for entity in merged if entity.proposals)
 
     def _report(self, tally: Tally, error: BaseException | None = None) -> Report:
         standing = RunStatus(

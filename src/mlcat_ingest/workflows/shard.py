@@ -83,15 +83,15 @@ class Sharding:
 
         Cost: see `Source.shards`.
         """
-        found: list[ShardGroup] = []
+        shard_groups: list[ShardGroup] = []
         for at in range(len(self._resolved.sources)):
             source = self._source(at)
             try:
                 groups = balance(source.shards(), most, least_size)
             finally:
                 source.close()
-            found.extend(_group_of(at, group) for group in groups)
-        return found
+            shard_groups.extend(_group_of(at, group) for group in groups)
+        return shard_groups
 
     def read(
         self, shard: ShardGroup, progress: OnProgress | None = None, *, again: bool = False

@@ -4,8 +4,6 @@ Source: `com.linkedin.common.*`, `com.linkedin.domain.*`, `com.linkedin.structur
 metadata model.
 """
 
-
-
 from typing import Annotated, Final, Literal, NotRequired, TypeAlias, TypedDict
 
 from mlcat_ingest.metadata.aspects.common import AuditStamp, MetadataAttribution
