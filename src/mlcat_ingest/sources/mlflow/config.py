@@ -171,8 +171,9 @@ class MlflowConfig(ConnectionConfig):
     registry_uri: TrackingUri | None = Field(
         default_factory=lambda: os.environ.get("MLFLOW_REGISTRY_URI") or None
     )
-    """Address of the model registry, if it differs from the tracking server's. Default: the
-    variable MLFLOW_REGISTRY_URI, else the tracking server; for `databricks`, its Unity Catalog
+    """Address of the model registry, if it differs from the tracking server's. If the two are no
+    servers of the same kind, both are read by MlflowClient (extra `mlflow`). Default: the variable
+    MLFLOW_REGISTRY_URI, else the tracking server; for `databricks`, its Unity Catalog
     `databricks-uc`."""
 
     reader: ReaderName = "auto"

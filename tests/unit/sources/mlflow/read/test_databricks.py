@@ -7,8 +7,9 @@ import requests
 
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.sources.mlflow.read.client import ClientReader
 from mlcat_ingest.sources.mlflow.read.databricks import DatabricksReader
-from mlcat_ingest.sources.mlflow.read.open import SplitReader, open_reader
+from mlcat_ingest.sources.mlflow.read.open import open_reader
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from mlcat_ingest.sources.mlflow.read.signin import DatabricksAccount, find_account, sign_in
 from mlcat_ingest.sources.mlflow.source import MlflowSource
@@ -107,8 +108,8 @@ def test_other_ways_to_sign_in_are_refused(given: dict[str, str]) -> None:
         ("databricks", None, DatabricksReader),
         ("databricks", "databricks", DatabricksReader),
         (HOST, None, DatabricksReader),
-        ("http://h", "databricks-uc", SplitReader),
-        ("databricks", "http://h", SplitReader),
+        ("http://h", "databricks-uc", ClientReader),
+        ("databricks", "http://h", ClientReader),
         ("http://h", "http://other", RestReader),
     ],
 )

@@ -17,14 +17,11 @@ from mlcat_ingest.errors import (
     NotAuthorizedError,
     ProtocolMismatchError,
     RecipeError,
-    SourceUnavailableError,
 )
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.checks import REVISIONS
-from mlcat_ingest.sources.mlflow.read.open import SplitReader, open_reader
-from mlcat_ingest.sources.mlflow.read.reader import RunFilter
+from mlcat_ingest.sources.mlflow.read.open import open_reader
 from mlcat_ingest.sql import readonly
-from support.fake_mlflow import FakeReader, FakeStore
 from support.mlflow_tables import make_database, reader_of
 
 SECRET = "hunter2"
@@ -208,73 +205,19 @@ def test_a_driver_that_is_there_is_taken(
 # --- a registry elsewhere -------------------------------------------------------------------------
 
 
-def test_a_registry_in_another_database_is_read_by_a_reader_of_its_own(tmp_path: Path) -> None:
-    tracking = make_database(
-        tmp_path / "tracking.db",
-        experiments=[{"experiment_id": 0, "name": "Default", "creation_time": 5}],
-        runs=[{"run_uuid": "r", "experiment_id": 0}],
-        registered_models=[{"name": "not here"}],
-    )
-    registry = make_database(
-        tmp_path / "registry.db",
-        registered_models=[{"name": "m"}],
-        model_versions=[{"name": "m", "version": 1, "current_stage": "None", "run_id": "r"}],
-    )
-    reader = opened(tracking_uri=tracking, registry_uri=registry)
-    assert isinstance(reader, SplitReader)
-    assert [one.name for page in reader.registered_models() for one in page] == ["m"]
-    assert [one.run_id for page in reader.model_versions() for one in page] == ["r"]
-    # Which runs have a version, the tracking database does not know.
-    only = RunFilter(select="registered")
-    assert [run.run_id for page in reader.runs(["0"], only=only) for run in page] == ["r"]
-    assert list(reader.logged_models(["0"])) == []
-    alone = reader_of(tracking)
-    assert reader.server_id() == alone.server_id()
-    assert [here.workspace for here in reader.workspaces()] == [reader.workspace] == ["default"]
-    assert list(reader.experiments()) == list(alone.experiments())
-    assert reader.connection.requests_made() > alone.connection.requests_made()
-    assert [finding.outcome for finding in reader.check()][-1] == "ok"
-    alone.connection.close()
-    reader.connection.close()
-
-
-def test_a_workspace_that_the_registry_lacks_is_an_error_unless_it_is_denied() -> None:
-    tracking = FakeReader({"default": FakeStore(), "team": FakeStore()})
-    registry = FakeReader({"default": FakeStore()})
-    with pytest.raises(ProtocolMismatchError, match="the model registry has no workspace 'team'"):
-        SplitReader(tracking, registry).workspaces()
-    denies_team = SplitReader(tracking, registry, lambda name: name != "team")
-    assert [here.workspace for here in denies_team.workspaces()] == ["default"]
-
-
 def test_the_same_address_twice_is_one_database(tmp_path: Path) -> None:
     uri = make_database(tmp_path / "m.db")
     reader_of(uri, registry_uri=f"{uri}?timeout=3").connection.close()
 
 
 @pytest.mark.process  # the first import of MLflow runs `uname`
-def test_where_mlflow_has_to_read_one_side_it_reads_both(tmp_path: Path) -> None:
+def test_a_registry_elsewhere_is_read_by_mlflow(tmp_path: Path) -> None:
     pytest.importorskip("mlflow", reason="what is left to MLflow is tried with it")
     from mlcat_ingest.sources.mlflow.read.client import ClientReader
 
     uri = make_database(tmp_path / "m.db")
-    assert isinstance(opened(tracking_uri=uri, registry_uri="uc:http://h"), ClientReader)
-    assert isinstance(opened(tracking_uri="./mlruns", registry_uri=uri), ClientReader)
-
-
-def test_a_registry_that_fails_is_a_finding_of_the_doctor() -> None:
-    class Failing(FakeReader):
-        def registered_models(self) -> Any:
-            raise SourceUnavailableError("the registry is down", hint="start it")
-
-    stores = {"default": FakeStore()}
-    findings = list(SplitReader(FakeReader(stores), Failing(stores)).check())
-    assert [(one.what, one.outcome, one.hint) for one in findings[1:]] == [
-        ("MLflow registry", "failed", "start it")
-    ]
-
-
-def test_a_server_with_a_registry_in_a_database_needs_no_mlflow(tmp_path: Path) -> None:
-    reader = opened(tracking_uri="http://h", registry_uri=make_database(tmp_path / "m.db"))
-    assert isinstance(reader, SplitReader)
-    reader.connection.close()
+    other = make_database(tmp_path / "other.db")
+    for tracking, registry in ((uri, other), (uri, "uc:http://h"), ("http://h", uri)):
+        assert isinstance(opened(tracking_uri=tracking, registry_uri=registry), ClientReader)
+    with pytest.raises(RecipeError, match="`reader: database` cannot read a model registry"):
+        opened(tracking_uri=uri, registry_uri=other, reader="database")
