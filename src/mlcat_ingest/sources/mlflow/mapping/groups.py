@@ -11,7 +11,7 @@ from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS, OWNERSHIP
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_GROUP_PROPERTIES, ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.naming import datahub_guid
 from mlcat_ingest.metadata.proposal import Aspect, Entity
-from mlcat_ingest.metadata.urn import build, tag
+from mlcat_ingest.metadata.urn import build
 from mlcat_ingest.sources.mlflow.mapping.evidence import version_evidence, with_evidence
 from mlcat_ingest.sources.mlflow.mapping.logged_models import add_model_facts, tags_with_model
 from mlcat_ingest.sources.mlflow.mapping.metrics import (
@@ -110,9 +110,8 @@ def map_version(record: JoinedVersion) -> list[Entity]:
     if user is None and record.run is not None:
         user = user_of(scope, record.run.run)
     aspects[OWNERSHIP] = scope.owners.ownership(user)
-    tags = TagCollector(scope, truncator)
-    tags.add(version.stage, aliases_of(version, record.registered))
-    aspects[GLOBAL_TAGS] = {"tags": tags.associations}
+    tags = version_tags(scope, version.stage, aliases_of(version, record.registered), truncator)
+    aspects[GLOBAL_TAGS] = {"tags": [{"tag": entity.urn} for entity in tags]}
     aspects[VERSION_PROPERTIES] = _version_properties(record, truncator, user)
     custom = common_properties(scope, name, truncator)
     _add_facts(custom, record, run_id)
@@ -129,38 +128,29 @@ def map_version(record: JoinedVersion) -> list[Entity]:
     if user is None and record.run is None and run_id is not None:
         adds_only |= {OWNERSHIP}  # the run that knows the owner was not read
     entity = Entity(name.urn, aspects, notes=notes, adds_only=adds_only)
-    return [*tags.entities, with_evidence(entity, version_evidence(record), scope)]
+    return [*tags, with_evidence(entity, version_evidence(record), scope)]
 
 
-class TagCollector:
-    """Collects the tags of stages and, if asked for, of aliases."""
-
-    def __init__(self, scope: WorkspaceScope, truncator: Truncator) -> None:
-        """Start with no tags."""
-        self.associations: list[dict[str, str]] = []
-        self.entities: list[Entity] = []
-        self._scope = scope
-        self._truncator = truncator
-
-    def add(self, stage: str | None, aliases: list[str]) -> None:
-        """Add the tags of one version."""
-        if stage and stage.lower() not in _NO_STAGE:
-            name = f"mlflow_{stage.lower()}"
-            self._add(name, f"Stage {stage} of a version in MLflow's model registry")
-        if self._scope.options.alias_tags:
-            for alias in aliases:
-                self._add(f"mlflow_alias_{alias}", f"Alias {alias} in MLflow's model registry")
-
-    def _add(self, name: str, description: str) -> None:
-        name = self._truncator.name(name, "tag name")
+def version_tags(
+    scope: WorkspaceScope, stage: str | None, aliases: Iterable[str], truncator: Truncator
+) -> list[Entity]:
+    """Return the tags of a version's stage and, if asked for, of its aliases, each once."""
+    names = {}
+    if stage and stage.lower() not in _NO_STAGE:
+        described = f"Stage {stage} of a version in MLflow's model registry"
+        names[f"mlflow_{stage.lower()}"] = described
+    for alias in aliases if scope.options.alias_tags else ():
+        names.setdefault(f"mlflow_alias_{alias}", f"Alias {alias} in MLflow's model registry")
+    tags: dict[str, Entity] = {}
+    for name, description in names.items():
+        fit = truncator.name(name, "tag name")
         try:
-            urn = tag(name)
+            entity = tag_entity(fit, whole_characters(description))
         except InvalidUrnError:
-            self._truncator.note("tag_left_out", name)
-            return
-        if all(association["tag"] != urn for association in self.associations):
-            self.associations.append({"tag": urn})
-            self.entities.append(tag_entity(name, whole_characters(description)))
+            truncator.note("tag_left_out", fit)
+        else:
+            tags.setdefault(entity.urn, entity)
+    return list(tags.values())
 
 
 def _version_properties(record: JoinedVersion, truncator: Truncator, actor: str | None) -> Aspect:

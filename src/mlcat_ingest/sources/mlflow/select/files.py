@@ -16,6 +16,7 @@ from mlcat_ingest.sources.mlflow.read.reader import FileLocation, ReadsFiles, lo
 from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedRecord,
     JoinedRun,
+    JoinedSignature,
     JoinedVersion,
     RunFiles,
 )
@@ -169,23 +170,24 @@ def _yaml_object(text: str | None) -> Mapping[str, Any]:
     return content if isinstance(content, Mapping) else {}
 
 
-class SignatureTables:
-    """Puts the feature tables of signatures before the first record that links to each.
+def with_signature_tables(
+    pages: Iterable[Sequence[JoinedRecord]],
+) -> Iterator[Sequence[JoinedRecord]]:
+    """Yield the pages, each feature table of a signature before the first record that links to it.
 
     Cost: holds the names of the tables.
     """
-
-    def __init__(self) -> None:
-        """Start without tables."""
-        self._names: set[str] = set()
-
-    def with_tables(self, records: Iterable[JoinedRecord]) -> Iterator[JoinedRecord]:
-        """Yield `records`, each table once before them."""
-        for record in records:
+    names: set[str] = set()
+    for page in pages:
+        records: list[JoinedRecord] = []
+        for record in page:
+            signatures: Sequence[JoinedSignature] = ()
             if isinstance(record, JoinedRun | JoinedVersion):
-                for signature in signature_tables(record):
-                    if signature.table.table not in self._names:
-                        self._names.add(signature.table.table)
-                        is_listed = isinstance(record, JoinedRun) and record.listed_only
-                        yield replace(signature, listed_only=is_listed)
-            yield record
+                signatures = signature_tables(record)
+            for signature in signatures:
+                if signature.table.table not in names:
+                    names.add(signature.table.table)
+                    is_listed = isinstance(record, JoinedRun) and record.listed_only
+                    records.append(replace(signature, listed_only=is_listed))
+            records.append(record)
+        yield records

@@ -83,10 +83,6 @@ class VersionsByOrigin:
         """Return the versions that name a run, by its id, as far as they were not taken."""
         return self._by_run
 
-    def by_model(self) -> Mapping[str, Sequence[ModelVersion]]:
-        """Return the versions that name a logged model but no run, by the model's id."""
-        return self._by_model
-
     def every(self) -> Iterator[ModelVersion]:
         """Yield the versions that were not taken."""
         yield from self._alone

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 from mlcat_ingest.sources.mlflow.read.listing import chunks
 from mlcat_ingest.sources.mlflow.read.reader import (
@@ -12,7 +12,8 @@ from mlcat_ingest.sources.mlflow.read.reader import (
     Reader,
     RunFilter,
 )
-from mlcat_ingest.sources.mlflow.select.files import ModelFiles, SignatureTables
+from mlcat_ingest.sources.mlflow.select.changes import ChangedRuns
+from mlcat_ingest.sources.mlflow.select.files import ModelFiles, with_signature_tables
 from mlcat_ingest.sources.mlflow.select.joins import (
     ParentRuns,
     VersionOrder,
@@ -49,20 +50,33 @@ RecordT = TypeVar("RecordT")
 _PAGE: Final = 500
 
 
-class RunSubset(Protocol):
-    """A subset of the runs, registered models and versions of a workspace."""
+class RunsById:
+    """The runs of one workspace that have one of some ids, as `ChangedRuns` are those that changed.
+
+    Cost: a request for each 100 ids.
+    """
+
+    def __init__(self, reader: Reader, only: RunFilter, run_ids: Sequence[str]) -> None:
+        """Read those of `run_ids` that `only` selects, without its limit."""
+        self._reader = reader
+        self._only = replace(only, limit=None)
+        self._run_ids = run_ids
 
     def runs(
         self,
         experiments: Mapping[str, Experiment],
         versions: VersionsByOrigin,
     ) -> Iterator[list[Run]]:
-        """Yield the runs to read in pages, each once."""
-        ...
+        """Yield the runs in pages."""
+        del versions
+        for piece in chunks(self._run_ids, IDS_A_LISTING):
+            only = replace(self._only, run_ids=tuple(piece))
+            yield from self._reader.runs(list(experiments), only=only)
 
     def models(self, versions: VersionsByOrigin) -> Iterable[str]:
-        """Return the names of registered models to read, whatever their versions' runs."""
-        ...
+        """Return nothing: registered models come with their runs."""
+        del versions
+        return ()
 
     def stale(
         self,
@@ -70,14 +84,16 @@ class RunSubset(Protocol):
         versions: VersionsByOrigin,
         registered: Mapping[str, RegisteredModel],
     ) -> Iterable[ModelVersion]:
-        """Return the versions that may be new to the catalog, or changed; asked before `runs`."""
-        ...
+        """Return all versions: those below one of these runs' may be new to the catalog, too."""
+        del experiments, registered
+        return versions.every()
 
     def external_models(
         self, experiments: Mapping[str, Experiment]
     ) -> Iterable[Sequence[LoggedModel]]:
-        """Return pages of logged models; the external ones among them are read. After `stale`."""
-        ...
+        """Return nothing: no run has made them."""
+        del experiments
+        return ()
 
 
 class WorkspaceReading:
@@ -99,7 +115,7 @@ class WorkspaceReading:
         reader: Reader,
         scope: WorkspaceScope,
         selection: RunSelection,
-        changes: RunSubset | None = None,
+        changes: ChangedRuns | RunsById | None = None,
         *,
         parents: ParentRuns,
         only: Collection[str] | None = None,
@@ -138,9 +154,7 @@ class WorkspaceReading:
         if links is None or not links.from_signature:
             yield from pages
             return
-        tables = SignatureTables()
-        for page in pages:
-            yield list(tables.with_tables(page))
+        yield from with_signature_tables(pages)
 
     @property
     def lists_every_table(self) -> bool:
@@ -384,52 +398,6 @@ def _chunks(records: Iterable[RecordT]) -> Iterator[list[RecordT]]:
             page = []
     if page:
         yield page
-
-
-class RunsById:
-    """The runs of one workspace that have one of some ids, as `ChangedRuns` are those that changed.
-
-    Cost: a request for each 100 ids.
-    """
-
-    def __init__(self, reader: Reader, only: RunFilter, run_ids: Sequence[str]) -> None:
-        """Read those of `run_ids` that `only` selects, without its limit."""
-        self._reader = reader
-        self._only = replace(only, limit=None)
-        self._run_ids = run_ids
-
-    def runs(
-        self,
-        experiments: Mapping[str, Experiment],
-        versions: VersionsByOrigin,
-    ) -> Iterator[list[Run]]:
-        """Yield the runs in pages."""
-        del versions
-        for piece in chunks(self._run_ids, IDS_A_LISTING):
-            only = replace(self._only, run_ids=tuple(piece))
-            yield from self._reader.runs(list(experiments), only=only)
-
-    def models(self, versions: VersionsByOrigin) -> Iterable[str]:
-        """Return nothing: registered models come with their runs."""
-        del versions
-        return ()
-
-    def stale(
-        self,
-        experiments: Mapping[str, Experiment],
-        versions: VersionsByOrigin,
-        registered: Mapping[str, RegisteredModel],
-    ) -> Iterable[ModelVersion]:
-        """Return all versions: those below one of these runs' may be new to the catalog, too."""
-        del experiments, registered
-        return versions.every()
-
-    def external_models(
-        self, experiments: Mapping[str, Experiment]
-    ) -> Iterable[Sequence[LoggedModel]]:
-        """Return nothing: no run has made them."""
-        del experiments
-        return ()
 
 
 class RunsByIdReading(WorkspaceReading):
