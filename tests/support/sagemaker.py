@@ -7,8 +7,8 @@ from functools import cache
 from typing import Any
 
 from botocore.stub import Stubber
+from pydantic import SecretStr
 
-from mlcat_ingest.sources.aws import open_session
 from mlcat_ingest.sources.sagemaker.api import PAGE, SagemakerApi
 from mlcat_ingest.sources.sagemaker.config import SagemakerConfig
 from mlcat_ingest.sources.sagemaker.source import SagemakerReader, SagemakerSource
@@ -63,8 +63,10 @@ _ACTIVE: list[Stubber] = []
 @cache
 def _client() -> Any:
     """Return a client that is never let near AWS; making one reads the whole service model."""
-    keys = {"aws_access_key_id": "AKIDEXAMPLE", "aws_secret_access_key": "none"}
-    return open_session(region_name=REGION, **keys).client("sagemaker")
+    config = SagemakerConfig(
+        region=REGION, access_key_id=SecretStr("AKIDEXAMPLE"), secret_access_key=SecretStr("none")
+    )
+    return SagemakerApi(config).open_client()
 
 
 class Aws:

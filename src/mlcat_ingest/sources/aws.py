@@ -91,7 +91,7 @@ _MISCONFIGURED: Final = {
 
 
 def open_session(**options: str | None) -> Any:
-    """Return a session of boto3 with this profile and region; nothing is contacted.
+    """Return a session of boto3 with these credentials and region; nothing is contacted.
 
     Raises:
         BotoCoreError: the profile does not exist.

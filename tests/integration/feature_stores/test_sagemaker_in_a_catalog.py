@@ -151,17 +151,15 @@ def busy() -> Iterator[str]:
     server.server_close()
 
 
-def test_datahub_defect_dh6357_throttling_ends_the_run(
-    busy: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "made-up")
+def test_datahub_defect_dh6357_throttling_ends_the_run(busy: str) -> None:
     config = SagemakerConfig.model_validate(
         {
             "region": REGION,
             "endpoint_url": busy,
             "retries": 1,
             "feature_metadata": False,
+            "access_key_id": "AKIDEXAMPLE",
+            "secret_access_key": "made-up",
         }
     )
     reader = SagemakerReader(config)

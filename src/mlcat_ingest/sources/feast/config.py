@@ -274,6 +274,10 @@ class FeastConfig(FeatureStoreConfig, ConnectionConfig):
     spark_platform: Literal["hive", "databricks"] = "hive"
     """The platform of Spark's tables."""
 
+    kinesis_region: bool = False
+    """Prefix a Kinesis stream's name with its region (`region:stream`), as DataHub's own feast
+    source does."""
+
     verify: Verify = None
     """`true` enables TLS for a registry server at `host:port`, as do `grpcs://`, `ca_bundle` and
     `client_cert`. The certificate is always verified; `false` is an error."""

@@ -72,7 +72,7 @@ _MESSAGES: Final[Mapping[str, str]] = {
     "TableOptions": "1 table string; 2 query string",
     "SchemaTableOptions": "1 table string; 2 query string; 3 schema string; 4 database string",
     "KafkaOptions": "1 kafka_bootstrap_servers string; 2 topic string",
-    "KinesisOptions": "2 stream_name string",
+    "KinesisOptions": "1 region string; 2 stream_name string",
     "AthenaOptions": "1 table string; 2 query string; 3 database string; 4 data_source string",
     "SparkOptions": """
         1 table string; 2 query string; 3 path string; 4 file_format string;

@@ -167,7 +167,9 @@ class Upstreams:
             case "STREAM_KAFKA":
                 return SourceLocation("kafka", source.kafka_options.topic)
             case "STREAM_KINESIS":
-                return SourceLocation("kinesis", source.kinesis_options.stream_name)
+                stream = source.kinesis_options
+                region = f"{stream.region}:" if self._config.kinesis_region else ""
+                return SourceLocation("kinesis", f"{region}{stream.stream_name}")
             case _:
                 return Note("source_unknown", f"{source.name}: type {source.type}")
 

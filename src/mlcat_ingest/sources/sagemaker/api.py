@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+from pydantic import SecretStr
+
 from mlcat_ingest.sources.aws import NO_SUCH, aws_error, client_settings, open_session
 from mlcat_ingest.sources.paging import ListingPage, follow
 from mlcat_ingest.sources.sagemaker.config import SagemakerConfig
@@ -105,7 +107,13 @@ class SagemakerApi:
         """
         config = self._config
         if self._session is None:
-            self._session = open_session(region_name=config.region, profile_name=config.profile)
+            self._session = open_session(
+                aws_access_key_id=_text(config.access_key_id),
+                aws_secret_access_key=_text(config.secret_access_key),
+                aws_session_token=_text(config.session_token),
+                region_name=config.region,
+                profile_name=config.profile,
+            )
         return self._session.client(
             service,
             endpoint_url=config.endpoint_url if service == "sagemaker" else None,
@@ -150,6 +158,10 @@ class SagemakerApi:
             raise aws_error(error, action) from None
         except BotoCoreError as error:
             raise aws_error(error, action) from None
+
+
+def _text(secret: SecretStr | None) -> str | None:
+    return None if secret is None else secret.get_secret_value()
 
 
 def _attempts(answer: Record) -> int:

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import AliasChoices, Field, model_validator
 
 from mlcat_ingest.recipe.connection import Retries, Timeout
-from mlcat_ingest.recipe.fields import NotContent, PublicStr, ServiceUrl
+from mlcat_ingest.recipe.fields import NotContent, OptionalSecret, PublicStr, ServiceUrl
 from mlcat_ingest.sources.options import FeatureStoreConfig, without_instance
 
 
@@ -23,10 +23,6 @@ class SagemakerConfig(FeatureStoreConfig):
             ("role_arn", "aws_role", "external_id"),
             "belongs in a profile of ~/.aws/config, set as `profile` here",
         ),
-        **dict.fromkeys(
-            ("aws_access_key_id", "aws_secret_access_key", "aws_session_token"),
-            "is set in the environment, as AWS_ACCESS_KEY_ID and so on, or in a profile",
-        ),
         **dict.fromkeys(("database_pattern", "table_pattern"), "is called `tables` here"),
     }
 
@@ -40,6 +36,21 @@ class SagemakerConfig(FeatureStoreConfig):
     )
     """A profile of the AWS configuration files, which may name a role to assume."""
 
+    access_key_id: Annotated[OptionalSecret, NotContent()] = Field(
+        default=None, validation_alias=AliasChoices("access_key_id", "aws_access_key_id")
+    )
+    """An access key. Default: boto3's own lookup."""
+
+    secret_access_key: Annotated[OptionalSecret, NotContent()] = Field(
+        default=None, validation_alias=AliasChoices("secret_access_key", "aws_secret_access_key")
+    )
+    """The secret of the access key."""
+
+    session_token: Annotated[OptionalSecret, NotContent()] = Field(
+        default=None, validation_alias=AliasChoices("session_token", "aws_session_token")
+    )
+    """The session token of temporary keys."""
+
     endpoint_url: ServiceUrl | None = Field(
         default=None, validation_alias=AliasChoices("endpoint_url", "aws_endpoint_url")
     )
@@ -50,6 +61,10 @@ class SagemakerConfig(FeatureStoreConfig):
     region, and source datasets at the groups' common prefix in S3. It cannot be combined with
     `instance`, which that source lacks."""
 
+    resolved_s3: bool = True
+    """Whether the source dataset is the S3 folder of the group's own data, or the S3 prefix given
+    at its creation. Default: `true`, or `false` with `compat`."""
+
     feature_metadata: bool = True
     """Whether to read the description and parameters of each feature: one request for each 100."""
 
@@ -59,6 +74,20 @@ class SagemakerConfig(FeatureStoreConfig):
     retries: Retries = 8
     """Retries of a request that failed or was throttled."""
 
+    @property
+    def names_own_folder(self) -> bool:
+        """Return whether sources in S3 are the groups' own folders."""
+        is_set = "resolved_s3" in self.model_fields_set
+        return self.resolved_s3 if is_set else self.compat is None
+
     @model_validator(mode="after")
     def _compat_has_no_instance(self) -> Self:
         return without_instance(self)
+
+    @model_validator(mode="after")
+    def _keys_are_whole(self) -> Self:
+        if (self.access_key_id is None) != (self.secret_access_key is None):
+            raise ValueError("`access_key_id` and `secret_access_key` must be set together")
+        if self.session_token is not None and self.access_key_id is None:
+            raise ValueError("`session_token` requires `access_key_id`")
+        return self

@@ -333,7 +333,7 @@ class SagemakerReader(DefinitionReader):
         Cost: a request for each 100 groups, and for each 100 features; see the class.
         """
         metadata, notes = self._feature_metadata()
-        mapping = GroupMapping(self._config.compat is None, metadata)
+        mapping = GroupMapping(self._config.names_own_folder, metadata)
         for group, has_tags in self._groups():
             if isinstance(group, Broken):
                 yield group

@@ -81,7 +81,7 @@ FEATURE_STORE_CONTENT = {
 FEAST_CONTENT = {
     *FEATURE_STORE_CONTENT,
     *("registry", "repo_path", "feature_store_yaml", "projects", "label_views", "connections"),
-    "spark_platform",
+    *("spark_platform", "kinesis_region"),
 }
 FEAST_OTHERS = {
     *ConnectionConfig.model_fields,
@@ -89,10 +89,10 @@ FEAST_OTHERS = {
 }
 SAGEMAKER_CONTENT = {
     *FEATURE_STORE_CONTENT,
-    *("region", "endpoint_url", "compat", "feature_metadata"),
+    *("region", "endpoint_url", "compat", "resolved_s3", "feature_metadata"),
 }
 SAGEMAKER_OTHERS = {
-    *("timeout_s", "retries", "profile"),
+    *("timeout_s", "retries", "profile", "access_key_id", "secret_access_key", "session_token"),
 }
 
 

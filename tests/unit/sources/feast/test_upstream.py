@@ -66,7 +66,7 @@ def custom(class_: str, type_: int = 6, **message: Any) -> dict[str, Any]:
 
 TRINO = {"type": 10, "trino_options": {"table": "hive.rides.Surge"}}
 KAFKA = {"type": 3, "kafka_options": {"topic": "Rides.Positions"}, "batch_source": file("s3://b/k")}
-KINESIS = {"type": 4, "kinesis_options": {"stream_name": "Events"}}
+KINESIS = {"type": 4, "kinesis_options": {"region": "eu-west-1", "stream_name": "Events"}}
 ICEBERG = {"warehouse": "lake", "namespace": "rides", "table": "zones", "token_env_var": "T"}
 
 CASES: list[tuple[dict[str, Any], dict[str, Any], list[str]]] = [
@@ -84,6 +84,7 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], list[str]]] = [
     (bigquery("raw.t"), {"connections": {"bigquery": {"database": "p"}}}, ["bigquery,p.raw.t"]),
     (KAFKA, {}, ["kafka,Rides.Positions", "s3,b/k"]),
     (KINESIS, {}, ["kinesis,Events"]),
+    (KINESIS, {"kinesis_region": True}, ["kinesis,eu-west-1:Events"]),
     (redshift(database="DWH", schema="R", table="T"), {}, ["redshift,dwh.r.t"]),
     (redshift(database="DWH", table="T"), {}, ["redshift,dwh.public.t"]),
     (snowflake(database="D", schema="S", table="T"), {}, ["snowflake,d.s.t"]),

@@ -162,6 +162,13 @@ def test_the_recipe_decides_on_the_instance(config: dict[str, str], name: str) -
     aws.done()
 
 
+def test_like_datahub_sources_are_at_the_prefix_unless_reported_otherwise() -> None:
+    assert not Aws(compat="datahub").config.names_own_folder
+    assert Aws(compat="datahub", resolved_s3=True).config.names_own_folder
+    assert Aws().config.names_own_folder
+    assert not Aws(resolved_s3=False).config.names_own_folder
+
+
 def test_what_may_not_be_read_of_a_feature_is_left_as_it_is() -> None:
     aws = Aws(feature_metadata=False).first(group("t")).groups(group("t"))
     entities = mapped(aws)

@@ -190,18 +190,24 @@ def test_without_credentials_or_region_the_option_is_named(
 
 @pytest.mark.process
 @pytest.mark.usefixtures("no_aws")
-def test_an_endpoint_that_does_not_answer_is_named_by_its_option(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "made-up")
+def test_an_endpoint_that_does_not_answer_is_named_by_its_option() -> None:
+    keys = {"access_key_id": "AKIDEXAMPLE", "secret_access_key": "made-up"}
+    away = {"endpoint_url": "http://127.0.0.1:9", **keys}
     with pytest.raises(SourceUnavailableError, match="`endpoint_url` and `region`"):
-        list(source(region=REGION, endpoint_url="http://127.0.0.1:9").coming_tables())
+        list(source(region=REGION, **away).coming_tables())
 
 
-def test_options_that_do_not_go_together_are_refused() -> None:
-    with pytest.raises(ValueError, match="combined with"):
-        SagemakerConfig(compat="datahub", instance="x")
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"access_key_id": "AKID"},
+        {"session_token": "x"},
+        {"compat": "datahub", "instance": "x"},
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(config: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"must be set together|requires `|combined with"):
+        SagemakerConfig(**config)
 
 
 def test_the_role_of_a_profile_that_cannot_be_assumed_is_named() -> None:
@@ -211,14 +217,18 @@ def test_the_role_of_a_profile_that_cannot_be_assumed_is_named() -> None:
     assert str(error.hint) == "allow sts:AssumeRole in the role's policy"
 
 
-@pytest.mark.parametrize("key", ["role_arn", "aws_role", "external_id", "aws_access_key_id"])
-def test_credentials_are_set_in_a_profile(key: str) -> None:
+@pytest.mark.parametrize("key", ["role_arn", "aws_role", "external_id"])
+def test_a_role_is_set_in_a_profile(key: str) -> None:
     _, problems = validate_config(SagemakerConfig, {key: "x"}, (), Origin())
-    assert "in a profile" in problems[0].render()
+    assert "belongs in a profile" in problems[0].render()
 
 
 def test_datahubs_own_names_of_the_options_are_understood() -> None:
-    assert SagemakerConfig.model_validate({"aws_region": REGION}).region == REGION
+    config = SagemakerConfig.model_validate(
+        {"aws_region": REGION, "aws_access_key_id": "AKID", "aws_secret_access_key": "made-up"}
+    )
+    assert config.region == REGION
+    assert "made-up" not in repr(config)
 
 
 def urns(*suffixes: str) -> list[Unlisted]:
