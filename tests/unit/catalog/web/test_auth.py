@@ -101,10 +101,10 @@ def test_the_reading_token_queries_and_does_not_mutate(
 @pytest.mark.parametrize(
     "target",
     [
-        "/config/../metrics", "//config", "/config//", "/./config", "/config/x", "/Config",
-        "/config%2f..%2fmetrics", "/%2fconfig", "/config%00", "/gms//config", "/gms/../config",
-        "/static/../metrics", "/static/style.css/../../metrics", "/login/../metrics",
-        "/login/", "/health/..", "/api/config", "/metrics", "/nowhere",
+        "/config/../openapi.json", "//config", "/config//", "/./config", "/config/x", "/Config",
+        "/config%2f..%2fopenapi.json", "/%2fconfig", "/config%00", "/gms//config", "/gms/../config",
+        "/static/../openapi.json", "/static/style.css/../../metrics", "/login/../metrics",
+        "/login/", "/health/..", "/api/config", "/metrics", "/openapi.json", "/nowhere",
     ],
 )  # fmt: skip
 def test_nothing_gets_past_the_check_by_a_crooked_path(app: Starlette, target: str) -> None:
@@ -120,17 +120,17 @@ def test_the_open_paths_are_open(app: Starlette, path: str) -> None:
 @pytest.mark.parametrize("token", [TOKEN, READ_TOKEN])
 def test_a_token_that_is_nearly_right_is_wrong(app: Starlette, token: str) -> None:
     for wrong in (token[:-1], token[1:], f"{token}x", f"x{token}", token.upper(), f"{token} x"):
-        assert send(app, "GET", "/metrics", token=wrong).status == 401
+        assert send(app, "GET", "/openapi.json", token=wrong).status == 401
     for value in (f"Basic {token}", token, "Bearer", f"Bearer,{token}"):
         headers = {"authorization": value}
-        assert call(app, "GET", "/metrics", headers=headers).status == 401
-    assert send(app, "GET", "/metrics", token=token).status == 200
+        assert call(app, "GET", "/openapi.json", headers=headers).status == 401
+    assert send(app, "GET", "/openapi.json", token=token).status == 200
 
 
 def test_without_a_reading_token_there_is_only_one(store: Store) -> None:
     app = create_app(store, token=TOKEN)
-    assert send(app, "GET", "/metrics", token=READ_TOKEN).status == 401
-    assert call(app, "GET", "/metrics", headers={"authorization": "Bearer "}).status == 401
+    assert send(app, "GET", "/openapi.json", token=READ_TOKEN).status == 401
+    assert call(app, "GET", "/openapi.json", headers={"authorization": "Bearer "}).status == 401
     app.state.tasks.close()
 
 

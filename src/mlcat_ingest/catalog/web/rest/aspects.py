@@ -20,7 +20,22 @@ from mlcat_ingest.catalog.web.params import (
     texts,
     whole,
 )
-from mlcat_ingest.catalog.web.rest.endpoint import CONNECTOR, Endpoint, Resource
+from mlcat_ingest.catalog.web.rest.endpoint import (
+    CONNECTOR,
+    FLAG,
+    OBJECT,
+    TEXT,
+    URN,
+    WHOLE,
+    Endpoint,
+    Parameter,
+    Resource,
+    Schema,
+    action,
+    array,
+    record,
+    ref,
+)
 from mlcat_ingest.catalog.web.rest.proposals import (
     ManyProposals,
     OneProposal,
@@ -31,6 +46,9 @@ from mlcat_ingest.catalog.web.rest.proposals import (
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.registry import record_name
 
+_ASYNC: Final[Mapping[str, Schema]] = {"async": {"enum": ["true", "false"]}}
+
+
 _WRITTEN: Final = "success"
 
 _Alternatives: TypeAlias = Sequence[Mapping[str, Collection[str]]]
@@ -40,14 +58,28 @@ _Alternatives: TypeAlias = Sequence[Mapping[str, Collection[str]]]
 class Aspects(Resource):
     """The endpoints of `/aspects`."""
 
-    @Endpoint("POST", "/aspects", action="ingestProposal", client=CONNECTOR)
+    @action(
+        "/aspects",
+        "ingestProposal",
+        client=CONNECTOR,
+        body=record("proposal", proposal=ref("Proposal"), **_ASYNC),
+        returns=TEXT,
+        refuses=(422,),
+    )
     def ingest_proposal(self, call: Call) -> str:
         """Write one proposal; the reply means that it is stored, whatever `async` says."""
         params = _parameters(call, "ingestProposal", "proposal", OneProposal)
         self._store.write([read_proposal(unescape_envelope(params["proposal"]))])
         return _WRITTEN
 
-    @Endpoint("POST", "/aspects", action="ingestProposalBatch", client=CONNECTOR)
+    @action(
+        "/aspects",
+        "ingestProposalBatch",
+        client=CONNECTOR,
+        body=record("proposals", proposals=array(ref("Proposal")), **_ASYNC),
+        returns=TEXT,
+        refuses=(422,),
+    )
     def ingest_proposal_batch(self, call: Call) -> str:
         """Write all proposals of a batch, in their order, or none of them."""
         params = _parameters(call, "ingestProposalBatch", "proposals", ManyProposals)
@@ -55,7 +87,23 @@ class Aspects(Resource):
         self._store.write([read_proposal(proposal) for proposal in proposals])
         return _WRITTEN
 
-    @Endpoint("GET", "/aspects/{urn}", client=CONNECTOR)
+    @Endpoint(
+        "GET",
+        "/aspects/{urn}",
+        {200: record("version", "aspect", version=WHOLE, aspect=OBJECT)},
+        (404,),
+        (
+            Parameter("urn", "URN of the entity.", place="path"),
+            Parameter("aspect", "Name of the aspect.", required=True),
+            Parameter(
+                "version",
+                "0 for the latest version, 1 for the oldest of the earlier ones, -1 for the last.",
+                {"type": "integer"},
+                required=True,
+            ),
+        ),
+        client=CONNECTOR,
+    )
     def get(self, call: Call) -> dict[str, Any]:
         """Read one aspect, its latest version or an archived one, keyed by its record's name.
 
@@ -75,12 +123,21 @@ class Aspects(Resource):
             raise NotFoundError(f"{urn} has no {which}")
         return {"version": version, "aspect": {record_name_of(aspect): stored.value}}
 
-    @Endpoint(
-        "POST",
+    @action(
         "/aspects",
-        action="getTimeseriesAspectValues",
-        reads=True,
+        "getTimeseriesAspectValues",
         client="SDK DataHubGraph.get_latest_timeseries_value",
+        reads=True,
+        body=record(
+            *("urn", "aspect"),
+            urn=URN,
+            entity=TEXT,
+            aspect=TEXT,
+            limit=WHOLE,
+            latestValue=FLAG,
+            filter=ref("Filter"),
+        ),
+        returns=record("values", values=array(record("aspect", aspect=OBJECT))),
     )
     def get_values(self, call: Call) -> dict[str, Any]:
         """Read the events of a timeseries aspect of one entity, the newest first."""

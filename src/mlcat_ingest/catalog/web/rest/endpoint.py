@@ -1,18 +1,26 @@
-"""An endpoint: one row of the table that makes the routes of the service.
+"""An endpoint: one row of the table that makes the routes and the OpenAPI document of the service.
 
-A row is declared beside the function that answers it. An endpoint that no client calls has no row.
+A row is declared beside the function that answers it; its summary is that function's docstring.
+An endpoint that no client calls has no row.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
 
 from mlcat_ingest.catalog.limits import Limits
+from mlcat_ingest.catalog.schema.values import Change
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.http import Call, Work
 
 Method = TypeVar("Method", bound=Callable[..., object])
 
+Schema: TypeAlias = Mapping[str, Any]
+"""A JSON Schema, as OpenAPI 3.1 has it."""
+
+TEXT: Final[Schema] = {"type": "string"}
+FLAG: Final[Schema] = {"type": "boolean"}
+WHOLE: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": 2**63 - 1}
 READING_METHODS: Final = frozenset({"GET", "HEAD"})
 
 CONNECTOR: Final = "connector"
@@ -20,7 +28,36 @@ CONNECTOR: Final = "connector"
 INTERFACE: Final = "interface"
 """A client that is written against the service interface, or against a DataHub server's."""
 OPERATOR: Final = "operator"
-"""Monitoring of a catalog."""
+"""Monitoring of a catalog, and tools that read OpenAPI documents."""
+OBJECT: Final[Schema] = {"type": "object"}
+URN: Final[Schema] = {"type": "string", "pattern": "^urn:li:[A-Za-z][A-Za-z0-9]*:"}
+
+
+def ref(name: str) -> Schema:
+    """Return the reference to a schema of `schemas.COMPONENTS`."""
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def array(items: Schema) -> Schema:
+    """Return the schema of a list of `items`."""
+    return {"type": "array", "items": items}
+
+
+def record(*required: str, **properties: Schema) -> Schema:
+    """Return the schema of an object with `properties`; others may be there too."""
+    schema: dict[str, Any] = {"type": "object", "properties": properties}
+    return schema | ({"required": list(required)} if required else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter in the query or in the path of a request."""
+
+    name: str
+    description: str
+    schema: Schema = field(default_factory=lambda: TEXT)
+    place: Literal["query", "path"] = "query"
+    required: bool = False
 
 
 def _unbound(_call: Call) -> object:
@@ -34,16 +71,23 @@ class Endpoint:
     Attributes:
         method: the HTTP method.
         path: the path, its parameters in braces, without the prefix of a gateway.
+        answers: the successes, by HTTP status, each with the schema of its body; None is none.
+        refuses: the statuses of errors beyond those that every endpoint may answer with.
+        parameters: the parameters in the path and in the query.
+        body: the schema of the request's body; None where it takes none.
         action: the Rest.li action, which the query parameter of that name selects.
         reads: whether it only reads, although its method is not GET or HEAD.
         work: the function that answers it.
-        client: a caller: `CONNECTOR`, `INTERFACE`, `OPERATOR`, or DataHub's SDK or command line
-            with the method or command that sends the request: `SDK <class>.<method>`,
-            `CLI <command>`.
+        client: one who calls it: `CONNECTOR`, `INTERFACE`, `OPERATOR`, or DataHub's SDK or command
+            line with what calls it: `SDK <class>.<method>`, `CLI <command>`.
     """
 
     method: str
     path: str
+    answers: Mapping[int, Schema | None]
+    refuses: tuple[int, ...] = ()
+    parameters: tuple[Parameter, ...] = ()
+    body: Schema | None = None
     action: str | None = None
     reads: bool = False
     work: Work = _unbound
@@ -67,6 +111,35 @@ class Endpoint:
             return result
         return {} if result is None else {"value": result}
 
+    @property
+    def name(self) -> str:
+        """Return the name of the endpoint, unique in the table."""
+        return getattr(self.work, "__qualname__", "").replace(".", "_").lstrip("_")
+
+    @property
+    def summary(self) -> str:
+        """Return what the endpoint does, in one sentence."""
+        lines = (self.work.__doc__ or "").splitlines()
+        return lines[0] if lines else ""
+
+
+def action(
+    path: str,
+    name: str,
+    *,
+    client: str,
+    body: Schema,
+    returns: Schema | None = None,
+    refuses: tuple[int, ...] = (),
+    reads: bool = False,
+) -> Endpoint:
+    """Return the row of a Rest.li action: a POST whose query parameter `action` names it.
+
+    `returns` is the schema of its result; None is an empty object.
+    """
+    answer = OBJECT if returns is None else record("value", value=returns)
+    return Endpoint("POST", path, {200: answer}, refuses, (), body, name, reads, client=client)
+
 
 class Resource:
     """Endpoints that belong together: the methods that an `Endpoint` marks."""
@@ -83,3 +156,91 @@ class Resource:
             for name, method in vars(type(self)).items()
             if callable(method) and "endpoint" in vars(method)
         ]
+
+
+def _nullable(schema: Schema) -> Schema:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def _entity(aspect: Schema) -> Schema:
+    """Return the schema of an entity whose every member but `urn` is an `aspect`."""
+    return {**record("urn", urn=URN), "additionalProperties": aspect}
+
+
+_TEXTS: Final[Schema] = {"type": "object", "additionalProperties": TEXT}
+_PATCH_STEP: Final = record(
+    *("op", "path"),
+    op={"type": "string", "enum": ["add", "remove", "replace", "test", "copy", "move"]},
+    path=TEXT,
+    value={},
+)
+_PATCH: Final[Schema] = {
+    "anyOf": [
+        array(ref("PatchStep")),
+        record(
+            "patch",
+            patch=array(ref("PatchStep")),
+            arrayPrimaryKeys={"type": "object", "additionalProperties": array(TEXT)},
+            forceGenericPatch=FLAG,
+        ),
+    ]
+}
+_CONTENT: Final = record(
+    *("value", "contentType"),
+    value=TEXT,
+    contentType={"enum": ["application/json", "application/json-patch+json"]},
+)
+_PROPOSAL: Final = record(
+    *("entityType", "entityUrn"),
+    entityType=TEXT,
+    entityUrn=URN,
+    changeType={"type": "string", "enum": list(get_args(Change))},
+    aspectName=_nullable(TEXT),
+    aspect={"anyOf": [ref("AspectText"), OBJECT]},
+    headers=_nullable(_TEXTS),
+    systemMetadata=_nullable({"anyOf": [ref("SystemMetadata"), TEXT]}),
+)
+_SYSTEM_METADATA: Final = record(
+    lastObserved=WHOLE, runId=TEXT, lastRunId=TEXT, version=TEXT, properties=_TEXTS
+)
+_CRITERION: Final = record(
+    "field", field=TEXT, values=array(TEXT), condition={"const": "EQUAL"}, negated={"const": False}
+)
+
+COMPONENTS: Final[Mapping[str, Schema]] = {
+    "RestliError": record(
+        *("exceptionClass", "message", "status"), exceptionClass=TEXT, message=TEXT, status=WHOLE
+    ),
+    "OpenApiError": record(*("error", "message"), error=TEXT, message=TEXT),
+    "Proposal": _PROPOSAL,
+    "AspectText": _CONTENT,
+    "SystemMetadata": _SYSTEM_METADATA,
+    "Snapshot": record("value", value=OBJECT),
+    "PatchStep": _PATCH_STEP,
+    "Patch": _PATCH,
+    "AspectValue": record("value", value=OBJECT, systemMetadata=ref("SystemMetadata")),
+    "AspectWrite": record(
+        "value",
+        value=OBJECT,
+        systemMetadata=_nullable(ref("SystemMetadata")),
+        headers=_nullable(_TEXTS),
+    ),
+    "AspectPatch": record(
+        "value",
+        value=ref("Patch"),
+        systemMetadata=_nullable(ref("SystemMetadata")),
+        headers=_nullable(_TEXTS),
+    ),
+    "AspectRead": record(headers=_TEXTS),
+    "Entity": _entity(ref("AspectValue")),
+    "EntityWrite": _entity(ref("AspectWrite")),
+    "EntityPatch": _entity(ref("AspectPatch")),
+    "EntityRead": _entity(ref("AspectRead")),
+    "Criterion": _CRITERION,
+    "Filter": record(**{"or": array(record(**{"and": array(ref("Criterion"))}))}),
+}
+
+
+def error_schema(*, is_openapi: bool) -> Mapping[str, Any]:
+    """Return the reference to the schema of errors of a family of endpoints."""
+    return ref("OpenApiError" if is_openapi else "RestliError")

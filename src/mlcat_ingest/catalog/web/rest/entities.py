@@ -27,7 +27,21 @@ from mlcat_ingest.catalog.web.params import (
     required_text,
     whole,
 )
-from mlcat_ingest.catalog.web.rest.endpoint import CONNECTOR, Endpoint, Resource
+from mlcat_ingest.catalog.web.rest.endpoint import (
+    CONNECTOR,
+    FLAG,
+    OBJECT,
+    TEXT,
+    URN,
+    WHOLE,
+    Endpoint,
+    Parameter,
+    Resource,
+    action,
+    array,
+    record,
+    ref,
+)
 from mlcat_ingest.catalog.web.rest.proposals import (
     aspects_of_record,
     expect_object,
@@ -44,11 +58,27 @@ from mlcat_ingest.metadata.registry import (
 from mlcat_ingest.metadata.shapes import fields
 from mlcat_ingest.metadata.urn import check, entity_type_of, raw_parts
 
+_DELETION: Final = record(
+    "urn", urn=URN, aspectName=TEXT, startTimeMillis=WHOLE, endTimeMillis=WHOLE
+)
+_DELETED: Final = record(
+    *("urn", "rows", "timeseriesRows"), urn=URN, rows=WHOLE, timeseriesRows=WHOLE
+)
+
 
 class Entities(Resource):
     """The endpoints that read and delete whole entities, and write snapshots."""
 
-    @Endpoint("GET", "/entitiesV2/{urn}", client=CONNECTOR)
+    @Endpoint(
+        "GET",
+        "/entitiesV2/{urn}",
+        {200: record("urn", "aspects", urn=URN)},
+        parameters=(
+            Parameter("urn", "URN of the entity.", place="path", required=True),
+            Parameter("aspects", "Names of the aspects to return: `List(a,b)`."),
+        ),
+        client=CONNECTOR,
+    )
     def get(self, call: Call) -> dict[str, Any]:
         """Read all aspects of an entity, or those of `aspects=List(a,b)`, and its key aspect.
 
@@ -67,7 +97,7 @@ class Entities(Resource):
             aspects[key] = _bare_envelope(key, _key_of(urn, key), made_up)
         return {"urn": urn, "entityName": entity_type, "aspects": aspects}
 
-    @Endpoint("POST", "/entities", action="delete", client=CONNECTOR)
+    @action("/entities", "delete", client=CONNECTOR, body=_DELETION, returns=_DELETED)
     def delete(self, call: Call) -> dict[str, Any]:
         """Delete an entity with all it has, or the events of one of its timeseries aspects.
 
@@ -84,11 +114,12 @@ class Entities(Resource):
         gone = self._store.delete(urn)
         return {"urn": urn, "rows": gone.rows, "timeseriesRows": gone.timeseries_rows}
 
-    @Endpoint(
-        "POST",
+    @action(
         "/entities",
-        action="deleteReferences",
+        "deleteReferences",
         client="SDK DataHubGraph.delete_references_to_urn",
+        body=record("urn", urn=URN, dryRun=FLAG),
+        returns=record("total", total=WHOLE, relatedAspects=array(OBJECT)),
     )
     def delete_references(self, call: Call) -> dict[str, Any]:
         """Take an entity out of every aspect that names it, or only say which these are."""
@@ -111,7 +142,13 @@ class Entities(Resource):
             ],
         }
 
-    @Endpoint("POST", "/entities", action="ingest", client="SDK DataHubRestEmitter.emit_mce")
+    @action(
+        "/entities",
+        "ingest",
+        client="SDK DataHubRestEmitter.emit_mce",
+        body=record("entity", entity=ref("Snapshot"), systemMetadata=ref("SystemMetadata")),
+        refuses=(422,),
+    )
     def ingest(self, call: Call) -> None:
         """Write all aspects of one snapshot, or none of them."""
         params = json_object(call.json())

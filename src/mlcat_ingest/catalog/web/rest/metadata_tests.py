@@ -3,7 +3,7 @@
 Parameters go by both of the names they have: `tests` or `testUrns`, `push` or `shouldPush`.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -14,17 +14,45 @@ from mlcat_ingest.catalog.store.prepare import check_urn
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.http import Call
 from mlcat_ingest.catalog.web.params import flag, json_object, required_text, texts
-from mlcat_ingest.catalog.web.rest.endpoint import CONNECTOR, INTERFACE, Endpoint, Resource
+from mlcat_ingest.catalog.web.rest.endpoint import (
+    CONNECTOR,
+    FLAG,
+    INTERFACE,
+    OBJECT,
+    URN,
+    Resource,
+    Schema,
+    action,
+    array,
+    record,
+)
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS, TestResults
 from mlcat_ingest.metadata_tests.evaluate import evaluate, merge_results, read_tests
 
 _TEST_PAGE: Final = 1_000
 
 
+_OPTIONS: Final[Mapping[str, Schema]] = {
+    "testUrns": array(URN),
+    "tests": array(URN),
+    "shouldPush": FLAG,
+    "push": FLAG,
+}
+_OUTCOME: Final = record("passing", "failing", passing=array(OBJECT), failing=array(OBJECT))
+
+
 class MetadataTests(Resource):
     """The endpoints of `/test`."""
 
-    @Endpoint("POST", "/test", action="evaluate", reads=True, client=INTERFACE)
+    @action(
+        "/test",
+        "evaluate",
+        client=INTERFACE,
+        reads=True,
+        body=record("urn", urn=URN, **_OPTIONS),
+        returns=_OUTCOME,
+        refuses=(404,),
+    )
     def evaluate(self, call: Call) -> TestResults:
         """Evaluate the metadata tests of one entity, and store the outcome where asked to."""
         params = json_object(call.json())
@@ -34,7 +62,14 @@ class MetadataTests(Resource):
             raise NotFoundError(f"{urn} is not in the catalog")
         return self._evaluate(call, params, [urn])[urn]
 
-    @Endpoint("POST", "/test", action="batchEvaluate", reads=True, client=CONNECTOR)
+    @action(
+        "/test",
+        "batchEvaluate",
+        client=CONNECTOR,
+        reads=True,
+        body=record("urns", urns=array(URN), **_OPTIONS),
+        returns=record("results", results={"type": "object", "additionalProperties": _OUTCOME}),
+    )
     def batch_evaluate(self, call: Call) -> dict[str, Any]:
         """Evaluate the metadata tests of many entities; those not in the catalog are left out."""
         params = json_object(call.json())

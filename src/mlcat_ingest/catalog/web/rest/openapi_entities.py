@@ -29,7 +29,18 @@ from mlcat_ingest.catalog.web.params import (
     query_list,
     whole,
 )
-from mlcat_ingest.catalog.web.rest.endpoint import CONNECTOR, INTERFACE, Endpoint, Resource
+from mlcat_ingest.catalog.web.rest.endpoint import (
+    CONNECTOR,
+    FLAG,
+    INTERFACE,
+    WHOLE,
+    Endpoint,
+    Parameter,
+    Resource,
+    Schema,
+    array,
+    ref,
+)
 from mlcat_ingest.catalog.web.rest.proposals import expect_object, make_write, patch_of
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.registry import DECLARED, ENTITY_TYPES, allows, key_aspect_name
@@ -40,6 +51,10 @@ _ENTITIES: Final = f"{_ENTITY_PATH}{{entityType}}"
 ENTITY: Final = f"{_ENTITIES}/{{urn}}"
 ENTITY_ASPECT: Final = f"{ENTITY}/{{aspectName}}"
 
+_ENTITY_TYPE: Final = Parameter("entityType", "The entity type.", place="path", required=True)
+_URN: Final = Parameter("urn", "URN of the entity, percent-encoded.", place="path", required=True)
+_ASPECT: Final = Parameter("aspectName", "Name of the aspect.", place="path", required=True)
+_SYSTEM: Final = Parameter("systemMetadata", "Whether to return system metadata.", FLAG)
 _SOURCE: Final = {"eventSource": "openapi"}
 _TYPES: Final = {name.lower(): name for name in ENTITY_TYPES}
 _KNOWN_ASPECTS: Final = {name.lower(): name for name in DECLARED}
@@ -203,12 +218,22 @@ def _entity_items(
 
 
 _NOT_FOUND: Final = Answer(404)
+_ASPECTS: Final = Parameter(
+    "aspects", "Names of the aspects to return, separated by commas or repeated."
+)
 
 
 class EntityReads(Resource):
     """The endpoints that read entities by their URNs."""
 
-    @Endpoint("GET", ENTITY, client=INTERFACE)
+    @Endpoint(
+        "GET",
+        ENTITY,
+        {200: ref("Entity")},
+        (404,),
+        (_ENTITY_TYPE, _URN, _ASPECTS, _SYSTEM),
+        client=INTERFACE,
+    )
     def get(self, call: Call) -> Answer:
         """Read the named aspects of one entity; without names, all of them."""
         target = target_of(call)
@@ -219,7 +244,17 @@ class EntityReads(Resource):
         )
         return Answer(200, items[0]) if items else _NOT_FOUND
 
-    @Endpoint("GET", ENTITY_ASPECT, client=INTERFACE)
+    @Endpoint(
+        "GET",
+        ENTITY_ASPECT,
+        {200: ref("AspectValue")},
+        (404,),
+        (
+            *(_ENTITY_TYPE, _URN, _ASPECT, _SYSTEM),
+            Parameter("version", "Version of the aspect. Default: 0, the latest.", WHOLE),
+        ),
+        client=INTERFACE,
+    )
     def get_aspect(self, call: Call) -> Answer:
         """Read one aspect of one entity, its latest version or an earlier one."""
         target, version = target_of(call), whole(call.query, "version")
@@ -229,7 +264,16 @@ class EntityReads(Resource):
             return _NOT_FOUND
         return Answer(200, _entity_items(call.query, {target.urn: {name: stored}})[0][name])
 
-    @Endpoint("POST", "/openapi/v3/entity/{entityType}/batchGet", reads=True, client=CONNECTOR)
+    @Endpoint(
+        "POST",
+        "/openapi/v3/entity/{entityType}/batchGet",
+        {200: array(ref("Entity"))},
+        (404,),
+        (_ENTITY_TYPE, _SYSTEM),
+        array(ref("EntityRead")),
+        reads=True,
+        client=CONNECTOR,
+    )
     def batch_get(self, call: Call) -> list[dict[str, Any]]:
         """Read the named aspects of many entities; without names, all of them.
 
@@ -316,11 +360,28 @@ def _version(content: Any, where: str) -> int:
 
 _SDK: Final = "SDK DataHubRestEmitter.emit_mcp"
 
+_ASYNC: Final = Parameter(
+    "async",
+    "Status 202 instead of 200; the write is synchronous in both cases. Default: true.",
+    FLAG,
+)
+
+
+_WRITTEN: Final[Mapping[int, Schema]] = dict.fromkeys((200, 202), array(ref("Entity")))
+
 
 class EntityWrites(Resource):
     """The endpoints that change entities."""
 
-    @Endpoint("POST", _ENTITIES, client=_SDK)
+    @Endpoint(
+        "POST",
+        _ENTITIES,
+        _WRITTEN,
+        (404, 412),
+        (_ENTITY_TYPE, _ASYNC, _SYSTEM),
+        array(ref("EntityWrite")),
+        client=_SDK,
+    )
     def write(self, call: Call) -> Answer:
         """Write aspects of entities of one type, all of them or none.
 
@@ -328,12 +389,32 @@ class EntityWrites(Resource):
         """
         return self._write_many(call, "UPSERT")
 
-    @Endpoint("PATCH", _ENTITIES, client=_SDK)
+    @Endpoint(
+        "PATCH",
+        _ENTITIES,
+        _WRITTEN,
+        (404, 412),
+        (_ENTITY_TYPE, _ASYNC, _SYSTEM),
+        array(ref("EntityPatch")),
+        client=_SDK,
+    )
     def patch(self, call: Call) -> Answer:
         """Edit aspects of entities of one type, all of them or none; made where missing."""
         return self._write_many(call, "PATCH")
 
-    @Endpoint("DELETE", ENTITY, client=_SDK)
+    @Endpoint(
+        "DELETE",
+        ENTITY,
+        {200: None},
+        (404,),
+        (
+            _ENTITY_TYPE,
+            _URN,
+            Parameter("aspects", "Names of the aspects to delete, separated by commas."),
+            Parameter("clear", "Whether to keep the entity itself.", FLAG),
+        ),
+        client=_SDK,
+    )
     def delete(self, call: Call) -> Answer:
         """Delete an entity with all it has, or some of its aspects."""
         target = target_of(call)
@@ -350,7 +431,14 @@ class EntityWrites(Resource):
             self._delete_aspects(target.urn, names)
         return Answer()
 
-    @Endpoint("DELETE", ENTITY_ASPECT, client=CONNECTOR)
+    @Endpoint(
+        "DELETE",
+        ENTITY_ASPECT,
+        {200: None},
+        (404,),
+        (_ENTITY_TYPE, _URN, _ASPECT),
+        client=CONNECTOR,
+    )
     def delete_aspect(self, call: Call) -> Answer:
         """Delete one aspect of one entity; its key aspect stands for all of the entity."""
         target = target_of(call)

@@ -25,7 +25,16 @@ from mlcat_ingest.catalog.web.params import (
     urn_pattern,
     whole,
 )
-from mlcat_ingest.catalog.web.rest.endpoint import INTERFACE, Endpoint, Resource
+from mlcat_ingest.catalog.web.rest.endpoint import (
+    FLAG,
+    INTERFACE,
+    TEXT,
+    URN,
+    WHOLE,
+    Resource,
+    action,
+    record,
+)
 from mlcat_ingest.catalog.web.rest.openapi_entities import entity_type_named
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.registry import ASPECTS
@@ -50,7 +59,14 @@ class Operations(Resource):
         super().__init__(store, limits)
         self._tasks = tasks
 
-    @Endpoint("POST", "/operations", action="getEsTaskStatus", reads=True, client=INTERFACE)
+    @action(
+        "/operations",
+        "getEsTaskStatus",
+        client=INTERFACE,
+        reads=True,
+        body=record(task=TEXT, nodeId=TEXT, taskId=WHOLE),
+        returns=TEXT,
+    )
     def get_es_task_status(self, call: Call) -> str:
         """Read the status of a task: JSON text in `value`, an `error` in it for an unknown one."""
         node_id, task_id = _task_of(json_object(call.json()))
@@ -59,7 +75,13 @@ class Operations(Resource):
             status = {"error": f"Could not get task status for {node_id}:{task_id}"}
         return dumps(status).decode()
 
-    @Endpoint("POST", "/operations", action="restoreIndices", client="CLI check restore-indices")
+    @action(
+        "/operations",
+        "restoreIndices",
+        client="CLI check restore-indices",
+        body=record(urn=URN, urnLike=TEXT),
+        returns=TEXT,
+    )
     def restore_indices(self, call: Call) -> str:
         """Start making edges and index anew of one URN, of those like a pattern, or of all."""
         params = json_object(call.json()) if call.body else {}
@@ -68,11 +90,21 @@ class Operations(Resource):
             check_urn(urn)
         return self._tasks.reindex(ReindexScope(urn, urn_pattern(params, "urnLike")))
 
-    @Endpoint(
-        "POST",
+    @action(
         "/operations",
-        action="truncateTimeseriesAspect",
+        "truncateTimeseriesAspect",
         client="SDK DataHubGcSource.truncate_timeseries_util",
+        body=record(
+            *("entityType", "aspect", "endTimeMillis"),
+            entityType=TEXT,
+            aspect=TEXT,
+            endTimeMillis=WHOLE,
+            dryRun=FLAG,
+            forceDeleteByQuery=FLAG,
+            forceReindex=FLAG,
+            **dict.fromkeys(_OF_ELASTICSEARCH, WHOLE),
+        ),
+        returns=TEXT,
     )
     def truncate_timeseries_aspect(self, call: Call) -> str:
         """Start deleting the events up to a moment, or only say how many those are, by default."""

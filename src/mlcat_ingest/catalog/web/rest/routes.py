@@ -2,9 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from functools import cache, partial
-from importlib.metadata import version
-from typing import Any, Final
+from typing import Final
 
 from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.routing import Route
@@ -15,7 +13,8 @@ from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.tasks import Tasks
 from mlcat_ingest.catalog.web.http import Call, Work, endpoint
 from mlcat_ingest.catalog.web.rest.aspects import Aspects
-from mlcat_ingest.catalog.web.rest.endpoint import CONNECTOR, OPERATOR, Endpoint, Resource
+from mlcat_ingest.catalog.web.rest.discovery import Config, OpenApiDocument
+from mlcat_ingest.catalog.web.rest.endpoint import Endpoint
 from mlcat_ingest.catalog.web.rest.entities import Entities
 from mlcat_ingest.catalog.web.rest.metadata_tests import MetadataTests
 from mlcat_ingest.catalog.web.rest.openapi_entities import (
@@ -29,39 +28,6 @@ from mlcat_ingest.catalog.web.rest.operations import Operations
 
 OPEN_PATHS: Final = frozenset({"/config", "/health"})
 """The paths that a client may read without a token."""
-
-# DataHub's commands ask for the configuration each time, and reading a version reads a file.
-_own_version = cache(partial(version, "mlcat-ingest"))
-
-
-class Config(Resource):
-    """The endpoints that every client may read, without a token too."""
-
-    @Endpoint("GET", "/config", client=CONNECTOR)
-    def config(self, _call: Call) -> dict[str, Any]:
-        """Say what this service can do, in the terms in which DataHub's clients ask.
-
-        `noCode` has to be a text. There is no version under DataHub's own name, so its clients
-        stay on Rest.li, which alone has conditional writes for them.
-        """
-        return {
-            "noCode": "true",
-            "models": {},
-            "versions": {"mlcat-ingest": {"version": _own_version()}},
-            "datahub": {"serverType": "mlcat-ingest", "serverEnv": "core"},
-            "managedIngestion": {"enabled": False, "defaultCliVersion": None},
-            "statefulIngestionCapable": True,
-            "supportsImpactAnalysis": False,
-            "patchCapable": True,
-            "retention": "true",
-            "telemetry": {"enabledCli": False, "enabledIngestion": False},
-            "timeZone": "GMT",
-        }
-
-    @Endpoint("GET", "/health", client=OPERATOR)
-    def health(self, _call: Call) -> dict[str, Any]:
-        """Say that the service answers."""
-        return {"status": "ok"}
 
 
 _METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
@@ -78,7 +44,7 @@ register_url_convertor("urn", UrnConvertor())
 
 def rest_endpoints(store: Store, tasks: Tasks, limits: Limits) -> Sequence[Endpoint]:
     """Return the table of everything but GraphQL and the pages."""
-    return [
+    rows = [
         row
         for resource in (
             Aspects(store, limits),
@@ -91,6 +57,7 @@ def rest_endpoints(store: Store, tasks: Tasks, limits: Limits) -> Sequence[Endpo
         )
         for row in resource.endpoints()
     ]
+    return (*rows, *OpenApiDocument(rows).endpoints())
 
 
 def rest_routes(endpoints: Sequence[Endpoint], limits: Limits) -> Sequence[Route]:

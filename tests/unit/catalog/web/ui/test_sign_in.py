@@ -246,7 +246,7 @@ def test_local_pages_do(target: str) -> None:
         ("POST", "/operations?action=getEsTaskStatus"),
         ("GET", "/entitiesV2/urn:li:tag:x"),
         ("GET", "/openapi/v3/entity/tag"),
-        ("GET", "/metrics"),
+        ("GET", "/openapi.json"),
     ],
 )
 def test_a_session_opens_the_pages_only(
@@ -278,7 +278,7 @@ def test_the_password_of_a_proxy_is_no_token(browser: Browser) -> None:
     assert browser.get("/", **password).status == 303
     browser.sign_in(TOKEN)
     assert browser.get("/", **password).status == 200
-    assert browser.get("/metrics", **password).status == 401
+    assert browser.get("/openapi.json", **password).status == 401
 
 
 def test_programs_get_no_redirect(app: Starlette) -> None:
@@ -320,16 +320,16 @@ def test_an_address_that_guesses_is_refused_for_a_while(browser: Browser, app: S
     assert 50 <= int(answer.headers["retry-after"]) <= 60
     assert "Too many wrong tokens; try again in" in answer.text
     header = {"authorization": b"Bearer write-t\xc3\xb6k-en".decode("latin-1")}
-    interface = call(app, "GET", "/metrics", headers=header)
+    interface = call(app, "GET", "/openapi.json", headers=header)
     assert interface.status == 429
     assert interface.headers["retry-after"] == answer.headers["retry-after"]
-    elsewhere = call(app, "GET", "/metrics", headers=header, client="192.0.2.9")
+    elsewhere = call(app, "GET", "/openapi.json", headers=header, client="192.0.2.9")
     assert elsewhere.status == 200
 
 
 def test_the_same_wrong_token_is_one_guess(app: Starlette) -> None:
     for _ in range(3 * WRONG_TOKENS):
-        answer = call(app, "GET", "/metrics", headers={"authorization": "Bearer stale"})
+        answer = call(app, "GET", "/openapi.json", headers={"authorization": "Bearer stale"})
         assert answer.status == 401
 
 
