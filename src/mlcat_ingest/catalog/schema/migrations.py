@@ -6,7 +6,7 @@ from typing import Any, Final
 from sqlalchemy import Connection
 
 from mlcat_ingest.catalog.errors import InvalidProposalError
-from mlcat_ingest.catalog.schema.series import moment_of
+from mlcat_ingest.catalog.schema.values import moment_of
 from mlcat_ingest.catalog.schema.virtual import key_edges
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
 from mlcat_ingest.metadata.codec import loads

@@ -15,9 +15,8 @@ from mlcat_ingest.catalog.errors import (
     InvalidProposalError,
     VersionConflictError,
 )
-from mlcat_ingest.catalog.schema.series import Moment, is_series, moment_of
 from mlcat_ingest.catalog.schema.tables import aspect, aspect_history, entity
-from mlcat_ingest.catalog.schema.values import Write, WriteResult
+from mlcat_ingest.catalog.schema.values import Moment, Write, WriteResult, is_series, moment_of
 from mlcat_ingest.catalog.schema.virtual import DEFAULT_VERSION, default_aspect, key_edges
 from mlcat_ingest.catalog.search.document import IndexedEntity
 from mlcat_ingest.catalog.search.fields import is_indexed

@@ -6,8 +6,7 @@ from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
 from mlcat_ingest.catalog.errors import ComputedFieldError, InvalidProposalError
-from mlcat_ingest.catalog.schema.series import Moment, is_series, moment_of
-from mlcat_ingest.catalog.schema.values import Write
+from mlcat_ingest.catalog.schema.values import Moment, Write, is_series, moment_of
 from mlcat_ingest.catalog.store.patch import Patch, read_patch
 from mlcat_ingest.errors import CodecError, DefinitionError, InvalidUrnError
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO

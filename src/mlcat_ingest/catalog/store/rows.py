@@ -11,8 +11,8 @@ from sqlalchemy import Connection, Table, bindparam, delete, insert, select, upd
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.sqlite import insert as upsert
 
-from mlcat_ingest.catalog.schema.series import Moment
 from mlcat_ingest.catalog.schema.tables import aspect, aspect_history, edge, entity, timeseries
+from mlcat_ingest.catalog.schema.values import Moment
 
 CHUNK = 1000
 """Most values in one IN list; a batch of n URNs takes n/1000 statements, rounded up."""

@@ -1,19 +1,14 @@
 """Reading and deleting the events of timeseries aspects."""
 
-from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import ColumnElement, Connection, Row, delete, select, tuple_, union_all
+from sqlalchemy import ColumnElement, Connection, delete, select, tuple_
 
 from mlcat_ingest.catalog.schema.tables import entity, timeseries
 from mlcat_ingest.catalog.schema.values import TimeseriesEvent
 from mlcat_ingest.catalog.store.reads import count_rows
-from mlcat_ingest.catalog.store.rows import chunks
 from mlcat_ingest.metadata.codec import loads
-
-_SERIES_AT_ONCE: Final = 50
-"""Most series that one SQL statement reads: SQLite takes at most 500 SELECTs in one."""
 
 _EVENTS_OF_ENTITIES: Final = timeseries.join(entity, entity.c.id == timeseries.c.entity_id)
 _KEY = (
@@ -43,36 +38,22 @@ class Span:
 
 
 def read_events(
-    connection: Connection, urns: Collection[str], span: Span, limit: int
-) -> dict[str, tuple[TimeseriesEvent, ...]]:
-    """Return the newest `limit` events of each of `urns` within `span`, the newest first.
+    connection: Connection, urn: str, span: Span, limit: int
+) -> tuple[TimeseriesEvent, ...]:
+    """Return the newest `limit` events of an entity within `span`, the newest first.
 
-    Cost: one SQL statement for each thousand URNs, and one for each 50 of them that exist.
+    Cost: one SQL statement.
     """
-    query = select(entity.c.id, entity.c.urn)
-    urns_by_id = {
-        row.id: row.urn
-        for chunk in chunks(urns)
-        for row in connection.execute(query.where(entity.c.urn.in_(chunk)))
-    }
-    events: dict[str, list[TimeseriesEvent]] = {urn: [] for urn in urns}
-    for ids in chunks(urns_by_id, _SERIES_AT_ONCE):
-        newest = [
-            select(timeseries)
-            .where(timeseries.c.entity_id == entity_id, *span.conditions())
-            .order_by(timeseries.c.timestamp_ms.desc(), timeseries.c.modified_ms.desc())
-            .limit(limit)
-            .subquery()
-            for entity_id in ids
-        ]
-        for row in connection.execute(union_all(*(select(series) for series in newest))):
-            events[urns_by_id[row.entity_id]].append(_event(row))
-    return {urn: tuple(newest_first) for urn, newest_first in events.items()}
-
-
-def _event(row: Row[Any]) -> TimeseriesEvent:
-    metadata = loads(row.system_metadata) if row.system_metadata else {}
-    return TimeseriesEvent(row.timestamp_ms, loads(row.value), metadata)
+    query = (
+        select(timeseries.c.timestamp_ms, timeseries.c.value, timeseries.c.system_metadata)
+        .select_from(_EVENTS_OF_ENTITIES)
+        .where(entity.c.urn == urn, *span.conditions())
+        .order_by(timeseries.c.timestamp_ms.desc(), timeseries.c.modified_ms.desc())
+    )
+    return tuple(
+        TimeseriesEvent(at, loads(value), loads(metadata) if metadata else {})
+        for at, value, metadata in connection.execute(query.limit(limit))
+    )
 
 
 def count_events(connection: Connection, entity_type: str, span: Span) -> int:

@@ -10,12 +10,13 @@ from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.tasks import Tasks
 from mlcat_ingest.catalog.web.auth import Authenticator, Sessions, WrongTokens
 from mlcat_ingest.catalog.web.graphql.execution import graphql_routes
-from mlcat_ingest.catalog.web.metrics import Measure, ServiceMetrics
 from mlcat_ingest.catalog.web.middleware import (
     Border,
     ErrorResponses,
     Guard,
+    Measure,
     PageRequests,
+    ServiceMetrics,
     Throttle,
 )
 from mlcat_ingest.catalog.web.refusals import PREFIXES

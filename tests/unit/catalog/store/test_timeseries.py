@@ -26,7 +26,7 @@ def write(
 
 
 def read(store: Store, urn: str, span: Span, limit: int = 100) -> tuple[TimeseriesEvent, ...]:
-    return store.read(lambda c: timeseries.read_events(c, [urn], span, limit))[urn]
+    return store.read(lambda c: timeseries.read_events(c, urn, span, limit))
 
 
 def times(store: Store, urn: str, *, limit: int = 100, **span: int) -> list[int]:
@@ -80,17 +80,6 @@ def test_series_of_other_kinds_are_kept_too(
     assert [one.value["timestampMillis"] for one in read(store, urn, Span(aspect))] == [2, 1]
     assert store.delete(urn) == DeletionResult(1, 2)
     assert read(store, urn, Span(aspect)) == ()
-
-
-def test_many_series_are_read_at_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timeseries, "_SERIES_AT_ONCE", 2)
-    urns = [RUN.format(n) for n in range(5)]
-    for number, urn in enumerate(urns):
-        write(store, urn, event(number), event(number + 10))
-    found = store.read(lambda c: timeseries.read_events(c, urns, Span(ASPECT), 1))
-    assert [[one.timestamp_ms for one in found[urn]] for urn in urns] == [
-        [n + 10] for n in range(5)
-    ]
 
 
 def test_events_are_deleted_by_their_time(store: Store) -> None:

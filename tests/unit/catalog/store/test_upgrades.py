@@ -58,7 +58,7 @@ def fill(path: Path) -> None:
 def test_an_older_catalog_learns_its_events_and_edges(old: Path) -> None:
     fill(old)
     with closing(Store.open(old)) as store:
-        events = store.read(lambda c: read_events(c, [RUN], Span(EVENT), 10))[RUN]
+        events = store.read(lambda c: read_events(c, RUN, Span(EVENT), 10))
         assert [one.timestamp_ms for one in events] == [2, 1]
         assert list(store.get_many([RUN])[RUN]) == ["dataProcessInstanceKey"]
         feast = "urn:li:dataPlatform:feast"

@@ -13,8 +13,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from mlcat_ingest.catalog.errors import BusyError
 from mlcat_ingest.catalog.server.serve import _terminating_cleanly
 from mlcat_ingest.catalog.web.app import create_app
-from mlcat_ingest.catalog.web.metrics import Measure, ServiceMetrics
-from mlcat_ingest.catalog.web.middleware import Border, ErrorResponses, PageRequests
+from mlcat_ingest.catalog.web.middleware import (
+    Border,
+    ErrorResponses,
+    Measure,
+    PageRequests,
+    ServiceMetrics,
+)
 from mlcat_ingest.catalog.web.ui.pages import Renderer
 from support.asgi import call as send
 from support.catalog_store import open_store

@@ -6,8 +6,7 @@ from typing import Any, Final
 from graphql import GraphQLResolveInfo
 
 from mlcat_ingest.catalog.schema.values import UNKNOWN_ACTOR, Direction
-from mlcat_ingest.catalog.web.graphql.loader import Cohort, Edges
-from mlcat_ingest.catalog.web.graphql.nodes import Node, Record, kind_of, node_of
+from mlcat_ingest.catalog.web.graphql.nodes import Cohort, Edges, Node, Record, kind_of, node_of
 from mlcat_ingest.catalog.web.graphql.resolvers import (
     Fields,
     Resolver,

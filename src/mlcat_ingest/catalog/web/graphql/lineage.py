@@ -10,8 +10,7 @@ from graphql import GraphQLResolveInfo
 from mlcat_ingest.catalog.limits import SEARCH_VALUES
 from mlcat_ingest.catalog.search.request import Condition, Criterion, SearchPage
 from mlcat_ingest.catalog.store.graph import LineageQuery, lineage
-from mlcat_ingest.catalog.web.graphql.loader import EDGES_AT_ONCE
-from mlcat_ingest.catalog.web.graphql.nodes import Node
+from mlcat_ingest.catalog.web.graphql.nodes import EDGES_AT_ONCE, Node
 from mlcat_ingest.catalog.web.graphql.resolvers import (
     Fields,
     bad_request,

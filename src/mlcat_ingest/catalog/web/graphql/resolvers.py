@@ -14,8 +14,7 @@ from graphql import (
 
 from mlcat_ingest.catalog.limits import Limits
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.graphql.loader import Cohort, Loader, Pick
-from mlcat_ingest.catalog.web.graphql.nodes import Node, Record, node_of
+from mlcat_ingest.catalog.web.graphql.nodes import Cohort, Loader, Node, Pick, Record, node_of
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.urn import raw_parts
 

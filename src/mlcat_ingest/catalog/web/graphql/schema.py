@@ -27,8 +27,13 @@ from graphql import (
 )
 
 from mlcat_ingest.catalog.web.graphql.entities import ENTITY, LOOK_UPS, custom_properties
-from mlcat_ingest.catalog.web.graphql.entity_types import BOXES, TYPES
-from mlcat_ingest.catalog.web.graphql.governance import GOVERNED, PROPERTY_VALUES, RECORDS
+from mlcat_ingest.catalog.web.graphql.entity_types import (
+    BOXES,
+    GOVERNED,
+    PROPERTY_VALUES,
+    RECORDS,
+    TYPES,
+)
 from mlcat_ingest.catalog.web.graphql.lineage import LINEAGE, LINEAGE_SEARCH
 from mlcat_ingest.catalog.web.graphql.mutations import MUTATIONS
 from mlcat_ingest.catalog.web.graphql.nodes import Node

@@ -161,7 +161,7 @@ class Aspects(Resource):
         """Return the newest events that match; of the newest ten thousand, where there are more."""
         read = limit
         while True:
-            events = self._store.read(partial(read_events, urns=[urn], span=span, limit=read))[urn]
+            events = self._store.read(partial(read_events, urn=urn, span=span, limit=read))
             matching = [event for event in events if _matches(event.value, wanted)]
             # A filter may leave too few: twice as many are read until there are enough.
             if len(matching) >= limit or len(events) < read or read >= self._limits.page_size:

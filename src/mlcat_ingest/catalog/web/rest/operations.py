@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError, NotFoundError
 from mlcat_ingest.catalog.limits import Limits
-from mlcat_ingest.catalog.schema.series import is_series
+from mlcat_ingest.catalog.schema.values import is_series
 from mlcat_ingest.catalog.store.prepare import check_aspect_name, check_urn
 from mlcat_ingest.catalog.store.reindex import ReindexScope
 from mlcat_ingest.catalog.store.store import Store
