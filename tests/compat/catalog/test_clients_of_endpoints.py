@@ -19,7 +19,7 @@ from support.rest_client import rest_client
 pytestmark = pytest.mark.compat
 
 SDK = Path(str(files(datahub)))
-CLIENT = Path(str(files("mlcat_ingest.client")))
+CLIENT = Path(str(files("mlcat_ingest.client.rest")))
 MODULES = (
     "emitter.rest_emitter",
     "ingestion.graph.client",
