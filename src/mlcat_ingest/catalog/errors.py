@@ -10,11 +10,11 @@ CatalogError
     SlowRequestError 408          the body of the request did not arrive in time
     BodyTooLargeError 413         the body passes the limit
     InvalidProposalError 422      a proposal cannot be written; nothing was
-        AspectRefusedError        a rule about the aspect and what is stored does not allow it
+        AspectRefusedError        the stored state, or a rule about the aspect, does not allow it
             ComputedFieldError    it sends what the service computes, or changes what never changes
-            VersionConflictError  what is stored is not what the writer expected
+            VersionConflictError  the stored version is not the one that the writer expected
     TooManyRequestsError 429      too many requests at once, or too many wrong tokens
-    BusyError 503                 the database is held by somebody else; the same call may pass
+    BusyError 503                 another process has locked the database; a retry may succeed
     StorageError 507              the disk takes no more; nothing was written
 
 Their answers to a client are in `catalog/web/refusals.py`.
@@ -82,10 +82,10 @@ class InvalidProposalError(CatalogError):
 
 
 class AspectRefusedError(InvalidProposalError):
-    """A rule about an aspect and what is stored does not allow to write it.
+    """The stored state, or a rule about the aspect, does not allow the write.
 
-    These are the rules that validators of a DataHub server hold; `subtype` is the server's name for
-    the kind of rule, `sentence` what is not so.
+    The validators of a DataHub server have the same rules; `subtype` is the server's name for the
+    kind of rule, `sentence` describes the violation.
     """
 
     subtype: ClassVar[str] = "VALIDATION"
@@ -126,7 +126,7 @@ class TooManyRequestsError(CatalogError):
 
 
 class BusyError(CatalogError):
-    """The database is held by somebody else for longer than we wait."""
+    """Another process has locked the database for longer than the service waits."""
 
     http_status = 503
 

@@ -165,7 +165,7 @@ class Tasks:
         return f"{self.node_id}:{task_id}"
 
     def status(self, node_id: str, task_id: int) -> dict[str, Any] | None:
-        """Return what is known of a task, None where there is no such task on this node."""
+        """Return the status of a task, None if this node has no such task."""
         if node_id != self.node_id:
             return None
         query = select(task).where(task.c.id == task_id)

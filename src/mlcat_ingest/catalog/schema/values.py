@@ -20,11 +20,11 @@ BACKGROUND_TYPES: Final = ("dataPlatform",)
 out where no type is named."""
 
 Change = Literal["UPSERT", "UPDATE", "RESTATE", "CREATE", "CREATE_ENTITY", "PATCH", "DELETE"]
-"""How a write treats what is there.
+"""How a write treats the stored value.
 
 UPSERT and UPDATE replace it, and so does RESTATE, by which the store writes what it computes.
-CREATE refuses if the aspect exists, CREATE_ENTITY if the entity does. PATCH edits it, DELETE takes
-it away.
+CREATE refuses if the aspect exists, CREATE_ENTITY if the entity does. PATCH edits it, and DELETE
+removes it.
 """
 
 
@@ -166,7 +166,7 @@ def is_series(aspect: str) -> bool:
 
 
 def moment_of(aspect: str, value: Mapping[str, Any]) -> Moment | None:
-    """Return where an event stands in its series; None for an aspect that is none.
+    """Return the identity of an event in its series; None for an aspect without events.
 
     An aspect that nothing is known of is a series if it has a `timestampMillis`, which all
     timeseries aspects have in common.

@@ -28,7 +28,7 @@ DEFAULTED: Final = (BROWSE_PATHS_V2, DATA_PLATFORM_INSTANCE)
 """The aspects that entities have by default, those at least that may carry them."""
 
 DEFAULT_STEP: Final = "Default"
-"""The only step of a browse path that nobody wrote."""
+"""The only step of the default browse path."""
 
 DEFAULT_VERSION: Final = 1
 """The version at which reads show an aspect that is not stored."""
@@ -69,7 +69,7 @@ def _parts(urn: str) -> tuple[str, ...]:
 def default_aspect(
     urn: str, entity_type: str, aspect: str, key: Mapping[str, Any] | None = None
 ) -> dict[str, Any] | None:
-    """Return what `aspect` of an entity is while nobody wrote it; None where that is nothing.
+    """Return the default value of `aspect` of an entity, or None if it has no default.
 
     The value of the key aspect is read off the URN where it is not given.
     """

@@ -20,7 +20,7 @@ INDEX_VERSION: Final = 3
 """One more whenever documents or their tokens come out differently: stores then index anew."""
 
 BOUNDS: Final = tuple(f"={column[0]}" for column in COLUMNS)
-"""The token that stands before, between and after the texts of each column."""
+"""The token before, between and after the texts of each column."""
 
 _MAX_NAME_CHARS: Final = 200
 _CACHED_CHARS: Final = 100
@@ -103,7 +103,7 @@ def _columns(texts: Iterable[SearchableText]) -> tuple[str, ...]:
         streams[column] += (parts, BOUNDS[column])
         if whole:
             wholes[column].update(dict.fromkeys(whole))
-    # Behind the last bound the wholes stand in nobody's way: the parts remain neighbours.
+    # The wholes come after the last bound, so that the parts remain neighbours.
     return tuple(
         " ".join((*stream, *whole)) if len(stream) > 1 else ""
         for stream, whole in zip(streams, wholes, strict=True)
@@ -133,7 +133,7 @@ def _numeric_fields(described: Iterable[Mapping[str, Any]]) -> tuple[NumericFiel
 
 
 def _by_name(content: Any) -> dict[str, float | str]:
-    """Return metrics or parameters by name; content that nobody checked has none unless sound."""
+    """Return metrics or parameters by name; unchecked content of another shape has none."""
     try:
         if isinstance(content, Mapping):
             # The older form: by name, each wrapped by the name of its type.

@@ -213,7 +213,7 @@ def _find_keywords(connection: Connection, keywords: Sequence[Keyword]) -> dict[
 
 
 def encode(ids: Collection[int]) -> str:
-    """Return a set of ids as the one text that stands for it."""
+    """Return a set of ids as text; equal sets have equal texts."""
     return " ".join(map(str, sorted(ids)))
 
 
@@ -333,7 +333,7 @@ def _delete_unused(connection: Connection, table: Table, ids: Sequence[int]) -> 
 
 
 def _number_cells(documents: Mapping[int, IndexDocument], keyword_ids: _KeywordIds) -> list[Any]:
-    """Return the rows of all numeric fields, cell by cell; those of one name stand together."""
+    """Return the rows of all numeric fields, cell by cell; those of one name side by side."""
     alike: defaultdict[_Names, list[tuple[int, tuple[float | str, ...]]]] = defaultdict(list)
     for at, document in documents.items():
         for field, names, values in document.numeric_fields:

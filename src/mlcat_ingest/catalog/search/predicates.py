@@ -144,7 +144,7 @@ class EntityPredicate:
         check: the SQL condition on the entity with an id, `search_entity` being joined to it.
         among: the query for the ids of all entities that satisfy it, if that is worth while.
         match: the expression of the full-text index, None where the index does not know.
-        profile: the SQL condition on a profile, None where a profile does not say.
+        profile: the SQL condition on a profile, None where profiles do not decide it.
         negated: whether the condition must not hold.
     """
 
@@ -165,7 +165,7 @@ class EntityPredicate:
         return not_(condition) if self.negated else condition
 
     def profile_condition(self) -> ColumnElement[bool] | None:
-        """Return the condition on a profile, None where a profile does not say."""
+        """Return the condition on a profile, None where profiles do not decide it."""
         return not_(self.profile) if self.negated and self.profile is not None else self.profile
 
 
@@ -232,7 +232,7 @@ def _edge_fields() -> Mapping[str, list[str]]:
 
 
 _EDGES: Final = {**_edge_fields(), "features": ["Contains"], "primaryKeys": ["KeyedBy"]}
-"""Searchable field to the relationships that it stands for."""
+"""Searchable field to the relationships that it means."""
 
 
 def resolve(connection: Connection, criterion: Criterion) -> EntityPredicate:

@@ -26,9 +26,9 @@ MIN_PREFIX_CHARS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """Something to look for: tokens that stand side by side, or else their `whole`.
+    """A term to search for: adjacent tokens, or else their `whole`.
 
-    With `prefix` the last token may go on.
+    With `prefix` the last token may be the beginning of a longer one.
     """
 
     tokens: tuple[str, ...]
@@ -72,7 +72,7 @@ class Term:
 
 
 def term(text: str, *, prefix: bool = False) -> Term | None:
-    """Return the term for `text`, one word or several that stand side by side.
+    """Return the term for `text`, one word or several adjacent ones.
 
     None where it has neither letter nor digit.
     """
@@ -92,9 +92,9 @@ def phrase(
     begins: bool = False,
     ends: bool = False,
 ) -> str:
-    """Return the expression for `tokens` side by side; with `prefix` the last one may go on.
+    """Return the expression for adjacent `tokens`, with `prefix` the last one as a beginning.
 
-    `within` is the column that they stand in; there, they may be those that a text `begins` or
+    `within` is the column that holds them; there, they may be those that a text `begins` or
     `ends` with.
     """
     bound = [] if within is None else [BOUNDS[within]]
@@ -122,7 +122,7 @@ MAX_CHARS: Final = 2000
 MAX_TERMS: Final = 32
 """Only so many words of a query count."""
 
-# The end of a quote may be missing while somebody types.
+# The closing quote may be missing while the query is typed.
 _CHUNK: Final = re.compile(r'(?:"[^"]*(?:"|$)|[^\s"])+')
 _CONDITION: Final = re.compile(
     r"(?P<not>-?)(?P<field>[A-Za-z_][^\s:=<>!\"]*)(?P<operator>!=|>=|<=|[:=<>])(?P<value>.+)",
@@ -157,7 +157,7 @@ _FIELDS: Final[Mapping[str, str]] = {**{name: name for name in _OWN_NAMES.split(
 class Query:
     """A query taken apart: what to look for, as terms and as the text they come from; conditions.
 
-    `impossible` is a query that says something, but nothing that a text could hold.
+    `impossible` is a query with signs only, which no text holds.
     """
 
     terms: tuple[Term, ...] = ()

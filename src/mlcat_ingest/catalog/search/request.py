@@ -102,7 +102,7 @@ class SearchRequest:
         return write_cursor(self._scroll(), place)
 
     def place(self, values: int) -> list[Any]:
-        """Return the place that `after` stands for: so many sort values.
+        """Return the place in the cursor `after`: as many sort values as `values`.
 
         Raises:
             BadRequestError: it is no cursor, or that of another search.
@@ -146,7 +146,7 @@ class SearchPage:
 
 
 def write_cursor(search: object, place: Sequence[Any]) -> str:
-    """Return the text that stands for `place`, a list of sort values, in a search.
+    """Return the cursor of `place`, a list of sort values, in a search.
 
     `search` is equal for all pages of a scroll, and has another `repr` for another search.
     """
@@ -154,7 +154,7 @@ def write_cursor(search: object, place: Sequence[Any]) -> str:
 
 
 def read_cursor(search: object, text: str, values: int) -> list[Any]:
-    """Return the place that `text` stands for in a search: so many values.
+    """Return the place in the cursor `text` of a search: as many sort values as `values`.
 
     Raises:
         BadRequestError: it is no cursor, or that of another search.

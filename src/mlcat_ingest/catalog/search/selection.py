@@ -20,7 +20,7 @@ from mlcat_ingest.catalog.search.request import Criterion, SearchRequest
 from mlcat_ingest.metadata.aspects.common import IS_LATEST
 
 FEW: Final = 20_000
-"""Most entities that are looked at one by one; of more, only what the index says at once."""
+"""Most entities that are checked individually; beyond it the index alone decides."""
 
 Predicates = Sequence[EntityPredicate]
 """Predicates that hold together."""

@@ -23,7 +23,7 @@ _HUMP: Final = re.compile(r"(?:[A-Z]+(?![a-z])|[A-Z]?[a-z]+)[0-9]*|[0-9]+")
 _NUMBERED: Final = re.compile(r"([a-z]{2,})([0-9]+)")
 # Identifiers made of hexadecimal digits have no boundaries, they only look like it.
 _HEXADECIMAL: Final = re.compile(r"[a-f]*[0-9]+[a-f][0-9a-f]*|[A-F]*[0-9]+[A-F][0-9A-F]*")
-# All URNs of an entity type begin so, which says nothing about any of them.
+# All URNs of an entity type begin so, which tells none of them apart.
 _URN: Final = re.compile(r"urn:li:(?:[A-Za-z]+:)?")
 # Han, Hiragana, Katakana, Thai, Lao, Khmer, Myanmar.
 _RANGES: Final = (

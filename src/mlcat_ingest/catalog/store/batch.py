@@ -47,7 +47,7 @@ from mlcat_ingest.metadata.proposal import NOT_STORED
 from mlcat_ingest.metadata.registry import ASPECTS, key_aspect_name
 
 _NEVER_MS: Final = -(2**63)
-"""The last change of what is not there."""
+"""The time of the last change of an aspect that is not stored."""
 
 
 class ExistingEntity(NamedTuple):
@@ -133,7 +133,7 @@ class Batch:
         self._version_sets = VersionSets(connection, self._value)
 
     def apply(self, items: Sequence[PreparedWrite]) -> list[WriteResult]:
-        """Write `items` and say what became of each.
+        """Write `items` and return the outcome of each.
 
         Raises:
             InvalidProposalError: an item is refused; the caller's savepoint takes back what was
@@ -247,7 +247,7 @@ class Batch:
         return self._store(item, state, content)
 
     def _complete(self, item: PreparedWrite, state: State, content: StorableValue) -> StorableValue:
-        """Return what is stored with what the service computes from it."""
+        """Return the value with the fields that the service computes from it."""
         name, before = item.write.aspect, None if state.text is None else loads(state.text)
         try:
             value = complete(name, content.value, before)
@@ -285,7 +285,7 @@ class Batch:
         return State(known, None, DEFAULT_VERSION, known.created_ms, text)
 
     def _apply_patch(self, item: PreparedWrite, patch: Patch, state: State) -> StorableValue | None:
-        """Return what a patch makes of what is there; None where it changes nothing."""
+        """Return the patched value; None where the patch changes nothing."""
         name = item.write.aspect
         base = loads(state.text) if state.text is not None else None
         start = blank(name, self._now_ms) if base is None else base
@@ -293,7 +293,7 @@ class Batch:
         if moment_of(name, value) is not None:
             raise InvalidProposalError(f"{name}: a timeseries aspect cannot be patched")
         try:
-            # Taking from what is not there must not make it.
+            # A removal must not create an absent aspect.
             if (base is not None or patch.only_removes) and canonical(value) == canonical(start):
                 return None
         except CodecError as error:

@@ -58,7 +58,7 @@ TO_DESTINATION: Final = _edges_of("downstream")
 """Entity type and relationship of edges whose destination comes from their source."""
 
 OF_WHOLE_ENTITIES: Final = ~edge.c.destination.startswith("urn:li:schemaField:")
-"""The condition on an edge that is not one to a field: those say how fields are made, not data."""
+"""SQL condition: the edge leads to an entity, not to one of its fields."""
 
 _other = entity.alias("other")
 

@@ -154,7 +154,7 @@ def _read_patch(write: Write, *, is_key: bool) -> Patch:
 
 
 def _complaint(entity_type: str, aspect: str, problems: Iterable[AspectProblem]) -> str:
-    """Return what is wrong with a value; of URNs only if nothing else is, as a server says it."""
+    """Return the problems of a value in a server's words; those of URNs only without others."""
     wrong = [problem for problem in problems if problem.kind is ProblemKind.RECORD]
     opening = f"Failed to validate record with class {record_name(aspect)}: "
     if not wrong:

@@ -51,7 +51,7 @@ ASPECTS_OF_ENTITIES: Final = aspect.join(entity, entity.c.id == aspect.c.entity_
 
 
 def marked_removed(entity_id: ColumnElement[Any]) -> ColumnElement[bool]:
-    """Hold where the status of the entity with this id says that it is removed."""
+    """SQL condition: the entity is soft-deleted."""
     # Values are stored as compact JSON, so this needs no JSON functions of the database.
     return exists().where(
         aspect.c.entity_id == entity_id,
@@ -107,7 +107,11 @@ def existing(connection: Connection, urns: Collection[str]) -> set[str]:
 
 
 def _sorted_names(names: Collection[str], what: str) -> list[str]:
-    """Return `names` in order, if they are few enough for one statement: there are not so many."""
+    """Return `names` in order.
+
+    Raises:
+        BadRequestError: there are more than one statement takes.
+    """
     if len(names) > NAMES:
         raise BadRequestError(f"more than {NAMES:,} names of {what}")
     return sorted(names)

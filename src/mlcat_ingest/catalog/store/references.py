@@ -56,7 +56,7 @@ def delete_references(store: Store, urn: str, actor: str = UNKNOWN_ACTOR) -> Ref
 
     The changed aspects get a new version each, so what they were before can be read; an aspect
     that makes no sense without the reference is deleted. Many references take several
-    transactions: when one of them fails, the same call goes on where it stopped.
+    transactions: after a failure, the same call continues where it stopped.
 
     Cost: a dozen SQL statements for each 500 aspects.
     """
@@ -108,7 +108,7 @@ def without_reference(aspect: str, value: Mapping[str, Any], urn: str) -> dict[s
 
     References are the fields that the aspect's declaration marks as such; the actor of an entry is
     none. An entry of a list that requires the reference is removed with it, and in the end the
-    whole aspect, for which None stands.
+    whole aspect, which None means.
     """
     spec = ASPECTS.get(aspect)
     if spec is None or spec.type is None:

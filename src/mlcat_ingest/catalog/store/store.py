@@ -121,7 +121,7 @@ def _run_in_savepoint(connection: Connection, entry: _QueuedJob[Any]) -> None:
 
 def _client_error(error: OperationalError) -> Exception:
     """Return the error for the client; one that only a defect of ours explains stays as it is."""
-    # The low byte is the kind of error, the others say more of it.
+    # The low byte is the kind of error, the others are details.
     kind = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF
     if kind in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
         return BusyError("another process has locked the catalog's database")
@@ -180,7 +180,7 @@ class Store:
 
         An entity that does not exist has no entry; one that exists and has none of the named
         aspects has an empty one. Key aspects are there like stored ones, read off the URN, and so
-        are the default aspects that nobody wrote.
+        are the default aspects.
 
         Raises:
             BadRequestError: more than a thousand `aspects` are named.

@@ -87,7 +87,7 @@ class VersionSets:
         self._written: dict[tuple[str, str, str], str] = {}
 
     def effects(self, urn: str, aspect: str, value: Mapping[str, Any]) -> Effects:
-        """Return what the write of `value` comes down to.
+        """Return the effects of writing `value`.
 
         Raises:
             AspectRefusedError: a rule of version sets does not allow it.
@@ -131,7 +131,7 @@ class VersionSets:
         return Effects({**value, IS_LATEST: True}, tuple(others))
 
     def _of_first_in_set(self, urn: str, value: Mapping[str, Any], scheme: str) -> Effects:
-        """Return what the write of a version comes down to whose set nothing was computed of.
+        """Return the effects of writing a version whose set has no computed properties yet.
 
         Its set may have versions: earlier releases of this catalog stored them as they came.
         """
@@ -171,7 +171,7 @@ class VersionSets:
     def _is_taken_by(self, other: str, version_set: str, sort_id: str, label: str | None) -> bool:
         """Return whether `other` still has the sort id or the label: the batch may have changed it.
 
-        An entity that is marked as removed is in nobody's way.
+        A soft-deleted entity does not count.
         """
         value = self._current(other, VERSION_PROPERTIES)
         if value is None or value["versionSet"] != version_set:

@@ -36,7 +36,7 @@ def create_app(
     """Return the service over `store`.
 
     With a `token` every request but those to `/config` and `/health` needs it, or the
-    `read_token`, which does not let write; browsers sign in. The caller closes the `tasks` it
+    `read_token`, which only permits reading; browsers sign in. The caller closes the `tasks` it
     gives; without them the service has its own, found in `app.state.tasks`.
     """
     running = tasks if tasks is not None else Tasks(store)

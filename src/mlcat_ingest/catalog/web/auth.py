@@ -99,7 +99,7 @@ class Authenticator:
             TooManyRequestsError: `address` tried too many wrong tokens.
         """
         self._wrong_tokens.check(address)
-        # Both are compared, whichever is right, so that the time says nothing.
+        # Both are compared, whichever is right, so that the time reveals nothing.
         may_write = hmac.compare_digest(given, self._token)
         may_read = self._read_token is not None and hmac.compare_digest(given, self._read_token)
         if may_write or may_read:

@@ -132,12 +132,12 @@ class Border:
 
 
 class Guard:
-    """ASGI middleware that lets a request through, or refuses it.
+    """ASGI middleware that passes a request on, or refuses it.
 
     With a token, every path but the open ones needs `Authorization: Bearer <token>`. Only the
     pages may be read with the cookie of a session instead. Without a token the header is ignored.
     Requests that a page of another site sends are refused then, so that such a page cannot write
-    through the browser of somebody on this machine.
+    through the browser of a user of this machine.
     """
 
     def __init__(

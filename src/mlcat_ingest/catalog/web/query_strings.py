@@ -91,7 +91,7 @@ def read_query(text: str) -> ReadQuery:
 
     Raises:
         BadRequestError: the query is not understood, or asks for something that this service does
-            not have; the sentence says what.
+            not have; the sentence names it.
     """
     stripped = text.strip()
     if stripped in {"", MATCH_ALL}:

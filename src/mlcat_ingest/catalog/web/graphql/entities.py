@@ -85,7 +85,7 @@ def _platform(node: Node, _info: GraphQLResolveInfo) -> Node | None:
         urn = f"{_PLATFORM}{urn}"
     elif not urn.startswith(_PLATFORM):
         urn = (node.aspect(DATA_PLATFORM_INSTANCE) or {}).get("platform", "")
-    # Few platforms stand behind many entities, so each is a cohort by itself.
+    # Many entities share few platforms, so each platform is a cohort by itself.
     cohort = Cohort(node.cohort.loader, [urn])
     return Node(urn, kind_of("dataPlatform"), cohort) if urn.startswith(_PLATFORM) else None
 
@@ -158,7 +158,7 @@ ENTITY: Final[Fields] = {
     "editableProperties": _editable,
     "editableInfo": _editable,
 }
-"""Fields that any entity type may have; a field means the same wherever it stands."""
+"""Fields that any entity type may have; a field means the same in each of them."""
 
 
 _SINGLE: Final = ("mlModel", "mlModelGroup", "mlFeature", "mlFeatureTable")

@@ -149,7 +149,7 @@ def _never(_value: object) -> bool:
 
 
 class _LimitedExecution(ExecutionContext):
-    """An executor that stops after so many values and so much time."""
+    """An executor that stops at the limits of values and time."""
 
     values = 0
 

@@ -77,7 +77,7 @@ class Loader:
             self._read(missing, ())
 
     def holds(self, urn: str, aspect: str) -> bool:
-        """Return whether it is known what is stored as `aspect` of `urn`."""
+        """Return whether `aspect` of `urn` was loaded, be it stored or not."""
         return urn in self._whole or urn in self._single.get(aspect, _NOTHING)
 
     def exists(self, urn: str) -> bool | None:
@@ -209,7 +209,7 @@ KINDS: Final = {name: kind for name, kind in _ALL.items() if kind.enum != "OTHER
 """Entity types that have a name in GraphQL."""
 
 ENTITY_TYPES: Final = {kind.enum: name for name, kind in KINDS.items()}
-"""Value of EntityType to entity type; OTHER and RESTRICTED stand for none."""
+"""Value of EntityType to entity type; OTHER and RESTRICTED mean none."""
 
 SOUGHT: Final = frozenset(name for name, kind in KINDS.items() if kind.sought)
 """The entity types of a search that names none."""
@@ -226,7 +226,7 @@ class Node:
     __slots__ = ("_parts", "cohort", "kind", "urn")
 
     def __init__(self, urn: str, kind: EntityType, cohort: Cohort) -> None:
-        """Stand for the entity `urn`, found among `cohort`."""
+        """Refer to the entity `urn`, one of `cohort`."""
         self.urn = urn
         self.kind = kind
         self.cohort = cohort
@@ -263,7 +263,7 @@ class Record:
     __slots__ = ("node", "value")
 
     def __init__(self, node: Node, value: Mapping[str, Any]) -> None:
-        """Stand for `value`, a part of what is stored about `node`."""
+        """Wrap `value`, a part of an aspect of `node`."""
         self.node = node
         self.value = value
 

@@ -86,7 +86,7 @@ def page_of(inputs: Mapping[str, Any], default_count: int, limits: Limits) -> tu
 
 
 def nodes_in(info: GraphQLResolveInfo, urns: Iterable[str]) -> dict[str, Node]:
-    """Return the entities `urns`, found side by side, by URN; what is no URN is left out."""
+    """Return the entities `urns`, one cohort, by URN; texts that are no URN are left out."""
     distinct = list(dict.fromkeys(urns))
     cohort = Cohort(context_of(info).loader, distinct)
     return {urn: node for urn in distinct if (node := node_of(urn, cohort)) is not None}

@@ -131,7 +131,7 @@ def _null(_source: object, _info: GraphQLResolveInfo, **_arguments: object) -> N
 
 
 def _enum_resolver(resolve: Resolver, enum: GraphQLEnumType) -> Resolver:
-    """Let stored text that the enum lacks read as null, not as an error of the whole field."""
+    """Read stored text that the enum lacks as null, not as an error of the whole field."""
 
     def resolve_enum(source: Any, info: GraphQLResolveInfo) -> Any:
         value = resolve(source, info)
@@ -177,7 +177,7 @@ def schema_document() -> DocumentNode:
     """Return the definitions of every file, each object type with the fields of its interfaces.
 
     SDL has no inheritance: a type has to repeat what its interfaces declare. In our files a field
-    that many types share stands once, at the interface, and is copied here. A field that
+    that many types share is declared once, at the interface, and copied here. A field that
     a type declares itself stays as it is.
     """
     folder = files("mlcat_ingest.catalog.web.graphql") / "sdl"

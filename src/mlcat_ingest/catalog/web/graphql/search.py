@@ -116,7 +116,7 @@ def search_request(inputs: SearchInput, limits: Limits) -> SearchRequest:
 
 
 def with_usual_types(request: SearchRequest) -> SearchRequest:
-    """Return `request`; where it says nothing about types, it searches the usual entity types."""
+    """Return `request`; without a condition on types, it searches the usual entity types."""
     if request.entity_types is not None or _asks_about("_entityType", request.any_of):
         return request
     return replace(request, entity_types=SOUGHT)
@@ -177,7 +177,7 @@ def _criterion(item: SearchInput) -> Criterion:
 def _entity_types(inputs: SearchInput) -> frozenset[str] | None:
     """Return the entity types that `inputs` names, or None where it names none."""
     named = inputs.get("types") or ([inputs["type"]] if "type" in inputs else [])
-    # A name that stands for no type finds nothing.
+    # A name of no type finds nothing.
     return frozenset(ENTITY_TYPES.get(name, name) for name in named) or None
 
 
@@ -268,7 +268,7 @@ def _search(_root: Any, info: GraphQLResolveInfo, **arguments: Mapping[str, Any]
 
 
 def _display_name(source: Mapping[str, Any], _info: GraphQLResolveInfo) -> str | None:
-    """Return the name of the entity that a value stands for."""
+    """Return the name of the entity that a facet value refers to."""
     node: Node | None = source["entity"]
     if node is None:
         return None

@@ -67,7 +67,7 @@ class Aspects(Resource):
         refuses=(422,),
     )
     def ingest_proposal(self, call: Call) -> str:
-        """Write one proposal; the reply means that it is stored, whatever `async` says."""
+        """Write one proposal; it is stored when this replies, with any value of `async`."""
         params = _parameters(call, "ingestProposal", "proposal", OneProposal)
         self._store.write([read_proposal(unescape_envelope(params["proposal"]))])
         return _WRITTEN

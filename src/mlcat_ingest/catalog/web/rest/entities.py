@@ -122,7 +122,7 @@ class Entities(Resource):
         returns=record("total", total=WHOLE, relatedAspects=array(OBJECT)),
     )
     def delete_references(self, call: Call) -> dict[str, Any]:
-        """Take an entity out of every aspect that names it, or only say which these are."""
+        """Remove an entity from every aspect that names it, or only list these aspects."""
         params = json_object(call.json())
         urn = required_text(params, "urn")
         check_urn(urn)

@@ -58,7 +58,7 @@ _SYSTEM: Final = Parameter("systemMetadata", "Whether to return system metadata.
 _SOURCE: Final = {"eventSource": "openapi"}
 _TYPES: Final = {name.lower(): name for name in ENTITY_TYPES}
 _KNOWN_ASPECTS: Final = {name.lower(): name for name in DECLARED}
-# What a URN holds in this spelling because the characters may not stand in a part of it.
+# Characters that a part of a URN may hold in this spelling only.
 _OWN_ESCAPE: Final = re.compile(rb"%2C|%28|%29|%25|%E2%90%9F")
 
 
@@ -106,8 +106,8 @@ def _aspect_named(name: str) -> str:
 def target_of(call: Call) -> Target:
     """Return the entity, or the aspect of one, that the path names.
 
-    The URN says of which type it is, whatever type the path names. The last segment is the name
-    of an aspect if what stands before it is a whole URN.
+    The entity type is that of the URN, not the one in the path. The last segment is the name of an
+    aspect if the segments before it are a whole URN.
 
     Raises:
         NotFoundError: there is no URN in the path, or one that no entity can have.
@@ -440,7 +440,7 @@ class EntityWrites(Resource):
         client=CONNECTOR,
     )
     def delete_aspect(self, call: Call) -> Answer:
-        """Delete one aspect of one entity; its key aspect stands for all of the entity."""
+        """Delete one aspect of one entity; with its key aspect the whole entity."""
         target = target_of(call)
         if target.aspect is not None and allows(target.entity_type, target.aspect):
             self._delete_aspects(target.urn, [target.aspect])

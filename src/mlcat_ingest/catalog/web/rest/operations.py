@@ -107,7 +107,7 @@ class Operations(Resource):
         returns=TEXT,
     )
     def truncate_timeseries_aspect(self, call: Call) -> str:
-        """Start deleting the events up to a moment, or only say how many those are, by default."""
+        """Start deleting the events up to a moment, or only count them, which is the default."""
         params = json_object(call.json())
         named = (required_text(params, name) for name in ("entityType", "aspect"))
         entity_type, aspect = _series(*named)

@@ -1,6 +1,6 @@
 """Writes as clients send them: proposals, their conditions, system metadata and patches.
 
-The conditions stand in the `headers` of a proposal, or of an aspect in the OpenAPI form. HTTP
+The conditions are in the `headers` of a proposal, or of an aspect in the OpenAPI form. HTTP
 headers of the same name are not read, as DataHub does not read them either.
 Source: `MetadataChangeProposal` and `GenericAspect` of DataHub's Rest.li `/aspects` resource.
 """
@@ -85,7 +85,7 @@ def expect_object(value: Any, where: str) -> Mapping[str, Any]:
 
 
 def read_proposal(proposal: Mapping[str, Any]) -> Write:
-    """Return the write that a proposal means; what the write says is checked by the store.
+    """Return the write that a proposal means; the store checks its content.
 
     The JSON types of its fields have been checked.
 

@@ -67,7 +67,7 @@ def rest_routes(endpoints: Sequence[Endpoint], limits: Limits) -> Sequence[Route
     """
     rows: dict[str, list[Endpoint]] = defaultdict(list)
     for row in endpoints:
-        # Where a URN ends and the name of an aspect begins is not for a route to say.
+        # A route cannot tell where a URN ends and the name of an aspect begins.
         rows[ENTITY if row.path == ENTITY_ASPECT else row.path].append(row)
     return [
         Route(

@@ -15,7 +15,7 @@ from mlcat_ingest.catalog.web.ui.lists import ListRow, model_rows, urn_page
 from mlcat_ingest.metadata.reserved import PARENT_RUN
 
 _SHOWN_CHILDREN: Final = 5
-"""How many child runs of one parent stand under it in a list."""
+"""How many child runs a list shows under their parent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,7 +158,7 @@ def entity_page(store: Store, urn: str, tab: str, start: int) -> Mapping[str, ob
 
 
 def _catalog_description(subject: Subject) -> str:
-    """Return the description that somebody wrote in the catalog, which goes before the source's."""
+    """Return the description written in the catalog, which takes precedence over the source's."""
     for name, stored in subject.aspects.items():
         if name.startswith("editable"):
             return description_of(stored.value)
@@ -188,7 +188,7 @@ def _tab_counts(store: Store, subject: Subject) -> dict[str, int | None]:
 def _listing(store: Store, subject: Subject, tab: str, start: int) -> EntityList | None:
     """Return the list of a tab: references in stored order, referring entities newest first.
 
-    Child runs stand under their parents, where these are models of the same group.
+    Child runs follow their parents where both are models of the same group.
     """
     columns: tuple[str, ...] = ()
     rows: Sequence[ListRow]

@@ -79,7 +79,7 @@ class NamedValue:
 
 
 def overview(store: Store, aspects: Aspects, properties: Mapping[str, Any]) -> Mapping[str, object]:
-    """Return the first tab of an entity's page: everything that has no tab of its own."""
+    """Return the overview of an entity: everything that has no other tab."""
     training = {**_value(aspects, ML_TRAINING_RUN_PROPERTIES), **properties}
     return {
         "facts": facts_of(store, aspects, properties),

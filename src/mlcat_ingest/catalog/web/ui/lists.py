@@ -50,8 +50,8 @@ Aspects = Mapping[str, AspectVersion]
 class ListRow:
     """One entity of a list. `ingested` is false where it is only referred to.
 
-    `place` tells apart entities of one name: instance, workspace, experiment. A child run stands
-    under its parent at `depth` 1; `children` counts the child runs of the entity itself.
+    `place` tells apart entities of one name: instance, workspace, experiment. A child run follows
+    its parent at `depth` 1; `children` counts the child runs of the entity itself.
     """
 
     urn: str
@@ -108,7 +108,7 @@ class EntityList:
         return len({row.place for row in self.rows}) > 1
 
     def has(self, field: str) -> bool:
-        """Return whether any row says something in `field`, so that a column for it is of use."""
+        """Return whether any row has a value in `field`, so that it needs a column."""
         return any(getattr(row, field) for row in self.rows)
 
 
@@ -153,7 +153,7 @@ def kind_of(urn: str, aspects: Aspects) -> str:
 
 
 def steps_of(aspects: Aspects) -> list[str]:
-    """Return the names on the browse path of an entity; none where nobody wrote one."""
+    """Return the names on the browse path of an entity; none for the default path."""
     path = aspects[BROWSE_PATHS_V2].value.get("path") if BROWSE_PATHS_V2 in aspects else None
     names = [Identity.of(step["urn"]).name if "urn" in step else step["id"] for step in path or ()]
     return [] if names == [DEFAULT_STEP] else names
@@ -283,7 +283,7 @@ _COUNTS: Final = SearchRequest(count=0, facets=("_entityType",), facet_values=1_
 def home(store: Store) -> Mapping[str, object]:
     """Return the first page: counts of the ML kinds and of the others, and the latest groups.
 
-    Cost: a dozen SQL statements; what is counted is counted already.
+    Cost: a dozen SQL statements, whatever the number of entities.
     """
     (types,) = store.search(_COUNTS).facets
     counts = dict(types.counts)

@@ -201,6 +201,6 @@ def _search_text(call: Call) -> str:
 
 
 def _start(query: Mapping[str, str]) -> int:
-    """Return where a page of a list starts; what is no such number is the beginning."""
+    """Return where a page of a list starts; 0 for any other text than a number."""
     text = query.get("start", "")
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS else 0
