@@ -1,4 +1,4 @@
-"""Requests as calls of a function of plain values, and its results as HTTP responses."""
+"""The context of a request as plain values, and the results of handlers as HTTP responses."""
 
 import asyncio
 from codecs import BOM_UTF8
@@ -30,7 +30,7 @@ _PATIENCE = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class RequestContext:
     """One request, read whole: its query and path parameters decoded, its body as bytes.
 
     `origin` is the address of the service as the client has it. `may_write` is false for a request
@@ -46,8 +46,8 @@ class Call:
     may_write: bool = True
 
     @classmethod
-    def of(cls, request: Request, body: bytes = b"") -> "Call":
-        """Return `request`, whose body is `body`, as a call."""
+    def of(cls, request: Request, body: bytes = b"") -> "RequestContext":
+        """Return the context of `request`, whose body is `body`."""
         return cls(
             request.query_params,
             request.path_params,
@@ -119,22 +119,22 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-Work = Callable[[Call], Any]
+Handler = Callable[[RequestContext], Any]
 """The function of an endpoint: it takes the request and returns a JSON value or an `Answer`."""
 
 
-def endpoint(work: Work, limits: Limits) -> Callable[[Request], Awaitable[Response]]:
-    """Return the Starlette endpoint that runs `work` in a thread, its body limited."""
+def endpoint(handler: Handler, limits: Limits) -> Callable[[Request], Awaitable[Response]]:
+    """Return the Starlette endpoint that runs `handler` in a thread, its body limited."""
 
     async def handle(request: Request) -> Response:
         body = await read_body(request, limits)
-        return await run_in_threadpool(_respond, work, Call.of(request, body))
+        return await run_in_threadpool(_respond, handler, RequestContext.of(request, body))
 
     return handle
 
 
-def _respond(work: Work, call: Call) -> Response:
-    result = work(call)
+def _respond(handler: Handler, request: RequestContext) -> Response:
+    result = handler(request)
     if not isinstance(result, Answer):
         return json_response(result)
     if result.value is None:

@@ -35,7 +35,7 @@ from mlcat_ingest.catalog.web.graphql.queries import Documents
 from mlcat_ingest.catalog.web.graphql.resolvers import Context, StopQuery, plain
 from mlcat_ingest.catalog.web.graphql.schema import executable_schema
 from mlcat_ingest.catalog.web.graphql.wording import ABORTED, query_error, variable_error
-from mlcat_ingest.catalog.web.http import Call, endpoint
+from mlcat_ingest.catalog.web.http import RequestContext, endpoint
 from mlcat_ingest.catalog.web.params import json_object, optional
 from mlcat_ingest.errors import MlcatError, SkippableError
 from mlcat_ingest.metadata.codec import dumps
@@ -209,21 +209,24 @@ def graphql_routes(store: Store, limits: Limits) -> list[Route]:
     """
     answers = GraphQLEndpoint(store, limits)
 
-    def graphql(call: Call) -> dict[str, Any]:
-        return answers.answer(_request(call))
+    def graphql(request: RequestContext) -> dict[str, Any]:
+        return answers.answer(_request(request))
 
     handle = endpoint(graphql, limits)
     return [Route(path, handle, methods=["POST"]) for path in ("/api/graphql", "/api/v2/graphql")]
 
 
-def _request(call: Call) -> Request:
-    fields = json_object(call.json())
+def _request(request: RequestContext) -> Request:
+    fields = json_object(request.json())
     if "query" not in fields:
         raise BadRequestError("query: missing")
     operation = optional(fields, "operationName") or None
     variables = {} if fields.get("variables") is None else fields["variables"]
     return Request(
-        _query_text(fields["query"]), json_object(variables, "variables"), operation, call.may_write
+        _query_text(fields["query"]),
+        json_object(variables, "variables"),
+        operation,
+        request.may_write,
     )
 
 

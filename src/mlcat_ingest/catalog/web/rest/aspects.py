@@ -9,7 +9,7 @@ from mlcat_ingest.catalog.limits import SEARCH_CRITERIA, SEARCH_VALUES
 from mlcat_ingest.catalog.schema.values import TimeseriesEvent
 from mlcat_ingest.catalog.store.prepare import check_urn
 from mlcat_ingest.catalog.store.timeseries import Span, read_events
-from mlcat_ingest.catalog.web.http import Call
+from mlcat_ingest.catalog.web.http import RequestContext
 from mlcat_ingest.catalog.web.params import (
     flag,
     integer,
@@ -66,9 +66,9 @@ class Aspects(Resource):
         returns=TEXT,
         refuses=(422,),
     )
-    def ingest_proposal(self, call: Call) -> str:
+    def ingest_proposal(self, request: RequestContext) -> str:
         """Write one proposal; it is stored when this replies, with any value of `async`."""
-        params = _parameters(call, "ingestProposal", "proposal", OneProposal)
+        params = _parameters(request, "ingestProposal", "proposal", OneProposal)
         self._store.write([read_proposal(unescape_envelope(params["proposal"]))])
         return _WRITTEN
 
@@ -80,9 +80,9 @@ class Aspects(Resource):
         returns=TEXT,
         refuses=(422,),
     )
-    def ingest_proposal_batch(self, call: Call) -> str:
+    def ingest_proposal_batch(self, request: RequestContext) -> str:
         """Write all proposals of a batch, in their order, or none of them."""
-        params = _parameters(call, "ingestProposalBatch", "proposals", ManyProposals)
+        params = _parameters(request, "ingestProposalBatch", "proposals", ManyProposals)
         proposals = json_list(params["proposals"], "proposals", self._limits.proposals)
         self._store.write([read_proposal(proposal) for proposal in proposals])
         return _WRITTEN
@@ -104,14 +104,14 @@ class Aspects(Resource):
         ),
         client=CONNECTOR,
     )
-    def get(self, call: Call) -> dict[str, Any]:
+    def get(self, request: RequestContext) -> dict[str, Any]:
         """Read one aspect, its latest version or an archived one, keyed by its record's name.
 
         The latest version is only at 0: its own number is not used until the next one archives it.
         """
-        urn = call.urn_after("/aspects/")
-        aspect = required_text(call.query, "aspect")
-        version = integer(call.query, "version")
+        urn = request.urn_after("/aspects/")
+        aspect = required_text(request.query, "aspect")
+        version = integer(request.query, "version")
         latest = self._store.get_many([urn], [aspect]).get(urn, {}).get(aspect)
         if latest is not None and version < 0:
             version += latest.version
@@ -139,9 +139,9 @@ class Aspects(Resource):
         ),
         returns=record("values", values=array(record("aspect", aspect=OBJECT))),
     )
-    def get_values(self, call: Call) -> dict[str, Any]:
+    def get_values(self, request: RequestContext) -> dict[str, Any]:
         """Read the events of a timeseries aspect of one entity, the newest first."""
-        params = json_object(call.json())
+        params = json_object(request.json())
         urn, aspect = required_text(params, "urn"), required_text(params, "aspect")
         entity_type = check_urn(urn)
         limit = 1 if flag(params, "latestValue") else whole(params, "limit", 100)
@@ -169,9 +169,9 @@ class Aspects(Resource):
             read = min(2 * read, self._limits.page_size)
 
 
-def _parameters(call: Call, method: str, name: str, record: type) -> Mapping[str, Any]:
+def _parameters(request: RequestContext, method: str, name: str, record: type) -> Mapping[str, Any]:
     """Return the parameters of a write; the one of that `name` has to be there."""
-    params = json_object(call.json())
+    params = json_object(request.json())
     if name not in params:
         raise BadRequestError(f"Parameter '{name}' is required")
     check_parameters(method, record, params)

@@ -10,7 +10,7 @@ from http import HTTPStatus
 from importlib.metadata import version
 from typing import Any, Final
 
-from mlcat_ingest.catalog.web.http import Call
+from mlcat_ingest.catalog.web.http import RequestContext
 from mlcat_ingest.catalog.web.refusals import PREFIXES, is_openapi
 from mlcat_ingest.catalog.web.rest.endpoint import (
     COMPONENTS,
@@ -45,7 +45,7 @@ class OpenApiDocument(Resource):
         self._document = describe((*endpoints, *self.endpoints()))
 
     @Endpoint("GET", PATH, {200: OBJECT}, client=OPERATOR)
-    def get(self, _call: Call) -> Mapping[str, Any]:
+    def get(self, _request: RequestContext) -> Mapping[str, Any]:
         """Read the description of all REST endpoints, an OpenAPI document."""
         return self._document
 
@@ -151,7 +151,7 @@ class Config(Resource):
     """The endpoints that every client may read, without a token too."""
 
     @Endpoint("GET", "/config", {200: record("noCode", noCode={"const": "true"})}, client=CONNECTOR)
-    def config(self, _call: Call) -> dict[str, Any]:
+    def config(self, _request: RequestContext) -> dict[str, Any]:
         """Say what this service can do, in the terms in which DataHub's clients ask.
 
         `noCode` has to be a text. There is no version under DataHub's own name, so its clients
@@ -172,6 +172,6 @@ class Config(Resource):
         }
 
     @Endpoint("GET", "/health", {200: record("status", status=TEXT)}, client=OPERATOR)
-    def health(self, _call: Call) -> dict[str, Any]:
+    def health(self, _request: RequestContext) -> dict[str, Any]:
         """Say that the service answers."""
         return {"status": "ok"}

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
 from mlcat_ingest.catalog.limits import Limits
 from mlcat_ingest.catalog.schema.values import Change
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.http import Call, Work
+from mlcat_ingest.catalog.web.http import Handler, RequestContext
 
 Method = TypeVar("Method", bound=Callable[..., object])
 
@@ -60,7 +60,7 @@ class Parameter:
     required: bool = False
 
 
-def _unbound(_call: Call) -> object:
+def _unbound(_request: RequestContext) -> object:
     raise NotImplementedError("the endpoint belongs to no resource")
 
 
@@ -77,7 +77,7 @@ class Endpoint:
         body: the schema of the request's body; None where it takes none.
         action: the Rest.li action, which the query parameter of that name selects.
         reads: whether it only reads, although its method is not GET or HEAD.
-        work: the function that answers it.
+        handler: the function that answers it.
         client: one who calls it: `CONNECTOR`, `INTERFACE`, `OPERATOR`, or DataHub's SDK or command
             line with what calls it: `SDK <class>.<method>`, `CLI <command>`.
     """
@@ -90,23 +90,23 @@ class Endpoint:
     body: Schema | None = None
     action: str | None = None
     reads: bool = False
-    work: Work = _unbound
+    handler: Handler = _unbound
     client: str = field(kw_only=True)
 
-    def __call__(self, work: Method) -> Method:
-        """Mark `work` as the method that answers this endpoint."""
-        vars(work)["endpoint"] = self
-        return work
+    def __call__(self, handler: Method) -> Method:
+        """Mark `handler` as the method that answers this endpoint."""
+        vars(handler)["endpoint"] = self
+        return handler
 
-    def answer(self, call: Call) -> object:
-        """Return what the endpoint answers to `call`; a Rest.li action answers in `value`.
+    def answer(self, request: RequestContext) -> object:
+        """Return what the endpoint answers to `request`; a Rest.li action answers in `value`.
 
         Raises:
             ForbiddenError: the endpoint writes, and the request may not.
         """
         if not self.reads and self.method not in READING_METHODS:
-            call.check_may_write()
-        result = self.work(call)
+            request.check_may_write()
+        result = self.handler(request)
         if self.action is None:
             return result
         return {} if result is None else {"value": result}
@@ -114,12 +114,12 @@ class Endpoint:
     @property
     def name(self) -> str:
         """Return the name of the endpoint, unique in the table."""
-        return getattr(self.work, "__qualname__", "").replace(".", "_").lstrip("_")
+        return getattr(self.handler, "__qualname__", "").replace(".", "_").lstrip("_")
 
     @property
     def summary(self) -> str:
         """Return what the endpoint does, in one sentence."""
-        lines = (self.work.__doc__ or "").splitlines()
+        lines = (self.handler.__doc__ or "").splitlines()
         return lines[0] if lines else ""
 
 
@@ -152,7 +152,7 @@ class Resource:
     def endpoints(self) -> Sequence[Endpoint]:
         """Return the endpoints, in the order of their methods."""
         return [
-            replace(vars(method)["endpoint"], work=getattr(self, name))
+            replace(vars(method)["endpoint"], handler=getattr(self, name))
             for name, method in vars(type(self)).items()
             if callable(method) and "endpoint" in vars(method)
         ]

@@ -16,7 +16,7 @@ from mlcat_ingest.catalog.store.prepare import check_urn
 from mlcat_ingest.catalog.store.references import delete_references, find_references
 from mlcat_ingest.catalog.store.rows import now_ms
 from mlcat_ingest.catalog.store.timeseries import Span, delete_events
-from mlcat_ingest.catalog.web.http import Call
+from mlcat_ingest.catalog.web.http import RequestContext
 from mlcat_ingest.catalog.web.params import (
     check_count,
     flag,
@@ -79,17 +79,17 @@ class Entities(Resource):
         ),
         client=CONNECTOR,
     )
-    def get(self, call: Call) -> dict[str, Any]:
+    def get(self, request: RequestContext) -> dict[str, Any]:
         """Read all aspects of an entity, or those of `aspects=List(a,b)`, and its key aspect.
 
         The key aspect of an entity that does not exist has no system metadata: clients tell by
         that.
         """
-        urn = call.urn_after("/entitiesV2/")
+        urn = request.urn_after("/entitiesV2/")
         entity_type = entity_type_of(urn)
         if entity_type not in ENTITY_TYPES:
             raise NotFoundError(f"{entity_type!r} is not an entity type of this catalog")
-        stored = self._store.get_many([urn], query_list(call.query, "aspects") or None)
+        stored = self._store.get_many([urn], query_list(request.query, "aspects") or None)
         aspects = {name: _envelope(name, aspect) for name, aspect in stored.get(urn, {}).items()}
         key = key_aspect_name(entity_type)
         if key not in aspects:
@@ -98,12 +98,12 @@ class Entities(Resource):
         return {"urn": urn, "entityName": entity_type, "aspects": aspects}
 
     @action("/entities", "delete", client=CONNECTOR, body=_DELETION, returns=_DELETED)
-    def delete(self, call: Call) -> dict[str, Any]:
+    def delete(self, request: RequestContext) -> dict[str, Any]:
         """Delete an entity with all it has, or the events of one of its timeseries aspects.
 
         An entity that does not exist counts no rows.
         """
-        params = json_object(call.json())
+        params = json_object(request.json())
         urn = required_text(params, "urn")
         check_urn(urn)
         aspect = optional(params, "aspectName")
@@ -121,9 +121,9 @@ class Entities(Resource):
         body=record("urn", urn=URN, dryRun=FLAG),
         returns=record("total", total=WHOLE, relatedAspects=array(OBJECT)),
     )
-    def delete_references(self, call: Call) -> dict[str, Any]:
+    def delete_references(self, request: RequestContext) -> dict[str, Any]:
         """Remove an entity from every aspect that names it, or only list these aspects."""
-        params = json_object(call.json())
+        params = json_object(request.json())
         urn = required_text(params, "urn")
         check_urn(urn)
         if flag(params, "dryRun"):
@@ -149,9 +149,9 @@ class Entities(Resource):
         body=record("entity", entity=ref("Snapshot"), systemMetadata=ref("SystemMetadata")),
         refuses=(422,),
     )
-    def ingest(self, call: Call) -> None:
+    def ingest(self, request: RequestContext) -> None:
         """Write all aspects of one snapshot, or none of them."""
-        params = json_object(call.json())
+        params = json_object(request.json())
         if params.get("entity") is None:
             raise BadRequestError("entity: the parameter is missing")
         writes = read_snapshot(params["entity"], params.get("systemMetadata"))

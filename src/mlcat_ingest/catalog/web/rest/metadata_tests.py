@@ -12,7 +12,7 @@ from mlcat_ingest.catalog.limits import NAMES
 from mlcat_ingest.catalog.schema.values import UNKNOWN_ACTOR, AspectVersion, Write
 from mlcat_ingest.catalog.store.prepare import check_urn
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.http import Call
+from mlcat_ingest.catalog.web.http import RequestContext
 from mlcat_ingest.catalog.web.params import flag, json_object, required_text, texts
 from mlcat_ingest.catalog.web.rest.endpoint import (
     CONNECTOR,
@@ -53,14 +53,14 @@ class MetadataTests(Resource):
         returns=_OUTCOME,
         refuses=(404,),
     )
-    def evaluate(self, call: Call) -> TestResults:
+    def evaluate(self, request: RequestContext) -> TestResults:
         """Evaluate the metadata tests of one entity, and store the outcome where asked to."""
-        params = json_object(call.json())
+        params = json_object(request.json())
         urn = required_text(params, "urn")
         check_urn(urn)
         if not self._store.exists([urn]):
             raise NotFoundError(f"{urn} is not in the catalog")
-        return self._evaluate(call, params, [urn])[urn]
+        return self._evaluate(request, params, [urn])[urn]
 
     @action(
         "/test",
@@ -70,23 +70,25 @@ class MetadataTests(Resource):
         body=record("urns", urns=array(URN), **_OPTIONS),
         returns=record("results", results={"type": "object", "additionalProperties": _OUTCOME}),
     )
-    def batch_evaluate(self, call: Call) -> dict[str, Any]:
+    def batch_evaluate(self, request: RequestContext) -> dict[str, Any]:
         """Evaluate the metadata tests of many entities; those not in the catalog are left out."""
-        params = json_object(call.json())
+        params = json_object(request.json())
         urns = texts(params, self._limits.batch_urns, "urns")
         if urns is None:
             raise BadRequestError("urns: the parameter is missing")
         for urn in urns:
             check_urn(urn)
         known = self._store.exists(urns)
-        results = self._evaluate(call, params, [urn for urn in urns if urn in known])
+        results = self._evaluate(request, params, [urn for urn in urns if urn in known])
         return {"results": results}
 
-    def _evaluate(self, call: Call, params: Any, urns: list[str]) -> dict[str, TestResults]:
+    def _evaluate(
+        self, request: RequestContext, params: Any, urns: list[str]
+    ) -> dict[str, TestResults]:
         tests = texts(params, self._limits.batch_urns, "testUrns", "tests")
         push = flag(params, "shouldPush", "push")
         if push:
-            call.check_may_write()
+            request.check_may_write()
         return evaluate_stored(self._store, urns, tests, push=push, actor=UNKNOWN_ACTOR)
 
 

@@ -19,7 +19,7 @@ from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError, N
 from mlcat_ingest.catalog.limits import NAMES
 from mlcat_ingest.catalog.schema.values import AspectVersion, Change, Write
 from mlcat_ingest.catalog.store.prepare import check_aspect_name, check_urn
-from mlcat_ingest.catalog.web.http import Answer, Call, decode_path
+from mlcat_ingest.catalog.web.http import Answer, RequestContext, decode_path
 from mlcat_ingest.catalog.web.params import (
     check_count,
     json_list,
@@ -71,19 +71,19 @@ class Target:
     aspect: str | None = None
 
 
-def _aspects_in(call: Call) -> list[str] | None:
+def _aspects_in(request: RequestContext) -> list[str] | None:
     """Return the names in the parameter `aspects`, in their own spelling; None if it is absent."""
-    names = query_list(call.query, "aspects")
+    names = query_list(request.query, "aspects")
     return None if names is None else [_aspect_named(name) for name in names]
 
 
-def _entity_type_in(call: Call) -> str:
+def _entity_type_in(request: RequestContext) -> str:
     """Return the entity type that the path names.
 
     Raises:
         NotFoundError: it is not an entity type.
     """
-    return entity_type_named(call.path["entityType"])
+    return entity_type_named(request.path["entityType"])
 
 
 def entity_type_named(name: str) -> str:
@@ -103,7 +103,7 @@ def _aspect_named(name: str) -> str:
     return _KNOWN_ASPECTS.get(name.lower(), name)
 
 
-def target_of(call: Call) -> Target:
+def target_of(request: RequestContext) -> Target:
     """Return the entity, or the aspect of one, that the path names.
 
     The entity type is that of the URN, not the one in the path. The last segment is the name of an
@@ -113,7 +113,7 @@ def target_of(call: Call) -> Target:
         NotFoundError: there is no URN in the path, or one that no entity can have.
         InvalidUrnError: the URN cannot be taken apart.
     """
-    rest = call.raw_after(_ENTITY_PATH).partition(b"/")[2]
+    rest = request.raw_after(_ENTITY_PATH).partition(b"/")[2]
     head, slash, tail = rest.rpartition(b"/")
     if slash:
         with suppress(NotFoundError, InvalidUrnError):
@@ -234,13 +234,13 @@ class EntityReads(Resource):
         (_ENTITY_TYPE, _URN, _ASPECTS, _SYSTEM),
         client=INTERFACE,
     )
-    def get(self, call: Call) -> Answer:
+    def get(self, request: RequestContext) -> Answer:
         """Read the named aspects of one entity; without names, all of them."""
-        target = target_of(call)
-        names = _aspects_in(call)
+        target = target_of(request)
+        names = _aspects_in(request)
         stored = self._store.get_many([target.urn], names or None)
         items = _entity_items(
-            call.query, {urn: aspects for urn, aspects in stored.items() if aspects}
+            request.query, {urn: aspects for urn, aspects in stored.items() if aspects}
         )
         return Answer(200, items[0]) if items else _NOT_FOUND
 
@@ -255,14 +255,14 @@ class EntityReads(Resource):
         ),
         client=INTERFACE,
     )
-    def get_aspect(self, call: Call) -> Answer:
+    def get_aspect(self, request: RequestContext) -> Answer:
         """Read one aspect of one entity, its latest version or an earlier one."""
-        target, version = target_of(call), whole(call.query, "version")
+        target, version = target_of(request), whole(request.query, "version")
         name = str(target.aspect)
         stored = self._store.get_version(target.urn, name, version)
         if stored is None:
             return _NOT_FOUND
-        return Answer(200, _entity_items(call.query, {target.urn: {name: stored}})[0][name])
+        return Answer(200, _entity_items(request.query, {target.urn: {name: stored}})[0][name])
 
     @Endpoint(
         "POST",
@@ -274,13 +274,13 @@ class EntityReads(Resource):
         reads=True,
         client=CONNECTOR,
     )
-    def batch_get(self, call: Call) -> list[dict[str, Any]]:
+    def batch_get(self, request: RequestContext) -> list[dict[str, Any]]:
         """Read the named aspects of many entities; without names, all of them.
 
         The header `If-Version-Match` of an aspect names the version to read. Names of no aspect are
         ignored, and entities that have none of the aspects are left out.
         """
-        body = call.json()
+        body = request.json()
         # What is no list names no entity.
         items = body if isinstance(body, list) else []
         check_count(items, "items", self._limits.batch_urns)
@@ -297,7 +297,7 @@ class EntityReads(Resource):
             for urn, names in wanted.items()
             if (aspects := self._chosen(urn, stored.get(urn, {}), names))
         }
-        return _entity_items(call.query, chosen)
+        return _entity_items(request.query, chosen)
 
     def _chosen(
         self, urn: str, aspects: Mapping[str, AspectVersion], versions: Mapping[str, int]
@@ -382,12 +382,12 @@ class EntityWrites(Resource):
         array(ref("EntityWrite")),
         client=_SDK,
     )
-    def write(self, call: Call) -> Answer:
+    def write(self, request: RequestContext) -> Answer:
         """Write aspects of entities of one type, all of them or none.
 
         As on a DataHub server, `createIfNotExists` and `createEntityIfNotExists` do not act here.
         """
-        return self._write_many(call, "UPSERT")
+        return self._write_many(request, "UPSERT")
 
     @Endpoint(
         "PATCH",
@@ -398,9 +398,9 @@ class EntityWrites(Resource):
         array(ref("EntityPatch")),
         client=_SDK,
     )
-    def patch(self, call: Call) -> Answer:
+    def patch(self, request: RequestContext) -> Answer:
         """Edit aspects of entities of one type, all of them or none; made where missing."""
-        return self._write_many(call, "PATCH")
+        return self._write_many(request, "PATCH")
 
     @Endpoint(
         "DELETE",
@@ -415,13 +415,13 @@ class EntityWrites(Resource):
         ),
         client=_SDK,
     )
-    def delete(self, call: Call) -> Answer:
+    def delete(self, request: RequestContext) -> Answer:
         """Delete an entity with all it has, or some of its aspects."""
-        target = target_of(call)
-        names = _aspects_in(call)
+        target = target_of(request)
+        names = _aspects_in(request)
         for name in names or ():
             check_aspect_name(target.entity_type, name)
-        if query_flag(call.query, "clear"):
+        if query_flag(request.query, "clear"):
             key = key_aspect_name(target.entity_type)
             stored = self._store.get_many([target.urn], names).get(target.urn, {})
             names = [name for name in stored if name != key]
@@ -439,9 +439,9 @@ class EntityWrites(Resource):
         (_ENTITY_TYPE, _URN, _ASPECT),
         client=CONNECTOR,
     )
-    def delete_aspect(self, call: Call) -> Answer:
+    def delete_aspect(self, request: RequestContext) -> Answer:
         """Delete one aspect of one entity; with its key aspect the whole entity."""
-        target = target_of(call)
+        target = target_of(request)
         if target.aspect is not None and allows(target.entity_type, target.aspect):
             self._delete_aspects(target.urn, [target.aspect])
         return Answer()
@@ -449,9 +449,9 @@ class EntityWrites(Resource):
     def _delete_aspects(self, urn: str, names: Sequence[str]) -> None:
         self._store.write([Write(urn, name, change="DELETE") for name in names])
 
-    def _write_many(self, call: Call, change: Change) -> Answer:
-        entity_type = _entity_type_in(call)
-        items = json_list(call.json(), "the body", self._limits.batch_urns)
+    def _write_many(self, request: RequestContext, change: Change) -> Answer:
+        entity_type = _entity_type_in(request)
+        items = json_list(request.json(), "the body", self._limits.batch_urns)
 
         def read(at: int, item: Any) -> list[Write]:
             urn = _urn_of(item, at, entity_type)
@@ -466,10 +466,12 @@ class EntityWrites(Resource):
         urns = {write.urn for write in writes}
         known = self._store.exists(urns)
         self._store.write(writes)
-        return self._stored_items(call, writes, whole=urns if change == "PATCH" else urns - known)
+        return self._stored_items(
+            request, writes, whole=urns if change == "PATCH" else urns - known
+        )
 
     def _stored_items(
-        self, call: Call, writes: Sequence[Write], *, whole: Collection[str]
+        self, request: RequestContext, writes: Sequence[Write], *, whole: Collection[str]
     ) -> Answer:
         """Return what is stored now: of the entities in `whole` all, else what `writes` wrote."""
         names: dict[str, set[str]] = {}
@@ -484,10 +486,10 @@ class EntityWrites(Resource):
             }
             for urn, written in names.items()
         }
-        entities = {item["urn"]: item for item in _entity_items(call.query, aspects)}
+        entities = {item["urn"]: item for item in _entity_items(request.query, aspects)}
         for write in writes:
             # Events are not stored as aspects, so they are shown as they came.
             if write.change != "PATCH":
                 entities[write.urn].setdefault(write.aspect, {"value": write.value})
-        status = 202 if query_flag(call.query, "async", default=True) else 200
+        status = 202 if query_flag(request.query, "async", default=True) else 200
         return Answer(status, list(entities.values()))

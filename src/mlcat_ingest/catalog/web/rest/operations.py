@@ -15,7 +15,7 @@ from mlcat_ingest.catalog.store.reindex import ReindexScope
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.store.timeseries import Span, count_events
 from mlcat_ingest.catalog.tasks import Tasks
-from mlcat_ingest.catalog.web.http import Call
+from mlcat_ingest.catalog.web.http import RequestContext
 from mlcat_ingest.catalog.web.params import (
     flag,
     json_object,
@@ -67,9 +67,9 @@ class Operations(Resource):
         body=record(task=TEXT, nodeId=TEXT, taskId=WHOLE),
         returns=TEXT,
     )
-    def get_es_task_status(self, call: Call) -> str:
+    def get_es_task_status(self, request: RequestContext) -> str:
         """Read the status of a task: JSON text in `value`, an `error` in it for an unknown one."""
-        node_id, task_id = _task_of(json_object(call.json()))
+        node_id, task_id = _task_of(json_object(request.json()))
         status: Mapping[str, Any] | None = self._tasks.status(node_id, task_id)
         if status is None:
             status = {"error": f"Could not get task status for {node_id}:{task_id}"}
@@ -82,9 +82,9 @@ class Operations(Resource):
         body=record(urn=URN, urnLike=TEXT),
         returns=TEXT,
     )
-    def restore_indices(self, call: Call) -> str:
+    def restore_indices(self, request: RequestContext) -> str:
         """Start making edges and index anew of one URN, of those like a pattern, or of all."""
-        params = json_object(call.json()) if call.body else {}
+        params = json_object(request.json()) if request.body else {}
         urn = optional(params, "urn")
         if urn is not None:
             check_urn(urn)
@@ -106,9 +106,9 @@ class Operations(Resource):
         ),
         returns=TEXT,
     )
-    def truncate_timeseries_aspect(self, call: Call) -> str:
+    def truncate_timeseries_aspect(self, request: RequestContext) -> str:
         """Start deleting the events up to a moment, or only count them, which is the default."""
-        params = json_object(call.json())
+        params = json_object(request.json())
         named = (required_text(params, name) for name in ("entityType", "aspect"))
         entity_type, aspect = _series(*named)
         if params.get("endTimeMillis") is None:

@@ -11,7 +11,7 @@ from mlcat_ingest.catalog.errors import BadRequestError
 from mlcat_ingest.catalog.limits import Limits
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.tasks import Tasks
-from mlcat_ingest.catalog.web.http import Call, Work, endpoint
+from mlcat_ingest.catalog.web.http import Handler, RequestContext, endpoint
 from mlcat_ingest.catalog.web.rest.aspects import Aspects
 from mlcat_ingest.catalog.web.rest.discovery import Config, OpenApiDocument
 from mlcat_ingest.catalog.web.rest.endpoint import Endpoint
@@ -91,28 +91,30 @@ def _patterns(path: str) -> tuple[str, ...]:
     return path.rstrip("/"), f"{path.rstrip('/')}/"
 
 
-def _dispatcher(path: str, rows: Sequence[Endpoint]) -> Work:
+def _dispatcher(path: str, rows: Sequence[Endpoint]) -> Handler:
     """Return what answers a path: the row that the method and the parameters select."""
     by_method: dict[str, list[Endpoint]] = defaultdict(list)
     for row in rows:
         by_method[row.method].append(row)
 
-    def dispatch(call: Call) -> object:
-        candidates = by_method.get(call.method) or (call.method == "HEAD" and by_method["GET"])
+    def dispatch(request: RequestContext) -> object:
+        candidates = by_method.get(request.method) or (
+            request.method == "HEAD" and by_method["GET"]
+        )
         if not candidates:
-            raise BadRequestError(f"{call.method} operation not supported for {path}")
+            raise BadRequestError(f"{request.method} operation not supported for {path}")
         if path == ENTITY:
-            return _of_target(candidates, call).answer(call)
+            return _of_target(candidates, request).answer(request)
         if candidates[0].action is not None:
-            return _of_action(candidates, call).answer(call)
-        return candidates[0].answer(call)
+            return _of_action(candidates, request).answer(request)
+        return candidates[0].answer(request)
 
     return dispatch
 
 
-def _of_action(rows: Sequence[Endpoint], call: Call) -> Endpoint:
+def _of_action(rows: Sequence[Endpoint], request: RequestContext) -> Endpoint:
     """Return the row of a Rest.li action: the query parameter `action` names it."""
-    named = call.query.get("action", "")
+    named = request.query.get("action", "")
     for row in rows:
         if row.action == named:
             return row
@@ -120,6 +122,6 @@ def _of_action(rows: Sequence[Endpoint], call: Call) -> Endpoint:
     raise BadRequestError(f"action: {named!r} is not an action of {rows[0].path}; it has {known}")
 
 
-def _of_target(rows: Sequence[Endpoint], call: Call) -> Endpoint:
-    path = ENTITY if target_of(call).aspect is None else ENTITY_ASPECT
+def _of_target(rows: Sequence[Endpoint], request: RequestContext) -> Endpoint:
+    path = ENTITY if target_of(request).aspect is None else ENTITY_ASPECT
     return next(row for row in rows if row.path == path)

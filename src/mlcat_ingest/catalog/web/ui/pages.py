@@ -16,7 +16,7 @@ from starlette.types import Scope
 from mlcat_ingest.catalog.errors import BadRequestError, NotFoundError
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.auth import CSRF
-from mlcat_ingest.catalog.web.http import Call, json_response
+from mlcat_ingest.catalog.web.http import RequestContext, json_response
 from mlcat_ingest.catalog.web.refusals import ErrorAnswer
 from mlcat_ingest.catalog.web.ui.entity import entity_page
 from mlcat_ingest.catalog.web.ui.lists import home, kind_page
@@ -112,15 +112,15 @@ def error_page(refusal: ErrorAnswer) -> HtmlPage:
 _MAX_DIGITS: Final = 9
 _MAX_SEARCH_CHARS: Final = 200
 
-Work = Callable[[Call], HtmlPage | Response]
+PageHandler = Callable[[RequestContext], HtmlPage | Response]
 
 
 def ui_routes(store: Store, renderer: Renderer) -> list[Route]:
     """Return the routes of the pages and of their files; all of them read `store`."""
     pages = _Pages(store, renderer)
     return [
-        Route(path, _handler(work, renderer))
-        for path, work in (
+        Route(path, _handler(handler, renderer))
+        for path, handler in (
             ("/", pages.home),
             ("/entity/{urn:path}", pages.entity),
             ("/kind/{entity_type}", pages.kind),
@@ -131,10 +131,10 @@ def ui_routes(store: Store, renderer: Renderer) -> list[Route]:
     ]
 
 
-def _handler(work: Work, renderer: Renderer) -> Callable[[Request], Response]:
+def _handler(handler: PageHandler, renderer: Renderer) -> Callable[[Request], Response]:
     # Starlette runs a function that is not asynchronous in a thread.
     def answer(request: Request) -> Response:
-        answered = work(Call.of(request))
+        answered = handler(RequestContext.of(request))
         if isinstance(answered, HtmlPage):
             return renderer.response(answered, request.scope)
         return answered
@@ -147,38 +147,38 @@ class _Pages:
         self._store = store
         self._files = {file.name: file for file in renderer.files}
 
-    def home(self, call: Call) -> HtmlPage:
-        return HtmlPage("home.html", {"page": home(self._store), "address": call.origin})
+    def home(self, request: RequestContext) -> HtmlPage:
+        return HtmlPage("home.html", {"page": home(self._store), "address": request.origin})
 
-    def kind(self, call: Call) -> HtmlPage:
-        kind = call.path["entity_type"]
-        page = kind_page(self._store, kind, _start(call.query))
+    def kind(self, request: RequestContext) -> HtmlPage:
+        kind = request.path["entity_type"]
+        page = kind_page(self._store, kind, _start(request.query))
         if page is None:
             raise NotFoundError(f"no entities of the type {kind} in the catalog")
         return HtmlPage("list.html", {"page": page})
 
-    def search(self, call: Call) -> HtmlPage:
-        text = _search_text(call)
-        page = search_view(self._store, text, call.query, _start(call.query))
+    def search(self, request: RequestContext) -> HtmlPage:
+        text = _search_text(request)
+        page = search_view(self._store, text, request.query, _start(request.query))
         return HtmlPage("search.html", {"page": page, "search": text})
 
-    def suggest(self, call: Call) -> Response:
-        return json_response(suggestions(self._store, _search_text(call)), headers=HEADERS)
+    def suggest(self, request: RequestContext) -> Response:
+        return json_response(suggestions(self._store, _search_text(request)), headers=HEADERS)
 
-    def entity(self, call: Call) -> HtmlPage | Response:
+    def entity(self, request: RequestContext) -> HtmlPage | Response:
         try:
-            urn = call.urn_after("/entity/")
+            urn = request.urn_after("/entity/")
         except BadRequestError:
             return _missing("")
-        if call.query.get("format") == "json":
+        if request.query.get("format") == "json":
             return self._json(urn)
-        page = entity_page(self._store, urn, call.query.get("tab", ""), _start(call.query))
+        page = entity_page(self._store, urn, request.query.get("tab", ""), _start(request.query))
         return _missing(urn) if page is None else HtmlPage("entity.html", {"page": page})
 
-    def static(self, call: Call) -> Response:
-        file = self._files.get(call.path["name"])
+    def static(self, request: RequestContext) -> Response:
+        file = self._files.get(request.path["name"])
         if file is None:
-            raise NotFoundError(f"no file {call.path['name']}")
+            raise NotFoundError(f"no file {request.path['name']}")
         return file.response()
 
     def _json(self, urn: str) -> HtmlPage | Response:
@@ -196,8 +196,8 @@ def _missing(urn: str) -> HtmlPage:
     return HtmlPage("missing.html", {"urn": urn}, 404)
 
 
-def _search_text(call: Call) -> str:
-    return call.query.get("q", "").strip()[:_MAX_SEARCH_CHARS]
+def _search_text(request: RequestContext) -> str:
+    return request.query.get("q", "").strip()[:_MAX_SEARCH_CHARS]
 
 
 def _start(query: Mapping[str, str]) -> int:
