@@ -7,13 +7,18 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final
 
 from sqlalchemy import Connection, insert, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from mlcat_ingest.catalog.schema.tables import setting, task
-from mlcat_ingest.catalog.store.reindex import ReindexScope, count_aspects, reindex_batch
+from mlcat_ingest.catalog.store.reindex import (
+    BatchProgress,
+    ReindexScope,
+    count_aspects,
+    reindex_batch,
+)
 from mlcat_ingest.catalog.store.rows import now_ms
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.store.timeseries import Span, count_events, truncate_batch
@@ -21,31 +26,6 @@ from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.metadata.codec import dumps, loads
 
 _EVENTS_AT_ONCE: Final = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class BatchProgress:
-    """The result of one batch; `place` is where the next begins, None after the last."""
-
-    place: int | None
-    updated: int = 0
-    created: int = 0
-    deleted: int = 0
-    noops: int = 0
-
-
-class Job(Protocol):
-    """Work that is done in batches, each inside a transaction."""
-
-    @property
-    def kind(self) -> str:
-        """The name under which the task is kept."""
-
-    def total(self, connection: Connection) -> int:
-        """Return how much there is to do."""
-
-    def step(self, connection: Connection, place: int) -> BatchProgress | None:
-        """Do the batch at `place`, 0 being the first; None where nothing was left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +40,8 @@ class Reindexing:
         return count_aspects(connection, self.scope)
 
     def step(self, connection: Connection, place: int) -> BatchProgress | None:
-        """Mend the edges and the index of the next entities."""
-        done = reindex_batch(connection, self.scope, place)
-        if done.last_id is None:
-            return None
-        noops = max(0, done.aspects - done.changed)
-        return BatchProgress(done.last_id, done.changed, done.created, done.deleted, noops)
+        """Mend the edges and the index of the next entities; None where none was left."""
+        return reindex_batch(connection, self.scope, place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +57,15 @@ class Truncation:
         return count_events(connection, self.entity_type, self.span)
 
     def step(self, connection: Connection, place: int) -> BatchProgress | None:
-        """Delete the next events."""
+        """Delete the next events; None where none was left."""
         gone = truncate_batch(connection, self.entity_type, self.span, _EVENTS_AT_ONCE)
         if not gone:
             return None
         return BatchProgress(place + 1 if gone == _EVENTS_AT_ONCE else None, deleted=gone)
 
+
+Job = Reindexing | Truncation
+"""Work in batches, each inside a transaction; the batch after the last result begins at `place`."""
 
 _log = logging.getLogger(__name__)
 

@@ -128,12 +128,14 @@ _CONDITION: Final = re.compile(
     r"(?P<not>-?)(?P<field>[A-Za-z_][^\s:=<>!\"]*)(?P<operator>!=|>=|<=|[:=<>])(?P<value>.+)",
     re.DOTALL,
 )
-_COMPARED: Final[Mapping[str, Condition]] = {
+COMPARISONS: Final[Mapping[str, Condition]] = {
     ">": Condition.GREATER_THAN,
     ">=": Condition.GREATER_THAN_OR_EQUAL_TO,
     "<": Condition.LESS_THAN,
     "<=": Condition.LESS_THAN_OR_EQUAL_TO,
 }
+"""Sign between a field and a value to the condition."""
+
 _OWN_NAMES: Final = "platform origin owners tags container name description removed"
 ALIASES: Final[Mapping[str, str]] = {
     "type": "_entityType",
@@ -193,7 +195,7 @@ def _criterion(chunk: str) -> Criterion | None:
     if not values:
         return None
     negated = (match["not"] == "-") is not (match["operator"] == "!=")
-    condition = _COMPARED.get(match["operator"])
+    condition = COMPARISONS.get(match["operator"])
     if condition is not None:
         return Criterion(field, values, condition, negated)
     if values == (MATCH_ALL,):

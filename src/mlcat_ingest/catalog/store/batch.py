@@ -21,7 +21,6 @@ from mlcat_ingest.catalog.schema.virtual import DEFAULT_VERSION, default_aspect,
 from mlcat_ingest.catalog.search.document import IndexedEntity
 from mlcat_ingest.catalog.search.fields import is_indexed
 from mlcat_ingest.catalog.search.index import refresh, remove
-from mlcat_ingest.catalog.store.computed import COMPLETED, complete
 from mlcat_ingest.catalog.store.patch import Patch, apply_patch, blank
 from mlcat_ingest.catalog.store.prepare import (
     PreparedWrite,
@@ -42,6 +41,7 @@ from mlcat_ingest.catalog.store.rows import (
 )
 from mlcat_ingest.catalog.store.version_sets import VERSION_ASPECTS, VersionSets, needed_by
 from mlcat_ingest.errors import CodecError
+from mlcat_ingest.metadata.aspects.governance import DOMAINS, OWNERSHIP
 from mlcat_ingest.metadata.codec import canonical, dumps, loads
 from mlcat_ingest.metadata.proposal import NOT_STORED
 from mlcat_ingest.metadata.registry import ASPECTS, key_aspect_name
@@ -107,6 +107,51 @@ def _is_same(stored: str, text: str) -> bool:
         return stored == text
     # Equal values may still differ in the order of their keys.
     return canonical(loads(stored)) == canonical(loads(text))
+
+
+_COMPLETED: Final = frozenset({OWNERSHIP, DOMAINS})
+"""The aspects with such fields."""
+
+_SYSTEM_TYPE: Final = "urn:li:ownershipType:__system__"
+
+
+def _completed(
+    aspect: str, value: Mapping[str, Any], before: Mapping[str, Any] | None
+) -> Mapping[str, Any]:
+    """Return the value of one of `_COMPLETED` with its computed fields.
+
+    Source: seen on a DataHub server 1.7; `OwnerTypeMap` of its metadata model.
+
+    Raises:
+        InvalidProposalError: it changes a computed field, and what that is computed from.
+    """
+    if aspect == OWNERSHIP:
+        return _with_owner_types(value)
+    return _with_associations(value, before or {})
+
+
+def _with_owner_types(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an ownership with its owners by type; without owners a map stays as it was sent."""
+    types: dict[str, dict[str, None]] = {}
+    for owner in value["owners"]:
+        named = owner.get("typeUrn") or f"{_SYSTEM_TYPE}{owner['type'].lower()}"
+        types.setdefault(named, {})[owner["owner"]] = None
+    return (
+        {**value, "ownerTypes": {key: [*urns] for key, urns in types.items()}} if types else value
+    )
+
+
+def _with_associations(value: Mapping[str, Any], before: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return domains whose two lists agree: the list that was changed decides."""
+    domains, sent = value["domains"], value.get("domainAssociations")
+    stored = before.get("domainAssociations")
+    if sent is None or sent == stored:
+        known = {association["domain"]: association for association in stored or ()}
+        made = [known.get(domain, {"domain": domain}) for domain in domains]
+        return {**value, "domainAssociations": made}
+    if domains and domains != before.get("domains"):
+        raise InvalidProposalError("domains and domainAssociations cannot be changed together")
+    return {**value, "domains": [association["domain"] for association in sent]}
 
 
 class Batch:
@@ -242,7 +287,7 @@ class Batch:
             return WriteResult(write.urn, write.aspect, state.version, changed=False)
         if write.aspect in VERSION_ASPECTS and write.change != "RESTATE":
             return self._store_version(item, state, content)
-        if write.aspect in COMPLETED:
+        if write.aspect in _COMPLETED:
             content = self._complete(item, state, content)
         return self._store(item, state, content)
 
@@ -250,7 +295,7 @@ class Batch:
         """Return the value with the fields that the service computes from it."""
         name, before = item.write.aspect, None if state.text is None else loads(state.text)
         try:
-            value = complete(name, content.value, before)
+            value = _completed(name, content.value, before)
         except InvalidProposalError as error:
             raise ComputedFieldError(item.write.urn, name, str(error)) from error
         return content if value == content.value else content_of(item.entity_type, name, value)

@@ -29,19 +29,20 @@ class ReindexScope:
 
 
 @dataclass(frozen=True, slots=True)
-class ReindexResult:
-    """The result of one batch: the next begins after `last_id`, None where there is none.
+class BatchProgress:
+    """The result of one batch of a task; `place` is where the next begins, None after the last.
 
-    `aspects` of `entities` were read, `changed` of them had edges that differed, of which
-    `created` were added and `deleted` removed.
+    Of reindexing `updated` counts the aspects with other edges than stored, `noops` those without,
+    `created` and `deleted` the edges, and `entities` those of the batch. Of truncating `deleted`
+    counts the events.
     """
 
-    last_id: int | None
+    place: int | None
     entities: int = 0
-    aspects: int = 0
-    changed: int = 0
+    updated: int = 0
     created: int = 0
     deleted: int = 0
+    noops: int = 0
 
 
 def count_aspects(connection: Connection, scope: ReindexScope) -> int:
@@ -49,10 +50,13 @@ def count_aspects(connection: Connection, scope: ReindexScope) -> int:
     return count_rows(connection, ASPECTS_OF_ENTITIES, *scope.conditions())
 
 
-def reindex_batch(connection: Connection, scope: ReindexScope, after_id: int) -> ReindexResult:
+def reindex_batch(
+    connection: Connection, scope: ReindexScope, after_id: int
+) -> BatchProgress | None:
     """Compare the edges of the next entities of `scope` with their aspects, and mend them.
 
-    Their documents in the search index are written anew as well.
+    Their documents in the search index are written anew as well. None is returned where no entity
+    was left.
 
     Cost: a handful of SQL statements; memory for the aspects of a thousand entities.
     """
@@ -63,7 +67,7 @@ def reindex_batch(connection: Connection, scope: ReindexScope, after_id: int) ->
         .limit(CHUNK)
     ).all()
     if not entities:
-        return ReindexResult(None)
+        return None
     ids = [row.id for row in entities]
     wanted: dict[Key, Edges] = {}
     sources = {row.id: IndexedEntity(row.urn, row.entity_type, row.created_ms) for row in entities}
@@ -84,13 +88,13 @@ def reindex_batch(connection: Connection, scope: ReindexScope, after_id: int) ->
     }
     created, deleted = replace_edges(connection, differing, stored)
     refresh(connection, (), sources)
-    return ReindexResult(
-        last_id=ids[-1],
+    return BatchProgress(
+        place=ids[-1],
         entities=len(ids),
-        aspects=aspects,
-        changed=len(differing),
+        updated=len(differing),
         created=created,
         deleted=deleted,
+        noops=max(0, aspects - len(differing)),
     )
 
 
@@ -102,12 +106,10 @@ def rebuild(connection: Connection, progress: Callable[[int], None] = lambda _: 
     Cost: everything is read and indexed; memory for the aspects of a thousand entities.
     """
     clear(connection)
-    entities = 0
-    last_id: int | None = 0
-    while last_id is not None:
-        done = reindex_batch(connection, ReindexScope(), last_id)
+    entities = place = 0
+    while (done := reindex_batch(connection, ReindexScope(), place)) is not None:
         entities += done.entities
-        last_id = done.last_id
+        place = done.place or 0
         progress(entities)
     set_current(connection)
     return entities

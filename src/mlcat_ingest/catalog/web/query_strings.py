@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from mlcat_ingest.catalog.errors import BadRequestError
 from mlcat_ingest.catalog.limits import QUERY_LEVELS, SEARCH_CRITERIA
 from mlcat_ingest.catalog.search.fields import ANYWHERE
-from mlcat_ingest.catalog.search.query import ALIASES
+from mlcat_ingest.catalog.search.query import ALIASES, COMPARISONS
 from mlcat_ingest.catalog.search.request import MATCH_ALL, Alternatives, Condition, Criterion
 
 _CLAUSE: Final = re.compile(
@@ -34,12 +34,6 @@ _RANGE: Final = re.compile(r"([\[{])\s*(\S+)\s+TO\s+(\S+)\s*([\]}])")
 _COMPARED: Final = re.compile(r"(>=|<=|>|<)(.+)", re.DOTALL)
 _BOOST: Final = re.compile(r"(?<!\\)\^[\d.]+$")
 _PIECE: Final = re.compile(r"\\.|[^\\]", re.DOTALL)
-_COMPARISONS: Final = {
-    ">": Condition.GREATER_THAN,
-    ">=": Condition.GREATER_THAN_OR_EQUAL_TO,
-    "<": Condition.LESS_THAN,
-    "<=": Condition.LESS_THAN_OR_EQUAL_TO,
-}
 _AND: Final = re.compile(r"AND\b|&&")
 _OR: Final = re.compile(r"OR\b|\|\|")
 _SIGN: Final = re.compile(r"(NOT\b|[!+-])")
@@ -209,12 +203,8 @@ def _anywhere(word: str) -> Criterion:
     return Criterion(ANYWHERE, (word.rstrip(MATCH_ALL),), how)
 
 
-def _clause(criterion: Criterion) -> _Clauses:
-    return _Clauses((), ((criterion,),))
-
-
-def _clauses(criteria: Iterator[Criterion]) -> _Clauses:
-    return _Clauses((), (tuple(criteria),))
+def _clauses(*criteria: Criterion) -> _Clauses:
+    return _Clauses((), (criteria,))
 
 
 def _plain(text: str) -> str:
@@ -224,7 +214,7 @@ def _plain(text: str) -> str:
 
 def _phrase(field: str | None, quoted: str) -> _Clauses:
     text = _plain(quoted[1:-1])
-    return _Clauses((text,)) if field is None else _clause(Criterion(field, (text,)))
+    return _Clauses((text,)) if field is None else _clauses(Criterion(field, (text,)))
 
 
 def _range(field: str, text: str) -> _Clauses:
@@ -234,7 +224,9 @@ def _range(field: str, text: str) -> _Clauses:
     least = Condition.GREATER_THAN_OR_EQUAL_TO if match[1] == "[" else Condition.GREATER_THAN
     most = Condition.LESS_THAN_OR_EQUAL_TO if match[4] == "]" else Condition.LESS_THAN
     ends = ((match[2], least), (match[3], most))
-    return _clauses(Criterion(field, (_plain(end),), how) for end, how in ends if end != MATCH_ALL)
+    return _clauses(
+        *(Criterion(field, (_plain(end),), how) for end, how in ends if end != MATCH_ALL)
+    )
 
 
 def _term(field: str | None, text: str) -> _Clauses:
@@ -243,13 +235,13 @@ def _term(field: str | None, text: str) -> _Clauses:
         # The last word of a search is a prefix anyway.
         return _Clauses(tuple(_plain(word) for word in text.split("+") if word.strip(MATCH_ALL)))
     if field == "_exists_":
-        return _clause(Criterion(_plain(text), (), Condition.EXISTS))
+        return _clauses(Criterion(_plain(text), (), Condition.EXISTS))
     if text == MATCH_ALL:
-        return _clause(Criterion(field, (), Condition.EXISTS))
+        return _clauses(Criterion(field, (), Condition.EXISTS))
     compared = _COMPARED.fullmatch(text)
     if compared is not None:
-        return _clause(Criterion(field, (_plain(compared[2]),), _COMPARISONS[compared[1]]))
-    return _clauses(_pattern(field, text))
+        return _clauses(Criterion(field, (_plain(compared[2]),), COMPARISONS[compared[1]]))
+    return _clauses(*_pattern(field, text))
 
 
 def _pattern(field: str, text: str) -> Iterator[Criterion]:

@@ -174,7 +174,7 @@ def _type_of(urn: str) -> str:
         raise bad_request(str(error)) from error
 
 
-def _look_up(info: GraphQLResolveInfo, urn: str) -> Node | None:
+def _look_up(_root: Any, info: GraphQLResolveInfo, urn: str) -> Node | None:
     """Return the entity `urn`, be it stored or not.
 
     Raises:
@@ -190,16 +190,12 @@ def _look_up(info: GraphQLResolveInfo, urn: str) -> Node | None:
     return node_of(urn, cohort)
 
 
-def _single(_root: Any, info: GraphQLResolveInfo, urn: str) -> Node | None:
-    return _look_up(info, urn)
-
-
-def _entity(_root: Any, info: GraphQLResolveInfo, urn: str) -> Node | None:
+def _entity(root: Any, info: GraphQLResolveInfo, urn: str) -> Node | None:
     if _IDENTITY.issuperset(selected_fields(info)):
         # Nothing is read of the entity, so that its parts do not matter.
         parts_of(urn)
         return nodes_in(info, [urn]).get(urn)
-    return _look_up(info, urn)
+    return _look_up(root, info, urn)
 
 
 def _entities(_root: Any, info: GraphQLResolveInfo, urns: Sequence[str]) -> list[Node | None]:
@@ -235,7 +231,7 @@ def _global_views(_root: Any, _info: GraphQLResolveInfo) -> Mapping[str, Any]:
 
 
 LOOK_UPS: Final[Fields] = {
-    **dict.fromkeys(_SINGLE, _single),
+    **dict.fromkeys(_SINGLE, _look_up),
     "entity": _entity,
     "entities": _entities,
     "listQueries": _list_queries,

@@ -8,7 +8,7 @@ stored before it is acknowledged.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -140,21 +140,19 @@ def _entity_in(encoded: bytes) -> Target:
         raise NotFoundError(str(error)) from error
 
 
-def _urn_of(item: Any, at: int, entity_type: str) -> str:
-    """Return the URN of an item, which has to be of `entity_type`.
+def _urn_of(item: Any, at: int, check: Callable[[str], object]) -> str:
+    """Return the URN of an item, which `check` accepts.
 
     Raises:
-        BadRequestError: there is none, or it is of another type.
+        BadRequestError: there is none, or `check` refuses it.
     """
     urn = json_object(item, f"[{at}]").get("urn")
     if not isinstance(urn, str):
         raise BadRequestError(f"[{at}].urn: expected a string, not {json_type(urn)}")
     try:
-        actual = check_urn(urn)
+        check(urn)
     except InvalidUrnError as error:
         raise BadRequestError(f"[{at}].urn: {error}") from error
-    if actual != entity_type:
-        raise BadRequestError(f"[{at}].urn: {urn} is not a URN of a {entity_type}")
     return urn
 
 
@@ -286,7 +284,8 @@ class EntityReads(Resource):
         check_count(items, "items", self._limits.batch_urns)
         wanted: dict[str, Mapping[str, int]] = {}
         for at, item in enumerate(items):
-            urn = _any_urn_of(item, at)
+            # A URN that no entity can have finds nothing.
+            urn = _urn_of(item, at, raw_parts)
             names = _known_names(item, at, entity_type_of(urn))
             if known := wanted.setdefault(urn, names):
                 wanted[urn] = {**known, **names}
@@ -316,22 +315,6 @@ class EntityReads(Resource):
                 if stored is not None:
                     chosen[name] = stored
         return chosen
-
-
-def _any_urn_of(item: Any, at: int) -> str:
-    """Return the URN of an item, whatever its type; one that no entity can have finds nothing.
-
-    Raises:
-        BadRequestError: there is none, or it cannot be taken apart.
-    """
-    urn = json_object(item, f"[{at}]").get("urn")
-    if not isinstance(urn, str):
-        raise BadRequestError(f"[{at}].urn: expected a string, not {json_type(urn)}")
-    try:
-        raw_parts(urn)
-    except InvalidUrnError as error:
-        raise BadRequestError(f"[{at}].urn: {error}") from error
-    return urn
 
 
 def _known_names(item: Mapping[str, Any], at: int, entity_type: str) -> dict[str, int]:
@@ -454,7 +437,9 @@ class EntityWrites(Resource):
         items = json_list(request.json(), "the body", self._limits.batch_urns)
 
         def read(at: int, item: Any) -> list[Write]:
-            urn = _urn_of(item, at, entity_type)
+            urn = _urn_of(item, at, check_urn)
+            if entity_type_of(urn) != entity_type:
+                raise BadRequestError(f"[{at}].urn: {urn} is not a URN of a {entity_type}")
             if None in item.values():
                 raise BadRequestError(f"[{at}]: an aspect is null")
             return [_read_aspect(urn, name, value, change) for name, value in _aspects_of(item)]
