@@ -31,7 +31,6 @@ from mlcat_ingest.sources.mlflow.read.rest import (
     API,
     MlflowServer,
     RestReader,
-    has_file,
     object_of,
     page_of,
     raise_for_status,
@@ -144,7 +143,7 @@ class DatabricksReader(RestReader):
 
     def text_of(self, place: FileLocation, path: str) -> str | None:
         """Return the content of a file of a run or logged model, by its signed address."""
-        if not has_file(self.connection, None, place, path):
+        if not self._has_file(place, path):
             return None
         if place.kind == "run":
             address, body = f"{API}/artifacts/credentials-for-read", {"run_id": place.id}

@@ -2,7 +2,6 @@
 
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read.databricks import DatabricksReader
 from mlcat_ingest.sources.mlflow.read.reader import Reader
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from mlcat_ingest.sources.mlflow.values.uris import (
@@ -44,6 +43,8 @@ def _direct(config: MlflowConfig) -> Reader | None:
             )
         return None
     if is_databricks(config.tracking_uri):
+        from mlcat_ingest.sources.mlflow.read.databricks import DatabricksReader
+
         return DatabricksReader(config)
     if is_http(config.tracking_uri):
         return RestReader(config)

@@ -418,8 +418,49 @@ class RestReader(ApiReader):
         return reports_missing(self.connection.get(http, address, params, self._header))
 
     def text_of(self, place: FileLocation, path: str) -> str | None:
-        """Return the content of a file of a run or logged model."""
-        return text_of(self.connection, self._header, place, path)
+        """Return the content of a file of a run or logged model, which the server has access to.
+
+        The folder is listed first: the server answers alike for a file that does not exist and for
+        a store that does not answer.
+        """
+        if not self._has_file(place, path):
+            return None
+        if place.kind == "run":
+            address, params = _FILE, [("path", path), ("run_uuid", place.id)]
+        else:
+            address = f"{_FILE_OF_MODEL}/{place.id}/artifacts/files"
+            params = [("artifact_file_path", path)]
+        reply = raise_for_status(self._get(address, params), f"the file {path}")
+        return reply.content.decode("utf-8", "replace")
+
+    def _has_file(self, place: FileLocation, path: str) -> bool:
+        """Return whether there is a file that is small enough to be read."""
+        for entry in self._list_files(place, path.rpartition("/")[0]):
+            if entry.get("path") == path:
+                return not entry.get("is_dir") and int(entry.get("file_size") or 0) <= MAX_BYTES
+        return False
+
+    def _list_files(self, place: FileLocation, folder: str) -> Iterator[Mapping[str, Any]]:
+        if place.kind == "run":
+            address, params = f"{API}/artifacts/list", [("run_id", place.id)]
+            params += [("path", folder)] if folder else []
+        else:
+            address = f"{API}/logged-models/{place.id}/artifacts/directories"
+            params = [("artifact_directory_path", folder)] if folder else []
+
+        def fetch(token: str | None) -> ListingPage[Any]:
+            reply = self._get(address, [*params, *_token_param(token).items()])
+            if reply.status in NO_SUCH_ENDPOINT or (reply.status == 400 and is_refusal(reply)):
+                # An older server, a model that is gone, a place that the server does not serve.
+                return ListingPage([], None)
+            content = object_of(raise_for_status(reply, "files"))
+            return ListingPage(content.get("files") or [], content.get("next_page_token"))
+
+        for entries in islice(follow(fetch, listing="MLflow's listing of files"), _MOST_PAGES):
+            yield from (entry for entry in entries if isinstance(entry, dict))
+
+    def _get(self, address: str, params: list[tuple[str, str]]) -> Reply:
+        return self.connection.get(self.connection.tracking, address, params, self._header)
 
     def check(self) -> Iterator[Finding]:
         """Yield what `mlcat-ingest check` found, connecting but changing nothing."""
@@ -476,58 +517,3 @@ def _page_of_runs(reply: Reply, *sizes: PageSize) -> ListingPage[Any]:
 
 def _token_param(token: str | None) -> Mapping[str, str]:
     return {"page_token": token} if token else {}
-
-
-def text_of(
-    server: MlflowServer, workspace: str | None, place: FileLocation, path: str
-) -> str | None:
-    """Return the content of a file, through the server, which has access to it.
-
-    The folder is listed first: the server answers alike for a file that does not exist and for a
-    store that does not answer.
-    """
-    if not has_file(server, workspace, place, path):
-        return None
-    if place.kind == "run":
-        reply = _get(server, workspace, _FILE, [("path", path), ("run_uuid", place.id)])
-    else:
-        address = f"{_FILE_OF_MODEL}/{place.id}/artifacts/files"
-        reply = _get(server, workspace, address, [("artifact_file_path", path)])
-    return raise_for_status(reply, f"the file {path}").content.decode("utf-8", "replace")
-
-
-def has_file(server: MlflowServer, workspace: str | None, place: FileLocation, path: str) -> bool:
-    """Return whether there is a file that is small enough to be read."""
-    folder = path.rpartition("/")[0]
-    for entry in _list_files(server, workspace, place, folder):
-        if entry.get("path") == path:
-            return not entry.get("is_dir") and int(entry.get("file_size") or 0) <= MAX_BYTES
-    return False
-
-
-def _list_files(
-    server: MlflowServer, workspace: str | None, place: FileLocation, folder: str
-) -> Iterator[Mapping[str, Any]]:
-    if place.kind == "run":
-        address, params = f"{API}/artifacts/list", [("run_id", place.id)]
-        params += [("path", folder)] if folder else []
-    else:
-        address = f"{API}/logged-models/{place.id}/artifacts/directories"
-        params = [("artifact_directory_path", folder)] if folder else []
-
-    def fetch(token: str | None) -> ListingPage[Any]:
-        reply = _get(server, workspace, address, [*params, *_token_param(token).items()])
-        if reply.status in NO_SUCH_ENDPOINT or (reply.status == 400 and is_refusal(reply)):
-            # An older server, a model that is gone, a place that the server does not serve.
-            return ListingPage([], None)
-        content = object_of(raise_for_status(reply, "files"))
-        return ListingPage(content.get("files") or [], content.get("next_page_token"))
-
-    for entries in islice(follow(fetch, listing="MLflow's listing of files"), _MOST_PAGES):
-        yield from (entry for entry in entries if isinstance(entry, dict))
-
-
-def _get(
-    server: MlflowServer, workspace: str | None, address: str, params: list[tuple[str, str]]
-) -> Reply:
-    return server.get(server.tracking, address, params, workspace)
