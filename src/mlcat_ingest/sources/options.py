@@ -1,6 +1,6 @@
 """Options that several sources share: links to features, feature stores, DataHub's names."""
 
-from typing import Protocol, Self, TypeVar
+from typing import Self
 
 from pydantic import AliasChoices, Field, model_validator
 
@@ -100,26 +100,14 @@ class FeatureStoreConfig(RecipeModel):
     """How the catalog names the source datasets of features."""
 
 
-class _TakesCompat(Protocol):
-    @property
-    def compat(self) -> str | None: ...
-
-    @property
-    def instance(self) -> str | None: ...
-
-
-ConfigT = TypeVar("ConfigT", bound=_TakesCompat)
-
-
-def without_instance(config: ConfigT) -> ConfigT:
-    """Return `config`.
+def check_compat(compat: str | None, instance: str | None) -> None:
+    """Refuse an instance beside `compat`.
 
     Raises:
-        ValueError: it has an instance, too.
+        ValueError: both are set.
     """
-    if config.compat is not None and config.instance is not None:
+    if compat is not None and instance is not None:
         raise ValueError(
             "`compat: datahub` cannot be combined with `instance`: DataHub's own source has no "
             "instances, so its names would differ; delete one of the two"
         )
-    return config

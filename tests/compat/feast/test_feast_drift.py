@@ -100,8 +100,15 @@ def only_ours(descriptor: Descriptor, value: Mapping[str, Any]) -> dict[str, Any
         if field.name not in value:
             continue
         one, held = field.message_type, value[field.name]
-        if one is None or one.full_name.startswith("google.") or one.GetOptions().map_entry:
+        if one is None or one.full_name.startswith("google."):
             found[field.name] = held
+        elif one.GetOptions().map_entry:
+            of_value = one.fields_by_name["value"].message_type
+            found[field.name] = (
+                held
+                if of_value is None
+                else {key: only_ours(of_value, item) for key, item in held.items()}
+            )
         elif isinstance(held, list):
             found[field.name] = [only_ours(one, item) for item in held]
         else:

@@ -158,27 +158,20 @@ class LocalFile(FileRegistry):
         same = (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
         return content if same and len(content) == after.st_size else b""
 
-    def _failure(self, error: OSError) -> Exception:
+    def _failure(self, error: OSError) -> MlcatError:
+        reason = error.strerror or type(error).__name__
+        sentence = f"the registry {self.shown} cannot be read: {reason}"
         match error:
-            case FileNotFoundError():
+            case FileNotFoundError() | IsADirectoryError():
                 return RecipeError(
-                    f"no registry at {self.shown}",
+                    sentence,
                     hint="run `feast apply`, or correct the path; a relative path starts at the "
                     "recipe's folder, in feature_store.yaml at the repository's",
                 )
             case PermissionError():
-                return NotAuthorizedError(
-                    f"access to the registry {self.shown} denied",
-                    hint="grant read permission on the file",
-                )
-            case IsADirectoryError():
-                return RecipeError(
-                    f"the registry {self.shown} is a folder",
-                    hint="set the path of the file in it, or set `repo_path` to the folder",
-                )
+                return NotAuthorizedError(sentence, hint="grant read permission on the file")
             case _:
-                reason = error.strerror or type(error).__name__
-                return SourceUnavailableError(f"the registry {self.shown} cannot be read: {reason}")
+                return SourceUnavailableError(sentence)
 
 
 class S3Object(FileRegistry):

@@ -46,9 +46,9 @@ _MESSAGES: Final[Mapping[str, str]] = {
         5 last_updated Timestamp
         """,
     "Meta": "1 created_timestamp Timestamp; 2 last_updated_timestamp Timestamp",
-    "Project": "1 spec ProjectSpec; 2 meta Meta",
-    "ProjectSpec": "1 name string; 2 description string; 3 tags map; 4 owner string",
-    "Entity": "1 spec EntitySpecV2; 2 meta Meta",
+    "Project": "1 spec ProjectSpec",
+    "ProjectSpec": "1 name string",
+    "Entity": "1 spec EntitySpecV2",
     "EntitySpecV2": """
         1 name string; 9 project string; 2 value_type ValueType; 3 description string;
         4 join_key string; 8 tags map; 10 owner string
@@ -58,9 +58,7 @@ _MESSAGES: Final[Mapping[str, str]] = {
         5 vector_index bool; 6 vector_search_metric string; 7 vector_length int32
         """,
     "DataSource": """
-        20 name string; 21 project string; 23 description string; 24 tags map; 25 owner string;
-        1 type SourceType; 2 field_mapping map; 3 timestamp_field string;
-        5 created_timestamp_column string; 17 data_source_class_type string;
+        20 name string; 21 project string; 1 type SourceType; 17 data_source_class_type string;
         26 batch_source DataSource; 11 file_options FileOptions; 12 bigquery_options TableOptions;
         13 kafka_options KafkaOptions; 14 kinesis_options KinesisOptions;
         15 redshift_options SchemaTableOptions; 16 custom_options CustomSourceOptions;
@@ -71,15 +69,10 @@ _MESSAGES: Final[Mapping[str, str]] = {
     "FileOptions": "2 uri string",
     "TableOptions": "1 table string; 2 query string",
     "SchemaTableOptions": "1 table string; 2 query string; 3 schema string; 4 database string",
-    "KafkaOptions": "1 kafka_bootstrap_servers string; 2 topic string",
+    "KafkaOptions": "2 topic string",
     "KinesisOptions": "1 region string; 2 stream_name string",
-    "AthenaOptions": "1 table string; 2 query string; 3 database string; 4 data_source string",
-    "SparkOptions": """
-        1 table string; 2 query string; 3 path string; 4 file_format string;
-        6 table_format TableFormat
-        """,
-    "TableFormat": "1 iceberg_format IcebergFormat",
-    "IcebergFormat": "1 catalog string; 2 namespace string",
+    "AthenaOptions": "1 table string; 2 query string; 3 database string",
+    "SparkOptions": "1 table string; 2 query string; 3 path string",
     "CustomSourceOptions": "1 configuration bytes",
     "RequestDataOptions": "3 schema FeatureSpecV2*",
     "FeatureView": "1 spec FeatureViewSpec; 2 meta FeatureViewMeta",
@@ -105,8 +98,7 @@ _MESSAGES: Final[Mapping[str, str]] = {
         21 version string; 22 org string; 23 disabled bool
         """,
     "Aggregation": """
-        1 column string; 2 function string; 3 time_window Duration; 4 slide_interval Duration;
-        5 name string
+        1 column string; 2 function string; 3 time_window Duration
         """,
     "OnDemandFeatureView": "1 spec OnDemandFeatureViewSpec; 2 meta OnDemandFeatureViewMeta",
     "OnDemandFeatureViewSpec": """
@@ -126,7 +118,7 @@ _MESSAGES: Final[Mapping[str, str]] = {
         """,
     "FeatureViewProjection": """
         1 feature_view_name string; 3 feature_view_name_alias string;
-        2 feature_columns FeatureSpecV2*; 4 join_key_map map; 8 batch_source DataSource;
+        2 feature_columns FeatureSpecV2*; 8 batch_source DataSource;
         9 stream_source DataSource; 11 view_type string
         """,
     "LabelView": "1 spec LabelViewSpec; 2 meta Meta",

@@ -35,7 +35,7 @@ from mlcat_ingest.sources.mlflow.values.uris import (
     is_unity_catalog,
     with_known_scheme,
 )
-from mlcat_ingest.sources.options import FeaturesConfig, without_instance
+from mlcat_ingest.sources.options import FeaturesConfig, check_compat
 from mlcat_ingest.sources.owners import OwnersConfig
 
 DEFAULT_TRACKING_URI = "http://127.0.0.1:5000"
@@ -257,12 +257,12 @@ class MlflowConfig(ConnectionConfig):
     @model_validator(mode="before")
     @classmethod
     def _preset_names(cls, data: Any) -> Any:
-        naming = data.get("naming") if isinstance(data, dict) else None
-        if isinstance(data, dict) and data.get("compat") == "datahub" and isinstance(naming, dict):
-            return {**data, "naming": {**asdict(DATAHUB_TEMPLATES), **naming}}
-        if isinstance(data, dict) and data.get("compat") == "datahub" and naming is None:
-            return {**data, "naming": asdict(DATAHUB_TEMPLATES)}
-        return data
+        if not isinstance(data, dict) or data.get("compat") != "datahub":
+            return data
+        naming = {} if data.get("naming") is None else data["naming"]
+        if not isinstance(naming, dict):
+            return data
+        return {**data, "naming": {**asdict(DATAHUB_TEMPLATES), **naming}}
 
     @model_validator(mode="before")
     @classmethod
@@ -287,7 +287,8 @@ class MlflowConfig(ConnectionConfig):
 
     @model_validator(mode="after")
     def _compat_has_no_instance(self) -> Self:
-        return without_instance(self)
+        check_compat(self.compat, self.instance)
+        return self
 
     @model_validator(mode="after")
     def _reader_fits(self) -> Self:

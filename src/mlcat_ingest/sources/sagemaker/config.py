@@ -7,7 +7,7 @@ from pydantic import AliasChoices, Field, model_validator
 
 from mlcat_ingest.recipe.connection import Retries, Timeout
 from mlcat_ingest.recipe.fields import NotContent, OptionalSecret, PublicStr, ServiceUrl
-from mlcat_ingest.sources.options import FeatureStoreConfig, without_instance
+from mlcat_ingest.sources.options import FeatureStoreConfig, check_compat
 
 
 class SagemakerConfig(FeatureStoreConfig):
@@ -82,7 +82,8 @@ class SagemakerConfig(FeatureStoreConfig):
 
     @model_validator(mode="after")
     def _compat_has_no_instance(self) -> Self:
-        return without_instance(self)
+        check_compat(self.compat, self.instance)
+        return self
 
     @model_validator(mode="after")
     def _keys_are_whole(self) -> Self:

@@ -47,7 +47,7 @@ def test_links_to_a_registry_are_the_same_registry(tmp_path: Path) -> None:
 def test_a_missing_file_a_folder_and_a_forbidden_file_say_what_to_do(tmp_path: Path) -> None:
     cases: list[tuple[Path, type[MlcatError], str]] = [
         (tmp_path / "no.db", RecipeError, "feast apply"),
-        (tmp_path, RecipeError, "repo_path"),
+        (tmp_path, RecipeError, "correct the path"),
         (tmp_path / "no.db" / "x", RecipeError, "feast apply"),
     ]
     for path, error, cure in cases:
