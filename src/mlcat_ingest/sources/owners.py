@@ -1,16 +1,21 @@
 """Owners: from the users that a source names to owners and ownership types of the catalog."""
 
+import hashlib
 import re
+from pathlib import Path
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
 
 from mlcat_ingest.core.text import whole_characters
-from mlcat_ingest.errors import InvalidUrnError
+from mlcat_ingest.errors import InvalidUrnError, RecipeError
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.urn import check, corp_user
 from mlcat_ingest.recipe.fields import PublicStr, RecipeModel
-from mlcat_ingest.recipe.values import OwnerRef, OwnerType, Pattern
+from mlcat_ingest.recipe.loader import MAX_BYTES, parse
+from mlcat_ingest.recipe.problems import Origin
+from mlcat_ingest.recipe.validate import validate_config
+from mlcat_ingest.recipe.values import OwnerRef, OwnerType, Pattern, RecipePath
 
 _URNS: Final = ("urn:li:corpuser:", "urn:li:corpGroup:")
 _NOBODY: Final[Aspect] = {"owners": []}
@@ -31,7 +36,7 @@ _OwnerMap = Annotated[dict[PublicStr, OwnerRef], AfterValidator(_unambiguous)]
 class OwnersConfig(RecipeModel):
     """How users in a source map to owners in the catalog.
 
-    A user is looked up in `map`, first by the whole name, then by the part that
+    A user is looked up in `map` and `map_file`, first by the whole name, then by the part that
     `pattern` matches. Other users become users of the catalog with that name. The URN of a user or
     group is used as it is.
     """
@@ -50,14 +55,35 @@ class OwnersConfig(RecipeModel):
     map: _OwnerMap = Field(default_factory=dict)
     """User names, in any case, mapped to names in the catalog or URNs of users and groups."""
 
+    map_file: RecipePath | None = None
+    """A YAML or JSON file with the key `map`. Entries in the recipe take precedence."""
+
+    def map_digest(self) -> str:
+        """Return a digest of the map file, empty without one."""
+        path = self.map_file
+        return "" if path is None else hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+class _MapFile(RecipeModel):
+    """The content of a `map_file`."""
+
+    map: _OwnerMap
+
 
 class Owners:
     """Turns users into owners. Safe for threads; what it found out of a name it remembers."""
 
     def __init__(self, config: OwnersConfig | None = None) -> None:
-        """Take the rules of a recipe."""
+        """Read the map file, if there is one.
+
+        Raises:
+            RecipeError: the file cannot be read.
+            RecipeSyntaxError: it is not YAML or JSON.
+            RecipeValidationError: its `map` is none of names to names.
+        """
         config = config or OwnersConfig()
-        self._map = {name.lower(): urn for name, urn in config.map.items()}
+        more = {} if config.map_file is None else _read_map(Path(config.map_file))
+        self._map = {name.lower(): urn for name, urn in {**more, **config.map}.items()}
         self._ignored = frozenset(name.lower() for name in config.ignore)
         self._pattern = re.compile(config.pattern) if config.pattern else None
         named = config.type.startswith("urn:")
@@ -98,3 +124,20 @@ class Owners:
     def ownership(self, urn: str | None) -> Aspect:
         """Return the `ownership` aspect with the owner `urn`, empty for None."""
         return _NOBODY if urn is None else {"owners": [{"owner": urn, **self._type}]}
+
+
+def _read_map(path: Path) -> dict[str, str]:
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise RecipeError(
+            f"cannot read the owners file {path}: {error.strerror}",
+            hint="correct `owners.map_file` in the recipe",
+        ) from None
+    parsed = parse(content, str(path))
+    origin = Origin(str(path), path.parent, parsed.lines)
+    map_file, problems = validate_config(_MapFile, parsed.data, (), origin)
+    if map_file is None or parsed.problems:
+        raise origin.error([*parsed.problems, *problems])
+    return map_file.map

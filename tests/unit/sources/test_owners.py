@@ -1,8 +1,12 @@
 """Users of a source to owners in the catalog: ignored, mapped, cut by a pattern, or as they are."""
 
+from pathlib import Path
+
 import pytest
 from pydantic import ValidationError
 
+from mlcat_ingest.errors import RecipeError, RecipeSyntaxError, RecipeValidationError
+from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.owners import Owners, OwnersConfig
 
 
@@ -79,6 +83,46 @@ def test_a_kind_of_ownership_that_is_no_sound_urn_is_refused() -> None:
 def test_an_unknown_kind_of_ownership_is_refused() -> None:
     with pytest.raises(ValidationError, match="not an ownership type"):
         a_config(type="Boss")
+
+
+def test_a_map_in_a_file_where_the_recipe_wins(tmp_path: Path) -> None:
+    path = tmp_path / "owners.yml"
+    path.write_text("map:\n  a: one\n  b: 'urn:li:corpGroup:two'\n")
+    found = owners(map_file=path, map={"A": "other"})
+    assert [found.urn(name) for name in "ab"] == ["urn:li:corpuser:other", "urn:li:corpGroup:two"]
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "reported"),
+    [
+        (None, RecipeError, "owners file .*owners.yml: No such file"),
+        ("", RecipeSyntaxError, "owners.yml: the file is empty"),
+        ("map: {a: b", RecipeSyntaxError, "owners.yml"),
+        ("a: b", RecipeValidationError, "map: is required"),
+        ("map:\n  a: b\n  a: c", RecipeValidationError, "owners.yml:3: map.a: duplicate key"),
+        ("map:\n  a: 'urn:li:tag:x'", RecipeValidationError, "owners.yml:2: map.a: must be a"),
+    ],
+)
+def test_a_file_that_cannot_be_used(
+    tmp_path: Path, text: str | None, error: type[RecipeError], reported: str
+) -> None:
+    path = tmp_path / "owners.yml"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(error, match=reported):
+        owners(map_file=path)
+
+
+def test_a_relative_file_starts_at_the_recipes_folder(tmp_path: Path) -> None:
+    (tmp_path / "owners.yml").write_text("map: {a: b}")
+    (tmp_path / "recipe.yml").write_text(
+        "source: {type: mlflow, config: {owners: {map_file: owners.yml}}}"
+    )
+    from mlcat_ingest.workflows.resolve import resolve
+
+    (source,) = resolve(Recipe.load(tmp_path / "recipe.yml")).sources
+    config = source.config.owners  # type: ignore[attr-defined]  # the MLflow source's own
+    assert Owners(config).urn("a") == "urn:li:corpuser:b"
 
 
 def test_one_user_has_one_owner_in_any_case() -> None:

@@ -295,7 +295,8 @@ class DefinitionsConfig(FeatureStoreConfig):
     """Feature tables that are defined in files, for stores without a connector of their own."""
 
     path: RecipePath
-    """A definitions file (YAML or JSON), or a folder of them, read recursively."""
+    """A definitions file (YAML or JSON), a folder of them, read recursively, or a pattern such as
+    `features/**/*.yml`."""
 
     _path_in_recipe: str = PrivateAttr("")
 
@@ -362,13 +363,13 @@ class FileReader(DefinitionReader):
 
 
 def find_files(path: Path) -> list[Path]:
-    """Return the definitions files of `path`, sorted: itself, or those in a folder.
+    """Return the definitions files of `path`, sorted: itself, those in a folder, or a pattern's.
 
     Raises:
         RecipeError: there are none, or what may hold some cannot be read.
     """
     try:
-        files = sorted(_in_folder(path, set())) if path.is_dir() else [path]
+        files = sorted(set(_candidates(path)))
     except OSError as error:
         sentence = f"cannot read {error.filename or path}: {error.strerror}"
         raise RecipeError(sentence, hint=PATH_HINT) from None
@@ -376,6 +377,33 @@ def find_files(path: Path) -> list[Path]:
         # An empty store would take away everything that was read before.
         raise RecipeError(f"no definitions files at {path}", hint=PATH_HINT)
     return files
+
+
+def _candidates(path: Path) -> Iterator[Path]:
+    if path.is_dir():
+        yield from _in_folder(path, set())
+    elif path.exists() or not _is_pattern(str(path)):
+        yield path
+    else:
+        yield from _matching(path)
+
+
+def _matching(path: Path) -> Iterator[Path]:
+    """Yield the files that a pattern matches.
+
+    Raises:
+        OSError: a folder on the way of the pattern cannot be read.
+    """
+    first = next(at for at, part in enumerate(path.parts) if _is_pattern(part))
+    root, pattern = Path(*path.parts[:first]), path.parts[first:]
+    for depth in range(len(pattern)):
+        # `Path.glob` passes over a folder that cannot be read; its tables would count as removed.
+        for folder in root.glob("/".join(pattern[:depth])) if depth else (root,):
+            if folder.is_dir():
+                next(folder.iterdir(), None)
+    # Before Python 3.13, a pattern that ends with `**` matches folders alone.
+    files = (*pattern, "*") if pattern[-1] == "**" else pattern
+    yield from filter(_is_file, root.glob("/".join(files)))
 
 
 def _in_folder(folder: Path, seen: set[Path]) -> Iterator[Path]:
@@ -387,9 +415,17 @@ def _in_folder(folder: Path, seen: set[Path]) -> Iterator[Path]:
         if path.is_dir():
             if path.resolve() not in seen:
                 yield from _in_folder(path, seen)
-        # A link to nowhere has to be read, too: its file is missed.
-        elif path.suffix.lower() in _SUFFIXES and (path.is_file() or not path.exists()):
+        elif path.suffix.lower() in _SUFFIXES and _is_file(path):
             yield path
+
+
+def _is_file(path: Path) -> bool:
+    """Return whether `path` has to be read, as a link to nowhere has: its file is missed."""
+    return path.is_file() or (path.is_symlink() and not path.exists())
+
+
+def _is_pattern(text: str) -> bool:
+    return any(sign in text for sign in "*?[")
 
 
 def read_definitions(paths: Iterable[Path]) -> list[Definition]:
@@ -511,7 +547,8 @@ class DefinitionsSource(FeatureSource):
         """Keep the configuration; no file is opened.
 
         Raises:
-            RecipeError: instance and prefix cannot be part of names.
+            RecipeError: instance and prefix cannot be part of names, or the file of owners cannot
+                be used.
         """
         # The platform of its tables is named in each file.
         super().__init__(config, "definitions", FileReader(config.path, config.path_in_recipe))

@@ -97,7 +97,8 @@ class FeatureSource(Source[FeatureTable | Broken]):
         """Keep the configuration and the reader; nothing is contacted.
 
         Raises:
-            RecipeError: instance and prefix cannot be part of names.
+            RecipeError: instance and prefix cannot be part of names, or the file of owners cannot
+                be used.
         """
         self._config = config
         self._reader = reader
@@ -216,6 +217,7 @@ class FeatureSource(Source[FeatureTable | Broken]):
         naming = self._scope.naming
         table = naming.feature_table("0", "0")
         settings = comparable(content_of(self._config))
+        owners = self._config.owners.map_digest()
         return Partition(
             key=self._scope.source_key,
             instance=naming.instance or "",
@@ -224,7 +226,7 @@ class FeatureSource(Source[FeatureTable | Broken]):
                 "feature": naming.feature(table, "0").urn,
                 "key": naming.primary_key(table, "0").urn,
             },
-            settings=content_hash([settings, installed(PROGRAM)]),
+            settings=content_hash([settings, owners, installed(PROGRAM)]),
         )
 
     def map(self, record: FeatureTable | Broken) -> Iterable[Entity]:

@@ -86,8 +86,8 @@ class MlflowSource(Source[JoinedRecord]):
         """Keep the configuration; nothing is contacted. `reader` is opened by it if not given.
 
         Raises:
-            RecipeError: the naming templates, or instance and workspace, cannot make names, or
-                there are no credentials for Databricks.
+            RecipeError: the naming templates, or instance and workspace, cannot make names, the
+                file of owners cannot be used, or there are no credentials for Databricks.
         """
         self._config = config
         self._selection = RunSelection(config)
@@ -302,7 +302,7 @@ def partition_of(config: MlflowConfig, scope: WorkspaceScope) -> Partition:
     if links is not None and links.from_signature:
         table = naming.feature_table(None, "0")
         identity |= {SIGNATURE: table.urn, COLUMN: naming.feature(table, "0").urn}
-    settings = [comparable(content_of(config)), installed(PROGRAM)]
+    settings = [comparable(content_of(config)), config.owners.map_digest(), installed(PROGRAM)]
     return Partition(
         key=scope.source_key,
         instance=naming.instance or "",

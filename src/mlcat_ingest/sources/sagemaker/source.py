@@ -437,7 +437,8 @@ class SagemakerSource(FeatureSource):
         """Keep the configuration; nothing is contacted. `reader` is made by it if not given.
 
         Raises:
-            RecipeError: instance and prefix cannot be part of names.
+            RecipeError: instance and prefix cannot be part of names, or the file of owners cannot
+                be used.
         """
         self._sagemaker = reader or SagemakerReader(config)
         self._is_compatible = config.compat is not None

@@ -10,6 +10,7 @@ from mlcat_ingest.sources.definitions.file_source import (
     DefinitionsConfig,
     DefinitionsSource,
     FileReader,
+    find_files,
 )
 from mlcat_ingest.sources.definitions.tables import (
     DatasetPlace,
@@ -119,9 +120,10 @@ def test_json_is_read_as_well_and_hidden_files_are_not(folder: Path) -> None:
     (folder / ".git" / "b.yml").write_text("not: ours")
     (folder / "notes.txt").write_text("not ours")
     assert list(FileReader(folder, "here").read()) == []
+    assert list(FileReader(folder / "**" / "*.json", "here").read()) == []
 
 
-@pytest.mark.parametrize("path", ["none.yml", "empty"])
+@pytest.mark.parametrize("path", ["none.yml", "empty", "*.yml"])
 def test_no_file_is_an_error_and_no_empty_store(folder: Path, path: str) -> None:
     (folder / "empty").mkdir()
     with pytest.raises(RecipeError, match="`path`"):
@@ -139,9 +141,11 @@ def test_links_are_followed_once_and_one_that_leads_nowhere_is_reported(folder: 
     (folder / "here" / "again").symlink_to(folder / "there")
     read = list(FileReader(folder / "here", "here").read())
     assert sorted(one.namespace or "" for one in read) == ["meals", "meals", "rides", "rides"]
-    (folder / "here" / "gone.yml").symlink_to("nowhere.yml")
-    with pytest.raises(RecipeError, match=r"here/gone\.yml: No such file"):
-        list(FileReader(folder / "here", "here").read())
+    for path in ("here", "here/*.yml"):
+        (folder / "here" / "gone.yml").unlink(missing_ok=True)
+        (folder / "here" / "gone.yml").symlink_to("nowhere.yml")
+        with pytest.raises(RecipeError, match=r"here/gone\.yml: No such file"):
+            list(FileReader(folder / path, "here").read())
 
 
 def test_a_folder_that_cannot_be_read_is_no_empty_one(
@@ -157,13 +161,29 @@ def test_a_folder_that_cannot_be_read_is_no_empty_one(
         return entries(path)
 
     monkeypatch.setattr(Path, "iterdir", closed)
-    with pytest.raises(RecipeError, match="closed: Permission denied"):
-        list(FileReader(folder, "here").read())
+    for path in (folder, folder / "**" / "*.yml", folder / "*" / "a.y*"):
+        with pytest.raises(RecipeError, match="closed: Permission denied"):
+            list(FileReader(path, "here").read())
 
 
 def test_a_path_that_no_file_can_have_is_reported(folder: Path) -> None:
     with pytest.raises(RecipeError, match="File name too long"):
         list(FileReader(folder / ("x" * 5_000), "here").read())
+
+
+@pytest.mark.parametrize(
+    "pattern", ["**/*.yml", "*/*/*.yml", "one/**/t?o/[c].yml", "**", "one/two/*", "**/two/**/c.*"]
+)
+def test_a_pattern_means_what_it_means_elsewhere(folder: Path, pattern: str) -> None:
+    (folder / "one" / "two").mkdir(parents=True)
+    for at, name in enumerate(("one/a.yml", "b.yml", "one/two/c.yml")):
+        (folder / name).write_text(GOOD.replace("rides", f"n{at}"))
+    found = find_files(folder / pattern)
+    # Python before 3.13 finds folders alone by a pattern that ends with `**`.
+    files = f"{pattern}/*" if pattern == "**" else pattern
+    assert set(found) == {one for one in folder.glob(files) if one.is_file()}
+    assert found == sorted(found)
+    assert folder / "one" / "two" / "c.yml" in found
 
 
 def test_everything_that_is_wrong_is_reported_with_file_line_and_path(folder: Path) -> None:
