@@ -119,9 +119,9 @@ def print_json(plan: "Plan", totals: "Totals", impacts: "Iterable[Impact]" = ())
 
     print_changes(_count(plan.entities(), totals))
     affected = False
-    for each in impacts:
-        affected |= each.models > 0
-        print_json_line(impact_data(each))
+    for impact in impacts:
+        affected |= impact.models > 0
+        print_json_line(impact_data(impact))
     print_json_line(summary_data(plan.report, totals))
     return affected
 
@@ -132,9 +132,9 @@ def _print_text(plan: "Plan", totals: "Totals", impacts: "Iterable[Impact]") -> 
     output.out_lines(head_lines(plan.report))
     print_entities(plan.entities(), totals)
     affected = False
-    for each in impacts:
-        affected |= each.models > 0
-        output.out_lines(impact_lines(each))
+    for impact in impacts:
+        affected |= impact.models > 0
+        output.out_lines(impact_lines(impact))
     output.out_lines(total_lines(plan.report, totals))
     return affected
 
@@ -144,8 +144,8 @@ def print_entities(entities: "Iterator[EntityDiff]", totals: "Totals") -> None:
     from mlcat_ingest.workflows.plan_render import Line, entity_lines
 
     passing = _count(entities, totals)
-    for one in islice(passing, SHOWN):
-        output.out_lines(entity_lines(one))
+    for entity in islice(passing, SHOWN):
+        output.out_lines(entity_lines(entity))
     more = sum(1 for _ in passing)
     if more:
         others = plural(more, "more entity", "more entities")
@@ -153,9 +153,9 @@ def print_entities(entities: "Iterator[EntityDiff]", totals: "Totals") -> None:
 
 
 def _count(entities: "Iterable[EntityDiff]", totals: "Totals") -> "Iterator[EntityDiff]":
-    for one in entities:
-        totals.add(one)
-        yield one
+    for entity in entities:
+        totals.add(entity)
+        yield entity
 
 
 def print_changes(entities: "Iterable[EntityDiff]") -> None:

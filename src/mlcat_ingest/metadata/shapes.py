@@ -54,15 +54,15 @@ EdgeFinder: TypeAlias = Callable[[Mapping[str, object]], Iterator[tuple[str, str
 @cache
 def edge_finders(record: object) -> tuple[EdgeFinder, ...]:
     """Return what finds the edges in a value of `record`, each as relationship and URN."""
-    found: list[EdgeFinder] = []
+    finders: list[EdgeFinder] = []
     for field in fields(record).values():
-        found.extend(
+        finders.extend(
             _edge_finder(field.name, marker) for marker in field.markers if isinstance(marker, Edge)
         )
         nested = _nested_record(field.hint)
         if nested is not None and (inner := edge_finders(nested)):
-            found.append(_nested_finder(field.name, inner))
-    return tuple(found)
+            finders.append(_nested_finder(field.name, inner))
+    return tuple(finders)
 
 
 def edge_markers(record: object) -> Iterator[Edge]:
@@ -87,10 +87,10 @@ def _items(value: object) -> list[object]:
 def _edge_finder(name: str, marker: Edge) -> EdgeFinder:
     def find(value: Mapping[str, object]) -> Iterator[tuple[str, str]]:
         for item in _items(value.get(name)):
-            held = item
+            urns = item
             if marker.at is not None:
-                held = item.get(marker.at) if isinstance(item, Mapping) else None
-            for urn in _items(held):
+                urns = item.get(marker.at) if isinstance(item, Mapping) else None
+            for urn in _items(urns):
                 if isinstance(urn, str):
                     yield marker.relationship, urn
 
