@@ -243,7 +243,7 @@ class MlcatGateOperator(BaseOperator):
 
 
 def dag_settings() -> dict[str, Any]:
-    """Return what such DAGs have in common beside their schedule: none runs beside itself.
+    """Return the settings that these DAGs share; each has one run at a time.
 
     `MLCAT_RETRY_DELAY_S` is how long a task waits before another attempt.
     """

@@ -30,7 +30,7 @@ OPTION_NAMES: Final = {
     "junit_file": "--junit",
     "fail_on_tests": "--fail-on-tests",
 }
-"""The options of `RunFiles`, as users write them."""
+"""The options of `OutputFiles`, as users write them."""
 
 
 def write_whole(path: Path, pieces: Iterable[str]) -> None:
@@ -61,7 +61,7 @@ def _is_replaceable(path: Path) -> bool:
     return path.is_file() or not path.exists()
 
 
-class RunFiles:
+class OutputFiles:
     """The files that the options of one run ask for."""
 
     def __init__(
@@ -177,8 +177,8 @@ def _metrics(report: "Report", path: Path) -> Iterator[str]:
     yield as_prometheus(report, before.decode("utf-8", "replace"))
 
 
-def run_files(command: Callable[..., int]) -> Callable[..., int]:
-    """Add the options of `RunFiles`."""
+def output_file_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Add the options of `OutputFiles`."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command

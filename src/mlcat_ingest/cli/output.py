@@ -124,8 +124,6 @@ _NOTABLE: "Final[Mapping[Style, Sequence[str]]]" = {
     ),
     "changed": (
         "warning",
-        "differs ",
-        "not allowed ",
         "  note ",
         "    still failing:",
         "    not evaluated:",

@@ -8,7 +8,7 @@ import click
 
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli.exit_status import EXIT_OK, exit_code_of, stop_on_sigterm
-from mlcat_ingest.cli.files import OPTION_NAMES, RunFiles, run_files
+from mlcat_ingest.cli.files import OPTION_NAMES, OutputFiles, output_file_options
 from mlcat_ingest.cli.hooks import print_drain, spool_option
 from mlcat_ingest.cli.options import (
     OutputSettings,
@@ -40,7 +40,7 @@ _OBJECTS_BETWEEN_COLLECTIONS: Final = 2_000
     "  mlcat-ingest http://mlflow:5000 --to http://catalog:8080 --limit 100"
 )
 @reading_options
-@run_files
+@output_file_options
 @spool_option
 @click.option("--dry-run", is_flag=True, help="Show the changes without writing them; see `plan`.")
 @output_options
@@ -63,13 +63,13 @@ def command(reading: ReadingOptions, spool: Path | None, *, dry_run: bool, **fil
                 raise click.UsageError(f"{OPTION_NAMES[name]} cannot be combined with --dry-run")
         return show_plan(reading)
     settings = OutputSettings.current()
-    return _run(reading, spool, RunFiles(settings, **files), settings)
+    return _run(reading, spool, OutputFiles(settings, **files), settings)
 
 
 def _run(
     reading: ReadingOptions,
     spool: Path | None,
-    files: RunFiles,
+    files: OutputFiles,
     settings: OutputSettings,
 ) -> int:
     """Run what `reading` names, write `files`, and return the status."""

@@ -1,9 +1,9 @@
 """The listener of a process, and `enable`, which attaches it to MLflow. Standard library only.
 
-MLflow has no event for the end of a run. Every way to end a run comes to `update_run_info` of a
-store that `get_store` of MLflow's registry of stores gave, so the one is wrapped in what the other
-returns. Neither is public, so both are looked at first: where they are not what they were, nothing
-is done, and one warning says so.
+MLflow has no event for the end of a run. Every way to end a run calls `update_run_info` of a store
+that `get_store` of MLflow's registry of stores returned, so that method is wrapped on each store.
+Neither is public, so both are checked first: if they differ from the known form, nothing is
+wrapped, and a warning says so.
 """
 
 import logging

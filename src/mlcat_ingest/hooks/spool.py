@@ -82,8 +82,8 @@ _COUNT_EVERY: Final = 100
 _DROPPED_BYTES: Final = 1 << 20
 _FIRST_PAUSE_S: Final = 5.0
 _LONGEST_PAUSE_S: Final = 600.0
-_LEFT_BEHIND_S: Final = 3_600.0
 _RANDOM: Final = SystemRandom()  # the state of `random` belongs to the training
+_LEFT_BEHIND_S: Final = 3_600.0
 """Age at which the writer of a file that was never renamed must have died."""
 
 
@@ -104,7 +104,7 @@ class Backoff:
         self._path = folder / "pause.json"
 
     def record_failure(self, why: str) -> None:
-        """Take note that a drain failed: who begins one by itself waits, longer each time."""
+        """Record that a drain failed: the next background drain waits, longer each time."""
         failures = self._read().get("failures", 0) + 1
         jitter = _RANDOM.uniform(0.5, 1)
         pause_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(failures, 10)) * jitter
@@ -113,7 +113,7 @@ class Backoff:
         _write_whole(self._path, self._folder, json.dumps(pause).encode())
 
     def reset(self) -> None:
-        """Take note that a drain succeeded."""
+        """Record that a drain succeeded."""
         self._path.unlink(missing_ok=True)
 
     def remaining_s(self) -> float:
@@ -313,7 +313,7 @@ class EventSpool:
                 handle.write(f"{line}\n".encode())
 
     def _sweep(self) -> None:
-        """Take away what writers left behind that were killed before they could rename it."""
+        """Delete the temporary files of writers that were killed before they renamed them."""
         before_s = time.time() - _LEFT_BEHIND_S
         for path in self.folder.glob(".*.json"):
             with suppress(OSError):

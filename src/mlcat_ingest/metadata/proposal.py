@@ -52,28 +52,22 @@ class Proposal:
         Source: `MetadataChangeProposal`, wire protocol of DataHub's Rest.li `/aspects` resource.
         """
         content_type = "application/json-patch+json" if self.change_type == "PATCH" else _JSON
-        body: JsonObject = {
-            "entityType": entity_type_of(self.entity_urn),
-            "entityUrn": self.entity_urn,
-            "changeType": self.change_type,
-            "aspectName": self.aspect_name,
-            "aspect": {"value": aspect_text(self._content()), "contentType": content_type},
-        }
-        if self.headers:
-            body["headers"] = dict(self.headers)
-        return body
+        return self._body({"value": aspect_text(self._content()), "contentType": content_type})
 
     def record(self) -> JsonObject:
         """Return the proposal as a line of a file, the aspect in the open.
 
         Source: the file sink and source of DataHub.
         """
+        return self._body({"json": self._content()})
+
+    def _body(self, aspect: JsonObject) -> JsonObject:
         body: JsonObject = {
             "entityType": entity_type_of(self.entity_urn),
             "entityUrn": self.entity_urn,
             "changeType": self.change_type,
             "aspectName": self.aspect_name,
-            "aspect": {"json": self._content()},
+            "aspect": aspect,
         }
         if self.headers:
             body["headers"] = dict(self.headers)

@@ -122,10 +122,9 @@ class Http(Closing):
 
     `peer` names the service in messages; `unavailable` is raised when it does not answer.
     `backoff_s` is the first pause between attempts and doubles; a request whose answer `is_passing`
-    is tried again. A user name and password in the
-    address serve where `options` has no `auth`, and are in no message. The proxies of the
-    environment are used for all but this machine's loopback addresses. Safe to use from several
-    threads.
+    is tried again. A user name and password in the address are used if `options` has no `auth`, and
+    are in no message. The proxies of the environment are used, except for loopback addresses. Safe
+    to use from several threads.
     """
 
     def __init__(

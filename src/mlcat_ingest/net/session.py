@@ -183,7 +183,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 
 class CountingAdapter(HTTPAdapter):
-    """An adapter that counts its requests and bytes, and retries nothing by itself."""
+    """An adapter that counts its requests, and retries nothing by itself."""
 
     def __init__(self, connections: int, on_request: Callable[[], None]) -> None:
         """Call `on_request` for each request; a pool of `connections` blocks when used up."""

@@ -79,8 +79,8 @@ def examine(
 ) -> Iterator[SideFinding]:
     """Yield the findings about each side of a recipe; an error of one side hides no other's.
 
-    All sides are looked at at once. Nothing is changed, but that with `write` the catalog's own
-    test entity is written and deleted.
+    All sides are checked at once. Nothing is changed; with `write`, a test entity is written to the
+    catalog and deleted.
     """
     recipe = resolved.recipe
     yield SideFinding("recipe", Finding("recipe", "ok", f"{recipe.name}: valid"))
@@ -116,7 +116,7 @@ def _overlaps(
         return
     for source in resolved.sources:
         findings = _overlap_findings(source, sink, resolved.recipe.name)
-        # A large store may need longer for its listings, and is none the worse for it.
+        # A large store may need longer for its listings; that is no failure.
         watch = _Watch(_OVERLAP, findings, patience_s, late="warning")
         yield from (SideFinding(_OVERLAP, finding) for finding in watch.findings())
 
@@ -124,7 +124,7 @@ def _overlaps(
 def _cap(side: SideT) -> SideT:
     """Return a side that gives up soon, and asks for little at a time."""
     options = {name: getattr(side.config, name, None) for name in _MOST}
-    # Some source may mean another thing by a name: only numbers are numbers of something.
+    # A source may use a name for something else: only numbers are capped.
     update = {
         name: min(number, _MOST[name])
         for name, number in options.items()
@@ -156,7 +156,7 @@ def _state_findings(recipe: Recipe, sink: ResolvedSink) -> Iterator[Finding]:
 
 
 class _Watch:
-    """One side's findings, found in a thread of its own so that nobody waits for ever."""
+    """The findings of one side, made in a thread so that the wait for them is bounded."""
 
     def __init__(
         self,

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class UrnList:
-    """URNs, each once, in a temporary file that is gone with the process; used by one at a time."""
+    """A set of URNs in a temporary file that ends with the process; for one thread at a time."""
 
     def __init__(self) -> None:
         """Start with none."""
@@ -148,7 +148,7 @@ class Retraction(Closing):
         dead_letters: Path | None,
         mask: Mask,
     ) -> None:
-        """Keep the sides; nothing is contacted. Without `sources` all of the catalog is looked at.
+        """Keep the sides; nothing is contacted. Without `sources`, all of the catalog is searched.
 
         Raises:
             RecipeError: the sink holds nothing that could be taken back.
@@ -249,7 +249,7 @@ class Retraction(Closing):
         return self._report(tally, error)
 
     def _read(self, urns: Iterable[str], tally: Tally) -> Iterator[MergedEntity]:
-        """Yield those of some entities of one type that hold something of ours."""
+        """Yield the merged entities that hold something of the recipe; `urns` are of one type."""
         entities = [whole_entity(urn) for urn in urns]
         stored, denied = self._reads.read(entities)
         refused = {outcome.merged.urn for outcome in denied}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from mlcat_ingest.cli.files import RunFiles, write_whole
+from mlcat_ingest.cli.files import OutputFiles, write_whole
 from mlcat_ingest.cli.options import OutputSettings
 from mlcat_ingest.errors import SourceUnavailableError
 from mlcat_ingest.pipeline.report.report import (
@@ -76,7 +76,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def write(path: Path, report: Report) -> Samples:
-    assert RunFiles(OutputSettings(), metrics_file=path).finish(report) == 0
+    assert OutputFiles(OutputSettings(), metrics_file=path).finish(report) == 0
     assert [one.name for one in path.parent.iterdir()] == [path.name]
     return samples(path)
 
@@ -160,7 +160,7 @@ def test_evaluation_that_stopped_shows(path: Path) -> None:
 
 
 def test_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
-    assert RunFiles(OutputSettings(), metrics_file=Path("-")).finish(ALL_WELL) == 0
+    assert OutputFiles(OutputSettings(), metrics_file=Path("-")).finish(ALL_WELL) == 0
     assert 'mlcat_ingest_up{recipe="pr\\"od\\\\ \\n1"} 1.0' in capsys.readouterr().out
 
 
@@ -168,7 +168,8 @@ def test_what_cannot_be_written_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert (
-        RunFiles(OutputSettings(), metrics_file=blocked(tmp_path / "m.prom")).finish(ALL_WELL) == 1
+        OutputFiles(OutputSettings(), metrics_file=blocked(tmp_path / "m.prom")).finish(ALL_WELL)
+        == 1
     )
     assert "the metrics cannot be written" in capsys.readouterr().err
 
@@ -177,14 +178,14 @@ GOING_ON = Report("t", 1_000, 2_000, finished=False)
 ENDED = Report("t", 1_000, 3_000)
 
 
-def keep(files: RunFiles, report: Report) -> None:
+def keep(files: OutputFiles, report: Report) -> None:
     assert files.keep is not None
     files.keep(report)
 
 
 def test_it_says_how_far_a_run_is_until_it_ends(tmp_path: Path) -> None:
     path = tmp_path / "r.json"
-    file = RunFiles(OutputSettings(), report_file=path)
+    file = OutputFiles(OutputSettings(), report_file=path)
     keep(file, GOING_ON)
     kept = json.loads(path.read_text())
     assert (kept["finished"], kept["exit_code"], kept["finished_at_ms"]) == (False, None, 2_000)
@@ -197,7 +198,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     link = tmp_path / "link.json"
     link.symlink_to(tmp_path / "deep" / "r.json")
-    keep(RunFiles(OutputSettings(), report_file=link), GOING_ON)
+    keep(OutputFiles(OutputSettings(), report_file=link), GOING_ON)
     assert link.is_symlink()
     assert json.loads((tmp_path / "deep" / "r.json").read_text())["name"] == "t"
 
@@ -207,7 +208,7 @@ def test_a_pipe_gets_the_report_of_the_end_only(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        file = RunFiles(OutputSettings(), report_file=pipe)
+        file = OutputFiles(OutputSettings(), report_file=pipe)
         keep(file, GOING_ON)
         assert file.finish(ENDED) == 0
         assert json.loads(os.read(reader, 65_536))["finished"] is True
@@ -219,7 +220,7 @@ def test_a_pipe_gets_the_report_of_the_end_only(tmp_path: Path) -> None:
 def test_standard_output_gets_the_report_of_the_end_only(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    file = RunFiles(OutputSettings(), report_file=Path("-"))
+    file = OutputFiles(OutputSettings(), report_file=Path("-"))
     keep(file, GOING_ON)
     assert file.finish(ENDED) == 0
     assert json.loads(capsys.readouterr().out)["finished"] is True
@@ -228,7 +229,7 @@ def test_standard_output_gets_the_report_of_the_end_only(
 def test_what_cannot_be_written_is_reported_in_the_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = RunFiles(OutputSettings(), report_file=blocked(tmp_path / "r.json"))
+    file = OutputFiles(OutputSettings(), report_file=blocked(tmp_path / "r.json"))
     keep(file, GOING_ON)
     assert capsys.readouterr().err == ""
     assert file.finish(ENDED) == 1
