@@ -5,9 +5,9 @@ import click
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli.exit_status import EXIT_OK
 from mlcat_ingest.cli.options import (
-    URN,
     OutputSettings,
     ReadingOptions,
+    checked_urn,
     connect,
     output_options,
     service_options,
@@ -21,7 +21,7 @@ from mlcat_ingest.cli.service import aspects_of
     "  mlcat-ingest explain 'urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,iris,PROD)'\n"
     "  mlcat-ingest explain --recipe recipe.yml --json 'urn:li:mlModel:(…)'"
 )
-@click.argument("urn", type=URN)
+@click.argument("urn", type=checked_urn)
 @click.option("--recipe", metavar="RECIPE", help="Read the catalog of this recipe.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 @service_options

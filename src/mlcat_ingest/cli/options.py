@@ -169,30 +169,19 @@ def connect(server: str | None, token: str | None) -> "CatalogClient":
     return client
 
 
-# Generic only since click 8.2, which many environments hold back.
-if TYPE_CHECKING:
-    _TextType = click.ParamType[str]
-else:
-    _TextType = click.ParamType
+def checked_urn(text: str) -> str:
+    """Return the text of an argument, which has to be a URN.
 
+    Raises:
+        BadParameter: it is none.
+    """
+    from mlcat_ingest.metadata.urn import entity_type_of
 
-class UrnType(_TextType):
-    """An argument that is a URN."""
-
-    name = "urn"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return `value`, or end with a usage error."""
-        from mlcat_ingest.metadata.urn import entity_type_of
-
-        try:
-            entity_type_of(value)
-        except InvalidUrnError as error:
-            self.fail(str(error), param, ctx)
-        return value
-
-
-URN = UrnType()
+    try:
+        entity_type_of(text)
+    except InvalidUrnError as error:
+        raise click.BadParameter(str(error)) from None
+    return text
 
 
 _ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]*://|databricks$", re.IGNORECASE)

@@ -9,7 +9,13 @@ import click
 
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli.exit_status import EXIT_FAILED, EXIT_OK
-from mlcat_ingest.cli.options import URN, OutputSettings, connect, output_options, service_options
+from mlcat_ingest.cli.options import (
+    OutputSettings,
+    checked_urn,
+    connect,
+    output_options,
+    service_options,
+)
 from mlcat_ingest.errors import CatalogRequestError, RecipeError
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 
@@ -25,7 +31,7 @@ _NOT_FOUND = 404
     epilog="\b\nExample:\n"
     "  mlcat-ingest get 'urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,iris,PROD)' status"
 )
-@click.argument("urn", type=URN)
+@click.argument("urn", type=checked_urn)
 @click.argument("aspect", required=False)
 @service_options
 @output_options
@@ -148,13 +154,13 @@ def task(
     epilog="\b\nExample:\n"
     "  mlcat-ingest evaluate --push 'urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,iris,PROD)'"
 )
-@click.argument("urns", nargs=-1, required=True, type=URN, metavar="URN...")
+@click.argument("urns", nargs=-1, required=True, type=checked_urn, metavar="URN...")
 @click.option("--push", is_flag=True, help="Have the service store the results.")
 @click.option(
     "--test",
     "tests",
     multiple=True,
-    type=URN,
+    type=checked_urn,
     metavar="URN",
     help="Evaluate only this test; repeatable.",
 )
