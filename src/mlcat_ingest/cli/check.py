@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 import click
 
 from mlcat_ingest.cli import output
-from mlcat_ingest.cli.exit_status import EXIT_FAILED, EXIT_OK, stop_on_sigterm
+from mlcat_ingest.cli.exit_status import stop_on_sigterm
 from mlcat_ingest.cli.options import output_options, read_recipe
+from mlcat_ingest.pipeline.report.report import EXIT_FAILED, EXIT_OK
 
 if TYPE_CHECKING:
     from mlcat_ingest.workflows.check import SideFinding

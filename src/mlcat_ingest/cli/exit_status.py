@@ -1,8 +1,4 @@
-"""Exit statuses of the command line, and the signal that ends a command.
-
-The pipeline sets them on a report, so the numbers, their meaning and their order are in
-`pipeline/report/report.py`.
-"""
+"""The exit status of an error, and the signal that ends a command."""
 
 import signal
 from collections.abc import Iterator
@@ -10,26 +6,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.pipeline.report.report import (
-    EXIT_FAILED,
-    EXIT_INTERRUPTED,
-    EXIT_OK,
-    EXIT_PARTIAL,
-    EXIT_PENDING,
-    EXIT_TESTS,
-    EXIT_USAGE,
-)
-
-__all__ = [
-    "EXIT_FAILED",
-    "EXIT_INTERRUPTED",
-    "EXIT_OK",
-    "EXIT_PARTIAL",
-    "EXIT_PENDING",
-    "EXIT_TESTS",
-    "EXIT_USAGE",
-    "exit_code_of",
-]
+from mlcat_ingest.pipeline.report.report import EXIT_FAILED, EXIT_USAGE
 
 
 def exit_code_of(error: BaseException) -> int:

@@ -3,7 +3,6 @@
 import click
 
 from mlcat_ingest.cli import output
-from mlcat_ingest.cli.exit_status import EXIT_OK
 from mlcat_ingest.cli.options import (
     OutputSettings,
     ReadingOptions,
@@ -14,6 +13,7 @@ from mlcat_ingest.cli.options import (
 )
 from mlcat_ingest.cli.plan import print_json_line
 from mlcat_ingest.cli.service import aspects_of
+from mlcat_ingest.pipeline.report.report import EXIT_OK
 
 
 @click.command(

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from mlcat_ingest.cli import output
-from mlcat_ingest.cli.exit_status import EXIT_FAILED, EXIT_OK
 from mlcat_ingest.cli.options import OutputSettings
+from mlcat_ingest.pipeline.report.report import EXIT_FAILED, EXIT_OK
 
 if TYPE_CHECKING:
     from mlcat_ingest.pipeline.evaluate.quality_gate import QualityGateOptions, QualityGateResult

@@ -13,10 +13,11 @@ from typing import IO, Final, NoReturn, cast
 import click
 
 from mlcat_ingest.cli import output
-from mlcat_ingest.cli.exit_status import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, exit_code_of
+from mlcat_ingest.cli.exit_status import exit_code_of
 from mlcat_ingest.cli.options import SEE_MORE, OutputSettings, quiet_option, verbose_option
 from mlcat_ingest.core.operating_system import require_posix
 from mlcat_ingest.errors import MlcatError
+from mlcat_ingest.pipeline.report.report import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
 
 COMMANDS: Final = {
     "run": ("run:command", "Run a recipe: read, merge, write, evaluate, report."),

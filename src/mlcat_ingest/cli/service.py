@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from mlcat_ingest.cli import output
-from mlcat_ingest.cli.exit_status import EXIT_FAILED, EXIT_OK
 from mlcat_ingest.cli.options import (
     OutputSettings,
     checked_urn,
@@ -18,6 +17,7 @@ from mlcat_ingest.cli.options import (
 )
 from mlcat_ingest.errors import CatalogRequestError, RecipeError
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
+from mlcat_ingest.pipeline.report.report import EXIT_FAILED, EXIT_OK
 
 if TYPE_CHECKING:
     from mlcat_ingest.client.base import TestOutcome

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from mlcat_ingest.cli import output
-from mlcat_ingest.cli.exit_status import EXIT_FAILED, EXIT_OK
 from mlcat_ingest.cli.options import OutputSettings, output_options, read_recipe
 from mlcat_ingest.cli.output import confirm
 from mlcat_ingest.core.text import plural
+from mlcat_ingest.pipeline.report.report import EXIT_FAILED, EXIT_OK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
