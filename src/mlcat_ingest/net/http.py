@@ -279,7 +279,9 @@ class Http(Closing):
         except _NO_ANSWER:
             response.close()
             raise
-        return Reply(response.status_code, response.headers, content, self.peer, redact_url(url))
+        # After a redirect it is another address than ours that answers.
+        place = redact_url(response.url or url)
+        return Reply(response.status_code, response.headers, content, self.peer, place)
 
     def _count(self) -> None:
         with self._lock:
@@ -289,7 +291,9 @@ class Http(Closing):
         if reply.status == 401:
             raise AuthenticationError(
                 f"{self.peer} at {reply.url} refused the credentials (401)",
-                hint="check the token, or the user name and password",
+                hint="check the token, or the user name and password"
+                if self._session.is_home(reply.url)
+                else "a redirect leads there, and credentials do not follow it; use that address",
                 context={"status": reply.status},
             )
         if wants_tls(reply.status, reply.content):

@@ -28,6 +28,11 @@ MAX_PAUSE_S: Final = 10.0
 LONG_WAIT_S: Final = 3.0
 """Seconds from which on a wait for further attempts is reported."""
 
+_Origin = tuple[str, str, int]
+"""Scheme, host and port."""
+
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+
 _TWO_MINUTES_S: Final = 120
 _RANDOM: Final = SystemRandom()  # the state of `random` belongs to the user's program
 
@@ -86,16 +91,45 @@ class NoAuth(AuthBase):
 
 
 class OwnSession(requests.Session):
-    """A session that takes credentials from its owner only, on redirects too."""
+    """A session for one service: no other address gets its credentials by a redirect.
+
+    They are whatever its owner or its service put on a request: `auth`, headers, cookies, and the
+    client certificate.
+    """
+
+    _home: _Origin = ("", "", 0)
+
+    def prepare_request(self, request: requests.Request) -> requests.PreparedRequest:
+        """Return the request as it is sent; redirects are not prepared by this."""
+        prepared = super().prepare_request(request)
+        self._home = _origin(prepared.url)
+        return prepared
+
+    def send(self, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:
+        """Send a request, bare to another address than that of the service."""
+        if not self.is_home(request.url):
+            kwargs["cert"] = None
+            # requests sets this one anew for each proxy.
+            proxy = request.headers.get("Proxy-Authorization")
+            request.headers = requests.utils.default_headers()
+            request.headers.update({"Accept": "application/json"})
+            if proxy:
+                request.headers["Proxy-Authorization"] = proxy
+        return super().send(request, **kwargs)
+
+    def is_home(self, url: str | None) -> bool:
+        """Return whether `url` has the scheme, host and port of the service."""
+        return _origin(url) == self._home
 
     def rebuild_auth(
         self, prepared_request: requests.PreparedRequest, response: requests.Response
     ) -> None:
-        """Remove the credentials from a request to another host."""
-        # The base class would then look the new host up in ~/.netrc.
-        old, new = response.request.url or "", prepared_request.url or ""
-        if self.should_strip_auth(old, new):  # type: ignore[no-untyped-call]
-            prepared_request.headers.pop("Authorization", None)
+        """Add nothing: the base class looks a new host up in ~/.netrc."""
+
+
+def _origin(url: str | None) -> _Origin:
+    parts = urlsplit(url or "")
+    return parts.scheme, parts.hostname or "", parts.port or _DEFAULT_PORTS.get(parts.scheme, 0)
 
 
 @dataclass(slots=True)

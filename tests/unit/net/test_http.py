@@ -1,4 +1,5 @@
 import base64
+import io
 import logging
 import socket
 import threading
@@ -23,7 +24,7 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.net import session as http_session
 from mlcat_ingest.net.http import Http, Reply
-from mlcat_ingest.net.session import HttpOptions, Trust
+from mlcat_ingest.net.session import BearerAuth, CountingAdapter, HttpOptions, Trust
 from mlcat_ingest.testing.service import (
     FailingService,
     ServiceAnswer,
@@ -367,6 +368,72 @@ def test_credentials_do_not_follow_to_another_host_nor_come_from_netrc(
         assert [one.headers["Authorization"] for one in server.requests] == [
             "Basic " + b64("ada:pw")
         ] * 2
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_no_secret_follows_to_another_port(status: int) -> None:
+    secrets = {"X-Api-Key": SECRET, "Cookie": f"a={SECRET}", "User-Agent": SECRET}
+    session = {"Set-Cookie": f"session={SECRET}; Path=/"}
+
+    def answer(request: ServiceRequest) -> ServiceAnswer:
+        if request.path == "/old":
+            return ServiceAnswer(status, headers={"Location": f"{other.url}/x", **session})
+        return ServiceAnswer(headers=session)
+
+    def on(request: ServiceRequest) -> ServiceAnswer:
+        return ServiceAnswer(status, headers={"Location": "/y"}) if request.path == "/x" else here
+
+    here = ServiceAnswer(body=b'{"here": true}')
+    with failing_service(on) as other, failing_service(answer) as server:
+        http = client(server.url, headers=secrets, auth=BearerAuth(SECRET))
+        http.request("GET", "/")
+        assert http.request("GET", "/old", headers={"X-More": SECRET}).json() == {"here": True}
+        own = server.requests[-1].headers
+        assert {own["X-Api-Key"], own["X-More"]} == {SECRET}
+        assert [request.path for request in other.requests] == ["/x", "/y"]
+        for request in other.requests:
+            assert SECRET not in str(request.headers)
+
+
+@pytest.mark.parametrize(
+    ("target", "shown"),
+    [
+        ("https://h.example/x", "own.pem"),
+        ("https://H.example:443/x", "own.pem"),
+        ("http://h.example/x", None),
+        ("https://h.example:444/x", None),
+        ("https://h.example.evil/x", None),
+        ("https://h.example@evil/x", None),
+    ],
+)
+def test_a_client_certificate_stays_with_its_scheme_host_and_port(
+    target: str, shown: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificates = []
+
+    def send(
+        _: object, request: requests.PreparedRequest, *, cert: object, **__: object
+    ) -> requests.Response:
+        certificates.append(cert)
+        response = requests.Response()
+        response.request, response.url, response.raw = request, request.url or "", io.BytesIO()
+        response.status_code = 200 if len(certificates) > 1 else 302
+        response.headers["Location"] = target
+        return response
+
+    monkeypatch.setattr(CountingAdapter, "send", send)
+    client("https://h.example", trust=Trust(cert="own.pem")).request("GET", "/old")
+    assert certificates == ["own.pem", shown]
+
+
+def test_refused_credentials_that_did_not_follow_say_so() -> None:
+    with (
+        failing_service([ServiceAnswer(401)]) as other,
+        failing_service(redirecting(f"{other.url}/x")) as server,
+        pytest.raises(AuthenticationError, match=f"at {other.url}/x refused") as reported,
+    ):
+        client(server.url, auth=BearerAuth(SECRET)).request("GET", "/old")
+    assert "use that address" in (reported.value.hint or "")
 
 
 def b64(text: str) -> str:
