@@ -1,14 +1,34 @@
 """Redaction of addresses: no credentials in them. Standard library only, for training processes."""
 
 import re
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
 UNREADABLE_URL: Final = "an unreadable address"
 
 # A password may hold any character, so it ends at the last "@". Where the colon may be the one
 # before a port, and where there is none, user information ends where the authority does.
-_IN_TEXT: Final = re.compile(r"""//((?!\[)[^\s/?#:]*:(?!\d*(?:[\s/?#]|\Z))[^\s"]*|[^\s/?#]*)@""")
+# On Azure the container of a file stands where others have a user.
+_USER: Final = re.compile(
+    r"(?i:(abfss?|wasbs?):)?//((?!\[)[^\s/?#:]*:(?!\d*(?:[\s/?#]|\Z)).*|[^\s/?#]*)@"
+)
+_OF_ORACLE: Final = re.compile(r"(?i)(jdbc:oracle:\w+:).+@")
+_ADDRESS: Final = re.compile(r"[a-zA-Z][\w+.:-]*://\S*")
+_WORD: Final = re.compile(r'[^\s"]+')
+
+_NAME_CHAR: Final = r"[^\s=&;?#\"/<>\\]"
+# Some writers of JSON escape "&" and "=".
+_AND: Final = r"(?:[&;]|\\u0026)"
+_PARAM: Final = (
+    rf"(?:{_NAME_CHAR}{{0,64}}?"
+    r"(?:token(?![a-z])|passw(?:or)?d|passphrase|pwd|secret|signature|credential|authorization"
+    r"|oauth|cookie|jwt|sess(?:ion)?[-_.]?id|access[-_.]?id"
+    r"|(?:api|access|private|account|shared|subscription|auth)(?:[-_.]|%2D|%5F)?key)"
+    rf"{_NAME_CHAR}{{0,64}}|sig|sas|key|auth|pass)"
+    r"(?:=|\\u003d)[^&;#\s\"<>\\]*"
+)
+_PARAMS: Final = re.compile(rf"([?#]|{_AND}){_PARAM}(?:{_AND}{_PARAM})*({_AND})?", re.IGNORECASE)
 _IN_HTTP_URL: Final = re.compile(
     r"([^/?#]*//)((?!\[)[^/?#:]*:(?!\d*(?:[/?#]|\Z)).*|[^/?#]*)@", re.DOTALL
 )
@@ -31,8 +51,56 @@ def redact_url(url: str) -> str:
 
 
 def redact_urls(text: str, mask: str = "") -> str:
-    """Return `text` with `mask` in place of user name and password, "@" included, in each URL."""
-    return _IN_TEXT.sub(f"//{mask}", text) if "@" in text else text
+    """Return `text` without the credentials of the addresses in it.
+
+    `mask` replaces user name and password, "@" included; secret parameters are left out.
+    """
+    if "/" not in text:
+        return text
+    if "@" in text:
+        words = _ADDRESS if _ADDRESS.fullmatch(text) else _WORD
+        text = words.sub(lambda match: _without_user(match[0], mask), text)
+    return _PARAMS.sub(_without_params, text) if "=" in text or "u003d" in text else text
+
+
+def redact_tree(value: Any) -> Any:
+    """Return a value of mappings and lists with all its texts redacted, but for URNs.
+
+    Cost: a look for a slash in each text; what does not change is not copied.
+    """
+    if isinstance(value, str):
+        return value if "/" not in value or value.startswith("urn:li:") else redact_urls(value)
+    if isinstance(value, Mapping):
+        changed = {
+            key: bare for key, item in value.items() if (bare := redact_tree(item)) is not item
+        }
+        return {**value, **changed} if changed else value
+    if isinstance(value, list | tuple):
+        bare_items = [redact_tree(item) for item in value]
+        is_same = all(bare is item for bare, item in zip(bare_items, value, strict=True))
+        return value if is_same else bare_items
+    return value
+
+
+def _without_user(word: str, mask: str) -> str:
+    # Cut behind the last "@", a word is searched in linear time.
+    before, at, after = word.rpartition("@")
+    if not at:
+        return word
+    before = _OF_ORACLE.sub(rf"\1{mask or at}", before + at)
+    return _USER.sub(lambda match: _replacement(match, mask), before) + after
+
+
+def _replacement(match: re.Match[str], mask: str) -> str:
+    scheme, user = match.groups()
+    return f"{scheme}://{user.partition(':')[0]}@" if scheme else f"//{mask}"
+
+
+def _without_params(match: re.Match[str]) -> str:
+    before, after = match.groups()
+    if not after:
+        return ""
+    return before if before in {"?", "#"} else after
 
 
 def user_info(url: str) -> tuple[str, str | None]:

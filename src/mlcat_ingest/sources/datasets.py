@@ -18,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import AfterValidator, AliasChoices, Field, model_validator
 
+from mlcat_ingest.core.redaction import redact_urls
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.urn import data_platform
 from mlcat_ingest.metadata.urn import dataset as build_urn
@@ -402,7 +403,8 @@ class Datasets:
         return self._config.source_types
 
     def resolve(self, platform: str, name: str) -> DatasetName:
-        """Return the one name of a dataset, rewritten and normalised."""
+        """Return the one name of a dataset, without secrets, rewritten and normalised."""
+        name = redact_urls(name)
         address = f"{platform}:{name}"
         for pattern, to in self._rewrites:
             match = pattern.match(address)

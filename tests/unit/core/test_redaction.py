@@ -4,7 +4,7 @@ import pytest
 import requests
 from sqlalchemy.exc import OperationalError
 
-from mlcat_ingest.core.redaction import redact_url, redact_urls, user_info
+from mlcat_ingest.core.redaction import redact_tree, redact_url, redact_urls, user_info
 from mlcat_ingest.errors import SourceUnavailableError
 from mlcat_ingest.net.http import Http
 from mlcat_ingest.net.session import HttpOptions
@@ -12,8 +12,6 @@ from mlcat_ingest.recipe.secrets import mask
 from mlcat_ingest.sources.feast.config import password_in
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.mapping.model import commit_url
-from mlcat_ingest.sources.mlflow.mapping.properties import PropertiesBuilder
-from mlcat_ingest.sources.mlflow.mapping.text import Truncator
 from mlcat_ingest.sources.mlflow.values.uris import normalise_uri
 from mlcat_ingest.sql.engine import DatabaseOwner, failure
 
@@ -58,6 +56,63 @@ def test_a_text_keeps_what_stands_beside_credentials() -> None:
     assert redact_urls(compact) == '{"a":"http://h/x","b":"ann@example.com"}'
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("s3://AKIA:SE/KRET@bucket/x", "s3://bucket/x"),
+        ("ftp://u:pass@host/x", "ftp://host/x"),
+        ('sftp://u:p"w@host/x', "sftp://host/x"),
+        ("https://ghp_token@github.com/o/r.git", "https://github.com/o/r.git"),
+        ("git+https://u:p@h/r#sub", "git+https://h/r#sub"),
+        ("hdfs://nn:8020/user/ann@corp/x", "hdfs://nn:8020/user/ann@corp/x"),
+        ("abfss://box@acme.dfs.core.windows.net/x", "abfss://box@acme.dfs.core.windows.net/x"),
+        ("wasbs://box:key@acme.example/x", "wasbs://box@acme.example/x"),
+        ("jdbc:postgresql://u:p@h/db?user=u&password=p", "jdbc:postgresql://h/db?user=u"),
+        ("jdbc:oracle:thin:scott/ti@ger@//h:1/x", "jdbc:oracle:thin:@//h:1/x"),
+        ("jdbc:oracle:thin:@//h:1/x", "jdbc:oracle:thin:@//h:1/x"),
+        ("jdbc:sqlserver://h:1;database=d;password=p;x=1", "jdbc:sqlserver://h:1;database=d;x=1"),
+        (
+            "https://a.blob.core.windows.net/c?sv=1&sig=a%2Bb%3D",
+            "https://a.blob.core.windows.net/c?sv=1",
+        ),
+        ("https://h/x?sig=1&v=2", "https://h/x?v=2"),
+        ("https://h/x?sig=1&token=2#part", "https://h/x#part"),
+        ("https://h/x?a=1&api_key=2&access%5Ftoken=4&key=3&b=2", "https://h/x?a=1&b=2"),
+        ("https://h/x#access_token=1", "https://h/x"),
+        ("s3://b/k?X-Amz-Credential=A/b&X-Amz-Date=1&X-Amz-Signature=2", "s3://b/k?X-Amz-Date=1"),
+        ("gs://b/k?GoogleAccessId=1&Expires=2&Signature=3", "gs://b/k?Expires=2"),
+        ("//h/x?AWSAccessKeyId=1&sslpassword=2&clientSecret=3", "//h/x"),
+        (
+            r'{"u": "http://h/?a=1\u0026sig=2\u0026b=3", "x": 1}',
+            r'{"u": "http://h/?a=1\u0026b=3", "x": 1}',
+        ),
+        (r"{\"u\": \"http://h/?sig=2\"}", r"{\"u\": \"http://h/\"}"),
+        ('{"a":"http://h","b":"ann@example.com"}', '{"a":"http://h","b":"ann@example.com"}'),
+        (
+            "https://h/x?tokenizer=b&max_tokens=5&author=c",
+            "https://h/x?tokenizer=b&max_tokens=5&author=c",
+        ),
+        ("see https://h:80/x?a=b, or mail ann@h", "see https://h:80/x?a=b, or mail ann@h"),
+        ("a http://u:p@h b //me:q@i/x", "a http://h b //i/x"),
+        ('"https://u:p@h","https://v:q@i"', '"https://h","https://i"'),
+        ("git@github.com:o/r.git", "git@github.com:o/r.git"),
+        ("token=1", "token=1"),
+    ],
+)
+def test_a_text_loses_the_credentials_of_its_addresses(text: str, shown: str) -> None:
+    assert redact_urls(text) == shown
+    assert redact_urls(shown) == shown
+
+
+def test_a_tree_is_copied_only_where_an_address_has_credentials() -> None:
+    tree = {"a": ["https://h/x", {"b": 1}], "c": ("x/y", None), "d": "urn:li:tag://u:p@h"}
+    assert redact_tree(tree) is tree
+    leaky = {"a": [{"b": "s3://k:s@b"}, 1], "c": ("s3://k:s@b",), "d": tree}
+    shown = redact_tree(leaky)
+    assert shown == {"a": [{"b": "s3://b"}, 1], "c": ["s3://b"], "d": tree}
+    assert shown["d"] is tree
+
+
 def test_user_name_and_password_of_an_address() -> None:
     assert user_info("http://bob:p@s:s@h/x") == ("bob", "p@s:s")
     assert user_info("http://token@h") == ("token", None)
@@ -67,15 +122,12 @@ def test_user_name_and_password_of_an_address() -> None:
 def test_every_place_that_shows_an_address_hides_all_of_the_password() -> None:
     url = f"http://bob:{PASSWORD}@db.example.com:5000/x"
     driver = OperationalError("SELECT 1", None, ValueError(TEXT))
-    custom = PropertiesBuilder(Truncator())
-    custom.add_tags({"mlflow.source.name": url, "mlflow.gitRepoURL": url})
     shown = [
         mask(TEXT),
         str(failure(DatabaseOwner("MLflow", "database"), "x", driver, None)),
         normalise_uri(url),
         MlflowConfig(tracking_uri=f"postgresql://bob:{PASSWORD}@h/db").public_uri,
         commit_url(f"{url}/repo.git", "abcdef12"),
-        *custom.values.values(),
     ]
     for text in shown:
         assert text

@@ -3,10 +3,11 @@
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final
 
+from mlcat_ingest.core.redaction import redact_tree
 from mlcat_ingest.errors import RecipeError, RecordError, SkippableError
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
@@ -106,7 +107,8 @@ class PageMapper:
     def entities(self, source: Source[Any], page: Page[Any]) -> Iterator[Entity]:
         """Yield the entities of each record of `page` that changed since it was acknowledged.
 
-        A record that cannot be mapped is counted.
+        A record that cannot be mapped is counted. No address in an aspect has credentials: what
+        the catalog holds, its readers may read.
 
         Cost: memory for the entities of a batch of records, whose features are looked up together.
         """
@@ -138,7 +140,10 @@ class PageMapper:
     def _map(self, source: Source[Any], changed: ChangedRecord) -> Sequence[Entity] | None:
         record = changed.record
         try:
-            entities = list(self._enricher.apply(source.map(record)))
+            entities = [
+                replace(entity, aspects=redact_tree(entity.aspects))
+                for entity in self._enricher.apply(source.map(record))
+            ]
         except SkippableError as error:
             reference = error.record_ref if isinstance(error, RecordError) else name_of(record)
             failed = (reference, str(error))

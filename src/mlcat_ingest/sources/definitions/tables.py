@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, NamedTuple, Self, TypeVar, get_args
 from urllib.parse import quote
 
+from mlcat_ingest.core.redaction import redact_urls
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.links.index import FeatureIndex
 from mlcat_ingest.metadata.aspects.common import (
@@ -314,7 +315,7 @@ class _TableMapping:
 
     def _tags(self, tags: Mapping[str, str]) -> Iterator[str]:
         for key in sorted(tags):
-            text = f"{key}:{tags[key]}" if tags[key] else key
+            text = redact_urls(f"{key}:{tags[key]}" if tags[key] else key)
             try:
                 yield tag_urn(text)
             except InvalidUrnError as error:

@@ -97,3 +97,24 @@ def test_tables_among_their_features_fill_chunks_of_their_own() -> None:
     sizes = [len(one.entities) for one in chunks if one.entity_type == "mlFeatureTable"]
     assert sizes == [200, 50]
     assert [len(one.entities) for one in chunks if one.entity_type == "mlFeature"] == [200] * 25
+
+
+def test_no_credential_of_an_address_reaches_the_catalog() -> None:
+    urn = "urn:li:mlModel:(urn:li:dataPlatform:mlflow,m,PROD)"
+    custom = {"place": "s3://AKIA:S3CRET@bucket/x", "tag": "https://h/x?v=1&sig=S3CRET"}
+    aspects: dict[str, Any] = {
+        "mlModelProperties": {
+            "customProperties": custom,
+            "hyperParams": [{"name": "data", "value": "ftp://u:S3CRET@h"}],
+            "externalUrl": "https://S3CRET@h/#/runs/1",
+        },
+        "sourceCode": {"sourceCode": [{"sourceCodeUrl": "https://u:S3CRET@h/r"}]},
+    }
+    sink = FakeSink()
+    source = FakeSource([[Entity(urn, aspects)]])
+    assert PipelineRun([source], sink, RunOptions(a_recipe("r"))).execute().exit_code == 0
+    stored = str(sink.stored)
+    assert "S3CRET" not in stored
+    assert custom["place"] == "s3://AKIA:S3CRET@bucket/x"
+    for shown in ("'s3://bucket/x'", "'https://h/x?v=1'", "'ftp://h'", "'https://h/#/runs/1'"):
+        assert shown in stored

@@ -1,5 +1,5 @@
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.links.evidence import LinkOptions
@@ -69,6 +69,12 @@ def test_a_feature_has_the_sources_of_its_table_unless_it_names_its_own() -> Non
     assert rate.aspects["mlFeatureProperties"]["sources"] == [urn, RAW]
     assert trips.aspects["mlFeatureProperties"]["sources"] == []
     assert key.aspects["mlPrimaryKeyProperties"]["sources"] == [urn, RAW]
+
+
+def test_a_tag_with_an_address_has_no_credentials() -> None:
+    leaky = replace(DRIVERS, tags={"repo": "https://ann:s3cret@h/r"})
+    tags = next(e for e in mapped(leaky).values() if e.entity_type == "mlFeatureTable").aspects
+    assert tags["globalTags"] == {"tags": [{"tag": "urn:li:tag:repo:https://h/r"}]}
 
 
 def test_two_stores_with_one_project_have_folders_of_their_own() -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
+from mlcat_ingest.core.redaction import redact_urls
 from mlcat_ingest.core.text import whole_characters
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_EVALUATION_DATA, ML_MODEL_TRAINING_DATA
 from mlcat_ingest.metadata.proposal import Aspect
@@ -180,6 +181,7 @@ def place_of(
         return _of_spark(table, unity=unity) if unity or kind.startswith(_OF_SPARK) else None
     if not uri or uri in _NO_PLACE:
         return None
+    uri = redact_urls(uri)
     place = place_of_uri(uri)
     if configured is not None:
         return configured, (uri.partition("://")[2] or uri) if place is None else place[1]

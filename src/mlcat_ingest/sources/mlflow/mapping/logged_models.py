@@ -3,12 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from mlcat_ingest.core.redaction import redact_urls
 from mlcat_ingest.sources.mlflow.mapping.metrics import free_name
 from mlcat_ingest.sources.mlflow.mapping.properties import PropertiesBuilder
 from mlcat_ingest.sources.mlflow.mapping.text import compact_json
 from mlcat_ingest.sources.mlflow.values.records import (
-    REPO_TAGS,
     LoggedModel,
     ModelOutput,
     PropertyKey,
@@ -58,7 +56,7 @@ def tags_with_model(
         free = name
         while free in result or free in mapped:
             free = _PREFIX + free
-        result[free] = redact_urls(value) if name in REPO_TAGS else value
+        result[free] = value
     return result
 
 
@@ -109,9 +107,7 @@ def _details(model: LoggedModel | None, run: Run) -> Facts:
     if model is None:
         return {}
     tags = {
-        name: redact_urls(value) if name in REPO_TAGS else value
-        for name, value in sorted(model.tags.items())
-        if run.tags.get(name) != value
+        name: value for name, value in sorted(model.tags.items()) if run.tags.get(name) != value
     }
     details = {"params": dict(sorted(model.params.items())), "tags": tags}
     return {key: value for key, value in details.items() if value}

@@ -6,7 +6,6 @@ MLflow's tags become custom properties beside our own keys, under names that hid
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from mlcat_ingest.core.redaction import redact_urls
 from mlcat_ingest.metadata.aspects.assets import TAG_PROPERTIES
 from mlcat_ingest.metadata.aspects.common import (
     BROWSE_PATHS_V2,
@@ -22,7 +21,6 @@ from mlcat_ingest.metadata.urn import tag
 from mlcat_ingest.sources.mlflow.mapping.text import Truncator
 from mlcat_ingest.sources.mlflow.values.joined import RunFiles, SizeLimits, WorkspaceScope
 from mlcat_ingest.sources.mlflow.values.records import (
-    REPO_TAGS,
     USER_TAG,
     PropertyKey,
     Run,
@@ -36,8 +34,6 @@ _HIDDEN: Final = ("mlflow.", OWN_PREFIX)
 SHOWN_TAGS: Final = 20
 SHOWN_CHARS: Final = 100
 _ESCAPED = (OWN_PREFIX, "source.", "tag.")
-_ADDRESS_TAGS = frozenset(REPO_TAGS)
-_SPECIAL = OWN_KEYS | _ADDRESS_TAGS
 # A DataHub server joins the steps of a path by it, to search for them.
 _PATH_SEPARATOR: Final = "\u241f"
 
@@ -101,15 +97,13 @@ class PropertiesBuilder:
             if len(value) > value_limit or not value.isprintable():
                 value = truncator.text(value, f"tag {key[:name_limit]!r}")
             # An ordinary name needs no more than these looks at it; it is the same in the catalog.
-            special = key in _SPECIAL or key.startswith(_ESCAPED) or len(key) > name_limit
+            special = key in OWN_KEYS or key.startswith(_ESCAPED) or len(key) > name_limit
             if special or key in values or not key.isprintable():
                 self._add_special(key, value)
             else:
                 values[key] = value
 
     def _add_special(self, key: str, value: str) -> None:
-        if key in _ADDRESS_TAGS:
-            value = redact_urls(value)
         self.add(self.truncator.name(source_name(key), "tag name"), value, "tag.")
 
     def limit_entries(self, what: str, names: list[str], limit: int) -> list[str]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
+from mlcat_ingest.core.redaction import redact_urls
 from mlcat_ingest.core.text import plural, truncation
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.codec import dumps
@@ -94,7 +95,8 @@ def cut(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     before = _CUT.search(text)
-    return text[:limit] + truncation(before[1] if before else len(text))
+    # Once an address is cut within its password, nothing shows that it has one.
+    return redact_urls(text)[:limit] + truncation(before[1] if before else len(text))
 
 
 def are_unchanged(texts: Collection[str], limit: int) -> bool:

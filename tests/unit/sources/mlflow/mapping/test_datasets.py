@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.sources.datasets import PLATFORMS, Datasets, DatasetsConfig
-from mlcat_ingest.sources.mlflow.mapping.datasets import dataset_facts, place_of
+from mlcat_ingest.sources.mlflow.mapping.datasets import dataset_facts, dataset_name, place_of
 from mlcat_ingest.sources.mlflow.mapping.text import Truncator
 from mlcat_ingest.sources.mlflow.values.records import DatasetInput
 
@@ -92,6 +92,17 @@ def test_a_recipe_says_where_unknown_source_types_have_their_data() -> None:
     assert place_of("acme_lake", "lake://b/orders/", platforms) == ("s3", "b/orders/")
     assert place_of("acme_lake", "s3a://b/orders/", platforms) == ("s3", "b/orders")
     assert place_of("acme_lake", "{}", platforms) is None
+
+
+def test_the_name_of_a_dataset_has_no_secret() -> None:
+    datasets = Datasets(DatasetsConfig.model_validate({"source_types": {"acme": "s3"}}))
+    for source_type, source in [
+        ("acme", "lake://ann:s3cret@b/orders?token=s3cret"),
+        ("s3", "s3://ann:s3cret@b/orders?X-Amz-Signature=s3cret"),
+    ]:
+        found = dataset_name(DatasetInput("d", "", source_type, source), datasets)
+        assert found is not None
+        assert found[:2] == ("s3", "b/orders")
 
 
 def test_a_place_that_fits_in_no_urn_is_reported() -> None:

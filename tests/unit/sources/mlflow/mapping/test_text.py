@@ -87,19 +87,8 @@ def test_tags_whose_names_are_cut_alike_are_both_kept() -> None:
     assert [note.kind for note in custom.truncator.notes] == ["characters_replaced"] * 2
 
 
-def test_an_address_in_a_tag_loses_its_credentials() -> None:
-    custom = PropertiesBuilder(Truncator())
-    tags = {
-        "mlflow.source.name": "https://ann:s3cret@git.example.com/x",
-        "mlflow.source.git.repoURL": "git@git.example.com:x/y.git",
-        "contact": "https://kept@example.com",
-    }
-    custom.add_tags(tags)
-    assert custom.values == {
-        "contact": "https://kept@example.com",
-        "mlflow.source.git.repoURL": "git@git.example.com:x/y.git",
-        "mlflow.source.name": "https://git.example.com/x",
-    }
+def test_an_address_is_not_cut_within_its_password() -> None:
+    assert "s3c" not in cut("https://ann:s3cret@git.example.com/x", 15)
 
 
 def truncator_of(aspect_bytes: int) -> Truncator:
