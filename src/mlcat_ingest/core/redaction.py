@@ -60,7 +60,7 @@ def redact_urls(text: str, mask: str = "") -> str:
     if "@" in text:
         words = _ADDRESS if _ADDRESS.fullmatch(text) else _WORD
         text = words.sub(lambda match: _without_user(match[0], mask), text)
-    return _PARAMS.sub(_without_params, text) if "=" in text or "u003d" in text else text
+    return _PARAMS.sub(_without_params, text)
 
 
 def redact_tree(value: Any) -> Any:
@@ -69,7 +69,7 @@ def redact_tree(value: Any) -> Any:
     Cost: a look for a slash in each text; what does not change is not copied.
     """
     if isinstance(value, str):
-        return value if "/" not in value or value.startswith("urn:li:") else redact_urls(value)
+        return value if value.startswith("urn:li:") else redact_urls(value)
     if isinstance(value, Mapping):
         changed = {
             key: bare for key, item in value.items() if (bare := redact_tree(item)) is not item
@@ -85,8 +85,6 @@ def redact_tree(value: Any) -> Any:
 def _without_user(word: str, mask: str) -> str:
     # Cut behind the last "@", a word is searched in linear time.
     before, at, after = word.rpartition("@")
-    if not at:
-        return word
     before = _OF_ORACLE.sub(rf"\1{mask or at}", before + at)
     return _USER.sub(lambda match: _replacement(match, mask), before) + after
 
@@ -98,9 +96,7 @@ def _replacement(match: re.Match[str], mask: str) -> str:
 
 def _without_params(match: re.Match[str]) -> str:
     before, after = match.groups()
-    if not after:
-        return ""
-    return before if before in {"?", "#"} else after
+    return before if after else ""
 
 
 def user_info(url: str) -> tuple[str, str | None]:

@@ -97,6 +97,7 @@ def test_a_text_keeps_what_stands_beside_credentials() -> None:
         ('"https://u:p@h","https://v:q@i"', '"https://h","https://i"'),
         ("git@github.com:o/r.git", "git@github.com:o/r.git"),
         ("token=1", "token=1"),
+        ("a@b=1;token=2", "a@b=1;token=2"),
     ],
 )
 def test_a_text_loses_the_credentials_of_its_addresses(text: str, shown: str) -> None:
