@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from operator import is_
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
@@ -69,15 +70,15 @@ def redact_tree(value: Any) -> Any:
     Cost: a look for a slash in each text; what does not change is not copied.
     """
     if isinstance(value, str):
-        return value if value.startswith("urn:li:") else redact_urls(value)
-    if isinstance(value, Mapping):
+        return value if "/" not in value or value.startswith("urn:li:") else redact_urls(value)
+    if isinstance(value, (dict, Mapping)):  # dict first: the check of an abstract class is slow
         changed = {
             key: bare for key, item in value.items() if (bare := redact_tree(item)) is not item
         }
         return {**value, **changed} if changed else value
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         bare_items = [redact_tree(item) for item in value]
-        is_same = all(bare is item for bare, item in zip(bare_items, value, strict=True))
+        is_same = all(map(is_, bare_items, value))
         return value if is_same else bare_items
     return value
 
