@@ -55,10 +55,7 @@ def command(
     elif server is not None or token is not None:
         raise click.UsageError("--server and --token exclude --recipe, which names both")
     else:
-        reading = ReadingOptions(
-            recipe, None, None, full=False, accept_renaming=False, no_input=False
-        )
-        resolved, _ = reading.resolve(settings, "reading")
+        resolved, _ = ReadingOptions(recipe).resolve(settings, "reading")
         name = resolved.recipe.name
         explanation = explain_in_sink(Pipeline(resolved).build_sink(), urn, names)
     if as_json or settings.log_format == "json":

@@ -192,11 +192,12 @@ class ReadingOptions:
     """The recipe of a command, and how to read it."""
 
     recipe: str
-    to: str | None
-    limit: int | None
-    full: bool
-    accept_renaming: bool
-    no_input: bool
+    to: str | None = None
+    limit: int | None = None
+    instance: str | None = None
+    full: bool = False
+    accept_renaming: bool = False
+    no_input: bool = False
 
     @property
     def is_address(self) -> bool:
@@ -215,7 +216,7 @@ class ReadingOptions:
         """
         from mlcat_ingest.workflows.resolve import DEFAULT_CATALOG, embedded_sink
 
-        resolved = read_recipe(self.recipe, self.to, self.limit)
+        resolved = read_recipe(self.recipe, self.to, limit=self.limit, instance=self.instance)
         if resolved.sink is not None or self.no_input:
             return resolved, False
         require_extra(
@@ -250,6 +251,11 @@ _OPTIONS: Final = (
         help="With an MLflow URL: read at most N runs.",
     ),
     click.option(
+        "--instance",
+        metavar="NAME",
+        help="With an MLflow URL: prefix of all names, for a second server in one catalog.",
+    ),
+    click.option(
         "--full",
         is_flag=True,
         help="Read everything and compare it with the catalog, regardless of state.",
@@ -267,21 +273,21 @@ _OPTIONS: Final = (
 )
 
 
-def read_recipe(recipe: str, to: str | None = None, limit: int | None = None) -> "ResolvedRecipe":
+def read_recipe(recipe: str, to: str | None = None, **options: Any) -> "ResolvedRecipe":
     """Return the recipe in a file, or the recipe for an address of MLflow.
 
     Raises:
-        UsageError: `to` or `limit` is given with a file.
+        UsageError: `to` or an option of the source is given with a file.
         RecipeError: it cannot be read, or something in it is wrong.
     """
     from mlcat_ingest.recipe.model import Recipe
     from mlcat_ingest.workflows.resolve import load_resolved, resolve
 
     if not _ADDRESS.match(recipe):
-        if to is not None or limit is not None:
-            option = "--to" if to is not None else "--limit"
-            raise click.UsageError(
-                f"{option} can only be used with an MLflow URL; set it in the recipe instead"
-            )
+        for option, value in {"to": to, **options}.items():
+            if value is not None:
+                raise click.UsageError(
+                    f"--{option} can only be used with an MLflow URL; set it in the recipe instead"
+                )
         return load_resolved(recipe)
-    return resolve(Recipe.for_tracking_uri(recipe, to, limit))
+    return resolve(Recipe.for_tracking_uri(recipe, to, **options))

@@ -108,10 +108,7 @@ def _retraction(
 
         if server is not None or token is not None:
             raise click.UsageError("--server and --token exclude RECIPE, which names both")
-        reading = ReadingOptions(
-            recipe, to, None, full=False, accept_renaming=False, no_input=False
-        )
-        resolved, _ = reading.resolve(settings, "retracting from")
+        resolved, _ = ReadingOptions(recipe, to).resolve(settings, "retracting from")
         return Pipeline(resolved).retraction(recipe_name)
     if recipe_name is None:
         raise click.UsageError("give a RECIPE, or --recipe-name for a recipe that no longer exists")

@@ -30,9 +30,7 @@ def command(recipe: str, *, as_json: bool) -> int:
     from mlcat_ingest.workflows.verify import verify
 
     settings = OutputSettings.current()
-    reading = ReadingOptions(
-        recipe, to=None, limit=None, full=True, accept_renaming=True, no_input=False
-    )
+    reading = ReadingOptions(recipe, full=True, accept_renaming=True)
     resolved, _ = reading.resolve(settings, "comparing with")
     with stop_on_sigterm(), settings.progress() as progress:
         verification = verify(resolved, progress)

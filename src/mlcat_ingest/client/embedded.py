@@ -214,6 +214,12 @@ class _ServerConnection(Connection):
         return self._explain_exit(error) if isinstance(error, CatalogUnavailableError) else error
 
 
+def serving_address(db: str | Path) -> str | None:
+    """Return the address of the `catalog serve` that is alive on a database, if there is one."""
+    running = read_lock(db)
+    return None if running is None or running.dies_with_parent else running.url
+
+
 def _alive(db: str) -> Running | None:
     """Return the server that is alive on a database, waiting for one that starts or leaves.
 

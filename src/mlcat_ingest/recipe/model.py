@@ -221,15 +221,15 @@ class Recipe(RecipeModel):
         return cls._require_valid(draft_of(text, label, base_dir or Path.cwd(), environ))
 
     @classmethod
-    def for_tracking_uri(cls, uri: str, to: str | None = None, limit: int | None = None) -> Self:
-        """Return the recipe of `mlcat-ingest <uri> [--to <to>] [--limit <limit>]`.
+    def for_tracking_uri(cls, uri: str, to: str | None = None, **options: Any) -> Self:
+        """Return the recipe of `mlcat-ingest <uri> [--to <to>]`, with options of the source.
 
         `to` is the address of a catalog service, of a database of the embedded catalog (an
-        address, or a path that ends in `.db`), or the path of a file of proposals.
+        address, or a path that ends in `.db`), or the path of a file of proposals. An option
+        that is None is not set.
         """
-        config: dict[str, Any] = {"tracking_uri": uri}
-        if limit is not None:
-            config["limit"] = limit
+        given = {key: value for key, value in options.items() if value is not None}
+        config: dict[str, Any] = {"tracking_uri": uri, **given}
         sink = None if to is None else _sink_for(to)
         source = SourceSpec(type="mlflow", config=config)
         if sink is None:

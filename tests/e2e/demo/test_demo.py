@@ -18,6 +18,7 @@ import pytest
 
 from mlcat_ingest.cli.demo import HERE
 from mlcat_ingest.sources.mlflow.read.checks import TESTED
+from support.mlflow_databases import seeded_server
 from support.page_blocks import blocks_of, difference, matches
 from support.venvs import REPOSITORY
 
@@ -161,6 +162,24 @@ def test_a_second_time_finds_nothing_to_write(first: First) -> None:
         out, errors = process.communicate(timeout=END_S)
     assert process.returncode == 0, errors
     assert re.search(r"^ +proposals +0 sent$", out, re.MULTILINE)
+
+
+def test_the_last_step_that_it_prints_ingests_another_mlflow_server(
+    first: First, tmp_path: Path
+) -> None:
+    with demo(first.folder) as process, seeded_server("ours", tmp_path / "store") as (mlflow, _):
+        arguments = until(process, "Then ")[-1].partition(": mlcat-ingest ")[2]
+        arguments = arguments.replace("http://localhost:5000", mlflow.url)
+        done = subprocess.run(
+            [sys.executable, "-m", "mlcat_ingest", *arguments.split()],
+            check=False,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=END_S,
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"^ +mlModelGroup +[1-9]\d* created", done.stdout, re.MULTILINE)
 
 
 def test_a_terminated_demo_leaves_no_catalog_behind(first: First) -> None:

@@ -336,5 +336,5 @@ def test_characters_that_a_terminal_lacks_are_escaped() -> None:
     [("databricks", True), ("databricks://dev", True), ("databricks.yml", False), ("-", False)],
 )
 def test_databricks_is_an_address(word: str, *, is_address: bool) -> None:
-    reading = ReadingOptions(word, None, None, full=False, accept_renaming=False, no_input=False)
+    reading = ReadingOptions(word)
     assert reading.is_address is is_address

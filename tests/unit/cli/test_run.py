@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from mlcat_ingest.catalog.server.lock import Running, ServerLock
 from mlcat_ingest.cli import output
 from mlcat_ingest.errors import SourceUnavailableError
 from mlcat_ingest.pipeline.report.tally import Progress
@@ -94,16 +95,21 @@ def test_a_report_that_cannot_be_written_is_a_failure(
 def test_an_address_needs_no_recipe_and_prints_the_one_it_used(
     invoke: Invoke, sides: Sides
 ) -> None:
-    result = invoke("http://mlflow:5000", "--to", "http://catalog:8080", "--limit", "5")
+    options = ("--to", "http://catalog:8080", "--limit", "5", "--instance", "team-a")
+    result = invoke("http://mlflow:5000", *options)
     assert result.code == 0
     [recipe] = sides.read
     assert isinstance(recipe, Recipe)
-    assert recipe.sources[0].config["tracking_uri"] == "http://mlflow:5000"
+    assert recipe.sources[0].config == {
+        "tracking_uri": "http://mlflow:5000",
+        "limit": 5,
+        "instance": "team-a",
+    }
     assert "tracking_uri: http://mlflow:5000" in result.err
     assert "http://catalog:8080" in result.err
 
 
-@pytest.mark.parametrize("option", ["--to", "--limit"])
+@pytest.mark.parametrize("option", ["--to", "--limit", "--instance"])
 def test_options_of_an_address_do_not_go_with_a_recipe(
     option: str, invoke: Invoke, sides: Sides
 ) -> None:
@@ -134,6 +140,14 @@ def test_without_a_sink_the_catalog_in_the_box_is_used_and_reported_first(
     )
     assert list(box.stored) == [model_urn("r1")]
     assert result.err.splitlines()[-1].endswith("mlcat-ingest catalog serve --db mlcat-catalog.db")
+    with ServerLock.acquire("mlcat-catalog.db") as lock:
+        for url, dies_with_parent, shown in (
+            (None, False, "mlcat-ingest catalog serve --db mlcat-catalog.db"),
+            ("http://127.0.0.1:1", True, "mlcat-ingest catalog serve --db mlcat-catalog.db"),
+            ("http://127.0.0.1:1", False, "http://127.0.0.1:1"),
+        ):
+            lock.announce(Running(1, url, dies_with_parent=dies_with_parent))
+            assert invoke("recipe.yml").err.splitlines()[-1] == f"To view it: {shown}"
 
 
 def test_json_logs_stay_json_whatever_is_reported(

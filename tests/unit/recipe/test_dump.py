@@ -8,7 +8,7 @@ from mlcat_ingest.recipe.starter import starter_recipe
 
 
 def test_the_recipe_that_was_used_can_be_shown() -> None:
-    recipe = Recipe.for_tracking_uri("http://me:pw@h:5000", "http://g:8080", 5)
+    recipe = Recipe.for_tracking_uri("http://me:pw@h:5000", "http://g:8080", limit=5)
     assert (
         recipe_to_yaml(recipe)
         == """\

@@ -238,7 +238,7 @@ def test_secrets_are_in_no_repr_and_no_json() -> None:
     [
         (("http://mlflow:5000",), "mlflow-mlflow-5000", {}, None),
         (("https://u:p@h.example/x?y",), "mlflow-h.example", {}, None),
-        (("sqlite:///mlflow.db", None, 5), "mlflow-mlflow", {"limit": 5}, None),
+        (("sqlite:///mlflow.db",), "mlflow-mlflow", {"limit": 5, "instance": "a"}, None),
         (("./mlruns",), "mlflow-mlruns", {}, None),
         (("http://",), "mlflow-http", {}, None),
         (("/",), "mlflow-local", {}, None),
@@ -252,10 +252,10 @@ def test_secrets_are_in_no_repr_and_no_json() -> None:
 def test_the_recipe_of_a_tracking_uri(
     arguments: tuple[Any, ...],
     name: str,
-    source: dict[str, object],
+    source: dict[str, Any],
     sink: tuple[str, object] | None,
 ) -> None:
-    recipe = Recipe.for_tracking_uri(*arguments)
+    recipe = Recipe.for_tracking_uri(*arguments, registry_uri=None, **source)
     assert recipe.name == name
     assert recipe.sources[0].config == {"tracking_uri": arguments[0], **source}
     assert (recipe.sink and (recipe.sink.type, recipe.sink.config)) == sink

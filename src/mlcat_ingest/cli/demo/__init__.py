@@ -7,6 +7,7 @@
 import gzip
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ CATALOG_FILE: Final = "catalog.db"
 RECIPE_FILE: Final = "recipe.yml"
 REGISTRY_FILE: Final = "feast-registry.db"
 STORE_FILE: Final = "mlflow.db"
+PORT: Final = 8765
 
 _ADDRESS: Final = re.compile(r"http://\S+")
 _STOP_TIMEOUT_S: Final = 20
@@ -41,6 +43,7 @@ sources:
   - type: mlflow
     config:
       tracking_uri: sqlite:///{store}
+      instance: demo               # a prefix: your own experiments have other names
 sink:
   type: embedded
   config:
@@ -77,12 +80,11 @@ Then ingest your own MLflow into it: mlcat-ingest http://localhost:5000 --to {ad
 @click.option(
     "--port",
     type=click.IntRange(0, 65_535),
-    default=0,
-    help="Port of the catalog's pages. Default: a free one.",
+    help=f"Port of the catalog's pages. Default: {PORT}, or a free one if that is in use.",
 )
 @click.option("--no-serve", is_flag=True, help="Stop after the report.")
 @output_options
-def command(folder: Path, port: int, *, train: bool, no_serve: bool) -> int:
+def command(folder: Path, port: int | None, *, train: bool, no_serve: bool) -> int:
     """Ingest a small real store, and serve the catalog until Ctrl-C.
 
     Reads the database of an MLflow store and a Feast registry, both in the package, into an
@@ -97,6 +99,7 @@ def command(folder: Path, port: int, *, train: bool, no_serve: bool) -> int:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise click.UsageError(f"{folder} cannot be created: {error.strerror}") from error
+    port = _default_port() if port is None else port
     with stop_on_sigterm(), _catalog(folder / CATALOG_FILE, port) as (server, address):
         output.out(f"Catalog: {address}")
         if train:
@@ -110,6 +113,17 @@ def command(folder: Path, port: int, *, train: bool, no_serve: bool) -> int:
             output.out(f"\nOpen {address} to look around; Ctrl-C stops it.")
             _wait(server)
     return code
+
+
+def _default_port() -> int:
+    """Return `PORT`, or 0 for a free one if that is in use."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", PORT))
+        except OSError:
+            return 0
+    return PORT
 
 
 def _wait(server: "subprocess.Popen[str]") -> None:

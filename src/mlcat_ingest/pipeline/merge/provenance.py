@@ -84,8 +84,8 @@ def _refuse_second_server(
             raise RecipeError(
                 f"{urn} was written from another {kind} server "
                 f"({', '.join(sorted(theirs[kind]))}, now {', '.join(sorted(servers))})",
-                hint="set `instance` in the source's config to make the names differ, or "
-                "`server_id` if it is the same server",
+                hint="set `instance` in the source's config (--instance with an MLflow URL) to "
+                "make the names differ, or `server_id` if it is the same server",
             )
 
 
