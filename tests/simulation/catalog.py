@@ -183,9 +183,11 @@ class Client(Catalog, Searches):
         self._ask(f"read version {version} of {aspect}")
         return self._storage.get_aspect(urn, aspect, version)
 
-    def entities_of_source(self, entity_type: str, source: str | None) -> SourceEntities:
-        self._ask(f"search {entity_type}")
-        return self._storage.entities_of_source(entity_type, source)
+    def entities_of_source(
+        self, entity_type: str, source: str | None, *, removed: bool = False
+    ) -> SourceEntities:
+        self._ask(f"search {entity_type}{', removed' if removed else ''}")
+        return self._storage.entities_of_source(entity_type, source, removed=removed)
 
     def members(self, group: str) -> Iterator[list[str]]:
         self._ask(f"members of {group}")

@@ -86,9 +86,11 @@ class FakeSink(RecordingCatalog):
     def requests_made(self) -> int:
         return super().requests_made() + len(self.evaluations)
 
-    def entities_of_source(self, entity_type: str, source: str | None) -> SourceEntities:
+    def entities_of_source(
+        self, entity_type: str, source: str | None, *, removed: bool = False
+    ) -> SourceEntities:
         self._search()
-        found = super().entities_of_source(entity_type, source)
+        found = super().entities_of_source(entity_type, source, removed=removed)
         urns = [urn for page in found.pages for urn in page if urn not in self.not_indexed]
         return SourceEntities(len(urns), iter([urns] if urns else []))
 

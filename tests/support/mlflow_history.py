@@ -332,6 +332,7 @@ class Recipe:
     """Where on the server everything is; the default workspace is empty then."""
     lists_parents: bool = False
     page: int = 50
+    name: str = "r"
 
     def ingest(self, *, full: bool = False) -> Report:
         """Run once, without a failure."""
@@ -345,7 +346,7 @@ class Recipe:
         state = (
             StateSession()
             if self.url is None
-            else StateSession(self.url, _state_options(full=full))
+            else StateSession(self.url, _state_options(self.name, full=full))
         )
         return PipelineRun(self._sources(), self.sink, self._options(state)).execute()
 
@@ -353,7 +354,7 @@ class Recipe:
         """Find what `report` would write."""
         spool = PlanStore()
         options = self._options(
-            StateSession(self.url or "", _state_options(full=full), StatePolicy.COPY)
+            StateSession(self.url or "", _state_options(self.name, full=full), StatePolicy.COPY)
         )
         sink = PlannedCatalog(self.sink, spool)
         run = PipelineRun(self._sources(), sink, options, lambda *_: PlannedDelivery(spool))
@@ -371,7 +372,7 @@ class Recipe:
     def _options(self, state: StateSession) -> RunOptions:
         return RunOptions(
             a_recipe(
-                "r",
+                self.name,
                 evaluate={"enabled": False},
                 limits={"max_removed_ratio": self.max_removed_ratio},
             ),
@@ -384,6 +385,6 @@ def _reader(server: Server, workspace: str = "default", **options: Any) -> FakeR
     return FakeReader(stores, **{"page": 50, **options}, now_ms=server.now_ms)
 
 
-def _state_options(*, full: bool) -> StateOptions:
+def _state_options(name: str, *, full: bool) -> StateOptions:
     # The state's own clock is not the server's: a day of the history takes no day here.
-    return StateOptions("r", full=full)
+    return StateOptions(name, full=full)

@@ -40,7 +40,7 @@ StoredEntity = Mapping[str, StoredAspect]
 
 @dataclass(frozen=True, slots=True)
 class SourceEntities:
-    """The live entities of one type that a source wrote: how many, and their URNs in pages."""
+    """The entities of one type that a source wrote: how many, and their URNs in pages."""
 
     total: int
     pages: Iterator[list[str]]
@@ -120,8 +120,12 @@ class Searches(Protocol):
     """
 
     @abstractmethod
-    def entities_of_source(self, entity_type: str, source: str | None) -> SourceEntities:
+    def entities_of_source(
+        self, entity_type: str, source: str | None, *, removed: bool = False
+    ) -> SourceEntities:
         """Return the live entities of a type whose `mlcat.source` names `source`; None: any.
+
+        With `removed` they are those that are soft-deleted.
 
         Cost: one request for each 1,000; the total comes with the first.
         """
@@ -175,9 +179,11 @@ class Evaluates(Protocol):
 class NoEntities(Searches):
     """Searches a catalog that is empty."""
 
-    def entities_of_source(self, entity_type: str, source: str | None) -> SourceEntities:
+    def entities_of_source(
+        self, entity_type: str, source: str | None, *, removed: bool = False
+    ) -> SourceEntities:
         """Return no entities."""
-        del entity_type, source
+        del entity_type, source, removed
         return SourceEntities(0, iter(()))
 
     def members(self, group: str) -> Iterator[list[str]]:

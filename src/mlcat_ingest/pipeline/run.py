@@ -268,6 +268,7 @@ class PipelineRun:
         gone = self._removal.after(source, passes)
         self._dispatch(self._chunker.chunks(gone))
         self._drain()
+        self._removal.copy_moved()
         self._latest.settle()
         # A pass after the checkpoint would not read the entities without a result.
         self._evaluator.flush()

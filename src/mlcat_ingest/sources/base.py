@@ -232,11 +232,13 @@ class Finished:
 class Unlisted:
     """An entity that the catalog holds as one of a partition, and that a pass did not list.
 
-    `properties` is its stored properties aspect: what it was made from.
+    `properties` is its stored properties aspect: what it was made from. A group that is `removed`
+    already is asked about only in case its object has another URN now.
     """
 
     urn: str
     properties: Aspect
+    removed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,14 +191,16 @@ class RecordingCatalog(Catalog, Searches, RequestSide):
 
     # --- searches ------------------------------------------------------------------------------
 
-    def entities_of_source(self, entity_type: str, source: str | None) -> SourceEntities:
-        """Return the live entities of a type whose `mlcat.source` names `source`; None: any."""
+    def entities_of_source(
+        self, entity_type: str, source: str | None, *, removed: bool = False
+    ) -> SourceEntities:
+        """Return the live, or `removed`, entities of a type that are of `source`; None: of any."""
         with self.lock:
             urns = [
                 urn
                 for urn, aspects in self.stored.items()
                 if entity_type_of(urn) == entity_type
-                and not aspects.get(STATUS, {}).get("removed")
+                and bool(aspects.get(STATUS, {}).get("removed")) is removed
                 and any(
                     sources if source is None else source in sources.split(",")
                     for aspect in aspects.values()

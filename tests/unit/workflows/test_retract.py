@@ -34,8 +34,10 @@ HOME = "mlModelProperties"
 
 
 class Unsearchable(FakeSink):
-    def entities_of_source(self, entity_type: str, source: str | None) -> SourceEntities:
-        del entity_type, source
+    def entities_of_source(
+        self, entity_type: str, source: str | None, *, removed: bool = False
+    ) -> SourceEntities:
+        del entity_type, source, removed
         raise CatalogRequestError("no search here", status=404)
 
 

@@ -26,9 +26,11 @@ class LaggingSink(FakeSink):
 
     lags: list[list[str]] = field(default_factory=list)
 
-    def entities_of_source(self, entity_type: str, source: str | None) -> SourceEntities:
+    def entities_of_source(
+        self, entity_type: str, source: str | None, *, removed: bool = False
+    ) -> SourceEntities:
         self.not_indexed = self.lags.pop(0)
-        return super().entities_of_source(entity_type, source)
+        return super().entities_of_source(entity_type, source, removed=removed)
 
 
 def verification(sink: FakeSink) -> Verification:

@@ -85,10 +85,13 @@ class Search:
         self._query = query
         self._scroll = scroll
 
-    def entities_of_source(self, entity_type: str, source: str | None) -> SourceEntities:
+    def entities_of_source(
+        self, entity_type: str, source: str | None, *, removed: bool = False
+    ) -> SourceEntities:
         """Return the entities of a type whose custom property `mlcat.source` names `source`.
 
-        With None they are those that have the property, whatever it names.
+        With None they are those that have the property, whatever it names. They are live, or with
+        `removed` soft-deleted.
 
         The total comes with the first page, so who needs no URN asks once.
 
@@ -98,7 +101,7 @@ class Search:
 
         Cost: one request for each 1,000.
         """
-        wanted = _of_source(entity_type, source)
+        wanted = _of_source(entity_type, source, removed=removed)
         first = _scroll(self._query, wanted, None)
         return SourceEntities(_int(first.get("total")), _pages(self._query, wanted, first))
 
@@ -222,7 +225,8 @@ def _check_whole(count: int, total: int, urn: str) -> None:
         )
 
 
-_LIVE: Final = {"field": "removed", "condition": "EQUAL", "values": ["true"], "negated": True}
+_REMOVED: Final = {"field": "removed", "condition": "EQUAL", "values": ["true"]}
+_LIVE: Final = {**_REMOVED, "negated": True}
 
 
 def _pages(query: Query, wanted: Mapping[str, Any], page: Mapping[str, Any]) -> Iterator[list[str]]:
@@ -245,8 +249,8 @@ def _scroll(query: Query, wanted: Mapping[str, Any], after: str | None) -> Mappi
     return result
 
 
-def _of_source(entity_type: str, source: str | None) -> Mapping[str, Any]:
-    """Return the filter of the live entities of `source`, or of any source if it is None.
+def _of_source(entity_type: str, source: str | None, *, removed: bool) -> Mapping[str, Any]:
+    """Return the filter of the entities of `source`, or of any source if it is None.
 
     A catalog may not split several sources that are joined in the property.
     """
@@ -258,7 +262,12 @@ def _of_source(entity_type: str, source: str | None) -> Mapping[str, Any]:
     return {
         "types": [SEARCHABLE[entity_type]],
         "orFilters": [
-            {"and": [{"field": "customProperties", "values": [text], "condition": kind}, _LIVE]}
+            {
+                "and": [
+                    {"field": "customProperties", "values": [text], "condition": kind},
+                    _REMOVED if removed else _LIVE,
+                ]
+            }
             for kind, text in conditions
         ],
         # Without it only the latest version of each registered model is found and counted.

@@ -15,7 +15,7 @@ from mlcat_ingest.pipeline.merge.aspects import without_applied
 from mlcat_ingest.pipeline.merge.entity import merge_entity
 from mlcat_ingest.pipeline.merge.provenance import CUSTOM, custom_properties, stored_properties
 from mlcat_ingest.pipeline.merge.rules import UNION, MergeRules, properties_aspect
-from mlcat_ingest.pipeline.write.delivery import DeliveryTarget
+from mlcat_ingest.pipeline.write.delivery import ROUNDS, DeliveryTarget
 
 log = logging.getLogger(__name__)
 
@@ -33,36 +33,74 @@ class GroupCopier:
         self._sink = sink
         self._delivery = delivery
 
+    def leads_to(self, new: str, old: str) -> bool:
+        """Return whether the group `new` was renamed to `old` by now. Cost: one read a renaming."""
+        return self._follow(old, new)[0] == old
+
     def copy(self, old: str, new: str) -> None:
         """Copy what others put on the group `old` to `new`, unless that was done before.
 
-        Cost: one read and at most one write request.
+        Where `new` was renamed by now, its new name gets the copy. Afterwards both are read again,
+        and what came to `old` meanwhile is copied too. A `new` that is not stored gets nothing.
+
+        Cost: two reads and two write requests; more where others write at the same time.
         """
-        main_aspect = properties_aspect(entity_type_of(old)) or ""
-        names = (*_LISTS, EDITABLE_ML_MODEL_GROUP_PROPERTIES, main_aspect)
-        stored = self._sink.read_many([old, new], names)
-        before, after = stored.get(old, NOTHING), stored.get(new, NOTHING)
-        custom = custom_properties(stored_properties(old, before) or NOTHING)
-        if custom.get(RENAMED_TO) == new:
-            return
-        aspects = dict(_foreign(before, after, main_aspect, custom))
-        entities = [Entity(old, {main_aspect: {CUSTOM: {RENAMED_TO: new}}}), Entity(new, aspects)]
-        merged = [merge_entity(entity, stored.get(entity.urn), UNION) for entity in entities]
-        for outcome in self._delivery.deliver([entity for entity in merged if entity.proposals]):
+        copied: tuple[str, dict[str, Aspect]] | None = None
+        for _ in range(ROUNDS):
+            target, stored = self._follow(old, new)
+            source = stored.get(old)
+            if source is None or target == old or target not in stored:
+                return
+            if copied is None and _new_name(old, source) is not None:
+                return
+            theirs = dict(_foreign(old, source, NOTHING))
+            if copied == (target, theirs):
+                log.info("%s was renamed to %s; metadata by others is copied", old, target)
+                return
+            copied = target, theirs
+            renamed = {_main_aspect(old): {CUSTOM: {RENAMED_TO: target}}}
+            missing = dict(_foreign(old, source, stored[target]))
+            if not self._write(Entity(target, missing), stored, old):
+                return
+            self._write(Entity(old, renamed), stored, old)
+
+    def _follow(self, old: str, new: str) -> tuple[str, Mapping[str, StoredEntity]]:
+        """Return the name that the group `new` has by now, and the groups that were read."""
+        names = (*_LISTS, EDITABLE_ML_MODEL_GROUP_PROPERTIES, _main_aspect(old))
+        stored = dict(self._sink.read_many([old, new], names))
+        seen = {new}
+        while (name := _new_name(new, stored.get(new, NOTHING))) is not None and name not in seen:
+            new = name
+            seen.add(new)
+            stored.update(self._sink.read_many([new], names))
+        return new, stored
+
+    def _write(self, entity: Entity, stored: Mapping[str, StoredEntity], old: str) -> bool:
+        """Write an entity, merged with what is `stored`; return whether it was not refused."""
+        merged = merge_entity(entity, stored[entity.urn], UNION)
+        for outcome in self._delivery.deliver([merged]) if merged.proposals else ():
             for refusal in outcome.refusals[:1]:
                 log.warning(
-                    "metadata by others on %s was not copied to %s: %s",
-                    old,
-                    outcome.merged.urn,
-                    refusal,
+                    "metadata by others on %s was not copied to %s: %s", old, entity.urn, refusal
                 )
-        log.info("%s was renamed to %s; metadata by others is copied", old, new)
+                return False
+        return True
 
 
-def _foreign(
-    old: StoredEntity, new: StoredEntity, main_aspect: str, custom: Mapping[str, object]
-) -> Iterator[tuple[str, Aspect]]:
+def _main_aspect(group: str) -> str:
+    return properties_aspect(entity_type_of(group)) or ""
+
+
+def _new_name(group: str, stored: StoredEntity) -> str | None:
+    """Return the group that `group` was copied to, None for one that was not."""
+    name = custom_properties(stored_properties(group, stored) or NOTHING).get(RENAMED_TO)
+    return name if isinstance(name, str) else None
+
+
+def _foreign(group: str, old: StoredEntity, new: StoredEntity) -> Iterator[tuple[str, Aspect]]:
     """Yield the aspects of `old` without what any recipe wrote, as far as `new` lacks them."""
+    main_aspect = _main_aspect(group)
+    custom = custom_properties(stored_properties(group, old) or NOTHING)
     applied = read_bases(custom, None).others
     for name, field in _LISTS.items():
         left = _without(old, name, applied)

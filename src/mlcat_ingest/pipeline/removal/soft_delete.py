@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from tempfile import SpooledTemporaryFile
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from mlcat_ingest.client.base import CANNOT_ANSWER
 from mlcat_ingest.core.text import plural
@@ -17,6 +17,7 @@ from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.reserved import SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.context import RunContext
+from mlcat_ingest.pipeline.merge.applied import NOTHING
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.merge.provenance import custom_properties, is_removed, stored_properties
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
@@ -26,7 +27,7 @@ from mlcat_ingest.pipeline.removal.unlisted import UnlistedEntities
 from mlcat_ingest.pipeline.report.labels import label_of, with_label
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.recipe.model import LimitsSpec
-from mlcat_ingest.sources.base import Capability, Missing, Source
+from mlcat_ingest.sources.base import Capability, Missing, Source, Unlisted
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +54,8 @@ class DeferredRemovals:
         self._urns: dict[str, int] = {}
         self._unserializable: list[Entity] = []
         self._open = False
+        self.new_groups = False
+        """True once a group was merged that the catalog does not show yet."""
 
     @property
     def urns(self) -> Sequence[str]:
@@ -64,6 +67,8 @@ class DeferredRemovals:
         passing: list[MergedEntity] = []
         deferred: list[str] = []
         for entity in merged:
+            if entity.entity_type == "mlModelGroup" and not entity.is_removed:
+                self.new_groups |= entity.outcome == "created" or is_removed(entity.stored)
             if entity.outcome != "removed" or self._open:
                 passing.append(entity)
             else:
@@ -98,7 +103,7 @@ class DeferredRemovals:
     def restart(self) -> None:
         """Delete the deferred entities, and defer those that come from now on."""
         with self._lock:
-            self._open = False
+            self._open = self.new_groups = False
             self._urns, self._unserializable = {}, []
             self._file.seek(0)
             self._file.truncate()
@@ -114,6 +119,14 @@ class _MissingEntity:
     part: PartitionPass
     missing: Missing
     label: str | None
+    removed: bool
+    changed_ms: int
+
+    @classmethod
+    def of(cls, part: PartitionPass, missing: Missing, entity: Unlisted) -> Self:
+        stamp = entity.properties.get("lastModified") or NOTHING
+        label = label_of(entity.urn, entity.properties)
+        return cls(part, missing, label, entity.removed, stamp.get("time") or 0)
 
 
 class Removal:
@@ -138,6 +151,7 @@ class Removal:
         self._deferred = deferred
         self._copier = copier
         self._max_ratio = limits.max_removed_ratio
+        self._moved: list[_MissingEntity] = []
         self.next_pass: list[str] = []
         self._unlisted = UnlistedEntities(context, writer, keys)
 
@@ -153,11 +167,25 @@ class Removal:
         """
         waiting = self._deferred.urns
         missing = self._confirm(list(self._missing(source, passes, waiting)), passes)
+        self._moved = [entity for entity in missing if entity.missing.moved_to is not None]
+        missing = [entity for entity in missing if not entity.removed]
         counted = sum(not entity.missing.switched_off for entity in missing)
         self._stay_within(passes, counted + len(waiting))
         yield from self._deferred.release()
         for start in range(0, len(missing), _AT_ONCE):
             yield from self._soft_delete(missing[start : start + _AT_ONCE])
+
+    def copy_moved(self) -> None:
+        """Copy what people put on groups that have another name, now that these are removed.
+
+        Nobody edits a group that is hidden. Where some were removed before, the newest is first.
+
+        Cost: see `GroupCopier.copy`, for each group that was not copied before.
+        """
+        self._moved.sort(key=lambda entity: (entity.removed, -entity.changed_ms))
+        for entity in self._moved:
+            self._copier.copy(entity.missing.urn, entity.missing.moved_to or "")
+        self._moved = []
 
     def _soft_delete(self, entities: Sequence[_MissingEntity]) -> Iterator[Entity]:
         removed: dict[PartitionPass, list[str]] = {}
@@ -180,18 +208,13 @@ class Removal:
         for part in passes:
             if part.finished is None:
                 continue
-            if part.is_complete:
-                unlisted = self._unlisted.after_full(part, waiting)
-            else:
-                # A pass over changes knows only the entities that it read under another name.
-                unlisted = self._unlisted.read(
-                    part, self._context.tracker.entities.renamed_urns(part)
-                )
-            for batch in unlisted:
-                properties = {entity.urn: entity.properties for entity in batch}
+            new_groups = self._deferred.new_groups
+            for batch in self._unlisted.after(part, waiting, new_groups=new_groups):
+                entities = {entity.urn: entity for entity in batch}
                 for missing in source.missing(part.source, batch):
-                    label = label_of(missing.urn, properties.get(missing.urn))
-                    yield _MissingEntity(part, missing, label)
+                    entity = entities[missing.urn]
+                    if missing.moved_to is not None or not entity.removed:
+                        yield _MissingEntity.of(part, missing, entity)
 
     def _note_without_state(self, source: Source[Any]) -> None:
         if Capability.FEATURES in source.capabilities and self._context.sink.facts.keeps:
@@ -239,10 +262,10 @@ class Removal:
         )
 
     def _is_used(self, gone: _MissingEntity) -> bool:
-        """Return whether a group has to stay for others' models; copy what others put on it."""
+        """Return whether a group has to stay: for others' models, or as the name of its object."""
         missing = gone.missing
-        if missing.moved_to is not None:
-            self._copier.copy(missing.urn, missing.moved_to)
+        if missing.moved_to is not None and self._copier.leads_to(missing.moved_to, missing.urn):
+            return True
         if entity_type_of(missing.urn) != "mlModelGroup":
             return False
         try:

@@ -1,4 +1,6 @@
-"""Live entities of a partition that a pass did not list, as the catalog's search and state know.
+"""Entities of a partition that a pass did not list, as the catalog's search and state know.
+
+They are live, or groups that were removed before what people put on them was copied.
 
 A search alone proves nothing: the index of a DataHub server lags behind its writes, drops documents
 with a text that is too long, and shows a token only what it may view.
@@ -7,17 +9,16 @@ with a text that is too long, and shows a token only what it may view.
 import logging
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Final
 
-from mlcat_ingest.client.base import CANNOT_ANSWER, StoredEntity
+from mlcat_ingest.client.base import CANNOT_ANSWER, StoredEntity, chunks
 from mlcat_ingest.metadata.aspects.common import STATUS
-from mlcat_ingest.metadata.proposal import Aspect
-from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS, SOURCE_KEY
+from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS, RENAMED_TO, SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.context import RunContext
-from mlcat_ingest.pipeline.merge.applied import read_bases
+from mlcat_ingest.pipeline.merge.applied import NOTHING, read_bases
 from mlcat_ingest.pipeline.merge.provenance import custom_properties, is_removed, stored_properties
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.read.feature_tables import PrimaryKeys
@@ -27,6 +28,7 @@ from mlcat_ingest.sources.base import Unlisted
 log = logging.getLogger(__name__)
 
 _BUCKETS: Final = 256
+_GROUP: Final = "mlModelGroup"
 
 
 class ListedUrns:
@@ -47,7 +49,7 @@ class ListedUrns:
     def _bucket(self, number: int) -> "array[int]":
         return self._buckets[number % _BUCKETS]
 
-    def __contains__(self, urn: str) -> bool:
+    def __contains__(self, urn: object) -> bool:
         """Return whether the pass listed `urn`."""
         number = hash(urn)
         bucket = self._bucket(number)
@@ -56,7 +58,7 @@ class ListedUrns:
 
 
 class UnlistedEntities:
-    """Lists the live entities of one recipe in one catalog that a pass did not list."""
+    """Lists the entities of one recipe in one catalog that a pass did not list."""
 
     def __init__(self, context: RunContext, writer: str, keys: PrimaryKeys) -> None:
         """Search the catalog for entities with a base of `writer`."""
@@ -78,28 +80,44 @@ class UnlistedEntities:
             listed = 0
         return max(listed, self._context.tracker.entities.record_count(part))
 
-    def after_full(self, part: PartitionPass, waiting: Sequence[str]) -> Iterator[list[Unlisted]]:
-        """Yield the entities of the partition in the catalog that a full pass did not list.
+    def after(
+        self, part: PartitionPass, waiting: Sequence[str], *, new_groups: bool
+    ) -> Iterator[list[Unlisted]]:
+        """Yield the entities of the partition that the catalog holds and a pass did not list.
 
+        A pass over changes knows only those whose records it read under another URN. Where there
+        are `new_groups`, removed groups may be earlier names of these.
         Entities that are `waiting` to be removed are known already.
 
-        Cost: one request an entity type where nothing is unlisted; else one for each 1,000 that
-        the catalog holds and one for each batch unlisted.
+        Cost: one request an entity type, and one for removed groups, where nothing is unlisted;
+        else one for each 1,000 that the catalog holds and one for each batch unlisted.
         """
         known = self._context.tracker.entities
+        if not part.is_complete:
+            removed = self._removed_groups(part) if new_groups else ()
+            yield from self._read(part, chain(known.renamed_urns(part), removed))
+            return
         listed = ListedUrns(chain(known.listed_urns(part), waiting))
         urns = chain(
-            self._search(part),
+            self._search(part, self._types(part)),
+            self._removed_groups(part),
             known.unlisted_urns(part),
             known.renamed_urns(part),
             known.absent_urns(part),
         )
-        yield from self.read(part, (urn for urn in urns if urn not in listed))
+        yield from self._read(part, (urn for urn in urns if urn not in listed), listed)
 
-    def _search(self, part: PartitionPass) -> Iterator[str]:
+    def _removed_groups(self, part: PartitionPass) -> Iterator[str]:
+        if _GROUP in part.entity_types:
+            yield from self._search(part, [_GROUP], removed=True)
+
+    def _search(
+        self, part: PartitionPass, entity_types: Iterable[str], *, removed: bool = False
+    ) -> Iterator[str]:
         try:
-            for entity_type in self._types(part):
-                listing = self._context.sink.search.entities_of_source(entity_type, part.source)
+            search = self._context.sink.search
+            for entity_type in entity_types:
+                listing = search.entities_of_source(entity_type, part.source, removed=removed)
                 for page in listing.pages:
                     yield from page
         except CANNOT_ANSWER as error:
@@ -114,33 +132,52 @@ class UnlistedEntities:
             if entity_type not in self._keys.refused
         ]
 
-    def read(self, part: PartitionPass, urns: Iterable[str]) -> Iterator[list[Unlisted]]:
-        """Yield the live entities of `urns` that only this source has, with their properties."""
-        left = iter(dict.fromkeys(urns))
-        while batch := list(islice(left, MAX_REQUEST_ITEMS)):
+    def _read(
+        self, part: PartitionPass, urns: Iterable[str], listed: Container[str] = ()
+    ) -> Iterator[list[Unlisted]]:
+        """Yield the live entities of `urns` that only this source has, and the removed groups.
+
+        With a group that was copied comes the one that it was copied to.
+        """
+        left, seen = dict.fromkeys(urns), set[str]()
+        while left:
+            seen.update(left)
+            copies: dict[str, None] = {}
             by_type: dict[str, list[str]] = {}
-            for urn in batch:
+            for urn in left:
                 by_type.setdefault(entity_type_of(urn), []).append(urn)
             for entity_type, members in by_type.items():
                 name = properties_aspect(entity_type)
                 if name is None:
                     continue
-                stored = self._context.sink.read_many(members, [name, STATUS])
-                yield [
-                    Unlisted(urn, properties)
-                    for urn in members
-                    if (properties := self._live_properties(part, urn, stored.get(urn, {})))
-                ]
+                for batch in chunks(members, MAX_REQUEST_ITEMS):
+                    stored = self._context.sink.read_many(batch, [name, STATUS])
+                    entities = {urn: stored[urn] for urn in batch if urn in stored}
+                    copies.update(_copies(entities))
+                    yield list(self._unlisted(part, entities))
+            left = {urn: None for urn in copies if urn not in seen and urn not in listed}
 
-    def _live_properties(
-        self, part: PartitionPass, urn: str, stored: StoredEntity
-    ) -> Aspect | None:
-        """Return the properties of a live entity of ours, None for any other."""
-        properties = stored_properties(urn, stored)
-        if properties is None or is_removed(stored):
-            return None
-        custom = custom_properties(properties)
-        if custom.get(SOURCE_KEY) != part.source:
-            return None  # another source has it too, or alone
-        bases = read_bases(custom, self._writer)
-        return properties if bases.ours is not None or not bases.others else None
+    def _unlisted(
+        self, part: PartitionPass, entities: Mapping[str, StoredEntity]
+    ) -> Iterator[Unlisted]:
+        for urn, stored in entities.items():
+            properties = stored_properties(urn, stored) or NOTHING
+            custom = custom_properties(properties)
+            bases = read_bases(custom, self._writer)
+            if is_removed(stored):
+                is_ours = part.source in str(custom.get(SOURCE_KEY)).split(",")
+                if is_ours and entity_type_of(urn) == _GROUP and RENAMED_TO not in custom:
+                    yield Unlisted(urn, properties, removed=True)
+            # Not one that another source or recipe has, too or alone.
+            elif custom.get(SOURCE_KEY) == part.source and (
+                bases.ours is not None or not bases.others
+            ):
+                yield Unlisted(urn, properties)
+
+
+def _copies(entities: Mapping[str, StoredEntity]) -> Iterator[tuple[str, None]]:
+    """Yield the groups that some of `entities` were copied to."""
+    for urn, stored in entities.items():
+        custom = custom_properties(stored_properties(urn, stored) or NOTHING)
+        if isinstance(copy := custom.get(RENAMED_TO), str):
+            yield copy, None

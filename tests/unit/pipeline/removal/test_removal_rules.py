@@ -68,6 +68,7 @@ class World:
     known: KnownEntities = field(default_factory=KnownEntities)
     notes: list[tuple[str, str]] = field(default_factory=list)
     copied: list[tuple[str, str]] = field(default_factory=list)
+    renamed_back: Sequence[tuple[str, str]] = ()
     next_pass: list[str] = field(default_factory=list)
     refused: Sequence[str] = ()
     remembers: bool = True
@@ -95,7 +96,10 @@ class World:
         part: Any = FinishedPass(({}, self.complete) if self.finished else None, self.complete)
         tracker: Any = SimpleNamespace(entities=self.known, remembers=self.remembers)
         tally: Any = SimpleNamespace(note=lambda kind, text: self.notes.append((kind, text)))
-        copier: Any = SimpleNamespace(copy=lambda old, new: self.copied.append((old, new)))
+        copier: Any = SimpleNamespace(
+            copy=lambda old, new: self.copied.append((old, new)),
+            leads_to=lambda new, old: (new, old) in self.renamed_back,
+        )
         keys: Any = SimpleNamespace(refused=self.refused)
         source: Any = SimpleNamespace(capabilities=self.capabilities, missing=self.missing)
         deferred = DeferredRemovals()
@@ -109,6 +113,8 @@ class World:
         )
         with closing(deferred):
             entities = list(removal.after(source, [part]))
+            assert not self.copied, "what is not hidden yet may be edited"
+            removal.copy_moved()
         self.next_pass = removal.next_pass
         assert all(one.aspects == {"status": {"removed": True}} for one in entities)
         return [one.urn for one in entities]
@@ -288,6 +294,9 @@ def test_entries_of_others_move_with_a_group_that_was_renamed() -> None:
     world.hold(GROUP)
     assert world.remove() == [GROUP]
     assert world.copied == [(GROUP, NEW)]
+    world = World(moved_to=NEW, renamed_back=[(NEW, GROUP)])
+    world.hold(GROUP)
+    assert world.remove() == [], "another run knows that it has its old name again"
     world = World()
     world.hold(GROUP)
     assert world.remove() == [GROUP]

@@ -60,12 +60,11 @@ def custom(**properties: str) -> dict[str, Any]:
 
 
 def test_a_group_with_nothing_of_others_only_gets_its_new_name(delivery: RecordingDelivery) -> None:
-    for new in ({HOME: {"name": "new"}}, {}):
-        written = copy(delivery, {HOME: {"name": "old"}}, new)
-        assert written == {OLD: {HOME: {"name": "old", **custom(**{"mlcat.renamed_to": NEW})}}}
+    written = copy(delivery, {HOME: {"name": "old"}}, {HOME: {"name": "new"}})
+    assert written == {OLD: {HOME: {"name": "old", **custom(**{"mlcat.renamed_to": NEW})}}}
 
 
-def test_a_group_that_is_not_there_yet_gets_all_of_it(delivery: RecordingDelivery) -> None:
+def test_a_group_without_anything_gets_all_of_it(delivery: RecordingDelivery) -> None:
     tags = {"tags": [{"tag": "urn:li:tag:a"}]}
     terms = {"terms": [{"urn": "urn:li:glossaryTerm:a"}], "auditStamp": {"time": 1, "actor": "u"}}
     words = {"description": "theirs"}
@@ -75,8 +74,9 @@ def test_a_group_that_is_not_there_yet_gets_all_of_it(delivery: RecordingDeliver
         "glossaryTerms": terms,
         "editableMlModelGroupProperties": words,
     }
-    assert copy(delivery, old, {})[NEW] == {
-        HOME: custom(team="risk"),
+    assert copy(delivery, old, {}) == {}, "a group that is not there is left alone"
+    assert copy(delivery, old, {HOME: {"name": "new"}})[NEW] == {
+        HOME: {"name": "new", **custom(team="risk")},
         "globalTags": tags,
         "glossaryTerms": terms,
         "editableMlModelGroupProperties": words,
