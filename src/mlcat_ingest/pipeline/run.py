@@ -29,6 +29,7 @@ from mlcat_ingest.pipeline.merge.entity import merge_entity
 from mlcat_ingest.pipeline.merge.rules import UNION, MergeRules
 from mlcat_ingest.pipeline.read.enrich import Enricher
 from mlcat_ingest.pipeline.read.feature_tables import PrimaryKeys, refuse_collisions
+from mlcat_ingest.pipeline.read.identities import refuse_equal_identities
 from mlcat_ingest.pipeline.read.lineage import LineageCheck
 from mlcat_ingest.pipeline.read.links import Linker
 from mlcat_ingest.pipeline.read.pages import Chunk, Chunker, PageMapper, read_pages, request_for
@@ -125,6 +126,7 @@ class PipelineRun:
         self.found_ids: set[str] = set()
         self._threads: list[Future[None]] = []
         self._catalog = ""
+        self._unread: dict[int, MlcatError] = {}
         self._verdict: Verdict | None = None
 
         gate = options.quality_gate
@@ -167,6 +169,8 @@ class PipelineRun:
         """
         sink, cancellation = self._context.sink, self._context.cancellation
         try:
+            self._wait(self._start("identify", self._identify), progress)
+            cancellation.check()
             if not sink.facts.exists:
                 self._wait(self._start("contact", self._contact), progress)
                 cancellation.check()
@@ -189,6 +193,9 @@ class PipelineRun:
         """The entities that are removed if the next complete pass lacks them, too."""
         return tuple(self._removal.next_pass)
 
+    def _identify(self) -> None:
+        self._unread = refuse_equal_identities(self._sources)
+
     def _contact(self) -> None:
         """Read a page of every source: where one does not answer, no empty catalog is left."""
         for source in self._sources:
@@ -202,11 +209,11 @@ class PipelineRun:
     def _conduct(self, workers: Sequence[Future[None]]) -> None:
         """Read all sources, and end each stage in the order of the data."""
         over_limit = None
-        unlisted = refuse_collisions(self._sources, self._context.sink, self._keys)
+        refuse_collisions(self._sources, self._context.sink, self._keys, self._unread)
         failure: BaseException | None = None
         for i, source in enumerate(self._sources):
             try:
-                failure = unlisted.get(i) or self._read(source)
+                failure = self._unread.get(i) or self._read(source)
             except LimitError as error:
                 over_limit = error  # nothing of this source is removed; others are still read
             if failure is not None:

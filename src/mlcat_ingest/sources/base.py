@@ -290,6 +290,9 @@ class Source(ABC, Generic[RecordT]):
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset()
 
+    place: str = ""
+    """Its place in the recipe, such as `sources[0]`; set once it is built."""
+
     @abstractmethod
     def read(self, request: ReadRequest) -> Iterator[Page[RecordT] | Finished]:
         """Yield records in pages, groups before what belongs to them.
@@ -319,6 +322,14 @@ class Source(ABC, Generic[RecordT]):
     @abstractmethod
     def close(self) -> None:
         """Release connections; safe to call twice."""
+
+    def keys(self) -> Sequence[str]:
+        """Return the keys of the partitions that `read` reads; raises as it does.
+
+        Asked before `read` where a recipe has several sources of this class: two that read one
+        partition are refused. Cost: a few requests.
+        """
+        return ()
 
     def missing(self, partition: str, unlisted: Sequence[Unlisted]) -> Iterable[Missing]:
         """Yield those of `unlisted` that the partition of this key does not hold, asking in bulk.

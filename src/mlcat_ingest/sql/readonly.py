@@ -12,7 +12,17 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, unquote, urlsplit
 
-from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, make_url
+from sqlalchemy import (
+    URL,
+    Connection,
+    Engine,
+    NullPool,
+    create_engine,
+    event,
+    inspect,
+    make_url,
+    text,
+)
 from sqlalchemy.exc import ArgumentError
 
 from mlcat_ingest.errors import MissingExtraError, NotAuthorizedError, RecipeError
@@ -31,6 +41,12 @@ _LIBPQ: Final = {
     "keepalives_count": "6",
     "fallback_application_name": "mlcat-ingest",
 }
+
+_SCHEMA_OF: Final = text(
+    "SELECT nspname FROM pg_namespace JOIN pg_class ON relnamespace = pg_namespace.oid"
+    " WHERE pg_class.oid = to_regclass(:name)"
+)
+_DEFAULT_SCHEMA: Final = "public"
 
 _BEGIN: Final = {
     "sqlite": ("BEGIN",),
@@ -95,6 +111,22 @@ def sqlite_file(url: URL) -> Path:
             hint="read permission on the file is enough",
         )
     return path
+
+
+def schema_of(connection: Connection, table: str) -> str | None:
+    """Return the schema in which `connection` finds a table, or would create it.
+
+    Role, database and address can each set a search path. None where a database has no schemas.
+    """
+    if connection.dialect.name != "postgresql":
+        return None
+    found: str | None = connection.execute(_SCHEMA_OF, {"name": table}).scalar()
+    return found or inspect(connection).default_schema_name
+
+
+def with_schema(database: str, schema: str | None) -> str:
+    """Return the identity of a schema of a database: that of `database` for the default schema."""
+    return database if schema in {None, _DEFAULT_SCHEMA} else f"{database}/{schema}"
 
 
 def _engine(url: URL, timeout_s: float) -> Engine:

@@ -6,7 +6,7 @@ Each side is looked at by itself and within a bounded time.
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -30,6 +30,7 @@ from mlcat_ingest.pipeline.merge.provenance import (
 )
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.read.feature_tables import PrimaryKeys
+from mlcat_ingest.pipeline.read.identities import refuse_equal_identities
 from mlcat_ingest.pipeline.state.inspection import dead_letter_finding, state_findings
 from mlcat_ingest.recipe.metadata_test_files import read_test_files
 from mlcat_ingest.recipe.model import Recipe
@@ -114,6 +115,8 @@ def _overlaps(
     if failed:
         yield SideFinding(_OVERLAP, Finding(_OVERLAPPING, "warning", _NOT_LOOKED_FOR))
         return
+    identities = _Watch("sources", _identity_findings(resolved), patience_s, late="warning")
+    yield from (SideFinding(_OVERLAP, finding) for finding in identities.findings())
     for source in resolved.sources:
         findings = _overlap_findings(source, sink, resolved.recipe.name)
         # A large store may need longer for its listings; that is no failure.
@@ -141,6 +144,13 @@ def _source_findings(resolved: ResolvedSource) -> Iterator[Finding]:
 def _sink_findings(resolved: ResolvedSink, *, write: bool) -> Iterator[Finding]:
     with closing(resolved.build()) as sink:
         yield from sink.check(write=write)
+
+
+def _identity_findings(resolved: ResolvedRecipe) -> Iterator[Finding]:
+    with ExitStack() as stack:
+        sources = [stack.enter_context(closing(_cap(s).build())) for s in resolved.sources]
+        refuse_equal_identities(sources)
+    yield from ()
 
 
 def _overlap_findings(source: ResolvedSource, sink: ResolvedSink, recipe: str) -> Iterator[Finding]:

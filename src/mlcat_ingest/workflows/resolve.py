@@ -13,7 +13,7 @@ from mlcat_ingest.errors import UnknownPluginError
 from mlcat_ingest.recipe.draft import Draft, read_draft
 from mlcat_ingest.recipe.masking import mask_secrets
 from mlcat_ingest.recipe.model import Recipe
-from mlcat_ingest.recipe.problems import Loc, Origin, Problem, nearest
+from mlcat_ingest.recipe.problems import Loc, Origin, Problem, nearest, path_text
 from mlcat_ingest.recipe.validate import validate_config
 from mlcat_ingest.sources.base import Source
 from mlcat_ingest.sources.plugins import config_class, load, source_class, source_types
@@ -21,14 +21,16 @@ from mlcat_ingest.sources.plugins import config_class, load, source_class, sourc
 
 @dataclass(frozen=True, slots=True)
 class ResolvedSource:
-    """A source of the recipe: its type and its configuration, checked."""
+    """A source of the recipe: its type, its configuration, checked, and its place."""
 
     type: str
     config: BaseModel
+    place: str
 
     def build(self) -> Source[Any]:
         """Import the source's class and return it made; nothing is contacted yet."""
         source: Source[Any] = source_class(self.type)(self.config)
+        source.place = self.place
         return source
 
 
@@ -117,7 +119,7 @@ def _resolve_data(
         model = _source_model(kind, loc, origin, all_problems)
         config = _config(model, spec, loc, origin, all_problems)
         if config is not None:
-            sources.append(ResolvedSource(kind, config))
+            sources.append(ResolvedSource(kind, config, path_text(loc)))
     sink = _sink(data.get("sink"), origin, all_problems)
     if recipe is None or all_problems:
         raise origin.error(all_problems)

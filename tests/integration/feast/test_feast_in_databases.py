@@ -171,13 +171,43 @@ def test_other_files_and_databases_are_no_registry(path: Path, tmp_path: Path) -
         objects_of(f"sqlite:///{path}", max_bytes=2048)
 
 
+def in_schema(address: str, schema: str) -> str:
+    """Return the address of a copy of the registry in a new schema."""
+    execute(address, f"CREATE SCHEMA {schema}")
+    url = make_url(address).update_query_dict({"options": f"-csearch_path={schema}"})
+    copied(schema_address := url.render_as_string(hide_password=False))
+    return schema_address
+
+
+def test_a_schema_is_part_of_the_identity_however_the_search_path_is_set() -> None:
+    with postgres_database() as address:
+        copied(address)
+        default = transport_of(address).server_id()
+        name = make_url(address).database
+        assert default == f"postgresql/127.0.0.1:5432/{name}"
+        by_address = in_schema(address, "team_a")
+        execute(address, "CREATE SCHEMA empty")
+        first_is_empty = by_address.replace("team_a", "empty%2Cteam_a")
+        identities = [transport_of(one).server_id() for one in (by_address, first_is_empty)]
+        assert len(objects_of(first_is_empty)) == 47
+        execute(address, f"ALTER DATABASE {name} SET search_path = team_a")
+        identities.append(transport_of(address).server_id())
+        with reader_of(address) as ours:
+            user = make_url(ours).username
+            execute(address, f"GRANT USAGE ON SCHEMA public TO {user}")
+            execute(address, f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {user}")
+            execute(address, f"ALTER ROLE {user} SET search_path = public")
+            assert transport_of(ours).server_id() == default
+        assert identities == [f"{default}/team_a"] * 3
+
+
 def test_the_identity_of_a_database_names_neither_user_nor_driver() -> None:
     same = {
-        "postgresql://me:pw@Db.example.com/feast",
-        "postgresql+psycopg://you@db.example.com:5432/feast?sslmode=require",
+        "mysql://me:pw@Db.example.com/feast",
+        "mysql+pymysql://you@db.example.com:3306/feast?charset=utf8mb4",
     }
     assert {transport_of(address).server_id() for address in same} == {
-        "postgresql/db.example.com:5432/feast"
+        "mysql/db.example.com:3306/feast"
     }
     sqlite = transport_of(f"sqlite:///{SQL_REGISTRY}").server_id()
     assert sqlite == f"sqlite{SQL_REGISTRY}"

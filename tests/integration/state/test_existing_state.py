@@ -17,7 +17,7 @@ from support.fakes import FakeSink
 pytestmark = pytest.mark.integration
 
 HERE = PartitionKey("r", "http://catalog", "mlflow:0123:default", "")
-TWICE = PartitionKey("r", "http://catalog", "mlflow:0123:default#2", "")
+BESIDE = PartitionKey("r", "http://catalog", "mlflow:0123:team", "")
 ELSEWHERE = PartitionKey("r", "http://other", "mlflow:0123:default", "")
 OTHER = PartitionKey("other", "http://catalog", "mlflow:4567:default", "")
 
@@ -25,7 +25,7 @@ OTHER = PartitionKey("other", "http://catalog", "mlflow:4567:default", "")
 @pytest.fixture
 def kept(url: str) -> Iterator[StateSession]:
     engine = open_state(url)
-    for key in (HERE, TWICE, ELSEWHERE, OTHER):
+    for key in (HERE, BESIDE, ELSEWHERE, OTHER):
         partitions.begin(engine, key, "s")
         partitions.save_identity(engine, key, {"run": "urn:li:mlModel:x"})
         partitions.save_checkpoint(engine, key, {"since": 5}, 1_000, full=True)
@@ -42,7 +42,7 @@ def kept(url: str) -> Iterator[StateSession]:
 
 
 def test_it_tells_what_was_written_to_this_catalog(kept: StateSession) -> None:
-    assert kept.source_keys() == ["mlflow:0123:default"]
+    assert kept.source_keys() == ["mlflow:0123:default", "mlflow:0123:team"]
     pages = list(kept.urns())
     assert sum(map(len, pages)) == 1_200
     assert max(map(len, pages)) == 500
@@ -58,7 +58,7 @@ def test_what_is_invalidated_is_read_again_and_nothing_else(kept: StateSession, 
     }
     assert checkpoints == {
         ("r", "http://catalog", "mlflow:0123:default"): None,
-        ("r", "http://catalog", "mlflow:0123:default#2"): None,
+        ("r", "http://catalog", "mlflow:0123:team"): None,
         ("r", "http://other", "mlflow:0123:default"): {"since": 5},
         ("other", "http://catalog", "mlflow:4567:default"): {"since": 5},
     }

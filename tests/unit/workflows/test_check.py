@@ -96,7 +96,7 @@ def test_sides_are_asked_to_give_up_soon(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(ResolvedSource, "build", build)
     patient = MlflowConfig(tracking_uri="http://mlflow", retries=9, timeout_s=900, page_size=10)
-    list(examine(resolved(ResolvedSource("mlflow", patient))))
+    list(examine(resolved(ResolvedSource("mlflow", patient, "sources[0]"))))
     assert [(one.retries, one.timeout_s, one.page_size) for one in built] == [(0, 15.0, 10)]
 
 

@@ -1,6 +1,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -162,11 +163,16 @@ def test_sources_and_sinks_are_made_of_their_configuration(
         sources=[SourceSpec(type="mlflow")], sink=SinkSpec(type="file", config={"path": "x"})
     )
     resolved = resolve(recipe)
-    monkeypatch.setattr(module, "source_class", lambda kind: lambda config: (kind, config))
+    monkeypatch.setattr(
+        module,
+        "source_class",
+        lambda kind: lambda config: SimpleNamespace(kind=kind, config=config),
+    )
     monkeypatch.setattr(module, "load", lambda target: lambda config: (target, config))
     [source] = resolved.sources
     built: Any = source.build()
-    assert built == ("mlflow", source.config)
+    assert (built.kind, built.config) == ("mlflow", source.config)
+    assert built.place == "sources[0]"
     assert resolved.sink is not None
     built = resolved.sink.build()
     assert built == ("mlcat_ingest.client.file:FileCatalog", resolved.sink.config)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from typing import Final
+from urllib.parse import unquote
 
 from mlcat_ingest.client.base import StoredEntity
 from mlcat_ingest.errors import RecipeError
@@ -69,10 +70,11 @@ def refuse_second_store(urn: str, theirs: object, ours: str) -> None:
         RecipeError: these are two stores.
     """
     if isinstance(theirs, str) and set(theirs.split(",")) != {ours}:
+        identity = theirs.partition(",")[0].partition(":")[2].rpartition(":")[0]
         raise RecipeError(
             f"two feature stores have the same name for {urn}: {theirs} and {ours}",
-            hint="set `namespace_prefix` for one of them, or the same `server_id` if it is one "
-            "store",
+            hint="set `namespace_prefix` for one of them; if it is one store, set `server_id` to "
+            f"{unquote(identity)}",
         )
 
 

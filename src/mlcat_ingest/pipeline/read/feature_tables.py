@@ -243,12 +243,15 @@ def _description(key: Entity) -> dict[str, Any]:
 
 
 def refuse_collisions(
-    sources: Sequence[Source[Any]], sink: Catalog, keys: PrimaryKeys
-) -> Mapping[int, MlcatError]:
+    sources: Sequence[Source[Any]],
+    sink: Catalog,
+    keys: PrimaryKeys,
+    failures: dict[int, MlcatError],
+) -> None:
     """Return if no two stores, of `sources` or in the catalog, have tables of one name.
 
     A store that cannot be listed now hides no other: the position of its source and the error are
-    returned, for its turn to be read.
+    added to `failures`, for its turn to be read. Those that failed already are not asked again.
 
     Raises:
         RecipeError: two stores have one name, or a source finds a fault in its recipe.
@@ -256,15 +259,15 @@ def refuse_collisions(
     Cost: of each source see `Source.coming_tables`; two reads of the catalog a batch of tables.
     """
     collisions = _Collisions(sink, keys)
-    failures: dict[int, MlcatError] = {}
     for i, source in enumerate(sources):
+        if i in failures:
+            continue
         try:
             collisions.add(source.coming_tables())
         except RecipeError:
             raise
         except MlcatError as error:
             failures[i] = error
-    return failures
 
 
 class _Collisions:

@@ -78,6 +78,17 @@ class StatePolicy(Enum):
     """
 
 
+def equal_identities(readers: str, key: str) -> RecipeError:
+    """Return the error about two sources of a recipe, `readers`, that read the partition `key`.
+
+    Each would remove what only the other one lists.
+    """
+    return RecipeError(
+        f"{readers} have the same identity, {key}",
+        hint="make one source of them; if they are two stores, set another `server_id` in one",
+    )
+
+
 class StateSession:
     """The state of a recipe for one catalog, as one run uses it: a `sources.base.RunState`.
 
@@ -217,8 +228,7 @@ class StateSession:
 
     def source_keys(self) -> list[str]:
         """Return the keys of the sources that earlier runs read for this catalog."""
-        # A place that two sources of the recipe read is kept a second time as `<key>#2`.
-        return list(dict.fromkeys(row.key.source.partition("#")[0] for row in self._known))
+        return list(dict.fromkeys(row.key.source for row in self._known))
 
     def urns(self) -> Iterator[list[str]]:
         """Yield the entities of every record, those of some hundred records at a time."""
@@ -266,11 +276,16 @@ class RememberedPartitions:
         """Return a pass over `partition`.
 
         Raises:
-            RecipeError: the URNs of its entities would change.
+            RecipeError: the URNs of its entities would change, or another source of the recipe
+                asked for it.
 
         Cost: a few statements, and one read request an entity type of the catalog.
         """
-        key = self._key(partition)
+        key = PartitionKey(
+            self._options.recipe, self._sink.address, partition.key, partition.instance
+        )
+        if any(known.source == key.source for known in self._passes):
+            raise equal_identities("two sources", key.source)
         settings = content_hash([self._options.settings, partition.settings, partition.identity])
         with translate_errors(self._engine.url):
             self._check_identity(key, partition.identity)
@@ -279,16 +294,6 @@ class RememberedPartitions:
         log.info("%s: reading %s", key.source, partition_pass.why)
         self._passes[key] = partition_pass
         return partition_pass
-
-    def _key(self, part: Partition) -> PartitionKey:
-        recipe, address = self._options.recipe, self._sink.address
-        key = PartitionKey(recipe, address, part.key, part.instance)
-        number = 1
-        while key in self._passes:
-            # Two sources of a recipe may read one place, each with filters of its own.
-            number += 1
-            key = PartitionKey(recipe, address, f"{part.key}#{number}", part.instance)
-        return key
 
     def _check_identity(self, key: PartitionKey, identity: Mapping[str, str]) -> None:
         before = partitions.identity_of(self._engine, key)

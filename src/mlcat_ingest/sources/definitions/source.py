@@ -213,6 +213,10 @@ class FeatureSource(Source[FeatureTable | Broken]):
         key = f"{self._platform}:{server}:default"
         return FeatureScope(self._naming(self._instance()), key, self._owners, self._datasets)
 
+    def keys(self) -> Sequence[str]:
+        """Return the key of the store, its only partition."""
+        return [self._scope.source_key]
+
     def _partition(self) -> Partition:
         naming = self._scope.naming
         table = naming.feature_table("0", "0")

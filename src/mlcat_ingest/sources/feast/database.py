@@ -10,6 +10,7 @@ from typing import Final
 from sqlalchemy import (
     Connection,
     LargeBinary,
+    TableClause,
     Unicode,
     column,
     inspect,
@@ -25,12 +26,12 @@ from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.feast.files import too_large
 from mlcat_ingest.sources.feast.registry import Kind, RawObject, RegistryTransport
 from mlcat_ingest.sql.engine import DatabaseOwner, failure
-from mlcat_ingest.sql.readonly import open_readonly, sqlite_file
+from mlcat_ingest.sql.readonly import open_readonly, schema_of, sqlite_file, with_schema
 
 _HOLDER: Final = DatabaseOwner("Feast", "Feast registry")
 _ROWS_AT_ONCE: Final = 200
 _PORTS: Final = {"postgresql": 5432, "mysql": 3306, "mariadb": 3306}
-_NEEDED: Final = frozenset({"entities", "data_sources", "feature_views"})
+_NEEDED: Final = ("feature_views", "entities", "data_sources")
 
 
 _TABLES: Final[Mapping[Kind, tuple[str, str]]] = {
@@ -61,13 +62,24 @@ class DatabaseRegistry(RegistryTransport):
         self._url = make_url(address)
 
     def server_id(self) -> str:
-        """Return kind, host, port and name of the database, without the user."""
+        """Return kind, host, port and name of the database, and a schema that is not the default.
+
+        Cost: a statement for PostgreSQL.
+        """
         url, backend = self._url, self._url.get_backend_name()
         if backend == "sqlite":
             return f"sqlite{sqlite_file(url).resolve()}"
         backend = "postgresql" if backend == "postgres" else backend
         port = url.port or _PORTS.get(backend)
-        return f"{backend}/{(url.host or '').lower()}:{port}/{url.database or ''}"
+        database = f"{backend}/{(url.host or '').lower()}:{port}/{url.database or ''}"
+        if backend != "postgresql":
+            return database
+        with self._connection() as connection:
+            return with_schema(database, self._schema(connection))
+
+    def _schema(self, connection: Connection) -> str | None:
+        self.requests += 1
+        return schema_of(connection, _NEEDED[0])
 
     def objects(self) -> Iterator[RawObject]:
         """Yield every object, all of one moment; one that was cut off is yielded as it is.
@@ -90,9 +102,9 @@ class DatabaseRegistry(RegistryTransport):
         yield from registry
 
     def _all_objects(self, connection: Connection) -> Iterator[RawObject]:
-        tables = set(inspect(connection).get_table_names())
-        self.requests += 1
-        if missing := _NEEDED - tables:
+        schema = self._schema(connection)
+        tables = set(inspect(connection).get_table_names(schema))
+        if missing := set(_NEEDED) - tables:
             raise ProtocolMismatchError(
                 f"the database {self.shown} is not a Feast registry; missing tables: "
                 f"{', '.join(sorted(missing))}",
@@ -102,21 +114,21 @@ class DatabaseRegistry(RegistryTransport):
         for kind, (name, prefix) in _TABLES.items():
             if name not in tables:
                 continue
-            for raw in self._objects(connection, kind, name, prefix):
+            for raw in self._objects(connection, kind, table(name, schema=schema), prefix):
                 total += len(raw.proto)
                 if total > self._config.max_bytes:
                     raise too_large(self.shown, None, self._config.max_bytes)
                 yield raw
 
     def _objects(
-        self, connection: Connection, kind: Kind, table_name: str, prefix: str
+        self, connection: Connection, kind: Kind, stored: TableClause, prefix: str
     ) -> Iterator[RawObject]:
         self.requests += 1
         statement = select(
             column(f"{prefix}_name", Unicode),
             column("project_id", Unicode),
             column(f"{prefix}_proto", LargeBinary),
-        ).select_from(table(table_name))
+        ).select_from(stored)
         streamed = {"yield_per": _ROWS_AT_ONCE}
         with connection.execute(statement, execution_options=streamed) as rows:
             for name, project, proto in rows:

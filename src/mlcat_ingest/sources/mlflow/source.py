@@ -122,6 +122,11 @@ class MlflowSource(Source[JoinedRecord]):
                 self._places[scope.source_key] = (reader, scope)
                 runs += yield from self._read_workspace(reader, scope, request, runs)
 
+    def keys(self) -> Sequence[str]:
+        """Return the key of each workspace that the recipe asks for."""
+        with closing(self._open().connection):
+            return [self._scope(reader).source_key for reader in self._readers()]
+
     def _readers(self) -> list[Reader]:
         """Return a reader of each workspace that the recipe asks for."""
         allows = self._config.workspaces.allows

@@ -39,7 +39,9 @@ def table(source: str, name: str = "rides.drivers") -> ComingTable:
 
 def refused(sources: Sequence[Store], sink: FakeSink | None = None) -> Mapping[int, MlcatError]:
     sink = sink or FakeSink()
-    return refuse_collisions(sources, sink, PrimaryKeys(sink, lambda _: None))
+    failures: dict[int, MlcatError] = {}
+    refuse_collisions(sources, sink, PrimaryKeys(sink, lambda _: None), failures)
+    return failures
 
 
 def model(name: str) -> Entity:

@@ -357,20 +357,52 @@ def test_other_catalogs_are_remembered_apart(world: World) -> None:
     assert len(summary(world.url, "r").parts) == 2
 
 
-def test_two_sources_of_one_place_are_remembered_apart(world: World) -> None:
-    def run() -> Report:
-        return world.run(
-            Remembering(records=[Record("a")], settings="one"),
-            Remembering(records=[Record("b")], settings="two"),
-        )
+@dataclass
+class Announcing(Remembering):
+    """Tells its key before it is read."""
 
-    run()
-    report = run()
-    assert report.entities["mlModel"] == EntityCounts(2, unchanged=2)
-    assert [part.source for part in summary(world.url, "r").parts] == [
-        "fake:1:default",
-        "fake:1:default#2",
-    ]
+    unreachable: SourceUnavailableError | None = None
+
+    def keys(self) -> list[str]:
+        if self.unreachable is not None:
+            raise self.unreachable
+        return [self.key]
+
+
+@pytest.mark.parametrize("instances", [("", ""), ("", "b")])
+def test_two_sources_with_one_identity_are_refused_before_either_is_read(
+    world: World, instances: tuple[str, str]
+) -> None:
+    both = [Announcing(records=[Record("a")], instance=instance) for instance in instances]
+    for i, source in enumerate(both):
+        source.place = f"sources[{i}]"
+    report = world.run(*both)
+    assert report.exit_code == 2
+    assert isinstance(report.error, RecipeError)
+    assert report.error.message == (
+        "sources[0] and sources[1] have the same identity, fake:1:default"
+    )
+    assert "server_id" in str(report.error.hint)
+    assert [source.checkpoints for source in both] == [[], []]
+    assert (world.sink.reads, world.sink.writes) == ([], [])
+
+
+def test_two_sources_that_announce_no_identity_are_refused_when_the_second_is_read(
+    world: World,
+) -> None:
+    report = world.run(Remembering(records=[Record("a")]), Remembering(records=[Record("b")]))
+    assert isinstance(report.error, RecipeError)
+    assert "two sources have the same identity, fake:1:default" in report.error.message
+    assert world.sink.stored.keys() == {model_urn("a")}
+
+
+def test_a_source_whose_identity_is_not_known_now_hides_none_before_it(world: World) -> None:
+    gone = SourceUnavailableError("gone")
+    report = world.run(
+        Announcing(records=[Record("a")]), Announcing(key="fake:2:default", unreachable=gone)
+    )
+    assert report.error is gone
+    assert world.sink.stored.keys() == {model_urn("a")}
 
 
 def test_other_names_are_refused_with_the_number_of_new_urns_until_accepted(world: World) -> None:

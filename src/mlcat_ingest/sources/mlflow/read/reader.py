@@ -180,7 +180,8 @@ class Reader(ReadsFiles, Protocol):
         """Return the identity of the server, equal for every reader of one store.
 
         The option `server_id`, else 12 hex of SHA-256 of the creation time of experiment 0 (in
-        decimal milliseconds), else of the normalised URI without credentials.
+        decimal milliseconds), else of the normalised URI without credentials, with the schema of a
+        database if it is not the default one.
         """
         ...
 
@@ -247,10 +248,17 @@ class Reader(ReadsFiles, Protocol):
         ...
 
 
-def identity(config: MlflowConfig, first_created_ms: Callable[[], int | None]) -> str:
-    """Return the server's identity; experiment 0's creation time is looked up if it matters."""
+def identity(
+    config: MlflowConfig,
+    first_created_ms: Callable[[], int | None],
+    in_schema: Callable[[str], str] = str,
+) -> str:
+    """Return the server's identity; experiment 0's creation time is looked up if it matters.
+
+    `in_schema` adds the schema to the address of a database.
+    """
     if config.server_id is not None:
         return config.server_id
     created_ms = first_created_ms()
-    seed = str(created_ms) if created_ms else normalise_uri(config.tracking_uri)
+    seed = str(created_ms) if created_ms else in_schema(normalise_uri(config.tracking_uri))
     return hashlib.sha256(seed.encode()).hexdigest()[:12]

@@ -43,7 +43,7 @@ from mlcat_ingest.sources.mlflow.read.checks import MlflowFeature
 from mlcat_ingest.sources.mlflow.read.reader import ModelFilter, RunFilter
 from mlcat_ingest.sources.mlflow.values.records import EXTERNAL_TAG, HISTORY_TAG
 from mlcat_ingest.sql.engine import DatabaseOwner, failure
-from mlcat_ingest.sql.readonly import open_readonly
+from mlcat_ingest.sql.readonly import open_readonly, schema_of, with_schema
 
 Row = tuple[Any, ...]
 
@@ -297,6 +297,11 @@ class Database(RequestSide):
         with self.page():
             return _now_ms() if self._brief else self._moment_ms
 
+    def in_schema(self, address: str) -> str:
+        """Return `address` with the schema of the tables, if it is not the default one."""
+        with self.page() as read:
+            return with_schema(address, read.schema_of(EXPERIMENTS))
+
     def revision(self) -> str:
         """Return the revision of the schema.
 
@@ -351,6 +356,11 @@ class Read:
         rows: Rows = result.cursor.fetchall()
         result.close()
         return rows
+
+    def schema_of(self, listed: TableClause) -> str | None:
+        """Return the schema in which a table is found; None where a database has no schemas."""
+        self._database.statements += 1
+        return schema_of(self._connection, listed.name)
 
     def of(self, ids: Sequence[str], statement: Executable) -> Iterator[Row]:
         """Yield the rows of a statement that has `IDS`, which are `ids`; use them up in order."""

@@ -100,7 +100,11 @@ class DatabaseReader:
         Cost: one statement.
         """
         default = DEFAULT_WORKSPACE if self._has_workspaces else None
-        return identity(self._config, lambda: first_created_ms(self.connection, default))
+        return identity(
+            self._config,
+            lambda: first_created_ms(self.connection, default),
+            self.connection.in_schema,
+        )
 
     def workspaces(self) -> Sequence[Self]:
         """Return a reader of each workspace; this one for its own, which may be listed already.
