@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         RetryableError,
         SkippableError,
         SourceUnavailableError,
+        StateDamagedError,
         StateUnavailableError,
         UnknownPluginError,
     )
@@ -79,6 +80,7 @@ __all__ = [
     "RetryableError",
     "SkippableError",
     "SourceUnavailableError",
+    "StateDamagedError",
     "StateUnavailableError",
     "UnknownPluginError",
     "__version__",

@@ -12,6 +12,7 @@
             CatalogUnavailableError
             RateLimitedError
             StateUnavailableError
+                StateDamagedError
             RecipeLockedError
         FatalError                    stop the run: it cannot succeed as it is
             AuthenticationError
@@ -119,6 +120,10 @@ class RateLimitedError(RetryableError):
 
 class StateUnavailableError(RetryableError):
     """The database that keeps what runs remember cannot be made, written or reached."""
+
+
+class StateDamagedError(StateUnavailableError):
+    """The file that keeps what runs remember does not hold what they wrote."""
 
 
 class RecipeLockedError(RetryableError):

@@ -38,7 +38,7 @@ def command() -> None:
 def show(recipe: str, *, as_json: bool) -> None:
     """Show the state of RECIPE, a file or an MLflow URL.
 
-    Exit status: 0 with or without state; 2 invalid recipe or database.
+    Exit status: 0 with or without state; 1 damaged or unreachable database; 2 invalid recipe.
     """
     from mlcat_ingest.core.text import printable
     from mlcat_ingest.pipeline.state.inspection import summary
@@ -59,10 +59,12 @@ def show(recipe: str, *, as_json: bool) -> None:
 def reset(recipe: str, *, yes: bool) -> int:
     """Delete the state of RECIPE, a file or an MLflow URL: its next run reads everything again.
 
-    The catalog and the state of other recipes in the same database do not change.
+    The catalog and the state of other recipes in the same database do not change. A damaged file is
+    set aside as a whole.
 
-    Exit status: 0 with or without state; 1 a run of RECIPE is in progress, or the confirmation was
-    declined; 2 invalid recipe or database, or no terminal for the confirmation.
+    Exit status: 0 with or without state; 1 a run of RECIPE is in progress, the database is
+    unreachable, or the confirmation was declined; 2 invalid recipe, or no terminal for the
+    confirmation.
     """
     from mlcat_ingest.pipeline.state.database import printable_url
     from mlcat_ingest.pipeline.state.inspection import reset as forget

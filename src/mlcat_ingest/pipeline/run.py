@@ -20,7 +20,7 @@ from typing import Any, Final
 from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.core.pending import longest_pending_request
 from mlcat_ingest.core.resources import start_thread
-from mlcat_ingest.errors import LimitError, MlcatError
+from mlcat_ingest.errors import LimitError, MlcatError, StateUnavailableError
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
 from mlcat_ingest.pipeline.evaluate.quality_gate import QualityGate, QualityGateOptions
@@ -174,7 +174,11 @@ class PipelineRun:
             if not sink.facts.exists:
                 self._wait(self._start("contact", self._contact), progress)
                 cancellation.check()
-            self._state.open(sink, needs_results=self._gate is not None)
+            self._state.open(
+                sink,
+                needs_results=self._gate is not None,
+                on_problem=self._context.tally.state_failed,
+            )
             self._wait(self._start("connect", self._connect), progress)
             cancellation.check()
             log.info("%s %s", self._options.doing, self._catalog)
@@ -214,6 +218,8 @@ class PipelineRun:
         for i, source in enumerate(self._sources):
             try:
                 failure = self._unread.get(i) or self._read(source)
+                if isinstance(failure, StateUnavailableError):
+                    failure = self._read(source)  # without state: everything
             except LimitError as error:
                 over_limit = error  # nothing of this source is removed; others are still read
             if failure is not None:

@@ -21,7 +21,7 @@ from sqlalchemy import (
     text,
 )
 
-from mlcat_ingest.errors import RecipeError
+from mlcat_ingest.errors import ProtocolMismatchError, RecipeError
 from mlcat_ingest.sql.engine import write_transaction
 
 _LOCK_KEY: Final = 0x6D6C636174
@@ -62,6 +62,7 @@ def migrate(engine: Engine, component: str, migrations: Sequence[Migration]) -> 
 
     Raises:
         RecipeError: the database was made by a newer version than this one.
+        ProtocolMismatchError: no version made it.
     """
     with write_transaction(engine) as connection:
         if engine.dialect.name == "postgresql":
@@ -89,6 +90,7 @@ def pending(
 
     Raises:
         RecipeError: the database was made by a newer version than this one.
+        ProtocolMismatchError: no version made it.
     """
     if not inspect(connection).has_table(_applied.name):
         return migrations
@@ -100,8 +102,13 @@ def pending(
             .order_by(_applied.c.position)
         )
     )
-    if done != known[: len(done)]:
-        raise _newer(connection, component, [name for name in done if name not in known])
+    if done[: len(known)] != known[: len(done)]:
+        raise ProtocolMismatchError(
+            f"the steps that the {component} database lists are those of no version",
+            hint="restore a backup, or use another database",
+        )
+    if len(done) > len(known):
+        raise _newer(connection, component, done[len(known) :])
     return migrations[len(done) :]
 
 
@@ -110,7 +117,7 @@ def _newer(connection: Connection, component: str, foreign: list[str]) -> Recipe
     if connection.dialect.name == "sqlite":
         # An engine that only reads has no address: it opens its file in a way of its own.
         shown = str(connection.scalar(text("SELECT file FROM pragma_database_list")) or shown)
-    steps = ", ".join(repr(name) for name in foreign) or "steps in another order"
+    steps = ", ".join(map(repr, foreign))
     return RecipeError(
         f"the {component} database {shown} was made by a newer version of mlcat-ingest: "
         f"it has {steps}, which this version does not know",

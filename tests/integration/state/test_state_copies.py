@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, text
 
-from mlcat_ingest.errors import RecipeError, StateUnavailableError
+from mlcat_ingest.errors import RecipeError, StateDamagedError, StateUnavailableError
 from mlcat_ingest.pipeline.state import partitions, records
 from mlcat_ingest.pipeline.state.database import held_state, open_state
 from mlcat_ingest.pipeline.state.inspection import state_findings, summary
@@ -84,7 +84,9 @@ def test_a_newer_database_is_refused_and_an_older_one_not_taken_up(
     fill(url)
     engine = open_state(url)
     with write_transaction(engine) as connection:
-        connection.execute(text("UPDATE mlcat_migration SET name = 'new' WHERE position = 0"))
+        connection.execute(
+            text("INSERT INTO mlcat_migration VALUES ('state', 99, 'new', 1760000000000)")
+        )
     with pytest.raises(RecipeError, match=rf"{name_of(url)} was made by a newer version"):
         copy_recipe(url, "r", copy)
     (found,) = state_findings(url, "r")
@@ -138,7 +140,7 @@ def test_a_state_that_is_not_there_is_not_made(tmp_path: Path, policy: StatePoli
 
 def test_a_damaged_or_unreachable_database_is_one_sentence(tmp_path: Path, copy: Engine) -> None:
     (tmp_path / "state.db").write_bytes(b"no database" * 999)
-    with pytest.raises(RecipeError, match="is damaged"):
+    with pytest.raises(StateDamagedError, match="is damaged"):
         copy_recipe(f"sqlite:///{tmp_path}/state.db", "r", copy)
     with pytest.raises(StateUnavailableError, match="cannot be used"):
         copy_recipe("postgresql://nobody@127.0.0.1:1/none", "r", copy)

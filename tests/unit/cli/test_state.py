@@ -105,6 +105,21 @@ def test_what_is_remembered_is_shown_to_programs(invoke: Invoke, recipe: str) ->
     assert (part["checkpoint"], part["full_at_ms"]) == ({"since_ms": 5}, STARTED_MS)
 
 
+def test_a_damaged_file_is_named_and_set_aside_by_a_reset(
+    invoke: Invoke, recipe: str, tmp_path: Path
+) -> None:
+    path = tmp_path / ".mlcat" / "state.db"
+    path.parent.mkdir()
+    path.write_text("no database at all\n" * 99)
+    shown = invoke("state", "show", recipe)
+    assert (shown.code, shown.out) == (1, "")
+    assert f"the state database {path} is damaged: file is not a database (the next" in shown.err
+    reset = invoke("state", "reset", recipe, "--yes")
+    assert reset.code == 0
+    assert f"is kept as {path}.damaged" in reset.err
+    assert "no state: the next run reads everything" in invoke("state", "show", recipe).out
+
+
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 1), ("\n", 1), ("", 2)])
 def test_resetting_asks_first(
     invoke: Invoke,

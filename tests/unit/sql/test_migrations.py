@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, Engine, inspect, text
 
-from mlcat_ingest.errors import RecipeError
+from mlcat_ingest.errors import ProtocolMismatchError, RecipeError
 from mlcat_ingest.sql.engine import open_engine
 from mlcat_ingest.sql.migrations import Migration, migrate, statements
 
@@ -39,7 +39,7 @@ def test_a_newer_database_is_refused_by_name(engine: Engine) -> None:
 
 def test_steps_in_another_order_are_refused(engine: Engine) -> None:
     migrate(engine, "catalog", [FIRST, SECOND])
-    with pytest.raises(RecipeError, match="steps in another order"):
+    with pytest.raises(ProtocolMismatchError, match="are those of no version"):
         migrate(engine, "catalog", [SECOND, FIRST])
     engine.dispose()
 

@@ -14,8 +14,6 @@ from itertools import islice
 from typing import Final
 from xml.sax.saxutils import quoteattr
 
-from sqlalchemy.exc import SQLAlchemyError
-
 from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.core.text import plural, printable
 from mlcat_ingest.errors import MlcatError, StateUnavailableError
@@ -104,7 +102,7 @@ class QualityGate:
             return self._give(
                 self._result(results, not_evaluated, unevaluated_tests, ask_names=ask_names)
             )
-        except (SQLAlchemyError, StateUnavailableError):
+        except StateUnavailableError:
             log.debug("reading results failed", exc_info=True)
             reason = not_evaluated or "the results cannot be read from the state database"
             return self._give(QualityGateResult(Verdict(self._pattern, not_evaluated=(reason,))))

@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 
 from mlcat_ingest.client.base import CANNOT_ANSWER
 from mlcat_ingest.core.text import plural
-from mlcat_ingest.errors import CodecError, LimitError
+from mlcat_ingest.errors import CodecError, LimitError, StateUnavailableError
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.codec import dumps, loads
 from mlcat_ingest.metadata.proposal import Entity
@@ -166,11 +166,16 @@ class Removal:
         each that is removed.
         """
         waiting = self._deferred.urns
-        missing = self._confirm(list(self._missing(source, passes, waiting)), passes)
+        try:
+            missing = self._confirm(list(self._missing(source, passes, waiting)), passes)
+        except StateUnavailableError:
+            missing = []
+            self._note_without_state(source)
         self._moved = [entity for entity in missing if entity.missing.moved_to is not None]
         missing = [entity for entity in missing if not entity.removed]
         counted = sum(not entity.missing.switched_off for entity in missing)
-        self._stay_within(passes, counted + len(waiting))
+        if not self._stays_within(passes, counted + len(waiting)):
+            return
         yield from self._deferred.release()
         for start in range(0, len(missing), _AT_ONCE):
             yield from self._soft_delete(missing[start : start + _AT_ONCE])
@@ -247,12 +252,21 @@ class Removal:
                     self._note("absent_once", f"{about}: removal due in the next pass")
         return confirmed
 
-    def _stay_within(self, passes: Sequence[PartitionPass], count: int) -> None:
+    def _stays_within(self, passes: Sequence[PartitionPass], count: int) -> bool:
+        """Return whether `count` removals are within the limit; without a total they are not.
+
+        Raises:
+            LimitError: they are too many.
+        """
         if count <= FLOOR:
-            return
+            return True
         total = sum(map(self._unlisted.total, passes))
+        if not total:
+            what = f"{plural(count, 'entity', 'entities')} not removed"
+            self._note("removal_without_state", f"{what}: the number of all entities is unknown")
+            return False
         if count <= self._max_ratio * total:
-            return
+            return True
         raise LimitError(
             f"{count:,} of {plural(total, 'entity', 'entities')} of "
             f"{', '.join(part.source for part in passes)} would be removed, more than "

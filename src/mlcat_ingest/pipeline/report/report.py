@@ -370,6 +370,10 @@ class Report:
     """Counts of notes, by kind: values that were shortened, left out or changed."""
     note_examples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The first few notes of each kind."""
+    state_failures: int = counter(
+        int, help_text="Failures of the state database: it was damaged or could not be used."
+    )
+    """Failures of the state database, each explained in a note `state_failed`."""
     source_requests: int = counter(int, airflow=True)
     """Requests sent to the sources, retries included."""
     catalog_requests: int = counter(int, airflow=True)

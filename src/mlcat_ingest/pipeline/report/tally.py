@@ -150,6 +150,11 @@ class Tally:
             if len(examples) < EXAMPLES:
                 examples.append(self._clean(detail))
 
+    def state_failed(self, problem: str) -> None:
+        """Count a failure of the state database."""
+        self.count(state_failures=1)
+        self.note("state_failed", problem)
+
     def entities_merged(self, entity_type: str, merged: Sequence[MergedEntity]) -> None:
         """Count entities of one type that were read and merged, and how the merge went."""
         unchanged = sum(entity.outcome == "unchanged" for entity in merged)

@@ -5,13 +5,16 @@ file lock beside the database, on PostgreSQL an advisory lock. Both are gone wit
 held them, so a dead holder's lock is simply free. Shards take none.
 """
 
+import glob
 import hashlib
 import logging
 import os
 import socket
+import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +23,15 @@ from typing import Any, Final, Protocol, TypeVar
 from sqlalchemy import URL, Connection, Delete, Engine, delete, insert, select, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from mlcat_ingest.errors import RecipeError, RecipeLockedError, StateUnavailableError
+from mlcat_ingest.core.text import printable
+from mlcat_ingest.errors import (
+    InvalidUrnError,
+    ProtocolMismatchError,
+    RecipeError,
+    RecipeLockedError,
+    StateDamagedError,
+    StateUnavailableError,
+)
 from mlcat_ingest.pipeline.state import tables
 from mlcat_ingest.recipe.values import file_stem
 from mlcat_ingest.sql.engine import database_url, open_engine
@@ -36,9 +47,41 @@ DIALECTS: Final = ("sqlite", "postgresql")
 
 OTHER_DATABASE: Final = "set `state: {url: …}` to another database"
 
-# Messages of SQLite about a file that is not a sound database.
-_CORRUPT: Final = ("file is not a database", "malformed", "file is encrypted", "corrupt")
+DAMAGED: Final = "the next run sets the file aside and reads everything again; nothing is lost"
 
+_SET_ASIDE: Final = 9
+"""Damaged files that are kept beside a state database; a further one replaces the last."""
+
+# Causes outside the content of an SQLite file. Any other failure means that the content is not
+# what this version wrote.
+_OUTSIDE: Final = frozenset(
+    {
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_ABORT,
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_INTERRUPT,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PROTOCOL,
+        sqlite3.SQLITE_MISUSE,
+        sqlite3.SQLITE_NOLFS,
+        sqlite3.SQLITE_AUTH,
+    }
+)
+
+# Raised by our own code for a value of a damaged row: another type, no JSON, no UTF-8, no URN.
+_UNREADABLE: Final = (
+    AttributeError,
+    InvalidUrnError,
+    OverflowError,
+    ProtocolMismatchError,
+    TypeError,
+    ValueError,
+)
 
 # Looking must not take the lock, not even for a moment: a run that begins would find it taken.
 _HELD: Final = text(
@@ -55,12 +98,18 @@ class RunDatabase:
     """The state database as one run uses it, from any thread, for `recipe` and one catalog.
 
     There is none before `start`, after `stop`, and after its first failure: that costs the rest of
-    what would be remembered, with one warning, and not the run.
+    what would be remembered, with one warning, and not the run. `failure` is the last failure;
+    there is no warning of damage while the database `may_be_replaced`. `on_problem` is called with
+    the sentence of each warning.
     """
 
     def __init__(self, mask: Callable[[str], str] = str) -> None:
         """Use none yet; `mask` hides secrets."""
         self.engine: Engine | None = None
+        self.failure: StateUnavailableError | None = None
+        self.may_be_replaced = False
+        self.on_problem: Callable[[str], object] = str
+        self._lock = threading.Lock()
         self.recipe = self.sink = ""
         self.lasting = True
         self.run_ms = 0
@@ -73,6 +122,7 @@ class RunDatabase:
         self.recipe, self.sink = recipe, sink
         self.lasting = lasting
         self.run_ms = run_ms or time.time_ns() // 1_000_000
+        self.failure = None
         self.engine = engine
 
     def stop(self) -> None:
@@ -81,28 +131,44 @@ class RunDatabase:
 
     def attempt(self, work: Callable[[Engine], ValueT], default: ValueT) -> ValueT:
         """Return what `work` returns, `default` where there is no database or it fails."""
-        engine = self.engine
-        if engine is None:
-            return default
-        try:
+        with suppress(StateUnavailableError), self.use() as engine:
             return work(engine)
-        except SQLAlchemyError as error:
-            self.stop()
-            log.warning(
-                "the state database failed; the next run reads again what this one read: %s",
-                self._mask(driver_message(error)),
-            )
-            return default
+        return default
 
-    def connect(self) -> Connection:
-        """Return a connection.
+    @contextmanager
+    def use(self) -> Iterator[Engine]:
+        """Give the database; where it fails there is none from then on.
 
         Raises:
-            StateUnavailableError: there is no database.
+            StateUnavailableError: there is none, or it fails.
         """
-        if self.engine is None:
+        engine = self.engine
+        if engine is None:
             raise StateUnavailableError("the state database is not open")
-        return self.engine.connect()
+        try:
+            with translate_errors(engine.url):
+                yield engine
+        except StateUnavailableError as error:
+            with self._lock:
+                is_first, self.engine = self.engine is engine, None
+                self.failure = error
+            log.debug("the state database failed", exc_info=True)
+            replaced = self.may_be_replaced and isinstance(error, StateDamagedError)
+            if is_first and not replaced:
+                self.warn(f"{error.message}; the run continues without state")
+            raise
+
+    @contextmanager
+    def connect(self) -> Iterator[Connection]:
+        """Give a connection; `use` says what is raised."""
+        with self.use() as engine, engine.connect() as connection:
+            yield connection
+
+    def warn(self, problem: str) -> None:
+        """Log a problem of the state, and pass it to `on_problem`."""
+        problem = self._mask(problem)
+        log.warning("%s", problem)
+        self.on_problem(problem)
 
 
 def open_state(url: str) -> Engine:
@@ -111,21 +177,15 @@ def open_state(url: str) -> Engine:
     The folder and the file of an SQLite database are made where they are missing.
 
     Raises:
-        RecipeError: it is not a database that can hold state, it is damaged, or a newer version
-            made it.
+        RecipeError: it is not a database that can hold state, or a newer version made it.
         MissingExtraError: it is PostgreSQL's, and the driver is not installed.
+        StateDamagedError: it is a damaged file.
         StateUnavailableError: it cannot be made, written or reached.
     """
     address = lasting_address(url)
     path = file_of(address)
     if path is not None:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StateUnavailableError(
-                f"the folder {path.parent} for the state cannot be created: {error.strerror}",
-                hint=OTHER_DATABASE,
-            ) from error
+        _make_folder(path)
     # Losing the last commits with the power costs a run time, and an fsync a batch costs each run.
     engine = open_engine(address.render_as_string(hide_password=False), durable=False)
     with ExitStack() as unless_open, translate_errors(url):
@@ -133,6 +193,66 @@ def open_state(url: str) -> Engine:
         migrate(engine, tables.COMPONENT, tables.MIGRATIONS)
         unless_open.pop_all()
     return engine
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StateUnavailableError(
+            f"the folder {path.parent} for the state cannot be created: {error.strerror}",
+            hint=OTHER_DATABASE,
+        ) from error
+    _require_file(path)
+
+
+def _require_file(path: Path) -> None:
+    # A pipe would keep SQLite waiting.
+    if os.path.exists(path) and not os.path.isfile(path):  # noqa: PTH110, PTH113 - never raises
+        raise StateUnavailableError(f"the state database {path} is not a file", hint=OTHER_DATABASE)
+
+
+def replace_damaged(
+    url: str, recipe: str, error: StateDamagedError, warn: Callable[[str], object]
+) -> Engine:
+    """Set the damaged file at `url` aside, and return an engine of a fresh one.
+
+    The caller holds the lock of `recipe` and has closed the file.
+
+    Raises:
+        StateUnavailableError: the file cannot be set aside, or another recipe uses it now.
+    """
+    aside = set_aside(url, recipe, error)
+    engine = open_state(url)
+    warn(f"{error.message}; it is kept as {aside}, and everything is read again")
+    return engine
+
+
+def set_aside(url: str, recipe: str, error: StateDamagedError) -> Path:
+    """Rename the damaged file at `url`, with the log beside it, and return its new path.
+
+    Raises:
+        StateUnavailableError: it cannot be renamed, or another recipe uses it now.
+    """
+    path = file_of(url)
+    if path is None:
+        raise error
+    own = lock_file(url, recipe)
+    locks = path.parent.glob(f"{glob.escape(path.name)}.*.lock")
+    if any(lock != own and holder_of(lock) is not None for lock in locks):
+        raise StateUnavailableError(f"{error.message}; another recipe uses it now") from error
+    path = path.resolve()
+    names = [f"{path}.damaged", *(f"{path}.damaged-{n}" for n in range(2, _SET_ASIDE + 1))]
+    target = next((name for name in names if not Path(name).exists()), names[-1])
+    try:
+        for suffix in ("", "-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                Path(f"{path}{suffix}").replace(f"{target}{suffix}")
+    except OSError as failure:
+        raise StateUnavailableError(
+            f"{error.message}; it cannot be renamed: {failure.strerror}", hint="delete it"
+        ) from failure
+    return Path(target)
 
 
 def lasting_address(url: str) -> URL:
@@ -167,7 +287,7 @@ def file_of(url: str | URL) -> Path | None:
 def is_missing(url: str) -> bool:
     """Return whether the state would be in a file that is not there."""
     path = file_of(url)
-    return path is not None and not path.exists()
+    return path is not None and not os.path.exists(path)  # noqa: PTH110 - never raises
 
 
 def printable_url(url: str | URL) -> str:
@@ -182,30 +302,36 @@ def _address(url: str | URL) -> URL:
 
 @contextmanager
 def translate_errors(url: str | URL) -> Iterator[None]:
-    """Turn a database's error into one of ours.
+    """Turn the error of a database, or of a value in it, into one of ours.
 
     Raises:
-        RecipeError: the database is damaged.
+        StateDamagedError: it is a damaged file.
         StateUnavailableError: it cannot be opened, written or reached.
     """
     try:
         yield
-    except SQLAlchemyError as error:
-        message = driver_message(error)
-        if any(word in message for word in _CORRUPT):
-            raise RecipeError(
-                f"the state database {printable_url(url)} is damaged: {message}",
-                hint="delete it: the next run reads everything again, and nothing is lost",
+    except (SQLAlchemyError, *_UNREADABLE) as error:
+        message = printable(" ".join(str(getattr(error, "orig", None) or error).split()))
+        shown = printable_url(url)
+        if file_of(url) is not None and _is_damage(error):
+            raise StateDamagedError(
+                f"the state database {shown} is damaged: {message}", hint=DAMAGED
             ) from error
         raise StateUnavailableError(
-            f"the state database {printable_url(url)} cannot be used: {message}",
-            hint=OTHER_DATABASE,
+            f"the state database {shown} cannot be used: {message}", hint=OTHER_DATABASE
         ) from error
 
 
-def driver_message(error: SQLAlchemyError) -> str:
-    """Return the driver's message on one line."""
-    return " ".join(str(getattr(error, "orig", None) or error).split())
+def _is_damage(error: Exception) -> bool:
+    """Return whether an error at an SQLite file comes from its content."""
+    if not isinstance(error, SQLAlchemyError):
+        return True
+    cause = getattr(error, "orig", None)
+    # The driver itself has no code for text that is not UTF-8.
+    code = getattr(cause, "sqlite_errorcode", None)
+    if code is None:
+        return isinstance(cause, sqlite3.OperationalError)
+    return code & 0xFF not in _OUTSIDE
 
 
 @contextmanager
@@ -216,9 +342,13 @@ def read_only(url: str, *, timeout_s: float) -> Iterator[Connection | None]:
 
     Raises:
         NotAuthorizedError: the file may not be read.
-        RecipeError: the database is damaged, or a newer version made it.
+        RecipeError: a newer version made it.
+        StateDamagedError: it is a damaged file.
         StateUnavailableError: it cannot be reached.
     """
+    path = file_of(url)
+    if path is not None:
+        _require_file(path)
     engine = open_readonly(url, timeout_s=timeout_s)
     try:
         with translate_errors(url), engine.connect() as connection, connection.begin():
@@ -258,26 +388,48 @@ def acquire(engine: Engine, url: str, recipe: str) -> Lock:
         StateUnavailableError: there can be no lock there.
     """
     path = lock_file(url, recipe)
-    lock = _AdvisoryLock.take(engine, url, recipe) if path is None else _take_file(path)
+    if path is not None:
+        return _take_file(path, recipe)
+    lock = _AdvisoryLock.take(engine, url, recipe)
     if lock is None:
-        other = holder(engine, url, recipe)
-        raise RecipeLockedError(
-            f"another run of {recipe!r} is in progress{f': {other}' if other else ''}",
-            hint="wait for it; to run both at once, change the `name` of one",
-        )
+        raise _locked(recipe, holder(engine, url, recipe))
     return lock
 
 
+def _locked(recipe: str, other: Holder | None) -> RecipeLockedError:
+    return RecipeLockedError(
+        f"another run of {recipe!r} is in progress{f': {other}' if other else ''}",
+        hint="wait for it; to run both at once, change the `name` of one",
+    )
+
+
 @contextmanager
-def held_state(url: str, recipe: str) -> Iterator[Engine]:
+def held_state(
+    url: str, recipe: str, warn: Callable[[str], object] = log.warning
+) -> Iterator[Engine]:
     """Give the state database at `url` opened, with the lock of `recipe` held.
+
+    A damaged file is set aside, and `warn` is called with a sentence about it.
 
     Raises: as `open_state` and `acquire`.
     """
+    lasting_address(url)
+    path, lock = file_of(url), lock_file(url, recipe)
     with ExitStack() as resources:
-        engine = open_state(url)
-        resources.callback(engine.dispose)
-        resources.callback(acquire(engine, url, recipe).release)
+        if path is None or lock is None:
+            engine = open_state(url)
+            resources.callback(engine.dispose)
+            resources.callback(acquire(engine, url, recipe).release)
+        else:
+            _make_folder(path)
+            resources.callback(_take_file(lock, recipe).release)
+            if not is_missing(url) and not path.stat().st_size:
+                warn(f"the state database {path} is empty: everything is read again")
+            try:
+                engine = open_state(url)
+            except StateDamagedError as error:
+                engine = replace_damaged(url, recipe, error, warn)
+            resources.callback(engine.dispose)
         yield engine
 
 
@@ -285,11 +437,7 @@ def holder(engine: Engine, url: str, recipe: str) -> Holder | None:
     """Return the run of `recipe` in progress, None if there is none, or it is not known."""
     path = lock_file(url, recipe)
     if path is not None:
-        match holder_of(path):
-            case {"pid": int(pid), "host": str(host), "since_ms": int(since_ms)}:
-                return Holder(pid, host, since_ms)
-            case _:
-                return None
+        return _holder_in(path)
     key = _key(recipe) % 2**64
     with translate_errors(url), engine.connect() as connection:
         if not connection.scalar(_HELD, {"high": key >> 32, "low": key % 2**32}):
@@ -309,14 +457,25 @@ def lock_file(url: str, recipe: str) -> Path | None:
     return path and path.with_name(f"{path.name}.{file_stem(recipe)}.lock")
 
 
-def _take_file(path: Path) -> Lock | None:
+def _holder_in(path: Path) -> Holder | None:
+    match holder_of(path):
+        case {"pid": int(pid), "host": str(host), "since_ms": int(since_ms)}:
+            return Holder(pid, host, since_ms)
+        case _:
+            return None
+
+
+def _take_file(path: Path, recipe: str) -> Lock:
     try:
-        return FileLock.take(path, _this_process())
+        lock = FileLock.take(path, _this_process())
     except OSError as error:
         raise StateUnavailableError(
             f"the lock file {path} cannot be created: {error.strerror}",
             hint=OTHER_DATABASE,
         ) from error
+    if lock is None:
+        raise _locked(recipe, _holder_in(path))
+    return lock
 
 
 def _this_process() -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Final
 
 from sqlalchemy import ColumnElement, Engine, delete, exists, func, insert, select
 
-from mlcat_ingest.pipeline.state.database import RunDatabase, translate_errors
+from mlcat_ingest.pipeline.state.database import RunDatabase
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.pipeline.state.records import IN_LIST, delete_entities
 from mlcat_ingest.pipeline.state.tables import absent, base, record, unacknowledged
@@ -25,7 +25,7 @@ _DELETE_WRITE: Final = "DELETE FROM state_unacknowledged WHERE recipe = ? AND si
 class KnownEntities:
     """The entities that are remembered of each partition, for the removal of missing ones.
 
-    A database that cannot be read is an error: removals depend on it.
+    A database that fails while they are listed is an error: removals depend on it.
     """
 
     def __init__(self, database: RunDatabase, flush: Callable[[], object]) -> None:
@@ -35,21 +35,27 @@ class KnownEntities:
         self._renamed: dict[PartitionPass, list[str]] = {}
 
     def listed_urns(self, part: PartitionPass) -> Iterator[str]:
-        """Yield the entities that this pass over `part` listed; all of it is acknowledged."""
+        """Yield the entities that this pass over `part` listed; all of it is acknowledged.
+
+        Raises:
+            StateUnavailableError: the database fails.
+        """
         return self._urns(part, record.c.seen_in_pass == part.number)
 
     def unlisted_urns(self, part: PartitionPass) -> Iterator[str]:
-        """Yield the entities that an earlier pass over `part` listed, and this one did not."""
+        """Yield the entities that an earlier pass over `part` listed, and this one did not.
+
+        Raises:
+            StateUnavailableError: the database fails.
+        """
         return self._urns(part, record.c.seen_in_pass != part.number)
 
     def _urns(self, part: PartitionPass, condition: ColumnElement[bool]) -> Iterator[str]:
-        engine = self._flushed()
-        if engine is None:
-            return
+        self._flush()
         statement = select(record.c.urns).where(
             record.c.part_id == part.part_id, record.c.urns != "", condition
         )
-        with translate_errors(engine.url), engine.connect() as connection:
+        with self._database.connect() as connection:
             for urns in connection.execution_options(yield_per=IN_LIST).scalars(statement):
                 yield from urns.split("\n")
 
@@ -63,21 +69,25 @@ class KnownEntities:
 
     def record_count(self, part: PartitionPass) -> int:
         """Return how many records of `part` are known."""
-        engine = self._flushed()
-        if engine is None:
-            return 0
-        statement = select(func.count()).select_from(record)
-        with translate_errors(engine.url), engine.connect() as connection:
-            return connection.scalar(statement.where(record.c.part_id == part.part_id)) or 0
+        self._flush()
+        statement = select(func.count()).where(record.c.part_id == part.part_id)
+
+        def read(engine: Engine) -> int:
+            with engine.connect() as connection:
+                return connection.scalar(statement) or 0
+
+        return self._database.attempt(read, 0)
 
     def absent_urns(self, part: PartitionPass) -> set[str]:
         """Return the entities that the last complete pass over `part` lacked."""
-        engine = self._flushed()
-        if engine is None:
-            return set()
+        self._flush()
         statement = select(absent.c.urn).where(absent.c.part_id == part.part_id)
-        with translate_errors(engine.url), engine.connect() as connection:
-            return set(connection.scalars(statement))
+
+        def read(engine: Engine) -> set[str]:
+            with engine.connect() as connection:
+                return set(connection.scalars(statement))
+
+        return self._database.attempt(read, set[str]())
 
     def replace_absent(self, part: PartitionPass, urns: Iterable[str]) -> None:
         """Keep that this complete pass over `part` lacked `urns`, and no others."""
@@ -94,11 +104,6 @@ class KnownEntities:
     def delete(self, part: PartitionPass, urns: Iterable[str]) -> None:
         """Delete what is known of entities that are removed, so that they can come back."""
         self._database.attempt(lambda engine: delete_entities(engine, part.part_id, urns), None)
-
-    def _flushed(self) -> Engine | None:
-        """Return the database with all rows written; None where there is none."""
-        self._flush()
-        return self._database.engine
 
 
 class AppliedBases:
@@ -170,17 +175,16 @@ class UnacknowledgedWrites:
         self.earlier: set[str] = set()
 
     def load(self) -> None:
-        """Find what earlier runs left.
-
-        Raises:
-            StateUnavailableError: the database fails.
-        """
+        """Find what earlier runs left."""
         own = self._database
-        if own.engine is None:
-            return
         conditions = unacknowledged.c.recipe == own.recipe, unacknowledged.c.sink == own.sink
-        with translate_errors(own.engine.url), own.engine.connect() as connection:
-            self.earlier.update(connection.scalars(select(unacknowledged.c.urn).where(*conditions)))
+        statement = select(unacknowledged.c.urn).where(*conditions)
+
+        def read(engine: Engine) -> list[str]:
+            with engine.connect() as connection:
+                return list(connection.scalars(statement))
+
+        self.earlier.update(own.attempt(read, []))
 
     def begin(self, urns: Collection[str]) -> None:
         """Keep that `urns` are about to be written; a run that is killed leaves them.

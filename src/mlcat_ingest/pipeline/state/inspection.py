@@ -12,7 +12,7 @@ from typing import Any, Final
 from sqlalchemy import Engine, text
 
 from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.errors import MlcatError
+from mlcat_ingest.errors import MlcatError, StateDamagedError
 from mlcat_ingest.pipeline.state import partitions, tables
 from mlcat_ingest.pipeline.state.database import (
     OTHER_DATABASE,
@@ -62,7 +62,8 @@ def summary(url: str, recipe: str) -> Summary:
     """Return what the database at `url` remembers of `recipe`; nothing is made that is not there.
 
     Raises:
-        RecipeError: the database is damaged, or a newer version made it.
+        RecipeError: a newer version made the database.
+        StateDamagedError: it is a damaged file.
         StateUnavailableError: it cannot be reached.
     """
     if is_missing(url):
@@ -99,8 +100,10 @@ def _summary_of(engine: Engine, row: partitions.PartitionRow) -> PartitionSummar
 def reset(url: str, recipe: str) -> bool:
     """Delete everything about `recipe`, and return whether there was anything.
 
+    A damaged file is set aside as a whole, with a warning.
+
     Raises:
-        RecipeError: the database is damaged, or a newer version made it.
+        RecipeError: a newer version made the database.
         RecipeLockedError: a run of the recipe is at work.
         StateUnavailableError: it cannot be written or reached.
     """
@@ -141,6 +144,8 @@ def state_findings(url: str, recipe: str) -> Iterator[Finding]:
             yield finding
             if finding.outcome != "failed":
                 yield _lockable(engine, url, recipe)
+    except StateDamagedError as error:
+        yield Finding(_STATE, "warning", error.message, error.hint)
     except MlcatError as error:
         yield Finding(_STATE, "failed", error.message, error.hint)
     finally:

@@ -26,11 +26,11 @@ from sqlalchemy import (
 
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.state.database import (
+    RunDatabase,
     is_missing,
     lasting_address,
     printable_url,
     read_only,
-    translate_errors,
 )
 from mlcat_ingest.pipeline.state.records import EQUALS_NOTHING, column_of
 from mlcat_ingest.pipeline.state.tables import (
@@ -230,7 +230,8 @@ def copy_recipe(url: str, recipe: str, target: Engine) -> None:
 
     Raises:
         NotAuthorizedError: the file may not be read.
-        RecipeError: the database cannot hold state, is damaged, or a newer version made it.
+        RecipeError: the database cannot hold state, or a newer version made it.
+        StateDamagedError: it is a damaged file.
         StateUnavailableError: it cannot be reached, or the copy cannot be made.
 
     Cost: a statement a table; memory for a thousand rows.
@@ -281,10 +282,10 @@ class PartitionPass:
     """One pass over a partition: a `PartitionState`, and how the partition is read."""
 
     def __init__(
-        self, engine: Engine, partition: Partition, row: PartitionRow, full: str | None
+        self, database: RunDatabase, partition: Partition, row: PartitionRow, full: str | None
     ) -> None:
         """Read everything if `full` gives a reason."""
-        self._engine = engine
+        self._database = database
         self.full = full
         self.why = full or "changes since the last run"
         self.checkpoint = None if full else row.checkpoint
@@ -322,8 +323,8 @@ class PartitionPass:
         return list(self._column(kind, "reason"))
 
     def _column(self, kind: str, name: str) -> Mapping[str, str]:
-        with translate_errors(self._engine.url):
-            return column_of(self._engine, self.part_id, kind, name)
+        with self._database.use() as engine:
+            return column_of(engine, self.part_id, kind, name)
 
     def finish(self, checkpoint: Mapping[str, Any], *, complete: bool) -> None:
         """Keep for `commit` that the partition is read."""

@@ -4,9 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Engine, and_, delete, select, update
+from sqlalchemy import ColumnElement, Connection, Engine, and_, delete, select, update
 
-from mlcat_ingest.pipeline.state.database import translate_errors
 from mlcat_ingest.pipeline.state.tables import part, record
 from mlcat_ingest.sql.engine import write_rows, write_transaction
 
@@ -146,14 +145,13 @@ def delete_entities(engine: Engine, part_id: int, urns: Iterable[str]) -> None:
                 connection.execute(delete(record).where(*row))
 
 
-def urns_of(engine: Engine, recipe: str, sink: str) -> Iterator[list[str]]:
+def urns_of(connection: Connection, recipe: str, sink: str) -> Iterator[list[str]]:
     """Yield the entities of all records for one catalog, those of 500 records at a time."""
     ids = select(part.c.id).where(part.c.recipe == recipe, part.c.sink == sink)
     statement = select(record.c.urns).where(record.c.part_id.in_(ids), record.c.urns != "")
-    with translate_errors(engine.url), engine.connect() as connection:
-        rows = connection.execution_options(yield_per=IN_LIST).scalars(statement)
-        for batch in rows.partitions(IN_LIST):
-            yield [urn for urns in batch for urn in urns.split("\n")]
+    rows = connection.execution_options(yield_per=IN_LIST).scalars(statement)
+    for batch in rows.partitions(IN_LIST):
+        yield [urn for urns in batch for urn in urns.split("\n")]
 
 
 def sample(engine: Engine, part_id: int, from_digest: str, count: int) -> list[str]:

@@ -14,19 +14,26 @@ from sqlalchemy import Engine
 
 from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.core.text import plural
-from mlcat_ingest.errors import NotAuthorizedError, RecipeError, StateUnavailableError
+from mlcat_ingest.errors import (
+    NotAuthorizedError,
+    RecipeError,
+    StateDamagedError,
+    StateUnavailableError,
+)
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.report.report import PassSummary
 from mlcat_ingest.pipeline.state import partitions, records
 from mlcat_ingest.pipeline.state.database import (
+    RunDatabase,
     file_of,
     held_state,
     is_missing,
     open_state,
     read_only,
-    translate_errors,
+    replace_damaged,
+    set_aside,
 )
 from mlcat_ingest.pipeline.state.partitions import PartitionKey, PartitionPass, PartitionRow
 from mlcat_ingest.pipeline.state.tracker import Tracker
@@ -108,24 +115,33 @@ class StateSession:
         self._policy = policy
         self._held = ExitStack()
         self._engine: Engine | None = None
+        self._holds_file = False
         self._partitions: RememberedPartitions | None = None
         self._identities: Mapping[str, Mapping[str, str]] = {}
         self._known: list[PartitionRow] = []
         self._sink = ""
         self.tracker = Tracker(mask)
+        self._database = self.tracker.database
 
-    def open(self, sink: Catalog, *, needs_results: bool = False) -> None:
+    def open(
+        self,
+        sink: Catalog,
+        *,
+        needs_results: bool = False,
+        on_problem: Callable[[str], object] = str,
+    ) -> None:
         """Open the database by the policy, unless `sink` keeps nothing.
 
-        A state file that cannot be made, written or copied is a warning: the run then reads
-        everything. A run that `needs_results` of metadata tests and has no database keeps them
-        until it ends.
+        A state file that cannot be made, written or copied is a warning, which `on_problem` is
+        called with, too: the run then reads everything. A damaged one is set aside for a fresh one.
+        A run that `needs_results` of metadata tests and has no database keeps them until it ends.
 
         Raises:
             RecipeLockedError: another run of the recipe is at work.
-            RecipeError: the database is damaged, or a newer version made it.
+            RecipeError: a newer version made the database.
             StateUnavailableError: the database is a server's, and does not answer.
         """
+        self._database.on_problem = on_problem
         if self._url is not None and sink.facts.keeps:
             self._sink = sink.address
             if self._policy is StatePolicy.NAMES:
@@ -138,36 +154,76 @@ class StateSession:
     def _read_identities(self, url: str) -> None:
         if is_missing(url):
             return
-        with read_only(url, timeout_s=_NAMES_TIMEOUT_S) as connection:
-            if connection is not None:
-                recipe = self._options.recipe
-                self._identities = partitions.names(connection, recipe, self._sink)
+        try:
+            with read_only(url, timeout_s=_NAMES_TIMEOUT_S) as connection:
+                if connection is not None:
+                    recipe = self._options.recipe
+                    self._identities = partitions.names(connection, recipe, self._sink)
+        except (NotAuthorizedError, StateUnavailableError) as error:
+            if file_of(url) is None:
+                raise
+            self._database.warn(f"running: names are not compared with those before: {error}")
 
     def _remember(self, url: str, sink: Catalog) -> None:
-        self._engine = engine = self._database(url)
-        if engine is None:
-            return
-        recipe = self._options.recipe
-        self._partitions = RememberedPartitions(engine, sink, self._options)
-        self.tracker.start(engine, recipe, self._sink)
-        with translate_errors(engine.url):
-            known = partitions.partitions_of(engine, recipe)
-        self._known = [row for row in known if row.key.sink == self._sink]
+        engine = self._open_database(url)
+        if engine is not None:
+            self._start(engine, sink)
+            if not self.tracker.remembers:
+                self._replace(sink)
 
-    def _database(self, url: str) -> Engine | None:
+    def _start(self, engine: Engine, sink: Catalog) -> None:
+        self._engine = engine
+        recipe = self._options.recipe
+        self._database.may_be_replaced = self._holds_file
+        self.tracker.start(engine, recipe, self._sink)
+        known = self._database.attempt(
+            lambda opened: partitions.partitions_of(opened, recipe), list[PartitionRow]()
+        )
+        self._known = [row for row in known if row.key.sink == self._sink]
+        self._partitions = RememberedPartitions(self._database, sink, self._options)
+
+    def _open_database(self, url: str) -> Engine | None:
         copy = self._temporary() if self._policy is StatePolicy.COPY else None
         must_exist = self._policy is StatePolicy.EXISTING
         try:
             if copy is not None:
                 partitions.copy_recipe(url, self._options.recipe, copy)
             elif not (must_exist and is_missing(url)):
-                return self._held.enter_context(held_state(url, self._options.recipe))
+                state = held_state(url, self._options.recipe, self._database.warn)
+                engine = self._held.enter_context(state)
+                self._holds_file = file_of(url) is not None
+                return engine
         except (NotAuthorizedError, StateUnavailableError) as error:
             if must_exist or file_of(url) is None:
                 raise
             doing = "running" if copy is None else "planning"
-            log.warning("%s: no state, so reading everything: %s", doing, error)
+            self._database.warn(f"{doing}: no state, so reading everything: {error}")
         return copy
+
+    def _replace(self, sink: Catalog) -> bool:
+        """Use a fresh database in place of a damaged file; return whether there is one now."""
+        damage = self._damage()
+        if damage is None or not self._database.may_be_replaced:
+            return False
+        try:
+            engine = replace_damaged(
+                self._url or "", self._options.recipe, damage, self._database.warn
+            )
+        except StateUnavailableError as error:
+            self._database.warn(str(error))
+            return False
+        self._held.callback(engine.dispose)
+        self._start(engine, sink)
+        return True
+
+    def _damage(self) -> StateDamagedError | None:
+        """Return the damage of the file that this session has locked, which is closed for that."""
+        failure = self._database.failure
+        if not self._holds_file or not isinstance(failure, StateDamagedError):
+            return None
+        if self._engine is not None:
+            self._engine.dispose()
+        return failure
 
     def _temporary(self) -> Engine:
         """Return a database that is deleted when the session is closed."""
@@ -183,7 +239,12 @@ class StateSession:
             RecipeError: the URNs of its entities would change.
         """
         if self._partitions is not None:
-            return self._partitions.partition(partition)
+            found = self._partitions.begin(partition)
+            if found is None and self._replace(self._partitions.sink):
+                found = self._partitions.begin(partition)
+            # The rows of a pass would have no place in a fresh database.
+            self._database.may_be_replaced = False
+            return found or NullState()
         before = self._identities.get(partition.key, {})
         for kind, urn in partition.identity.items():
             if before.get(kind, urn) != urn:
@@ -233,37 +294,48 @@ class StateSession:
     def urns(self) -> Iterator[list[str]]:
         """Yield the entities of every record, those of some hundred records at a time."""
         if self._engine is not None:
-            yield from records.urns_of(self._engine, self._options.recipe, self._sink)
+            with self._database.connect() as connection:
+                yield from records.urns_of(connection, self._options.recipe, self._sink)
 
     def invalidate(self) -> None:
         """Have the next run read and compare everything, even if this process is killed."""
         if self._engine is not None:
-            with translate_errors(self._engine.url):
-                partitions.invalidate(self._engine, self._options.recipe, self._sink)
+            with self._database.use() as engine:
+                partitions.invalidate(engine, self._options.recipe, self._sink)
 
     def delete(self) -> None:
         """Delete what is kept for this catalog; what is kept for others stays."""
         if self._engine is not None:
-            with translate_errors(self._engine.url):
-                partitions.delete_recipe(self._engine, self._options.recipe, self._sink)
+            with self._database.use() as engine:
+                partitions.delete_recipe(engine, self._options.recipe, self._sink)
 
     def commit(self) -> None:
         """Save the checkpoints: the catalog has acknowledged or refused all that was read."""
         self.tracker.commit(self.partition_passes())
 
     def close(self) -> None:
-        """Save what was acknowledged, and release the lock; safe to call twice."""
+        """Save what was acknowledged, and release the lock; safe to call twice.
+
+        A file that was found damaged too late to be replaced is set aside.
+        """
         self.tracker.stop()
+        damage, self._database.failure = self._damage(), None
+        if damage is not None:
+            try:
+                aside = set_aside(self._url or "", self._options.recipe, damage)
+                log.warning("the damaged state database is kept as %s", aside)
+            except StateUnavailableError as error:
+                log.warning("%s", error)
         self._held.close()
 
 
 class RememberedPartitions:
     """A `sources.base.RunState` in a database, of one run of one recipe into one catalog."""
 
-    def __init__(self, engine: Engine, sink: Catalog, options: StateOptions) -> None:
+    def __init__(self, database: RunDatabase, sink: Catalog, options: StateOptions) -> None:
         """Remember for the catalog `sink`."""
-        self._engine = engine
-        self._sink = sink
+        self._database = database
+        self.sink = sink
         self._options = options
         self._passes: dict[PartitionKey, PartitionPass] = {}
 
@@ -272,8 +344,8 @@ class RememberedPartitions:
         """The partitions of this run so far."""
         return list(self._passes.values())
 
-    def partition(self, partition: Partition) -> PartitionPass:
-        """Return a pass over `partition`.
+    def begin(self, partition: Partition) -> PartitionPass | None:
+        """Return a pass over `partition`, None where the database fails.
 
         Raises:
             RecipeError: the URNs of its entities would change, or another source of the recipe
@@ -282,37 +354,46 @@ class RememberedPartitions:
         Cost: a few statements, and one read request an entity type of the catalog.
         """
         key = PartitionKey(
-            self._options.recipe, self._sink.address, partition.key, partition.instance
+            self._options.recipe, self.sink.address, partition.key, partition.instance
         )
+        settings = content_hash([self._options.settings, partition.settings, partition.identity])
+        try:
+            with self._database.use() as engine:
+                self._check_identity(engine, key, partition.identity)
+                row = partitions.begin(engine, key, settings)
+                why = self._why_full(engine, row)
+                sample = {} if why else _sample(engine, row.key)
+        except StateUnavailableError:
+            return None
         if any(known.source == key.source for known in self._passes):
             raise equal_identities("two sources", key.source)
-        settings = content_hash([self._options.settings, partition.settings, partition.identity])
-        with translate_errors(self._engine.url):
-            self._check_identity(key, partition.identity)
-            row = partitions.begin(self._engine, key, settings)
-            partition_pass = PartitionPass(self._engine, partition, row, self._why_full(row))
+        if self._is_missing(sample):
+            why = "everything: the catalog lacks entities that were written"
+        partition_pass = PartitionPass(self._database, partition, row, why)
         log.info("%s: reading %s", key.source, partition_pass.why)
         self._passes[key] = partition_pass
         return partition_pass
 
-    def _check_identity(self, key: PartitionKey, identity: Mapping[str, str]) -> None:
-        before = partitions.identity_of(self._engine, key)
+    def _check_identity(
+        self, engine: Engine, key: PartitionKey, identity: Mapping[str, str]
+    ) -> None:
+        before = partitions.identity_of(engine, key)
         changed = [kind for kind, urn in identity.items() if before.get(kind, urn) != urn]
         if changed and not self._options.accept_renaming:
-            count = self._entities(key, changed)
+            count = self._entities(engine, key, changed)
             # A run that wrote nothing, for example after a clash of names, pins no names.
             if count:
                 raise self._renaming(key, before[changed[0]], identity[changed[0]], count)
         if before != identity:
-            partitions.save_identity(self._engine, key, identity)
+            partitions.save_identity(engine, key, identity)
 
-    def _entities(self, key: PartitionKey, kinds: Sequence[str]) -> int:
+    def _entities(self, engine: Engine, key: PartitionKey, kinds: Sequence[str]) -> int:
         """Return how many entities of some kinds are known of a source, whatever its instance."""
         return sum(
             count.records
-            for row in partitions.partitions_of(self._engine, key.recipe)
+            for row in partitions.partitions_of(engine, key.recipe)
             if (row.key.sink, row.key.source) == (key.sink, key.source)
-            for kind, count in partitions.counts(self._engine, row.key).items()
+            for kind, count in partitions.counts(engine, row.key).items()
             if kind in kinds
         )
 
@@ -324,7 +405,7 @@ class RememberedPartitions:
             "--accept-renaming",
         )
 
-    def _why_full(self, row: PartitionRow) -> str | None:
+    def _why_full(self, engine: Engine, row: PartitionRow) -> str | None:
         """Return why all of a partition has to be read, None where what changed will do."""
         if self._options.full:
             return "everything: a full run was requested"
@@ -335,24 +416,26 @@ class RememberedPartitions:
         age_s = time.time() - row.full_at_ms / 1000
         if not 0 <= age_s < self._options.full_every_s:
             return "everything: the last full pass is older than state.full_every"
-        if sum(count.dirty for count in partitions.counts(self._engine, row.key).values()) > DIRTY:
+        if sum(count.dirty for count in partitions.counts(engine, row.key).values()) > DIRTY:
             return "everything: too many records were refused"
-        if self._is_sample_missing(row.key):
-            return "everything: the catalog lacks entities that were written"
         return None
 
-    def _is_sample_missing(self, key: PartitionKey) -> bool:
+    def _is_missing(self, sample: Mapping[str, Sequence[str]]) -> bool:
         """Return whether the catalog lacks some of a sample of what was written to it.
 
         Otherwise a run would believe the state of a catalog that was emptied.
         """
-        start = secrets.token_hex(16)
-        urns = records.sample(self._engine, key.id, start, SAMPLE)
-        urns = urns or records.sample(self._engine, key.id, "", SAMPLE)
-        by_type: dict[str, list[str]] = {}
-        for urn in urns:
-            by_type.setdefault(entity_type_of(urn), []).append(urn)
         return any(
-            len(self._sink.read_many(members, [key_aspect_name(entity_type)])) < len(set(members))
-            for entity_type, members in by_type.items()
+            len(self.sink.read_many(members, [key_aspect_name(entity_type)])) < len(set(members))
+            for entity_type, members in sample.items()
         )
+
+
+def _sample(engine: Engine, key: PartitionKey) -> dict[str, list[str]]:
+    """Return a sample of the entities that were written, by type."""
+    urns = records.sample(engine, key.id, secrets.token_hex(16), SAMPLE)
+    urns = urns or records.sample(engine, key.id, "", SAMPLE)
+    by_type: dict[str, list[str]] = {}
+    for urn in urns:
+        by_type.setdefault(entity_type_of(urn), []).append(urn)
+    return by_type

@@ -98,27 +98,24 @@ class Tracker:
 
     def __init__(self, mask: Callable[[str], str] = str) -> None:
         """Remember nothing before `start`; `mask` hides secrets."""
-        self._database = RunDatabase(mask)
-        self.results = EvaluationResults(self._database)
-        self.writes = UnacknowledgedWrites(self._database)
-        self.bases = AppliedBases(self._database)
+        self.database = RunDatabase(mask)
+        self.results = EvaluationResults(self.database)
+        self.writes = UnacknowledgedWrites(self.database)
+        self.bases = AppliedBases(self.database)
         self._mask = mask
         self._lock = threading.Lock()
         self._pending: dict[str, list[list[_Pending]]] = {}
         self._rows: list[RecordRow] = []
         self._held: list[RecordRow] = []
         self._refused_without_record = False
-        self.entities = KnownEntities(self._database, self._flush_held)
+        self.entities = KnownEntities(self.database, self._flush_held)
 
     def start(self, engine: Engine, recipe: str, sink: str, *, lasting: bool = True) -> None:
         """Remember in `engine`, for `recipe` and the catalog at `sink`.
 
         State that is not `lasting` is deleted with the run.
-
-        Raises:
-            StateUnavailableError: the database fails.
         """
-        self._database.start(engine, recipe, sink, lasting=lasting)
+        self.database.start(engine, recipe, sink, lasting=lasting)
         self.writes.load()
         self.bases.start()
 
@@ -126,7 +123,7 @@ class Tracker:
         """Write what is left; remember nothing from now on."""
         self.flush()
         self.writes.begin(())
-        self._database.stop()
+        self.database.stop()
 
     def changes(self, page: Page[Any]) -> PageChanges:
         """Return what of `page` changed since it was acknowledged; in a full pass, all of it.
@@ -232,14 +229,14 @@ class Tracker:
     @property
     def remembers(self) -> bool:
         """True while there is a database that has not failed."""
-        return self._database.engine is not None
+        return self.database.engine is not None
 
     def flush(self) -> bool:
         """Write the rows that wait; return whether the database still takes them."""
         with self._lock:
             batch, self._rows = self._rows, []
         if batch:
-            self._database.attempt(lambda engine: records.save(engine, batch), None)
+            self.database.attempt(lambda engine: records.save(engine, batch), None)
         return self.remembers
 
     def _flush_held(self) -> bool:
@@ -258,7 +255,7 @@ class Tracker:
             self._pending.clear()
         if self._flush_held():
             for part in passes:
-                self._database.attempt(
+                self.database.attempt(
                     part.reopen if self._refused_without_record else part.commit, None
                 )
 
@@ -268,7 +265,7 @@ class Tracker:
             if part.full is None:
                 part.finished = None  # its checkpoint stays, so what changed comes again
             else:
-                self._database.attempt(part.reopen, None)
+                self.database.attempt(part.reopen, None)
 
     def _keep(self, ready: Sequence[_Pending]) -> None:
         with self._lock:
@@ -281,12 +278,12 @@ class Tracker:
     def _read_records(
         self, part: PartitionPass, kind: str, ids: Sequence[str]
     ) -> dict[str, KnownRecord]:
-        return self._database.attempt(
+        return self.database.attempt(
             lambda engine: records.read(engine, part.part_id, kind, ids), dict[str, KnownRecord]()
         )
 
     def _touch(self, part: PartitionPass, kind: str, ids: Sequence[str]) -> None:
-        self._database.attempt(
+        self.database.attempt(
             lambda engine: records.touch(engine, part.part_id, kind, ids, part.number), None
         )
 

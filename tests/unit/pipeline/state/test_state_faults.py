@@ -4,7 +4,6 @@ import errno
 import fcntl
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,9 @@ from sqlalchemy import Engine
 
 from mlcat_ingest.errors import RecipeError, RecipeLockedError, StateUnavailableError
 from mlcat_ingest.pipeline.state import database
-from mlcat_ingest.pipeline.state.database import open_state, translate_errors
+from mlcat_ingest.pipeline.state.database import open_state
 from mlcat_ingest.pipeline.state.inspection import state_findings
-from mlcat_ingest.pipeline.state.partitions import PartitionKey, begin, copy_recipe
+from mlcat_ingest.pipeline.state.partitions import PartitionKey, copy_recipe
 from mlcat_ingest.sql import filelock
 
 KEY = PartitionKey("r", "s", "mlflow:0:default", "")
@@ -22,30 +21,6 @@ KEY = PartitionKey("r", "s", "mlflow:0:default", "")
 
 def url_of(path: Path) -> str:
     return f"sqlite:///{path}"
-
-
-def test_what_is_no_database_is_reported_with_the_cure(tmp_path: Path) -> None:
-    path = tmp_path / "state.db"
-    path.write_text("a long text that is no database at all, however long one reads on\n" * 40)
-    with pytest.raises(RecipeError, match=r"state\.db is damaged: .*\(delete it: the next run"):
-        open_state(url_of(path))
-
-
-def test_a_damaged_page_is_reported_with_the_cure(tmp_path: Path) -> None:
-    path = tmp_path / "state.db"
-    open_state(url_of(path)).dispose()
-    content = bytearray(path.read_bytes())
-    content[4096:] = b"\xff" * (len(content) - 4096)
-    path.write_bytes(content)
-
-    def use() -> None:
-        with ExitStack() as opened, translate_errors(url_of(path)):
-            engine = open_state(url_of(path))
-            opened.callback(engine.dispose)
-            begin(engine, KEY, "s")
-
-    with pytest.raises(RecipeError, match=r"is damaged: .*\(delete it"):
-        use()
 
 
 @pytest.mark.parametrize(
@@ -73,11 +48,6 @@ def test_a_folder_that_cannot_be_made_is_no_mistake_of_the_recipe(tmp_path: Path
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StateUnavailableError, match=r"the folder .*file/deep .* cannot be created"):
         open_state(url_of(tmp_path / "file" / "deep" / "state.db"))
-
-
-def test_a_path_that_is_a_folder_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(StateUnavailableError, match=r"cannot be used: unable to open"):
-        open_state(url_of(tmp_path))
 
 
 def test_a_postgresql_server_that_does_not_answer_is_reported_without_the_password() -> None:

@@ -1,11 +1,13 @@
 """What a run remembers: what did not change is passed over, what was refused comes again."""
 
 import logging
+import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -30,6 +32,7 @@ from mlcat_ingest.pipeline.state.partitions import PartitionKey
 from mlcat_ingest.pipeline.state.results import failing_tests
 from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
 from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest, RecordVersion
+from mlcat_ingest.sql import engine
 from support.fakes import FakeRecord, FakeSink, FakeSource, group_urn, model_urn
 from support.recipes import a_recipe
 
@@ -473,27 +476,175 @@ def test_state_that_cannot_be_written_is_one_warning(
         assert "running: no state, so reading everything" in warnings[0]
 
 
-def test_a_damaged_database_ends_the_run_before_it_begins(world: World, tmp_path: Path) -> None:
-    (tmp_path / "state.db").write_text("no database, but a text of some length\n" * 99)
-    report = world.ingest(*things(1))
-    assert (report.exit_code, world.sink.stored) == (2, {})
-    assert "is damaged" in str(report.error)
+def sql(*statements: str) -> Callable[[Path], None]:
+    def damage(path: Path) -> None:
+        with closing(sqlite3.connect(path)) as connection, connection:
+            for statement in statements:
+                connection.execute(statement)
+
+    return damage
 
 
-def test_a_database_that_fails_in_the_middle_costs_no_run(
+def bytes_at_random(seed: int) -> Callable[[Path], None]:
+    def damage(path: Path) -> None:
+        chance, content = Random(seed), bytearray(path.read_bytes())
+        for _ in range(len(content) // 50):
+            content[chance.randrange(len(content))] = chance.randrange(256)
+        path.write_bytes(content)
+
+    return damage
+
+
+DAMAGES = {
+    "cut": lambda path: os.truncate(path, path.stat().st_size // 2),
+    "a text": lambda path: path.write_text("no database, but a text of some length\n" * 99),
+    "a few bytes": lambda path: path.write_bytes(b"\xe4" * 40),
+    "no UTF-8": sql("UPDATE state_record SET urns = CAST(x'75e4' AS TEXT)"),
+    "another type": sql("UPDATE state_record SET urns = x'00'"),
+    "no number": sql("UPDATE state_part SET pass_number = 'x'"),
+    "no JSON": sql("UPDATE state_part SET checkpoint = '{'"),
+    "no URN": sql("UPDATE state_record SET urns = 'urn:li'"),
+    "no table": sql("DROP TABLE state_record"),
+    "no column": sql("ALTER TABLE state_part RENAME COLUMN tests TO others"),
+    "no steps": sql("DELETE FROM mlcat_migration"),
+    "other steps": sql("UPDATE mlcat_migration SET name = 'x' WHERE position = 1"),
+    **{f"random bytes, {seed}": bytes_at_random(seed) for seed in range(8)},
+}
+
+
+def warnings_in(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [one.message for one in caplog.records if one.levelno == logging.WARNING]
+
+
+@pytest.mark.parametrize("kind", DAMAGES)
+def test_a_damaged_database_is_set_aside_and_everything_is_read_again(
+    world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    world.ingest(*things(60))
+    DAMAGES[kind](tmp_path / "state.db")
+    damaged = (tmp_path / "state.db").read_bytes()
+    report = world.ingest(*things(59), Record("t59", "2"))
+    assert (report.exit_code, report.entities["mlModel"].updated) == (0, 1)
+    [problem] = warnings_in(caplog)
+    assert (report.state_failures, report.note_examples["state_failed"]) == (1, (problem,))
+    aside = tmp_path / "state.db.damaged"
+    assert "is damaged" in problem
+    assert f"kept as {aside}, and everything is read again" in problem
+    assert aside.read_bytes()[:40] == damaged[:40]
+    caplog.clear()
+    world.sink.reads.clear()
+    again = world.ingest(*things(59), Record("t59", "2"))
+    assert (again.state_failures, again.entities["mlModel"].unchanged) == (0, 60)
+    assert (len(world.sink.reads), warnings_in(caplog)) == (1, [])
+
+
+def test_a_second_damaged_file_does_not_replace_the_first(world: World, tmp_path: Path) -> None:
+    for text in ("one", "two", "three"):
+        (tmp_path / "state.db").write_text(text * 99)
+        assert world.ingest(*things(1)).exit_code == 0
+    names = ("state.db.damaged", "state.db.damaged-2", "state.db.damaged-3")
+    assert [(tmp_path / name).read_text()[:3] for name in names] == ["one", "two", "thr"]
+
+
+def test_an_emptied_file_is_used_with_a_warning(
     world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def drop(_: object) -> None:
-        with closing(sqlite3.connect(tmp_path / "state.db")) as connection, connection:
-            connection.execute("DROP TABLE IF EXISTS state_record")
-        connection.close()
-        world.sink.before_write = lambda _: None
+    world.ingest(*things(2))
+    os.truncate(tmp_path / "state.db", 0)
+    report = world.ingest(*things(2))
+    assert (report.exit_code, report.state_failures) == (0, 1)
+    [problem] = warnings_in(caplog)
+    assert "is empty: everything is read again" in problem
+    assert world.ingest(*things(2)).state_failures == 0
 
-    world.sink.before_write = drop
+
+def test_the_database_of_another_program_is_shared(world: World, tmp_path: Path) -> None:
+    sql("CREATE TABLE theirs (a)", "INSERT INTO theirs VALUES (7)")(tmp_path / "state.db")
+    assert world.ingest(*things(2)).state_failures == 0
+    with closing(sqlite3.connect(tmp_path / "state.db")) as connection:
+        assert connection.execute("SELECT a FROM theirs").fetchall() == [(7,)]
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
+def test_a_path_that_is_no_file_stays_as_it_is(
+    world: World, tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    make(tmp_path / "state.db")
+    report = world.ingest(*things(2))
+    assert (report.exit_code, len(world.sink.stored), report.state_failures) == (0, 2, 1)
+    [problem] = report.note_examples["state_failed"]
+    assert "state.db is not a file" in problem
+    assert not (tmp_path / "state.db.damaged").exists()
+
+
+def test_a_damaged_file_that_another_recipe_uses_stays(world: World, tmp_path: Path) -> None:
+    other = StateSession(world.url, StateOptions("other"))
+    other.open(world.sink)
+    DAMAGES["no steps"](tmp_path / "state.db")
+    report = world.ingest(*things(2))
+    assert (report.exit_code, report.state_failures) == (0, 1)
+    [problem] = report.note_examples["state_failed"]
+    assert "another recipe uses it now" in problem
+    other.close()
+    assert not (tmp_path / "state.db.damaged").exists()
+
+
+def test_a_database_that_is_damaged_in_the_middle_costs_no_run(
+    world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def damage(_: object) -> None:
+        world.sink.before_write = lambda _: None
+        DAMAGES["no table"](tmp_path / "state.db")
+
+    world.sink.before_write = damage
     report = world.ingest(*things(900))
-    assert (report.exit_code, len(world.sink.stored)) == (0, 900)
-    warnings = [one.message for one in caplog.records if "state database failed" in one.message]
-    assert len(warnings) == 1
+    assert (report.exit_code, len(world.sink.stored), report.state_failures) == (0, 900, 1)
+    problem, aside = warnings_in(caplog)
+    assert "is damaged" in problem
+    assert "continues without state" in problem
+    assert f"kept as {tmp_path / 'state.db.damaged'}" in aside
+    assert world.ingest(*things(900)).state_failures == 0
+
+
+@dataclass
+class Asking(Remembering):
+    """Asks what is remembered of its records, as a source does that reads changes."""
+
+    def read(self, request: ReadRequest) -> Iterator[Page[FakeRecord] | Finished]:
+        partition = request.state.partition(Partition(self.key, "", self.identity, ""))
+        self.checkpoints.append(partition.checkpoint)
+        changed = self.records if partition.checkpoint is None else []
+        known = partition.fingerprints("thing")
+        changed = changed or [one for one in self.records if one.mark != known.get(one.name)]
+        yield Page([FakeRecord(one, one.record_version) for one in changed], partition)
+        yield Finished(partition, {}, complete=partition.checkpoint is None)
+
+
+def test_a_source_that_cannot_learn_what_is_known_reads_everything(world: World) -> None:
+    source = Asking(records=[Record(f"t{n}", mark="open") for n in range(150)])
+    world.run(source)
+    # The sample that is looked at first does not have the last record.
+    sql("UPDATE state_record SET fingerprint = CAST(x'e4' AS TEXT) WHERE id = 't9'")(
+        Path(world.url.removeprefix("sqlite:///"))
+    )
+    report = world.run(source)
+    assert (report.exit_code, report.state_failures, report.records) == (0, 1, 150)
+    assert source.checkpoints == [None, {}, None]
+    assert world.run(source).state_failures == 0
+
+
+@pytest.mark.parametrize("pages", [1, 30, 60])
+def test_a_full_disk_costs_no_run(
+    world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, pages: int
+) -> None:
+    limit = f"PRAGMA max_page_count={pages}"
+    monkeypatch.setattr(engine, "_SQLITE_PRAGMAS", (*engine._SQLITE_PRAGMAS, limit))
+    report = world.ingest(*things(900))
+    assert (report.exit_code, len(world.sink.stored), report.state_failures) == (0, 900, 1)
+    [problem] = warnings_in(caplog)
+    assert "database or disk is full" in problem
+    monkeypatch.undo()
+    assert world.ingest(*things(900)).state_failures == 0
 
 
 @dataclass
