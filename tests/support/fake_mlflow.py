@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 from typing import Self, TypeVar
 
 from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.core.pending import RequestSide
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.base import ReadRequest
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.reader import (
     ALL_MODELS,
     FileLocation,
+    MlflowConnection,
     MlflowObject,
     ModelFilter,
     RunFilter,
@@ -55,7 +55,7 @@ class FakeStore:
 
 
 @dataclass
-class FakeReader(RequestSide):
+class FakeReader(MlflowConnection):
     """Lists a `FakeStore` in pages of `page`; `calls` are the listings asked for, in order."""
 
     stores: dict[str, FakeStore]

@@ -20,6 +20,7 @@ from typing import Any, Final
 from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.core.pending import longest_pending_request
 from mlcat_ingest.core.resources import start_thread
+from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import LimitError, MlcatError, StateUnavailableError
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
@@ -49,6 +50,7 @@ from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.recipe.rules import by_aspect
 from mlcat_ingest.sources.base import (
     Changes,
+    Everything,
     Finished,
     NullState,
     Page,
@@ -231,8 +233,16 @@ class PipelineRun:
         self._lineage.finish()
         if failure is None and (over_limit or isinstance(self._options.scope, Shards)):
             self._evaluator.catch_up(self._state.partition_passes())
+        if failure is None and isinstance(self._options.scope, Changes | Everything | Remainder):
+            self._note_unread()
         if failure or over_limit:
             self._context.cancellation.stop(failure or over_limit)
+
+    def _note_unread(self) -> None:
+        """Note the sources of earlier runs that this one did not list: nothing of them goes."""
+        for source, count in self._state.unread_records():
+            detail = f"{source}: {plural(count, 'record')} of a source that this run did not list"
+            self._context.tally.note("unlisted_kept", detail)
 
     def _read(self, source: Source[Any]) -> BaseException | None:
         """Bring all of `source` into the catalog; return what made its reading end early.
@@ -270,6 +280,7 @@ class PipelineRun:
 
     def _finish_partition(self, finished: Finished) -> None:
         """Keep the checkpoint of a partition until all of it is acknowledged."""
+        self._context.tally.source_notes(finished.notes)
         self.found_ids.update(finished.found_ids)
         if finished.index is not None:
             self._linker.add(finished.index)

@@ -13,7 +13,7 @@ from typing import ClassVar, Final, Generic, Protocol, TypeVar
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.core.pending import UnansweredRequest
 from mlcat_ingest.links.index import FeatureIndex
-from mlcat_ingest.metadata.proposal import Aspect, Entity
+from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
 
 PROGRAM: Final = "mlcat-ingest"
 """The distribution whose version is part of a partition's settings: its mapping decides, too."""
@@ -218,7 +218,8 @@ class Finished:
 
     The `checkpoint` counts once all of it is acknowledged; None leaves the last one as it is. It is
     `complete` if every record of the partition was listed. `found_ids` are those of `Runs` that are
-    in the partition, `index` is of the features of a feature store.
+    in the partition, `index` is of the features of a feature store. `notes` are of the reading as a
+    whole, such as objects that the source may not show.
     """
 
     partition: PartitionState | None = None
@@ -226,6 +227,7 @@ class Finished:
     complete: bool = False
     found_ids: Collection[str] = ()
     index: FeatureIndex | None = None
+    notes: Sequence[Note] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,7 +163,7 @@ class Removal:
             MlcatError: as `Source.read`.
 
         Cost: see `UnlistedEntities`; of the source what `Source.missing` asks, and one request for
-        each that is removed.
+        each that is missing, until more are gone than may be removed.
         """
         waiting = self._deferred.urns
         try:
@@ -173,12 +173,52 @@ class Removal:
             self._note_without_state(source)
         self._moved = [entity for entity in missing if entity.missing.moved_to is not None]
         missing = [entity for entity in missing if not entity.removed]
-        counted = sum(not entity.missing.switched_off for entity in missing)
-        if not self._stays_within(passes, counted + len(waiting)):
+        gone = self._gone(missing, passes, len(waiting))
+        if gone is None:
             return
         yield from self._deferred.release()
-        for start in range(0, len(missing), _AT_ONCE):
-            yield from self._soft_delete(missing[start : start + _AT_ONCE])
+        for start in range(0, len(gone), _AT_ONCE):
+            yield from self._soft_delete(gone[start : start + _AT_ONCE])
+
+    def _gone(
+        self, missing: Sequence[_MissingEntity], passes: Sequence[PartitionPass], waiting: int
+    ) -> Sequence[_MissingEntity] | None:
+        """Return those of `missing` that the source reports as gone; the others are kept and noted.
+
+        An entity that is kept counts for no limit, nor does one that is switched off. None: there
+        may be too many, and the number of all entities is unknown.
+
+        Raises:
+            LimitError: with the `waiting` ones they are too many.
+        """
+        gone = [entity for entity in missing if entity.missing.switched_off]
+        limited = [entity for entity in missing if not entity.missing.switched_off]
+        count, removed = waiting + len(limited), waiting
+        total = sum(map(self._unlisted.total, passes)) if count > FLOOR else 0
+        if count > FLOOR and not total:
+            what = f"{plural(count, 'entity', 'entities')} not removed"
+            self._note("removal_without_state", f"{what}: the number of all entities is unknown")
+            return None
+        most = max(FLOOR, self._max_ratio * total)
+        for entity in limited:
+            if removed > most:
+                break
+            if entity.missing.is_gone():
+                gone.append(entity)
+                removed += 1
+            else:
+                count -= 1
+                about = with_label(entity.missing.urn, entity.label)
+                self._note("unlisted_kept", f"{about}: not listed, and not reported as deleted")
+        if removed <= most:
+            return gone
+        raise LimitError(
+            f"{count:,} of {plural(total, 'entity', 'entities')} of "
+            f"{', '.join(part.source for part in passes)} would be removed, more than "
+            f"limits.max_removed_ratio ({self._max_ratio:g}) allows; none was removed",
+            hint="list them with `mlcat-ingest plan`; if the removal is right, raise the limit "
+            "for one run",
+        )
 
     def copy_moved(self) -> None:
         """Copy what people put on groups that have another name, now that these are removed.
@@ -195,7 +235,7 @@ class Removal:
     def _soft_delete(self, entities: Sequence[_MissingEntity]) -> Iterator[Entity]:
         removed: dict[PartitionPass, list[str]] = {}
         for entity in entities:
-            if entity.missing.is_gone() and not self._is_used(entity):
+            if not self._is_used(entity):
                 removed.setdefault(entity.part, []).append(entity.missing.urn)
         for part, urns in removed.items():
             self._context.tracker.entities.delete(part, urns)
@@ -251,29 +291,6 @@ class Removal:
                     about = with_label(entity.missing.urn, entity.label)
                     self._note("absent_once", f"{about}: removal due in the next pass")
         return confirmed
-
-    def _stays_within(self, passes: Sequence[PartitionPass], count: int) -> bool:
-        """Return whether `count` removals are within the limit; without a total they are not.
-
-        Raises:
-            LimitError: they are too many.
-        """
-        if count <= FLOOR:
-            return True
-        total = sum(map(self._unlisted.total, passes))
-        if not total:
-            what = f"{plural(count, 'entity', 'entities')} not removed"
-            self._note("removal_without_state", f"{what}: the number of all entities is unknown")
-            return False
-        if count <= self._max_ratio * total:
-            return True
-        raise LimitError(
-            f"{count:,} of {plural(total, 'entity', 'entities')} of "
-            f"{', '.join(part.source for part in passes)} would be removed, more than "
-            f"limits.max_removed_ratio ({self._max_ratio:g}) allows; none was removed",
-            hint="list them with `mlcat-ingest plan`; if the removal is right, raise the limit "
-            "for one run",
-        )
 
     def _is_used(self, gone: _MissingEntity) -> bool:
         """Return whether a group has to stay: for others' models, or as the name of its object."""

@@ -1,7 +1,7 @@
 """Forms of a report: text for people, JSON for programs. Prometheus' comes with its command."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import asdict, replace
 from typing import Any, Final
 
@@ -115,9 +115,10 @@ def _headline(report: Report, *, cause: bool) -> str:
         return f"{report.name}: finished {took}, but not everything arrived"
     if report.hooks is not None and report.hooks.exit_code != EXIT_OK:
         return f"{report.name}: finished {took}, but the drain of run hooks was not complete"
+    what = "everything" if report.lists_everything else "everything that was listed"
     if report.gate is not None and not report.gate.passed:
-        return f"{report.name}: everything arrived {took}, but metadata tests did not pass"
-    return f"{report.name}: everything arrived {took}"
+        return f"{report.name}: {what} arrived {took}, but metadata tests did not pass"
+    return f"{report.name}: {what} arrived {took}"
 
 
 def _requests(report: Report) -> str:
@@ -248,10 +249,16 @@ def hooks_line(drain: HooksSummary) -> str:
 
 
 def _notes(report: Report) -> Iterator[str]:
+    return note_lines(report, report.notes)
+
+
+def note_lines(report: Report, kinds: Container[str]) -> Iterator[str]:
+    """Yield the lines about notes of some kinds."""
     for kind, count in report.notes.items():
-        yield f"  note         {kind}: {count:,}"
-        for example in report.note_examples.get(kind, ())[:3]:
-            yield f"    {example}"
+        if kind in kinds:
+            yield f"  note         {kind}: {count:,}"
+            for example in report.note_examples.get(kind, ())[:3]:
+                yield f"    {example}"
 
 
 def _letters(report: Report) -> Iterator[str]:

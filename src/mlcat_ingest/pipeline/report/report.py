@@ -33,6 +33,10 @@ EXIT_INTERRUPTED: Final = 130
 _EXITS: Final = (EXIT_INTERRUPTED, EXIT_USAGE, EXIT_FAILED, EXIT_PARTIAL, EXIT_TESTS, EXIT_PENDING)
 
 
+UNSEEN: Final = frozenset({"nothing_listed", "not_administrator", "unlisted_kept"})
+"""The kinds of notes that say that a source may hold objects which it does not list."""
+
+
 def worst(*codes: int) -> int:
     """Return the exit status of a command whose parts end with these: 2 > 1 > 4 > 3 > 5 > 0."""
     return next((code for code in _EXITS if code in codes), EXIT_OK)
@@ -420,6 +424,11 @@ class Report:
     def arrived(self) -> bool:
         """True if the catalog has everything, whatever metadata tests say of it."""
         return self.exit_code in {EXIT_OK, EXIT_TESTS}
+
+    @property
+    def lists_everything(self) -> bool:
+        """True unless a source may hold objects that it does not list to this user."""
+        return UNSEEN.isdisjoint(self.notes)
 
     def _exit_codes(self) -> Iterator[int]:
         yield EXIT_OK

@@ -15,7 +15,7 @@ from mlcat_ingest.core.text import printable
 from mlcat_ingest.errors import LACKS_PERMISSION, NotAuthorizedError
 from mlcat_ingest.links.rules import Links
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
-from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.metadata.proposal import Entity, Note
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.report.dead_letters import DeadLetters, DeliveryOutcome
@@ -141,6 +141,11 @@ class Tally:
         about = with_label(entity.urn, label_of(entity.urn, entity.aspects.get(aspect)))
         for note in entity.notes:
             self.note(note.kind, f"{about}: {note.detail}")
+
+    def source_notes(self, notes: Iterable[Note]) -> None:
+        """Count what a source said of its reading as a whole."""
+        for note in notes:
+            self.note(note.kind, note.detail)
 
     def note(self, kind: str, detail: str) -> None:
         """Count a note of a kind, and keep the first few details."""

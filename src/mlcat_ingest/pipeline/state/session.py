@@ -287,6 +287,16 @@ class StateSession:
             if failed and row.key not in {part.key for part in passes}
         ]
 
+    def unread_records(self) -> Iterator[tuple[str, int]]:
+        """Yield the sources that only earlier runs read, each with the number of its records."""
+        read = {part.source for part in self.partition_passes()}
+        for row in self._known:
+            if self._engine is not None and row.key.source.partition("#")[0] not in read:
+                with translate_errors(self._engine.url):
+                    counts = partitions.counts(self._engine, row.key)
+                if counts:
+                    yield row.key.source, sum(count.records for count in counts.values())
+
     def source_keys(self) -> list[str]:
         """Return the keys of the sources that earlier runs read for this catalog."""
         return list(dict.fromkeys(row.key.source for row in self._known))

@@ -10,16 +10,18 @@ from urllib.parse import quote
 
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.core.pending import UnansweredRequest
+from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import ProtocolMismatchError, RecipeError
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE, Naming, Templates
-from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.metadata.proposal import Entity, Note
 from mlcat_ingest.recipe.fields import content_of
 from mlcat_ingest.recipe.secrets import comparable
 from mlcat_ingest.sources.base import (
     PROGRAM,
     Capability,
     Changes,
+    Everything,
     Finished,
     Missing,
     Page,
@@ -36,6 +38,7 @@ from mlcat_ingest.sources.base import (
 from mlcat_ingest.sources.datasets import Datasets
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.mapping import map_record
+from mlcat_ingest.sources.mlflow.read.checks import OMITS
 from mlcat_ingest.sources.mlflow.read.open import open_reader
 from mlcat_ingest.sources.mlflow.read.reader import Reader
 from mlcat_ingest.sources.mlflow.read.signin import find_account
@@ -97,6 +100,7 @@ class MlflowSource(Source[JoinedRecord]):
         self._links = config.features.options()
         self._places: dict[str, tuple[Reader, WorkspaceScope]] = {}
         self._tables_listed: set[str] = set()
+        self._nothing_listed: list[str] = []
         self._naming(DEFAULT_WORKSPACE)
         self._databricks = self._databricks_address()
 
@@ -114,13 +118,18 @@ class MlflowSource(Source[JoinedRecord]):
         Cost: one request a page of each listing; see `WorkspaceReading` and `ChangedRuns`.
         """
         limit, runs = self._config.limit, 0
+        self._nothing_listed = []
         with closing(self._open().connection):
-            for reader in self._readers():
+            readers = self._readers()
+            for reader in readers:
                 if limit is not None and runs >= limit:
-                    return
+                    break
                 scope = self._scope(reader)
                 self._places[scope.source_key] = (reader, scope)
                 runs += yield from self._read_workspace(reader, scope, request, runs)
+            whole = isinstance(request.scope, Changes | Everything | Remainder)
+            if whole and (notes := list(self._notes(readers))):
+                yield Finished(notes=notes)
 
     def keys(self) -> Sequence[str]:
         """Return the key of each workspace that the recipe asks for."""
@@ -132,6 +141,22 @@ class MlflowSource(Source[JoinedRecord]):
         allows = self._config.workspaces.allows
         return [reader for reader in self._open().workspaces() if allows(reader.workspace)]
 
+    def _notes(self, readers: Sequence[Reader]) -> Iterator[Note]:
+        """Yield what the server may hold and not list; feature tables then count as unlisted."""
+        for finding in self._open().connection.check_user():
+            if finding.outcome == "warning":
+                self._tables_listed.clear()
+                yield Note("not_administrator", f"{finding.detail} ({finding.hint})")
+        if not readers:
+            listed = len(self._open().workspaces())
+            text = f"none of {plural(listed, 'workspace')} matches `workspaces`"
+            yield Note(
+                "nothing_listed", text if listed else f"MLflow listed no workspace ({OMITS})"
+            )
+        for workspace in self._nothing_listed:
+            where = f" in workspace {workspace}" if len(readers) > 1 else ""
+            yield Note("nothing_listed", f"MLflow listed no experiment{where} ({OMITS})")
+
     def _read_workspace(
         self, reader: Reader, scope: WorkspaceScope, request: ReadRequest, already_read: int
     ) -> Generator[Page[JoinedRecord] | Finished, None, int]:
@@ -142,14 +167,14 @@ class MlflowSource(Source[JoinedRecord]):
                 reading = WorkspaceReading(
                     reader, scope, self._selection, parents=ParentRuns(), only=ids
                 )
-                yield from map(Page, all_pages(reading))
+                yield from self._pages(reading, reader.workspace)
             return 0
         partition = request.state.partition(partition_of(self._config, scope))
         if isinstance(request.scope, Runs):
             named = RunsByIdReading(
                 reader, scope, self._selection, request.scope.ids, parents=_parents(partition)
             )
-            yield from map(Page, all_pages(named))
+            yield from self._pages(named, reader.workspace)
             yield Finished(partition, found_ids=named.found_ids)
             return 0
         checkpoint = {_SINCE: reader.connection.clock_ms()}
@@ -165,8 +190,7 @@ class MlflowSource(Source[JoinedRecord]):
             parents=_parents(partition),
             listed_only=listed_only,
         )
-        for records in all_pages(reading, already_read=already_read):
-            yield Page(records, partition)
+        yield from self._pages(reading, reader.workspace, partition, already_read)
         if self._config.limit is None:
             if reading.lists_every_table:
                 self._tables_listed.add(scope.source_key)
@@ -182,12 +206,23 @@ class MlflowSource(Source[JoinedRecord]):
             reader, scope, self._selection, changes, parents=_parents(partition)
         )
         try:
-            for records in all_pages(reading):
-                yield Page(records, partition)
+            yield from self._pages(reading, reader.workspace, partition)
         except ProtocolMismatchError as error:
             log.warning("cannot list changes; reading everything: %s", error)
             return False
         return True
+
+    def _pages(
+        self,
+        reading: WorkspaceReading,
+        workspace: str,
+        partition: PartitionState | None = None,
+        already_read: int = 0,
+    ) -> Iterator[Page[JoinedRecord]]:
+        for records in all_pages(reading, already_read=already_read):
+            yield Page(records, partition)
+        if not reading.experiments_listed:
+            self._nothing_listed.append(workspace)
 
     def _since(self, partition: PartitionState, request: ReadRequest) -> Since | None:
         """Return from when on changes are enough, None where everything has to be read."""

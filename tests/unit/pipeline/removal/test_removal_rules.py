@@ -130,9 +130,15 @@ def world() -> World:
 def test_entities_that_a_complete_pass_did_not_list_are_removed(world: World) -> None:
     assert world.remove() == [A, B]
     assert world.known.deleted == [A, B]
+
+
+def test_an_entity_that_is_neither_listed_nor_gone_is_kept_and_noted(world: World) -> None:
     world.is_gone = lambda: False
     assert world.remove() == []
-    assert world.known.deleted == [A, B]
+    assert world.known.deleted == []
+    assert world.notes == [
+        ("unlisted_kept", f"{urn}: not listed, and not reported as deleted") for urn in (A, B)
+    ]
 
 
 def test_a_pass_that_did_not_end_proves_nothing(world: World) -> None:
@@ -193,6 +199,23 @@ def test_up_to_ten_and_up_to_the_ratio_of_what_state_or_catalog_knows_are_remove
         with pytest.raises(LimitError, match="12 of 22 entities of mlflow:a: would be"):
             world.remove()
         assert world.known.deleted == []
+
+
+@pytest.mark.parametrize(("gone", "asked"), [(10, 40), (11, 40), (12, 12), (40, 12)])
+def test_the_limit_counts_what_is_gone_and_asks_for_no_more(gone: int, asked: int) -> None:
+    world = World(ratio=0.25)
+    urns = [model_urn(f"r{at:02}") for at in range(40)]
+    world.hold(*urns)
+    world.known.count = 44
+    answers = iter([True] * gone + [False] * (40 - gone))
+    world.is_gone = lambda: next(answers)
+    if gone <= 11:
+        assert world.remove() == urns[:gone]
+        assert len(world.notes) == 40 - gone
+    else:
+        with pytest.raises(LimitError, match="40 of 44 entities"):
+            world.remove()
+    assert len(list(answers)) == 40 - asked
 
 
 def test_no_limit_holds_back_entities_that_the_recipe_switched_off() -> None:

@@ -80,6 +80,20 @@ def test_a_run_that_the_search_does_not_find_is_removed_too(server: Server, reci
     assert removed(recipe.sink) == {gone}
 
 
+def test_an_empty_listing_and_a_workspace_out_of_sight_are_noted(
+    server: Server, tmp_path: Path
+) -> None:
+    recipe = Recipe(server, f"sqlite:///{tmp_path}/state.db", workspace="team")
+    recipe.ingest()
+    server.store.experiments, recipe.workspace = [], "default"
+    for full in (False, True):
+        report = recipe.ingest(full=full)
+        assert report.note_examples["nothing_listed"][0].startswith("MLflow listed no experiment")
+        (note,) = report.note_examples["unlisted_kept"]
+        assert note.endswith(":team: 33 records of a source that this run did not list")
+    assert removed(recipe.sink) == set()
+
+
 def with_custom(aspect: Aspect, changes: dict[str, str]) -> dict[str, Any]:
     return {**aspect, "customProperties": {**aspect["customProperties"], **changes}}
 

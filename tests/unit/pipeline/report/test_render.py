@@ -3,6 +3,8 @@
 import json
 from dataclasses import replace
 
+import pytest
+
 from mlcat_ingest.errors import LimitError, SourceUnavailableError
 from mlcat_ingest.pipeline.report.render import as_data, as_json, as_text
 from mlcat_ingest.pipeline.report.report import (
@@ -47,6 +49,13 @@ def test_a_run_where_everything_arrived() -> None:
         "    urn:li:test:a fails on 3",
         "  requests     5 to the source, 28 to the catalog",
     ]
+
+
+@pytest.mark.parametrize("kind", ["not_administrator", "nothing_listed", "unlisted_kept"])
+def test_a_source_that_may_hold_more_than_it_listed(kind: str) -> None:
+    lines = as_text(replace(GOOD, notes={kind: 2}, note_examples={kind: ("why",)})).splitlines()
+    assert lines[0] == "prod: everything that was listed arrived after 3.5 s"
+    assert lines[-3:-1] == [f"  note         {kind}: 2", "    why"]
 
 
 def test_lineage_that_joins_and_that_dangles() -> None:

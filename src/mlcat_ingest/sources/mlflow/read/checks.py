@@ -51,6 +51,9 @@ Source: the newest migration (`mlflow/store/db_migrations/versions`) of every re
 `tests/compat/mlflow_versions` compares some of them.
 """
 
+OMITS: Final = "MLflow omits objects without permission: grant the user READ, or check the address"
+"""The hint of an empty listing."""
+
 _PERMISSION: Final = "MLflow permission: "
 
 
@@ -98,10 +101,11 @@ def findings(
         yield _failure(f"{_PERMISSION}read workspaces", error)
         return
     wanted = [here for here in readers if config.workspaces.allows(here.workspace)]
-    if len(readers) > 1 or readers[0].workspace != DEFAULT_WORKSPACE:
+    if [here.workspace for here in readers] != [DEFAULT_WORKSPACE]:
         names = ", ".join(here.workspace for here in wanted[:10])
         text = f"{len(wanted)} of {len(readers)} selected: {names}"
-        yield Finding("MLflow workspaces", "ok" if wanted else "warning", text)
+        hint = None if wanted else "correct `workspaces`" if readers else OMITS
+        yield Finding("MLflow workspaces", "ok" if wanted else "warning", text, hint)
     accepted = False
     for here in wanted:
         where = f" in workspace {here.workspace}" if len(readers) > 1 else ""
@@ -171,7 +175,7 @@ class _Permissions:
         text = f"{len(self._wanted)} of {len(experiments)} selected"
         if self._wanted:
             return text
-        hint = "grant the user READ on experiments; MLflow omits experiments without permission"
+        hint = OMITS
         if experiments:
             hint = "no experiment matches; correct `experiments.allow` and `experiments.deny`"
         return Finding(f"{_PERMISSION}read experiments", "warning", text + self._where, hint)

@@ -19,7 +19,6 @@ from typing import Any, Final, Self, TypeVar
 
 from mlcat_ingest.core.extras import require_extra
 from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.core.pending import RequestSide
 from mlcat_ingest.core.redaction import redact_urls
 from mlcat_ingest.errors import (
     AuthenticationError,
@@ -55,6 +54,7 @@ from mlcat_ingest.sources.mlflow.read.reader import (
     ALL_RUNS,
     MAX_BYTES,
     FileLocation,
+    MlflowConnection,
     MlflowObject,
     RunFilter,
     identity,
@@ -342,7 +342,7 @@ def client_text(tracking_uri: str, place: FileLocation, path: str) -> str | None
         return Path(file).read_text("utf-8", "replace")
 
 
-class ClientReader(ApiReader, RequestSide):
+class ClientReader(ApiReader, MlflowConnection):
     """A `Reader` over MlflowClient: every tracking URI that the installed MLflow can open.
 
     It is its own connection, since MlflowClient has one workspace a process.

@@ -154,6 +154,10 @@ class MlflowConnection(RequestSide, Protocol):
         """Return the time by the clock of the server, by this machine's where it does not tell."""
         ...
 
+    def check_user(self) -> Iterator[Finding]:
+        """Yield whether the user may read everything, nothing where that is not known."""
+        return iter(())
+
     def close(self) -> None:
         """Release connections; safe to call twice."""
         ...

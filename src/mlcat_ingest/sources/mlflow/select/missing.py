@@ -5,8 +5,8 @@ leaves out what we may not see. So a run is looked for by its id in bulk, and wh
 missing can be asked for by name.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from functools import cache, partial
 from typing import Final, NamedTuple
 
 from mlcat_ingest.errors import InvalidUrnError
@@ -30,11 +30,15 @@ _PROCESS: Final = "dataProcessInstance"
 _KINDS: Final[tuple[Kind, ...]] = ("experiment", "run", "logged_model", "registered", "version")
 
 
+_IN_EXPERIMENTS: Final = frozenset({"run", "logged_model"})
+
+
 class _Suspect(NamedTuple):
-    """An entity and the object that it was made from."""
+    """An entity, the object that it was made from, and the experiment of this if not listed."""
 
     urn: str
     source: MlflowObject
+    experiment: MlflowObject | None
 
 
 def find_missing(
@@ -47,25 +51,44 @@ def find_missing(
 
     An entity whose URN this naming would not make is left out: it proves nothing.
 
+    Of an experiment that is denied, the runs and logged models are not asked for.
+
     Cost: one listing of runs, or of logged models, for each 100 of their entities; the listings of
     experiments, registered models and versions where entities of theirs are among `unlisted`.
     """
     yield from _switched_off(scope, unlisted)
     yield from _tables(scope, unlisted, all_listed=tables_listed)
-    suspects = _suspects(scope, unlisted)
     experiments = {
         experiment.experiment_id: experiment for page in reader.experiments() for experiment in page
     }
+    suspects = _suspects(scope, unlisted, experiments)
+    # Each object is asked for once: an experiment has many runs.
+    is_gone = cache(reader.is_gone)
     for kind in _KINDS:
         candidates = suspects.get(kind, ())
         listed = _listed_keys(reader, kind, list(experiments), candidates) if candidates else set()
-        for urn, source in candidates:
+        for suspect in candidates:
+            urn, source, _ = suspect
             if (source.name, source.version) not in listed:
-                yield Missing(urn, partial(reader.is_gone, source))
+                yield Missing(urn, partial(_is_gone, is_gone, suspect))
             elif kind == "experiment":
                 group = scope.experiment_group(experiments[source.name]).urn
                 if group != urn:
                     yield Missing(urn, lambda: True, moved_to=group)
+
+
+def _is_gone(is_gone: Callable[[MlflowObject], bool], suspect: _Suspect) -> bool:
+    """Return whether MLflow reports that the object of an entity does not exist.
+
+    Its basic-auth denies a version of a deleted model, and what it denies of a denied experiment
+    may be there or not.
+    """
+    _, source, experiment = suspect
+    if experiment is not None and not is_gone(experiment):
+        return False
+    return is_gone(source) or (
+        source.kind == "version" and is_gone(MlflowObject("registered", source.name))
+    )
 
 
 def _switched_off(scope: WorkspaceScope, unlisted: Sequence[Unlisted]) -> Iterator[Missing]:
@@ -75,13 +98,18 @@ def _switched_off(scope: WorkspaceScope, unlisted: Sequence[Unlisted]) -> Iterat
 
 
 def _suspects(
-    scope: WorkspaceScope, unlisted: Sequence[Unlisted]
+    scope: WorkspaceScope, unlisted: Sequence[Unlisted], experiments: Container[str]
 ) -> Mapping[str, Sequence[_Suspect]]:
     suspects: dict[str, list[_Suspect]] = {}
     for entity in unlisted:
         source = _source_of(scope, entity)
-        if source is not None:
-            suspects.setdefault(source.kind, []).append(_Suspect(entity.urn, source))
+        if source is None:
+            continue
+        experiment_id = (entity.properties.get(_CUSTOM) or {}).get(PropertyKey.EXPERIMENT_ID)
+        experiment = None
+        if source.kind in _IN_EXPERIMENTS and experiment_id and experiment_id not in experiments:
+            experiment = MlflowObject("experiment", experiment_id)
+        suspects.setdefault(source.kind, []).append(_Suspect(entity.urn, source, experiment))
     return suspects
 
 

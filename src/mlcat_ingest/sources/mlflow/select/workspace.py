@@ -97,7 +97,7 @@ class RunsById:
 
 
 class WorkspaceReading:
-    """Reads one workspace once; `runs_read` counts the runs that were listed.
+    """Reads one workspace once; `runs_read` and `experiments_listed` count what was listed.
 
     With `changes`, experiments and registered models are read whole, and only the changed runs.
     With `only`, which holds ids of experiments, the runs of these are read and nothing else.
@@ -126,6 +126,7 @@ class WorkspaceReading:
         self._only = only
         self._listed_only = listed_only
         self.runs_read = 0
+        self.experiments_listed = 0
         self._changes = changes
         self._reader = reader
         self._scope = scope
@@ -216,6 +217,7 @@ class WorkspaceReading:
     def read_experiments(self) -> Iterator[Sequence[JoinedExperiment]]:
         """Yield the experiments that the recipe asks for, in pages."""
         for page in self._reader.experiments():
+            self.experiments_listed += len(page)
             wanted = [experiment for experiment in page if self._selection.experiment(experiment)]
             self._all_experiments &= len(wanted) == len(page)
             for experiment in wanted:

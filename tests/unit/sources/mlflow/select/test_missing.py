@@ -102,6 +102,24 @@ def test_an_object_that_only_listings_lack_is_not_gone(kind: str) -> None:
     assert not found[ENTITIES[kind].urn].is_gone()
 
 
+@pytest.mark.parametrize("kind", ["run", "logged_model"])
+def test_a_denied_experiment_is_asked_for_once_and_not_for_what_it_contains(kind: str) -> None:
+    reader = FakeReader({"default": FakeStore(unreadable={("1", "")})})
+    entity = ENTITIES[kind]
+    found = list(find_missing(reader, SCOPE, [entity, entity], tables_listed=True))
+    reader.calls.clear()
+    assert [one.is_gone() for one in found] == [False, False]
+    assert reader.calls == [("default", "experiment 1")]
+
+
+def test_a_version_is_gone_with_its_model_even_if_it_is_denied() -> None:
+    denied = ("clf", "1")
+    version = ENTITIES["version"]
+    for unreadable, gone in (({denied}, True), ({denied, ("clf", "")}, False)):
+        found = missing(FakeStore(unreadable=unreadable), version)
+        assert found[version.urn].is_gone() is gone
+
+
 def test_a_renamed_experiment_moves_to_its_new_group() -> None:
     store, old = full_store(), ENTITIES["experiment"].urn
     renamed = replace(CHURN, name="attrition")

@@ -35,12 +35,11 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from mlcat_ingest.core.pending import RequestSide
 from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.errors import NotAuthorizedError, ProtocolMismatchError
 from mlcat_ingest.sources.mlflow.config import RunSelect
 from mlcat_ingest.sources.mlflow.read.checks import MlflowFeature
-from mlcat_ingest.sources.mlflow.read.reader import ModelFilter, RunFilter
+from mlcat_ingest.sources.mlflow.read.reader import MlflowConnection, ModelFilter, RunFilter
 from mlcat_ingest.sources.mlflow.values.records import EXTERNAL_TAG, HISTORY_TAG
 from mlcat_ingest.sql.engine import DatabaseOwner, failure
 from mlcat_ingest.sql.readonly import open_readonly, schema_of, with_schema
@@ -230,7 +229,7 @@ def rows_of(table: TableClause, owner: str) -> Select[Any]:
     return select(table).where(table.c[owner].in_(IDS))
 
 
-class Database(RequestSide):
+class Database(MlflowConnection):
     """Reads one database, connecting when first needed; not for several threads at once.
 
     All that is read until `close` is of one moment, but on SQLite outside WAL mode: there a reader
