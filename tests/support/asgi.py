@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
@@ -35,10 +35,10 @@ def call(
     headers: Mapping[str, str] | None = None,
     scheme: str = "http",
     client: str = "127.0.0.1",
+    hosts: Sequence[str] = ("127.0.0.1:7001",),
 ) -> Answer:
     """Send one request; `target` is the path with its query, percent-encoded as on the wire."""
-    defaults = {"host": "127.0.0.1:7001", "content-type": "application/json"}
-    sent_headers = {**defaults, **(headers or {})}
+    sent_headers = {"content-type": "application/json", **(headers or {})}
     raw_path, _, query = target.partition("?")
     sent: list[Message] = []
 
@@ -48,7 +48,8 @@ def call(
     async def send(message: Message) -> None:
         sent.append(message)
 
-    encoded = [(name.encode(), value.encode("latin-1")) for name, value in sent_headers.items()]
+    pairs = [*(("host", host) for host in hosts), *sent_headers.items()]
+    encoded = [(name.encode(), value.encode("latin-1")) for name, value in pairs]
     scope = {
         "type": "http",
         "asgi": {"version": "3.0"},

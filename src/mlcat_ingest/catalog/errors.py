@@ -9,6 +9,8 @@ CatalogError
     NotFoundError 404             there is no such thing
     SlowRequestError 408          the body of the request did not arrive in time
     BodyTooLargeError 413         the body passes the limit
+    TargetTooLongError 414        the address of the request passes the limit
+    OtherHostError 421            the request is for another host
     InvalidProposalError 422      a proposal cannot be written; nothing was
         AspectRefusedError        the stored state, or a rule about the aspect, does not allow it
             ComputedFieldError    it sends what the service computes, or changes what never changes
@@ -73,6 +75,18 @@ class BodyTooLargeError(CatalogError):
     """The body of the request passes the limit."""
 
     http_status = 413
+
+
+class TargetTooLongError(CatalogError):
+    """The path of the request and its query pass the limit."""
+
+    http_status = 414
+
+
+class OtherHostError(CatalogError):
+    """The header `Host` of the request names another machine, or is not there exactly once."""
+
+    http_status = 421
 
 
 class InvalidProposalError(CatalogError):

@@ -80,6 +80,24 @@ WRONG_TOKENS: Final = 10
 WRONG_TOKENS_SECONDS: Final = 60
 """How long wrong tokens are counted, and how long an address with too many is refused."""
 
+HEAD_SECONDS: Final = 10
+"""Longest time that the head of a request may take to arrive, in seconds."""
+
+BODY_TAIL_SECONDS: Final = 60
+"""How long the rest of a body may take after the answer, and how long an answer is kept unread."""
+
+SIGN_IN_BYTES: Final = 20_000
+"""Longest form of the sign-in, in bytes."""
+
+SIGN_IN_SECONDS: Final = 5
+"""Longest time that this form may take to arrive, in seconds."""
+
+SIGN_INS_AT_ONCE: Final = 5
+"""Most such forms that arrive from one address at the same time."""
+
+TARGET_BYTES: Final = 65_536
+"""Longest path and query of a request, in bytes."""
+
 SESSIONS: Final = 10_000
 """Most browsers that are signed in; beyond it the oldest session ends."""
 

@@ -228,7 +228,7 @@ def test_a_body_without_end_is_cut_off(catalog: RunningCatalog) -> None:
     host, _, port = catalog.url.removeprefix("http://").partition(":")
     with socket.create_connection((host, int(port)), timeout=30) as raw:
         raw.sendall(
-            b"POST /aspects?action=ingestProposal HTTP/1.1\r\nHost: x\r\n"
+            b"POST /aspects?action=ingestProposal HTTP/1.1\r\nHost: localhost\r\n"
             b"Transfer-Encoding: chunked\r\n\r\n"
         )
         chunk = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
@@ -241,7 +241,7 @@ def test_a_client_that_goes_away_harms_nobody(catalog: RunningCatalog) -> None:
     host, _, port = catalog.url.removeprefix("http://").partition(":")
     with socket.create_connection((host, int(port)), timeout=30) as raw:
         raw.sendall(
-            b"POST /aspects?action=ingestProposal HTTP/1.1\r\nHost: x\r\n"
+            b"POST /aspects?action=ingestProposal HTTP/1.1\r\nHost: localhost\r\n"
             b'Content-Length: 5000\r\n\r\n{"proposal": '
         )
     assert requests.get(f"{catalog.url}/health", timeout=30).status_code == 200
@@ -254,7 +254,7 @@ def test_a_body_that_stalls_is_not_waited_for(tmp_path: Path) -> None:
         host, _, port = catalog.url.removeprefix("http://").partition(":")
         with socket.create_connection((host, int(port)), timeout=30) as raw:
             raw.sendall(
-                b"POST /aspects?action=ingestProposal HTTP/1.1\r\nHost: x\r\n"
+                b"POST /aspects?action=ingestProposal HTTP/1.1\r\nHost: localhost\r\n"
                 b'Content-Length: 5000\r\n\r\n{"proposal": '
             )
             reported = b"".join(iter(lambda: raw.recv(10_000), b""))

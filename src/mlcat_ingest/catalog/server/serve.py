@@ -1,5 +1,6 @@
 """The catalog as a process that listens: `catalog serve`, and the child of the embedded sink."""
 
+import asyncio
 import os
 import signal
 import socket
@@ -10,6 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
+from mlcat_ingest.catalog.server.connections import BACKLOG, AcceptErrors, SlowConnections
 from mlcat_ingest.catalog.server.lock import Running, ServerLock, read_lock
 from mlcat_ingest.core.extras import require_extra
 from mlcat_ingest.core.resources import collecting_every
@@ -24,6 +26,9 @@ __all__ = ["Running", "listen", "make_server", "read_lock", "serve"]
 # Longer than clients keep an idle connection, so that it is they who close it.
 _KEEP_ALIVE_S: Final = 75
 _SHUTDOWN_S: Final = 10
+_TICKS_A_SECOND: Final = 10
+# What passes `TARGET_BYTES` has to arrive, or it could not be answered.
+_HEAD_BYTES: Final = 1_048_576
 _TERMINATED: Final = 128 + signal.SIGTERM
 
 # Between two batches, as a rule.
@@ -77,9 +82,8 @@ def serve(
             if ready is not None:
                 ready(running)
 
-        server = make_server(
-            create_app(store, token=token, read_token=read_token, tasks=tasks), announce
-        )
+        app = create_app(store, token=token, read_token=read_token, tasks=tasks, host=host)
+        server = make_server(app, announce)
         stack.enter_context(collecting_every(_OBJECTS_BETWEEN_COLLECTIONS))
         if die_with_parent:
             threading.Thread(target=_end_with_input, args=(server,), daemon=True).start()
@@ -115,7 +119,7 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
-        listener.listen(2048)
+        listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         raise RecipeError(
@@ -128,18 +132,29 @@ def make_server(app: "ASGIApp", started: Callable[[], None]) -> "uvicorn.Server"
     """Return a server of `app` that calls `started` as soon as it answers."""
     import uvicorn
 
+    slow = SlowConnections()
+
     class CatalogServer(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            asyncio.get_running_loop().set_exception_handler(AcceptErrors())
             await super().startup(sockets)
             started()
+
+        async def on_tick(self, counter: int) -> bool:
+            if counter % _TICKS_A_SECOND == 0:
+                slow.close(self.server_state.connections)
+            return await super().on_tick(counter)
 
     return CatalogServer(
         uvicorn.Config(
             app,
             access_log=False,
+            backlog=BACKLOG,
+            h11_max_incomplete_event_size=_HEAD_BYTES,
             lifespan="off",
             log_config=None,
             log_level="warning",
+            proxy_headers=False,
             server_header=False,
             timeout_graceful_shutdown=_SHUTDOWN_S,
             timeout_keep_alive=_KEEP_ALIVE_S,

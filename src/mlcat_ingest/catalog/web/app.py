@@ -11,6 +11,7 @@ from mlcat_ingest.catalog.tasks import Tasks
 from mlcat_ingest.catalog.web.auth import Authenticator, Sessions, WrongTokens
 from mlcat_ingest.catalog.web.graphql.execution import graphql_routes
 from mlcat_ingest.catalog.web.middleware import (
+    AddressCheck,
     Border,
     ErrorResponses,
     Guard,
@@ -32,11 +33,13 @@ def create_app(
     read_token: str | None = None,
     limits: Limits = DEFAULT_LIMITS,
     tasks: Tasks | None = None,
+    host: str = "127.0.0.1",
 ) -> Starlette:
     """Return the service over `store`.
 
     With a `token` every request but those to `/config` and `/health` needs it, or the
-    `read_token`, which only permits reading; browsers sign in. The caller closes the `tasks` it
+    `read_token`, which only permits reading; browsers sign in. Without one every request has to be
+    for this machine, by the name `host` or another one of its own. The caller closes the `tasks` it
     gives; without them the service has its own, found in `app.state.tasks`.
     """
     running = tasks if tasks is not None else Tasks(store)
@@ -56,20 +59,21 @@ def create_app(
     if authenticator is not None:
         pages += SignInPages(authenticator, sessions, renderer, limits).routes()
         open_pages |= {SIGN_IN, SIGN_OUT}
-    open_paths = _open_paths()
+    open_paths = _open_paths() | open_pages
     errors = ErrorResponses(renderer, page_requests)
     guard = Middleware(
         Guard,
         authenticator=authenticator,
         sessions=sessions,
         pages=page_requests,
-        open_paths={*open_paths, *open_pages},
+        open_paths=open_paths,
     )
     app = Starlette(
         routes=[*mounts, *interface, counters, *pages],
         middleware=[
             Middleware(Measure, metrics=metrics, routes=[*interface, counters, *pages]),
             Middleware(Border, errors=errors),
+            Middleware(AddressCheck, host=None if token else host),
             guard,
             Middleware(Throttle, at_once=limits.requests_at_once, open_paths=open_paths),
         ],

@@ -3,6 +3,7 @@
 import hmac
 import ipaddress
 import math
+import re
 import secrets
 import socket
 import time
@@ -84,7 +85,10 @@ class WrongTokens:
 
 
 class Authenticator:
-    """Checks tokens, and refuses addresses that guess at them."""
+    """Checks tokens, and refuses the guesses of an address after too many wrong ones.
+
+    A right token is no guess: nobody else at the address can lock it out.
+    """
 
     def __init__(self, token: str, read_token: str | None, wrong_tokens: WrongTokens) -> None:
         """Allow everything with `token`, and reading only with `read_token` if there is one."""
@@ -96,21 +100,24 @@ class Authenticator:
         """Return what the token `given` allows; None for a wrong one.
 
         Raises:
-            TooManyRequestsError: `address` tried too many wrong tokens.
+            TooManyRequestsError: the token is wrong, and `address` tried too many such.
         """
-        self._wrong_tokens.check(address)
         # Both are compared, whichever is right, so that the time reveals nothing.
         may_write = hmac.compare_digest(given, self._token)
         may_read = self._read_token is not None and hmac.compare_digest(given, self._read_token)
         if may_write or may_read:
             return "write" if may_write else "read"
+        self._wrong_tokens.check(address)
         if given:
             self._wrong_tokens.add(address, given)
         return None
 
 
 def client_address(scope: Scope) -> str:
-    """Return the address of a client, of IPv6 the network: whoever has one address has them all."""
+    """Return the address of a client, of IPv6 the network: whoever has one address has them all.
+
+    Behind a proxy it is that of the proxy. Headers do not count, as anybody can send them.
+    """
     host: str = (scope.get("client") or ("",))[0]
     try:
         address = ipaddress.ip_address(host)
@@ -128,6 +135,27 @@ def is_loopback(host: str) -> bool:
     except OSError:
         return False
     return all(ipaddress.ip_address(str(entry[4][0])).is_loopback for entry in addresses)
+
+
+_HOST: Final = re.compile(r"(?:\[(?P<ipv6>[^\]]+)\]|(?P<name>[^:]+))(?::\d*)?")
+
+
+def is_own_host(given: str, host: str) -> bool:
+    """Return whether the `Host` of a request is `host`, localhost or a loopback address."""
+    match = _HOST.fullmatch(given)
+    if match is None:
+        return False
+    name = _plain_name(match["ipv6"] or match["name"])
+    if name in {"localhost", _plain_name(host)}:
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def _plain_name(name: str) -> str:
+    return name.removesuffix(".").lower()
 
 
 class Sessions:

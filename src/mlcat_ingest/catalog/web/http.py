@@ -4,7 +4,7 @@ import asyncio
 from codecs import BOM_UTF8
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
 from starlette.concurrency import run_in_threadpool
@@ -24,6 +24,9 @@ from mlcat_ingest.catalog.web.auth import MAY_WRITE
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.codec import dumps, loads
+
+READING_METHODS: Final = frozenset({"GET", "HEAD"})
+"""The methods of requests without a body; one that is sent all the same is not waited for."""
 
 # A refused body is read on for so many times its limit, so that the client gets to the answer.
 _PATIENCE = 4
@@ -54,7 +57,7 @@ class RequestContext:
             request.scope["raw_path"],
             body,
             request.method,
-            f"{request.scope['scheme']}://{request.headers.get('host', '')}",
+            f"{scheme_of(request)}://{request.headers.get('host', '')}",
             request.scope.get(MAY_WRITE, True),
         )
 
@@ -95,6 +98,12 @@ class RequestContext:
         return self.raw_path.partition(segment.encode())[2]
 
 
+def scheme_of(request: Request) -> str:
+    """Return the scheme that the client used, which a proxy may have ended."""
+    forwarded = request.headers.get("x-forwarded-proto")
+    return forwarded if forwarded in {"http", "https"} else request.url.scheme
+
+
 def decode_path(encoded: bytes) -> str:
     """Return a part of a path percent-decoded once.
 
@@ -127,7 +136,7 @@ def endpoint(handler: Handler, limits: Limits) -> Callable[[Request], Awaitable[
     """Return the Starlette endpoint that runs `handler` in a thread, its body limited."""
 
     async def handle(request: Request) -> Response:
-        body = await read_body(request, limits)
+        body = b"" if request.method in READING_METHODS else await read_body(request, limits)
         return await run_in_threadpool(_respond, handler, RequestContext.of(request, body))
 
     return handle

@@ -17,7 +17,14 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mlcat_ingest.catalog.errors import ForbiddenError, TooManyRequestsError, UnauthenticatedError
+from mlcat_ingest.catalog.errors import (
+    ForbiddenError,
+    OtherHostError,
+    TargetTooLongError,
+    TooManyRequestsError,
+    UnauthenticatedError,
+)
+from mlcat_ingest.catalog.limits import TARGET_BYTES
 from mlcat_ingest.catalog.web.auth import (
     CSRF,
     MAY_WRITE,
@@ -25,12 +32,13 @@ from mlcat_ingest.catalog.web.auth import (
     Authenticator,
     Sessions,
     client_address,
+    is_own_host,
 )
-from mlcat_ingest.catalog.web.http import json_response
+from mlcat_ingest.catalog.web.http import READING_METHODS, json_response
 from mlcat_ingest.catalog.web.refusals import ErrorAnswer, is_openapi, refusal, refusal_of
-from mlcat_ingest.catalog.web.rest.endpoint import READING_METHODS
 from mlcat_ingest.catalog.web.ui.pages import Renderer, error_page
 from mlcat_ingest.catalog.web.ui.sign_in import redirect_to_sign_in
+from mlcat_ingest.core.text import plural
 
 _log = logging.getLogger(__name__)
 
@@ -129,6 +137,50 @@ class Border:
             if started:
                 raise
             await response(scope, receive, send)
+
+
+class AddressCheck:
+    """ASGI middleware that refuses requests by their address: its length, and the host in it.
+
+    Where there is no token, requests have to be for this machine. The page of another site may
+    give its own name the address of this machine, and then its requests are not of another site.
+    """
+
+    def __init__(self, app: ASGIApp, host: str | None) -> None:
+        """Pass requests on to `app`: with a `host`, those for this machine, by that name too."""
+        self._app = app
+        self._host = host
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on.
+
+        Raises:
+            TargetTooLongError: its path and query are too long.
+            OtherHostError: it is not for this machine.
+        """
+        if scope["type"] == "http":
+            if len(scope["raw_path"]) + len(scope["query_string"]) > TARGET_BYTES:
+                raise TargetTooLongError(
+                    "the address of the request is too long; the limit is "
+                    f"{plural(TARGET_BYTES, 'byte')}",
+                    hint="search for fewer words",
+                )
+            if self._host is not None:
+                _refuse_other_hosts(scope, self._host)
+        await self._app(scope, receive, send)
+
+
+def _refuse_other_hosts(scope: Scope, host: str) -> None:
+    headers = Headers(scope=scope).getlist("host")
+    target = scope["raw_path"].decode("latin-1")
+    # A target in absolute form names a host, too.
+    others = [] if target.startswith(("/", "*")) else [_netloc(target) or target]
+    if len(headers) != 1 or not all(is_own_host(name, host) for name in headers + others):
+        raise OtherHostError(
+            f"the request is for {', '.join(headers + others) or 'no host'}; without a token the "
+            "catalog is only for localhost, loopback addresses and the name of --host",
+            hint="use http://localhost with its port, or start the catalog with a token",
+        )
 
 
 class Guard:

@@ -24,6 +24,7 @@ from support.asgi import Answer, call
 from support.catalog_store import model, put
 
 TOKEN, READ_TOKEN = "write-token", "read-token"
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - refused
 READING_POSTS = {
     "/aspects?action=getTimeseriesAspectValues",
     "/operations?action=getEsTaskStatus",
@@ -125,6 +126,66 @@ def test_a_token_that_is_nearly_right_is_wrong(app: Starlette, token: str) -> No
         headers = {"authorization": value}
         assert call(app, "GET", "/openapi.json", headers=headers).status == 401
     assert send(app, "GET", "/openapi.json", token=token).status == 200
+
+
+@pytest.mark.parametrize(
+    ("hosts", "target", "status"),
+    [
+        *(
+            ((host,), "/openapi.json", 200)
+            for host in (
+                "localhost", "LocalHost:80", "localhost.:7001", "127.0.0.1", "127.9.8.7:1",
+                "127.0.0.1.:7001", "[::1]", "[::1]:7001", "desk", "Desk.:7001",
+            )
+        ),
+        *(
+            ((host,), path, 421)
+            for host in (
+                "evil.example", "evil.example:7001", "localhost.evil.example", "127.0.0.1.evil",
+                "localhost@evil.example", "evil.example:7001:127.0.0.1", "localhost:evil",
+                "[::]", "[::1", "192.0.2.1", "", ":7001", "desk.lan", "[2001:db8::1]:7001",
+                "local host", EVERYWHERE,
+            )
+            for path in ("/openapi.json", "/health", "/gms/config", "/", "/static/style.css")
+        ),
+        ((), "/openapi.json", 421),
+        (("localhost", "evil.example"), "/openapi.json", 421),
+        (("localhost", "localhost"), "/openapi.json", 421),
+        (("localhost",), "http://evil.example/openapi.json", 421),
+        (("localhost",), "http://[/openapi.json", 421),
+        (("localhost",), "http://localhost/openapi.json", 404),
+        (("localhost",), "*", 404),
+    ],
+)  # fmt: skip
+def test_without_a_token_requests_are_for_this_machine(
+    store: Store, hosts: tuple[str, ...], target: str, status: int
+) -> None:
+    app = create_app(store, host="desk")
+    forged = {"x-forwarded-host": "localhost", "forwarded": "host=localhost"}
+    answer = call(app, "GET", target, headers=forged, hosts=hosts)
+    app.state.tasks.close()
+    assert answer.status == status
+    if status == 421:
+        assert ", ".join(hosts) in answer.text
+        assert "start the catalog with a token" in answer.text
+
+
+def test_with_a_token_the_catalog_has_any_name(app: Starlette) -> None:
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    for hosts in ((), ("catalog.example.com",)):
+        assert call(app, "GET", "/openapi.json", headers=headers, hosts=hosts).status == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "chars", "status"),
+    [("/search?q=", 65_527, 200), ("/search?q=", 65_528, 414), ("/openapi/v3/", 100_000, 414)],
+)
+def test_a_long_address_is_refused(store: Store, path: str, chars: int, status: int) -> None:
+    app = create_app(store)
+    answer = call(app, "GET", path + "x" * chars)
+    app.state.tasks.close()
+    assert answer.status == status
+    assert status == 200 or "the limit is 65,536 bytes" in answer.text
 
 
 def test_without_a_reading_token_there_is_only_one(store: Store) -> None:

@@ -10,14 +10,13 @@ from http import HTTPStatus
 from importlib.metadata import version
 from typing import Any, Final
 
-from mlcat_ingest.catalog.web.http import RequestContext
+from mlcat_ingest.catalog.web.http import READING_METHODS, RequestContext
 from mlcat_ingest.catalog.web.refusals import PREFIXES, is_openapi
 from mlcat_ingest.catalog.web.rest.endpoint import (
     COMPONENTS,
     CONNECTOR,
     OBJECT,
     OPERATOR,
-    READING_METHODS,
     TEXT,
     Endpoint,
     Parameter,

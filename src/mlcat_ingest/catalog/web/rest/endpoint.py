@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
 from mlcat_ingest.catalog.limits import Limits
 from mlcat_ingest.catalog.schema.values import Change
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.http import Handler, RequestContext
+from mlcat_ingest.catalog.web.http import READING_METHODS, Handler, RequestContext
 
 Method = TypeVar("Method", bound=Callable[..., object])
 
@@ -21,7 +21,6 @@ Schema: TypeAlias = Mapping[str, Any]
 TEXT: Final[Schema] = {"type": "string"}
 FLAG: Final[Schema] = {"type": "boolean"}
 WHOLE: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": 2**63 - 1}
-READING_METHODS: Final = frozenset({"GET", "HEAD"})
 
 CONNECTOR: Final = "connector"
 """The client `mlcat_ingest.client`."""

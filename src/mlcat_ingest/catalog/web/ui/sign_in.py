@@ -12,9 +12,15 @@ from starlette.routing import Route
 from starlette.types import Scope
 
 from mlcat_ingest.catalog.errors import BadRequestError, ForbiddenError, TooManyRequestsError
-from mlcat_ingest.catalog.limits import SESSION_SECONDS, Limits
+from mlcat_ingest.catalog.limits import (
+    SESSION_SECONDS,
+    SIGN_IN_BYTES,
+    SIGN_IN_SECONDS,
+    SIGN_INS_AT_ONCE,
+    Limits,
+)
 from mlcat_ingest.catalog.web.auth import SESSION_COOKIE, Authenticator, Sessions, client_address
-from mlcat_ingest.catalog.web.http import read_body
+from mlcat_ingest.catalog.web.http import read_body, scheme_of
 from mlcat_ingest.catalog.web.ui.pages import HEADERS, HtmlPage, Renderer
 
 SIGN_IN: Final = "/login"
@@ -22,7 +28,6 @@ SIGN_OUT: Final = "/logout"
 
 _FORM_COOKIE: Final = "mlcat_sign_in"
 _FORM_SECONDS: Final = 3_600
-_FORM_BYTES: Final = 20_000
 _FORM_FIELDS: Final = 10
 
 _EXPIRED: Final = "The form has expired or the browser blocks cookies. Allow cookies and try again."
@@ -39,7 +44,12 @@ class SignInPages:
         self._authenticator = authenticator
         self._sessions = sessions
         self._renderer = renderer
-        self._limits = replace(limits, body_bytes=min(_FORM_BYTES, limits.body_bytes))
+        self._limits = replace(
+            limits,
+            body_bytes=min(SIGN_IN_BYTES, limits.body_bytes),
+            body_seconds=min(SIGN_IN_SECONDS, limits.body_seconds),
+        )
+        self._arriving: list[str] = []
 
     def routes(self) -> list[Route]:
         """Return the routes of the sign-in and the sign-out."""
@@ -112,7 +122,16 @@ class SignInPages:
         return response
 
     async def _fields(self, request: Request) -> dict[str, str]:
-        body = await read_body(request, self._limits)
+        address = client_address(request.scope)
+        if self._arriving.count(address) >= SIGN_INS_AT_ONCE:
+            raise TooManyRequestsError(
+                f"too many forms arrive at once; the limit is {SIGN_INS_AT_ONCE}; try again"
+            )
+        self._arriving.append(address)
+        try:
+            body = await read_body(request, self._limits)
+        finally:
+            self._arriving.remove(address)
         try:
             return dict(parse_qsl(body.decode("utf-8", "replace"), max_num_fields=_FORM_FIELDS))
         except ValueError as error:
@@ -145,7 +164,7 @@ def _set_cookie(response: Response, request: Request, name: str, value: str, sec
         value,
         max_age=seconds,
         path="/",
-        secure=request.url.scheme == "https",
+        secure=scheme_of(request) == "https",
         httponly=True,
         samesite="strict",
     )
