@@ -43,7 +43,7 @@ def configure_logging(verbosity: int, *, quiet: bool, log_format: Literal["text"
     handler = StderrHandler()
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     root.addHandler(handler)
-    ours = logging.ERROR if quiet else logging.DEBUG if verbosity else logging.INFO
+    ours = logging.WARNING if quiet else logging.DEBUG if verbosity else logging.INFO
     logging.getLogger("mlcat_ingest").setLevel(ours)
     logging.captureWarnings(True)
     for name in NOISY:

@@ -159,7 +159,8 @@ def test_a_command_that_needs_an_extra_is_reported_in_one_line(
 def refuses(bare: Venv, folder: Path, extra: str, *words: str) -> None:
     done = finished([bare.bin / "mlcat-ingest", *words], folder)
     assert (done.returncode, done.stdout) == (2, "")
-    (line,) = done.stderr.splitlines()
+    *warnings, line = done.stderr.splitlines()
+    assert all(" WARNING " in warning for warning in warnings)
     assert line.startswith("mlcat-ingest: ")
     assert line.endswith(f"(pip install 'mlcat-ingest[{extra}]')")
 

@@ -144,10 +144,10 @@ def test_tracebacks_come_with_debug_and_without_secrets(
 @pytest.mark.parametrize(
     ("verbosity", "quiet", "shown"),
     [
-        (0, False, ["info"]),
-        (0, True, []),
-        (1, False, ["debug", "info"]),
-        (2, False, ["debug", "info", "theirs"]),
+        (0, False, ["info", "warning"]),
+        (0, True, ["warning"]),
+        (1, False, ["debug", "info", "warning"]),
+        (2, False, ["debug", "info", "warning", "theirs"]),
     ],
 )
 def test_how_much_is_reported(
@@ -159,6 +159,7 @@ def test_how_much_is_reported(
     output.configure_logging(verbosity, quiet=quiet, log_format="text")
     logging.getLogger("mlcat_ingest.x").debug("debug")
     logging.getLogger("mlcat_ingest.x").info("info")
+    logging.getLogger("mlcat_ingest.x").warning("warning")
     logging.getLogger("urllib3.connectionpool").warning("theirs")
     assert [line.split()[-1] for line in capfd.readouterr().err.splitlines()] == shown
 
