@@ -115,8 +115,9 @@ def _overlaps(
     if failed:
         yield SideFinding(_OVERLAP, Finding(_OVERLAPPING, "warning", _NOT_LOOKED_FOR))
         return
-    identities = _Watch("sources", _identity_findings(resolved), patience_s, late="warning")
-    yield from (SideFinding(_OVERLAP, finding) for finding in identities.findings())
+    if len(resolved.sources) > 1:
+        identities = _Watch("sources", _identity_findings(resolved), patience_s, late="warning")
+        yield from (SideFinding(_OVERLAP, finding) for finding in identities.findings())
     for source in resolved.sources:
         findings = _overlap_findings(source, sink, resolved.recipe.name)
         # A large store may need longer for its listings; that is no failure.
