@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from mlcat_ingest.errors import RecipeError
@@ -41,8 +41,8 @@ class Interpolation:
 def interpolate(data: Any, environ: Mapping[str, str], base_dir: Path) -> Interpolation:
     """Return a copy of `data` with every `${...}` in its texts replaced.
 
-    Texts with a `${...}` become `SubstitutedText`. Contents of files, and of variables of a secret
-    name, are masked from now on. Files named by a relative path are looked for in `base_dir`.
+    Texts with a `${...}` become `SubstitutedText`. Contents of files and variables of a secret
+    name are masked from now on. Files named by a relative path are looked for in `base_dir`.
     """
     out = Interpolation(None)
     out.data = _Expander(environ, base_dir, out).value(data, ())
@@ -82,8 +82,10 @@ class _Expander:
         if inside is None:
             raise _ReferenceError("a ${ is not closed; " + _FORMS)
         if inside.startswith("file:"):
-            value = self._file(inside.removeprefix("file:"))
-            SECRETS.add(value)
+            path = inside.removeprefix("file:")
+            value = self._file(path)
+            if is_secret_name(PurePath(path).name):
+                SECRETS.add(value)
             pieces.append(value)
             return value
         variable = _VARIABLE.fullmatch(inside)

@@ -17,6 +17,14 @@ MASK = "***"
 SHORTEST_MASKED = 4
 """Shorter values are never printed by a recipe, but masking them in text would destroy the text."""
 
+_COMMON_WORDS = frozenset(
+    {
+        *("datahub", "default", "feast", "mlflow", "mysql", "postgres", "sagemaker", "sqlite"),
+        *("prod", "PROD", "test", "TEST", "false", "http", "https", "json", "true"),
+    }
+)
+"""Words in nearly all output: it says nothing of a secret that is one of them."""
+
 _SECRET_NAME = re.compile(
     r"(?:^|[^a-z])(?:tokens?|passw(?:or)?d|passphrase|secrets?|headers|credentials?|authorization|cookie"
     r"|pwd|(?:api|access|private|secret)[-_]?keys?)(?:$|[^a-z])"
@@ -40,6 +48,11 @@ class SubstitutedText(str):
         text.pieces = pieces
         return text
 
+    @property
+    def names_secret(self) -> bool:
+        """Whether a variable or file of a secret name is part of it."""
+        return any(map(is_secret_name, _REFERENCE.findall(self.template)))
+
     def __repr__(self) -> str:
         return repr(self.template)
 
@@ -54,6 +67,7 @@ class SecretRegistry:
         """Start with nothing to mask."""
         self._lock = threading.Lock()
         self._values: frozenset[str] = frozenset()
+        self._public = _COMMON_WORDS
         self._pattern: re.Pattern[str] | None = None
         self._stale = False
 
@@ -63,10 +77,17 @@ class SecretRegistry:
             self._values |= _spellings(values)
             self._stale = True
 
+    def add_public(self, words: Iterable[str]) -> None:
+        """Never mask `words` in text: they also are where no secret is."""
+        with self._lock:
+            self._public |= frozenset(words)
+            self._stale = True
+
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:
             self._values = frozenset()
+            self._public = _COMMON_WORDS
             self._stale = True
 
     def mask(self, text: str) -> str:
@@ -80,7 +101,8 @@ class SecretRegistry:
     def _compile(self) -> None:
         with self._lock:
             # Longest first: a secret that begins with another secret must go as a whole.
-            ordered = sorted(self._values, key=lambda value: (-len(value), value))
+            values = self._values - self._public
+            ordered = sorted(values, key=lambda value: (-len(value), value))
             self._pattern = re.compile("|".join(map(re.escape, ordered))) if ordered else None
             self._stale = False
 

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import yaml
 from hypothesis import given, settings
@@ -113,6 +114,39 @@ def test_a_secret_field_leaks_nowhere(secret: str) -> None:
     assert json.dumps({"a": secret})[1:-1].replace(json.dumps(secret)[1:-1], "***") == mask(
         json.dumps({"a": secret})[1:-1]
     )
+
+
+words = st.sampled_from(["mlflow", "postgres", "feast", "dev", "prod", "team", "churn", "default"])
+
+
+@settings(max_examples=examples(150))
+@given(user=words, host=words, port=st.integers(1, 65535), database=words, own=words | secrets)
+def test_only_the_place_of_a_secret_is_masked(
+    user: str, host: str, port: int, database: str, own: str
+) -> None:
+    """A password that is the name of the user or database is a common set-up."""
+    environ = {
+        "DB_USER": user,
+        "DB_PASSWORD": quote(own, safe=""),
+        "DB_HOST": host,
+        "DB_PORT": str(port),
+        "DB_NAME": database,
+    }
+    address = "${DB_USER}:${DB_PASSWORD}@${DB_HOST}:${DB_PORT}/${DB_NAME}"
+    places = {
+        "sources.0.config.tracking_uri": f"postgresql+psycopg://{address}",
+        "sources.0.config.headers.X-Team": "${DB_NAME}",
+        "sink.config.server": f"http://{host}:${{DB_PORT}}/${{DB_NAME}}",
+        "state.url": f"postgresql://{address}",
+    }
+    SECRETS.clear()
+    text = printed(recipe_with(places), environ)
+    assert MARK not in text
+    urn = f"urn:li:mlModel:(urn:li:dataPlatform:mlflow,{user}.{database}_{host}_{port},PROD)"
+    line = f"{urn} postgresql://{host}:{port}/{database}"
+    assert mask(line) == line
+    if own.startswith(MARK):
+        assert MARK not in mask(f"{line} refused {own} {quote(own, safe='')} {json.dumps(own)}")
 
 
 @settings(max_examples=examples(200))

@@ -2,6 +2,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import pytest
 from pydantic import Field, SecretStr
 
 from mlcat_ingest.recipe.draft import interpolate
@@ -10,6 +11,7 @@ from mlcat_ingest.recipe.masking import mask_secrets
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.recipe.secrets import mask
 from mlcat_ingest.recipe.values import RecipePath, RecipeUrl
+from mlcat_ingest.sources.mlflow.config import MlflowConfig
 
 
 class Kind(Enum):
@@ -134,6 +136,51 @@ def test_of_an_address_made_of_variables_only_the_password_is_masked() -> None:
     )
     urn = "urn:li:dataPlatform:mlflow"
     assert mask(f"{urn} pass-word db.internal postgres") == f"{urn} *** db.internal postgres"
+
+
+@pytest.mark.parametrize("address", ["${URL}", "postgresql://${U}:${PASSWORD}@${H}/${DB}"])
+def test_a_password_that_is_also_the_name_of_user_host_or_database_is_masked_in_its_place(
+    address: str,
+) -> None:
+    settle(
+        {"url": address, "headers": {"X-Team": "${DB}", "X-Proto": "https", "X-Key": "secretive"}},
+        URL="postgresql://churn:churn@db.internal/churn",
+        U="churn",
+        PASSWORD="churn",
+        H="db.internal",
+        DB="churn",
+    )
+    line = "urn:li:mlModel:(urn:li:dataPlatform:mlflow,churn_1,PROD) https://db.internal/churn"
+    assert mask(line) == line
+    assert mask("postgresql://churn:churn@db.internal: secretive") == (
+        "postgresql://***@db.internal: ***"
+    )
+
+
+def test_a_word_in_a_public_field_from_a_secret_variable_is_masked() -> None:
+    settle({"name": "${MY_TOKEN}", "token": "${MY_TOKEN}"}, MY_TOKEN="dragon")
+    assert mask("dragon") == "***"
+
+
+def test_the_content_of_a_file_is_secret_by_its_name_or_its_place(tmp_path: Path) -> None:
+    for name in ("db_user", "db_password", "db"):
+        (tmp_path / name).write_text(f"{name}-content")
+    settle(
+        {
+            "url": f"postgresql://${{file:{tmp_path}/db_user}}:${{file:{tmp_path}/db}}@h/db",
+            "name": f"${{file:{tmp_path}/db_password}}",
+        }
+    )
+    line = "db_user-content db_password-content db-content"
+    assert mask(line) == "db_user-content *** ***"
+
+
+def test_the_password_of_an_address_from_the_environment_alone_is_masked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "postgresql://u:in-the-open@h/db")
+    mask_secrets(MlflowConfig(), {})
+    assert mask("in-the-open") == "***"
 
 
 def test_the_password_of_an_address_in_any_field_is_masked() -> None:
