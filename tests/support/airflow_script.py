@@ -22,7 +22,13 @@ from sqlalchemy import select
 
 from mlcat_ingest import errors
 from mlcat_ingest.airflow.assets import group_asset
-from mlcat_ingest.airflow.operator import RETRY_POLICY, MlcatIngestOperator
+from mlcat_ingest.airflow.operator import (
+    RETRY_POLICY,
+    MlcatDrainOperator,
+    MlcatFinishOperator,
+    MlcatIngestOperator,
+    MlcatPlanOperator,
+)
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from support.fakes import FakeSink, FakeSource
@@ -38,6 +44,7 @@ def main(folder: str, steps: list[tuple[str, dict[str, Any], dict[str, str]]]) -
             **_provider(),
             "retries": _retries(),
             "killed": _killed(),
+            "killed_early": [_killed_early(*one) for one in OPERATORS],
             "asset": group_asset("urn:li:mlModelGroup:(urn:li:x,Größe,PROD)").name,
         },
         "runs": [],
@@ -48,6 +55,34 @@ def main(folder: str, steps: list[tuple[str, dict[str, Any], dict[str, str]]]) -
         run = dag.test(run_conf=conf)
         out["runs"].append(_reported(run))
     return out
+
+
+OPERATORS: list[tuple[type, dict[str, Any]]] = [
+    (MlcatIngestOperator, {}),
+    (MlcatPlanOperator, {}),
+    (MlcatFinishOperator, {"shards": [], "reports": []}),
+    (MlcatDrainOperator, {"spool": "none"}),
+]
+
+
+def _killed_early(kind: type, options: dict[str, Any]) -> str:
+    """Send SIGTERM before a recipe is run, with the handler that Airflow's task runner has."""
+    nowhere = "http://127.0.0.1:9"
+    recipe = {
+        "name": "killed",
+        "source": {"type": "mlflow", "config": {"tracking_uri": nowhere}},
+        "sink": {"type": "rest", "config": {"server": nowhere}},
+    }
+    operator = kind(task_id="killed", recipe=recipe, **options)
+    before = signal.signal(signal.SIGTERM, lambda *_: operator.on_kill())
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+        operator.execute({})
+    except AirflowException as error:
+        return str(error)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    return "done"
 
 
 def _reported(run: Any) -> dict[str, Any]:
@@ -94,7 +129,6 @@ def _retries() -> dict[str, str]:
 def _killed() -> list[str]:
     """Send SIGTERM to a run, with the handler that Airflow's own task runner has."""
     operator = MlcatIngestOperator(task_id="killed", recipe={})
-    operator.on_kill()  # nothing runs yet, so nothing happens
     reported, sink = [], FakeSink()
     before = signal.signal(signal.SIGTERM, lambda *_: operator.on_kill())
 

@@ -41,6 +41,8 @@ REQUIREMENTS: dict[str, tuple[str, ...]] = {
         *("apache-airflow-providers-celery>=3.26", "celery[redis]<5.7"),
         *("psycopg[binary]>=3.1.18", "asyncpg>=0.30"),
     ),
+    "airflow-2.10": ("apache-airflow>=2.10,<2.11", "sqlalchemy<2"),
+    "airflow-3.1": ("apache-airflow>=3.1,<3.2",),
     # All that training needs to log to a server.
     "mlflow-skinny-3.17": ("mlflow-skinny>=3.17,<3.18",),
     "mlflow-3.17-auth": ("mlflow[auth]>=3.17,<3.18",),

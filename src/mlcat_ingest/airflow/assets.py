@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
-from airflow.sdk import Asset, AssetAlias, BaseOperatorLink
+from mlcat_ingest.airflow.sdk import Asset, AssetAlias, BaseOperatorLink
 
 _READABLE: Final = "!$'()*+,-./:;=@_~"
 

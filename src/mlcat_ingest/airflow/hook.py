@@ -7,16 +7,28 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
-from airflow.sdk import BaseHook
-
 from mlcat_ingest.airflow.provider import CONNECTION_TYPE
-from mlcat_ingest.client.config import RestSinkConfig
-from mlcat_ingest.client.rest.catalog import RestCatalog
+from mlcat_ingest.airflow.sdk import BaseHook
 from mlcat_ingest.errors import MlcatError, RecipeError
 from mlcat_ingest.recipe.model import Recipe, SinkSpec
 from mlcat_ingest.recipe.secrets import SECRETS
+from mlcat_ingest.workflows.resolve import service_sink
 
 _NOT_OF_THE_SINK: Final = frozenset({"ui_url"})
+
+_HTTP_TYPES: Final = frozenset(
+    {"", "generic", "http", "https", "mlflow", "datahub_rest", CONNECTION_TYPE}
+)
+_HTTP_CURE: Final = "use a connection of type `http`, whose host is the server's address"
+_CURES: Final = {
+    "databricks": "omit `mlflow_conn_id`: set `tracking_uri: databricks` in the recipe, and "
+    "DATABRICKS_HOST and DATABRICKS_TOKEN on the workers",
+    **dict.fromkeys(
+        ("mssql", "mysql", "postgres", "sqlite"),
+        f"{_HTTP_CURE}; MLflow's database is read if the recipe's `tracking_uri` names it",
+    ),
+}
+"""What to use in place of connections that are not over HTTP, by their type."""
 
 
 class MlcatHook(BaseHook):
@@ -33,42 +45,39 @@ class MlcatHook(BaseHook):
         self._conn_id = mlcat_conn_id
 
     def sink_config(self) -> dict[str, Any]:
-        """Return the configuration of a sink of type `rest`; its token is masked from now on.
+        """Return the configuration of a sink of type `rest`; its secrets are masked from now on.
 
         Raises:
-            RecipeError: the connection names no server.
+            RecipeError: the connection names no server, or something in it is wrong.
         """
         connection = self.get_connection(self._conn_id)
-        extra = _extra_of(connection)
-        token = connection.password or extra.pop("token", None)
-        config = {
-            key: value
-            for key, value in extra.items()
-            if key not in _NOT_OF_THE_SINK and value not in {None, ""}
-        }
-        config["server"] = _server_of(connection, self._conn_id)
+        extra = _extra_of(connection, self._conn_id)
         # Empty is none: a token of the environment belongs to another server.
-        config["token"] = token or ""
-        if token:
-            SECRETS.add(token)
+        token = connection.password or extra.pop("token", None) or ""
+        config = {
+            key: _parsed(value)
+            for key, value in extra.items()
+            if key not in _NOT_OF_THE_SINK and value is not None and value != ""
+        }
+        config |= {"server": _server_of(connection, self._conn_id), "token": token}
+        service_sink(config, f"Airflow connection {self._conn_id}")
         return config
 
     def page(self) -> str:
         """Return the address of the catalog's pages."""
         connection = self.get_connection(self._conn_id)
-        given = _extra_of(connection).get("ui_url")
+        given = _extra_of(connection, self._conn_id).get("ui_url")
         return str(given or _server_of(connection, self._conn_id))
 
     def test_connection(self) -> tuple[bool, str]:
         """Return whether the service accepts the connection, and the problem if not."""
         try:
-            config = {**self.sink_config(), "retry_for_s": 0}
-            sink = RestCatalog(RestSinkConfig.model_validate(config))
+            sink = service_sink({**self.sink_config(), "retry_for_s": 0}).build()
             try:
                 failed = [finding for finding in sink.check() if finding.outcome == "failed"]
             finally:
                 sink.close()
-        except (MlcatError, ValueError) as error:
+        except MlcatError as error:
             return False, SECRETS.mask(str(error))
         problems = (": ".join(filter(None, (finding.what, finding.detail))) for finding in failed)
         return not failed, SECRETS.mask("; ".join(problems)) or "The catalog responded"
@@ -80,7 +89,7 @@ def mlflow_variables(conn_id: str) -> Mapping[str, str]:
     A recipe takes from them what it names: `tracking_uri: "${MLFLOW_TRACKING_URI}"`.
     """
     connection = BaseHook.get_connection(conn_id)
-    token = _extra_of(connection).get("token")
+    token = _extra_of(connection, conn_id).get("token")
     variables = {
         "MLFLOW_TRACKING_URI": _server_of(connection, conn_id),
         "MLFLOW_TRACKING_USERNAME": connection.login,
@@ -91,12 +100,35 @@ def mlflow_variables(conn_id: str) -> Mapping[str, str]:
     return {name: str(value) for name, value in variables.items() if value}
 
 
-def _extra_of(connection: Any) -> dict[str, Any]:
-    return dict(connection.extra_dejson)
+def _extra_of(connection: Any, conn_id: str) -> dict[str, Any]:
+    extra = connection.extra_dejson
+    if not isinstance(extra, dict):
+        raise RecipeError(
+            f"the extra of the Airflow connection {conn_id!r} is not a mapping",
+            hint='write a JSON object, such as {"timeout_s": 30}',
+        )
+    return dict(extra)
+
+
+def _parsed(value: Any) -> Any:
+    """Return the mapping or list that a text in JSON holds, as the query of a URI does."""
+    if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
 
 
 def _server_of(connection: Any, conn_id: str) -> str:
     """Return the address that a connection spells as one text, or in the parts of a URI."""
+    kind = (connection.conn_type or "").replace("-", "_")
+    if kind not in _HTTP_TYPES:
+        raise RecipeError(
+            f"the Airflow connection {conn_id!r} has the type {kind!r}, not that of a server over "
+            "HTTP",
+            hint=_CURES.get(kind, _HTTP_CURE),
+        )
     host = connection.host or ""
     if not host:
         raise RecipeError(

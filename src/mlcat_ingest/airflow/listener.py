@@ -72,7 +72,7 @@ _TRAINING_TAGS: Final = TrainingTags(os.environ)
 
 def on_task_instance_running(previous_state: Any, task_instance: Any) -> None:
     """Let MLflow runs of this process, and of those that it starts, name the task and DAG run."""
-    from airflow.sdk import conf
+    from mlcat_ingest.airflow.sdk import conf
 
     del previous_state
     tags = run_tags(

@@ -5,14 +5,19 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, ClassVar, Final
-
-from airflow.sdk import BaseOperator, ExceptionRetryPolicy, RetryAction, RetryRule
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from typing import Any, ClassVar, Final, TypeVar
 
 from mlcat_ingest.airflow.assets import CatalogLink, publish
 from mlcat_ingest.airflow.hook import MlcatHook, RecipeSource, recipe_of
 from mlcat_ingest.airflow.reports import join_summaries, refused_by, summary_of
+from mlcat_ingest.airflow.sdk import (
+    AirflowException,
+    AirflowFailException,
+    BaseOperator,
+    ExceptionRetryPolicy,
+    RetryAction,
+    RetryRule,
+)
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.hooks.drain import drain_spool
@@ -26,6 +31,8 @@ from mlcat_ingest.workflows.shard import LEAST_SIZE, MOST, ShardGroup, Sharding
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 RETRY_POLICY: Final = ExceptionRetryPolicy(
     rules=[
         RetryRule(
@@ -36,6 +43,9 @@ RETRY_POLICY: Final = ExceptionRetryPolicy(
     ]
 )
 """An error that another attempt cannot cure fails the task; others follow the task's `retries`."""
+
+
+_KILLED: Final = "killed; acknowledged writes remain in the catalog"
 
 
 class _RecipeOperator(BaseOperator):
@@ -65,11 +75,13 @@ class _RecipeOperator(BaseOperator):
         self.mlcat_conn_id = mlcat_conn_id
         self.mlflow_conn_id = mlflow_conn_id
         self.catalog_page = ""
-        self._is_running = False
+        self._is_running = self._is_killed = False
 
     def on_kill(self) -> None:
         """Stop as Ctrl-C does: requests under way come to their end, and the task fails."""
-        # Airflow calls this from its handler of SIGTERM, in the thread that waits for the run.
+        # Airflow calls this from its handler of SIGTERM, in the thread that waits for the run. Its
+        # own requests, before and after that, are not interrupted.
+        self._is_killed = True
         if self._is_running:
             raise KeyboardInterrupt
 
@@ -77,6 +89,22 @@ class _RecipeOperator(BaseOperator):
         if self.mlcat_conn_id:
             self.catalog_page = MlcatHook(self.mlcat_conn_id).page()
         return recipe_of(self.recipe, self.mlcat_conn_id or None, self.mlflow_conn_id or None)
+
+    def _until_killed(self, run: Callable[[], T]) -> T:
+        """Run, and return the result.
+
+        Raises:
+            AirflowException: the task was killed, now or before.
+        """
+        self._is_running = True
+        try:
+            if self._is_killed:
+                raise AirflowException("killed before the recipe ran; nothing was written")
+            return run()
+        except KeyboardInterrupt:
+            raise AirflowException(_KILLED) from None
+        finally:
+            self._is_running = False
 
     def _run_recipe(self, run: Callable[[], Report]) -> dict[str, Any]:
         """Run, and return the report's summary if everything arrived.
@@ -86,15 +114,14 @@ class _RecipeOperator(BaseOperator):
             AirflowFailException: some records were refused, and would be again.
             AirflowException: the task was killed.
         """
-        self._is_running = True
-        try:
-            report = run()
-        finally:
-            self._is_running = False
+        return self._summary(self._until_killed(run))
+
+    def _summary(self, report: Report) -> dict[str, Any]:
+        """Log a report, and return its summary if everything arrived; see `_run_recipe`."""
         for line in as_text(report).splitlines():
             log.info("%s", line)
         if report.interrupted:
-            raise AirflowException("killed; acknowledged writes remain in the catalog")
+            raise AirflowException(_KILLED)
         report.raise_for_failure()
         if report.exit_code == EXIT_PARTIAL:
             count = report.failed_records + report.rejected
@@ -161,7 +188,9 @@ class MlcatPlanOperator(_RecipeOperator):
     def execute(self, context: Any) -> list[dict[str, Any]]:
         """Return the shards, the largest first."""
         del context
-        shards = Sharding(self._recipe()).shards(int(self.most), int(self.least_size))
+        sharding = Sharding(self._recipe())
+        most, least_size = int(self.most), int(self.least_size)
+        shards = self._until_killed(lambda: sharding.shards(most, least_size))
         for shard in shards:
             log.info("about %s: %s", plural(shard.size, "record"), shard.label)
         return [shard.as_data() for shard in shards]
@@ -214,9 +243,10 @@ class MlcatDrainOperator(_RecipeOperator):
         """Drain, and return how many events and runs that was."""
         del context
         spool = EventSpool(Path(self.spool))
-        result = drain_spool(resolve(self._recipe()), spool, str(self.recipe))
-        if (report := result.report) is not None:
-            self._run_recipe(lambda: report)
+        resolved = resolve(self._recipe())
+        result = self._until_killed(lambda: drain_spool(resolved, spool, str(self.recipe)))
+        if result.report is not None:
+            self._summary(result.report)
         return {"events": result.events, "runs": result.runs, "left": result.left}
 
 

@@ -4,7 +4,8 @@ from typing import Any, ClassVar
 
 from airflow.listeners import hookimpl
 from airflow.plugins_manager import AirflowPlugin
-from airflow.sdk import conf
+
+from mlcat_ingest.airflow.sdk import conf
 
 
 def _listeners() -> list[Any]:

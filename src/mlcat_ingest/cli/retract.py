@@ -119,7 +119,8 @@ def _retraction(
     from mlcat_ingest.workflows.resolve import service_sink
     from mlcat_ingest.workflows.retract import Retraction
 
-    sink = service_sink(server, token).build()
+    given = {"server": server, "token": token}
+    sink = service_sink({key: value for key, value in given.items() if value is not None}).build()
     return Retraction(recipe_name, [], sink, None, dead_letter_file(Path.cwd(), recipe_name), mask)
 
 

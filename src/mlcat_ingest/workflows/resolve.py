@@ -90,15 +90,15 @@ def embedded_sink(folder: Path) -> ResolvedSink:
     return ResolvedSink("embedded", EmbeddedSinkConfig(db=f"sqlite:///{folder / DEFAULT_CATALOG}"))
 
 
-def service_sink(server: str | None, token: str | None) -> ResolvedSink:
-    """Return the sink that is the service at `server`, or without it the one of the environment.
+def service_sink(raw: Mapping[str, Any], label: str = "") -> ResolvedSink:
+    """Return the sink of type `rest` with the configuration `raw`, which `label` is the place of.
+
+    Without a `server` it is the service of the environment.
 
     Raises:
-        RecipeValidationError: `server` is no address.
+        RecipeValidationError: something in `raw` is wrong.
     """
-    given = {"server": server, "token": token}
-    raw = {key: value for key, value in given.items() if value is not None}
-    origin = Origin()
+    origin = Origin(label)
     config, problems = validate_config(RestSinkConfig, raw, (), origin)
     if config is None:
         raise origin.error(problems)

@@ -128,6 +128,11 @@ def test_a_killed_task_stops_its_run_and_closes_what_is_open(world: World) -> No
     ]
 
 
+def test_a_task_killed_before_its_recipe_runs_fails_and_writes_nothing(world: World) -> None:
+    killed = "killed before the recipe ran; nothing was written"
+    assert world.outcome.found["killed_early"] == [killed] * 4
+
+
 def test_a_spool_is_drained_first(world: World) -> None:
     run = world.outcome.runs[2]
     assert states(run)["drain"] == "success"

@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -31,30 +32,57 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     airflow = airflow_of(folder)
     with running_catalog(folder / "catalog.db", token=TOKEN) as catalog:
         given = connections(catalog.url)
-        env = {f"AIRFLOW_CONN_{name.upper()}": json.dumps(one) for name, one in given.items()}
-        printed = airflow.python(SCRIPT, json.dumps(RECIPE), *given, **env)
+        env = {
+            f"AIRFLOW_CONN_{name.upper()}": one if isinstance(one, str) else json.dumps(one)
+            for name, one in {**given, **MLFLOW_CONNECTIONS}.items()
+        }
+        names = (",".join(given), ",".join(MLFLOW_CONNECTIONS))
+        printed = airflow.python(SCRIPT, json.dumps(RECIPE), *names, **env)
         return World(catalog.url, json.loads(printed.rstrip().rpartition("\n")[2]), printed)
 
 
 SCRIPT = REPOSITORY / "tests" / "support" / "airflow_hook_script.py"
 
 
-def connections(url: str) -> dict[str, dict[str, Any]]:
+HEADERS = json.dumps({"X-Proxy": "let-me-in"})
+MLFLOW_CONNECTIONS: dict[str, dict[str, Any]] = {
+    "http": {"conn_type": "http", "host": "mlflow.example.com", "schema": "https"},
+    "databricks": {"conn_type": "databricks", "host": "https://adb-1.example.com"},
+    "postgresql": {"conn_type": "postgresql", "host": "db", "schema": "mlflow", "port": 5432},
+    "ssh": {"conn_type": "ssh", "host": "mlflow.example.com"},
+}
+
+
+def connections(url: str) -> dict[str, dict[str, Any] | str]:
     host, _, port = url.removeprefix("http://").partition(":")
     good = {"conn_type": "mlcat", "host": url, "password": TOKEN}
     return {
         "good": {**good, "extra": {"ui_url": "https://pages.example.com", "timeout_s": 30}},
         "in_parts": {**good, "host": host, "schema": "http", "port": int(port)},
         "datahub": {"conn_type": "datahub_rest", "host": url, "extra": {"token": TOKEN}},
+        "mapping": {**good, "extra": {"extra_headers": json.loads(HEADERS)}},
+        "mapping_as_text": {**good, "extra": {"headers": HEADERS}},
+        "mapping_in_uri": f"mlcat://:{TOKEN}@{host}:{port}/http?extra_headers={quote(HEADERS)}",
+        "mapping_in_extra_of_uri": f"datahub-rest://:{TOKEN}@{host}:{port}/http?__extra__="
+        + quote(json.dumps({"headers": HEADERS, "timeout_sec": 30})),
         "wrong_token": {**good, "password": WRONG},
         "no_token": {**good, "password": ""},
         "no_host": {"conn_type": "mlcat", "password": TOKEN},
         "nobody_there": {**good, "host": f"http://127.0.0.1:{free_port()}"},
-        "wrong_field": {**good, "extra": {"timeout_s": "soon"}},
+        "wrong_field": {**good, "extra": {"timeout_s": "soon", "headers": ["X-Proxy"]}},
+        "list": {**good, "extra": {"retry_status_codes": [429, 503]}},
+        "no_mapping": {**good, "extra": "[1]"},
+        "kafka": {"conn_type": "datahub_kafka", "host": "broker"},
     }
 
 
-@pytest.mark.parametrize("conn_id", ["good", "in_parts", "datahub"])
+@pytest.mark.parametrize(
+    "conn_id",
+    [
+        *("good", "in_parts", "datahub"),
+        *("mapping", "mapping_as_text", "mapping_in_uri", "mapping_in_extra_of_uri"),
+    ],
+)
 def test_a_connection_that_works(world: World, conn_id: str) -> None:
     assert world.reported["tried"][conn_id] == [True, "The catalog responded"]
 
@@ -66,13 +94,42 @@ def test_a_connection_that_works(world: World, conn_id: str) -> None:
         ("no_token", "401"),
         ("no_host", "the Airflow connection 'no_host' has no host"),
         ("nobody_there", "127.0.0.1"),
-        ("wrong_field", "timeout_s"),
+        (
+            "wrong_field",
+            (
+                "Airflow connection wrong_field: timeout_s: must be a number\n"
+                "Airflow connection wrong_field: headers: must be a mapping of keys to values"
+            ),
+        ),
+        (
+            "list",
+            (
+                "Airflow connection list: retry_status_codes: cannot be set: 429, 502, 503 and 504 "
+                "are always retried; delete it"
+            ),
+        ),
+        ("no_mapping", "the extra of the Airflow connection 'no_mapping' is not a mapping"),
+        ("kafka", "the Airflow connection 'kafka' has the type 'datahub_kafka', not that of"),
     ],
 )
 def test_a_connection_that_does_not_says_why(world: World, conn_id: str, words: str) -> None:
     works, why = world.reported["tried"][conn_id]
     assert not works
     assert words in why
+    assert "pydantic" not in why
+
+
+@pytest.mark.parametrize(
+    ("conn_id", "words"),
+    [
+        ("http", "{'MLFLOW_TRACKING_URI': 'https://mlflow.example.com'}"),
+        ("databricks", "'databricks', not that of a server over HTTP (omit `mlflow_conn_id`: "),
+        ("postgresql", "`http`, whose host is the server's address; MLflow's database is read if"),
+        ("ssh", "'ssh', not that of a server over HTTP (use a connection of type `http`"),
+    ],
+)
+def test_the_connection_of_mlflow_is_one_over_http(world: World, conn_id: str, words: str) -> None:
+    assert words in world.reported["mlflow"][conn_id]
 
 
 def test_a_recipe_needs_no_file(world: World) -> None:
