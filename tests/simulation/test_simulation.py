@@ -79,7 +79,7 @@ def checkpoint_before_acknowledgement(patch: Patch) -> None:
 def removal_limit_off(patch: Patch) -> None:
     gone = Removal._gone
 
-    def all_of_them(removal: Removal, *args: Any) -> Sequence[Any]:
+    def all_of_them(removal: Removal, *args: Any) -> Sequence[Any] | None:
         removal._max_ratio = 2**63
         return gone(removal, *args)
 

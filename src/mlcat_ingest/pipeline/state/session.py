@@ -291,11 +291,13 @@ class StateSession:
         """Yield the sources that only earlier runs read, each with the number of its records."""
         read = {part.source for part in self.partition_passes()}
         for row in self._known:
-            if self._engine is not None and row.key.source.partition("#")[0] not in read:
-                with translate_errors(self._engine.url):
-                    counts = partitions.counts(self._engine, row.key)
+            if row.key.source.partition("#")[0] not in read:
+                counts = self._counts(row)
                 if counts:
                     yield row.key.source, sum(count.records for count in counts.values())
+
+    def _counts(self, row: PartitionRow) -> Mapping[str, partitions.Counts]:
+        return self._database.attempt(lambda engine: partitions.counts(engine, row.key), {})
 
     def source_keys(self) -> list[str]:
         """Return the keys of the sources that earlier runs read for this catalog."""
