@@ -68,7 +68,7 @@ class FakeReader(MlflowConnection):
     now_ms: int = 0
     id: str = "0123456789ab"
     lists_parents: bool = False
-    """Whether it can tell all parents at once, as the reader of a database does."""
+    """Whether it reads parents and digests of ids at once, as the reader of a database does."""
 
     @property
     def store(self) -> FakeStore:
@@ -144,6 +144,25 @@ class FakeReader(MlflowConnection):
         found = FakeReader(self.stores, self.workspace, 10**9)
         pages = found.runs(experiment_ids, only=replace(only, limit=None))
         return {run.tags[PARENT_TAG] for page in pages for run in page if PARENT_TAG in run.tags}
+
+    def run_digests(
+        self, experiment_ids: Sequence[str], before_ms: Sequence[int]
+    ) -> list[dict[str, str]] | None:
+        if not self.lists_parents:
+            return None
+        return [
+            {
+                id_: " ".join(
+                    sorted(
+                        run.run_id
+                        for run in self.store.runs
+                        if run.experiment_id == id_ and (run.start_time_ms or 0) < moment
+                    )
+                )
+                for id_ in experiment_ids
+            }
+            for moment in before_ms
+        ]
 
     def is_gone(self, target: MlflowObject) -> bool:
         self.calls.append((self.workspace, f"{target.kind} {target.name}"))

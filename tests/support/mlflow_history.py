@@ -119,6 +119,22 @@ class Server:
         if runs and runs[at % len(runs)].status == "RUNNING":
             self.edit(at, params={"p": "resumed"})
 
+    def resume_ended(self, at: int) -> None:
+        """Resume a run that has ended: MLflow keeps its end."""
+        runs = self.store.runs
+        if runs and runs[at % len(runs)].status != "RUNNING":
+            self.edit(at, status="RUNNING", params={"p": "resumed"})
+
+    def import_run(self, at: int) -> None:
+        """Create a run with the dates of one from long ago, or from the future."""
+        self.start(at)
+        start_ms = self.now_ms + (500 if at % 4 == 0 else -500) * HOUR_MS
+        end_ms = None if at % 3 == 0 else start_ms + HOUR_MS
+        status = "RUNNING" if end_ms is None else "FINISHED"
+        self.store.runs[-1] = replace(
+            self.store.runs[-1], status=status, start_time_ms=start_ms, end_time_ms=end_ms
+        )
+
     def delete(self, at: int) -> None:
         self.run(at, lifecycle_stage="deleted")
 
@@ -313,6 +329,7 @@ REPORTED = (
     *("restore_experiment", "register", "move_stage", "tag_version", "move_alias", "log_model"),
     *("finish_model", "make_agent", "measure_agent", "tag_agent"),
     *("wait", "wait", "start", "end", "start_child", "start_child"),
+    *("import_run", "import_run", "resume_ended"),
 )
 """Changes that MLflow tells of, one way or another."""
 

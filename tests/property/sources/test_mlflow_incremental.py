@@ -19,7 +19,7 @@ from support.mlflow_history import REPORTED, Recipe, Server, fast_folder
 ABANDONING: dict[str, Any] = {"runs": {"stale_running_after": "2h"}}
 """An abandoned run is not looked at in every pass any more: the price of that option."""
 
-LEFT_ALONE = {"end_long_ago_what_was_open", "resume"}
+LEFT_ALONE = {"end_long_ago_what_was_open", "resume", "resume_ended"}
 """What nobody notices of an abandoned run."""
 
 READS_ALL: list[dict[str, Any]] = [
@@ -40,6 +40,7 @@ configs: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
         {"runs": {"select": "with_model"}},
         {"experiments": {"deny": ["new"]}},
         {"runs": {"statuses": ["FINISHED", "RUNNING"]}},
+        {"runs": {"since": "2025-09-20"}},
         ABANDONING,
         *READS_ALL,
     ]

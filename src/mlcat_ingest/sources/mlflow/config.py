@@ -78,9 +78,9 @@ class RunsConfig(RecipeModel):
     such as `12h`, `7d` or `4w`."""
 
     stale_running_after: Duration | None = None
-    """Time after its start, such as `7d`, at which an unfinished run counts as abandoned. Its model
-    gets the property `mlflow.abandoned`; it is read again after its end, or by a full pass. Nothing
-    is written to MLflow. Default: never."""
+    """Time after its start, such as `7d`, at which an unfinished run counts as abandoned; after its
+    former end if it was resumed. Its model gets the property `mlflow.abandoned`; it is read again
+    after its end, or by a full pass. Nothing is written to MLflow. Default: never."""
 
     def since_ms(self, now_ms: int | None = None) -> int | None:
         """Return `since` in epoch milliseconds, an age counted back from `now_ms`."""
@@ -100,9 +100,10 @@ class IncrementalConfig(RecipeModel):
     """Incremental reading: only changes since the last run. It needs state.
 
     A full pass follows every `state.full_every`. In between, a run is read again if it started or
-    ended since, was unfinished at the last read, was deleted or restored, or was refused by the
-    catalog. It is also read again if its registered versions, aliases or logged models changed. Of
-    external models, the newest 500 are read again, and those created or finished since.
+    ended since, was unfinished at the last read, was resumed, deleted or restored, or was refused
+    by the catalog. It is also read again if its registered versions, aliases or logged models
+    changed. If an experiment has new runs with old dates, such as imports, all its runs are read
+    again. Of external models, the newest 500 are read again, and those created or finished since.
     """
 
     enabled: bool = True

@@ -42,8 +42,9 @@ from mlcat_ingest.sources.mlflow.read.checks import OMITS
 from mlcat_ingest.sources.mlflow.read.open import open_reader
 from mlcat_ingest.sources.mlflow.read.reader import Reader
 from mlcat_ingest.sources.mlflow.read.signin import find_account
-from mlcat_ingest.sources.mlflow.select.changes import ChangedRuns, Since
+from mlcat_ingest.sources.mlflow.select.changes import ChangedRuns
 from mlcat_ingest.sources.mlflow.select.joins import ParentRuns
+from mlcat_ingest.sources.mlflow.select.known import KnownRuns
 from mlcat_ingest.sources.mlflow.select.missing import find_missing
 from mlcat_ingest.sources.mlflow.select.selection import (
     RunSelection,
@@ -75,9 +76,6 @@ from mlcat_ingest.sources.owners import Owners
 log = logging.getLogger(__name__)
 
 PLATFORM: Final = "mlflow"
-
-_SINCE: Final = "since_ms"
-"""The key of a checkpoint: the time when the pass began, by the server's clock."""
 
 
 class MlflowSource(Source[JoinedRecord]):
@@ -177,31 +175,33 @@ class MlflowSource(Source[JoinedRecord]):
             yield from self._pages(named, reader.workspace)
             yield Finished(partition, found_ids=named.found_ids)
             return 0
-        checkpoint = {_SINCE: reader.connection.clock_ms()}
-        since = self._since(partition, request)
-        if since is not None and (yield from self._read_changes(reader, scope, partition, since)):
-            yield Finished(partition, checkpoint)
+        known = self._known_runs(reader, partition, request)
+        if known.last_ms is not None and (
+            yield from self._read_changes(reader, scope, partition, known)
+        ):
             return 0
+        known = KnownRuns(reader, known.before_ms)
         listed_only = isinstance(request.scope, Remainder)
         reading = WorkspaceReading(
             reader,
             scope,
             self._selection,
             parents=_parents(partition),
+            known=known if self._selection.reads_changes else None,
             listed_only=listed_only,
         )
         yield from self._pages(reading, reader.workspace, partition, already_read)
         if self._config.limit is None:
             if reading.lists_every_table:
                 self._tables_listed.add(scope.source_key)
-            yield Finished(partition, checkpoint, complete=True)
+            yield Finished(partition, known.checkpoint(), complete=True)
         return reading.runs_read
 
     def _read_changes(
-        self, reader: Reader, scope: WorkspaceScope, partition: PartitionState, since: Since
-    ) -> Generator[Page[JoinedRecord], None, bool]:
+        self, reader: Reader, scope: WorkspaceScope, partition: PartitionState, known: KnownRuns
+    ) -> Generator[Page[JoinedRecord] | Finished, None, bool]:
         """Yield what changed; return whether that could be listed."""
-        changes = ChangedRuns(reader, partition, self._selection.listing(), since)
+        changes = ChangedRuns(reader, partition, self._selection.listing(), known)
         reading = WorkspaceReading(
             reader, scope, self._selection, changes, parents=_parents(partition)
         )
@@ -210,6 +210,7 @@ class MlflowSource(Source[JoinedRecord]):
         except ProtocolMismatchError as error:
             log.warning("cannot list changes; reading everything: %s", error)
             return False
+        yield Finished(partition, known.checkpoint())
         return True
 
     def _pages(
@@ -224,14 +225,17 @@ class MlflowSource(Source[JoinedRecord]):
         if not reading.experiments_listed:
             self._nothing_listed.append(workspace)
 
-    def _since(self, partition: PartitionState, request: ReadRequest) -> Since | None:
-        """Return from when on changes are enough, None where everything has to be read."""
-        if not isinstance(request.scope, Changes):
-            return None
-        last_ms = None if partition.checkpoint is None else partition.checkpoint.get(_SINCE)
-        if not isinstance(last_ms, int) or not self._selection.reads_changes:
-            return None
-        return Since(last_ms, 1000 * self._config.incremental.overlap.seconds)
+    def _known_runs(
+        self, reader: Reader, partition: PartitionState, request: ReadRequest
+    ) -> KnownRuns:
+        """Return the runs that the last pass knew, none where everything has to be read."""
+        changes = isinstance(request.scope, Changes) and self._selection.reads_changes
+        overlap_ms = 1000 * self._config.incremental.overlap.seconds
+        return KnownRuns(
+            reader,
+            reader.connection.clock_ms() - overlap_ms,
+            partition.checkpoint if changes else None,
+        )
 
     def map(self, record: JoinedRecord) -> Iterable[Entity]:
         """Return the entities of `record`; pure.

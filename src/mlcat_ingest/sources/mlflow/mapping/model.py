@@ -255,9 +255,9 @@ def _add_run_facts(custom: PropertiesBuilder, record: JoinedRun) -> None:
 
 
 def _duration(run: Run) -> str | None:
-    if run.start_time_ms is None or run.end_time_ms is None:
+    if run.start_time_ms is None or run.ended_at_ms is None:
         return None
-    duration = run.end_time_ms - run.start_time_ms
+    duration = run.ended_at_ms - run.start_time_ms
     return str(duration) if abs(duration) <= MAX_INT64 else None
 
 
@@ -281,7 +281,7 @@ def _set_scalars(
     created = truncator.time_stamp(run.start_time_ms, "start time", user)
     result["date"] = None if created is None else created["time"]
     result["created"] = created
-    end_ms = run.start_time_ms if run.end_time_ms is None else run.end_time_ms
+    end_ms = run.start_time_ms if run.ended_at_ms is None else run.ended_at_ms
     result["lastModified"] = truncator.time_stamp(end_ms, "end time")
     result["externalUrl"] = record.scope.links.run(run.experiment_id, run.run_id)
     result["type"] = truncator.optional(_type(record), "type")

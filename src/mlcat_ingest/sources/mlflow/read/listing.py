@@ -244,6 +244,10 @@ class ApiReader(ABC):
         """Return None: MLflow lists runs with all that they hold, or not at all."""
         del experiment_ids, only
 
+    def run_digests(self, experiment_ids: Sequence[str], before_ms: Sequence[int]) -> None:
+        """Return None, as `parents`."""
+        del experiment_ids, before_ms
+
     def registered_models(self) -> Iterator[list[RegisteredModel]]:
         """Yield all registered models in pages, without prompts; listed once and kept."""
         if self._models is None:

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Protocol
 
@@ -86,8 +86,8 @@ class RunFilter:
     They started at `since_ms` or later and before `before_ms`, ended at `ended_since_ms` or later,
     are in one of `statuses`, are among `run_ids`, are in the trash with `deleted`. With
     `limit` only so many, the newest first; without it the oldest come first. The first `skip` runs
-    of a single experiment are left out. By `select` a reader may leave out runs that the recipe's
-    option of that name leaves out; it need not.
+    of at most `listing.EXPERIMENTS_A_LISTING` experiments are left out. By `select` a reader may
+    leave out runs that the recipe's option of that name leaves out; it need not.
     """
 
     since_ms: int | None = None
@@ -237,6 +237,15 @@ class Reader(ReadsFiles, Protocol):
 
         Of the runs in `only`, without regard to its `select` and `limit`. None where only a
         listing of all runs can tell.
+        """
+        ...
+
+    def run_digests(
+        self, experiment_ids: Sequence[str], before_ms: Sequence[int]
+    ) -> Sequence[Mapping[str, str]] | None:
+        """Return a digest of the ids of the runs of each experiment, for each moment.
+
+        Of the runs that started before that moment. None where only listings of runs can tell.
         """
         ...
 

@@ -4,10 +4,12 @@ MLflow tells when a run started and ended, but not when it was edited. A run is 
 
 - started or ended since the last pass, less an overlap for the clocks of those who log runs;
 - had not ended when it was last read;
+- is running again after its end, which MLflow keeps;
 - is in the trash, or was there and is not any more;
 - has other versions than before, or one of them or its logged model changed;
 - could not be mapped, or was refused by the catalog;
-- belongs to an experiment that is new, or was renamed, deleted or restored.
+- belongs to an experiment that is new, or was renamed, deleted or restored;
+- belongs to an experiment with new runs that have old dates (see `known`).
 
 MLflow also does not tell when metrics, parameters or tags were added to a logged model. So the
 newest external models are read again, besides those that were made or finished since the last pass.
@@ -17,8 +19,9 @@ models are listed whole: a version is read again with its run, and by itself if 
 """
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from mlcat_ingest.core.text import plural
@@ -32,6 +35,7 @@ from mlcat_ingest.sources.mlflow.read.reader import (
     RunFilter,
 )
 from mlcat_ingest.sources.mlflow.select.joins import VersionsByOrigin, logged_model_id
+from mlcat_ingest.sources.mlflow.select.known import KnownRuns
 from mlcat_ingest.sources.mlflow.values.joined import (
     EXPERIMENT,
     LOGGED_MODEL,
@@ -61,38 +65,29 @@ OPEN_RUNS: Final = 1_000
 TRASHED_RUNS: Final = 2_000
 """Runs in the trash that a pass lists, those that started last."""
 
+RESUMED: Final = "RUNNING"
+"""The status of a run that was resumed."""
+
 RUNS_BY_ID: Final = 2_000
 """Runs that a pass asks for by their ids; where there are more it lists all runs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Since:
-    """The time of the last pass, epoch milliseconds by the server's clock."""
-
-    last_ms: int
-    overlap_ms: int
-
-    @property
-    def start_ms(self) -> int:
-        """The last pass, less the overlap."""
-        return self.last_ms - self.overlap_ms
 
 
 class ChangedRuns:
     """The runs and versions of one workspace that a pass reads again.
 
-    Cost: four listings that are short where little changed, and a request for each 100 runs that
+    Cost: six listings that are short where little changed, and a request for each 100 runs that
     are asked for by id. Memory for the ids of the runs that are read again.
     """
 
     def __init__(
-        self, reader: Reader, state: PartitionState, only: RunFilter, since: Since
+        self, reader: Reader, state: PartitionState, only: RunFilter, known: KnownRuns
     ) -> None:
-        """Read the runs of `only` that changed `since` the pass that `state` remembers."""
+        """Read the runs of `only` that changed since the last pass, which `state` remembers."""
         self._reader = reader
         self._state = state
         self._only = only
-        self._since = since
+        self._known = known
+        self._since_ms = known.last_ms or 0
         self._seen: set[str] = set()
         self._stale: list[ModelVersion] = []
         self._runs_of_models: set[str] = set()
@@ -105,18 +100,22 @@ class ChangedRuns:
         versions: VersionsByOrigin,
     ) -> Iterator[list[Run]]:
         """Yield the runs to read again in pages, each once."""
-        ids, only, start_ms = list(experiments), self._only, self._since.start_ms
-        moved = self._changed_experiments(experiments)
-        if moved:
-            yield from self._list_runs(moved, only)
-        since_ms = max(start_ms, only.since_ms or 0)
-        yield from self._list_runs(ids, replace(only, since_ms=since_ms))
-        yield from self._list_runs(ids, replace(only, ended_since_ms=start_ms, before_ms=start_ms))
+        ids, only, since_ms = list(experiments), self._only, self._since_ms
         restored: set[str] = set()
         yield from self._trash(ids, restored)
+        yield from self._by_id(ids, restored)
+        in_trash = self._in_trash()
+        purged = Counter(in_trash[run_id] for run_id in restored - self._seen)
+        moved = {*self._changed_experiments(experiments), *self._known.changed(ids, purged)}
+        if moved:
+            yield from self._unseen(self._known.whole(moved, only))
+        yield from self._unseen(self._known.later(ids, only))
+        yield from self._list_runs(ids, replace(only, ended_since_ms=since_ms, before_ms=since_ms))
+        if not only.statuses or RESUMED in only.statuses:
+            resumed = replace(only, statuses=(RESUMED,), ended_since_ms=0)
+            yield from self._list_runs(ids, resumed)
         wanted = {
             *self._open(),
-            *restored,
             *self._registered_anew(versions),
             *self._runs_of_models,
             *self._state.dirty(RUN),
@@ -141,7 +140,7 @@ class ChangedRuns:
         Those that could not be mapped, or were refused by the catalog, are among them.
         """
         ids = list(experiments)
-        touched = self._models(ids, ModelFilter(updated_since_ms=self._since.start_ms))
+        touched = self._models(ids, ModelFilter(updated_since_ms=self._since_ms))
         touched_models = self._add_runs_of(touched, self._touched_external)
         before, dirty = self._state.joined_fingerprints(VERSION), set(self._state.dirty(VERSION))
         for version in versions.every():
@@ -163,9 +162,12 @@ class ChangedRuns:
         return self._stale
 
     def external_models(
-        self, experiments: Mapping[str, Experiment]
+        self, experiments: Mapping[str, Experiment], newest: Iterable[Sequence[LoggedModel]]
     ) -> Iterator[Sequence[LoggedModel]]:
-        """Yield the external models to read again in pages, some twice; asked after `stale`."""
+        """Yield the external models to read again in pages, some twice; asked after `stale`.
+
+        They include the `newest` ones, if a pass has read any before.
+        """
         yield self._touched_external
         moved = self._changed_experiments(experiments)
         if moved:
@@ -174,9 +176,14 @@ class ChangedRuns:
         for piece in chunks(dirty, IDS_A_LISTING):
             only = ModelFilter(model_ids=tuple(piece))
             yield from self._reader.logged_models(list(experiments), only=only)
+        if self._state.fingerprints(LOGGED_MODEL):
+            yield from newest
 
     def _list_runs(self, ids: Sequence[str], only: RunFilter) -> Iterator[list[Run]]:
-        for page in self._reader.runs(ids, only=only):
+        return self._unseen(self._reader.runs(ids, only=only))
+
+    def _unseen(self, pages: Iterable[Sequence[Run]]) -> Iterator[list[Run]]:
+        for page in pages:
             fresh = [run for run in page if run.run_id not in self._seen]
             self._seen.update(run.run_id for run in fresh)
             if fresh:
@@ -200,11 +207,14 @@ class ChangedRuns:
             self._seen.update(run.run_id for run in fresh)
             yield fresh
         if len(listed) < TRASHED_RUNS:
-            restored |= self._in_trash() - listed
+            restored |= self._in_trash().keys() - listed
 
-    def _in_trash(self) -> set[str]:
+    def _in_trash(self) -> Mapping[str, str]:
+        """Return the experiments of the runs that were in the trash, by the ids of the runs."""
         return {
-            run_id for run_id, fingerprint in self._fingerprints.items() if fingerprint == TRASH
+            run_id: fingerprint.removeprefix(TRASH)
+            for run_id, fingerprint in self._fingerprints.items()
+            if fingerprint.startswith(TRASH)
         }
 
     def _open(self) -> list[str]:

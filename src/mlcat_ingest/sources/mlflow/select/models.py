@@ -156,7 +156,7 @@ class LoggedModels:
         return result
 
     def _made_by(self, run: Run, model_id: str) -> LoggedModel | None:
-        until_ms = None if run.end_time_ms is None else run.end_time_ms + _LATE_MS
+        until_ms = None if run.ended_at_ms is None else run.ended_at_ms + _LATE_MS
         return self.find(model_id, until_ms)
 
     def measured_by(self, run: Run) -> tuple[MeasuredModel, ...]:

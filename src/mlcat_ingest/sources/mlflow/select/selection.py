@@ -92,12 +92,14 @@ class RunSelection:
     def is_abandoned(self, run: Run, clock_ms: Callable[[], int]) -> bool:
         """Return whether a run has not ended for longer than the recipe gives it.
 
+        The time counts from the start, or from the former end of a run that was resumed.
         The clock is asked only where it matters: for a database that is a transaction.
         """
         after = self.config.runs.stale_running_after
         if after is None or run.status not in UNENDED or run.start_time_ms is None:
             return False
-        return clock_ms() - run.start_time_ms > 1000 * after.seconds
+        since_ms = max(run.start_time_ms, run.end_time_ms or 0)
+        return clock_ms() - since_ms > 1000 * after.seconds
 
     @property
     def reads_changes(self) -> bool:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from typing import Final, TypeVar
 
 from mlcat_ingest.sources.mlflow.read.listing import chunks
@@ -20,6 +19,7 @@ from mlcat_ingest.sources.mlflow.select.joins import (
     VersionsByOrigin,
     logged_model_id,
 )
+from mlcat_ingest.sources.mlflow.select.known import KnownRuns
 from mlcat_ingest.sources.mlflow.select.models import (
     EXTERNAL_MODELS,
     ExternalModels,
@@ -89,10 +89,10 @@ class RunsById:
         return versions.every()
 
     def external_models(
-        self, experiments: Mapping[str, Experiment]
+        self, experiments: Mapping[str, Experiment], newest: Iterable[Sequence[LoggedModel]]
     ) -> Iterable[Sequence[LoggedModel]]:
         """Return nothing: no run has made them."""
-        del experiments
+        del experiments, newest
         return ()
 
 
@@ -118,10 +118,12 @@ class WorkspaceReading:
         changes: ChangedRuns | RunsById | None = None,
         *,
         parents: ParentRuns,
+        known: KnownRuns | None = None,
         only: Collection[str] | None = None,
         listed_only: bool = False,
     ) -> None:
-        """Read with `reader`, which lists one workspace."""
+        """Read with `reader`, which lists one workspace; count all runs for the next pass."""
+        self._known = known
         self._parents = parents
         self._only = only
         self._listed_only = listed_only
@@ -253,8 +255,10 @@ class WorkspaceReading:
             return
         seen: set[str] = set()
         count = self._selection.config.limit or EXTERNAL_MODELS
-        changed = () if self._changes is None else self._changes.external_models(self._experiments)
-        for page in chain(changed, self._models.newest_external(count)):
+        newest = self._models.newest_external(count)
+        changes = self._changes
+        pages = newest if changes is None else changes.external_models(self._experiments, newest)
+        for page in pages:
             self._external.add(model for model in page if model.model_id not in seen)
             seen.update(model.model_id for model in page)
             yield list(self._joined_external_models())
@@ -326,9 +330,12 @@ class WorkspaceReading:
             yield [record for record in runs if record.run.experiment_id in self._experiments]
 
     def _run_pages(self, only: RunFilter) -> Iterator[list[Run]]:
-        if self._changes is None:
-            return self._reader.runs(list(self._experiments), only=only)
-        return self._changes.runs(self._experiments, self._versions)
+        ids = list(self._experiments)
+        if self._changes is not None:
+            return self._changes.runs(self._experiments, self._versions)
+        if self._known is None:
+            return self._reader.runs(ids, only=only)
+        return self._known.whole(self._known.changed(ids), only)
 
     def _join(
         self,

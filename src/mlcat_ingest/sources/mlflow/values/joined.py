@@ -49,8 +49,8 @@ SIGNATURE: Final = "signature"
 COLUMN: Final = "column"
 LOGGED_MODEL: Final = "logged model"
 
-TRASH: Final = "trash"
-"""The fingerprint of a run that was in the trash."""
+TRASH: Final = "trash "
+"""The fingerprint of a run that was in the trash begins so; its experiment follows."""
 OPEN: Final = "open "
 """The fingerprint of a run that had not ended begins so; its start follows, to sort by."""
 
@@ -297,7 +297,7 @@ class JoinedRun:
         if not run.run_id:
             return None
         if self.is_removed:
-            fingerprint = TRASH
+            fingerprint = f"{TRASH}{run.experiment_id}"
         elif run.status in UNENDED and not self.abandoned:
             fingerprint = f"{OPEN}{run.start_time_ms or 0:020d}"
         # Versions that name no run are found by their logged models only where these are read.
@@ -390,9 +390,9 @@ class JoinedLoggedModel:
 
     @property
     def record_version(self) -> RecordVersion | None:
-        """The id of the model, None where it has none; it has no fingerprint."""
+        """The id of the model, None where it has none; the fingerprint is the same for all."""
         model_id = self.model.model_id
-        return RecordVersion(LOGGED_MODEL, model_id) if model_id else None
+        return RecordVersion(LOGGED_MODEL, model_id, fingerprint="external") if model_id else None
 
 
 JoinedRecord = (

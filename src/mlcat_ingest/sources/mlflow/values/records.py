@@ -192,6 +192,11 @@ class Run:
     model_inputs: tuple[str, ...] = ()
     model_outputs: tuple[ModelOutput, ...] = ()
 
+    @property
+    def ended_at_ms(self) -> int | None:
+        """The end; None for a run that has not ended: MLflow keeps the end of a resumed run."""
+        return None if self.status in UNENDED else self.end_time_ms
+
 
 def name_of(run: Run) -> str | None:
     """Return the name of a run, None where it has none."""

@@ -18,6 +18,7 @@ from mlcat_ingest.sources.base import (
 )
 from mlcat_ingest.sources.mlflow.read.reader import RunFilter
 from mlcat_ingest.sources.mlflow.select import changes as changes_module
+from mlcat_ingest.sources.mlflow.select import known as known_module
 from mlcat_ingest.sources.mlflow.select import workspace as workspace_module
 from mlcat_ingest.sources.mlflow.source import MlflowSource
 from mlcat_ingest.sources.mlflow.values.joined import (
@@ -94,10 +95,12 @@ class World:
     store: FakeStore
     memory: Remembered = field(default_factory=Remembered)
     config: dict[str, Any] = field(default_factory=dict)
+    is_database: bool = False
     reader: FakeReader = field(init=False)
 
     def read(self, at_ms: int = NOW_MS) -> list[JoinedRecord]:
-        self.reader = FakeReader({"default": self.store}, page=1_000, now_ms=at_ms)
+        stores = {"default": self.store}
+        self.reader = FakeReader(stores, page=1_000, now_ms=at_ms, lists_parents=self.is_database)
         return self.memory.pass_over(a_source(self.reader, **self.config))
 
     def runs(self, at_ms: int = NOW_MS) -> list[str]:
@@ -125,21 +128,24 @@ def world() -> World:
     return World(FakeStore(experiments=[an_experiment()], runs=[ended("a"), ended("b")]))
 
 
-def test_a_second_pass_reads_no_run_in_five_short_listings(world: World) -> None:
+def test_a_second_pass_reads_no_run_in_six_short_listings(world: World) -> None:
     assert world.runs() == ["a", "b"]
-    assert world.memory.finished == [({"since_ms": NOW_MS}, True)]
+    known = {"runs": {"1": 2}, "runs_from_ms": None}
+    since_ms = NOW_MS - HOUR_MS
+    assert world.memory.finished == [({"before_ms": since_ms, **known}, True)]
     assert world.runs(NOW_MS + HOUR_MS) == []
     assert [name for _, name in world.reader.calls] == [
-        *("experiments", "registered_models", "model_versions"),
-        *("logged_models 1", "logged_models 1", "runs", "runs", "runs"),
+        *("experiments", "registered_models", "model_versions", "logged_models 1"),
+        *("runs", "runs", "runs", "runs", "runs"),
     ]
-    since_ms = NOW_MS - HOUR_MS
     assert world.reader.filters == [
+        RunFilter(deleted=True, limit=changes_module.TRASHED_RUNS),
+        RunFilter(before_ms=since_ms, skip=1, limit=2),
         RunFilter(since_ms=since_ms),
         RunFilter(ended_since_ms=since_ms, before_ms=since_ms),
-        RunFilter(deleted=True, limit=changes_module.TRASHED_RUNS),
+        RunFilter(statuses=("RUNNING",), ended_since_ms=0),
     ]
-    assert world.memory.finished[1:] == [({"since_ms": NOW_MS + HOUR_MS}, False)]
+    assert world.memory.finished[1:] == [({"before_ms": NOW_MS, **known}, False)]
 
 
 def test_the_overlap_can_be_set_and_since_stays_a_bound(world: World) -> None:
@@ -149,10 +155,11 @@ def test_the_overlap_can_be_set_and_since_stays_a_bound(world: World) -> None:
     }
     world.read()
     world.read()
-    first, second, third = world.reader.filters
-    assert first.since_ms == 1_767_225_600_000
-    assert (second.since_ms, second.ended_since_ms) == (1_767_225_600_000, NOW_MS - 5 * HOUR_MS)
-    assert {one.statuses for one in (first, second, third)} == {("FINISHED",)}
+    trash, counted, started, ended = world.reader.filters
+    assert started.since_ms == 1_767_225_600_000
+    assert (ended.since_ms, ended.ended_since_ms) == (1_767_225_600_000, NOW_MS - 5 * HOUR_MS)
+    assert {one.statuses for one in (trash, ended)} == {("FINISHED",)}
+    assert {one.statuses for one in (counted, started)} == {()}, "a count of one status changes"
 
 
 @pytest.mark.parametrize(
@@ -170,6 +177,128 @@ def test_some_recipes_list_everything_each_time(world: World, config: dict[str, 
     assert world.runs() == ["a", "b"]
     assert all(complete for _, complete in world.memory.finished)
     assert len(world.memory.finished) == (0 if "limit" in config else 2)
+
+
+MANY = 1_000
+"""Experiments, with a run each."""
+
+
+@pytest.fixture(params=[False, True], ids=["api", "database"])
+def large(request: pytest.FixtureRequest) -> World:
+    experiments = [an_experiment(str(n), f"e{n}") for n in range(MANY)]
+    runs = [ended(f"r{n}", experiment_id=str(n)) for n in range(MANY)]
+    return World(FakeStore(experiments=experiments, runs=runs), is_database=request.param)
+
+
+IMPORTS: dict[str, dict[str, Any]] = {
+    "old": {"start_time_ms": LONG_AGO_MS - 2, "end_time_ms": LONG_AGO_MS - 1},
+    "the same": {},
+    "not ended": {"status": "RUNNING", "end_time_ms": None},
+    "in the trash": {"lifecycle_stage": "deleted"},
+    "in the future": {"start_time_ms": 2 * NOW_MS, "end_time_ms": 2 * NOW_MS + 1},
+}
+
+
+@pytest.mark.parametrize("dates", IMPORTS.values(), ids=IMPORTS)
+@pytest.mark.parametrize(
+    "runs", [{}, {"statuses": ["FINISHED", "RUNNING"]}, {"since": "2020-01-01"}], ids=str
+)
+def test_new_runs_with_any_dates_are_read_by_the_next_pass(
+    large: World, runs: dict[str, Any], dates: dict[str, Any]
+) -> None:
+    large.config = {"runs": runs}
+    large.read()
+    assert large.runs(NOW_MS + HOUR_MS) == []
+    large.store.runs += [ended(f"new{n}", experiment_id=str(n), **dates) for n in (3, 900)]
+    assert {"new3", "new900"} <= set(large.runs(NOW_MS + 2 * HOUR_MS))
+    large.read(NOW_MS + 3 * HOUR_MS)
+    assert len(large.reader.filters) <= 6, "the next pass finds no other number"
+
+
+def test_new_runs_without_dates_are_read_by_the_next_pass(large: World) -> None:
+    large.read()
+    large.store.runs.insert(0, ended("new", experiment_id="7", start_time_ms=None))
+    assert "new" in large.runs(NOW_MS + HOUR_MS)
+    assert large.runs(NOW_MS + 2 * HOUR_MS) == []
+
+
+def test_new_runs_in_many_experiments_take_a_bounded_number_of_requests(large: World) -> None:
+    large.read()
+    large.store.runs += [ended(f"new{n}", experiment_id=str(n)) for n in range(0, MANY, 3)]
+    found = large.runs(NOW_MS + HOUR_MS)
+    assert {f"new{n}" for n in range(0, MANY, 3)} <= set(found)
+    assert len(large.reader.filters) <= 6 + known_module.COUNTS_A_LISTING
+
+
+@pytest.mark.parametrize("purged", ["from the trash", "unseen"])
+def test_an_import_is_read_though_as_many_runs_were_deleted_for_good(
+    large: World, purged: str
+) -> None:
+    seen = purged == "from the trash"
+    if seen:
+        large.store.runs[5] = replace(large.store.runs[5], lifecycle_stage="deleted")
+    large.read()
+    large.read(NOW_MS + HOUR_MS)
+    for at in (2, 3):
+        large.store.runs[5] = ended(f"new{at}", experiment_id="7")
+        # Over the API only a purge of runs that a pass saw in the trash is known.
+        expected = [f"new{at}"] if seen or large.is_database else []
+        assert [name for name in large.runs(NOW_MS + at * HOUR_MS) if "new" in name] == expected
+        seen = False
+
+
+def test_a_server_that_cannot_count_reads_new_runs_with_old_dates_in_full_passes(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.read()
+    list_runs = FakeReader.runs
+
+    def runs(self: FakeReader, ids: Sequence[str], *, only: RunFilter) -> Iterator[list[Run]]:
+        if only.skip:
+            raise ProtocolMismatchError("refused to list runs with 400: no such token")
+        return list_runs(self, ids, only=only)
+
+    monkeypatch.setattr(FakeReader, "runs", runs)
+    world.store.runs += [ended("old"), ended("new", start_time_ms=NOW_MS)]
+    with caplog.at_level(logging.INFO):
+        assert world.runs(NOW_MS + 1) == ["new"]
+    assert "cannot count runs; the next full pass reads new ones with old dates" in caplog.text
+
+
+@pytest.mark.parametrize("status", ["FINISHED", "KILLED", "FAILED", "SCHEDULED"])
+def test_a_run_that_was_resumed_is_read_again_until_it_ends(world: World, status: str) -> None:
+    world.store.runs[0] = ended("a", status=status)
+    world.read()
+    world.store.runs[0] = replace(world.store.runs[0], status="RUNNING")
+    assert world.runs(NOW_MS + HOUR_MS) == ["a"]
+    assert world.runs(NOW_MS + 2 * HOUR_MS) == ["a"]
+    world.store.runs[0] = replace(world.store.runs[0], status="FINISHED")
+    assert world.runs(NOW_MS + 3 * HOUR_MS) == ["a"]
+    assert world.runs(NOW_MS + 4 * HOUR_MS) == []
+
+
+def test_a_run_that_was_resumed_between_two_passes_is_read_again(world: World) -> None:
+    world.read()
+    world.store.runs[0] = replace(world.store.runs[0], end_time_ms=NOW_MS + 1)
+    assert world.runs(NOW_MS + HOUR_MS) == ["a"]
+
+
+def test_a_resumed_run_is_abandoned_only_after_its_former_end(world: World) -> None:
+    world.config = {"runs": {"stale_running_after": "3h"}}
+    world.store.runs = [ended("a", status="RUNNING", end_time_ms=NOW_MS - HOUR_MS)]
+    [young] = (one for one in world.read() if isinstance(one, JoinedRun))
+    [old] = (one for one in world.read(NOW_MS + 9 * HOUR_MS) if isinstance(one, JoinedRun))
+    assert (young.abandoned, old.abandoned) == (False, True)
+
+
+@pytest.mark.parametrize("statuses", [["FINISHED"], ["FINISHED", "RUNNING"]], ids=str)
+def test_resumed_runs_are_asked_for_if_the_recipe_wants_running_ones(
+    world: World, statuses: list[str]
+) -> None:
+    world.config = {"runs": {"statuses": statuses}}
+    world.read()
+    world.store.runs[0] = replace(world.store.runs[0], status="RUNNING")
+    assert world.runs() == (["a"] if "RUNNING" in statuses else [])
 
 
 def test_open_runs_are_asked_for_until_they_end(world: World) -> None:
@@ -405,8 +534,8 @@ def test_logged_models_of_changed_versions_are_asked_for_in_bulk(world: World) -
     world.store.models = [LoggedModel(f"m-{n}", "1", "m", "READY") for n in range(250)]
     records = world.read(NOW_MS + HOUR_MS)
     assert all(one.model for one in records if isinstance(one, JoinedVersion))
-    # Those that changed, the newest external ones, the runs of 100, and as many for the versions.
-    assert [name for _, name in world.reader.calls].count("logged_models 1") == 2 + 3 + 3
+    # Those that changed, the runs of 100, and as many for the versions.
+    assert [name for _, name in world.reader.calls].count("logged_models 1") == 1 + 3 + 3
 
 
 @dataclass

@@ -414,6 +414,21 @@ def pages_of_ids(
         left = None if left is None else left - len(ids)
 
 
+def ids_and_starts(database: Database, experiment_ids: Sequence[str]) -> Iterator[Row]:
+    """Yield experiment, id and start of all runs of some experiments, by id."""
+    runs, after = RUNS.c, ""
+    of_experiments = is_one_of(runs.experiment_id, experiment_ids)
+    listed = select(runs.experiment_id, runs.run_uuid, runs.start_time).where(of_experiments)
+    while True:
+        page = listed.where(runs.run_uuid > after).order_by(runs.run_uuid).limit(IDS_A_BLOCK)
+        with database.page() as read:
+            block = read(page)
+        yield from block
+        if len(block) < IDS_A_BLOCK:
+            return
+        after = block[-1][1]
+
+
 def _next(
     ordered: IdQuery, moment: ColumnElement[Any], after: tuple[Any, ...] | None
 ) -> Select[Any]:

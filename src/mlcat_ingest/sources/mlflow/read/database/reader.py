@@ -1,8 +1,9 @@
 """A `Reader` over MLflow's own tables, where the tracking URI is that of a database."""
 
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from typing import Self
 
 from sqlalchemy import select
@@ -19,6 +20,7 @@ from mlcat_ingest.sources.mlflow.read.database.access import (
     TAGS,
     Database,
     IdQuery,
+    ids_and_starts,
     pages_of_ids,
     tables_of,
     wanted_models,
@@ -200,6 +202,24 @@ class DatabaseReader:
                 rows = read(named.where(tags.key == PARENT_TAG, *wanted))
             parents.update(parent for (parent,) in rows)
         return parents
+
+    def run_digests(
+        self, experiment_ids: Sequence[str], before_ms: Sequence[int]
+    ) -> Sequence[Mapping[str, str]]:
+        """Return a digest of the ids of the runs that started before each moment.
+
+        Cost: a statement for each 10,000 runs of each 2,000 experiments.
+        """
+        digests: list[dict[str, str]] = [{} for _ in before_ms]
+        for ids in chunks(experiment_ids, EXPERIMENTS_A_LISTING):
+            hashes = [{id_: sha256() for id_ in ids} for _ in before_ms]
+            for experiment_id, run_id, started in ids_and_starts(self.connection, ids):
+                for at, moment in enumerate(before_ms):
+                    if (started or 0) < moment:
+                        hashes[at][str(experiment_id)].update(run_id.encode())
+            for digest, of_ids in zip(digests, hashes, strict=True):
+                digest.update((id_, of_id.hexdigest()[:16]) for id_, of_id in of_ids.items())
+        return digests
 
     def is_gone(self, target: MlflowObject) -> bool:
         """Return whether no row of its table is of this object, in the trash or not.
