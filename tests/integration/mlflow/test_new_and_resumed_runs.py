@@ -1,6 +1,6 @@
 """Passes over changes on real servers: new runs with old dates, and runs that were resumed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,7 @@ class Passes:
         self.requests = source.requests_made()
         return report
 
-    def model(self, run_id: str) -> dict[str, Any]:
+    def model(self, run_id: str) -> Mapping[str, Any]:
         urn = f"urn:li:mlModel:(urn:li:dataPlatform:mlflow,{run_id},PROD)"
         return self.sink.stored[urn]["mlModelProperties"]
 
