@@ -26,6 +26,7 @@ from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedRun,
     JoinedSignature,
     JoinedVersion,
+    UnlistedObject,
 )
 from mlcat_ingest.sources.mlflow.values.records import (
     EXTERNAL_TAG,
@@ -67,6 +68,7 @@ class FakeReader(MlflowConnection):
     closed: int = 0
     now_ms: int = 0
     id: str = "0123456789ab"
+    unlisted: Sequence[str] = ()
     lists_parents: bool = False
     """Whether it reads parents and digests of ids at once, as the reader of a database does."""
 
@@ -213,6 +215,8 @@ def shown(record: JoinedRecord) -> str:
             return f"run {record.run.run_id}"
         case JoinedSignature():
             return f"signature of {record.owner}"
+        case UnlistedObject():
+            return record.reason
 
 
 def read_all(source: MlflowSource, request: ReadRequest = ALL) -> list[JoinedRecord]:

@@ -19,6 +19,7 @@ from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedRun,
     JoinedSignature,
     JoinedVersion,
+    UnlistedObject,
 )
 from support.mlflow_records import record_from_json
 
@@ -45,7 +46,7 @@ def with_tags(record: JoinedRecord, more: dict[str, str]) -> JoinedRecord:
         case JoinedExperiment():
             experiment = record.experiment
             return replace(record, experiment=replace(experiment, tags={**more, **experiment.tags}))
-        case JoinedSignature():
+        case JoinedSignature() | UnlistedObject():
             return record
         case JoinedLoggedModel():
             external = record.model
@@ -62,7 +63,7 @@ def tags_of(record: JoinedRecord) -> set[str]:
             return {*record.model.tags}
         case JoinedExperiment():
             return {*record.experiment.tags}
-        case JoinedSignature():
+        case JoinedSignature() | UnlistedObject():
             return set()
         case JoinedLoggedModel():
             return {*record.model.tags}

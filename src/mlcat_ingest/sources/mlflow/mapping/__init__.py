@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from mlcat_ingest.errors import RecordError
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.mlflow.mapping.groups import (
@@ -20,6 +21,7 @@ from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedRun,
     JoinedSignature,
     JoinedVersion,
+    UnlistedObject,
 )
 
 _REMOVED: Final = {"removed": True}
@@ -46,6 +48,8 @@ def map_record(record: JoinedRecord) -> list[Entity]:
             return list(_listing_only(entities)) if record.listed_only else entities
         case JoinedLoggedModel():
             return map_external_model(record)
+        case UnlistedObject():
+            raise RecordError(record.reason, record_ref="MLflow object without a name")
 
 
 def _listing_only(entities: Iterable[Entity]) -> Iterator[Entity]:

@@ -285,8 +285,9 @@ def registered_model_of(entity: Any) -> RegisteredModel:
 def model_version_of(entity: Any, aliases: Aliases) -> ModelVersion:
     """Return a `ModelVersion` entity as a record, with the aliases of its registered model."""
     source, number = entity.source or None, str(entity.version)
+    name = aliases.model_name(entity.name)
     return ModelVersion(
-        name=entity.name,
+        name=name,
         version=number,
         run_id=entity.run_id or None,
         source=source,
@@ -297,7 +298,7 @@ def model_version_of(entity: Any, aliases: Aliases) -> ModelVersion:
         user_id=entity.user_id or None,
         created_at_ms=moment(entity.creation_timestamp),
         last_updated_at_ms=moment(entity.last_updated_timestamp),
-        aliases=aliases.of(entity.name, number),
+        aliases=aliases.of(name, number),
         tags=dict(entity.tags),
     )
 

@@ -6,9 +6,10 @@ lists left out.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, TypeVar
+from unicodedata import combining, normalize
 
 from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.sources.mlflow.values.records import (
@@ -116,23 +117,38 @@ def is_prompt(tags: Mapping[str, str]) -> bool:
 
 
 class Aliases:
-    """The registered models' maps turned around: version to aliases, sorted."""
+    """The registered models' maps turned around: version to aliases, sorted; and their names."""
 
-    def __init__(self, models: Iterable[RegisteredModel]) -> None:
-        """Take the aliases of all registered models."""
+    def __init__(self, models: Collection[RegisteredModel], prompts: Collection[str] = ()) -> None:
+        """Take the aliases of all registered models, and the names of `prompts` beside them."""
         self._aliases: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._names = {*prompts, *(model.name for model in models)}
+        self._collated = {_collated(name): name for name in self._names}
         for model in models:
             for alias, version in sorted(model.aliases.items()):
                 self._aliases[model.name, version] = (*self.of(model.name, version), alias)
+
+    def model_name(self, name: str) -> str:
+        """Return the name of a version's model as that model spells it.
+
+        MySQL and SQL Server take versions under any spelling that their collation calls equal.
+        """
+        return name if name in self._names else self._collated.get(_collated(name), name)
 
     def of(self, name: str, version: str) -> tuple[str, ...]:
         """Return the aliases of one version."""
         return self._aliases.get((name, version), ())
 
 
+def _collated(name: str) -> str:
+    """Return what names have in common that MySQL's default collation calls equal."""
+    letters = normalize("NFKD", name.casefold())
+    return "".join(letter for letter in letters if not combining(letter)).rstrip(" ")
+
+
 def model_version(item: Json, aliases: Aliases) -> ModelVersion:
     """Return one item of `model-versions/search`, with the aliases of its registered model."""
-    name, number = item["name"], str(item["version"])
+    name, number = aliases.model_name(item["name"]), str(item["version"])
     source = item.get("source") or None
     return ModelVersion(
         name=name,

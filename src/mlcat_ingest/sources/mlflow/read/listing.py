@@ -211,6 +211,7 @@ class ApiReader(ABC):
         self._prompts: set[str] = set()
         self.lacking: set[str] = set()
         """Listings that the server lacks: it is asked for each only once."""
+        self.unlisted: list[str] = []
 
     @abstractmethod
     def _items(self, listing: str, query: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
@@ -268,7 +269,8 @@ class ApiReader(ABC):
             return
         # A total order that edits do not change: the server's own would lose edited versions.
         query = {"max_results": VERSIONS_PAGE, "order_by": ["name ASC", "version_number ASC"]}
-        for page in self._records("model-versions", query, _version_id, aliases=Aliases(models)):
+        aliases = Aliases(models, self._prompts)
+        for page in self._records("model-versions", query, _version_id, aliases=aliases):
             yield [
                 version
                 for version in page

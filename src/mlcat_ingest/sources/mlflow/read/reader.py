@@ -176,6 +176,11 @@ class Reader(ReadsFiles, Protocol):
         ...
 
     @property
+    def unlisted(self) -> Sequence[str]:
+        """A sentence for each object that the server failed to list, of the listings so far."""
+        ...
+
+    @property
     def workspace(self) -> str:
         """The workspace that the listings are of; `default` where the server has none."""
         ...

@@ -1,5 +1,6 @@
 """Reads an MLflow server over REST: its connections and error replies, and bulk listings only."""
 
+import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +21,7 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
-from mlcat_ingest.net.http import Http, Reply, is_read_failure
+from mlcat_ingest.net.http import Http, IsPassing, Reply, is_read_failure
 from mlcat_ingest.net.reachability import clock
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read import decode
@@ -58,6 +59,8 @@ from mlcat_ingest.sources.paging import (
     read_ahead,
 )
 
+log = logging.getLogger(__name__)
+
 NO_SUCH_ENDPOINT: Final = frozenset({404, 405, 501})
 
 API: Final = "/api/2.0/mlflow"
@@ -77,6 +80,9 @@ _FILE: Final = "/get-artifact"
 _FILE_OF_MODEL: Final = "/ajax-api/2.0/mlflow/logged-models"
 
 _MOST_PAGES: Final = 20
+
+_MOST_UNLISTED: Final = 20
+"""Objects that a server may fail to list, before it counts as one that does not work."""
 
 
 def page_of(reply: Reply, key: str) -> ListingPage[Any]:
@@ -141,12 +147,29 @@ def raise_for_status(reply: Reply, listing: str) -> Reply:
     )
 
 
+def is_own_failure(reply: Reply) -> bool:
+    """Return whether MLflow failed at what it read: another attempt fails, too.
+
+    It answers 503 where its database fails, which is worth one.
+    """
+    error_code = _error_of(reply).get("error_code") if reply.status == 500 else None
+    return error_code == "INTERNAL_ERROR"
+
+
+def _is_passing(reply: Reply) -> bool:
+    return is_read_failure(reply) and not is_own_failure(reply)
+
+
 def reports_missing(reply: Reply) -> bool:
     """Return whether MLflow reports that an object does not exist, not that it is denied or down.
+
+    False if it fails at the object itself.
 
     Raises:
         SourceUnavailableError: the server failed.
     """
+    if is_own_failure(reply):
+        return False
     if reply.status >= 500 and reply.status not in NO_SUCH_ENDPOINT:
         raise_for_status(reply, "one object by its name")
     return not reply.ok and _error_of(reply).get("error_code") == "RESOURCE_DOES_NOT_EXIST"
@@ -192,11 +215,17 @@ class MlflowServer:
         self._server_date: str | None = None
 
     def get(
-        self, http: Http, path: str, params: list[tuple[str, str]], workspace: str | None
+        self,
+        http: Http,
+        path: str,
+        params: list[tuple[str, str]],
+        workspace: str | None,
+        is_passing: IsPassing = is_read_failure,
     ) -> Reply:
         """Return the reply to a GET in a workspace, whatever its status."""
+        headers = self._headers(workspace)
         return self._keep_date(
-            http.request("GET", path, params=params, headers=self._headers(workspace))
+            http.request("GET", path, params=params, headers=headers, is_passing=is_passing)
         )
 
     def post(self, http: Http, path: str, body: Mapping[str, Any], workspace: str | None) -> Reply:
@@ -415,7 +444,8 @@ class RestReader(ApiReader):
         if target.version:
             params.append(("version", target.version))
         address = f"{API if tracked else self.registry_api}/{endpoint}"
-        return reports_missing(self.connection.get(http, address, params, self._header))
+        reply = self.connection.get(http, address, params, self._header, _is_passing)
+        return reports_missing(reply)
 
     def text_of(self, place: FileLocation, path: str) -> str | None:
         """Return the content of a file of a run or logged model, which the server has access to.
@@ -488,8 +518,29 @@ class RestReader(ApiReader):
             for name, given in {**query, **_token_param(token)}.items()
             for value in (given if isinstance(given, list) else [given])
         ]
-        reply = self.connection.get(http, f"{api}/{listing}/search", params, self._header)
+        path = f"{api}/{listing}/search"
+        reply = self.connection.get(http, path, params, self._header, _is_passing)
+        if is_own_failure(reply) and len(self.unlisted) < _MOST_UNLISTED:
+            after = offset_after(token, 1)
+            if after is not None:
+                return self._failed_page(listing, query, token, after, _message(reply))
         return page_of(raise_for_status(reply, listing), listing.replace("-", "_"))
+
+    def _failed_page(
+        self, listing: str, query: Mapping[str, Any], token: str | None, after: str, reason: str
+    ) -> ListingPage[Any]:
+        """Return a page without the objects that MLflow fails at, which are found by halving it."""
+        count = query["max_results"]
+        if count == 1:
+            what = f"MLflow failed to list one of its {listing}{reason}"
+            self.unlisted.append(what)
+            log.warning("%s; see the server's log", what)
+            return ListingPage([], after)
+        half = self._page(listing, {**query, "max_results": count // 2}, token)
+        if not half.token:
+            return half
+        rest = self._page(listing, {**query, "max_results": count - count // 2}, half.token)
+        return ListingPage([*half.items, *rest.items], rest.token)
 
     def _logged_models_page(
         self, listing: str, query: Mapping[str, Any], token: str | None

@@ -19,7 +19,7 @@ from mlcat_ingest.metadata.codec import canonical
 from mlcat_ingest.metadata.naming import Name, Naming
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.reserved import FEATURES_TAG
-from mlcat_ingest.sources.base import RecordVersion
+from mlcat_ingest.sources.base import RecordVersion, SourceRecord
 from mlcat_ingest.sources.datasets import Datasets
 from mlcat_ingest.sources.mlflow.values.records import (
     EVALUATED_TAG,
@@ -395,8 +395,16 @@ class JoinedLoggedModel:
         return RecordVersion(LOGGED_MODEL, model_id, fingerprint="external") if model_id else None
 
 
+@dataclass(frozen=True, slots=True)
+class UnlistedObject(SourceRecord):
+    """An object that MLflow failed to list; `reason` is the sentence for the user."""
+
+    reason: str
+
+
 JoinedRecord = (
     JoinedExperiment
+    | UnlistedObject
     | JoinedRegisteredModel
     | JoinedRun
     | JoinedVersion

@@ -76,6 +76,8 @@ class DatabaseReader:
     `MlflowFeature.OUTPUTS_IN_LISTINGS`.
     """
 
+    unlisted: Sequence[str] = ()
+
     def __init__(
         self,
         config: MlflowConfig,

@@ -12,9 +12,11 @@ from typing import Any, Final
 
 from sqlalchemy import (
     ColumnElement,
+    Join,
     Select,
     TableClause,
     and_,
+    func,
     literal,
     select,
     tuple_,
@@ -348,6 +350,7 @@ class ModelRegistry:
         """
         versions = MODEL_VERSIONS
         order = (versions.c.name, versions.c.version)
+        spelled, joined = self._with_models()
         number = tuple_(*order)
         listed = [
             *in_workspace(versions, self._workspace),
@@ -356,25 +359,34 @@ class ModelRegistry:
         prompts = self._names_of_prompts()
         beyond: list[ColumnElement[bool]] = []
         while True:
-            page = select(*plain(versions)).where(*listed, *beyond)
+            page = select(spelled, *plain(versions)).select_from(joined).where(*listed, *beyond)
             tagged = self._select_tags(versions, MODEL_VERSION_TAGS, "name", "version")
             with self._database.page() as read:
                 rows = read(page.order_by(*order).limit(VERSIONS_A_PAGE))
                 if not rows:
                     return
-                last = tuple_(*rows[-1][:2])
+                last = tuple_(*rows[-1][1:3])
                 tag_rows = read(tagged.where(*listed, *beyond, number <= last))
             tags = by_owner((row[:2], *row[2:]) for row in tag_rows)
             yield [
-                _version(row, tags.get(row[:2]) or {}, aliases)
-                for row in rows
-                if row[0] not in prompts
+                _version(name, row, tags.get(tuple(row[:2])) or {}, aliases)
+                for name, *row in rows
+                if name not in prompts
             ]
             beyond = [number > last]
 
+    def _with_models(self) -> tuple[ColumnElement[str], Join]:
+        """Return the name of a version as its registered model spells it, and the join for that."""
+        models, versions = REGISTERED_MODELS.c, MODEL_VERSIONS.c
+        same = models.name == versions.name
+        if self._workspace is not None:
+            same &= models.workspace == versions.workspace
+        joined = MODEL_VERSIONS.outerjoin(REGISTERED_MODELS, same)
+        return func.coalesce(models.name, versions.name), joined
+
     def _names_of_prompts(self) -> frozenset[str]:
         tags = MODEL_VERSION_TAGS
-        statement = self._select_tags(MODEL_VERSIONS, tags, "name").where(
+        statement = self._select_tags(REGISTERED_MODELS, tags, "name").where(
             *in_workspace(tags, self._workspace), tags.c.key == PROMPT_TAG
         )
         with self._database.page() as read:
@@ -393,8 +405,8 @@ class ModelRegistry:
         return select(*(owner.c[name] for name in key), *rest).join_from(owner, table, and_(*same))
 
 
-def _version(row: tuple[Any, ...], tags: dict[str, str], aliases: Aliases) -> ModelVersion:
-    name, number, run_id, source, current, status, description, user_id, created, updated = row
+def _version(name: str, row: Sequence[Any], tags: dict[str, str], aliases: Aliases) -> ModelVersion:
+    _, number, run_id, source, current, status, description, user_id, created, updated = row
     return ModelVersion(
         name=name,
         version=str(number),
