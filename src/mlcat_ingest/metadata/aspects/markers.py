@@ -26,7 +26,8 @@ class Edge:
     `at` names the field of the nested record that holds the URN, or a list of them, where the field
     itself holds a list of records. People search by it under the field's own name where it is in an
     aspect that describes its entity, else under `search`. For an edge of lineage,
-    `lineage` is the direction in which the destination lies.
+    `lineage` is the direction in which the destination lies. An edge that DataHub's model lacks is
+    `ours`: pages and deletions follow it, lineage does not.
     """
 
     relationship: str
@@ -34,6 +35,7 @@ class Edge:
     at: str | None
     search: str | None
     lineage: Literal["upstream", "downstream"] | None
+    ours: bool
 
     def __init__(
         self,
@@ -42,6 +44,7 @@ class Edge:
         at: str | None = None,
         search: str | None = None,
         lineage: Literal["upstream", "downstream"] | None = None,
+        ours: bool = False,
     ) -> None:
         """Keep the relationship, the entity types of its destinations, and what holds of it."""
         object.__setattr__(self, "relationship", relationship)
@@ -49,6 +52,7 @@ class Edge:
         object.__setattr__(self, "at", at)
         object.__setattr__(self, "search", search)
         object.__setattr__(self, "lineage", lineage)
+        object.__setattr__(self, "ours", ours)
 
 
 @dataclass(frozen=True, slots=True)

@@ -277,7 +277,7 @@ class BaseData(TypedDict):
 class TrainingData(TypedDict):
     """The training data of the model. MLflow: dataset inputs of training contexts."""
 
-    trainingData: list[BaseData]
+    trainingData: Annotated[list[BaseData], Edge("TrainedOn", "dataset", at="dataset", ours=True)]
 
 
 ML_MODEL_TRAINING_DATA: Final = aspect(
@@ -292,7 +292,9 @@ ML_MODEL_TRAINING_DATA: Final = aspect(
 class EvaluationData(TypedDict):
     """The evaluation data of the model. MLflow: dataset inputs of evaluation contexts."""
 
-    evaluationData: list[BaseData]
+    evaluationData: Annotated[
+        list[BaseData], Edge("EvaluatedOn", "dataset", at="dataset", ours=True)
+    ]
 
 
 ML_MODEL_EVALUATION_DATA: Final = aspect(

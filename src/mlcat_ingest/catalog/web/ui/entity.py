@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
+from sqlalchemy import ColumnElement
+
+from mlcat_ingest.catalog.schema.tables import edge
 from mlcat_ingest.catalog.schema.values import UrnPage
 from mlcat_ingest.catalog.schema.virtual import Identity
 from mlcat_ingest.catalog.store.store import Store
@@ -43,7 +46,7 @@ _TABS: Final[Mapping[str, tuple[str, ...]]] = {
     "mlFeatureTable": ("features", "overview"),
     "test": ("overview", "failing", "passing"),
 }
-"""Entity type to its tabs, the first of which is shown first."""
+"""Entity type to its tabs before `used`, the first of which is shown first."""
 
 _LABELS: Final = {
     "overview": "Overview",
@@ -60,13 +63,11 @@ _LABELS: Final = {
 _REFERENCE_TABS: Final = {"features": "mlFeatures", "group": "groups"}
 """Tab to the field of the properties that it lists."""
 
-_REFERRER_TABS: Final[Mapping[str, frozenset[str] | None]] = {
-    "models": frozenset({"MemberOf"}),
-    "failing": frozenset({"IsFailing"}),
-    "passing": frozenset({"IsPassing"}),
-    "used": None,
-}
-"""Tab to the relationships (None: any) of the entities that it lists, which refer to this one."""
+_REFERRER_TABS: Final = {"models": "MemberOf", "failing": "IsFailing", "passing": "IsPassing"}
+"""Tab to the relationship of the entities that it lists, which refer to this one.
+
+The tab `used` lists those with any other relationship to it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ def entity_page(store: Store, urn: str, tab: str, start: int) -> Mapping[str, ob
     """
     stored = store.get_many([urn]).get(urn)
     subject = Subject(urn, stored or {}, stored is not None)
-    if stored is None and not referrers(store, urn, None).total:
+    if stored is None and not referrers(store, urn).total:
         return None
     counts = _tab_counts(store, subject)
     first = next(iter(counts))
@@ -168,12 +169,12 @@ def _catalog_description(subject: Subject) -> str:
 def _tab_counts(store: Store, subject: Subject) -> dict[str, int | None]:
     """Return the tabs that the entity has, each with the number of what it lists if it is known."""
     counts: dict[str, int | None] = {}
-    for tab in _TABS.get(entity_type(subject.urn), ("overview", "used")):
+    for tab in (*_TABS.get(entity_type(subject.urn), ("overview",)), "used"):
         counts[tab] = None
         if tab in _REFERENCE_TABS:
             counts[tab] = len(subject.urns(_REFERENCE_TABS[tab]))
-        elif tab in _REFERRER_TABS:
-            counts[tab] = referrers(store, subject.urn, _REFERRER_TABS[tab]).total
+        elif (condition := _refers(subject.urn, tab)) is not None:
+            counts[tab] = referrers(store, subject.urn, condition).total
         elif tab == "children":
             counts[tab] = children_of(store, subject.urn).total
     for tab in ("children", "used"):
@@ -183,6 +184,17 @@ def _tab_counts(store: Store, subject: Subject) -> dict[str, int | None]:
         results = subject.aspects[TEST_RESULTS].value
         counts["tests"] = sum(len(results.get(side) or []) for side in ("passing", "failing"))
     return counts
+
+
+def _refers(urn: str, tab: str) -> ColumnElement[bool] | None:
+    """Return the condition on the edges to `urn` of a tab; None for a tab of something else."""
+    if tab in _REFERRER_TABS:
+        return edge.c.relationship == _REFERRER_TABS[tab]
+    if tab != "used":
+        return None
+    tabs = _TABS.get(entity_type(urn), ())
+    shown = [_REFERRER_TABS[other] for other in tabs if other in _REFERRER_TABS]
+    return edge.c.relationship.not_in(shown)
 
 
 def _listing(store: Store, subject: Subject, tab: str, start: int) -> EntityList | None:
@@ -200,8 +212,8 @@ def _listing(store: Store, subject: Subject, tab: str, start: int) -> EntityList
         urns = subject.urns(_REFERENCE_TABS[tab])
         page = UrnPage(len(urns), tuple(urns[start : start + PAGE_ROWS]))
         rows = rows_of(store, page.urns)
-    elif tab in _REFERRER_TABS:
-        page = referrers(store, subject.urn, _REFERRER_TABS[tab], start, PAGE_ROWS)
+    elif (condition := _refers(subject.urn, tab)) is not None:
+        page = referrers(store, subject.urn, condition, start, PAGE_ROWS)
         rows = rows_of(store, page.urns)
     else:
         return None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import ColumnElement, Connection, Select, func, select, true
 
 from mlcat_ingest.catalog.schema.tables import edge, entity, searched
 from mlcat_ingest.catalog.schema.values import AspectVersion, UrnPage
@@ -42,6 +42,7 @@ PROPERTIES: Final = {
 
 _SHOWN: Final = frozenset({*PROPERTIES.values(), BROWSE_PATHS_V2, STATUS, SUB_TYPES, TEST_RESULTS})
 _MOST_METRICS: Final = 4
+_ANY: Final = true()
 
 Aspects = Mapping[str, AspectVersion]
 
@@ -230,9 +231,9 @@ def _row(urn: str, stored: Aspects | None, cells: tuple[str, ...] = ()) -> ListR
 
 
 def referrers(
-    store: Store, urn: str, relationships: Collection[str] | None, start: int = 0, count: int = 0
+    store: Store, urn: str, condition: ColumnElement[bool] = _ANY, start: int = 0, count: int = 0
 ) -> UrnPage:
-    """Return a page of the entities with such an edge (None: any) to `urn`, the newest first.
+    """Return a page of the entities with such an edge to `urn`, the newest first.
 
     Entities that are marked as removed are left out.
     """
@@ -240,11 +241,9 @@ def referrers(
         select(entity.c.id, entity.c.urn, searched.c.created_ms)
         .join(edge, edge.c.source_id == entity.c.id)
         .outerjoin(searched, searched.c.id == entity.c.id)
-        .where(edge.c.destination == urn, ~marked_removed(entity.c.id))
+        .where(edge.c.destination == urn, condition, ~marked_removed(entity.c.id))
         .distinct()
     )
-    if relationships is not None:
-        sources = sources.where(edge.c.relationship.in_(sorted(relationships)))
     newest_first = sources.order_by(searched.c.created_ms.desc(), entity.c.id.desc())
     return urn_page(store, newest_first, start, count)
 

@@ -255,6 +255,55 @@ def test_an_entity_that_is_only_referred_to_has_a_page(store: Store) -> None:
     assert get(store, at(feature("customers", "never"), "?format=json")).status == 404
 
 
+DATASET = "urn:li:dataset:(urn:li:dataPlatform:s3,bank-lake/wine/train.parquet,PROD)"
+RUN = "urn:li:dataProcessInstance:r1"
+SET = "urn:li:versionSet:(a,mlModel)"
+GOLD, RISK, TEST = "urn:li:tag:gold", "urn:li:domain:risk", "urn:li:test:t"
+VERSION = {"versionSet": SET, "version": {"versionTag": "1"}, "sortId": "1"}
+LEARNED = feature("t", "f")
+
+
+@pytest.mark.parametrize(
+    ("target", "urn", "aspect", "value"),
+    [
+        (DATASET, model("m"), "mlModelTrainingData", {"trainingData": [{"dataset": DATASET}]}),
+        (DATASET, model("m"), "mlModelEvaluationData", {"evaluationData": [{"dataset": DATASET}]}),
+        (DATASET, LEARNED, "mlFeatureProperties", {"sources": [DATASET]}),
+        (
+            *(DATASET, DATASET.replace("train", "test"), "upstreamLineage"),
+            {"upstreams": [{"dataset": DATASET, "type": "COPY"}]},
+        ),
+        (model("m"), RUN, "dataProcessInstanceOutput", {"outputs": [model("m")]}),
+        (RUN, group("g"), "mlModelGroupProperties", {"trainingJobs": [RUN]}),
+        (group("g"), model("m"), "mlModelProperties", {"groups": [group("g")]}),
+        (LEARNED, table("t"), "mlFeatureTableProperties", {"mlFeatures": [LEARNED]}),
+        (LEARNED, model("m"), "mlModelProperties", {"mlFeatures": [LEARNED]}),
+        (SET, model("m"), "versionProperties", VERSION),
+        (ADA, model("m"), "ownership", {"owners": [{"owner": ADA, "type": "DATAOWNER"}]}),
+        (GOLD, table("t"), "globalTags", {"tags": [{"tag": GOLD}]}),
+        (RISK, model("m"), "domains", {"domains": [RISK]}),
+        (
+            TEST,
+            model("m"),
+            "testResults",
+            {"passing": [], "failing": [{"test": TEST, "type": "FAILURE"}]},
+        ),
+    ],
+)
+def test_the_page_of_what_is_only_referred_to_names_who_refers_to_it(
+    store: Store, target: str, urn: str, aspect: str, value: dict[str, Any]
+) -> None:
+    put(store, urn, **{aspect: value})
+    found = page(store, at(target))
+    tabs = [tab for tab in found.links if tab.startswith(at(target)) and "format=" not in tab]
+    assert any(at(urn) in page(store, tab).links for tab in tabs)
+
+
+def test_the_models_of_a_group_are_in_one_tab(store: Store) -> None:
+    full_model(store)
+    assert at(group("churn"), "?tab=used") not in page(store, at(group("churn"))).links
+
+
 def test_an_unknown_tab_is_the_first(store: Store) -> None:
     assert "Model type Lasso" in page(store, at(full_model(store), "?tab=nope")).text
 
