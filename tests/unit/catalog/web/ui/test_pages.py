@@ -258,6 +258,7 @@ def test_an_entity_that_is_only_referred_to_has_a_page(store: Store) -> None:
 DATASET = "urn:li:dataset:(urn:li:dataPlatform:s3,bank-lake/wine/train.parquet,PROD)"
 RUN = "urn:li:dataProcessInstance:r1"
 SET = "urn:li:versionSet:(a,mlModel)"
+FAILED = {"test": "urn:li:test:t", "type": "FAILURE"}
 GOLD, RISK, TEST = "urn:li:tag:gold", "urn:li:domain:risk", "urn:li:test:t"
 VERSION = {"versionSet": SET, "version": {"versionTag": "1"}, "sortId": "1"}
 LEARNED = feature("t", "f")
@@ -286,7 +287,7 @@ LEARNED = feature("t", "f")
             TEST,
             model("m"),
             "testResults",
-            {"passing": [], "failing": [{"test": TEST, "type": "FAILURE"}]},
+            {"passing": [], "failing": [FAILED]},
         ),
     ],
 )
