@@ -120,7 +120,7 @@ class Sender:
             if lease is None:
                 return None
             try:
-                with (self._spool.folder / "sender.log").open("ab") as log:
+                with self._spool.open_log("sender.log") as log:
                     if log.tell() > LOG_BYTES:
                         log.truncate(0)
                     drain = self._spawn(lease, log)

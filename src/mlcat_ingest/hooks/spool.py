@@ -11,11 +11,15 @@
 
 A file is written elsewhere and renamed, so it is whole or not there, and claimed by renaming, so
 only one process can claim it. The catalog gets each event at least once. Standard library only.
+
+Only the owner may use the spool; where the folder was made for a group, the group may, too.
 """
 
+import errno
 import json
 import os
 import secrets
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,9 +27,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path, PurePath
 from random import SystemRandom
-from typing import Any, Final, Self
+from typing import IO, Any, Final, Self
 
 from mlcat_ingest.core.operating_system import require_posix
+from mlcat_ingest.core.private_files import PRIVATE, make_folder, open_file
 
 if sys.platform != "win32":
     import fcntl
@@ -54,8 +59,8 @@ class Event:
         return PurePath(self.recipe).name == PurePath(recipe).name
 
     def to_json(self) -> bytes:
-        """Return it as JSON."""
-        return json.dumps(asdict(self)).encode()
+        """Return it as a line of JSON."""
+        return f"{json.dumps(asdict(self))}\n".encode()
 
     @classmethod
     def from_json(cls, text: bytes) -> Self | None:
@@ -128,7 +133,7 @@ class Backoff:
 
     def _read(self) -> dict[str, Any]:
         try:
-            pause = json.loads(self._path.read_bytes())
+            pause = json.loads(_content(self._path))
         except (OSError, ValueError):
             return {}
         whole = isinstance(pause, dict) and all(
@@ -164,7 +169,7 @@ class EventSpool:
         Safe for any number of threads and processes.
 
         Raises:
-            OSError: the folder cannot be written, or its disk is full.
+            OSError: the folder cannot be written, or everybody may, or its disk is full.
 
         Cost: one `fsync`; a listing of the folder for each hundred events.
         """
@@ -173,12 +178,28 @@ class EventSpool:
             return False
         name = f"{time.time_ns() // 1_000_000:013d}-{os.getpid()}-{secrets.token_hex(6)}.json"
         content = event.to_json()
-        try:
-            _write_whole(self._new / name, self.folder, content)
-        except FileNotFoundError:
-            self._new.mkdir(parents=True, exist_ok=True)
-            _write_whole(self._new / name, self.folder, content)
+        self._make_folders()
+        _write_whole(self._new / name, self.folder, content)
         return True
+
+    def _make_folders(self) -> None:
+        """Make the folders that are missing.
+
+        Raises:
+            OSError: one cannot be made, is a link, or may be written by everybody.
+        """
+        make_folder(self.folder)
+        mode = self.folder.stat().st_mode
+        if mode & stat.S_IWOTH:
+            cure = f"every user may write to it; run chmod o-w {self.folder}"
+            raise PermissionError(errno.EPERM, cure, str(self.folder))
+        for folder in (self._new, self._claimed):
+            if folder.is_symlink():
+                raise OSError(errno.ELOOP, f"{folder.name} is a link; delete it", str(folder))
+            if not folder.is_dir():
+                folder.mkdir(mode=0o700, exist_ok=True)
+                if mode & stat.S_IWGRP:
+                    folder.chmod(0o770)
 
     def _is_full(self) -> bool:
         if os.getpid() != self._pid:
@@ -217,11 +238,10 @@ class EventSpool:
         Raises:
             OSError: the folder cannot be written, or its file system has no locks.
         """
-        self._claimed.mkdir(parents=True, exist_ok=True)
-        self._new.mkdir(exist_ok=True)
+        self._make_folders()
         with (
-            (self.folder / "drain.lock").open("wb") as handle,
-            (self.folder / "busy.lock").open("wb") as busy,
+            os.fdopen(self._open("drain.lock"), "rb") as handle,
+            os.fdopen(self._open("busy.lock"), "rb") as busy,
         ):
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -241,7 +261,7 @@ class EventSpool:
         Raises:
             OSError: the folder cannot be written, or its file system has no locks.
         """
-        handle = os.open(self.folder / "sender.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        handle = self._open("sender.lock")
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -254,13 +274,24 @@ class EventSpool:
     def is_draining(self) -> bool:
         """Return whether a drain is at work just now."""
         try:
-            with (self.folder / "busy.lock").open("rb") as handle:
+            with os.fdopen(open_file(self.folder / "busy.lock", os.O_RDONLY), "rb") as handle:
                 fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
         except OSError:
             return False
         return False
+
+    def open_log(self, name: str) -> IO[bytes]:
+        """Open a file of the spool to append to it.
+
+        Raises:
+            OSError: it cannot be opened, or is not a regular file.
+        """
+        return os.fdopen(self._open(name, os.O_WRONLY | os.O_APPEND), "ab")
+
+    def _open(self, name: str, flags: int = os.O_RDONLY) -> int:
+        return open_file(self.folder / name, flags | os.O_CREAT, _mode_in(self.folder))
 
     def claim(
         self, most: int, accepts: Callable[[Event], bool], skip: frozenset[str] = frozenset()
@@ -308,7 +339,7 @@ class EventSpool:
 
     def _drop(self, event: Event, why: str) -> None:
         line = json.dumps({"run_id": event.run_id, "why": why, "at_ms": int(time.time() * 1000)})
-        with self.dropped_file.open("ab") as handle:
+        with self.open_log(self.dropped_file.name) as handle:
             if handle.tell() < _DROPPED_BYTES:
                 handle.write(f"{line}\n".encode())
 
@@ -321,9 +352,19 @@ class EventSpool:
                     path.unlink()
 
 
+def _mode_in(folder: Path) -> int:
+    """Return the mode of a file in `folder`: where its group may write, it may write the file."""
+    return PRIVATE | (0o060 if folder.stat().st_mode & stat.S_IWGRP else 0)
+
+
 def _names(folder: Path) -> list[str]:
     try:
-        return sorted(name for name in os.listdir(folder) if name.endswith(".json"))  # noqa: PTH208 - names, not paths
+        with os.scandir(folder) as entries:
+            return sorted(
+                entry.name
+                for entry in entries
+                if entry.name.endswith(".json") and not entry.is_dir(follow_symlinks=False)
+            )
     except OSError:
         return []
 
@@ -331,7 +372,7 @@ def _names(folder: Path) -> list[str]:
 def read_lines(path: Path) -> list[str]:
     """Return the lines of a file of the spool, the oldest first; none where there is no file."""
     try:
-        return path.read_text(errors="replace").splitlines()
+        return _content(path).decode(errors="replace").splitlines()
     except OSError:
         return []
 
@@ -343,16 +384,22 @@ def _moment(name: str) -> int:
 
 def _read(path: Path) -> Event | None:
     try:
-        with path.open("rb") as handle:
-            return Event.from_json(handle.read(MAX_BYTES))
+        content = _content(path, MAX_BYTES + 1)
     except OSError:
         return None
+    return Event.from_json(content) if len(content) <= MAX_BYTES else None
+
+
+def _content(path: Path, most: int = -1) -> bytes:
+    with os.fdopen(open_file(path, os.O_RDONLY), "rb") as handle:
+        return handle.read(most)
 
 
 def _write_whole(path: Path, folder: Path, content: bytes) -> None:
     """Write a file down to the disk, first as a temporary one in `folder`; all of it or nothing."""
     temporary = folder / f".{secrets.token_hex(8)}.json"
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    handle = open_file(temporary, flags, _mode_in(folder))
     try:
         try:
             while content:  # a disk that is nearly full takes a part

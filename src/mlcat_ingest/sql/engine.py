@@ -7,7 +7,7 @@ that may pass later.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -16,6 +16,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from mlcat_ingest.core.extras import require_extra
+from mlcat_ingest.core.private_files import restrict
 from mlcat_ingest.core.redaction import redact_urls
 from mlcat_ingest.errors import (
     AuthenticationError,
@@ -59,9 +60,9 @@ def database_url(where: str | Path) -> URL:
 def open_engine(where: str | Path, *, durable: bool = True) -> Engine:
     """Return an engine for the database at `where`; SQLite files are made where they are missing.
 
-    SQLite connections use WAL and enforce foreign keys. What was committed survives a kill, and
-    where it is `durable` the loss of power too (`synchronous=FULL`, one fsync a commit). A file
-    that cannot be opened is noticed at first use.
+    SQLite connections use WAL and enforce foreign keys, and the files are for their owner alone.
+    What was committed survives a kill, and where it is `durable` the loss of power too
+    (`synchronous=FULL`, one fsync a commit). A file that cannot be opened is noticed at first use.
 
     Raises:
         RecipeError: `where` is not an address of a database that can be used.
@@ -77,12 +78,19 @@ def open_engine(where: str | Path, *, durable: bool = True) -> Engine:
         raise RecipeError(f"cannot use the database {shown}: {error}") from error
     if engine.dialect.name == "sqlite":
         pragmas = (*_SQLITE_PRAGMAS, f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
-        event.listen(engine, "connect", partial(_prepare_sqlite, pragmas))
+        event.listen(engine, "connect", partial(_prepare_sqlite, url.database or "", pragmas))
         event.listen(engine, "begin", _begin_sqlite)
     return engine
 
 
-def _prepare_sqlite(pragmas: Sequence[str], dbapi_connection: Any, _record: object) -> None:
+def _prepare_sqlite(
+    name: str, pragmas: Sequence[str], dbapi_connection: Any, _record: object
+) -> None:
+    # SQLite gives the files beside a database its mode. A file that cannot be opened, or is in
+    # memory, has none.
+    for suffix in ("", "-wal", "-shm"):
+        with suppress(OSError):
+            restrict(f"{name}{suffix}")
     # The driver's own implicit BEGIN would take the write lock too late; we begin ourselves.
     dbapi_connection.isolation_level = None
     for pragma in pragmas:

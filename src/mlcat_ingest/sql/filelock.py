@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
 from mlcat_ingest.core.operating_system import require_posix
+from mlcat_ingest.core.private_files import open_file
 
 if sys.platform != "win32":
     import fcntl
@@ -44,7 +45,7 @@ class FileLock:
             RecipeError: this is Windows.
         """
         require_posix()
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        handle = open_file(path, os.O_RDWR | os.O_CREAT)
         with ExitStack() as unless_taken:
             unless_taken.callback(os.close, handle)
             # A process that only looks holds the lock for a moment too.
@@ -71,7 +72,7 @@ class FileLock:
 def holder_of(path: Path, *, patience_s: float = PATIENCE_S) -> Mapping[str, Any] | None:
     """Return the description of a lock's holder, empty if there is none yet; None if it is free."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        handle = open_file(path, os.O_RDONLY)
     except OSError:
         return None
     try:

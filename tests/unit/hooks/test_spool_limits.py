@@ -4,6 +4,8 @@ import errno
 import fcntl
 import json
 import os
+import stat
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,14 +89,74 @@ def test_files_that_hold_no_event_are_skipped_by_who_looks(spool: EventSpool) ->
     assert [one.run_id for one in spool.events()] == ["a", "b"]
 
 
-def test_everybody_may_read_the_files_and_their_user_alone_may_write(spool: EventSpool) -> None:
+@pytest.mark.parametrize(("mode", "file_mode"), [(0o755, 0o600), (0o2775, 0o660)])
+def test_a_folder_that_was_made_for_a_group_is_for_the_group(
+    spool: EventSpool, mode: int, file_mode: int
+) -> None:
+    spool.folder.mkdir(exist_ok=True)
+    spool.folder.chmod(mode)
     spool.put(Event("r"))
-    lease = spool.lease()
-    assert lease is not None
-    os.close(lease)
+    spool.open_log("sender.log").close()
     [event] = (spool.folder / "new").iterdir()
-    for path in (event, spool.folder / "sender.lock"):
-        assert path.stat().st_mode & 0o777 == 0o644
+    assert event.stat().st_mode & 0o007 == 0
+    assert (spool.folder / "sender.log").stat().st_mode & 0o777 == file_mode
+    assert event.parent.stat().st_mode & 0o777 == (0o770 if mode & 0o020 else 0o700)
+
+
+def as_link(path: Path) -> None:
+    folder = path.parent.parent if path.parent.name == "new" else path.parent
+    path.symlink_to(folder / "victim")
+
+
+def as_device(path: Path) -> None:
+    os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(1, 5))  # /dev/zero
+
+
+def as_socket(path: Path) -> None:
+    os.mknod(path, stat.S_IFSOCK | 0o600)
+
+
+@pytest.mark.parametrize("make", [as_link, as_device, as_socket, os.mkfifo])
+def test_what_is_no_regular_file_is_neither_read_nor_written(
+    spool: EventSpool, make: Callable[[Path], None]
+) -> None:
+    victim = spool.folder / "victim"
+    victim.write_bytes(Event("stolen").to_json())
+    spool.put(Event("r"))
+    try:
+        make(spool.folder / "new" / "0000000000001-x.json")
+    except PermissionError:
+        pytest.skip("only root makes devices")
+    (spool.folder / "new" / "folder.json").mkdir()
+    assert [one.run_id for one in spool.events()] == ["r"]
+    assert claimed(spool) == ["r"]
+    assert "not an event" in (spool.folder / "dropped.jsonl").read_text()
+    for name in ("drain.lock", "busy.lock", "sender.lock", "sender.log", "pause.json"):
+        path = spool.folder / name
+        path.unlink(missing_ok=True)
+        make(path)
+    for use in (lambda: claimed(spool), spool.lease, lambda: spool.open_log("sender.log")):
+        with pytest.raises(OSError, match=r"regular file|symbolic links|No such device"):
+            use()
+    assert not spool.is_draining()
+    assert spool.backoff.reason() is None
+    assert Event.from_json(victim.read_bytes()) == Event("stolen")
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777])
+def test_a_folder_that_everybody_may_write_is_refused_with_the_cure(
+    spool: EventSpool, mode: int
+) -> None:
+    spool.folder.mkdir(exist_ok=True)
+    spool.folder.chmod(mode)
+    cure = rf"every user may write to it; run chmod o-w {spool.folder}"
+    for use in (lambda: spool.put(Event("r")), lambda: claimed(spool)):
+        with pytest.raises(PermissionError, match=cure):
+            use()
+    spool.folder.chmod(0o700)
+    (spool.folder / "new").symlink_to(spool.folder.parent)
+    with pytest.raises(OSError, match="new is a link; delete it"):
+        spool.put(Event("r"))
 
 
 # --- how many ------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
+from mlcat_ingest.core.private_files import make_folder, opener
 from mlcat_ingest.core.text import printable
 from mlcat_ingest.errors import SkippableError
 from mlcat_ingest.metadata.codec import dumps
@@ -132,9 +133,11 @@ class DeadLetters:
                 return
             try:
                 if self._file is None:
-                    self.path.parent.mkdir(parents=True, exist_ok=True)
+                    make_folder(self.path.parent)
                     mode: Literal["a", "w"] = "a" if self._add else "w"
-                    self._file = self.path.open(mode, encoding="utf-8", errors="backslashreplace")
+                    self._file = open(  # noqa: SIM115 - closed by `close`
+                        self.path, mode, encoding="utf-8", errors="backslashreplace", opener=opener
+                    )
                 self._file.write(f"{line}\n")
                 self._file.flush()
             except OSError as error:

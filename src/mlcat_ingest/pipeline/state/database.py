@@ -23,6 +23,7 @@ from typing import Any, Final, Protocol, TypeVar
 from sqlalchemy import URL, Connection, Delete, Engine, delete, insert, select, text
 from sqlalchemy.exc import SQLAlchemyError
 
+from mlcat_ingest.core.private_files import make_folder
 from mlcat_ingest.core.text import printable
 from mlcat_ingest.errors import (
     InvalidUrnError,
@@ -197,7 +198,7 @@ def open_state(url: str) -> Engine:
 
 def _make_folder(path: Path) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
     except OSError as error:
         raise StateUnavailableError(
             f"the folder {path.parent} for the state cannot be created: {error.strerror}",
