@@ -35,8 +35,11 @@ from mlcat_ingest.errors import (
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.net.reachability import no_answer_of, wants_tls
 from mlcat_ingest.net.session import (
+    ENCODINGS,
+    HEADERS,
     UNAVAILABLE,
     CountingAdapter,
+    EndlessAnswerError,
     HttpOptions,
     NoAuth,
     OwnSession,
@@ -55,6 +58,8 @@ _NO_ANSWER: Final = (
     requests.exceptions.ChunkedEncodingError,
     requests.exceptions.ContentDecodingError,
 )
+_PART_BYTES: Final = 65_536
+
 _UNUSABLE_URL: Final = (
     requests.exceptions.InvalidURL,
     requests.exceptions.InvalidSchema,
@@ -157,7 +162,7 @@ class Http(Closing):
         self._server_date: tuple[str, float, float] | None = None
         self._session = OwnSession()
         self._session.auth = options.auth or user_auth or NoAuth()
-        self._session.headers.update({"Accept": "application/json", **options.headers})
+        self._session.headers.update({**HEADERS, **options.headers})
         self._verify = options.trust.verify
         self._session.cert = options.trust.cert
         self._proxies = loopback_without_proxy(self.base_url)
@@ -198,7 +203,8 @@ class Http(Closing):
             RateLimitedError: still 429 after the last attempt.
             AuthenticationError: 401, or an HTML page where the service itself would send JSON, or
                 a redirect to another page.
-            ProtocolMismatchError: a redirect that would change the request.
+            ProtocolMismatchError: a redirect that would change the request, or an answer that
+                passes a limit.
             RecipeError: the address, or a header, cannot be sent.
         """
         url = self.base_url + path
@@ -234,6 +240,11 @@ class Http(Closing):
         while True:
             try:
                 reply = send()
+            except EndlessAnswerError as error:
+                raise ProtocolMismatchError(
+                    f"the answer of {self.peer} at {redact_url(pending.url)} {error}",
+                    hint="check that the address is that of the service itself, and its log",
+                ) from None
             except (requests.RequestException, ValueError) as error:
                 failure, passing = self._failure(pending.url, error)
                 if passing and self._retry.pause(pending, passing):
@@ -274,11 +285,8 @@ class Http(Closing):
         self._has_answered = True
         if date := response.headers.get("Date"):
             self._server_date = date, sent_s, time.time()
-        try:
-            content = response.content
-        except _NO_ANSWER:
-            response.close()
-            raise
+        with response:
+            content = _content_of(response)
         # After a redirect it is another address than ours that answers.
         place = redact_url(response.url or url)
         return Reply(response.status_code, response.headers, content, self.peer, place)
@@ -356,6 +364,24 @@ class Http(Closing):
     def close(self) -> None:
         """Close all connections; safe to call twice."""
         self._session.close()
+
+
+def _content_of(response: requests.Response) -> bytes:
+    """Return the decoded body of an answer.
+
+    Raises:
+        EndlessAnswerError: it is too large, or packed so that a part of it may be.
+    """
+    encoding = response.headers.get("Content-Encoding", "identity").lower()
+    if encoding not in {"identity", *ENCODINGS}:
+        raise EndlessAnswerError(f"has the unwanted encoding {encoding!r}")
+    parts: list[bytes] = []
+    size = 0
+    for part in response.iter_content(_PART_BYTES):
+        size += len(part)
+        EndlessAnswerError.check_size(size)
+        parts.append(part)
+    return b"".join(parts)
 
 
 def _words_of(reply: Reply) -> str:

@@ -1,29 +1,48 @@
 """The requests session behind `http.py`: its credentials, proxies and retries."""
 
+import io
 import ipaddress
 import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
+from http.client import HTTPResponse
 from random import SystemRandom
 from time import monotonic
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 import requests
 import urllib3
 from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.util.retry import Retry
 
 from mlcat_ingest.core.redaction import redact_url
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 UNAVAILABLE: Final = frozenset({429, 502, 503, 504})
 MAX_RETRY_AFTER_S: Final = 120.0
 
 MAX_PAUSE_S: Final = 10.0
 """The longest pause between two attempts, unless the server asks for another one."""
+
+ENCODINGS: Final = ("gzip", "deflate")
+"""The encodings of an answer: a part of one grows to a thousand times its size at most."""
+
+HEADERS: Final = {"Accept": "application/json", "Accept-Encoding": ", ".join(ENCODINGS)}
+"""The headers of a request to any address."""
+
+MAX_ANSWER_BYTES: Final = 256 * 1024 * 1024
+"""The longest answer, as it is sent and as it is decoded; a large page of a listing has 50 MB."""
+
+MAX_ANSWER_S: Final = 300.0
+"""The longest time from the first byte of an answer to its last."""
 
 LONG_WAIT_S: Final = 3.0
 """Seconds from which on a wait for further attempts is reported."""
@@ -112,7 +131,7 @@ class OwnSession(requests.Session):
             # requests sets this one anew for each proxy.
             proxy = request.headers.get("Proxy-Authorization")
             request.headers = requests.utils.default_headers()
-            request.headers.update({"Accept": "application/json"})
+            request.headers.update(HEADERS)
             if proxy:
                 request.headers["Proxy-Authorization"] = proxy
         return super().send(request, **kwargs)
@@ -120,6 +139,13 @@ class OwnSession(requests.Session):
     def is_home(self, url: str | None) -> bool:
         """Return whether `url` has the scheme, host and port of the service."""
         return _origin(url) == self._home
+
+    def get_redirect_target(self, resp: requests.Response) -> str | None:
+        """Return where an answer redirects to; its body has nothing for us, and is not read."""
+        target = super().get_redirect_target(resp)
+        if target is not None:
+            resp.close()
+        return target
 
     def rebuild_auth(
         self, prepared_request: requests.PreparedRequest, response: requests.Response
@@ -216,13 +242,91 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
         return None
 
 
+class EndlessAnswerError(Exception):
+    """An answer passes a limit; the text says which, behind "the answer"."""
+
+    @classmethod
+    def check_size(cls, size: int) -> None:
+        """Return if an answer may have so many bytes.
+
+        Raises:
+            EndlessAnswerError: it may not.
+        """
+        if size > MAX_ANSWER_BYTES:
+            raise cls(f"has more than {MAX_ANSWER_BYTES // 1024**2} MiB")
+
+
+class _LimitedFile(io.RawIOBase):
+    """The bytes of one answer, its head included, as they come from the connection."""
+
+    def __init__(self, raw: io.RawIOBase) -> None:
+        self._raw = raw
+        self._size = 0
+        self._end_s: float | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "WriteableBuffer") -> int | None:
+        # The socket's own timeout bounds the wait for these bytes, the first ones included.
+        count = self._raw.readinto(buffer)
+        now_s = monotonic()
+        if self._end_s is None:
+            self._end_s = now_s + MAX_ANSWER_S
+        elif now_s > self._end_s:
+            raise EndlessAnswerError(f"takes more than {_duration(MAX_ANSWER_S)}")
+        self._size += count or 0
+        EndlessAnswerError.check_size(self._size)
+        return count
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _LimitedResponse(HTTPResponse):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fp = io.BufferedReader(_LimitedFile(self.fp.detach()))
+
+
+class _HttpConnection(HTTPConnection):
+    response_class = _LimitedResponse
+
+
+class _HttpsConnection(HTTPSConnection):
+    response_class = _LimitedResponse
+
+
+class _HttpPool(HTTPConnectionPool):
+    ConnectionCls = _HttpConnection
+
+
+class _HttpsPool(HTTPSConnectionPool):
+    ConnectionCls = _HttpsConnection
+
+
+_POOLS: Final = {"http": _HttpPool, "https": _HttpsPool}
+
+
 class CountingAdapter(HTTPAdapter):
-    """An adapter that counts its requests, and retries nothing by itself."""
+    """An adapter that counts its requests, limits their answers, and retries nothing by itself."""
 
     def __init__(self, connections: int, on_request: Callable[[], None]) -> None:
         """Call `on_request` for each request; a pool of `connections` blocks when used up."""
         self._on_request = on_request
         super().__init__(pool_connections=2, pool_maxsize=connections, pool_block=True)
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        """Make the pools of connections."""
+        super().init_poolmanager(*args, **kwargs)
+        self.poolmanager.pool_classes_by_scheme = _POOLS
+
+    def proxy_manager_for(self, proxy: str, **kwargs: Any) -> urllib3.ProxyManager:
+        """Return the pools of connections through a proxy."""
+        manager: urllib3.ProxyManager = super().proxy_manager_for(proxy, **kwargs)
+        manager.pool_classes_by_scheme = _POOLS
+        return manager
 
     def send(
         self, request: requests.PreparedRequest, *args: Any, **kwargs: Any

@@ -1,67 +1,25 @@
 """Listings in pages, for every source: followed to the end, with no page lost and none twice.
 
 A listing gives a token with each page but the last. `follow` asks page by page. `read_ahead` asks
-for the next pages while the caller works on the last one. Both end a listing that cannot end: one
-that repeats a token, or sends empty page after empty page.
+for the next pages while the caller works on the last one.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass
 from functools import partial
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
+from mlcat_ingest.core.paging import ListingPage, TokenWatch, follow
 from mlcat_ingest.core.resources import start_thread
-from mlcat_ingest.errors import ProtocolMismatchError
+
+__all__ = ["ListingPage", "drain_slices", "follow", "map_ahead", "read_ahead"]
 
 ReplyT = TypeVar("ReplyT")
 ItemT = TypeVar("ItemT")
 
 TokenAfter = Callable[[str | None, int], str | None]
 """Returns the token of the page so many items after that of a token, None where none is known."""
-
-_REMEMBERED_PAGES: Final = 4
-_EMPTY_PAGES: Final = 3
-
-
-@dataclass(frozen=True, slots=True)
-class ListingPage(Generic[ItemT]):
-    """One page: its items, and the token of the next page; None or "" on the last.
-
-    The reader of the page owns the list of items, and may empty it: see `drain_slices`.
-    """
-
-    items: list[ItemT]
-    token: str | None
-
-
-class _TokenWatch:
-    """Checks the tokens of one listing; `listing` names it in errors."""
-
-    def __init__(self, listing: str, empty_pages: int = _EMPTY_PAGES) -> None:
-        self._listing = listing
-        self._empty_pages = empty_pages
-        self._tokens: set[str] = set()
-        self._empty = 0
-
-    def check(self, page: ListingPage[ItemT]) -> str | None:
-        """Return the next token, None at the end.
-
-        Raises:
-            ProtocolMismatchError: the token was there before, or page after page is empty.
-        """
-        if not page.token:
-            return None
-        self._empty = 0 if page.items else self._empty + 1
-        if page.token in self._tokens or self._empty >= self._empty_pages:
-            what = "the same page token twice" if page.token in self._tokens else "only empty pages"
-            raise ProtocolMismatchError(
-                f"{self._listing} returned {what}",
-                hint="check for a proxy that caches replies, and the server's log",
-            )
-        self._tokens.add(page.token)
-        return page.token
 
 
 def drain_slices(items: list[ItemT], size: int) -> Iterator[list[ItemT]]:
@@ -73,30 +31,6 @@ def drain_slices(items: list[ItemT], size: int) -> Iterator[list[ItemT]]:
     items.reverse()
     while items:
         yield [items.pop() for _ in range(min(size, len(items)))]
-
-
-def follow(
-    fetch: Callable[[str | None], ListingPage[ItemT]],
-    *,
-    listing: str,
-    empty_pages: int = _EMPTY_PAGES,
-) -> Iterator[list[ItemT]]:
-    """Yield the items of every page, one request at a time.
-
-    `fetch` gets the token of a page, None for the first, and returns the page. `listing` names the
-    listing in errors; `empty_pages` in a row are too many.
-
-    Raises:
-        ProtocolMismatchError: the listing repeats a token, or sends too many empty pages.
-    """
-    progress = _TokenWatch(listing, empty_pages)
-    token: str | None = None
-    while True:
-        page = fetch(token)
-        token = progress.check(page)
-        yield page.items
-        if token is None:
-            return
 
 
 def map_ahead(
@@ -146,7 +80,7 @@ def read_ahead(
     slower than the server. Memory for one parsed page and at most `ahead` replies, one where the
     caller is the slower.
     """
-    progress = _TokenWatch(listing)
+    progress = TokenWatch(listing)
     page = parse(fetch(None, size()))
     token = progress.check(page)
     received = len(page.items)
@@ -228,28 +162,3 @@ class _Requests(Generic[ReplyT]):
         elif all(came):
             self._depth = max(self._depth - 1, 1)
         return self._under_way.popleft().reply.result()
-
-
-class RecentIds:
-    """The ids of the last few pages, to leave out rows that a listing by offset repeats.
-
-    A row that appears before the place that is read moves the others by one, so the last row of a
-    page comes again as the first of the next. Few rows appear meanwhile, so a few pages are enough.
-    """
-
-    def __init__(self) -> None:
-        """Start with no page seen."""
-        self._pages: deque[frozenset[str]] = deque(maxlen=_REMEMBERED_PAGES)
-
-    def new(self, ids: Sequence[str]) -> list[int]:
-        """Return the positions in `ids` of those not seen lately, and remember them all."""
-        page = frozenset(ids)
-        known = [seen for seen in self._pages if not seen.isdisjoint(page)]
-        self._pages.append(page)
-        if not known and len(page) == len(ids):
-            return list(range(len(ids)))
-        fresh: dict[str, int] = {}
-        for position, item in enumerate(ids):
-            if not any(item in seen for seen in known):
-                fresh.setdefault(item, position)
-        return list(fresh.values())

@@ -1,4 +1,5 @@
 import base64
+import gzip
 import io
 import logging
 import socket
@@ -6,17 +7,22 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from functools import partial
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
+import urllib3
 from requests.auth import HTTPBasicAuth
 
 from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.core.resources import start_thread
 from mlcat_ingest.errors import (
     AuthenticationError,
+    MlcatError,
     ProtocolMismatchError,
     RateLimitedError,
     RecipeError,
@@ -416,7 +422,8 @@ def test_a_client_certificate_stays_with_its_scheme_host_and_port(
     ) -> requests.Response:
         certificates.append(cert)
         response = requests.Response()
-        response.request, response.url, response.raw = request, request.url or "", io.BytesIO()
+        response.request, response.url = request, request.url or ""
+        response.raw = urllib3.HTTPResponse(io.BytesIO(), preload_content=False)
         response.status_code = 200 if len(certificates) > 1 else 302
         response.headers["Location"] = target
         return response
@@ -685,3 +692,83 @@ def test_a_stopped_server_is_unavailable_not_a_hang() -> None:
 
 def test_a_reply_has_no_credentials_in_its_repr() -> None:
     assert SECRET not in repr(Reply(200, {}, b"", "p", redact_url(f"http://a:{SECRET}@h/")))
+
+
+# --- answers without end -------------------------------------------------------------------------
+
+OK = b"HTTP/1.1 200 OK\r\nConnection: close\r\n"
+LONG = b"Content-Length: 99999999999\r\n\r\n"
+CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
+PART = b"x" * 65_536
+BOMB = gzip.compress(bytes(20_000_000))
+
+
+@contextmanager
+def sending(head: bytes, part: bytes, pause_s: float) -> Iterator[tuple[str, list[bytes]]]:
+    """Serve an answer of `head` and then `part` without end."""
+    over = threading.Event()
+    asked: list[bytes] = []
+
+    def answer(connection: socket.socket) -> None:
+        with closing(connection), suppress(OSError):
+            asked.append(connection.recv(65_536))
+            for sent in chain([head], repeat(part)):
+                connection.sendall(sent)
+                if over.wait(pause_s):
+                    return
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                start_thread(partial(answer, listener.accept()[0]), "answer")
+
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        start_thread(accept, "accept")
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}", asked
+        finally:
+            over.set()
+            listener.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize(
+    ("head", "part", "pause_s", "what"),
+    [
+        (OK + LONG, PART, 0, "has more than 1 MiB"),
+        (OK + CHUNKED, b"10000\r\n" + PART + b"\r\n", 0, "has more than 1 MiB"),
+        (OK + b"\r\n", PART, 0, "has more than 1 MiB"),
+        (OK + b"Content-Encoding: gzip\r\n" + LONG, BOMB, 0, "has more than 1 MiB"),
+        (
+            OK.replace(b"200", b"302") + b"Location: /\r\nContent-Encoding: gzip\r\n" + LONG,
+            BOMB,
+            0,
+            "redirect",
+        ),
+        (OK + b"Content-Encoding: gzip, gzip\r\n" + LONG, PART, 0, "the unwanted encoding"),
+        (OK + b"Content-Encoding: br\r\n" + LONG, PART, 0, "the unwanted encoding 'br'"),
+        (OK + LONG, b"x", 0.02, "takes more than 0 s"),
+        (OK + CHUNKED + b"fffff\r\n", b"x", 0.02, "takes more than 0 s"),
+        (b"HTTP/1.1 200 OK\r\nX: ", b"x", 0.02, "takes more than 0 s"),
+        (b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 100 Continue\r\n\r\n", 0.02, "takes more"),
+    ],
+)
+def test_an_answer_without_end_is_an_error_at_once(
+    head: bytes, part: bytes, pause_s: float, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_session, "MAX_ANSWER_BYTES", 1024**2)
+    monkeypatch.setattr(http_session, "MAX_ANSWER_S", 0.3)
+    with sending(head, part, pause_s) as (url, asked), client(url) as http:
+        with pytest.raises(MlcatError, match=what) as caught:
+            http.request("GET", "/x?token=hunter2", is_passing=lambda _: True)
+        assert f"{url}/" in str(caught.value)
+        assert SECRET not in str(caught.value)
+    assert len(asked) == 1 or what == "redirect"
+    assert b"Accept-Encoding: gzip, deflate\r\n" in asked[0]
+
+
+def test_a_large_answer_in_an_encoding_arrives_whole() -> None:
+    body = b'["' + b"x" * 5_000_000 + b'"]'
+    headers = {"Content-Encoding": "gzip"}
+    answer = ServiceAnswer(200, gzip.compress(body), headers)
+    with failing_service([answer]) as server, client(server.url) as http:
+        assert [http.request("GET", "/").content for _ in range(2)] == [body] * 2

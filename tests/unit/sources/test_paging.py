@@ -8,15 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mlcat_ingest.core.paging import ListingPage, RecentIds, follow
 from mlcat_ingest.errors import ProtocolMismatchError, SourceUnavailableError
 from mlcat_ingest.sources.mlflow.read.listing import offset_after, offset_token
-from mlcat_ingest.sources.paging import (
-    ListingPage,
-    RecentIds,
-    drain_slices,
-    follow,
-    read_ahead,
-)
+from mlcat_ingest.sources.paging import drain_slices, read_ahead
 
 Fetch = Callable[[str | None], ListingPage[Any]]
 
@@ -273,7 +268,7 @@ def test_tokens_are_spelled_as_mlflow_spells_them() -> None:
 
 
 def test_rows_that_come_again_are_distinguished_from_new_ones() -> None:
-    seen = RecentIds()
+    seen = RecentIds("the listing")
     assert seen.new(["a", "b", "c"]) == [0, 1, 2]
     assert seen.new(["c", "d", "d", "b"]) == [1]
     assert seen.new(["e"]) == [0]
@@ -283,7 +278,33 @@ def test_rows_that_come_again_are_distinguished_from_new_ones() -> None:
 
 
 def test_only_the_last_pages_are_remembered() -> None:
-    seen = RecentIds()
+    seen = RecentIds("the listing")
     for number in range(100):
         assert seen.new([str(number)]) == [0]
     assert len(seen._pages) == 4
+
+
+@pytest.mark.parametrize("pages", [1, 3, 7, 50])
+def test_a_listing_without_anything_new_ends(pages: int) -> None:
+    seen = RecentIds("the listing")
+    for number in range(pages + 19):
+        seen.new([f"{number % pages}-{item}" for item in range(100)])
+    with pytest.raises(ProtocolMismatchError, match="the listing returned 20 pages in a row"):
+        seen.new(["0-0"])
+
+
+def test_rows_that_move_back_a_whole_page_do_not_end_a_listing() -> None:
+    seen = RecentIds("the listing")
+    for number in range(200):
+        seen.new([str(number // 15)])
+
+
+@pytest.mark.parametrize("token", [{"offset": 3}, ["x"], 3, 0, False, {}])
+def test_a_token_that_is_no_text_is_reported(token: Any) -> None:
+    page = ListingPage([1], token)
+    for pages in (
+        follow(lambda _: page, listing="the listing"),
+        read_ahead(lambda *_: page, lambda reply: reply, lambda: 5, listing="the listing", ahead=2),
+    ):
+        with pytest.raises(ProtocolMismatchError, match="a page token that is no text"):
+            next(pages)

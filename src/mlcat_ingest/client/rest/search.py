@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from mlcat_ingest.client.base import SourceEntities, chunks
+from mlcat_ingest.core.paging import ListingPage, RecentIds, follow
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.metadata.registry import ENTITIES
@@ -73,6 +74,8 @@ fragment users on MLFeature {{
 }}
 """
 
+
+_LISTING: Final = "the catalog service's search"
 
 _FOUND: Final = "fragment found on SearchResults { searchResults { entity { urn } } }"
 
@@ -145,6 +148,7 @@ class Search:
     def _incoming(self, root: str, edge: str, urn: str) -> Iterator[list[str]]:
         """Yield the ends of the edges into an entity; `root` is its type's field of a query."""
         query = _PAGE_OF_EDGES % (root, edge)
+        seen = RecentIds(_LISTING)
         start = total = 0
         while True:
             # Behind this a DataHub server refuses; a service without the scroll may have no such
@@ -159,6 +163,7 @@ class Search:
             if not page:
                 _check_whole(start, total, urn)
                 return
+            seen.new(page)
             yield page
             start += len(page)
 
@@ -198,23 +203,25 @@ class Search:
 def _scrolled_edges(
     scroll: Scroll, urn: str, edge: str, edges: Mapping[str, Any], total: int
 ) -> Iterator[list[str]]:
-    page_of_edges: Mapping[str, Any] | None = edges
-    count = 0
-    while page_of_edges is not None:
+    def fetch(after: str | None) -> ListingPage[tuple[str, str]]:
+        page_of_edges = edges if after is None else scroll(urn, edge, after) or {"results": []}
         try:
             ends = [
-                (result["source"]["urn"], result["destination"]["urn"])
+                (str(result["source"]["urn"]), str(result["destination"]["urn"]))
                 for result in page_of_edges["results"]
             ]
         except (KeyError, TypeError):
             raise _unknown_shape() from None
+        return ListingPage(ends, page_of_edges.get("scrollId") if ends else None)
+
+    seen, count = RecentIds(_LISTING), 0
+    for ends in follow(fetch, listing=_LISTING):
+        seen.new([f"{source} {destination}" for source, destination in ends])
         # DataHub servers may list the edges that leave the entity: INCOMING and OUTGOING exchanged.
-        page = [str(source) for source, destination in ends if destination == urn]
+        page = [source for source, destination in ends if destination == urn]
         if page:
             count += len(page)
             yield page
-        after = page_of_edges.get("scrollId")
-        page_of_edges = scroll(urn, edge, after) if after and ends else None
     _check_whole(count, total, urn)
 
 
@@ -229,15 +236,19 @@ _REMOVED: Final = {"field": "removed", "condition": "EQUAL", "values": ["true"]}
 _LIVE: Final = {**_REMOVED, "negated": True}
 
 
-def _pages(query: Query, wanted: Mapping[str, Any], page: Mapping[str, Any]) -> Iterator[list[str]]:
-    while True:
+def _pages(
+    query: Query, wanted: Mapping[str, Any], first: Mapping[str, Any]
+) -> Iterator[list[str]]:
+    def fetch(after: str | None) -> ListingPage[str]:
+        page = first if after is None else _scroll(query, wanted, after)
         urns = _urns(page.get("searchResults") or [])
+        return ListingPage(urns, page.get("nextScrollId") if urns else None)
+
+    seen = RecentIds(_LISTING)
+    for urns in follow(fetch, listing=_LISTING):
+        seen.new(urns)
         if urns:
             yield urns
-        after = page.get("nextScrollId")
-        if not after or not urns:
-            return
-        page = _scroll(query, wanted, after)
 
 
 def _scroll(query: Query, wanted: Mapping[str, Any], after: str | None) -> Mapping[str, Any]:

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from pydantic import SecretStr
 
+from mlcat_ingest.core.paging import ListingPage, RecentIds, follow
 from mlcat_ingest.sources.aws import NO_SUCH, aws_error, client_settings, open_session
-from mlcat_ingest.sources.paging import ListingPage, follow
 from mlcat_ingest.sources.sagemaker.config import SagemakerConfig
 
 Record = Mapping[str, Any]
@@ -45,7 +45,7 @@ class SagemakerApi:
         """Yield every page of a listing.
 
         Raises:
-            ProtocolMismatchError: the listing repeats a page token.
+            ProtocolMismatchError: the listing cannot end.
         """
         for answer in self._answers(method, **parameters):
             yield (answer or {}).get(_ITEMS[method]) or ()
@@ -56,7 +56,9 @@ class SagemakerApi:
             answer = self._call(method, **parameters, **more)
             return ListingPage([answer], (answer or {}).get("NextToken"))
 
+        seen = RecentIds(ACTIONS[method])
         for answers in follow(fetch, listing=ACTIONS[method]):
+            seen.new([repr(_without_token(answer)) for answer in answers])
             yield from answers
 
     def search(self, resource: str, page: int = PAGE) -> Iterator[Sequence[Record]]:
@@ -158,6 +160,11 @@ class SagemakerApi:
             raise aws_error(error, action) from None
         except BotoCoreError as error:
             raise aws_error(error, action) from None
+
+
+def _without_token(answer: Record | None) -> Record:
+    given = answer or {}
+    return {key: given[key] for key in given if key not in {"NextToken", "ResponseMetadata"}}
 
 
 def _text(secret: SecretStr | None) -> str | None:

@@ -141,6 +141,36 @@ def test_a_service_without_a_scroll_and_without_a_window_goes_on(
     assert listed(client) == set(many.urns)
 
 
+def test_a_search_that_goes_on_without_anything_new_ends(
+    service: FakeService, client: CatalogClient
+) -> None:
+    def again(_: Asked) -> Answer:
+        page = scroll_page(str(len(service.asked)), model_urn("m_1"))
+        return Answer(body={"data": {"scrollAcrossEntities": page}})
+
+    service.on("POST", "/api/graphql", again)
+    with pytest.raises(ProtocolMismatchError, match="search returned 20 pages in a row"):
+        list(client.search.metadata_tests())
+
+
+@pytest.mark.parametrize("scrolls", [True, False])
+def test_members_that_come_again_and_again_end(
+    service: FakeService, client: CatalogClient, *, scrolls: bool
+) -> None:
+    results = [{"source": {"urn": model_urn("m")}, "destination": {"urn": GROUP}}]
+    found = {"total": 99_999, "relationships": [{"entity": {"urn": model_urn("m")}}] * 1_000}
+    endless = Answer(body={"data": {"mlModelGroup": {"relationships": found}}})
+    service.on("POST", "/api/graphql", Members(12_500).page if scrolls else lambda _: endless)
+    if scrolls:
+        service.on(
+            "GET",
+            "/openapi/v3/relationship/mlModelGroup/",
+            lambda _: Answer(body={"results": results, "scrollId": str(len(service.asked))}),
+        )
+    with pytest.raises(ProtocolMismatchError, match="search returned 20 pages in a row"):
+        listed(client)
+
+
 def test_pages_that_end_before_the_members_do_are_no_whole_list(
     service: FakeService, client: CatalogClient
 ) -> None:

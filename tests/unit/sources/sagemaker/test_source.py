@@ -83,6 +83,14 @@ def test_pages_that_go_round_in_circles_are_an_error() -> None:
         list(aws.reader.read())
 
 
+def test_pages_without_anything_new_are_an_error() -> None:
+    aws = Aws().metadata().groups(group("a"), more="0")
+    for number in range(25):
+        aws.groups(group("a"), token=str(number), more=str(number + 1))
+    with pytest.raises(ProtocolMismatchError, match=r"sagemaker:Search .* without anything new"):
+        list(aws.reader.read())
+
+
 def test_where_search_is_denied_groups_are_listed_and_described() -> None:
     aws = Aws().refuses("search", "AccessDeniedException")
     aws.refuses("search", "AccessDeniedException").listed("a", more="2")

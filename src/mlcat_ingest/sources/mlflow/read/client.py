@@ -19,6 +19,7 @@ from typing import Any, Final, Self, TypeVar
 
 from mlcat_ingest.core.extras import require_extra
 from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.core.paging import ListingPage, RecentIds, follow
 from mlcat_ingest.core.redaction import redact_urls
 from mlcat_ingest.errors import (
     AuthenticationError,
@@ -44,11 +45,13 @@ from mlcat_ingest.sources.mlflow.read.decode import (
 )
 from mlcat_ingest.sources.mlflow.read.listing import (
     ENTRIES_A_PAGE,
+    RUNS_LISTING,
     ApiReader,
     PageSize,
     RunsQuery,
     chunks,
     entries_of,
+    label_of,
 )
 from mlcat_ingest.sources.mlflow.read.reader import (
     ALL_RUNS,
@@ -72,7 +75,6 @@ from mlcat_ingest.sources.mlflow.values.records import (
     Run,
 )
 from mlcat_ingest.sources.mlflow.values.uris import folder_of, is_database
-from mlcat_ingest.sources.paging import ListingPage, RecentIds, follow
 
 _TIMEOUT_S: Final = 120.0
 _UPGRADE: Final = "read it through its MLflow server, or migrate it with `mlflow db upgrade`"
@@ -396,7 +398,7 @@ class ClientReader(ApiReader, MlflowConnection):
         """Yield the runs of some experiments in pages, in the order of their start."""
         query = RunsQuery(only, self._config.page_size)
         pages = PageSize(query.page_size, ENTRIES_A_PAGE)
-        seen = RecentIds()
+        seen = RecentIds(RUNS_LISTING)
         for ids in chunks(experiment_ids, self.experiments_a_listing):
 
             def fetch(token: str | None, ids: Sequence[str] = ids) -> ListingPage[Any]:
@@ -410,7 +412,7 @@ class ClientReader(ApiReader, MlflowConnection):
                     order_by=query.order_by,
                 )
 
-            for page in follow(fetch, listing="MLflow's listing of runs"):
+            for page in follow(fetch, listing=RUNS_LISTING):
                 runs = [run_of(entity) for entity in page]
                 pages.learn(len(runs), entries_of(runs))
                 yield query.accept([runs[at] for at in seen.new([run.run_id for run in runs])])
@@ -476,7 +478,7 @@ class ClientReader(ApiReader, MlflowConnection):
         try:
             yield from follow(
                 lambda token: self._page(method, token, **arguments),
-                listing=f"MLflow's listing of {listing}",
+                listing=label_of(listing),
             )
         except ProtocolMismatchError as error:
             missing = error.context.get("code") in _NO_SUCH_LISTING
@@ -488,7 +490,7 @@ class ClientReader(ApiReader, MlflowConnection):
         self._calls += 1
         with self._translate_errors():
             page = search(page_token=token, **arguments)
-        return ListingPage(page, page.token or None)
+        return ListingPage(page, page.token)
 
     def _open(self) -> Any:
         if self._client is None:

@@ -13,12 +13,14 @@ from typing import Any, ClassVar, Final, Self
 from urllib.parse import quote
 
 from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.core.paging import ListingPage, follow
 from mlcat_ingest.errors import ProtocolMismatchError, SourceUnavailableError
 from mlcat_ingest.net.http import Reply
 from mlcat_ingest.net.reachability import clock
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.checks import findings
 from mlcat_ingest.sources.mlflow.read.decode import decode_page, logged_model
+from mlcat_ingest.sources.mlflow.read.listing import label_of
 from mlcat_ingest.sources.mlflow.read.reader import (
     ALL_MODELS,
     ALL_RUNS,
@@ -38,7 +40,7 @@ from mlcat_ingest.sources.mlflow.read.rest import (
 )
 from mlcat_ingest.sources.mlflow.values.records import LoggedModel, Run
 from mlcat_ingest.sources.mlflow.values.uris import is_unity_catalog, registry_of
-from mlcat_ingest.sources.paging import ListingPage, follow, map_ahead
+from mlcat_ingest.sources.paging import map_ahead
 
 log = logging.getLogger(__name__)
 
@@ -183,10 +185,11 @@ class DatabricksReader(RestReader):
 
     def _items(self, listing: str, query: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
         fetch = self._logged_models_page if listing == "logged-models" else self._page
-        label = f"MLflow's listing of {listing}"
         bare = self._unity_catalog and listing in _DETAILS
         for part in self._queries(listing, query):
-            pages = follow(partial(fetch, listing, part), listing=label, empty_pages=_EMPTY_PAGES)
+            pages = follow(
+                partial(fetch, listing, part), listing=label_of(listing), empty_pages=_EMPTY_PAGES
+            )
             for items in pages:
                 yield list(self._with_details(listing, items)) if bare else items
 

@@ -9,6 +9,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, ClassVar, Final, Literal, TypeVar
 
+from mlcat_ingest.core.paging import RecentIds
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.decode import Aliases, decode_page, is_prompt
 from mlcat_ingest.sources.mlflow.read.reader import (
@@ -24,7 +25,6 @@ from mlcat_ingest.sources.mlflow.values.records import (
     RegisteredModel,
     Run,
 )
-from mlcat_ingest.sources.paging import RecentIds
 
 ItemT = TypeVar("ItemT")
 
@@ -47,6 +47,14 @@ ENTRIES_A_PAGE: Final = 40_000
 ENTRIES_A_SLICE: Final = 10_000
 """The same in parameters, metrics and tags, where there are no bytes to count."""
 LOGGED_MODELS_PAGE: Final = 1_000
+
+
+def label_of(listing: str) -> str:
+    """Return the name of a listing for errors."""
+    return f"MLflow's listing of {listing}"
+
+
+RUNS_LISTING: Final = label_of("runs")
 
 
 def chunks(items: Sequence[ItemT], size: int) -> Iterator[Sequence[ItemT]]:
@@ -303,7 +311,7 @@ class ApiReader(ABC):
         self, listing: str, query: Mapping[str, Any], id_of: Callable[[Any], str], **more: Any
     ) -> Iterator[list[Any]]:
         convert = partial(self.converters[listing], **more)
-        seen = RecentIds()
+        seen = RecentIds(label_of(listing))
         for items in self._items(listing, query):
             records = decode_page(listing, convert, items)
             yield [records[at] for at in seen.new([id_of(record) for record in records])]

@@ -12,6 +12,7 @@ from typing import Any, Final, Self
 from urllib.parse import quote
 
 from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.core.paging import ListingPage, RecentIds, follow
 from mlcat_ingest.core.pending import UnansweredRequest, longest_pending_request
 from mlcat_ingest.errors import (
     MlcatError,
@@ -29,11 +30,13 @@ from mlcat_ingest.sources.mlflow.read.checks import findings
 from mlcat_ingest.sources.mlflow.read.listing import (
     PAGE_BYTES,
     RUNS_A_SLICE,
+    RUNS_LISTING,
     SLICE_BYTES,
     ApiReader,
     PageSize,
     RunsQuery,
     chunks,
+    label_of,
     offset_after,
 )
 from mlcat_ingest.sources.mlflow.read.reader import (
@@ -51,13 +54,7 @@ from mlcat_ingest.sources.mlflow.values.uris import (
     normalise_uri,
     registry_of,
 )
-from mlcat_ingest.sources.paging import (
-    ListingPage,
-    RecentIds,
-    drain_slices,
-    follow,
-    read_ahead,
-)
+from mlcat_ingest.sources.paging import drain_slices, read_ahead
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +95,7 @@ def page_of(reply: Reply, key: str) -> ListingPage[Any]:
             f"{reply.peer} at {reply.url} returned JSON that is not an MLflow listing",
             hint="check that the address is that of an MLflow server",
         )
-    return ListingPage(items, value.get("next_page_token") or None)
+    return ListingPage(items, value.get("next_page_token"))
 
 
 def object_of(reply: Reply) -> dict[str, Any]:
@@ -406,7 +403,7 @@ class RestReader(ApiReader):
         query = RunsQuery(only, self._config.page_size)
         pages = PageSize(query.page_size, PAGE_BYTES)
         slices = PageSize(RUNS_A_SLICE, SLICE_BYTES)
-        seen = RecentIds()
+        seen = RecentIds(RUNS_LISTING)
         decode_runs = partial(decode.decode_page, "runs", decode.run)
         for ids in chunks(experiment_ids, self.experiments_a_listing):
 
@@ -418,7 +415,7 @@ class RestReader(ApiReader):
                 fetch,
                 lambda reply: _page_of_runs(reply, pages, slices),
                 lambda: pages.runs,
-                listing="MLflow's listing of runs",
+                listing=RUNS_LISTING,
                 ahead=self._config.connections,
                 want=query.want(),
                 token_after=offset_after,
@@ -486,7 +483,7 @@ class RestReader(ApiReader):
             content = object_of(raise_for_status(reply, "files"))
             return ListingPage(content.get("files") or [], content.get("next_page_token"))
 
-        for entries in islice(follow(fetch, listing="MLflow's listing of files"), _MOST_PAGES):
+        for entries in islice(follow(fetch, listing=label_of("files")), _MOST_PAGES):
             yield from (entry for entry in entries if isinstance(entry, dict))
 
     def _get(self, address: str, params: list[tuple[str, str]]) -> Reply:
@@ -507,7 +504,7 @@ class RestReader(ApiReader):
 
     def _items(self, listing: str, query: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
         fetch = self._logged_models_page if listing == "logged-models" else self._page
-        return follow(partial(fetch, listing, query), listing=f"MLflow's listing of {listing}")
+        return follow(partial(fetch, listing, query), listing=label_of(listing))
 
     def _page(self, listing: str, query: Mapping[str, Any], token: str | None) -> ListingPage[Any]:
         of_registry = listing in {"registered-models", "model-versions"}

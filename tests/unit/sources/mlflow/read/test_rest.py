@@ -255,6 +255,40 @@ def test_a_page_token_that_comes_again_names_the_listing() -> None:
         assert len(server.requests) == 2
 
 
+@pytest.mark.parametrize("listing", ["runs", "experiments", "registered-models", "logged-models"])
+def test_a_listing_that_goes_on_without_anything_new_is_named(listing: str) -> None:
+    tokens = (offset_token(number) for number in range(1, 100))
+    items: dict[str, Any] = {
+        "runs": run(1),
+        "experiments": experiment(1),
+        "registered-models": {"name": "m"},
+        "logged-models": {"info": {"model_id": "m-1", "experiment_id": "1"}},
+    }
+    key = {"registered-models": "registered_models", "logged-models": "models"}.get(
+        listing, listing
+    )
+
+    def listed(_: ServiceRequest) -> Any:
+        return {key: [items[listing]], "next_page_token": next(tokens)}
+
+    with failing_service(mlflow(**{listing.replace("-", "_"): listed})) as server:
+        reader = reader_of(server)
+        read = getattr(reader, listing.replace("-", "_"))
+        with pytest.raises(ProtocolMismatchError, match=f"listing of {listing} returned 20 pages"):
+            list(read() if read.__code__.co_argcount == 1 else read(["1"]))
+        assert len(server.requests) <= 25
+
+
+@pytest.mark.parametrize("token", [{"offset": 1}, 7])
+def test_a_page_token_that_is_no_text_names_the_listing(token: object) -> None:
+    page = {"experiments": [experiment(0)], "next_page_token": token}
+    with (
+        failing_service(mlflow(experiments=page)) as server,
+        pytest.raises(ProtocolMismatchError, match="listing of experiments returned a page token"),
+    ):
+        list(reader_of(server).experiments())
+
+
 def test_logged_models_are_paged_and_missing_before_mlflow_3() -> None:
     def listed(request: ServiceRequest) -> Any:
         token = json.loads(request.body).get("page_token")
