@@ -4,7 +4,6 @@ import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar
 
 from mlcat_ingest.airflow.assets import CatalogLink, publish
@@ -18,6 +17,7 @@ from mlcat_ingest.airflow.sdk import (
     RetryAction,
     RetryRule,
 )
+from mlcat_ingest.core.environment import local_path
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.hooks.drain import drain_spool
@@ -242,7 +242,7 @@ class MlcatDrainOperator(_RecipeOperator):
     def execute(self, context: Any) -> dict[str, int]:
         """Drain, and return how many events and runs that was."""
         del context
-        spool = EventSpool(Path(self.spool))
+        spool = EventSpool(local_path(self.spool))
         resolved = resolve(self._recipe())
         result = self._until_killed(lambda: drain_spool(resolved, spool, str(self.recipe)))
         if result.report is not None:
@@ -293,7 +293,7 @@ def recipe_settings(variable: str, default: str) -> dict[str, Any]:
     These are named by `MLCAT_CONN_ID`, the catalog's, and `MLCAT_MLFLOW_CONN_ID`.
     """
     return {
-        "recipe": os.environ.get(variable, default),
+        "recipe": str(local_path(os.environ.get(variable, default))),
         "mlcat_conn_id": os.environ.get("MLCAT_CONN_ID", "mlcat_default"),
         "mlflow_conn_id": os.environ.get("MLCAT_MLFLOW_CONN_ID"),
     }

@@ -1,5 +1,6 @@
 """The plugin that Airflow loads in each of its processes: it has a listener if one is asked for."""
 
+import logging
 from typing import Any, ClassVar
 
 from airflow.listeners import hookimpl
@@ -7,10 +8,17 @@ from airflow.plugins_manager import AirflowPlugin
 
 from mlcat_ingest.airflow.sdk import conf
 
+from mlcat_ingest.core.environment import SWITCH, is_on
+
+log = logging.getLogger(__name__)
+
 
 def _listeners() -> list[Any]:
     # Not `getboolean`, which raises: a slip of the pen must not stop any task.
-    if conf.get("mlcat", "listener", fallback="").strip().lower() not in {"true", "t", "1"}:
+    on = is_on(conf.get("mlcat", "listener", fallback=""))
+    if on is None:
+        log.warning("AIRFLOW__MLCAT__LISTENER ([mlcat] listener) is %s", SWITCH)
+    if not on:
         return []
     from mlcat_ingest.airflow import listener
 

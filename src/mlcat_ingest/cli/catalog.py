@@ -10,6 +10,7 @@ import click
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli.options import OutputSettings, connect, output_options, service_options
 from mlcat_ingest.cli.output import LogInterval, log
+from mlcat_ingest.core.environment import local_path
 from mlcat_ingest.core.extras import require_extra
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import RecipeError
@@ -25,6 +26,10 @@ _MAX_PORT = 65_535
 @click.group()
 def command() -> None:
     """Serve and repair the embedded catalog; check and push metadata tests."""
+
+
+def _path_of(_: click.Context, __: click.Parameter, value: str | None) -> Path | None:
+    return None if value is None else local_path(value)
 
 
 _db_option = click.option(
@@ -56,7 +61,8 @@ _db_option = click.option(
 @click.option(
     "--token-file",
     envvar="MLCAT_CATALOG_TOKEN_FILE",
-    type=click.Path(path_type=Path),
+    type=click.Path(),
+    callback=_path_of,
     help="File with that token.",
 )
 @click.option(
@@ -67,7 +73,8 @@ _db_option = click.option(
 @click.option(
     "--read-token-file",
     envvar="MLCAT_CATALOG_READ_TOKEN_FILE",
-    type=click.Path(path_type=Path),
+    type=click.Path(),
+    callback=_path_of,
     help="File with that token.",
 )
 @output_options

@@ -8,7 +8,8 @@ import click
 
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli.exit_status import stop_on_sigterm
-from mlcat_ingest.cli.options import OutputSettings, output_options, read_recipe
+from mlcat_ingest.cli.options import ADDRESS, OutputSettings, output_options, read_recipe
+from mlcat_ingest.core.environment import local_path
 from mlcat_ingest.hooks.settings import spool_of
 from mlcat_ingest.hooks.spool import EventSpool, read_lines
 
@@ -24,7 +25,16 @@ spool_option = click.option(
     "recipe.",
 )
 
-recipe_argument = click.argument("recipe", envvar="MLCAT_RECIPE")
+
+def _path_of(_: click.Context, __: click.Parameter, recipe: str) -> str:
+    # A shell expands `~` in an argument, but nothing does in a variable.
+    if ADDRESS.match(recipe) and not recipe.startswith("file:"):
+        return recipe
+    path = local_path(recipe)
+    return recipe if path.is_dir() else str(path)  # the folder of an MLflow store
+
+
+recipe_argument = click.argument("recipe", envvar="MLCAT_RECIPE", callback=_path_of)
 
 
 @click.group(

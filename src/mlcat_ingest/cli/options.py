@@ -184,7 +184,7 @@ def checked_urn(text: str) -> str:
     return text
 
 
-_ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]*://|databricks$", re.IGNORECASE)
+ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]*://|databricks$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ class ReadingOptions:
     @property
     def is_address(self) -> bool:
         """True if there is no recipe, only the address of a server."""
-        return _ADDRESS.match(self.recipe) is not None
+        return ADDRESS.match(self.recipe) is not None
 
     def resolve(self, settings: OutputSettings, doing: str) -> "tuple[ResolvedRecipe, bool]":
         """Return the recipe with a sink, and True if that is the default: the embedded catalog.
@@ -283,7 +283,7 @@ def read_recipe(recipe: str, to: str | None = None, **options: Any) -> "Resolved
     from mlcat_ingest.recipe.model import Recipe
     from mlcat_ingest.workflows.resolve import load_resolved, resolve
 
-    if not _ADDRESS.match(recipe):
+    if not ADDRESS.match(recipe):
         for option, value in {"to": to, **options}.items():
             if value is not None:
                 raise click.UsageError(

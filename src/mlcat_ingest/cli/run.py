@@ -17,7 +17,7 @@ from mlcat_ingest.cli.options import (
     reading_options,
 )
 from mlcat_ingest.core.resources import collecting_every, share_one_heap
-from mlcat_ingest.errors import MlcatError
+from mlcat_ingest.errors import MlcatError, RecipeError
 from mlcat_ingest.hooks.settings import spool_of
 from mlcat_ingest.hooks.spool import EventSpool
 from mlcat_ingest.pipeline.report.report import EXIT_OK
@@ -128,7 +128,12 @@ def _drain(
     from mlcat_ingest.pipeline.report.report import HooksSummary, failure_of
     from mlcat_ingest.recipe import secrets
 
-    spool = EventSpool(spool_of(reading.recipe, str(folder or "")))
+    try:
+        spool = EventSpool(spool_of(reading.recipe, str(folder or "")))
+    except RecipeError:
+        if folder is not None:
+            raise
+        return None  # without a home folder no hook has a spool there
     left = spool.pending()
     if not left:
         return None

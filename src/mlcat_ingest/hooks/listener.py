@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from mlcat_ingest.core.environment import SWITCH, is_on
 from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.hooks.sender import Sender
@@ -41,7 +42,7 @@ class Listener:
         self._spool = EventSpool(settings.spool)
         self._sender = Sender(settings, self._spool)
         self._warn = SingleWarning()
-        if (problem := settings.missing_recipe) is not None:
+        if (problem := settings.problem) is not None:
             self._warn(problem)
 
     def __call__(self, run_id: str, status: str, tracking_uri: str) -> None:
@@ -166,6 +167,15 @@ def enable(
     return bool(run_guarded(lambda: _enable(recipe_or_config, given)))
 
 
+def enable_by_switch(switch: str) -> None:
+    """Enable the hook if `switch`, the value of MLCAT_HOOK, is on; it never raises."""
+    on = is_on(switch)
+    if on is None:
+        run_guarded(lambda: warn(f"MLCAT_HOOK is {SWITCH}"))
+    elif on:
+        enable()
+
+
 def _enable(recipe_or_config: str | Path | HookConfig | None, given: Mapping[str, Any]) -> bool:
     global _enabled  # noqa: PLW0603 - one listener a process
     with _lock:
@@ -184,9 +194,10 @@ def _enable(recipe_or_config: str | Path | HookConfig | None, given: Mapping[str
         if settings is None:
             warn("no catalog configured; set MLCAT_RECIPE or MLCAT_SERVER")
             return False
-        if (problem := settings.missing_recipe) is not None:
+        if (problem := settings.problem) is not None:
             warn(problem)
-            return False
+            if settings.sends:
+                return False
         _enabled = _listen(settings)
         if not _enabled:
             warn("this version of MLflow is not supported by the hook")

@@ -7,6 +7,7 @@ behind them are listened to. An MLflow that is not known starts its server all t
 import os
 from typing import Any
 
+from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.hooks.listener import Listener, attach, listen, run_guarded, warn
 from mlcat_ingest.hooks.settings import HookSettings
 
@@ -37,7 +38,11 @@ def _serves_asgi() -> bool:
 
 
 def _listen() -> None:
-    settings = HookSettings.of()
+    try:
+        settings = HookSettings.of()
+    except RecipeError as error:
+        warn(str(error))
+        return
     if settings is None:
         warn("no catalog configured; set MLCAT_RECIPE or MLCAT_SERVER")
         return

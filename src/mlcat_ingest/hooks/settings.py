@@ -7,6 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final, Literal, Self, TypedDict
 
+from mlcat_ingest.core.environment import SWITCH, is_on, local_path
 from mlcat_ingest.errors import RecipeError
 
 LONGEST_S: Final = 3_600.0
@@ -115,7 +116,8 @@ class HookSettings:
     """The spool of events, and the recipe or catalog that they are for.
 
     Events are kept in `spool`. They are for `recipe`, or without one for the catalog `server`.
-    Without `sends` they wait there for a drain. Waits are in seconds.
+    Without `sends` they wait there for a drain. Waits are in seconds. `problem` is what the user
+    has to know.
     """
 
     spool: Path
@@ -125,45 +127,60 @@ class HookSettings:
     sends: bool = True
     debounce_s: float = 2.0
     flush_s: float = 2.0
+    problem: str | None = None
 
     @classmethod
     def of(cls, environ: Mapping[str, str] | None = None) -> Self | None:
-        """Return the environment's settings; None if it names neither a recipe nor a server."""
+        """Return the environment's settings; None if it names neither a recipe nor a server.
+
+        Raises:
+            RecipeError: a path is in a home folder that is not known.
+        """
         env = os.environ if environ is None else environ
         recipe, server = env.get("MLCAT_RECIPE", ""), env.get("MLCAT_SERVER", "")
         if not recipe and not server:
             return None
-        recipe = os.path.abspath(recipe) if recipe else ""  # noqa: PTH100 - links stay as they are
+        if recipe:
+            recipe = os.path.abspath(local_path(recipe))  # noqa: PTH100 - links stay as they are
+        sends = is_on(env.get("MLCAT_HOOK_SEND") or "1")
+        is_sender = _is_sender(env)
+        problem = None
+        if sends is None:
+            problem = f"MLCAT_HOOK_SEND is {SWITCH}"
+        elif is_sender and recipe and not os.path.isfile(recipe):  # noqa: PTH113 - never raises
+            problem = f"no recipe at {recipe}"
         return cls(
             spool=spool_of(recipe, environ=env),
             recipe=recipe,
             server="" if recipe else server,
             token=env.get("MLCAT_TOKEN", ""),
-            sends=env.get("MLCAT_HOOK_SEND", "1") != "0" and _is_sender(env),
+            sends=bool(sends) and is_sender,
             debounce_s=_seconds(env, "MLCAT_HOOK_DEBOUNCE_S", 2.0),
             flush_s=_seconds(env, "MLCAT_HOOK_FLUSH_S", 2.0),
+            problem=problem,
         )
-
-    @property
-    def missing_recipe(self) -> str | None:
-        """A warning if this process should send by a recipe that it does not have."""
-        if self.sends and self.recipe and not os.path.isfile(self.recipe):  # noqa: PTH113 - never raises
-            return f"no recipe at {self.recipe}"
-        return None
 
 
 def spool_of(recipe: str, given: str = "", environ: Mapping[str, str] | None = None) -> Path:
     """Return the folder of the spool: the one given, or `MLCAT_SPOOL`, or a default.
 
     That is `.mlcat/spool` in the recipe's folder, and in the home folder where there is no recipe.
+
+    Raises:
+        RecipeError: it would be in a home folder that is not known.
     """
     env = os.environ if environ is None else environ
     named = given or env.get("MLCAT_SPOOL", "")
     if named:
-        return Path(os.path.abspath(os.path.expanduser(named)))  # noqa: PTH100, PTH111 - never raises
+        return Path(os.path.abspath(local_path(named)))  # noqa: PTH100 - links stay as they are
+    if recipe and "://" not in recipe:
+        return Path(recipe).parent.absolute() / ".mlcat" / "spool"
     home = os.path.expanduser("~")  # noqa: PTH111 - never raises
-    folder = Path(recipe).parent if recipe and "://" not in recipe else Path(home)
-    return folder.absolute() / ".mlcat" / "spool"
+    if home == "~":
+        raise RecipeError(
+            "no folder for the spool: the home folder is not known", hint="set MLCAT_SPOOL"
+        )
+    return Path(home) / ".mlcat" / "spool"
 
 
 def _is_sender(env: Mapping[str, str]) -> bool:

@@ -127,7 +127,9 @@ def test_a_spool_that_cannot_be_written_is_one_warning(
 def test_a_recipe_that_is_not_there_is_one_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    listener = Listener(HookSettings(tmp_path / "spool", recipe=str(tmp_path / "none.yml")))
+    settings = HookSettings.of({"MLCAT_RECIPE": str(tmp_path / "none.yml")})
+    assert settings is not None
+    listener = Listener(settings)
     [record] = caplog.records
     assert f"no recipe at {tmp_path / 'none.yml'}" in record.message
     assert callable(listener)

@@ -12,6 +12,7 @@ import pytest
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.hooks import HookConfig, enable, listener
 from mlcat_ingest.hooks.listener import SingleWarning
+from mlcat_ingest.hooks.plugin import NoRunContext
 from mlcat_ingest.hooks.settings import VARIABLES, HookSettings, spool_of, with_config
 
 SERVER = {"MLCAT_SERVER": "http://c"}
@@ -48,6 +49,85 @@ def test_a_recipe_goes_before_a_server(tmp_path: Path) -> None:
 )
 def test_the_first_rank_sends(env: dict[str, str], sends: bool) -> None:  # noqa: FBT001 - a parameter
     assert settings_of({**SERVER, **env}).sends is sends
+
+
+@pytest.mark.usefixtures("unlistened")
+@pytest.mark.parametrize(
+    ("texts", "on"),
+    [
+        (("1", "true", "True", "YES", "on", " t "), True),
+        (("0", "false", "FALSE", "no", "Off"), False),
+        (("2", "enabled", "maybe"), None),
+    ],
+)
+def test_a_switch_is_on_or_off_or_a_warning(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    texts: tuple[str, ...],
+    on: bool | None,  # noqa: FBT001 - a parameter
+) -> None:
+    enabled: list[str] = []
+    for text in texts:
+        monkeypatch.setattr(listener, "enable", lambda text=text: enabled.append(text))
+        monkeypatch.setenv("MLCAT_HOOK", text)
+        assert not NoRunContext().in_context()
+        found = settings_of({**SERVER, "MLCAT_HOOK_SEND": text})
+        assert (found.sends, found.problem is None) == (bool(on), on is not None)
+    assert enabled == (list(texts) if on else [])
+    warnings = [one.message for one in caplog.records]
+    assert len(warnings) == (on is None)
+    assert all("MLCAT_HOOK is neither on nor off; set it to 1 or 0" in one for one in warnings)
+
+
+@pytest.mark.parametrize("name", ["~/r.yml", "file:///home/jane/r.yml", "file:/home/jane/r.yml"])
+def test_paths_of_variables_are_those_that_are_meant(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("HOME", "/home/jane")
+    found = settings_of({"MLCAT_RECIPE": name})
+    assert (found.recipe, found.spool) == ("/home/jane/r.yml", Path("/home/jane/.mlcat/spool"))
+    assert settings_of({**SERVER, "MLCAT_SPOOL": name}).spool == Path("/home/jane/r.yml")
+
+
+@pytest.mark.usefixtures("unlistened")
+@pytest.mark.parametrize("send", ["1", "0"])
+def test_a_missing_recipe_is_a_warning_whether_events_are_sent_or_kept(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, send: str
+) -> None:
+    monkeypatch.setenv("MLCAT_HOOK_SEND", send)
+    an_mlflow(monkeypatch)
+    enable("/none/r.yml")
+    assert "no recipe at /none/r.yml" in caplog.records[0].message
+
+
+@pytest.mark.usefixtures("unlistened")
+@pytest.mark.parametrize(
+    ("environ", "cure"),
+    [
+        ({"MLCAT_SERVER": "http://c"}, "set MLCAT_SPOOL"),
+        ({"MLCAT_SERVER": "http://c", "MLCAT_SPOOL": "~/spool"}, "the home folder in ~/spool"),
+        ({"MLCAT_RECIPE": "~/r.yml"}, "the home folder in ~/r.yml"),
+    ],
+)
+def test_an_unknown_home_folder_is_a_message_and_no_folder(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path,
+    environ: dict[str, str],
+    cure: str,
+) -> None:
+    def unknown(_: int) -> None:
+        raise KeyError("uid not found")
+
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.chdir(tmp_path)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    assert not enable()
+    [record] = caplog.records
+    assert cure in record.message
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("text", ["", "soon", "-1", "nan", "1e9"])
