@@ -36,7 +36,7 @@ from mlcat_ingest.errors import (
     MlcatError,
     RecipeError,
 )
-from mlcat_ingest.net.http import IsPassing, Reply, is_unavailable
+from mlcat_ingest.net.http import IsPassing, Reply
 from mlcat_ingest.net.session import HttpOptions
 
 TOKEN_VARIABLE: Final = "MLCAT_CATALOG_TOKEN"  # noqa: S105 - the name of a variable
@@ -197,7 +197,7 @@ class _ServerConnection(Connection):
         self._explain_exit = server.explain_exit
 
     def request(
-        self, method: str, path: str, body: bytes | None, is_passing: IsPassing = is_unavailable
+        self, method: str, path: str, body: bytes | None, is_passing: IsPassing | None = None
     ) -> Reply:
         """Return the reply to a request; see `Connection.request`."""
         try:

@@ -2,14 +2,15 @@
 
 Every request of this package to MLflow or to a catalog service goes through `Http`. There is one
 retry loop, for connects, statuses, and bodies that break off or stall while they are read. All
-methods are retried, since proposals are idempotent upserts and everything else only reads.
+methods are retried, since proposals are idempotent upserts and everything else only reads. What
+arrives garbled was answered, so that only a read is repeated, and once.
 """
 
 import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from http import HTTPStatus
 from operator import attrgetter
@@ -71,18 +72,28 @@ Params = Mapping[str, str] | list[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A reply, read to its end; `peer` and `url` (without credentials) are for messages."""
+    """A reply, read to its end; `peer` and `url` (without credentials) are for messages.
+
+    `again` asks once more, where that is harmless; `is_second` is the reply to that.
+    """
 
     status: int
     headers: Mapping[str, str]
     content: bytes
     peer: str
     url: str
+    again: "Callable[[], Reply] | None" = field(default=None, repr=False, compare=False)
+    is_second: bool = False
 
     @property
     def ok(self) -> bool:
         """Tell whether the status is below 400."""
         return self.status < 400
+
+    @property
+    def twice(self) -> str:
+        """The words of a message that a second request got no better reply."""
+        return ", twice" if self.is_second else ""
 
     @property
     def is_page(self) -> bool:
@@ -92,18 +103,20 @@ class Reply:
         return kind.startswith("text/html") and self.content.lstrip()[:1] == b"<"
 
     def json(self) -> Any:
-        """Return the body as JSON.
+        """Return the body as JSON; one that is cut or garbled is asked for once more.
 
         Raises:
-            ProtocolMismatchError: the body is not JSON.
+            ProtocolMismatchError: the body is not JSON; and what a second request raises.
         """
         try:
             return loads(self.content)
         except CodecError as error:
+            if self.again is not None and (second := self.again()).ok:
+                return second.json()
             start = self.content[:60].decode("utf-8", "replace")
             raise ProtocolMismatchError(
                 f"{self.peer} answered {self.status} with something that is not JSON at "
-                f"{self.url}: {start!r}",
+                f"{self.url}{self.twice}: {start!r}",
                 hint="check that the address is that of the service itself",
             ) from error
 
@@ -126,10 +139,10 @@ class Http(Closing):
     """One service at one base address, over connections that are kept alive.
 
     `peer` names the service in messages; `unavailable` is raised when it does not answer.
-    `backoff_s` is the first pause between attempts and doubles; a request whose answer `is_passing`
-    is tried again. A user name and password in the address are used if `options` has no `auth`, and
-    are in no message. The proxies of the environment are used, except for loopback addresses. Safe
-    to use from several threads.
+    `backoff_s` is the first pause between attempts and doubles. `reads` says that requests only
+    read, if they do not say otherwise themselves. A user name and password in the address are used
+    if `options` has no `auth`, and are in no message. The proxies of the environment are used,
+    except for loopback addresses. Safe to use from several threads.
     """
 
     def __init__(
@@ -140,7 +153,7 @@ class Http(Closing):
         unavailable: type[RetryableError],
         options: HttpOptions | None = None,
         backoff_s: float = 0.3,
-        is_passing: IsPassing = is_unavailable,
+        reads: bool = False,
     ) -> None:
         """Prepare the session of one service, with its credentials, retries and proxies."""
         options = options or HttpOptions()
@@ -148,7 +161,7 @@ class Http(Closing):
         self.peer = peer
         self._unavailable = unavailable
         self._timeout = (options.connect_timeout_s, options.read_timeout_s)
-        self._is_passing = is_passing
+        self._reads = reads
         self._retry = RetryPolicy(
             peer,
             retry_for_s=options.retry_for_s,
@@ -191,12 +204,14 @@ class Http(Closing):
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
         is_passing: IsPassing | None = None,
+        reads: bool | None = None,
     ) -> Reply:
         """Return the reply to one request, after as many attempts as the options allow.
 
         `path` is appended to the base address as it is, already percent-encoded. `is_passing` says
-        which answers are worth another attempt, if not those that the service has in general.
-        Statuses that are not listed below are returned for the caller to judge.
+        which answers are worth another attempt. A request that `reads` is also sent once more for a
+        success with a garbled body, which may be a proxy's. Statuses that are not listed below are
+        returned for the caller to judge.
 
         Raises:
             RetryableError: of the class given as `unavailable`: no answer, or a broken one.
@@ -207,16 +222,29 @@ class Http(Closing):
                 passes a limit.
             RecipeError: the address, or a header, cannot be sent.
         """
+        reads = self._reads if reads is None else reads
         url = self.base_url + path
+        sent = {"Content-Type": "application/json"} if body is not None else {}
+        send = partial(self._send, method, url, params, body, {**sent, **(headers or {})})
+        is_passing = is_passing or (is_read_failure if reads else is_unavailable)
+        reply = self._send_with_retries(url, send, is_passing)
+        if reads and reply.status < 300:
+
+            def again() -> Reply:
+                second = self._send_with_retries(url, send, is_passing)
+                return self._checked(replace(second, is_second=True))
+
+            return again() if reply.is_page else self._checked(replace(reply, again=again))
+        return self._checked(reply)
+
+    def _send_with_retries(
+        self, url: str, send: Callable[[], Reply], is_passing: IsPassing
+    ) -> Reply:
         pending = PendingRequest(url, time.monotonic())
         with self._lock:
             self._pending[id(pending)] = pending
         try:
-            sent = {"Content-Type": "application/json"} if body is not None else {}
-            send = partial(
-                self._send, method, pending.url, params, body, {**sent, **(headers or {})}
-            )
-            return self._send_with_retries(pending, send, is_passing or self._is_passing)
+            return self._attempt(pending, send, is_passing)
         finally:
             with self._lock:
                 del self._pending[id(pending)]
@@ -234,7 +262,7 @@ class Http(Closing):
         """End every pause between attempts; no request is tried again from now on."""
         self._retry.end()
 
-    def _send_with_retries(
+    def _attempt(
         self, pending: PendingRequest, send: Callable[[], Reply], is_passing: IsPassing
     ) -> Reply:
         while True:
@@ -257,7 +285,6 @@ class Http(Closing):
                 self._retry.reset()
             elif self._retry.pause(pending, _words_of(reply), retry_after_s(reply.headers)):
                 continue
-            self._check(reply)
             return reply
 
     def _send(
@@ -295,7 +322,7 @@ class Http(Closing):
         with self._lock:
             self._requests_made += 1
 
-    def _check(self, reply: Reply) -> None:
+    def _checked(self, reply: Reply) -> Reply:
         if reply.status == 401:
             raise AuthenticationError(
                 f"{self.peer} at {reply.url} refused the credentials (401)",
@@ -311,7 +338,7 @@ class Http(Closing):
             )
         if reply.is_page and reply.status in {200, 403}:
             raise AuthenticationError(
-                f"{self.peer} at {reply.url} answered with a web page instead of JSON",
+                f"{self.peer} at {reply.url} answered with a web page instead of JSON{reply.twice}",
                 hint="a login page may protect the service; configure credentials that it accepts",
                 context={"status": reply.status},
             )
@@ -322,6 +349,7 @@ class Http(Closing):
             )
         if 300 <= reply.status < 400:
             raise self._redirect_error(reply)
+        return reply
 
     def _redirect_error(self, reply: Reply) -> MlcatError:
         target = redact_url(urljoin(reply.url, reply.headers.get("Location", "")))

@@ -772,3 +772,43 @@ def test_a_large_answer_in_an_encoding_arrives_whole() -> None:
     answer = ServiceAnswer(200, gzip.compress(body), headers)
     with failing_service([answer]) as server, client(server.url) as http:
         assert [http.request("GET", "/").content for _ in range(2)] == [body] * 2
+
+
+# --- garbled answers -----------------------------------------------------------------------------
+
+GARBLED = (b"", b'{"runs": [{"info": ', b"<html>busy</html>", b"upstream error", b"\xff{}")
+
+
+def garbled(body: bytes) -> ServiceAnswer:
+    kind = "text/html" if body.startswith(b"<") else "application/json"
+    return ServiceAnswer(200, body, {"Content-Type": kind})
+
+
+@pytest.mark.parametrize("body", GARBLED)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_read_that_arrives_garbled_is_asked_for_once_more(method: str, body: bytes) -> None:
+    good = ServiceAnswer(200, b'{"a": 1}')
+    with failing_service([garbled(body), good]) as server, client(server.url) as http:
+        assert http.request(method, "/x", reads=True).json() == {"a": 1}
+        assert len(server.requests) == 2
+    with failing_service([garbled(body)]) as server, client(server.url) as http:
+        with pytest.raises(MlcatError, match=r"/x, twice|JSON, twice"):
+            http.request(method, "/x", reads=True).json()
+        assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("body", GARBLED)
+def test_a_write_that_arrives_garbled_is_not_repeated(body: bytes) -> None:
+    with failing_service([garbled(body)]) as server, client(server.url) as http:
+        with pytest.raises(MlcatError) as caught:
+            http.request("POST", "/x").json()
+        assert "twice" not in str(caught.value)
+        assert len(server.requests) == 1
+
+
+def test_an_error_after_a_garbled_read_is_no_content() -> None:
+    answers = [garbled(b"{"), ServiceAnswer(404, b'{"runs": []}')]
+    with failing_service(answers) as server, client(server.url) as http:
+        with pytest.raises(ProtocolMismatchError, match="something that is not JSON"):
+            http.request("GET", "/x", reads=True).json()
+        assert len(server.requests) == 2

@@ -123,11 +123,20 @@ class Connection(RequestSide):
         return self.request(method, path, body, is_passing or is_unavailable)
 
     def request(
-        self, method: str, path: str, body: bytes | None, is_passing: IsPassing = is_passing_read
+        self, method: str, path: str, body: bytes | None, is_passing: IsPassing | None = None
     ) -> Reply:
-        """Return the reply to a request of `path`; raises as `get`."""
+        """Return the reply to a request of `path`, one that reads without `is_passing`.
+
+        Raises as `get`.
+        """
         try:
-            return self._http.request(method, path, body=body, is_passing=is_passing)
+            return self._http.request(
+                method,
+                path,
+                body=body,
+                is_passing=is_passing or is_passing_read,
+                reads=is_passing is None,
+            )
         except AuthenticationError as error:
             credentials, options = self._settings
             by_token = options.auth is None or credentials.token is not None

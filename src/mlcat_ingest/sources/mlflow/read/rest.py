@@ -343,7 +343,7 @@ def _http(signed: RequestAuth) -> Http:
         unavailable=SourceUnavailableError,
         options=signed.options,
         # MLflow fails while its own database is locked or restarts; its own client retries it too.
-        is_passing=is_read_failure,
+        reads=True,
     )
 
 
