@@ -59,6 +59,17 @@ class MlcatError(Exception):
         return f"{self.message} ({self.hint})" if self.hint else self.message
 
 
+def interrupt_behind(error: BaseException) -> KeyboardInterrupt | None:
+    """Return the Ctrl-C that `error` was raised for, None for any other error.
+
+    One that comes while a module is imported may arrive as the error of a descriptor.
+    """
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, KeyboardInterrupt):
+        cause = cause.__cause__ or cause.__context__
+    return cause
+
+
 # --- edit the recipe, the command or the environment ---------------------------------------------
 
 

@@ -16,7 +16,7 @@ from mlcat_ingest.cli import output
 from mlcat_ingest.cli.exit_status import exit_code_of
 from mlcat_ingest.cli.options import SEE_MORE, OutputSettings, quiet_option, verbose_option
 from mlcat_ingest.core.operating_system import require_posix
-from mlcat_ingest.errors import MlcatError
+from mlcat_ingest.errors import MlcatError, interrupt_behind
 from mlcat_ingest.pipeline.report.report import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
 
 COMMANDS: Final = {
@@ -162,10 +162,13 @@ def call(args: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         output.drop_stdout()
         return EXIT_OK
-    except MlcatError as error:
-        settings.print_error(str(error), error)
-        return exit_code_of(error)
     except Exception as error:  # noqa: BLE001 - the border to the user
+        if interrupt_behind(error) is not None:
+            output.print_message("mlcat-ingest: interrupted")
+            return EXIT_INTERRUPTED
+        if isinstance(error, MlcatError):
+            settings.print_error(str(error), error)
+            return exit_code_of(error)
         cure = "" if settings.tracebacks else SEE_MORE
         settings.print_error(f"unexpected {type(error).__name__}: {error}{cure}", error)
         return EXIT_FAILED

@@ -21,7 +21,7 @@ from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.core.pending import longest_pending_request
 from mlcat_ingest.core.resources import start_thread
 from mlcat_ingest.core.text import plural
-from mlcat_ingest.errors import LimitError, MlcatError, StateUnavailableError
+from mlcat_ingest.errors import LimitError, MlcatError, StateUnavailableError, interrupt_behind
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
 from mlcat_ingest.pipeline.evaluate.quality_gate import QualityGate, QualityGateOptions
@@ -189,7 +189,7 @@ class PipelineRun:
             self._threads += [*workers, conductor]
             self._wait(conductor, progress, keep)
         except BaseException as error:  # noqa: BLE001 - it is in the report, Ctrl-C too
-            cancellation.stop(error)
+            cancellation.stop(interrupt_behind(error) or error)
         self._let_finish()
         self._close()
         return self._report(finished=True)

@@ -167,6 +167,21 @@ def test_the_help_imports_click_and_the_standard_library_only() -> None:
 # --- errors --------------------------------------------------------------------------------------
 
 
+class Interrupted:
+    """A descriptor that Ctrl-C hits as its class is made, as happens during an import."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        raise KeyboardInterrupt
+
+
+def interrupted_import() -> BaseException:
+    try:
+        type("Module", (), {"property": Interrupted()})
+    except (KeyboardInterrupt, RuntimeError) as error:
+        return error
+    raise AssertionError
+
+
 @pytest.mark.parametrize(
     ("error", "code", "message"),
     [
@@ -180,6 +195,7 @@ def test_the_help_imports_click_and_the_standard_library_only() -> None:
             "mlcat-ingest: unexpected ZeroDivisionError: oops; run with -vv for a traceback\n",
         ),
         (KeyboardInterrupt(), 130, "\nmlcat-ingest: interrupted\n"),
+        (interrupted_import(), 130, "mlcat-ingest: interrupted\n"),
         (click.Abort(), 130, "mlcat-ingest: interrupted\n"),
         (BrokenPipeError(), 0, ""),
     ],
