@@ -9,6 +9,7 @@ from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.base import ReadRequest
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.sources.mlflow.read.decode import Refusals
 from mlcat_ingest.sources.mlflow.read.reader import (
     ALL_MODELS,
     FileLocation,
@@ -26,7 +27,7 @@ from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedRun,
     JoinedSignature,
     JoinedVersion,
-    UnlistedObject,
+    RefusedRecord,
 )
 from mlcat_ingest.sources.mlflow.values.records import (
     EXTERNAL_TAG,
@@ -68,7 +69,7 @@ class FakeReader(MlflowConnection):
     closed: int = 0
     now_ms: int = 0
     id: str = "0123456789ab"
-    unlisted: Sequence[str] = ()
+    refusals: Refusals = field(default_factory=Refusals)
     lists_parents: bool = False
     """Whether it reads parents and digests of ids at once, as the reader of a database does."""
 
@@ -215,8 +216,8 @@ def shown(record: JoinedRecord) -> str:
             return f"run {record.run.run_id}"
         case JoinedSignature():
             return f"signature of {record.owner}"
-        case UnlistedObject():
-            return record.reason
+        case RefusedRecord():
+            return f"refused {record.reference}"
 
 
 def read_all(source: MlflowSource, request: ReadRequest = ALL) -> list[JoinedRecord]:

@@ -7,7 +7,6 @@ from airflow.listeners import hookimpl
 from airflow.plugins_manager import AirflowPlugin
 
 from mlcat_ingest.airflow.sdk import conf
-
 from mlcat_ingest.core.environment import SWITCH, is_on
 
 log = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedRun,
     JoinedSignature,
     JoinedVersion,
-    UnlistedObject,
+    RefusedRecord,
 )
 from support.mlflow_records import record_from_json
 
@@ -46,7 +46,7 @@ def with_tags(record: JoinedRecord, more: dict[str, str]) -> JoinedRecord:
         case JoinedExperiment():
             experiment = record.experiment
             return replace(record, experiment=replace(experiment, tags={**more, **experiment.tags}))
-        case JoinedSignature() | UnlistedObject():
+        case JoinedSignature() | RefusedRecord():
             return record
         case JoinedLoggedModel():
             external = record.model
@@ -63,7 +63,7 @@ def tags_of(record: JoinedRecord) -> set[str]:
             return {*record.model.tags}
         case JoinedExperiment():
             return {*record.experiment.tags}
-        case JoinedSignature() | UnlistedObject():
+        case JoinedSignature() | RefusedRecord():
             return set()
         case JoinedLoggedModel():
             return {*record.model.tags}

@@ -159,20 +159,21 @@ class MlflowSource(Source[JoinedRecord]):
         self, reader: Reader, scope: WorkspaceScope, request: ReadRequest, already_read: int
     ) -> Generator[Page[JoinedRecord] | Finished, None, int]:
         """Yield the records of one workspace; return how many runs were listed."""
+        reader.refusals.restart()
         if isinstance(request.scope, Shards):
             ids = experiment_ids_of(request.scope.keys, reader.workspace)
             if ids:
                 reading = WorkspaceReading(
                     reader, scope, self._selection, parents=ParentRuns(), only=ids
                 )
-                yield from self._pages(reading, reader.workspace)
+                yield from self._pages(reader, reading)
             return 0
         partition = request.state.partition(partition_of(self._config, scope))
         if isinstance(request.scope, Runs):
             named = RunsByIdReading(
                 reader, scope, self._selection, request.scope.ids, parents=_parents(partition)
             )
-            yield from self._pages(named, reader.workspace)
+            yield from self._pages(reader, named)
             yield Finished(partition, found_ids=named.found_ids)
             return 0
         known = self._known_runs(reader, partition, request)
@@ -190,9 +191,9 @@ class MlflowSource(Source[JoinedRecord]):
             known=known if self._selection.reads_changes else None,
             listed_only=listed_only,
         )
-        yield from self._pages(reading, reader.workspace, partition, already_read)
+        yield from self._pages(reader, reading, partition, already_read)
         if self._config.limit is None:
-            if reading.lists_every_table:
+            if reading.lists_every_table and not reader.refusals.count:
                 self._tables_listed.add(scope.source_key)
             yield Finished(partition, known.checkpoint(), complete=True)
         return reading.runs_read
@@ -206,7 +207,7 @@ class MlflowSource(Source[JoinedRecord]):
             reader, scope, self._selection, changes, parents=_parents(partition)
         )
         try:
-            yield from self._pages(reading, reader.workspace, partition)
+            yield from self._pages(reader, reading, partition)
         except ProtocolMismatchError as error:
             log.warning("cannot list changes; reading everything: %s", error)
             return False
@@ -215,15 +216,18 @@ class MlflowSource(Source[JoinedRecord]):
 
     def _pages(
         self,
+        reader: Reader,
         reading: WorkspaceReading,
-        workspace: str,
         partition: PartitionState | None = None,
         already_read: int = 0,
     ) -> Iterator[Page[JoinedRecord]]:
+        """Yield the pages of a reading, and the records that cannot be read behind others."""
         for records in all_pages(reading, already_read=already_read):
-            yield Page(records, partition)
+            yield Page([*records, *reader.refusals.take()], partition)
+        if refused := reader.refusals.take():
+            yield Page(refused, partition)
         if not reading.experiments_listed:
-            self._nothing_listed.append(workspace)
+            self._nothing_listed.append(reader.workspace)
 
     def _known_runs(
         self, reader: Reader, partition: PartitionState, request: ReadRequest

@@ -21,7 +21,7 @@ from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedRun,
     JoinedSignature,
     JoinedVersion,
-    UnlistedObject,
+    RefusedRecord,
 )
 
 _REMOVED: Final = {"removed": True}
@@ -48,8 +48,8 @@ def map_record(record: JoinedRecord) -> list[Entity]:
             return list(_listing_only(entities)) if record.listed_only else entities
         case JoinedLoggedModel():
             return map_external_model(record)
-        case UnlistedObject():
-            raise RecordError(record.reason, record_ref="MLflow object without a name")
+        case RefusedRecord():
+            raise RecordError(record.reason, record_ref=record.reference)
 
 
 def _listing_only(entities: Iterable[Entity]) -> Iterator[Entity]:

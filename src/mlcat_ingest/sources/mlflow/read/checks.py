@@ -159,6 +159,10 @@ class _Permissions:
             yield self._try("read model versions", self._versions)
         if self._wanted and self._has_logged_models:
             yield self._try("read logged models", self._logged_models)
+        if refused := self._reader.refusals.take():
+            first = f"{refused[0].reference}: {refused[0].reason}"
+            text = f"{len(refused)} cannot be read, the first: {first}"
+            yield Finding("MLflow records", "warning", text + self._where)
 
     def _try(self, permission: str, look: Callable[[], str | Finding]) -> Finding:
         what = _PERMISSION + permission

@@ -63,6 +63,7 @@ from mlcat_ingest.sources.mlflow.read.reader import (
     identity,
     local_text,
 )
+from mlcat_ingest.sources.mlflow.values.joined import RUN
 from mlcat_ingest.sources.mlflow.values.records import (
     NAME_TAG,
     DatasetInput,
@@ -413,7 +414,7 @@ class ClientReader(ApiReader, MlflowConnection):
                 )
 
             for page in follow(fetch, listing=RUNS_LISTING):
-                runs = [run_of(entity) for entity in page]
+                runs = self.refusals.usable(RUN, run_of, page)
                 pages.learn(len(runs), entries_of(runs))
                 yield query.accept([runs[at] for at in seen.new([run.run_id for run in runs])])
                 if query.is_complete():

@@ -19,7 +19,7 @@ from mlcat_ingest.net.http import Reply
 from mlcat_ingest.net.reachability import clock
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.checks import findings
-from mlcat_ingest.sources.mlflow.read.decode import decode_page, logged_model
+from mlcat_ingest.sources.mlflow.read.decode import logged_model
 from mlcat_ingest.sources.mlflow.read.listing import label_of
 from mlcat_ingest.sources.mlflow.read.reader import (
     ALL_MODELS,
@@ -38,6 +38,7 @@ from mlcat_ingest.sources.mlflow.read.rest import (
     raise_for_status,
     reports_missing,
 )
+from mlcat_ingest.sources.mlflow.values.joined import LOGGED_MODEL
 from mlcat_ingest.sources.mlflow.values.records import LoggedModel, Run
 from mlcat_ingest.sources.mlflow.values.uris import is_unity_catalog, registry_of
 from mlcat_ingest.sources.paging import map_ahead
@@ -141,7 +142,7 @@ class DatabricksReader(RestReader):
             for reply in replies
             if not reports_missing(reply)
         ]
-        return decode_page("logged-models", logged_model, items)
+        return self.refusals.usable(LOGGED_MODEL, logged_model, items)
 
     def text_of(self, place: FileLocation, path: str) -> str | None:
         """Return the content of a file of a run or logged model, by its signed address."""

@@ -1,5 +1,8 @@
 """MLflow's JSON to records. Called once for everything read, so kept short and flat.
 
+Whatever a record is made of, each of its fields has the declared type: one that cannot be read is
+refused, and the others of its page are read.
+
 Source: the JSON that MLflow's servers make of their protocol buffers: 64-bit integers as numbers
 or as texts, metric values that are no numbers as `"NaN"`, `"Infinity"`, `"-Infinity"`, and empty
 lists left out.
@@ -7,11 +10,20 @@ lists left out.
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache, partial
+from itertools import chain, count
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 from unicodedata import combining, normalize
 
-from mlcat_ingest.errors import ProtocolMismatchError
+from mlcat_ingest.sources.mlflow.values.joined import (
+    EXPERIMENT,
+    LOGGED_MODEL,
+    REGISTERED,
+    RUN,
+    VERSION,
+    RefusedRecord,
+)
 from mlcat_ingest.sources.mlflow.values.records import (
     NAME_TAG,
     PROMPT_TAG,
@@ -36,40 +48,196 @@ _NEW = tuple.__new__
 _NAME = itemgetter(0)
 
 
-def decode_page(
-    listing: str, decode: Callable[[Json], RecordT], items: Iterable[Json]
-) -> list[RecordT]:
-    """Return the records of one page.
+_UNUSABLE: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
-    Raises:
-        ProtocolMismatchError: an item is not shaped as MLflow's are.
-    """
+_IDS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
+    RUN: [("run_id", "run_uuid")],
+    EXPERIMENT: [("experiment_id",)],
+    REGISTERED: [("name",)],
+    VERSION: [("name",), ("version",)],
+    LOGGED_MODEL: [("model_id",)],
+}
+"""The fields that name an item of each kind, each with its older name."""
+
+
+class Refusals:
+    """Makes records of the items of listings; keeps those that it refuses until they are taken."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self._refused: list[RefusedRecord] = []
+        self._named: set[tuple[str, tuple[str, ...]]] = set()
+        self._taken = 0
+
+    @property
+    def count(self) -> int:
+        """How many were refused, each that has an id once."""
+        return len(self._refused)
+
+    def usable(
+        self,
+        kind: str,
+        decode: Callable[[Any], RecordT],
+        items: Iterable[Any],
+        ids_of: Callable[[Any], Sequence[object]] | None = None,
+    ) -> list[RecordT]:
+        """Return the records of `items`, without those that are not shaped as MLflow's are.
+
+        `ids_of` returns what names an item that does not name itself.
+        """
+        names = ids_of or partial(_ids_in, kind)
+        made: list[tuple[Any, RecordT]] = []
+        for item in items:
+            try:
+                made.append((item, decode(item)))
+            except _UNUSABLE as error:
+                self.refuse(kind, names(item), _reason(error))
+        records = [record for _, record in made]
+        # Field by field over the page, which is faster than record by record.
+        if _wrong_field(records) is None:
+            return records
+        usable = []
+        for item, record in made:
+            reason = _wrong_field([record])
+            if reason is None:
+                usable.append(record)
+            else:
+                self.refuse(kind, names(item), reason)
+        return usable
+
+    def refuse(self, kind: str, ids: Sequence[object], reason: str) -> None:
+        """Keep a refused item and what names it; None where it has no name."""
+        named = all(isinstance(part, str | int) for part in ids)
+        record = RefusedRecord(kind, tuple(map(str, ids)) if named else (), reason)
+        if (kind, record.ids) not in self._named:
+            self._refused.append(record)
+        if named:
+            self._named.add((kind, record.ids))
+
+    def take(self) -> Sequence[RefusedRecord]:
+        """Return the refused records that were not taken yet."""
+        waiting = self._refused[self._taken :]
+        self._taken = self.count
+        return waiting
+
+    def restart(self) -> None:
+        """Give all of them again, to the next reading: some listings are read once and kept."""
+        self._taken = 0
+
+
+def _ids_in(kind: str, item: object) -> Sequence[object]:
+    """Return what names an item of JSON or of MlflowClient, None for what it lacks."""
+    info = _field(item, "info") or item
+    return [next(filter(None, (_field(info, n) for n in names)), None) for names in _IDS[kind]]
+
+
+def _field(item: object, name: str) -> object:
+    return item.get(name) if isinstance(item, Mapping) else getattr(item, name, None)
+
+
+def _reason(error: Exception) -> str:
+    return f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
+
+
+class _WrongTypeError(Exception):
+    """A value has another type than the field that it is of."""
+
+
+def _wrong_field(records: Sequence[Any]) -> str | None:
+    """Return which field of the records, all of one class, has a wrong type, None for none."""
+    kind: Any = type(records[0]) if records else None
+    for name, check in _checks_of(kind) if records else ():
+        try:
+            check([getattr(record, name) for record in records])
+        except _WrongTypeError as error:
+            return f"{name}: {error}"
+    return None
+
+
+Check = Callable[[Sequence[Any]], None]
+"""Looks at the values of one field of several records."""
+
+
+@cache
+def _checks_of(record: type) -> Sequence[tuple[str, Check]]:
+    return [(name, _check_of(hint)) for name, hint in get_type_hints(record).items()]
+
+
+def _check_of(hint: Any) -> Check:
+    """Return what looks for another type than the annotation of a field of a record."""
+    if get_origin(hint) is tuple:
+        entry = get_args(hint)[0]
+        if entry is str:
+            return lambda values: _check_types(_TEXT, list(chain.from_iterable(values)))
+        return partial(_check_entries, [check for _, check in _checks_of(entry)])
+    if get_origin(hint) is Mapping:
+        return _check_mappings
+    types = frozenset(get_args(hint) or (hint,))
+    return partial(_check_types, types | {int} if float in types else types)
+
+
+def _check_entries(columns: Sequence[Check], values: Sequence[Sequence[Any]]) -> None:
+    for entries in values:
+        for check, column in zip(columns, zip(*entries, strict=True), strict=False):
+            check(column)
+
+
+def _check_mappings(values: Sequence[Mapping[Any, Any]]) -> None:
+    _check_types(frozenset({dict}), values)
+    for mapping in values:
+        _check_types(_TEXT, mapping)
+        _check_types(_TEXT, mapping.values())
+
+
+_TEXT: Final = frozenset({str})
+
+
+def _check_types(types: frozenset[type], values: Iterable[object]) -> None:
+    if not types.issuperset(map(type, values)):
+        wrong = next(value for value in values if type(value) not in types)
+        shown = repr(wrong)[:40] if isinstance(wrong, str | int | float) else type(wrong).__name__
+        raise _WrongTypeError(f"{shown} is no {'text' if str in types else 'number'}")
+
+
+_unnamed = count()
+
+
+def run_ids(items: Iterable[Any]) -> list[str]:
+    """Return the ids of items of `runs/search`, one of its own for an item without."""
+    ids = (_ids_in(RUN, item)[0] for item in items)
+    return [id_ if isinstance(id_, str) else f"\0{next(_unnamed)}" for id_ in ids]
+
+
+def _part(name: str, decode: Callable[[Any], RecordT], entries: Any) -> RecordT:
+    """Return what `decode` makes of a part of an item; an error names the part."""
     try:
-        return [decode(item) for item in items]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ProtocolMismatchError(
-            f"MLflow's listing of {listing} contains an item of an unknown form: {error!r}",
-            hint="check that the address is that of an MLflow server",
-        ) from error
+        return decode(entries)
+    except _UNUSABLE as error:
+        raise ValueError(f"{name}: {_reason(error)}") from error
 
 
-def run_id(item: Json) -> str:
-    """Return the id of one item of `runs/search`."""
+def _info(item: Any) -> Json:
     info = item["info"]
-    id_: str = info.get("run_id") or info["run_uuid"]
-    return id_
+    if isinstance(info, dict):
+        return info
+    raise ValueError("info is no object")
+
+
+def _id(value: Any) -> Any:
+    """Return an id as text: some are sent as numbers."""
+    return str(value) if type(value) is int else value
 
 
 def run(item: Json) -> Run:
     """Return one item of `runs/search`."""
-    info = item["info"]
+    info = _info(item)
     data = item.get("data") or {}
-    tags = pairs(data.get("tags"))
+    tags = _part("tags", pairs, data.get("tags"))
     inputs = item.get("inputs")
     outputs = item.get("outputs")
     return Run(
-        run_id(item),
-        str(info["experiment_id"]),
+        info.get("run_id") or info["run_uuid"],
+        _id(info["experiment_id"]),
         info.get("run_name") or tags.get(NAME_TAG) or None,
         info.get("user_id") or None,
         info.get("status"),
@@ -77,25 +245,25 @@ def run(item: Json) -> Run:
         moment(info.get("end_time")),
         info.get("artifact_uri") or None,
         info.get("lifecycle_stage") or "active",
-        pairs(data.get("params")),
-        metrics(data.get("metrics")),
+        _part("params", pairs, data.get("params")),
+        _part("metrics", metrics, data.get("metrics")),
         tags,
-        _datasets(inputs["dataset_inputs"]) if inputs and "dataset_inputs" in inputs else (),
-        model_inputs(inputs["model_inputs"]) if inputs and "model_inputs" in inputs else (),
-        model_outputs(outputs["model_outputs"]) if outputs and "model_outputs" in outputs else (),
+        _part("inputs", _dataset_inputs, inputs) if inputs else (),
+        _part("inputs", _model_inputs, inputs) if inputs else (),
+        _part("outputs", _model_outputs, outputs) if outputs else (),
     )
 
 
 def experiment(item: Json) -> Experiment:
     """Return one item of `experiments/search`."""
     return Experiment(
-        str(item["experiment_id"]),
+        _id(item["experiment_id"]),
         item["name"],
         item.get("artifact_location") or None,
         item.get("lifecycle_stage") or "active",
         moment(item.get("creation_time")),
         moment(item.get("last_update_time")),
-        pairs(item.get("tags")),
+        _part("tags", pairs, item.get("tags")),
     )
 
 
@@ -106,9 +274,13 @@ def registered_model(item: Json) -> RegisteredModel:
         item.get("description") or None,
         moment(item.get("creation_timestamp")),
         moment(item.get("last_updated_timestamp")),
-        pairs(item.get("tags")),
-        {entry["alias"]: str(entry["version"]) for entry in item.get("aliases") or ()},
+        _part("tags", pairs, item.get("tags")),
+        _part("aliases", _aliases, item.get("aliases") or ()),
     )
+
+
+def _aliases(entries: Iterable[Json]) -> Mapping[str, str]:
+    return {entry["alias"]: _id(entry["version"]) for entry in entries}
 
 
 def is_prompt(tags: Mapping[str, str]) -> bool:
@@ -148,7 +320,7 @@ def _collated(name: str) -> str:
 
 def model_version(item: Json, aliases: Aliases) -> ModelVersion:
     """Return one item of `model-versions/search`, with the aliases of its registered model."""
-    name, number = aliases.model_name(item["name"]), str(item["version"])
+    name, number = _part("name", aliases.model_name, item["name"]), _id(item["version"])
     source = item.get("source") or None
     return ModelVersion(
         name=name,
@@ -163,18 +335,18 @@ def model_version(item: Json, aliases: Aliases) -> ModelVersion:
         created_at_ms=moment(item.get("creation_timestamp")),
         last_updated_at_ms=moment(item.get("last_updated_timestamp")),
         aliases=aliases.of(name, number),
-        tags=pairs(item.get("tags")),
+        tags=_part("tags", pairs, item.get("tags")),
     )
 
 
 def logged_model(item: Json) -> LoggedModel:
     """Return one item of `logged-models/search`."""
-    info = item["info"]
+    info = _info(item)
     data = item.get("data") or {}
     of_metrics = data.get("metrics") or ()
     return LoggedModel(
         model_id=info["model_id"],
-        experiment_id=str(info["experiment_id"]),
+        experiment_id=_id(info["experiment_id"]),
         name=info.get("name") or "",
         status=model_status(info.get("status") or "UNSPECIFIED"),
         source_run_id=info.get("source_run_id") or None,
@@ -182,9 +354,9 @@ def logged_model(item: Json) -> LoggedModel:
         artifact_uri=info.get("artifact_uri") or None,
         created_at_ms=moment(info.get("creation_timestamp_ms")),
         last_updated_at_ms=moment(info.get("last_updated_timestamp_ms")),
-        params=pairs(data.get("params")),
-        tags=pairs(info.get("tags")),
-        metrics=metrics(of_metrics),
+        params=_part("params", pairs, data.get("params")),
+        tags=_part("tags", pairs, info.get("tags")),
+        metrics=_part("metrics", metrics, of_metrics),
         metric_runs=metric_runs(metric.get("run_id") for metric in of_metrics),
     )
 
@@ -253,6 +425,10 @@ def output_order(output: ModelOutput) -> tuple[int, str]:
     return output.step or 0, output.model_id
 
 
+def _dataset_inputs(inputs: Json) -> tuple[DatasetInput, ...]:
+    return _datasets(inputs.get("dataset_inputs") or ())
+
+
 def _datasets(entries: Sequence[Json]) -> tuple[DatasetInput, ...]:
     datasets = []
     for entry in entries:
@@ -271,25 +447,34 @@ def _datasets(entries: Sequence[Json]) -> tuple[DatasetInput, ...]:
     return tuple(sorted(datasets, key=dataset_order))
 
 
-def model_inputs(entries: Iterable[Json]) -> tuple[str, ...]:
-    """Return the ids of the logged models that a run took in, sorted."""
-    return tuple(sorted(entry["model_id"] for entry in entries))
+def _model_inputs(inputs: Json) -> tuple[str, ...]:
+    return tuple(sorted(entry["model_id"] for entry in inputs.get("model_inputs") or ()))
 
 
-def model_outputs(entries: Iterable[Json]) -> tuple[ModelOutput, ...]:
+def _model_outputs(outputs_: Json) -> tuple[ModelOutput, ...]:
     """Return the logged models that a run made, by step."""
+    entries = outputs_.get("model_outputs") or ()
     outputs = [ModelOutput(entry["model_id"], int(entry.get("step") or 0)) for entry in entries]
     return tuple(sorted(outputs, key=output_order))
 
 
 def moment(value: Any) -> int | None:
-    """Return epoch milliseconds; None where there are none, which protocol buffers spell 0."""
-    return int(value) if value else None
+    """Return epoch milliseconds; None where there are none, which protocol buffers spell 0.
+
+    What is no number stays as it is, and is refused with its record.
+    """
+    if value is None or value == "":
+        return None
+    try:
+        return int(value) or None
+    except _UNUSABLE:
+        unreadable: int = value
+        return unreadable
 
 
 def stage(value: str | None) -> str | None:
     """Return a version's stage; MLflow's stage `None` and an absent one are none."""
-    return None if value in {None, "", "None"} else value
+    return None if value in (None, "", "None") else value
 
 
 def model_status(value: str) -> str:

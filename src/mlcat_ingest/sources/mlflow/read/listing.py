@@ -11,11 +11,17 @@ from typing import Any, ClassVar, Final, Literal, TypeVar
 
 from mlcat_ingest.core.paging import RecentIds
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read.decode import Aliases, decode_page, is_prompt
+from mlcat_ingest.sources.mlflow.read.decode import Aliases, Refusals, is_prompt
 from mlcat_ingest.sources.mlflow.read.reader import (
     ALL_MODELS,
     ModelFilter,
     RunFilter,
+)
+from mlcat_ingest.sources.mlflow.values.joined import (
+    EXPERIMENT,
+    LOGGED_MODEL,
+    REGISTERED,
+    VERSION,
 )
 from mlcat_ingest.sources.mlflow.values.records import (
     EXTERNAL_TAG,
@@ -47,6 +53,14 @@ ENTRIES_A_PAGE: Final = 40_000
 ENTRIES_A_SLICE: Final = 10_000
 """The same in parameters, metrics and tags, where there are no bytes to count."""
 LOGGED_MODELS_PAGE: Final = 1_000
+
+KINDS: Final = {
+    "experiments": EXPERIMENT,
+    "registered-models": REGISTERED,
+    "model-versions": VERSION,
+    "logged-models": LOGGED_MODEL,
+}
+"""The kind of the records of each listing."""
 
 
 def label_of(listing: str) -> str:
@@ -219,7 +233,7 @@ class ApiReader(ABC):
         self._prompts: set[str] = set()
         self.lacking: set[str] = set()
         """Listings that the server lacks: it is asked for each only once."""
-        self.unlisted: list[str] = []
+        self.refusals = Refusals()
 
     @abstractmethod
     def _items(self, listing: str, query: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
@@ -313,7 +327,7 @@ class ApiReader(ABC):
         convert = partial(self.converters[listing], **more)
         seen = RecentIds(label_of(listing))
         for items in self._items(listing, query):
-            records = decode_page(listing, convert, items)
+            records = self.refusals.usable(KINDS[listing], convert, items)
             yield [records[at] for at in seen.new([id_of(record) for record in records])]
 
 

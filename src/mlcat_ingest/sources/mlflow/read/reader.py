@@ -10,6 +10,7 @@ from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.core.pending import RequestSide
 from mlcat_ingest.errors import SourceUnavailableError
 from mlcat_ingest.sources.mlflow.config import MlflowConfig, RunSelect
+from mlcat_ingest.sources.mlflow.read.decode import Refusals
 from mlcat_ingest.sources.mlflow.values.records import (
     EXTERNAL_TAG,
     Experiment,
@@ -176,13 +177,13 @@ class Reader(ReadsFiles, Protocol):
         ...
 
     @property
-    def unlisted(self) -> Sequence[str]:
-        """A sentence for each object that the server failed to list, of the listings so far."""
+    def workspace(self) -> str:
+        """The workspace that the listings are of; `default` where the server has none."""
         ...
 
     @property
-    def workspace(self) -> str:
-        """The workspace that the listings are of; `default` where the server has none."""
+    def refusals(self) -> Refusals:
+        """The records of the listings that cannot be read: the listings leave them out."""
         ...
 
     def server_id(self) -> str:

@@ -1,6 +1,5 @@
 """Reads an MLflow server over REST: its connections and error replies, and bulk listings only."""
 
-import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -28,6 +27,7 @@ from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read import decode
 from mlcat_ingest.sources.mlflow.read.checks import findings
 from mlcat_ingest.sources.mlflow.read.listing import (
+    KINDS,
     PAGE_BYTES,
     RUNS_A_SLICE,
     RUNS_LISTING,
@@ -48,6 +48,7 @@ from mlcat_ingest.sources.mlflow.read.reader import (
     identity,
 )
 from mlcat_ingest.sources.mlflow.read.signin import PEER, RequestAuth, sign_in
+from mlcat_ingest.sources.mlflow.values.joined import RUN
 from mlcat_ingest.sources.mlflow.values.records import Run
 from mlcat_ingest.sources.mlflow.values.uris import (
     has_databricks_scheme,
@@ -55,8 +56,6 @@ from mlcat_ingest.sources.mlflow.values.uris import (
     registry_of,
 )
 from mlcat_ingest.sources.paging import drain_slices, read_ahead
-
-log = logging.getLogger(__name__)
 
 NO_SUCH_ENDPOINT: Final = frozenset({404, 405, 501})
 
@@ -91,11 +90,15 @@ def page_of(reply: Reply, key: str) -> ListingPage[Any]:
     value = object_of(reply)
     items = value.get(key, [])
     if not isinstance(items, list) or (not items and value.keys() - {key, "next_page_token"}):
-        raise ProtocolMismatchError(
-            f"{reply.peer} at {reply.url} returned JSON that is not an MLflow listing",
-            hint="check that the address is that of an MLflow server",
-        )
+        raise _no_listing(reply)
     return ListingPage(items, value.get("next_page_token"))
+
+
+def _no_listing(reply: Reply) -> ProtocolMismatchError:
+    return ProtocolMismatchError(
+        f"{reply.peer} at {reply.url} returned JSON that is not an MLflow listing",
+        hint="check that the address is that of an MLflow server",
+    )
 
 
 def object_of(reply: Reply) -> dict[str, Any]:
@@ -259,8 +262,11 @@ class MlflowServer:
 
     def _list_workspaces(self) -> tuple[str, ...]:
         reply = self.get(self.tracking, f"{API_3}/workspaces", [], None)
-        items = object_of(raise_for_status(reply, "workspaces")).get("workspaces") or []
-        names = [item["name"] for item in items]
+        items = page_of(raise_for_status(reply, "workspaces"), "workspaces").items
+        named = (item.get("name") for item in items if isinstance(item, dict))
+        names = [name for name in named if isinstance(name, str)]
+        if len(names) < len(items):
+            raise _no_listing(reply)
         return tuple(sorted(names, key=lambda name: (name != DEFAULT_WORKSPACE, name)))
 
     def version(self) -> str | None:
@@ -404,7 +410,7 @@ class RestReader(ApiReader):
         pages = PageSize(query.page_size, PAGE_BYTES)
         slices = PageSize(RUNS_A_SLICE, SLICE_BYTES)
         seen = RecentIds(RUNS_LISTING)
-        decode_runs = partial(decode.decode_page, "runs", decode.run)
+        decode_runs = partial(self.refusals.usable, RUN, decode.run)
         for ids in chunks(experiment_ids, self.experiments_a_listing):
 
             def fetch(token: str | None, count: int, ids: Sequence[str] = ids) -> Reply:
@@ -420,7 +426,7 @@ class RestReader(ApiReader):
                 want=query.want(),
                 token_after=offset_after,
             ):
-                fresh = seen.new(decode.decode_page("runs", decode.run_id, items))
+                fresh = seen.new(decode.run_ids(items))
                 if len(fresh) < len(items):
                     items[:] = [items[at] for at in fresh]
                 # By `map`, since a loop over the slices would keep each one until the next.
@@ -464,7 +470,8 @@ class RestReader(ApiReader):
         """Return whether there is a file that is small enough to be read."""
         for entry in self._list_files(place, path.rpartition("/")[0]):
             if entry.get("path") == path:
-                return not entry.get("is_dir") and int(entry.get("file_size") or 0) <= MAX_BYTES
+                size = decode.moment(entry.get("file_size")) or 0
+                return not entry.get("is_dir") and type(size) is int and size <= MAX_BYTES
         return False
 
     def _list_files(self, place: FileLocation, folder: str) -> Iterator[Mapping[str, Any]]:
@@ -517,7 +524,7 @@ class RestReader(ApiReader):
         ]
         path = f"{api}/{listing}/search"
         reply = self.connection.get(http, path, params, self._header, _is_passing)
-        if is_own_failure(reply) and len(self.unlisted) < _MOST_UNLISTED:
+        if is_own_failure(reply) and self.refusals.count < _MOST_UNLISTED:
             after = offset_after(token, 1)
             if after is not None:
                 return self._failed_page(listing, query, token, after, _message(reply))
@@ -529,9 +536,9 @@ class RestReader(ApiReader):
         """Return a page without the objects that MLflow fails at, which are found by halving it."""
         count = query["max_results"]
         if count == 1:
-            what = f"MLflow failed to list one of its {listing}{reason}"
-            self.unlisted.append(what)
-            log.warning("%s; see the server's log", what)
+            self.refusals.refuse(
+                KINDS[listing], [None], f"MLflow failed to list it{reason}; see the server's log"
+            )
             return ListingPage([], after)
         half = self._page(listing, {**query, "max_results": count // 2}, token)
         if not half.token:

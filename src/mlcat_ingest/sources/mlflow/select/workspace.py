@@ -34,7 +34,6 @@ from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedRegisteredModel,
     JoinedRun,
     JoinedVersion,
-    UnlistedObject,
     WorkspaceScope,
 )
 from mlcat_ingest.sources.mlflow.values.records import (
@@ -175,8 +174,7 @@ class WorkspaceReading:
         self.read_registry()
         self._pending_models = dict(self._registered)
         names: Iterable[str] = self._models_to_read()
-        unlisted = map(UnlistedObject, self._reader.unlisted)
-        yield from _chunks(chain(unlisted, self._groups(names)))
+        yield from _chunks(self._groups(names))
         if self._experiments:
             yield from self._recent_external_models()
             yield from self.read_runs(already_read)

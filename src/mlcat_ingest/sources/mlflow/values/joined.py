@@ -19,7 +19,7 @@ from mlcat_ingest.metadata.codec import canonical
 from mlcat_ingest.metadata.naming import Name, Naming
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.reserved import FEATURES_TAG
-from mlcat_ingest.sources.base import RecordVersion, SourceRecord
+from mlcat_ingest.sources.base import RecordVersion
 from mlcat_ingest.sources.datasets import Datasets
 from mlcat_ingest.sources.mlflow.values.records import (
     EVALUATED_TAG,
@@ -396,19 +396,40 @@ class JoinedLoggedModel:
 
 
 @dataclass(frozen=True, slots=True)
-class UnlistedObject(SourceRecord):
-    """An object that MLflow failed to list; `reason` is the sentence for the user."""
+class RefusedRecord:
+    """A record of MLflow that cannot be read: its kind, what names it, and why.
 
+    `ids` is empty where the record has no usable id, and name and number for a version.
+    """
+
+    kind: str
+    ids: tuple[str, ...]
     reason: str
+
+    @property
+    def reference(self) -> str:
+        """What names the record in messages."""
+        kind = "registered model" if self.kind == REGISTERED else self.kind
+        return f"{kind} {' '.join(self.ids) or 'without a usable id'}"
+
+    @property
+    def record_version(self) -> RecordVersion | None:
+        """The id, so that the next pass asks for the record again; None for a logged model.
+
+        A pass cannot ask for one by itself that a run made.
+        """
+        if not self.ids or self.kind == LOGGED_MODEL:
+            return None
+        return RecordVersion(self.kind, "/".join(map(storable, self.ids)))
 
 
 JoinedRecord = (
     JoinedExperiment
-    | UnlistedObject
     | JoinedRegisteredModel
     | JoinedRun
     | JoinedVersion
     | JoinedSignature
     | JoinedLoggedModel
+    | RefusedRecord
 )
 """A record that `MlflowSource.read` yields."""

@@ -3,8 +3,9 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.sources.mlflow.read import decode
+from mlcat_ingest.sources.mlflow.read.decode import Refusals
+from mlcat_ingest.sources.mlflow.values.joined import RUN
 from mlcat_ingest.sources.mlflow.values.records import (
     DatasetInput,
     Metric,
@@ -83,16 +84,46 @@ def test_a_full_run_with_integers_as_text() -> None:
     assert run.model_outputs == (ModelOutput("m-3", 0), ModelOutput("m-4", 2))
 
 
-WRONG_METRIC = {
-    "info": {"run_id": "r", "experiment_id": "1"},
-    "data": {"metrics": [{"key": "a", "value": "x"}]},
-}
+def of_run(**more: Any) -> dict[str, Any]:
+    return {"info": {"run_id": "r", "experiment_id": "1", **more.pop("info", {})}, **more}
 
 
-@pytest.mark.parametrize("item", [{}, {"info": {}}, {"info": None}, 3, "info", WRONG_METRIC])
-def test_an_item_of_an_unknown_shape_names_the_listing(item: Any) -> None:
-    with pytest.raises(ProtocolMismatchError, match=r"listing of runs contains an item"):
-        decode.decode_page("runs", decode.run, [item])
+STRANGE_RUNS = [
+    (3, "run without a usable id", "'int' object is not subscriptable"),
+    ({}, "run without a usable id", "info is missing"),
+    ({"info": None}, "run without a usable id", "info is no object"),
+    ({"info": {}}, "run without a usable id", "run_uuid is missing"),
+    (of_run(info={"run_id": {"a": 1}}), "run without a usable id", "run_id: dict is no text"),
+    (of_run(info={"start_time": "12x"}), "run r", "start_time_ms: '12x' is no number"),
+    (of_run(info={"end_time": []}), "run r", "end_time_ms: list is no number"),
+    (of_run(info={"run_name": 7}), "run r", "name: 7 is no text"),
+    (of_run(info={"experiment_id": ["1"]}), "run r", "experiment_id: list is no text"),
+    (of_run(data={"tags": {"a": "b"}}), "run r", "tags: string indices must be integers"),
+    (of_run(data={"params": [{"key": "a", "value": 1}]}), "run r", "params: 1 is no text"),
+    (of_run(data={"params": [{"value": "1"}]}), "run r", "params: key is missing"),
+    (of_run(data={"metrics": [{"key": "a", "value": "x"}]}), "run r", "metrics: could not convert"),
+    (of_run(data={"metrics": [{"key": 5, "value": 1}]}), "run r", "metrics: 5 is no text"),
+    (of_run(inputs={"dataset_inputs": [{}]}), "run r", "inputs: dataset is missing"),
+    (of_run(outputs={"model_outputs": [{"model_id": 1}]}), "run r", "model_outputs: 1 is no text"),
+]
+
+
+@pytest.mark.parametrize(("item", "reference", "reason"), STRANGE_RUNS)
+def test_a_record_that_cannot_be_read_is_refused_and_the_others_are_read(
+    item: Any, reference: str, reason: str
+) -> None:
+    refusals, good = Refusals(), [of_run(info={"run_id": id_}) for id_ in ("a", "b")]
+    for _ in range(2):
+        runs = refusals.usable(RUN, decode.run, [good[0], item, good[1]])
+        assert [run.run_id for run in runs] == ["a", "b"]
+    ids = decode.run_ids([*good, item, item])
+    assert ids[:2] == ["a", "b"]
+    assert len(set(ids)) == (3 if reference == "run r" else 4)
+    (refused,) = refusals.take()[:1]
+    assert refused.reference == reference
+    assert refused.reason.startswith(reason)
+    assert not refusals.take()
+    assert refusals.count == (1 if reference == "run r" else 2)
 
 
 def test_aliases_come_from_the_registered_models() -> None:

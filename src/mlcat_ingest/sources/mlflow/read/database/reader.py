@@ -35,7 +35,7 @@ from mlcat_ingest.sources.mlflow.read.database.rows import (
     load_runs,
     workspace_names,
 )
-from mlcat_ingest.sources.mlflow.read.decode import Aliases, is_prompt
+from mlcat_ingest.sources.mlflow.read.decode import Aliases, Refusals, is_prompt
 from mlcat_ingest.sources.mlflow.read.listing import (
     ENTRIES_A_SLICE,
     EXPERIMENTS_A_LISTING,
@@ -76,8 +76,6 @@ class DatabaseReader:
     `MlflowFeature.OUTPUTS_IN_LISTINGS`.
     """
 
-    unlisted: Sequence[str] = ()
-
     def __init__(
         self,
         config: MlflowConfig,
@@ -93,7 +91,8 @@ class DatabaseReader:
         self._has_logged_models = MlflowFeature.LOGGED_MODELS.is_in(version)
         self.workspace = workspace
         self._scope = workspace if self._has_workspaces else None
-        self._registry = ModelRegistry(database, self._scope)
+        self.refusals = Refusals()
+        self._registry = ModelRegistry(database, self.refusals, self._scope)
         self._experiments: list[Experiment] | None = None
         self._models: list[RegisteredModel] | None = None
         self._prompts: frozenset[str] = frozenset()
@@ -126,7 +125,7 @@ class DatabaseReader:
     def experiments(self) -> Iterator[list[Experiment]]:
         """Yield all experiments in pages; listed once and kept."""
         if self._experiments is None:
-            self._experiments = load_experiments(self.connection, self._scope)
+            self._experiments = load_experiments(self.connection, self.refusals, self._scope)
         yield from map(list, chunks(self._experiments, EXPERIMENTS_PAGE))
 
     def registered_models(self) -> Iterator[list[RegisteredModel]]:
@@ -161,7 +160,7 @@ class DatabaseReader:
             )
             for model_ids in pages_of_ids(self.connection, ordered, left):
                 with self.connection.page() as read:
-                    page = load_logged_models(read, model_ids)
+                    page = load_logged_models(read, self.refusals, model_ids)
                 left = None if left is None else left - len(page)
                 yield page
 
@@ -184,7 +183,7 @@ class DatabaseReader:
             for page in pages_of_ids(self.connection, ordered, left):
                 for run_ids in drain_slices(page, slices.runs):
                     with self.connection.page() as read:
-                        loaded = load_runs(read, run_ids, outputs=outputs)
+                        loaded = load_runs(read, self.refusals, run_ids, outputs=outputs)
                     slices.learn(len(loaded), entries_of(loaded))
                     left = None if left is None else left - len(loaded)
                     yield from drain_slices(loaded, RUNS_A_SLICE)

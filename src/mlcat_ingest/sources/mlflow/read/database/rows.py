@@ -7,6 +7,7 @@ another spelling of its model's name.
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from sys import intern
 from typing import Any, Final
 
@@ -54,6 +55,7 @@ from mlcat_ingest.sources.mlflow.read.database.access import (
 )
 from mlcat_ingest.sources.mlflow.read.decode import (
     Aliases,
+    Refusals,
     dataset_order,
     metric_order,
     metric_runs,
@@ -63,6 +65,13 @@ from mlcat_ingest.sources.mlflow.read.decode import (
     stage,
 )
 from mlcat_ingest.sources.mlflow.read.reader import MlflowObject
+from mlcat_ingest.sources.mlflow.values.joined import (
+    EXPERIMENT,
+    LOGGED_MODEL,
+    REGISTERED,
+    RUN,
+    VERSION,
+)
 from mlcat_ingest.sources.mlflow.values.records import (
     NAME_TAG,
     PROMPT_TAG,
@@ -126,7 +135,7 @@ _TABLES: Final = {
 }
 
 
-def load_runs(read: Read, ids: Sequence[str], *, outputs: bool) -> list[Run]:
+def load_runs(read: Read, refusals: Refusals, ids: Sequence[str], *, outputs: bool) -> list[Run]:
     """Return the runs of `ids` that are there, in the order of `ids`.
 
     `outputs`: whether the schema has logged models. The models that runs took in are left
@@ -140,8 +149,9 @@ def load_runs(read: Read, ids: Sequence[str], *, outputs: bool) -> list[Run]:
     metrics = _metrics(read.of(ids, _METRICS))
     datasets = _datasets(read, ids)
     made = _outputs(read, ids) if outputs else {}
-    return [
-        _run(
+
+    def run(run_id: str) -> Run:
+        return _run(
             infos[run_id],
             params.get(run_id) or {},
             tags.get(run_id) or {},
@@ -149,9 +159,13 @@ def load_runs(read: Read, ids: Sequence[str], *, outputs: bool) -> list[Run]:
             datasets.get(run_id, ()),
             made.get(run_id, ()),
         )
-        for run_id in ids
-        if run_id in infos
-    ]
+
+    return refusals.usable(RUN, run, (id_ for id_ in ids if id_ in infos), lambda id_: (id_,))
+
+
+def _shared(key: Any) -> Any:
+    """Return a key that is one text in memory for all records; SQLite may hold other types."""
+    return intern(key) if type(key) is str else key
 
 
 def by_owner(rows: Iterable[tuple[Any, ...]]) -> Mapping[Any, dict[str, str]]:
@@ -161,7 +175,7 @@ def by_owner(rows: Iterable[tuple[Any, ...]]) -> Mapping[Any, dict[str, str]]:
     """
     values: defaultdict[Any, dict[str, str]] = defaultdict(dict)
     for owner, key, value in rows:
-        values[owner][intern(key)] = value or ""
+        values[owner][_shared(key)] = "" if value is None else value
     return values
 
 
@@ -200,7 +214,7 @@ def _metrics(rows: Iterable[Row]) -> Mapping[str, list[Metric]]:
     for run_id, key, value, is_nan, timestamp, step in rows:
         last = _NAN if is_nan else value
         metrics[run_id].append(
-            new(Metric, (intern(key), last, timestamp or None, step or 0, None, None, None))
+            new(Metric, (_shared(key), last, timestamp or None, step or 0, None, None, None))
         )
     return metrics
 
@@ -236,7 +250,7 @@ def _outputs(read: Read, ids: Sequence[str]) -> Mapping[str, tuple[ModelOutput, 
     return {run_id: tuple(sorted(made, key=output_order)) for run_id, made in outputs.items()}
 
 
-def load_logged_models(read: Read, ids: Sequence[str]) -> list[LoggedModel]:
+def load_logged_models(read: Read, refusals: Refusals, ids: Sequence[str]) -> list[LoggedModel]:
     """Return the logged models of `ids` that are there, in the order of `ids`.
 
     Cost: four statements.
@@ -245,17 +259,18 @@ def load_logged_models(read: Read, ids: Sequence[str]) -> list[LoggedModel]:
     params = by_owner(read.of(ids, _MODEL_PARAMS))
     tags = by_owner(read.of(ids, _MODEL_TAGS))
     metrics, logged_by = _model_metrics(read.of(ids, _MODEL_METRICS))
-    return [
-        _logged_model(
+
+    def model(model_id: str) -> LoggedModel:
+        return _logged_model(
             infos[model_id],
             params.get(model_id) or {},
             tags.get(model_id) or {},
             tuple(sorted(metrics.get(model_id, ()), key=metric_order)),
             logged_by.get(model_id, ()),
         )
-        for model_id in ids
-        if model_id in infos
-    ]
+
+    there = (id_ for id_ in ids if id_ in infos)
+    return refusals.usable(LOGGED_MODEL, model, there, lambda id_: (id_,))
 
 
 def _logged_model(
@@ -308,9 +323,10 @@ def _model_metrics(
 class ModelRegistry:
     """The registered models of one workspace, None where the schema has none."""
 
-    def __init__(self, database: Database, workspace: str | None) -> None:
+    def __init__(self, database: Database, refusals: Refusals, workspace: str | None) -> None:
         """Read from `database`."""
         self._database = database
+        self._refusals = refusals
         self._workspace = workspace
 
     def registered_models(self) -> list[RegisteredModel]:
@@ -329,8 +345,10 @@ class ModelRegistry:
         versions: defaultdict[str, dict[str, str]] = defaultdict(dict)
         for name, alias, version in aliases:
             versions[name][alias] = str(version)
-        return [
-            RegisteredModel(
+
+        def model(row: Row) -> RegisteredModel:
+            name, description, created, updated = row
+            return RegisteredModel(
                 name,
                 description or None,
                 moment(created),
@@ -338,8 +356,8 @@ class ModelRegistry:
                 tags.get(name) or {},
                 versions.get(name) or {},
             )
-            for name, description, created, updated in rows
-        ]
+
+        return self._refusals.usable(REGISTERED, model, rows, lambda row: row[:1])
 
     def model_versions(self, aliases: Aliases) -> Iterator[list[ModelVersion]]:
         """Yield all versions in pages, by name and number, with the aliases of their models.
@@ -368,11 +386,12 @@ class ModelRegistry:
                 last = tuple_(*rows[-1][1:3])
                 tag_rows = read(tagged.where(*listed, *beyond, number <= last))
             tags = by_owner((row[:2], *row[2:]) for row in tag_rows)
-            yield [
-                _version(name, row, tags.get(tuple(row[:2])) or {}, aliases)
-                for name, *row in rows
-                if name not in prompts
-            ]
+
+            def version(row: Row, tags: Mapping[Any, dict[str, str]] = tags) -> ModelVersion:
+                return _version(row[0], row[1:], tags.get(row[1:3]) or {}, aliases)
+
+            listed_rows = (row for row in rows if row[0] not in prompts)
+            yield self._refusals.usable(VERSION, version, listed_rows, itemgetter(0, 2))
             beyond = [number > last]
 
     def _with_models(self) -> tuple[ColumnElement[str], Join]:
@@ -424,7 +443,9 @@ def _version(name: str, row: Sequence[Any], tags: dict[str, str], aliases: Alias
     )
 
 
-def load_experiments(database: Database, workspace: str | None) -> list[Experiment]:
+def load_experiments(
+    database: Database, refusals: Refusals, workspace: str | None
+) -> list[Experiment]:
     """Return all experiments of a workspace, in the order they were made.
 
     Cost: two statements.
@@ -437,8 +458,10 @@ def load_experiments(database: Database, workspace: str | None) -> list[Experime
     with database.page() as read:
         rows = read(select(*plain(EXPERIMENTS)).where(*listed).order_by(*order))
         tags = by_owner(read(tagged.where(*listed)))
-    return [
-        Experiment(
+
+    def experiment(row: Row) -> Experiment:
+        experiment_id, name, place, stage, created, updated = row
+        return Experiment(
             str(experiment_id),
             name,
             place or None,
@@ -447,8 +470,8 @@ def load_experiments(database: Database, workspace: str | None) -> list[Experime
             moment(updated),
             tags.get(experiment_id) or {},
         )
-        for experiment_id, name, place, stage, created, updated in rows
-    ]
+
+    return refusals.usable(EXPERIMENT, experiment, rows, lambda row: row[:1])
 
 
 def first_created_ms(database: Database, workspace: str | None) -> int | None:
