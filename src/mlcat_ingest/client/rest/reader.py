@@ -8,12 +8,13 @@ DataHub.
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from mlcat_ingest.client.base import StoredAspect, chunks
 from mlcat_ingest.client.rest.connection import Connection
-from mlcat_ingest.client.rest.responses import NO_SUCH_CALL
+from mlcat_ingest.client.rest.responses import NO_SUCH_CALL, in_parts
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.metadata.codec import dumps
@@ -88,8 +89,10 @@ class AspectReader:
             # Without a name the service would send every aspect.
             return entities
         for entity_type, members in by_type.items():
+            read = partial(self._read_chunk, entity_type, aspects=wanted)
             for chunk in chunks(members, MAX_REQUEST_ITEMS):
-                entities.update(self._read_chunk(entity_type, chunk, wanted))
+                for _, part in in_parts(read, chunk):
+                    entities.update(part)
         return {urn: stored for urn, stored in entities.items() if stored}
 
     def incoming(self, urn: str, relationship: str, after: str | None) -> dict[str, Any] | None:
@@ -127,24 +130,20 @@ class AspectReader:
     def _read_chunk(
         self, entity_type: str, urns: Sequence[str], aspects: Sequence[str]
     ) -> Iterable[tuple[str, dict[str, StoredAspect]]]:
-        if self._batch_get:
-            wanted: dict[str, dict[str, str]] = {name: {} for name in aspects}
-            reply = self._batch_read(entity_type, [{"urn": urn, **wanted} for urn in urns])
-            if reply.status not in NO_SUCH_CALL or self._names(reply, entity_type):
-                return [
-                    (urn, _stored_aspects(entity, aspects, reply))
-                    for urn, entity in self._entities_in(reply, urns)
-                ]
-            self._batch_get = False
-            log.info(
-                "the service has no batch read (%d); reading entities one by one", reply.status
-            )
-        return self._one_by_one(urns, aspects)
-
-    def _batch_read(self, entity_type: str, items: Sequence[Mapping[str, Any]]) -> Reply:
+        if not self._batch_get:
+            return self._one_by_one(urns, aspects)
+        wanted: dict[str, dict[str, str]] = {name: {} for name in aspects}
         kind = quote(entity_type, safe="")
         path = f"/openapi/v3/entity/{kind}/batchGet?systemMetadata=true"
-        return self._connection.post(path, dumps(items))
+        reply = self._connection.post(path, dumps([{"urn": urn, **wanted} for urn in urns]))
+        if reply.status not in NO_SUCH_CALL or self._names(reply, entity_type):
+            return [
+                (urn, _stored_aspects(entity, aspects, reply))
+                for urn, entity in self._entities_in(reply, urns)
+            ]
+        self._batch_get = False
+        log.info("the service has no batch read (%d); reading entities one by one", reply.status)
+        return self._one_by_one(urns, aspects)
 
     def _names(self, reply: Reply, entity_type: str) -> bool:
         """Return whether a refusal is about the entity type: the call itself is there."""

@@ -5,8 +5,9 @@ The service has three error shapes: Rest.li's ``{"message", "status", …}``, Op
 """
 
 import re
+from collections.abc import Callable, Iterator, Sequence
 from http import HTTPStatus
-from typing import Final
+from typing import Final, TypeVar
 
 from mlcat_ingest.errors import (
     LACKS_PERMISSION,
@@ -19,6 +20,9 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.net.http import Reply, is_read_failure, is_unavailable
+
+ItemT = TypeVar("ItemT")
+ReplyT = TypeVar("ReplyT")
 
 MAX_MESSAGE = 500
 """Longest part of a service's message, in characters, that an error repeats."""
@@ -61,6 +65,11 @@ _TOO_LARGE = re.compile(
 _UNKNOWN_TYPE = re.compile(r"Failed to find entity with name \w+ in EntityRegistry")
 
 _CANNOT_PARSE = "Cannot parse request entity"
+
+TOO_LARGE_HINT = (
+    "raise the limit for requests of the proxy in front of the service: `client_max_body_size` of "
+    "nginx"
+)
 
 ADDRESS_HINT = "check that this is the address of a DataHub GMS; if not, append /gms"
 
@@ -196,7 +205,28 @@ def refusal(reply: Reply, message: str, *, what: str, urn: str | None = None) ->
         return NotAuthorizedError(sentence, hint=LACKS_PERMISSION, context=context)
     if reply.status >= 500:
         return CatalogUnavailableError(sentence, hint="see the service's log", context=context)
-    return CatalogRequestError(sentence, status=reply.status, urn=urn)
+    hint = TOO_LARGE_HINT if reply.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE else None
+    return CatalogRequestError(sentence, status=reply.status, hint=hint, urn=urn)
+
+
+def in_parts(
+    ask: Callable[[Sequence[ItemT]], ReplyT], items: Sequence[ItemT]
+) -> Iterator[tuple[Sequence[ItemT], ReplyT]]:
+    """Yield what `ask` returns for `items`, in halves of halves where a request is too large.
+
+    Raises:
+        CatalogRequestError: the request for a single one is too large, too; and what `ask` raises.
+    """
+    try:
+        reply = ask(items)
+    except CatalogRequestError as error:
+        if error.status != HTTPStatus.REQUEST_ENTITY_TOO_LARGE or len(items) < 2:
+            raise
+        middle = len(items) // 2
+        yield from in_parts(ask, items[:middle])
+        yield from in_parts(ask, items[middle:])
+    else:
+        yield items, reply
 
 
 def wrong_address(reply: Reply, message: str) -> ProtocolMismatchError:

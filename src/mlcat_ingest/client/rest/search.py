@@ -6,9 +6,11 @@ the end of its pages, `GenericRelationshipController.java` for the scroll that g
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 from mlcat_ingest.client.base import SourceEntities, chunks
+from mlcat_ingest.client.rest.responses import in_parts
 from mlcat_ingest.core.paging import ListingPage, RecentIds, follow
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import ProtocolMismatchError
@@ -129,14 +131,11 @@ class Search:
         Cost: one request for 20 features, and for one that more than 100 models use, one for each
         1,000.
         """
-        for chunk in chunks(features, _AT_ONCE):
-            wanted = ", ".join(f"$u{n}: String!" for n in range(len(chunk)))
-            fields = " ".join(
-                f"r{n}: mlFeature(urn: $u{n}) {{ ...users }}" for n in range(len(chunk))
-            )
-            text = f"query users({wanted}) {{ {fields} }} {_USERS}"
-            data = self._query(text, {f"u{n}": urn for n, urn in enumerate(chunk)})
-            for n, feature in enumerate(chunk):
+        asked = chain.from_iterable(
+            in_parts(self._first_users, chunk) for chunk in chunks(features, _AT_ONCE)
+        )
+        for part, data in asked:
+            for n, feature in enumerate(part):
                 listed = (data.get(f"r{n}") or {}).get("relationships") or {}
                 page = _urns(listed.get("relationships") or [])
                 if len(page) >= (listed.get("total") or 0):
@@ -144,6 +143,14 @@ class Search:
                     continue
                 for urns in self._incoming("mlFeature", "Consumes", feature):
                     yield feature, urns
+
+    def _first_users(self, features: Sequence[str]) -> Mapping[str, Any]:
+        wanted = ", ".join(f"$u{n}: String!" for n in range(len(features)))
+        fields = " ".join(
+            f"r{n}: mlFeature(urn: $u{n}) {{ ...users }}" for n in range(len(features))
+        )
+        text = f"query users({wanted}) {{ {fields} }} {_USERS}"
+        return self._query(text, {f"u{n}": urn for n, urn in enumerate(features)})
 
     def _incoming(self, root: str, edge: str, urn: str) -> Iterator[list[str]]:
         """Yield the ends of the edges into an entity; `root` is its type's field of a query."""
@@ -188,6 +195,9 @@ class Search:
         """
         if not texts:
             return []
+        return [found for _, part in in_parts(self._alike, texts) for found in part]
+
+    def _alike(self, texts: Sequence[str]) -> list[list[str]]:
         asked = range(len(texts))
         wanted = ", ".join(f"$i{n}: SearchInput!" for n in asked)
         fields = " ".join(f"r{n}: search(input: $i{n}) {{ ...found }}" for n in asked)

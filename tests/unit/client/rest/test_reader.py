@@ -1,4 +1,5 @@
 import threading
+from typing import Any
 from urllib.parse import unquote
 
 import pytest
@@ -227,3 +228,33 @@ def test_one_by_one_reads_overlap(service: FakeService, client: CatalogClient) -
     service.on("GET", "/entitiesV2/", wait_for_others)
     urns = [model_urn(str(n)) for n in range(8)]
     assert list(client.read_many(urns, ["status"])) == urns
+
+
+@pytest.mark.parametrize("fits", [1, 2, 7])
+def test_a_batch_that_a_proxy_finds_too_large_is_read_in_parts(
+    service: FakeService, client: CatalogClient, fits: int
+) -> None:
+    def limited(asked: Asked) -> Answer:
+        if len(asked.json()) > fits:
+            return Answer(413, b"<html>413 Request Entity Too Large</html>")
+        value: dict[str, Any] = {"mlModelProperties": {"value": {}}}
+        return Answer(body=[{"urn": item["urn"], **value} for item in asked.json()])
+
+    service.on("POST", MODELS, limited)
+    urns = [model_urn(f"m{number}") for number in range(29)]
+    found = client.read_many(urns, ["mlModelProperties"])
+    assert sorted(found) == sorted(urns)
+
+
+def test_an_entity_that_is_too_large_to_ask_for_is_named_with_the_cure(
+    service: FakeService, client: CatalogClient
+) -> None:
+    def limited(asked: Asked) -> Answer:
+        too_large = any("m2" in item["urn"] for item in asked.json())
+        return Answer(413, b"too large") if too_large else Answer(body=[])
+
+    service.on("POST", MODELS, limited)
+    with pytest.raises(CatalogRequestError) as caught:
+        client.read_many([model_urn(f"m{number}") for number in range(4)], ["status"])
+    assert f"of {model_urn('m2')} with 413: too large" in str(caught.value)
+    assert "client_max_body_size" in str(caught.value)

@@ -171,6 +171,28 @@ def test_members_that_come_again_and_again_end(
         listed(client)
 
 
+def test_searches_that_a_proxy_finds_too_large_are_sent_in_parts(
+    service: FakeService, client: CatalogClient
+) -> None:
+    def limited(asked: Asked) -> Answer:
+        variables = asked.json()["variables"]
+        if len(variables) > 3:
+            return Answer(413, b"too large")
+        users = {"total": 1, "relationships": [{"entity": {"urn": model_urn("m")}}]}
+        data = {
+            f"r{name[1:]}": {"relationships": users}
+            if name[0] == "u"
+            else {"searchResults": [{"entity": {"urn": value["query"]}}]}
+            for name, value in variables.items()
+        }
+        return Answer(body={"data": data})
+
+    service.on("POST", "/api/graphql", limited)
+    names = [f"f{number}" for number in range(23)]
+    assert list(client.search.consumers(names)) == [(name, [model_urn("m")]) for name in names]
+    assert client.search.datasets_like(names) == [[name] for name in names]
+
+
 def test_pages_that_end_before_the_members_do_are_no_whole_list(
     service: FakeService, client: CatalogClient
 ) -> None:
