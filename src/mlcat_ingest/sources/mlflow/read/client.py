@@ -78,7 +78,10 @@ from mlcat_ingest.sources.mlflow.values.records import (
 from mlcat_ingest.sources.mlflow.values.uris import folder_of, is_database
 
 _TIMEOUT_S: Final = 120.0
-_UPGRADE: Final = "read it through its MLflow server, or migrate it with `mlflow db upgrade`"
+_UPGRADE: Final = (
+    "read it through its MLflow server, or migrate it with `mlflow db upgrade`; if another program "
+    "wrote that revision, give each program a database of its own"
+)
 _ANSWERS: Final[ContextVar[Mapping[str, Any]]] = ContextVar(
     "_ANSWERS", default=MappingProxyType({})
 )
@@ -175,17 +178,18 @@ def _check_database(uri: str) -> None:
     from mlcat_ingest.sources.mlflow.read.database.access import Database
 
     with closing(Database(uri, timeout_s=_TIMEOUT_S)) as database:
-        _check_revision(database.shown, database.revision())
+        _check_revision(database.shown, database.revisions())
 
 
-def _check_revision(shown: str, revision: str) -> None:
+def _check_revision(shown: str, found: Sequence[str]) -> None:
     from mlflow.store.db.utils import _get_latest_schema_revision
     from mlflow.version import VERSION
 
     newest = _get_latest_schema_revision()  # type: ignore[no-untyped-call]
-    if revision != newest:
+    if newest not in found:
         raise ProtocolMismatchError(
-            f"the database {shown} has a schema of another MLflow version than {VERSION}",
+            f"the database {shown} has a schema of another MLflow version than {VERSION}: "
+            f"{', '.join(found)}",
             hint=_UPGRADE,
         )
 

@@ -106,8 +106,8 @@ def test_a_database_of_another_version_is_reported(
             connection.execute(f"CREATE TABLE {table} (id INTEGER)")
         connection.execute("CREATE TABLE alembic_version (version_num TEXT)")
         connection.execute("INSERT INTO alembic_version VALUES ('abc')")
-    seen: list[str | None] = []
-    monkeypatch.setattr(client, "_check_revision", lambda _, revision: seen.append(revision))
+    seen: list[str] = []
+    monkeypatch.setattr(client, "_check_revision", lambda _, found: seen.extend(found))
     check_store(f"sqlite:///{tmp_path / 'm.db'}")
     assert seen == ["abc"]
 

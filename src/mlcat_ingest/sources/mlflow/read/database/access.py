@@ -301,8 +301,8 @@ class Database(MlflowConnection):
         with self.page() as read:
             return with_schema(address, read.schema_of(EXPERIMENTS))
 
-    def revision(self) -> str:
-        """Return the revision of the schema.
+    def revisions(self) -> list[str]:
+        """Return the revisions of schemas: MLflow's, and those of programs that share its table.
 
         Raises:
             ProtocolMismatchError: it is no MLflow database; and what `page` raises.
@@ -311,13 +311,13 @@ class Database(MlflowConnection):
             # Other programs have a table of that name too.
             read(_nothing_of(RUNS))
             rows = read(select(ALEMBIC_VERSION.c.version_num))
-        if len(rows) != 1:
+        if not rows:
             self.close()
             raise ProtocolMismatchError(
                 f"the MLflow database {self.shown} has no schema revision",
                 hint="run `mlflow db upgrade` to complete its creation or migration",
             )
-        return str(rows[0][0])
+        return sorted(str(revision) for (revision,) in rows)
 
     def unreadable(self, tables: Sequence[TableClause]) -> list[str]:
         """Return the names of those `tables` that the user may not read."""

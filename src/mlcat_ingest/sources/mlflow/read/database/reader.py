@@ -268,13 +268,13 @@ def open_database(config: MlflowConfig) -> DatabaseReader | None:
     Cost: a connection, which stays open, and two statements.
     """
     database = Database(config.tracking_uri, timeout_s=config.timeout_s)
-    revision = database.revision()
-    version = REVISIONS.get(revision)
+    found = database.revisions()
+    version = next((REVISIONS[one] for one in reversed(REVISIONS) if one in found), None)
     if version is not None:
         log.info("reading the tables of MLflow %s in %s", version, database.shown)
         return DatabaseReader(config, database, version)
     database.close()
-    unknown = f"the database {database.shown} with the unknown schema revision {revision}"
+    unknown = f"the database {database.shown} with the unknown schema revision {', '.join(found)}"
     if config.reader == "database":
         raise ProtocolMismatchError(
             f"cannot read {unknown} by SQL",

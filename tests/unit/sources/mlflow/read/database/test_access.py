@@ -93,7 +93,7 @@ def test_a_file_of_any_name_is_opened_in_either_form(form: str, tmp_path: Path) 
     name = "ü b&c.db" if "file:" in form else "ü b&c#d;e.db"
     make_database(tmp_path / name)
     database = Database(form.format(tmp_path / name), timeout_s=1)
-    assert database.revision() == "dc11669786a5"
+    assert database.revisions() == ["dc11669786a5"]
     database.close()
 
 
@@ -102,8 +102,8 @@ def test_a_writer_that_never_ends_is_reported(path: Path) -> None:
     with closing(sqlite3.connect(path)) as writer:
         writer.execute("BEGIN EXCLUSIVE")
         with pytest.raises(SourceUnavailableError, match=r"too long.*`timeout_s`"):
-            database.revision()
-    assert database.revision() == "dc11669786a5"
+            database.revisions()
+    assert database.revisions() == ["dc11669786a5"]
     database.close()
 
 

@@ -20,9 +20,11 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.checks import REVISIONS
+from mlcat_ingest.sources.mlflow.read.client import check_store
+from mlcat_ingest.sources.mlflow.read.database.reader import DatabaseReader
 from mlcat_ingest.sources.mlflow.read.open import open_reader
 from mlcat_ingest.sql import readonly
-from support.mlflow_tables import make_database, reader_of
+from support.mlflow_tables import BEFORE_WORKSPACES, NEWEST, make_database, reader_of
 
 SECRET = "hunter2"
 
@@ -145,6 +147,36 @@ def test_what_is_no_database_of_mlflow_is_reported(tmp_path: Path) -> None:
             opened(tracking_uri=f"sqlite:///{path}")
         assert type(reported.value) is error
         assert (path.read_bytes() if path.exists() else None) == before
+
+
+def with_revisions(path: Path, *revisions: str) -> str:
+    uri = make_database(path)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("DELETE FROM alembic_version")
+        connection.executemany(
+            "INSERT INTO alembic_version VALUES (?)", [[one] for one in revisions]
+        )
+    return uri
+
+
+@pytest.mark.parametrize(
+    "revisions", [("v3.2.0.a", NEWEST), (NEWEST, "29ce7909c52b", "zz"), (BEFORE_WORKSPACES, NEWEST)]
+)
+def test_other_programs_may_share_the_table_of_revisions(
+    tmp_path: Path, revisions: tuple[str, ...]
+) -> None:
+    reader = opened(tracking_uri=with_revisions(tmp_path / "m.db", *revisions))
+    assert isinstance(reader, DatabaseReader)
+    assert list(reader.registered_models()) == []
+
+
+@pytest.mark.process  # the first import of MLflow runs `uname`
+def test_revisions_of_other_programs_alone_are_named(tmp_path: Path) -> None:
+    uri = with_revisions(tmp_path / "m.db", "v3.2.0.a", "29ce7909c52b")
+    with pytest.raises(ProtocolMismatchError, match=r"revision 29ce7909c52b, v3\.2\.0\.a by SQL"):
+        opened(tracking_uri=uri, reader="database")
+    with pytest.raises(ProtocolMismatchError, match=r"29ce7909c52b, v3\.2\.0\.a .*of its own"):
+        check_store(uri)
 
 
 def test_a_file_that_may_not_be_read_is_reported(
