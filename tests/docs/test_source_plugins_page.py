@@ -24,7 +24,6 @@ def test_the_package_of_the_guide_is_installed_run_and_proved(tmp_path: Path) ->
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)
-    (tmp_path / "src/model_files/__init__.py").touch()
     assert COMMANDS == ["pip install .\nmlcat-ingest recipe.yml\n"]
     site = tmp_path / "site"
     environment = {**os.environ, "PYTHONPATH": str(site)}
