@@ -122,6 +122,23 @@ def test_filters_and_limits_leave_the_same_runs(
     assert found["rest"]
 
 
+def test_a_digest_is_that_of_the_ids_of_older_runs(readers: dict[str, Reader]) -> None:
+    database = readers["database"]
+    ids = [one.experiment_id for page in database.experiments() for one in page]
+    before_ms = START_MS + 4_000
+    digests = database.run_digests(ids, (0, before_ms))
+    assert digests is not None
+    none, older = digests
+    listed = Counter(
+        run.experiment_id
+        for page in database.runs(ids, only=RunFilter(before_ms=before_ms))
+        for run in page
+    )
+    assert {id_ for id_ in ids if older[id_] != none[id_]} == set(listed) != set()
+    assert set(none) == set(older) == set(ids)
+    assert [readers[name].run_digests(ids, (0,)) for name in ("rest", "client")] == [None, None]
+
+
 def test_statements_are_few_and_do_not_grow_with_the_runs(store: Store) -> None:
     reader = reader_of(store.database)
     records_of(reader)

@@ -37,7 +37,7 @@ class KnownRuns:
     `last_ms` is the `before_ms` of the last pass, None where everything has to be read.
 
     Cost: a request for each 2,000 experiments, and two for each halving of those with another
-    number; for a database a statement for each 10,000 runs.
+    number; for a database one statement.
     """
 
     def __init__(

@@ -363,8 +363,15 @@ class Read:
 
     def of(self, ids: Sequence[str], statement: Executable) -> Iterator[Row]:
         """Yield the rows of a statement that has `IDS`, which are `ids`; use them up in order."""
+        return self._rows(statement, {IDS.key: ids})
+
+    def stream(self, statement: Executable) -> Iterator[Row]:
+        """Yield the rows of a statement, which the database sends in parts; use them up."""
+        return self._rows(statement.execution_options(stream_results=True), {})
+
+    def _rows(self, statement: Executable, values: Mapping[str, Any]) -> Iterator[Row]:
         self._database.statements += 1
-        result = self._connection.execute(statement, {IDS.key: ids})
+        result = self._connection.execute(statement, values)
         while rows := result.cursor.fetchmany(_ROWS_AT_A_TIME):
             yield from rows
         result.close()
@@ -412,21 +419,6 @@ def pages_of_ids(
         if len(ids) < wanted:
             return
         left = None if left is None else left - len(ids)
-
-
-def ids_and_starts(database: Database, experiment_ids: Sequence[str]) -> Iterator[Row]:
-    """Yield experiment, id and start of all runs of some experiments, by id."""
-    runs, after = RUNS.c, ""
-    of_experiments = is_one_of(runs.experiment_id, experiment_ids)
-    listed = select(runs.experiment_id, runs.run_uuid, runs.start_time).where(of_experiments)
-    while True:
-        page = listed.where(runs.run_uuid > after).order_by(runs.run_uuid).limit(IDS_A_BLOCK)
-        with database.page() as read:
-            block = read(page)
-        yield from block
-        if len(block) < IDS_A_BLOCK:
-            return
-        after = block[-1][1]
 
 
 def _next(
