@@ -68,6 +68,8 @@ def ingest(folder: Path, url: str) -> None:
             "mlflow.note.content": "The first churn model."}  # fmt: skip
     rows = [{"run_uuid": "a", "key": key, "value": value} for key, value in tags.items()]
     insert(store.mlflow, "tags", rows)
+    metric = {"key": "auc", "value": 0.9, "timestamp": 0, "step": 0, "is_nan": 0, "run_uuid": "a"}
+    insert(store.mlflow, "latest_metrics", [metric])
     note = {"experiment_id": 1, "key": "mlflow.note.content", "value": "All churn models."}
     insert(store.mlflow, "experiment_tags", [note])
     (folder / "features.yml").write_text(FEATURES)
@@ -95,6 +97,8 @@ def test_the_tools_are_offered(mcp: McpClient) -> None:
         ({"query": "/q conv_rate", "filter": "entity_type = mlFeature"}, {FEATURE}),
         ({"query": "/q conv_rate OR drivers*", "filter": "entity_type = mlFeature"}, {FEATURE}),
         ({"query": "/q churn+first"}, {MODEL}),
+        ({"query": "/q metrics.auc:>0.5"}, {MODEL}),
+        ({"query": "/q metrics.auc>0.5"}, {MODEL}),
         ({"query": "/q tag:pii"}, {MODEL}),
         ({"query": "*", "filter": "entity_type = mlModel"}, {MODEL, model_urn("b")}),
         ({"query": "/q (share OR nothing) AND requests"}, {FEATURE}),

@@ -204,8 +204,8 @@ def matching(expression: str) -> Select[Any]:
 MAX_TOKENS: Final = 200
 """Most keywords that are looked for as tokens of the full-text index; more are looked up in SQL."""
 
-_TIMES: Final = {"created": "created_ms", "lastModified": "modified_ms"}
-_ALWAYS_THERE: Final = frozenset({"name", "urn", *_TIMES})
+TIMES: Final = {"created": "created_ms", "lastModified": "modified_ms"}
+_ALWAYS_THERE: Final = frozenset({"name", "urn", *TIMES})
 _TEXTS: Final = {"description": DESCRIPTION, "customProperties": PROPERTIES}
 _URN: Final = "urn:li:"
 _NAMED_SPACES: Final = ("mlFeature", "mlPrimaryKey")
@@ -260,7 +260,7 @@ def resolve(connection: Connection, criterion: Criterion) -> EntityPredicate:
 
 
 def _time(criterion: Criterion) -> EntityPredicate:
-    column = _TIMES[field_name(criterion.field).field]
+    column = TIMES[field_name(criterion.field).field]
     return _on_entity(
         lambda row: number_compares(row.c[column], criterion.condition, criterion.values)
     )
@@ -417,3 +417,6 @@ _OTHERS: Final[Mapping[str, Callable[[Criterion], EntityPredicate]]] = {
     "created": _time,
     "lastModified": _time,
 }
+
+SEARCHABLE: Final = KEYWORD_FIELDS.union(_EDGES, _ALWAYS_THERE, _OTHERS)
+"""The fields that criteria may be on, beside single metrics and parameters."""

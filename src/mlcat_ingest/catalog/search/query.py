@@ -1,23 +1,16 @@
-"""The query language of the search box, parsed into terms and criteria. Nothing is an error.
+"""The words of a search, as terms: expressions in the query language of FTS5.
 
-    churn "customer leaves" platform:mlflow owner:jane metrics.auc>0.9 -tag:old
-
-A word may be the beginning of one if it is the last; quotes keep words side by side. A field with
-`:`, `=`, `!=`, `>`, `>=`, `<` or `<=` is a condition, `-` before it turns it round, `field:*` asks
-whether there is a value at all and `field:begin*` how one begins. Commas part alternatives.
-Conditions on a field that is not known here are words.
-
-A term is also an expression in the query language of FTS5, SQLite's full-text index.
+FTS5 is SQLite's full-text index; `search.language` reads the queries that people write.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from mlcat_ingest.catalog.search.document import BOUNDS
-from mlcat_ingest.catalog.search.fields import COLUMNS, field_name
-from mlcat_ingest.catalog.search.request import MATCH_ALL, Condition, Criterion
+from mlcat_ingest.catalog.search.fields import COLUMNS
+from mlcat_ingest.catalog.search.request import MATCH_ALL
 from mlcat_ingest.catalog.search.tokens import tokenize
 
 MIN_PREFIX_CHARS: Final = 2
@@ -124,88 +117,30 @@ MAX_TERMS: Final = 32
 
 # The closing quote may be missing while the query is typed.
 _CHUNK: Final = re.compile(r'(?:"[^"]*(?:"|$)|[^\s"])+')
-_CONDITION: Final = re.compile(
-    r"(?P<not>-?)(?P<field>[A-Za-z_][^\s:=<>!\"]*)(?P<operator>!=|>=|<=|[:=<>])(?P<value>.+)",
-    re.DOTALL,
-)
-COMPARISONS: Final[Mapping[str, Condition]] = {
-    ">": Condition.GREATER_THAN,
-    ">=": Condition.GREATER_THAN_OR_EQUAL_TO,
-    "<": Condition.LESS_THAN,
-    "<=": Condition.LESS_THAN_OR_EQUAL_TO,
-}
-"""Sign between a field and a value to the condition."""
-
-_OWN_NAMES: Final = "platform origin owners tags container name description removed"
-ALIASES: Final[Mapping[str, str]] = {
-    "type": "_entityType",
-    "kind": "_entityType",
-    "env": "origin",
-    "owner": "owners",
-    "tag": "tags",
-    "term": "glossaryTerms",
-    "domain": "domains",
-    "subtype": "typeNames",
-    "group": "groups",
-    "feature": "mlFeatures",
-    "property": "customProperties",
-}
-"""Short name in a query to the field that it means."""
-
-_FIELDS: Final[Mapping[str, str]] = {**{name: name for name in _OWN_NAMES.split()}, **ALIASES}
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query taken apart: what to look for, as terms and as the text they come from; conditions.
+    """The words to look for, as terms and as the text they come from.
 
     `impossible` is a query with signs only, which no text holds.
     """
 
     terms: tuple[Term, ...] = ()
-    criteria: tuple[Criterion, ...] = ()
     text: str = ""
     impossible: bool = False
 
 
 def parse_query(text: str) -> Query:
-    """Return the terms and criteria of `text`."""
+    """Return the terms of `text`. Nothing is an error.
+
+    The last word may be the beginning of one, and quotes keep words side by side.
+    """
     chunks = [chunk for chunk in _CHUNK.findall(text[:MAX_CHARS]) if chunk != MATCH_ALL]
-    criteria: list[Criterion] = []
     terms: list[Term] = []
     words: list[str] = []
     for chunk in chunks:
-        criterion = _criterion(chunk)
-        if criterion is not None:
-            criteria.append(criterion)
-        elif typed := term(chunk, prefix=chunk is chunks[-1] and not chunk.endswith('"')):
+        if typed := term(chunk, prefix=chunk is chunks[-1] and not chunk.endswith('"')):
             terms.append(typed)
             words.append(chunk.strip('"'))
-    impossible = bool(chunks) and not terms and not criteria
-    return Query(tuple(terms[:MAX_TERMS]), tuple(criteria[:MAX_TERMS]), " ".join(words), impossible)
-
-
-def _criterion(chunk: str) -> Criterion | None:
-    """Return the condition that a chunk is, None where it is none that is known."""
-    match = _CONDITION.fullmatch(chunk)
-    field = _field(match["field"]) if match else None
-    if match is None or field is None:
-        return None
-    values = tuple(value.strip('"') for value in match["value"].split(",") if value.strip('"'))
-    if not values:
-        return None
-    negated = (match["not"] == "-") is not (match["operator"] == "!=")
-    condition = COMPARISONS.get(match["operator"])
-    if condition is not None:
-        return Criterion(field, values, condition, negated)
-    if values == (MATCH_ALL,):
-        return Criterion(field, (), Condition.EXISTS, negated)
-    if len(values) == 1 and values[0].endswith(MATCH_ALL):
-        return Criterion(field, (values[0][:-1],), Condition.START_WITH, negated)
-    # Of a longer text people give a part.
-    is_text = field in {"name", "description", "customProperties"}
-    return Criterion(field, values, Condition.CONTAIN if is_text else Condition.IEQUAL, negated)
-
-
-def _field(name: str) -> str | None:
-    return name if field_name(name).name is not None else _FIELDS.get(name.lower())
+    return Query(tuple(terms[:MAX_TERMS]), " ".join(words), bool(chunks) and not terms)

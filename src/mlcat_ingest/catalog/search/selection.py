@@ -87,7 +87,7 @@ def select_entities(connection: Connection, request: SearchRequest, query: Query
 
     Cost: a SQL statement or two for each criterion.
     """
-    common = [resolve(connection, criterion) for criterion in _common(request, query)]
+    common = [resolve(connection, criterion) for criterion in _common(request)]
     alternatives = [
         [resolve(connection, criterion) for criterion in alternative]
         for alternative in request.any_of
@@ -105,8 +105,7 @@ def is_few(connection: Connection, expression: str) -> bool:
     return (connection.scalar(select(func.count()).select_from(sample)) or 0) <= FEW
 
 
-def _common(request: SearchRequest, query: Query) -> Iterable[Criterion]:
-    yield from query.criteria
+def _common(request: SearchRequest) -> Iterable[Criterion]:
     if request.entity_types is not None:
         yield Criterion("_entityType", tuple(sorted(request.entity_types)))
     else:

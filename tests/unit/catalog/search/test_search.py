@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.catalog.errors import BadRequestError
+from mlcat_ingest.catalog.search.language import read_query
 from mlcat_ingest.catalog.search.request import Condition, SearchRequest, SortKey
 from mlcat_ingest.catalog.store.store import Store
 from support.catalog_store import group, model, put
@@ -109,13 +110,24 @@ def test_what_is_deleted_is_not_found(store: Store) -> None:
     assert search(store, "back") == ["m3"]
 
 
-def test_conditions_among_the_words(store: Store) -> None:
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("metrics.auc>0.7 hare", ["m8", "m9"]),
+        ("metrics.auc:>0.7 hare", ["m8", "m9"]),
+        ("tag:GOLD", ["m3"]),
+        ("bold-hare-3 -platform:feast", ["m3"]),
+        ("type:mlmodelgroup churn_model_v2", ["churn_model_v2"]),
+        ("group:churn_model_v2 params.max_depth=8", ["m8"]),
+        ("property:git.commit=abc5", ["m5"]),
+        ('"a churn model" OR tag:gold', ["m1", "m3", "m5", "m7", "m9"]),
+    ],
+)
+def test_conditions_among_the_words(store: Store, text: str, found: list[str]) -> None:
     hares(store)
-    assert search(store, "metrics.auc>0.7 hare") == ["m8", "m9"]
-    assert search(store, "tag:gold") == search(store, "bold-hare-3 -platform:feast") == ["m3"]
-    assert search(store, "type:mlmodelgroup churn_model_v2") == ["churn_model_v2"]
-    assert search(store, "group:churn_model_v2 params.max_depth=8") == ["m8"]
-    assert search(store, "property:git.commit=abc5") == ["m5"]
+    words, any_of = read_query(text, strict=True)
+    page = store.search(SearchRequest(words, any_of=any_of, count=50))
+    assert sorted(names(page)) == found
 
 
 def test_the_name_goes_before_all_else_and_names_go_before_texts(store: Store) -> None:

@@ -8,6 +8,7 @@ from graphql import GraphQLResolveInfo
 
 from mlcat_ingest.catalog.limits import Limits
 from mlcat_ingest.catalog.search.fields import KEYWORD_FIELDS, field_name
+from mlcat_ingest.catalog.search.language import ReadQuery, combine, read_query
 from mlcat_ingest.catalog.search.request import (
     MATCH_ALL,
     Alternatives,
@@ -28,7 +29,6 @@ from mlcat_ingest.catalog.web.graphql.resolvers import (
     page_of,
     selected_fields,
 )
-from mlcat_ingest.catalog.web.query_strings import ReadQuery, combine, read_query
 from mlcat_ingest.metadata.aspects.common import BROWSE_PATHS_V2, SUB_TYPES
 from mlcat_ingest.metadata.urn import PREFIX
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 from urllib.parse import urlencode
 
+from mlcat_ingest.catalog.errors import BadRequestError
+from mlcat_ingest.catalog.search.language import ReadQuery, combine, read_query
 from mlcat_ingest.catalog.search.query import Term, parse_query
 from mlcat_ingest.catalog.search.request import Criterion, Facet, Hit, SearchRequest
 from mlcat_ingest.catalog.search.search import marks
@@ -47,19 +49,26 @@ def search_view(
     Cost: that of a search with facets, and two SQL statements.
     """
     chosen = {key: query[key] for key in _NARROWED_BY if query.get(key)}
-    page = store.search(
-        SearchRequest(
-            text,
-            any_of=(tuple(Criterion(_NARROWED_BY[key][0], (chosen[key],)) for key in chosen),),
-            start=start,
-            count=PAGE_ROWS,
-            facets=tuple(field for field, _ in _NARROWED_BY.values()),
-            facet_values=_CHOICES,
+    narrowed = tuple(Criterion(_NARROWED_BY[key][0], (chosen[key],)) for key in chosen)
+    try:
+        words, any_of = read_query(text, strict=True)
+        page = store.search(
+            SearchRequest(
+                words,
+                any_of=combine(any_of or ((),), (narrowed,)),
+                start=start,
+                count=PAGE_ROWS,
+                facets=tuple(field for field, _ in _NARROWED_BY.values()),
+                facet_values=_CHOICES,
+            )
         )
-    )
-    terms = parse_query(text).terms
+    except BadRequestError as error:
+        nothing = pager(0, 0, 0, lambda at: _href(text, chosen, start=at))
+        return {"problem": error.message, "rows": [], "pager": nothing, "choices": []}
+    terms = parse_query(words).terms
     rows = rows_of(store, [hit.urn for hit in page.hits])
     return {
+        "problem": "",
         "rows": [_hit_row(row, hit, terms) for row, hit in zip(rows, page.hits, strict=True)],
         "pager": pager(page.total, start, len(rows), lambda at: _href(text, chosen, start=at)),
         "choices": _choices(store, text, chosen, page.facets),
@@ -70,7 +79,12 @@ def suggestions(store: Store, text: str) -> list[dict[str, str]]:
     """Return the best of what a search for `text` finds, to be offered while it is typed."""
     if not text:
         return []
-    page = store.search(SearchRequest(text, count=_SUGGESTIONS, highlight=False))
+    try:
+        words, any_of = read_query(text, strict=True)
+    except BadRequestError:
+        words, any_of = ReadQuery(text)  # it is not finished yet
+    request = SearchRequest(words, any_of=any_of, count=_SUGGESTIONS, highlight=False)
+    page = store.search(request)
     rows = rows_of(store, [hit.urn for hit in page.hits])
     return [
         {"name": row.name, "kind": row.kind, "place": row.place, "href": row.href} for row in rows

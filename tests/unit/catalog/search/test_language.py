@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 
 from mlcat_ingest.catalog.errors import BadRequestError
 from mlcat_ingest.catalog.limits import QUERY_LEVELS, SEARCH_CRITERIA
+from mlcat_ingest.catalog.search.language import ReadQuery, read_query
 from mlcat_ingest.catalog.search.request import Condition, Criterion
-from mlcat_ingest.catalog.web.query_strings import ReadQuery, read_query
 
 
-def c(field: str, *values: str, how: str = "EQUAL", negated: bool = False) -> Criterion:
-    return Criterion(field, values, Condition(how), negated)
+def c(field: str, *values: str, how: str = "", negated: bool = False) -> Criterion:
+    return Criterion(field, values, Condition(how or "IEQUAL"), negated)
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,10 @@ def c(field: str, *values: str, how: str = "EQUAL", negated: bool = False) -> Cr
         ("churn model", "churn model"),
         ("churn AND model", "churn model"),
         ("chu*", "chu"),
-        ('"churn model" x', "churn model x"),
+        ('"churn model" x', '"churn model" x'),
+        ('x "churn:model"', 'x "churn:model"'),
+        ("lr=0.1 a->b", "lr 0.1 a- b"),
+        ("churn urn:li:tag:x", "churn urn:li:tag:x"),
         ("+churn (model)", "churn model"),
         ("churn-model v1.2", "churn-model v1.2"),
         (r"a\:b", "a:b"),
@@ -60,8 +63,8 @@ def test_words_are_words(text: str, words: str) -> None:
         ("_exists_:name", [[c("name", how="EXISTS")]]),
         (r"name:a\.b\*", [[c("name", "a.b*")]]),
         (r"urn:urn\:li\:tag\:a*", [[c("urn", "urn:li:tag:a", how="START_WITH")]]),
-        ("urn:urn:li:tag:a", [[c("urn", "urn:li:tag:a")]]),
-        ("urn:li:tag:a", [[c("urn", "urn:li:tag:a")]]),
+        ("urn:urn:li:tag:a", [[c("urn", "urn:li:tag:a", how="EQUAL")]]),
+        ("urn:li:tag:a", [[c("urn", "urn:li:tag:a", how="EQUAL")]]),
         (r'name:"a \"b\" (c)"^2', [[c("name", 'a "b" (c)')]]),
         ("name:x^1.5", [[c("name", "x")]]),
         ("metrics.auc:>0.9", [[c("metrics.auc", "0.9", how="GREATER_THAN")]]),
@@ -100,6 +103,63 @@ def test_words_and_fields_stand_beside_each_other() -> None:
     assert read_query("churn (a:1 OR b:2)").words == "churn"
 
 
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize(
+    ("text", "criterion"),
+    [
+        ("metrics.auc>0.9", c("metrics.auc", "0.9", how="GREATER_THAN")),
+        ("metrics.auc:>0.9", c("metrics.auc", "0.9", how="GREATER_THAN")),
+        ("metrics.auc > 0.9", c("metrics.auc", "0.9", how="GREATER_THAN")),
+        ("metrics.auc: > 0.9", c("metrics.auc", "0.9", how="GREATER_THAN")),
+        ('metrics.auc>="1e-3"', c("metrics.auc", "1e-3", how="GREATER_THAN_OR_EQUAL_TO")),
+        ("params.depth<3", c("params.depth", "3", how="LESS_THAN")),
+        ("hyperParams.depth<=3", c("hyperParams.depth", "3", how="LESS_THAN_OR_EQUAL_TO")),
+        ("params.opt=adam,sgd", c("params.opt", "adam", "sgd")),
+        ("Platform:mlflow", c("platform", "mlflow")),
+        ("owner:jane", c("owners", "jane")),
+        ("-tag:old", c("tags", "old", negated=True)),
+        ("tag!=old,new", c("tags", "old", "new", negated=True)),
+        ("-tag!=old", c("tags", "old")),
+        ("tag:*", c("tags", how="EXISTS")),
+        ("tag:pi*", c("tags", "pi", how="START_WITH")),
+        ("tag:urn:li:tag:x", c("tags", "urn:li:tag:x", how="EQUAL")),
+    ],
+)
+def test_both_spellings_of_conditions(text: str, criterion: Criterion, strict: bool) -> None:  # noqa: FBT001
+    assert read_query(text, strict=strict) == ReadQuery("*", ((criterion,),))
+    assert read_query(f"churn {text}", strict=strict) == ReadQuery("churn", ((criterion,),))
+
+
+@pytest.mark.parametrize("text", ['name="bold hare"', r"name:bold\ hare"])
+def test_who_types_gives_a_part_of_a_name(text: str) -> None:
+    assert read_query(text).any_of == ((c("name", "bold hare"),),)
+    assert read_query(text, strict=True).any_of == ((c("name", "bold hare", how="CONTAIN"),),)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("experiment:credit-risk", "no field `experiment`; did you mean `group`?"),
+        ("owner:alice foo:bar", "no field `foo`; known: domain, env, feature, group,"),
+        ("param.depth>0.9", "no field `param.depth`; did you mean `params.depth`?"),
+        ("metric.auc:>1", "no field `metric.auc`; did you mean `metrics.auc`?"),
+        ("ownr:jane", "no field `ownr`; did you mean `owner`?"),
+        ("_exists_:descripton", "no field `descripton`; did you mean `description`?"),
+        ("metrics.auc>abc", "metrics.auc is compared with a number, not 'abc'"),
+        ("metrics.auc:[a TO 2]", "metrics.auc is compared with a number, not 'a'"),
+        ("created:>yesterday", "created is compared with a number, not 'yesterday'"),
+        ("metrics.auc>", "syntax error at its end"),
+        ("metrics.auc>(1 OR 2)", "a value is expected behind a sign of comparison"),
+    ],
+)
+def test_what_a_person_mistyped_is_named_and_finds_nothing_elsewhere(
+    text: str, message: str
+) -> None:
+    with pytest.raises(BadRequestError) as caught:
+        read_query(text, strict=True)
+    assert message in caught.value.message
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -110,7 +170,7 @@ def test_words_and_fields_stand_beside_each_other() -> None:
         ("a:", "syntax error at its end"),
         ("a: )", "syntax error at '\\)'"),
         (":x", "syntax error at ':x'"),
-        ('a:"x', "syntax error at '\"x'"),
+        ('a:"x', "a quote is not closed at '\"x'"),
         ("a:1 AND", "syntax error at its end"),
         ("OR a:1", "syntax error at 'OR"),
         ("NOT", "syntax error at its end"),
@@ -139,4 +199,5 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 @given(st.text(min_size=1), st.text(min_size=1, alphabet="abc"))
 def test_any_escaped_value_is_taken_as_it_is(value: str, field: str) -> None:
     escaped = "".join(f"\\{char}" for char in value)
-    assert read_query(f"{field}:{escaped}") == ReadQuery("*", ((c(field, value),),))
+    how = "EQUAL" if value.startswith("urn:li:") else ""
+    assert read_query(f"{field}:{escaped}") == ReadQuery("*", ((c(field, value, how=how),),))
