@@ -273,7 +273,7 @@ def open_database(config: MlflowConfig) -> DatabaseReader | None:
     """
     database = Database(config.tracking_uri, timeout_s=config.timeout_s)
     found = database.revisions()
-    version = next((REVISIONS[one] for one in reversed(REVISIONS) if one in found), None)
+    version = next((REVISIONS[one] for one in reversed(list(REVISIONS)) if one in found), None)
     if version is not None:
         log.info("reading the tables of MLflow %s in %s", version, database.shown)
         return DatabaseReader(config, database, version)
