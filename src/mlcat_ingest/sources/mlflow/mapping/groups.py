@@ -254,7 +254,7 @@ def _set_training(result: dict[str, Any], record: JoinedVersion, custom: Propert
     elif run is not None:
         result["hyperParams"] = hyper_params(run.run.params, custom)
     if model is not None and (model.metrics or run is None):
-        result["trainingMetrics"] = model_metrics(model, custom)
+        result["trainingMetrics"] = model_metrics(model, custom, None if run is None else run.run)
     elif run is not None:
         result["trainingMetrics"] = training_metrics(run, custom)
 

@@ -82,6 +82,13 @@ def add_logged_models(
         model = only_model(run, models)
         if model is not None:
             add_model_facts(custom, model)
+        statuses = {
+            f"models:/{output.model_id}": models[output.model_id].status
+            for output in outputs
+            if output.model_id in models
+        }
+        if len(set(statuses.values())) > 1:
+            custom.set_own(PropertyKey.MODEL_STATUS, compact_json(statuses))
         if len(outputs) > 1:
             custom.set_own(PropertyKey.LOGGED_MODEL_COUNT, str(len(outputs)))
         entries = [_facts(output, models.get(output.model_id), run) for output in outputs]

@@ -2,13 +2,15 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from math import isnan, nan
 from typing import Any, Final, NamedTuple
 
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.sources.mlflow.mapping.properties import PropertiesBuilder, source_name
 from mlcat_ingest.sources.mlflow.mapping.text import Truncator, are_unchanged, number_texts
 from mlcat_ingest.sources.mlflow.values.joined import JoinedRun
-from mlcat_ingest.sources.mlflow.values.records import LoggedModel, Metric
+from mlcat_ingest.sources.mlflow.values.records import LoggedModel, Metric, Run
 
 Entry = dict[str, Any]
 
@@ -32,7 +34,8 @@ def training_metrics(record: JoinedRun, custom: PropertiesBuilder) -> list[Entry
     `<model>/<metric>` where it made several; one that was logged on several datasets gets the
     prefix `<dataset>/`.
     """
-    run, models, system_metrics = record.run, record.models, record.scope.options.system_metrics
+    run, system_metrics = record.run, record.scope.options.system_metrics
+    models = {key: _with_nan(model, run, custom) for key, model in record.models.items()}
     metrics: Sequence[Metric] = run.metrics
     if not system_metrics:
         metrics = [metric for metric in metrics if not metric.key.startswith(SYSTEM_PREFIX)]
@@ -47,10 +50,34 @@ def training_metrics(record: JoinedRun, custom: PropertiesBuilder) -> list[Entry
     return _entries(named, custom)
 
 
-def model_metrics(model: LoggedModel, custom: PropertiesBuilder) -> list[Entry]:
-    """Return the `trainingMetrics` of an external logged model, sorted by name."""
+def model_metrics(
+    model: LoggedModel, custom: PropertiesBuilder, run: Run | None = None
+) -> list[Entry]:
+    """Return the `trainingMetrics` of one logged model, sorted by name; `run` made it, if known."""
+    if run is not None:
+        model = _with_nan(model, run, custom)
     named = _unique_names((), [model.model_id], {model.model_id: model}, system=False)
     return _entries(named, custom)
+
+
+def _with_nan(model: LoggedModel, run: Run, custom: PropertiesBuilder) -> LoggedModel:
+    """Return a logged model with NaN where its run has it: MLflow's databases store 0 there."""
+    logged = {
+        (metric.key, metric.step, metric.timestamp_ms)
+        for metric in run.metrics
+        if isnan(metric.value)
+    }
+    lost = {
+        metric
+        for metric in model.metrics
+        if metric.value == 0 and (metric.key, metric.step, metric.timestamp_ms) in logged
+    }
+    if not lost:
+        return model
+    keys = ", ".join(sorted({metric.key for metric in lost}))
+    custom.truncator.note("model_metric_nan", f"{keys} of {model.model_id}")
+    metrics = [metric._replace(value=nan) if metric in lost else metric for metric in model.metrics]
+    return replace(model, metrics=tuple(metrics))
 
 
 def _entries(named: Mapping[str, Metric], custom: PropertiesBuilder) -> list[Entry]:
