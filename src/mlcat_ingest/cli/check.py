@@ -39,6 +39,9 @@ def command(recipe: str, write: bool, as_json: bool) -> int:  # noqa: FBT001 - c
     of another server, the state database and the dead-letter file. It changes nothing without
     --write. A side that does not answer is abandoned after a minute.
 
+    MLflow since 3.5 answers only to localhost and private addresses, unless `mlflow server
+    --allowed-hosts` has the host and port of the URL.
+
     Exit status: 0 no finding failed; 1 a finding failed; 2 invalid recipe.
     """
     resolved = read_recipe(recipe)

@@ -7,6 +7,10 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 # Terminal escapes, line breaks, direction overrides, lone surrogates: names of sources are hostile.
 _UNPRINTABLE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
+_TAG: Final = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.IGNORECASE | re.DOTALL)
+_PAGE_BYTES: Final = 10_000
+_LINE: Final = 200
+
 
 def plural(count: int, noun: str, nouns: str | None = None) -> str:
     """Return a count with its noun in the number that agrees: "1 event", "2,000 events"."""
@@ -29,3 +33,19 @@ def printable(text: str) -> str:
 def truncation(characters: int | str) -> str:
     """Return the ending of a text that was cut, and had so many characters."""
     return f"… [truncated, {characters} characters]"
+
+
+def visible_text(content: bytes) -> str:
+    """Return the text of a body; of a web page, the beginning without its markup."""
+    if b"<" not in content:
+        return content.decode("utf-8", "replace")
+    # Half a MiB of names of characters, which a run without refusals never needs.
+    import html
+
+    return html.unescape(_TAG.sub(" ", content[:_PAGE_BYTES].decode("utf-8", "replace")))
+
+
+def first_line(content: bytes) -> str:
+    """Return the first line of a body that has a text, cut to a length."""
+    lines = (" ".join(line.split()) for line in visible_text(content[:_PAGE_BYTES]).splitlines())
+    return printable(next(filter(None, lines), "")[:_LINE])

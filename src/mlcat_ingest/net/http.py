@@ -24,6 +24,7 @@ from requests.auth import AuthBase, HTTPBasicAuth
 from mlcat_ingest.core.pending import UnansweredRequest
 from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.core.resources import Closing
+from mlcat_ingest.core.text import first_line
 from mlcat_ingest.errors import (
     AuthenticationError,
     CodecError,
@@ -101,6 +102,12 @@ class Reply:
         kind = self.headers.get("Content-Type", "").lower()
         # MLflow's own /version calls its plain text HTML.
         return kind.startswith("text/html") and self.content.lstrip()[:1] == b"<"
+
+    @property
+    def body_line(self) -> str:
+        """The first line of a text or web page behind a colon, empty for JSON and for no body."""
+        line = "" if self.content.lstrip()[:1] in b"{[" else first_line(self.content)
+        return f": {line}" if line else ""
 
     def json(self) -> Any:
         """Return the body as JSON; one that is cut or garbled is asked for once more.
@@ -325,7 +332,7 @@ class Http(Closing):
     def _checked(self, reply: Reply) -> Reply:
         if reply.status == 401:
             raise AuthenticationError(
-                f"{self.peer} at {reply.url} refused the credentials (401)",
+                f"{self.peer} at {reply.url} refused the credentials (401){reply.body_line}",
                 hint="check the token, or the user name and password"
                 if self._session.is_home(reply.url)
                 else "a redirect leads there, and credentials do not follow it; use that address",
@@ -338,7 +345,8 @@ class Http(Closing):
             )
         if reply.is_page and reply.status in {200, 403}:
             raise AuthenticationError(
-                f"{self.peer} at {reply.url} answered with a web page instead of JSON{reply.twice}",
+                f"{self.peer} at {reply.url} answered with a web page instead of JSON"
+                f"{reply.twice}{reply.body_line}",
                 hint="a login page may protect the service; configure credentials that it accepts",
                 context={"status": reply.status},
             )

@@ -13,6 +13,7 @@ from mlflow.environment_variables import MLFLOW_ALLOW_FILE_STORE, MLFLOW_TRACKIN
 from mlflow.store.model_registry.file_store import FileStore
 from requests.auth import HTTPBasicAuth
 
+from mlcat_ingest.cli.main import call
 from mlcat_ingest.errors import (
     AuthenticationError,
     MlcatError,
@@ -122,6 +123,25 @@ def test_another_path_of_a_server_is_distinguished_from_no_server(tmp_path: Path
         experiment_names(tracking_uri=f"{server.url}/mlflow")
     with pytest.raises(SourceUnavailableError, match=r"Connection refused"):
         experiment_names(tracking_uri=f"http://127.0.0.1:{free_port()}")
+
+
+def test_the_host_check_of_mlflow_is_named_with_its_cure(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    recipe = tmp_path / "r.yml"
+    with running(
+        OURS, tmp_path / "store", extra_args=["--allowed-hosts", "mlflow.example.com"]
+    ) as server:
+        recipe.write_text(
+            f"source: {{type: mlflow, config: {{tracking_uri: '{server.url}'}}}}\n"
+            f"sink: {{type: embedded, config: {{db: '{tmp_path}/catalog.db'}}}}\n"
+        )
+        cure = f"mlflow server --allowed-hosts {server.url.removeprefix('http://')}"
+        for command in ([], ["check"], ["verify"], ["plan"]):
+            assert call([*command, str(recipe)]) == 1
+            text = "".join(capfd.readouterr())
+            assert "Invalid Host header - possible DNS rebinding attack detected" in text
+            assert cure in text
 
 
 def test_a_database_that_is_not_there_is_not_made(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from http import HTTPStatus
 from typing import Final, TypeVar
 
+from mlcat_ingest.core.text import visible_text
 from mlcat_ingest.errors import (
     LACKS_PERMISSION,
     CatalogRequestError,
@@ -72,8 +73,6 @@ TOO_LARGE_HINT = (
 )
 
 ADDRESS_HINT = "check that this is the address of a DataHub GMS; if not, append /gms"
-
-_TAG = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.IGNORECASE | re.DOTALL)
 
 
 def server_message(reply: Reply) -> str:
@@ -160,22 +159,13 @@ def _words(reply: Reply) -> tuple[str, str]:
     try:
         body = loads(reply.content)
     except CodecError:
-        return "", _plain_text(reply.content)
+        return "", visible_text(reply.content)
     if not isinstance(body, dict):
         return "", ""
     error, message = (
         text if isinstance(text := body.get(name), str) else "" for name in ("error", "message")
     )
     return (error, message) if message else ("", error)
-
-
-def _plain_text(content: bytes) -> str:
-    if b"<" not in content:
-        return content.decode("utf-8", "replace")
-    # Half a MiB of names of characters, which a run without refusals never needs.
-    import html
-
-    return html.unescape(_TAG.sub(" ", content[: 20 * MAX_MESSAGE].decode("utf-8", "replace")))
 
 
 def _sentence(message: str) -> str:

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final, Self
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.core.paging import ListingPage, RecentIds, follow
@@ -130,7 +130,7 @@ def raise_for_status(reply: Reply, listing: str) -> Reply:
     if reply.status == 403:
         raise NotAuthorizedError(
             f"{reply.peer} at {reply.url} denied the listing of {listing}{reason}",
-            hint="grant the user read access",
+            hint=_cure_of_denial(reply),
         )
     if reply.status >= 500 and reply.status not in NO_SUCH_ENDPOINT:
         raise SourceUnavailableError(
@@ -182,7 +182,23 @@ def is_refusal(reply: Reply) -> bool:
 
 def _message(reply: Reply) -> str:
     text = _error_of(reply).get("message")
-    return f": {' '.join(text.split())[:300]}" if isinstance(text, str) and text else ""
+    return (
+        f": {' '.join(text.split())[:300]}" if isinstance(text, str) and text else reply.body_line
+    )
+
+
+def _cure_of_denial(reply: Reply) -> str:
+    """Return what lets a request through that was answered with 403.
+
+    Source: `security_utils.INVALID_HOST_MSG` of MLflow since 3.5, and `make_forbidden_response` of
+    its basic-auth.
+    """
+    if b"Invalid Host header" in reply.content:
+        name = urlsplit(reply.url).netloc
+        return f"allow this name with `mlflow server --allowed-hosts {name}`"
+    if is_refusal(reply) or reply.content.strip() == b"Permission denied":
+        return "grant the user read access"
+    return "a proxy or firewall in front of MLflow refuses the request: allow it there, or sign in"
 
 
 def _error_of(reply: Reply) -> Mapping[str, Any]:

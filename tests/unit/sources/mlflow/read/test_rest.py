@@ -397,6 +397,46 @@ def test_every_failure_is_one_clear_sentence(
         assert "hunter2" not in str(reported.value)
 
 
+HOST_CHECK = b"Invalid Host header - possible DNS rebinding attack detected"
+PROXY = "a proxy or firewall in front of MLflow"
+DENIALS = [
+    (ServiceAnswer(403, HOST_CHECK), "attack detected", "--allowed-hosts 127.0.0.1:"),
+    (ServiceAnswer(403, b"Permission denied"), "denied the listing", "grant the user read access"),
+    (refusal("PERMISSION_DENIED", 403), "because", "grant the user read access"),
+    (ServiceAnswer(403, b"RBAC: access denied\nmore"), r": RBAC: access denied \(", PROXY),
+    (as_json({"message": "Forbidden"}, 403), ": Forbidden", PROXY),
+    (ServiceAnswer(403, b""), r"denied the listing of experiments \(", PROXY),
+    (
+        web_page("<html>\n<title>Blocked by WAF 77</title>", 403),
+        ": Blocked by WAF 77",
+        "login page",
+    ),
+    (
+        web_page("<style>a{}</style><h1>Sign in</h1>"),
+        "a web page instead of JSON: Sign in",
+        "login",
+    ),
+    (
+        ServiceAnswer(401, b"Invalid IAP credentials"),
+        r"\(401\): Invalid IAP cred",
+        "check the token",
+    ),
+    (web_page("<h1>502</h1> Bad Gateway", 502), "failed with 502: 502 Bad Gateway", "log"),
+]
+
+
+@pytest.mark.parametrize(("answer", "words", "cure"), DENIALS)
+def test_a_denial_shows_what_the_body_says_and_names_the_cure(
+    answer: ServiceAnswer, words: str, cure: str
+) -> None:
+    with (
+        failing_service(mlflow(experiments=answer)) as server,
+        pytest.raises(MlcatError, match=words) as reported,
+    ):
+        list(reader_of(server).experiments())
+    assert cure in (reported.value.hint or "")
+
+
 def test_a_listing_that_fails_once_is_asked_for_again() -> None:
     answers = iter([refusal("INTERNAL_ERROR", 500), as_json({"experiments": [experiment(3)]})])
     with failing_service(mlflow(experiments=lambda _: next(answers))) as server:
