@@ -5,7 +5,7 @@ Each side is looked at by itself and within a bounded time.
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -43,7 +43,6 @@ PATIENCE_S: Final = 60.0
 _OVERLAP: Final = "overlap"
 _OVERLAPPING: Final = "overlapping URNs"
 _NO_SINK: Final = "none configured: a run writes to ./mlcat-catalog.db; with --no-input it fails"
-_NOT_LOOKED_FOR: Final = "not checked, because a side failed"
 _STATE: Final = "state"
 _MOST: Final = {
     "retries": 0,
@@ -87,9 +86,9 @@ def examine(
     yield SideFinding("recipe", Finding("recipe", "ok", f"{recipe.name}: valid"))
     if recipe.evaluate.test_files:
         yield SideFinding("recipe", _test_files(recipe.evaluate.test_files))
+    sources = _named(resolved.sources)
     watches = [
-        _Watch(f"source {source.type}", _source_findings(_cap(source)), patience_s)
-        for source in resolved.sources
+        _Watch(name, _source_findings(_cap(source)), patience_s) for name, source in sources.items()
     ]
     sink, state = resolved.sink, None
     if sink is None:
@@ -98,31 +97,49 @@ def examine(
         findings = _sink_findings(_cap(sink), write=write)
         watches.append(_Watch(f"sink {sink.type}", findings, patience_s))
         state = _Watch(_STATE, _state_findings(recipe, sink), patience_s)
-    failed = False
+    failed: dict[str, None] = {}
     for watch in watches:
         for finding in watch.findings():
-            failed |= finding.outcome == "failed"
+            if finding.outcome == "failed":
+                failed[watch.side] = None
             yield SideFinding(watch.side, finding)
     if sink is not None:
-        yield from _overlaps(resolved, sink, patience_s, failed=failed)
+        yield from _overlaps(sources, sink, recipe.name, patience_s, failed)
     if state is not None:
         yield from (SideFinding(_STATE, finding) for finding in state.findings())
 
 
+def _named(sources: Sequence[ResolvedSource]) -> dict[str, ResolvedSource]:
+    """Return the sources by a name: their type, and their place where several have it."""
+    types = Counter(source.type for source in sources)
+    return {
+        f"source {one.type} ({one.place})" if types[one.type] > 1 else f"source {one.type}": one
+        for one in sources
+    }
+
+
 def _overlaps(
-    resolved: ResolvedRecipe, sink: ResolvedSink, patience_s: float, *, failed: bool
+    sources: Mapping[str, ResolvedSource],
+    sink: ResolvedSink,
+    recipe: str,
+    patience_s: float,
+    failed: Iterable[str],
 ) -> Iterator[SideFinding]:
     if failed:
-        yield SideFinding(_OVERLAP, Finding(_OVERLAPPING, "warning", _NOT_LOOKED_FOR))
+        why = f"not checked, because of: {', '.join(failed)}"
+        yield SideFinding(_OVERLAP, Finding(_OVERLAPPING, "warning", why))
         return
-    if len(resolved.sources) > 1:
-        identities = _Watch("sources", _identity_findings(resolved), patience_s, late="warning")
+    if len(sources) > 1:
+        identities = _Watch("sources", _identity_findings(sources.values()), patience_s, late="warning")
         yield from (SideFinding(_OVERLAP, finding) for finding in identities.findings())
-    for source in resolved.sources:
-        findings = _overlap_findings(source, sink, resolved.recipe.name)
+    for name, source in sources.items():
         # A large store may need longer for its listings; that is no failure.
-        watch = _Watch(_OVERLAP, findings, patience_s, late="warning")
-        yield from (SideFinding(_OVERLAP, finding) for finding in watch.findings())
+        watch = _Watch(
+            _OVERLAP, _overlap_findings(source, sink, recipe), patience_s, late="warning"
+        )
+        for finding in watch.findings():
+            what = finding.what if len(sources) == 1 else f"{finding.what} of {name}"
+            yield SideFinding(_OVERLAP, replace(finding, what=what))
 
 
 def _cap(side: SideT) -> SideT:
@@ -147,10 +164,11 @@ def _sink_findings(resolved: ResolvedSink, *, write: bool) -> Iterator[Finding]:
         yield from sink.check(write=write)
 
 
-def _identity_findings(resolved: ResolvedRecipe) -> Iterator[Finding]:
+def _identity_findings(sources: Iterable[ResolvedSource]) -> Iterator[Finding]:
     with ExitStack() as stack:
-        sources = [stack.enter_context(closing(_cap(s).build())) for s in resolved.sources]
-        refuse_equal_identities(sources)
+        refuse_equal_identities(
+            [stack.enter_context(closing(_cap(source).build())) for source in sources]
+        )
     yield from ()
 
 

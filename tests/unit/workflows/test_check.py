@@ -78,6 +78,33 @@ def test_a_side_that_fails_hides_no_other() -> None:
     assert of(found, "sink fake") == [Finding("the catalog in memory", "ok")]
 
 
+@pytest.mark.parametrize(
+    ("types", "names"),
+    [
+        (("fake",), [""]),
+        (("feast", "mlflow"), [" of source feast", " of source mlflow"]),
+        (
+            ("feast", "mlflow", "mlflow"),
+            [
+                *(" of source feast", " of source mlflow (sources[1])"),
+                " of source mlflow (sources[2])",
+            ],
+        ),
+    ],
+)
+def test_findings_name_their_source(types: tuple[str, ...], names: list[str]) -> None:
+    recipe = Recipe.parse("{name: test, sources: [{type: mlflow}]}")
+    sources: Any = tuple(Side(FakeSource(), type_) for type_ in types)
+    sink: Any = Side(FakeSink())
+    found = of(list(examine(ResolvedRecipe(recipe, sources, sink))), "overlap")
+    assert [one.what for one in found] == [f"overlapping URNs{name}" for name in names]
+    sources[-1].side = Gone(error=SourceUnavailableError("gone"))
+    found = list(examine(ResolvedRecipe(recipe, sources, sink)))
+    [skipped] = of(found, "overlap")
+    [failed] = [one.side for one in found if one.finding.outcome == "failed"]
+    assert skipped.detail == f"not checked, because of: {failed}"
+
+
 class Gone(FakeSource):
     """A source that nobody can look at."""
 
