@@ -57,7 +57,19 @@ _HUB_VIEWS: Final = frozenset({"blob", "resolve", "tree", "viewer"})
 _OF_MLFLOW: Final = ("runs:", "models:", "mlflow-artifacts:")
 _OF_DATABASES: Final = ("jdbc:", *(f"{name}:" for name in DATABASES))
 _SCHEME_ALONE: Final = ("file:", "dbfs:", "hdfs:", *_OF_DATABASES, *_OF_MLFLOW)
+_QUERY: Final = re.compile(r"\?[A-Za-z_][\w.-]*=.*", re.DOTALL)
 _DRIVE: Final = re.compile(r"[A-Za-z]:[\\/]")
+_SPARK_PART: Final = re.compile(r"`(?:[^`]|``)+`|[^.`]+")
+_SPARK_NAME: Final = re.compile(rf"(?:{_SPARK_PART.pattern})(?:\.(?:{_SPARK_PART.pattern}))*")
+_SPARK_FORMATS: Final = frozenset(
+    ("avro", "binaryfile", "csv", "delta", "hudi", "iceberg", "json", "orc", "parquet", "text")
+)
+_AS_OF: Final = re.compile(
+    r"(?:\s+(?:for\s+)?(?:(?:system_)?version|timestamp|system_time)\s+as\s+of\s[^`]*|@v?\d+)\Z",
+    re.IGNORECASE,
+)
+_AT_VERSION: Final = re.compile(r"@(?:v\d+|\d{17})\Z")
+"""A version or time behind the path of a Delta table."""
 _ROOTED: Final = frozenset({"dbfs", "hdfs", "databricks"})
 """Platforms whose paths keep the slash that they begin with."""
 
@@ -129,8 +141,8 @@ def place_of_uri(uri: str) -> Place | None:
     parts = split(uri)
     rest = uri.partition("://")[2]
     if parts.scheme in _OBJECT_STORES:
-        # Keys may hold "?" and "#", which are no query and no fragment here.
-        bucket, slash, key = rest.partition("/")
+        # Keys may hold "?" and "#", which alone are no query and no fragment here.
+        bucket, slash, key = _QUERY.sub("", rest).partition("/")
         name = f"{bucket.rpartition('@')[2]}{slash}{key}"
         return _place_of(_OBJECT_STORES[parts.scheme], name)
     if parts.scheme in _AZURE:
@@ -188,6 +200,41 @@ def _hugging_face(uri: Uri) -> Place | None:
 
 def _dbfs(path: str) -> Place | None:
     return _local(path) if path.startswith("/Volumes/") else _place_of("dbfs", path)
+
+
+class SparkName(NamedTuple):
+    """The parts of a table's name in Spark SQL, or the place of the files that it stands for.
+
+    Both are empty for what is neither, such as a subquery.
+    """
+
+    parts: tuple[str, ...] = ()
+    files: Place | None = None
+
+
+def spark_name(text: str) -> SparkName:
+    """Return what a name of Spark SQL stands for, without the version that it is read as of.
+
+    Source: `multipartIdentifier`, `temporalClause` and "Run SQL on files directly" of Spark 4.
+    """
+    name = _AS_OF.sub("", text.strip())
+    if _SPARK_NAME.fullmatch(name) is None:
+        return SparkName()
+    quoted = [part.startswith("`") for part in _SPARK_PART.findall(name)]
+    parts = tuple(part.strip("`").replace("``", "`") for part in _SPARK_PART.findall(name))
+    kind, last = parts[0].lower(), parts[-1]
+    if len(parts) == 2 and kind in _SPARK_FORMATS and quoted[-1]:
+        place = place_of_uri(_AT_VERSION.sub("", last) if kind == "delta" else last)
+        if place is None or place[1].startswith("."):
+            return SparkName()
+        return SparkName(files=delta_place(place) if kind == "delta" else place)
+    plain = all(part and not set(part) & set("./ ") for part in parts)
+    return SparkName(parts if plain else ())
+
+
+def delta_place(place: Place) -> Place:
+    """Return the place of a Delta table whose files are at `place`."""
+    return place if place[0] in {"databricks", "dbfs"} else ("delta-lake", place[1])
 
 
 def _local(path: str) -> Place | None:

@@ -11,6 +11,8 @@ from mlcat_ingest.sources.datasets import place_of_uri
         ("s3://bucket/a/b.csv", ("s3", "bucket/a/b.csv")),
         ("s3a://bucket/a/", ("s3", "bucket/a")),
         ("s3n://bucket/odd?key#1", ("s3", "bucket/odd?key#1")),
+        ("s3://bucket/x?versionId=1", ("s3", "bucket/x")),
+        ("gs://bucket/a/b.csv?generation=17&alt=media", ("gcs", "bucket/a/b.csv")),
         ("S3://bucket/a", ("s3", "bucket/a")),
         ("gs://bucket/a", ("gcs", "bucket/a")),
         ("gcs://bucket/a", ("gcs", "bucket/a")),

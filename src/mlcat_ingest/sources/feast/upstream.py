@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.proposal import Note
-from mlcat_ingest.sources.datasets import LEVELS, place_of_uri
+from mlcat_ingest.sources.datasets import LEVELS, place_of_uri, spark_name
 from mlcat_ingest.sources.definitions.tables import DatasetPlace
 from mlcat_ingest.sources.feast.config import DEFAULT_SCHEMAS, FeastConfig, TableDefaults
 from mlcat_ingest.sources.feast.messages import SOURCE_TYPES
@@ -143,7 +143,7 @@ class Upstreams:
             return source
         return self._lookup(project, source.name) or source
 
-    def _location(self, source: Any) -> SourceLocation | Note | None:
+    def _location(self, source: Any) -> SourceLocation | DatasetPlace | Note | None:
         """Return the location of a source, None for one that holds no data, such as a push."""
         kind = SOURCE_TYPES.get(source.type, "")
         if kind in _DATASETLESS:
@@ -155,15 +155,15 @@ class Upstreams:
             return _table_location(platform, getattr(source, f"{platform}_options"))
         return self._file_or_stream(kind, source)
 
-    def _file_or_stream(self, kind: str, source: Any) -> SourceLocation | Note:
+    def _file_or_stream(self, kind: str, source: Any) -> SourceLocation | DatasetPlace | Note:
         match kind:
             case "BATCH_FILE":
                 return SourceLocation(uri=source.file_options.uri)
             case "BATCH_SPARK":
                 options = source.spark_options
-                table = options.table.removeprefix("spark_catalog.")
-                platform = self._config.spark_platform
-                return SourceLocation(platform, table, uri=options.path, query=options.query)
+                if options.table:
+                    return self._of_spark(source.name, options.table)
+                return SourceLocation(uri=options.path, query=options.query)
             case "STREAM_KAFKA":
                 return SourceLocation("kafka", source.kafka_options.topic)
             case "STREAM_KINESIS":
@@ -172,6 +172,22 @@ class Upstreams:
                 return SourceLocation("kinesis", f"{region}{stream.stream_name}")
             case _:
                 return Note("source_unknown", f"{source.name}: type {source.type}")
+
+    def _of_spark(self, name: str, table: str) -> SourceLocation | DatasetPlace | Note:
+        """Return the table or files that a name of Spark SQL stands for, or why there are none."""
+        parts, files = spark_name(table)
+        if files is not None:
+            return DatasetPlace(*files)
+        platform = self._config.spark_platform
+        parts = parts[1:] if parts[:1] == ("spark_catalog",) else parts
+        if not parts:
+            return Note("source_without_place", f"{name}: its table has no name of Spark SQL")
+        if len(parts) > LEVELS[platform]:
+            levels = f"{len(parts)} parts, one of {platform} has {LEVELS[platform]}"
+            return Note(
+                "source_without_place", f"{name}: its table has {levels}; set `spark_platform`"
+            )
+        return SourceLocation(platform, ".".join(parts))
 
     def _dataset(self, name: str, location: SourceLocation) -> DatasetPlace | Note:
         """Return the dataset at the location of the source of this name, or why there is none."""

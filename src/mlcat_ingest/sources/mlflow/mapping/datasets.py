@@ -20,7 +20,9 @@ from mlcat_ingest.sources.datasets import (
     DatasetName,
     Datasets,
     Place,
+    delta_place,
     place_of_uri,
+    spark_name,
     split,
 )
 from mlcat_ingest.sources.mlflow.mapping.text import Truncator, compact_json
@@ -185,9 +187,7 @@ def place_of(
     place = place_of_uri(uri)
     if configured is not None:
         return configured, (uri.partition("://")[2] or uri) if place is None else place[1]
-    if place is not None and kind == "delta_table" and place[0] not in {"databricks", "dbfs"}:
-        return ("delta-lake", place[1])
-    return place
+    return delta_place(place) if place is not None and kind == "delta_table" else place
 
 
 def _first_text(facts: Mapping[str, Any], *keys: str) -> str | None:
@@ -198,12 +198,14 @@ def _parts(table: str) -> list[str]:
     return [part.strip('`"[]') for part in table.split(".")]
 
 
-def _of_spark(table: str, *, unity: bool) -> Place:
+def _of_spark(table: str, *, unity: bool) -> Place | None:
     """Return the place of a table that Spark or Delta names.
 
     Three levels are a catalog, two the metastore.
     """
-    parts = _parts(table)
+    parts, files = spark_name(table)
+    if not parts:
+        return files
     if len(parts) == _UC_PARTS and parts[0] == _SESSION_CATALOG:
         return ("hive", ".".join(parts[1:]))
     return ("databricks" if unity or len(parts) == _UC_PARTS else "hive", ".".join(parts))
