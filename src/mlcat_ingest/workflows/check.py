@@ -130,7 +130,9 @@ def _overlaps(
         yield SideFinding(_OVERLAP, Finding(_OVERLAPPING, "warning", why))
         return
     if len(sources) > 1:
-        identities = _Watch("sources", _identity_findings(sources.values()), patience_s, late="warning")
+        identities = _Watch(
+            "sources", _identity_findings(sources.values()), patience_s, late="warning"
+        )
         yield from (SideFinding(_OVERLAP, finding) for finding in identities.findings())
     for name, source in sources.items():
         # A large store may need longer for its listings; that is no failure.

@@ -31,6 +31,7 @@ class Side:
     side: FakeSource | FakeSink
     type: str = "fake"
     config: RecipeModel = field(default_factory=RecipeModel)
+    place: str = ""
 
     def build(self, **_: object) -> FakeSource | FakeSink:
         return self.side
@@ -94,14 +95,16 @@ def test_a_side_that_fails_hides_no_other() -> None:
 )
 def test_findings_name_their_source(types: tuple[str, ...], names: list[str]) -> None:
     recipe = Recipe.parse("{name: test, sources: [{type: mlflow}]}")
-    sources: Any = tuple(Side(FakeSource(), type_) for type_ in types)
+    sources: Any = tuple(
+        Side(FakeSource(), type_, place=f"sources[{at}]") for at, type_ in enumerate(types)
+    )
     sink: Any = Side(FakeSink())
     found = of(list(examine(ResolvedRecipe(recipe, sources, sink))), "overlap")
     assert [one.what for one in found] == [f"overlapping URNs{name}" for name in names]
     sources[-1].side = Gone(error=SourceUnavailableError("gone"))
-    found = list(examine(ResolvedRecipe(recipe, sources, sink)))
-    [skipped] = of(found, "overlap")
-    [failed] = [one.side for one in found if one.finding.outcome == "failed"]
+    sides = list(examine(ResolvedRecipe(recipe, sources, sink)))
+    [skipped] = of(sides, "overlap")
+    [failed] = [one.side for one in sides if one.finding.outcome == "failed"]
     assert skipped.detail == f"not checked, because of: {failed}"
 
 
