@@ -137,6 +137,13 @@ def is_unavailable(reply: Reply) -> bool:
     return reply.status in UNAVAILABLE
 
 
+def _credentials_hint(auth: object) -> str:
+    password = auth.password if isinstance(auth, HTTPBasicAuth) else ""
+    if password != password.strip():
+        return "the password begins or ends with a blank or a line break: remove it at its origin"
+    return "check the token, or the user name and password"
+
+
 def is_read_failure(reply: Reply) -> bool:
     """Return whether a service fails to read: it is no fault of the request."""
     return is_unavailable(reply) or reply.status == HTTPStatus.INTERNAL_SERVER_ERROR
@@ -333,7 +340,7 @@ class Http(Closing):
         if reply.status == 401:
             raise AuthenticationError(
                 f"{self.peer} at {reply.url} refused the credentials (401){reply.body_line}",
-                hint="check the token, or the user name and password"
+                hint=_credentials_hint(self._session.auth)
                 if self._session.is_home(reply.url)
                 else "a redirect leads there, and credentials do not follow it; use that address",
                 context={"status": reply.status},

@@ -314,6 +314,18 @@ def test_401_is_a_failure_to_sign_in_and_403_is_for_the_caller() -> None:
         assert len(server.requests) == 2
 
 
+@pytest.mark.parametrize("password", ["word\n", " word", b"word\r\n"])
+def test_401_names_a_password_with_a_blank_or_line_break_at_its_end(password: str | bytes) -> None:
+    auth = HTTPBasicAuth("ann", password)
+    with (
+        failing_service([ServiceAnswer(401)]) as server,
+        pytest.raises(AuthenticationError) as reported,
+    ):
+        client(server.url, auth=auth).request("GET", "/")
+    assert "ends with a blank or a line break" in str(reported.value.hint)
+    assert "word\n" not in str(reported.value)
+
+
 def test_what_is_not_json_says_so() -> None:
     with failing_service([ServiceAnswer(body=b"hello <\xff")]) as server:
         reply = client(server.url).request("GET", "/")

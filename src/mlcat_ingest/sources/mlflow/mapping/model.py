@@ -258,7 +258,7 @@ def _duration(run: Run) -> str | None:
     if run.start_time_ms is None or run.ended_at_ms is None:
         return None
     duration = run.ended_at_ms - run.start_time_ms
-    return str(duration) if abs(duration) <= MAX_INT64 else None
+    return str(duration) if 0 <= duration <= MAX_INT64 else None
 
 
 def _name(record: JoinedRun) -> str:

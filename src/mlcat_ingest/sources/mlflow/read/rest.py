@@ -25,7 +25,7 @@ from mlcat_ingest.net.http import Http, IsPassing, Reply, is_read_failure
 from mlcat_ingest.net.reachability import clock
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read import decode
-from mlcat_ingest.sources.mlflow.read.checks import findings
+from mlcat_ingest.sources.mlflow.read.checks import findings, numbers_of
 from mlcat_ingest.sources.mlflow.read.listing import (
     KINDS,
     PAGE_BYTES,
@@ -289,7 +289,8 @@ class MlflowServer:
         """Return the server's version, None where it does not tell."""
         reply = self.get(self.tracking, "/version", [], None)
         text = reply.content.decode("utf-8", "replace").strip()
-        return text if reply.ok and not reply.is_page and 0 < len(text) <= 40 else None
+        # A proxy may answer any path.
+        return text if reply.ok and numbers_of(text) and len(text) <= 40 else None
 
     def check_user(self) -> Iterator[Finding]:
         """Yield who MLflow's basic-auth takes the user for; nothing where it is not in use.

@@ -49,6 +49,14 @@ def test_a_record_without_identity_is_refused_by_name(record: JoinedRecord) -> N
         map_record(record)
 
 
+@pytest.mark.parametrize(("ended_ms", "duration"), [(1_500, "500"), (1_000, "0"), (400, None)])
+def test_an_end_before_the_start_gives_no_duration(ended_ms: int, duration: str | None) -> None:
+    run = Run("r1", "1", start_time_ms=1_000, end_time_ms=ended_ms)
+    [entity] = map_record(JoinedRun(SCOPE, run, Experiment("1", "e")))[-1:]
+    custom = entity.aspects["mlModelProperties"]["customProperties"]
+    assert custom.get("mlflow.duration_ms") == duration
+
+
 def test_a_run_id_that_fits_in_no_urn_is_refused() -> None:
     with pytest.raises(InvalidUrnError):
         map_record(JoinedRun(SCOPE, a_run("\ud83d"), None))

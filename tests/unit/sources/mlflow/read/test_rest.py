@@ -504,6 +504,15 @@ def test_the_doctor_names_what_is_odd() -> None:
     assert outcomes(reader_of(server))["MLflow server"][0] == "failed"
 
 
+@pytest.mark.parametrize("text", [b"OK", b"healthy 3.17", b"<html>3.17</html>"])
+def test_a_text_that_is_no_version_is_none(text: bytes) -> None:
+    with failing_service(mlflow(**{"/version": ServiceAnswer(200, text)})) as server:
+        assert outcomes(reader_of(server))["MLflow version"] == (
+            "warning",
+            "not reported by the server",
+        )
+
+
 def test_a_certificate_that_nobody_vouches_for_names_the_key_of_the_recipe(tmp_path: Path) -> None:
     with failing_service([ServiceAnswer()], certificate=make_certificate(tmp_path)) as server:
         with pytest.raises(SourceUnavailableError) as reported:
