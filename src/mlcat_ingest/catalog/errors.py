@@ -18,6 +18,7 @@ CatalogError
     TooManyRequestsError 429      too many requests at once, or too many wrong tokens
     BusyError 503                 another process has locked the database; a retry may succeed
     StorageError 507              the disk takes no more; nothing was written
+    DamagedError 500              the database is damaged
 
 Their answers to a client are in `catalog/web/refusals.py`.
 """
@@ -149,3 +150,7 @@ class StorageError(CatalogError):
     """The disk does not take what was to be written; nothing of it is there."""
 
     http_status = 507
+
+
+class DamagedError(CatalogError):
+    """The file of the database is damaged."""

@@ -155,7 +155,7 @@ def rebuild_index(database: str) -> int:
     from mlcat_ingest.sql.engine import database_url
 
     path = Path(database_url(database).database or "")
-    if not path.is_file():
+    if not path.is_file() or not path.stat().st_size:
         raise RecipeError(f"no catalog at {path}")
     with ServerLock.acquire(database), closing(Store.open(database)) as store:
         progress = ReindexProgress()

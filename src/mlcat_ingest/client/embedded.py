@@ -21,7 +21,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import IO, Any, Final, Self, cast
 
-from mlcat_ingest.catalog.server.lock import Running, read_lock
+from mlcat_ingest.catalog.server.lock import Running, log_new_file, read_lock
 from mlcat_ingest.client.base import Catalog, CatalogFacts, NoEntities, Searches, StoredAspect
 from mlcat_ingest.client.config import EmbeddedSinkConfig
 from mlcat_ingest.client.rest.auth import Credentials, resolve
@@ -144,6 +144,7 @@ class _Server:
     def _start(self) -> Running | None:
         """Start a child; return who was faster instead, if somebody was."""
         token = secrets.token_urlsafe(32)
+        log_new_file(self._db)
         try:
             self._child = CatalogChild.start(self._db, token)
         except RecipeError:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from mlcat_ingest.core.extras import require_extra
 from mlcat_ingest.core.private_files import restrict
@@ -121,20 +121,6 @@ def write_rows(connection: Connection, statement: str, rows: Iterable[tuple[Any,
     if connection.dialect.paramstyle != "qmark":
         statement = statement.replace("?", "%s")
     connection.exec_driver_sql(statement, list(rows))
-
-
-@contextmanager
-def usable(where: str | Path) -> Iterator[None]:
-    """Turn a driver's error at the first use of a database into a sentence for the user.
-
-    Raises:
-        RecipeError: the file cannot be opened, is locked, or is not a database.
-    """
-    try:
-        yield
-    except DBAPIError as error:
-        shown = database_url(where).render_as_string(hide_password=True)
-        raise RecipeError(f"cannot open the database {shown}: {error.orig}") from error
 
 
 _MAX_MESSAGE_CHARS: Final = 300

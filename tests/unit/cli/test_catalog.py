@@ -218,7 +218,7 @@ def test_what_is_served_or_not_there_is_not_reindexed(invoke: Invoke, tmp_path: 
     missing = invoke("catalog", "reindex", "--db", str(tmp_path / "no.db"))
     assert missing.code == 2
     assert "no catalog at" in missing.err
-    (tmp_path / "c.db").touch()
+    (tmp_path / "c.db").write_text("x")
     with ServerLock.acquire(tmp_path / "c.db"):
         served = invoke("catalog", "reindex", "--db", str(tmp_path / "c.db"))
     assert served.code == 2

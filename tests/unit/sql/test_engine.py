@@ -5,7 +5,7 @@ import pytest
 from sqlalchemy import text
 
 from mlcat_ingest.errors import MissingExtraError, RecipeError
-from mlcat_ingest.sql.engine import database_url, open_engine, usable, write_transaction
+from mlcat_ingest.sql.engine import database_url, open_engine, write_transaction
 
 
 def test_a_path_and_a_url_name_the_same_file(tmp_path: Path) -> None:
@@ -86,12 +86,3 @@ def test_a_password_is_not_shown() -> None:
     with pytest.raises(RecipeError) as caught:
         open_engine("nonsense://user:verysecret@host/db")
     assert "verysecret" not in str(caught.value)
-
-
-def test_what_is_no_database_is_reported_in_a_sentence(tmp_path: Path) -> None:
-    path = tmp_path / "x.db"
-    path.write_text("this is a text, and quite a long one, and it is not a database at all\n" * 20)
-    engine = open_engine(path)
-    with pytest.raises(RecipeError, match="not a database"), usable(path):
-        engine.connect().close()
-    engine.dispose()

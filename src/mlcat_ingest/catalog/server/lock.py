@@ -6,6 +6,7 @@ one) and `dies_with_parent` (whether it is a child that ends with the process th
 so is nobody else's to use).
 """
 
+import logging
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Final, Self
 from mlcat_ingest.core.resources import Closing
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.sql.filelock import PATIENCE_S, FileLock, holder_of
+
+_log = logging.getLogger(__name__)
 
 _PATIENCE_S: Final = PATIENCE_S
 
@@ -76,6 +79,19 @@ def read_lock(database: str | Path) -> Running | None:
         return Running(**holder)
     except TypeError:
         return Running(0)
+
+
+def log_new_file(database: str | Path) -> None:
+    """Log where a new catalog will be made of a database (a path, or an SQLite URL)."""
+    path = _database_path(database)
+    if not path.exists():
+        _log.info("a new catalog is created in %s", path)
+    elif not path.stat().st_size:
+        _log.warning(
+            "%s is an empty file; a new, empty catalog is created in it (if it should not be "
+            "empty, restore a backup)",
+            path,
+        )
 
 
 def _description(other: Running | None) -> str:

@@ -12,7 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 from mlcat_ingest.catalog.server.connections import BACKLOG, AcceptErrors, SlowConnections
-from mlcat_ingest.catalog.server.lock import Running, ServerLock, read_lock
+from mlcat_ingest.catalog.server.lock import Running, ServerLock, log_new_file, read_lock
 from mlcat_ingest.core.extras import require_extra
 from mlcat_ingest.core.resources import collecting_every
 from mlcat_ingest.errors import RecipeError
@@ -72,6 +72,8 @@ def serve(
     _check_tokens(token, read_token)
     with ExitStack() as stack:
         lock = stack.enter_context(ServerLock.acquire(database))
+        if not die_with_parent:
+            log_new_file(database)  # of a child it is the parent's to say
         store = stack.enter_context(closing(Store.open(database)))
         tasks = stack.enter_context(closing(Tasks(store)))
         listener = stack.enter_context(closing(listen(host, port)))

@@ -6,16 +6,17 @@ Jobs of concurrent callers share a transaction, and so share its fsync.
 import logging
 import sqlite3
 import threading
-from collections.abc import Callable, Collection, Sequence
-from contextlib import ExitStack
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Generic, Self, TypeVar, cast
 
-from sqlalchemy import Connection, Engine
-from sqlalchemy.exc import OperationalError
+from sqlalchemy import URL, Connection, Engine
+from sqlalchemy.exc import DBAPIError, OperationalError
 
-from mlcat_ingest.catalog.errors import BusyError, StorageError
+from mlcat_ingest.catalog.errors import BusyError, DamagedError, StorageError
 from mlcat_ingest.catalog.schema.migrations import MIGRATIONS
 from mlcat_ingest.catalog.schema.values import (
     UNKNOWN_ACTOR,
@@ -35,11 +36,12 @@ from mlcat_ingest.catalog.store.batch import Batch
 from mlcat_ingest.catalog.store.platforms import add_platforms
 from mlcat_ingest.catalog.store.prepare import prepare
 from mlcat_ingest.catalog.store.reindex import rebuild
+from mlcat_ingest.core.pacing import Pace
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.sql.engine import database_url, open_engine, usable, write_transaction
+from mlcat_ingest.sql.engine import database_url, open_engine, write_transaction
 from mlcat_ingest.sql.migrations import migrate
 
 T = TypeVar("T")
@@ -47,6 +49,70 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 _NO_ROOM: Final = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY}
+_BUSY: Final = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_DAMAGED: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_NO_TEXT: Final = "Could not decode to UTF-8"
+_RESTORE: Final = "restore a backup of the file; the documentation has a page on it"
+
+_LINE_S: Final = 60.0
+_CHECK_S: Final = 0.5
+"""Longest time for which a database is checked at the start; 300 MB are read in it, if cached."""
+_CHECK_EVERY: Final = 10_000
+
+
+class DatabaseFailures:
+    """Turns errors of the database into errors for clients."""
+
+    def __init__(self) -> None:
+        """Begin without an error."""
+        self._pace = Pace(_LINE_S)
+
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        """Raise the error for a client; one that only a defect of ours explains stays as it is.
+
+        Raises:
+            BusyError: another process holds the database, or there is no free file descriptor.
+            StorageError: the disk is full, or fails.
+            DamagedError: the file is damaged; the log says so once a minute.
+        """
+        try:
+            yield
+        except (DBAPIError, UnicodeDecodeError) as error:
+            if (damage := _damage_of(error)) is not None:
+                damaged = DamagedError(f"the catalog's database is damaged: {damage}; {_RESTORE}")
+                if self._pace.allows():
+                    _log.error("%s", damaged)
+                raise damaged from error
+            kind = _kind_of(error)
+            if kind in _BUSY:
+                message = "another process has locked the catalog's database"
+                raise BusyError(message) from error
+            if kind == sqlite3.SQLITE_CANTOPEN:
+                # It was open before: there is no free file descriptor.
+                raise BusyError("the catalog has too many open files; try again") from error
+            if kind in _NO_ROOM:
+                message = f"cannot write the catalog's database: {_words_of(error)}"
+                _log.error("%s", message)
+                raise StorageError(message) from error
+            raise
+
+
+def _damage_of(error: DBAPIError | UnicodeDecodeError) -> str | None:
+    """Return the damage that an error shows, None for none: all that is written is UTF-8."""
+    if isinstance(error, UnicodeDecodeError):
+        return "a text is not UTF-8"
+    is_damage = _kind_of(error) in _DAMAGED or _NO_TEXT in _words_of(error)
+    return _words_of(error) if is_damage else None
+
+
+def _kind_of(error: DBAPIError | UnicodeDecodeError) -> int:
+    # The low byte is the kind of error, the others are details.
+    return int(getattr(getattr(error, "orig", None), "sqlite_errorcode", 0)) & 0xFF
+
+
+def _words_of(error: DBAPIError | UnicodeDecodeError) -> str:
+    return str(getattr(error, "orig", error))
 
 
 @dataclass(slots=True)
@@ -65,9 +131,10 @@ class StoreWriter:
     changes.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        """Write to the database behind `engine`."""
+    def __init__(self, engine: Engine, failures: DatabaseFailures) -> None:
+        """Write to the database behind `engine`, with errors of `failures`."""
         self._engine = engine
+        self._failures = failures
         self._queue: list[_QueuedJob[Any]] = []
         self._queue_lock = threading.Lock()
         self._turn = threading.Lock()
@@ -88,7 +155,8 @@ class StoreWriter:
             if not entry.finished:
                 self._commit_queued()
         if entry.error is not None:
-            raise entry.error
+            with self._failures.translated():
+                raise entry.error
         return cast("T", entry.result)
 
     def _commit_queued(self) -> None:
@@ -96,12 +164,10 @@ class StoreWriter:
             group, self._queue = self._queue, []
         committed = False
         try:
-            with write_transaction(self._engine) as connection:
+            with self._failures.translated(), write_transaction(self._engine) as connection:
                 for entry in group:
                     _run_in_savepoint(connection, entry)
             committed = True
-        except OperationalError as error:
-            raise _client_error(error) from error
         finally:
             for entry in group:
                 entry.finished = True
@@ -119,18 +185,6 @@ def _run_in_savepoint(connection: Connection, entry: _QueuedJob[Any]) -> None:
         entry.error = error
 
 
-def _client_error(error: OperationalError) -> Exception:
-    """Return the error for the client; one that only a defect of ours explains stays as it is."""
-    # The low byte is the kind of error, the others are details.
-    kind = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF
-    if kind in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
-        return BusyError("another process has locked the catalog's database")
-    if kind in _NO_ROOM:
-        _log.error("a write was not committed: %s", error.orig)
-        return StorageError(f"cannot write the catalog's database: {error.orig}")
-    return error
-
-
 class Store:
     """Aspects of entities, their versions and the edges between entities. Safe for threads.
 
@@ -141,14 +195,16 @@ class Store:
     def __init__(self, engine: Engine) -> None:
         """Use the database behind `engine`, whose tables `Store.open` has migrated."""
         self._engine = engine
-        self._writer = StoreWriter(engine)
+        self._failures = DatabaseFailures()
+        self._writer = StoreWriter(engine, self._failures)
 
     @classmethod
     def open(cls, where: str | Path) -> Self:
         """Return the store in the SQLite file at `where` (a path or a URL), made where missing.
 
         Raises:
-            RecipeError: the file cannot be opened, is no database, or was made by a newer version.
+            RecipeError: the file cannot be opened, is damaged or no database, or was made by a
+                newer version.
         """
         url = database_url(where)
         if url.get_backend_name() != "sqlite" or url.database in {None, "", ":memory:"}:
@@ -159,7 +215,8 @@ class Store:
         engine = open_engine(where)
         with ExitStack() as on_failure:
             on_failure.callback(engine.dispose)
-            with usable(where):
+            with _readable(url):
+                _check(engine)
                 migrate(engine, "catalog", MIGRATIONS)
                 _index_if_needed(engine)
                 store = cls(engine)
@@ -244,7 +301,11 @@ class Store:
 
     def read(self, question: Callable[[Connection], T]) -> T:
         """Return what `question` finds; all of its statements see the same state of the data."""
-        with self._engine.connect() as connection, connection.begin():
+        with (
+            self._failures.translated(),
+            self._engine.connect() as connection,
+            connection.begin(),
+        ):
             return question(connection)
 
     # --- writing ---------------------------------------------------------------------------------
@@ -291,6 +352,43 @@ class Store:
             MlcatError: whatever `job` raised; nothing of it was written.
         """
         return self._writer.run(job)
+
+
+@contextmanager
+def _readable(url: URL) -> Iterator[None]:
+    """Turn an error of the database at its opening into a sentence for the user."""
+    try:
+        yield
+    except DamagedError as error:
+        raise RecipeError(f"cannot open the database {url}: {error.message}") from error
+    except (DBAPIError, UnicodeDecodeError) as error:
+        damage = _damage_of(error)
+        raise RecipeError(
+            f"cannot open the database {url}: {damage or _words_of(error)}",
+            hint=_RESTORE if damage else None,
+        ) from error
+
+
+def _check(engine: Engine) -> None:
+    """Look for damage, in a large database in a part of it.
+
+    Raises:
+        DamagedError: there is some.
+    """
+    end_s = time.monotonic() + _CHECK_S
+    with engine.connect() as connection:
+        driver: Any = connection.connection.dbapi_connection
+        driver.set_progress_handler(lambda: time.monotonic() > end_s, _CHECK_EVERY)
+        try:
+            found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
+        except OperationalError as error:
+            if _kind_of(error) != sqlite3.SQLITE_INTERRUPT:
+                raise
+            found = "ok"
+        finally:
+            driver.set_progress_handler(None, 0)
+    if found != "ok":
+        raise DamagedError(f"it is damaged: {' '.join(found.split())}; {_RESTORE}")
 
 
 def _index_if_needed(engine: Engine) -> None:
