@@ -31,6 +31,8 @@ ATTEMPTS = 3
 # uvicorn's and gunicorn's own words once the socket is theirs.
 _LISTENING = r"(Uvicorn running on|Listening at:) http://127\.0\.0\.1:{port}\b"
 
+PREFIX: Final = "/mlflow"
+"""Where a server with `--static-prefix` says that it is healthy."""
 
 _PROGRAM: Final = """
 import os, runpy, sys, warnings
@@ -198,12 +200,13 @@ def _started(
 def _ready(server: MlflowServer) -> bool:
     """Return whether the server serves: it says that the socket is its own, and answers."""
     port = server.url.rpartition(":")[2]
+    prefixed = f"{server.url}{PREFIX}"
     listening = re.compile(_LISTENING.format(port=port))
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline:
         if server.process.poll() is not None:
             return False
-        if listening.search(server.output()) and _healthy(server.url):
+        if listening.search(server.output()) and any(map(_healthy, (server.url, prefixed))):
             return server.process.poll() is None
         time.sleep(0.1)
     raise TimeoutError(f"mlflow server not ready in {START_TIMEOUT_S} s:\n{server.output()}")

@@ -7,6 +7,7 @@ so. The revision of a database tells its schema.
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
+from http import HTTPStatus
 from itertools import chain
 from typing import Final, Literal
 
@@ -116,7 +117,6 @@ def findings(
     if accepted:
         yield Finding("MLflow credentials", "ok", f"accepted: {how}")
         yield _server_id(reader)
-    yield _links(config)
 
 
 def _server_id(reader: Reader) -> Finding:
@@ -201,12 +201,16 @@ class _Permissions:
         return "granted"
 
 
-def _links(config: MlflowConfig) -> Finding:
-    if config.ui_url is not None:
-        return Finding("MLflow links", "ok", config.ui_url)
-    if is_http(config.tracking_uri):
-        return Finding("MLflow links", "ok", config.public_uri)
-    return Finding("MLflow links", "warning", "entities have no link to MLflow", "set `ui_url`")
+def links_finding(config: MlflowConfig, status: int | None = None) -> Finding:
+    """Return whether entities have links that lead to pages; `status` is that of MLflow's page."""
+    what = "MLflow links"
+    address = config.public_uri if config.ui_url is None else config.ui_url
+    if config.ui_url is None and not is_http(config.tracking_uri):
+        return Finding(what, "warning", "entities have no link to MLflow", "set `ui_url`")
+    if status == HTTPStatus.NOT_FOUND:
+        hint = "set `ui_url` to the address of MLflow in a browser, with its path prefix"
+        return Finding(what, "warning", f"{address} has no page (404): links lead nowhere", hint)
+    return Finding(what, "ok", address)
 
 
 def _failure(what: str, error: MlcatError) -> Finding:

@@ -31,7 +31,7 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read.checks import findings, support_warning
+from mlcat_ingest.sources.mlflow.read.checks import findings, links_finding, support_warning
 from mlcat_ingest.sources.mlflow.read.decode import (
     Aliases,
     dataset_order,
@@ -468,6 +468,7 @@ class ClientReader(ApiReader, MlflowConnection):
             how="credentials of MlflowClient",
             read_by="MlflowClient",
         )
+        yield links_finding(self._config)
 
     def close(self) -> None:
         """Forget the store; safe to call twice."""

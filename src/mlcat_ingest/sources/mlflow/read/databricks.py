@@ -18,7 +18,7 @@ from mlcat_ingest.errors import ProtocolMismatchError, SourceUnavailableError
 from mlcat_ingest.net.http import Reply
 from mlcat_ingest.net.reachability import clock
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read.checks import findings
+from mlcat_ingest.sources.mlflow.read.checks import findings, links_finding
 from mlcat_ingest.sources.mlflow.read.decode import logged_model
 from mlcat_ingest.sources.mlflow.read.listing import label_of
 from mlcat_ingest.sources.mlflow.read.reader import (
@@ -159,7 +159,7 @@ class DatabricksReader(RestReader):
         if not signed.get("signed_uri"):
             return None
         sent = {header["name"]: header["value"] for header in signed.get("headers") or ()}
-        with closing(self.connection.storage(signed["signed_uri"])) as store:
+        with closing(self.connection.without_credentials(signed["signed_uri"])) as store:
             reply = raise_for_status(store.request("GET", "", headers=sent), f"the file {path}")
         return reply.content.decode("utf-8", "replace")
 
@@ -177,6 +177,7 @@ class DatabricksReader(RestReader):
         how = self.connection.sign_in.how
         shown = self._with_address()
         yield from findings(self, shown, version=None, how=how, read_by="Databricks")
+        yield links_finding(shown)
         yield clock("MLflow", self.connection.tracking.clock_skew_s)
 
     def _with_address(self) -> MlflowConfig:

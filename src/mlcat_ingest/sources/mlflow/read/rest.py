@@ -1,14 +1,16 @@
 """Reads an MLflow server over REST: its connections and error replies, and bulk listings only."""
 
+import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from functools import partial
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final, Self
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlsplit, urlunsplit
 
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.core.paging import ListingPage, RecentIds, follow
@@ -25,7 +27,7 @@ from mlcat_ingest.net.http import Http, IsPassing, Reply, is_read_failure
 from mlcat_ingest.net.reachability import clock
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read import decode
-from mlcat_ingest.sources.mlflow.read.checks import findings, numbers_of
+from mlcat_ingest.sources.mlflow.read.checks import findings, links_finding, numbers_of
 from mlcat_ingest.sources.mlflow.read.listing import (
     KINDS,
     PAGE_BYTES,
@@ -56,6 +58,8 @@ from mlcat_ingest.sources.mlflow.values.uris import (
     registry_of,
 )
 from mlcat_ingest.sources.paging import drain_slices, read_ahead
+
+log = logging.getLogger(__name__)
 
 NO_SUCH_ENDPOINT: Final = frozenset({404, 405, 501})
 
@@ -152,7 +156,7 @@ def is_own_failure(reply: Reply) -> bool:
 
     It answers 503 where its database fails, which is worth one.
     """
-    error_code = _error_of(reply).get("error_code") if reply.status == 500 else None
+    error_code = _object_in(reply).get("error_code") if reply.status == 500 else None
     return error_code == "INTERNAL_ERROR"
 
 
@@ -172,16 +176,16 @@ def reports_missing(reply: Reply) -> bool:
         return False
     if reply.status >= 500 and reply.status not in NO_SUCH_ENDPOINT:
         raise_for_status(reply, "one object by its name")
-    return not reply.ok and _error_of(reply).get("error_code") == "RESOURCE_DOES_NOT_EXIST"
+    return not reply.ok and _object_in(reply).get("error_code") == "RESOURCE_DOES_NOT_EXIST"
 
 
 def is_refusal(reply: Reply) -> bool:
     """Return whether MLflow itself refused, rather than there being no such endpoint."""
-    return _error_of(reply).get("error_code") not in {None, "ENDPOINT_NOT_FOUND"}
+    return _object_in(reply).get("error_code") not in {None, "ENDPOINT_NOT_FOUND"}
 
 
 def _message(reply: Reply) -> str:
-    text = _error_of(reply).get("message")
+    text = _object_in(reply).get("message")
     return (
         f": {' '.join(text.split())[:300]}" if isinstance(text, str) and text else reply.body_line
     )
@@ -201,7 +205,8 @@ def _cure_of_denial(reply: Reply) -> str:
     return "a proxy or firewall in front of MLflow refuses the request: allow it there, or sign in"
 
 
-def _error_of(reply: Reply) -> Mapping[str, Any]:
+def _object_in(reply: Reply) -> Mapping[str, Any]:
+    """Return the JSON object that a reply holds, an empty one for anything else."""
     try:
         value = reply.json()
     except ProtocolMismatchError:
@@ -220,15 +225,63 @@ class MlflowServer:
         """
         self.config = config
         self.sign_in = sign_in(config)
-        self.tracking = _http(self.sign_in)
+        self._at_address = _http(self.sign_in)
+        self._tracking: Http | None = None
         registry = registry_of(config.tracking_uri, config.registry_uri)
         same = _server_of(registry) == _server_of(config.tracking_uri)
-        self.registry = self.tracking if same else _http(sign_in(config, uri=registry))
+        self._registry = None if same else _http(sign_in(config, uri=registry))
         self.lacking: set[str] = set()
         """Listings that the server lacks: it is asked for each only once."""
         self._workspaces: tuple[str, ...] | None = None
         self.identity: str | None = None
         self._server_date: str | None = None
+
+    @property
+    def tracking(self) -> Http:
+        """The connection to the API: below the address of the recipe, else at its host.
+
+        Cost: for an address with a path one request, two where the API is not below it.
+        """
+        if self._tracking is None:
+            self._tracking = self._api_above_prefix() or self._at_address
+        return self._tracking
+
+    @property
+    def registry(self) -> Http:
+        """The connection to the API of the model registry."""
+        return self._registry or self.tracking
+
+    @property
+    def pages(self) -> Http:
+        """The connection to the pages and files, which are below the address of the recipe."""
+        return self._at_address
+
+    def _api_above_prefix(self) -> Http | None:
+        """Return the connection to an API that is not below the path of the address.
+
+        Before MLflow 3 a server with `--static-prefix` has its pages there, and its API at the
+        host.
+        """
+        parts = urlsplit(self.sign_in.url)
+        below = self._probe(self._at_address) if parts.path.strip("/") else None
+        if below is None or below.status not in NO_SUCH_ENDPOINT or is_refusal(below):
+            return None
+        host = replace(self.sign_in, url=urlunsplit(parts._replace(path="")))
+        http = _http(host)
+        above = self._probe(http)
+        if above is None or not (is_refusal(above) or "experiments" in _object_in(above)):
+            http.close()
+            return None
+        log.warning(
+            "the API of MLflow is at %s, and not below %s", host.url, self.config.public_uri
+        )
+        return http
+
+    def _probe(self, http: Http) -> Reply | None:
+        try:
+            return http.request("GET", f"{API}/experiments/search", params=[("max_results", "1")])
+        except MlcatError:
+            return None  # whoever needs the API asks again
 
     def get(
         self,
@@ -326,8 +379,22 @@ class MlflowServer:
             "grant READ on all objects to ingest, or set `default_permission` to READ",
         )
 
-    def storage(self, url: str) -> Http:
-        """Return a connection to a signed address: it needs no credentials, and refuses some."""
+    def page_status(self) -> int | None:
+        """Return the status of the page that links lead to, None where it does not answer.
+
+        Cost: one request, without credentials.
+        """
+        with closing(
+            self.without_credentials(self.config.ui_url or self._at_address.base_url)
+        ) as http:
+            try:
+                return http.request("GET", "/").status
+            except MlcatError as error:
+                status = error.context.get("status")
+                return status if isinstance(status, int) else None
+
+    def without_credentials(self, url: str) -> Http:
+        """Return a connection to a signed address, or to pages: some refuse credentials."""
         return Http(
             url,
             peer="the file store",
@@ -337,21 +404,25 @@ class MlflowServer:
 
     def pending_request(self) -> UnansweredRequest | None:
         """Return the request that waits longest for its answer."""
-        return longest_pending_request(self.tracking, self.registry)
+        return longest_pending_request(*self._connections())
 
     def end_waits(self) -> None:
         """End every pause between attempts."""
-        self.tracking.end_waits()
-        self.registry.end_waits()
+        for http in self._connections():
+            http.end_waits()
 
     def requests_made(self) -> int:
         """Return the requests sent to the tracking server and the registry."""
-        return sum(http.requests_made() for http in {self.tracking, self.registry})
+        return sum(http.requests_made() for http in self._connections())
+
+    def _connections(self) -> Collection[Http]:
+        every = (self._at_address, self._tracking, self._registry)
+        return {http for http in every if http is not None}
 
     def close(self) -> None:
         """Close all connections; safe to call twice."""
-        self.tracking.close()
-        self.registry.close()
+        for http in self._connections():
+            http.close()
 
 
 def _server_of(uri: str) -> str:
@@ -480,7 +551,8 @@ class RestReader(ApiReader):
         else:
             address = f"{_FILE_OF_MODEL}/{place.id}/artifacts/files"
             params = [("artifact_file_path", path)]
-        reply = raise_for_status(self._get(address, params), f"the file {path}")
+        reply = self.connection.get(self.connection.pages, address, params, self._header)
+        raise_for_status(reply, f"the file {path}")
         return reply.content.decode("utf-8", "replace")
 
     def _has_file(self, place: FileLocation, path: str) -> bool:
@@ -520,11 +592,14 @@ class RestReader(ApiReader):
         except MlcatError as error:
             yield Finding("MLflow server", "failed", error.message, error.hint)
             return
-        yield Finding("MLflow server", "ok", f"{self._config.public_uri} responded")
+        address, api = self._config.public_uri, self.connection.tracking.base_url
+        elsewhere = "" if api == self.connection.pages.base_url else f"; its API is at {api}"
+        yield Finding("MLflow server", "ok", f"{address} responded{elsewhere}")
         yield clock("MLflow", self.connection.tracking.clock_skew_s)
         yield from self.connection.check_user()
         how = self.connection.sign_in.how
         yield from findings(self, self._config, version=version, how=how, read_by="server")
+        yield links_finding(self._config, self.connection.page_status())
 
     def _items(self, listing: str, query: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
         fetch = self._logged_models_page if listing == "logged-models" else self._page

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -442,6 +443,36 @@ def test_a_listing_that_fails_once_is_asked_for_again() -> None:
     with failing_service(mlflow(experiments=lambda _: next(answers))) as server:
         found = list(reader_of(server, retries=1).experiments())
     assert [[one.experiment_id for one in page] for page in found] == [["3"]]
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_an_api_above_the_prefix_is_used_and_files_stay_below(*, refused: bool) -> None:
+    answers = mlflow(experiments=refusal("X", 400) if refused else {"experiments": [experiment(1)]})
+
+    def answer(request: ServiceRequest) -> ServiceAnswer:
+        return answers(request) if request.path.startswith("/api/") else NOT_FOUND
+
+    with failing_service(answer) as server:
+        reader = reader_of(server, tracking_uri=f"{server.url}/mlflow")
+        with suppress(ProtocolMismatchError):
+            list(reader.experiments())
+        reader.connection.close()
+        probe = "/api/2.0/mlflow/experiments/search"
+        assert paths(server) == [f"/mlflow{probe}", probe, probe]
+        assert reader.connection.requests_made() == 3
+        assert reader.connection.tracking.base_url == server.url
+        assert reader.connection.pages.base_url == f"{server.url}/mlflow"
+
+
+@pytest.mark.parametrize("elsewhere", [NOT_FOUND, as_json({"jobs": []}), web_page()])
+def test_another_service_above_the_prefix_is_no_api(elsewhere: ServiceAnswer) -> None:
+    def answer(request: ServiceRequest) -> ServiceAnswer:
+        return elsewhere if request.path.startswith("/api/") else NOT_FOUND
+
+    with failing_service(answer) as server:
+        reader = reader_of(server, tracking_uri=f"{server.url}/mlflow")
+        with pytest.raises(ProtocolMismatchError, match=r"no MLflow server at .*/mlflow/api/"):
+            list(reader.experiments())
 
 
 # --- the doctor ----------------------------------------------------------------------------------

@@ -13,7 +13,12 @@ from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import MlcatError, ProtocolMismatchError
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read.checks import REVISIONS, MlflowFeature, findings
+from mlcat_ingest.sources.mlflow.read.checks import (
+    REVISIONS,
+    MlflowFeature,
+    findings,
+    links_finding,
+)
 from mlcat_ingest.sources.mlflow.read.database.access import (
     LOGGED_MODELS,
     RUNS,
@@ -257,6 +262,7 @@ class DatabaseReader:
                 how="credentials of the address",
                 read_by="database",
             )
+            yield links_finding(self._config)
 
 
 def open_database(config: MlflowConfig) -> DatabaseReader | None:
