@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.client.config import SINK_ALIASES, SINKS, EmbeddedSinkConfig, RestSinkConfig
-from mlcat_ingest.errors import UnknownPluginError
+from mlcat_ingest.errors import RecipeError, UnknownPluginError
 from mlcat_ingest.recipe.draft import Draft, read_draft
 from mlcat_ingest.recipe.masking import mask_secrets
 from mlcat_ingest.recipe.model import Recipe
@@ -156,7 +156,18 @@ def _sink(spec: Any, origin: Origin, problems: list[Problem]) -> ResolvedSink | 
         problems.append(origin.problem(("sink", "type"), _unknown("sink", kind, known)))
         return None
     config = _config(SINKS[kind][0], spec, ("sink",), origin, problems)
+    if isinstance(config, RestSinkConfig):
+        problems.extend(_missing_address(config, origin))
     return None if config is None else ResolvedSink(kind, config)
+
+
+def _missing_address(config: RestSinkConfig, origin: Origin) -> Iterator[Problem]:
+    from mlcat_ingest.client.rest.catalog import credentials_of
+
+    try:
+        credentials_of(config, "`server`")
+    except RecipeError as error:
+        yield origin.problem(("sink", "config"), str(error))
 
 
 def _config(

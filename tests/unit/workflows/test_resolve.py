@@ -213,3 +213,34 @@ def test_no_value_is_repeated(folder: Path) -> None:
     assert len(found) >= 11
     assert "s3same" not in "\n".join(found)
     assert "sesame" not in "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("sink", "environ", "problem"),
+    [
+        ("{type: rest}", {}, "no address of a catalog service is configured (set `server`, "),
+        ("{type: datahub-rest, config: {}}", {}, "no address of a catalog service is configured"),
+        ("{type: rest}", {"MLCAT_SERVER": "localhost"}, "(MLCAT_SERVER) is not an http(s) address"),
+        (
+            "{type: rest}",
+            {"MLCAT_SERVER": "http://s", "MLCAT_TOKEN": "é"},
+            "(MLCAT_TOKEN) contains",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_a_sink_without_an_address_is_among_the_problems(
+    sink: str, environ: dict[str, str], problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("MLCAT_SERVER", "DATAHUB_GMS_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("DATAHUB_SKIP_CONFIG", "1")
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    found = problems(
+        f"nmae: x\nsource: {{type: mlflow, config: {{tracking_uri: a.db}}}}\nsink: {sink}"
+    )
+    assert len(found) == 2
+    assert found[0].startswith("recipe.yml:1: nmae: is not a known key")
+    assert problem in found[1]
+    assert "--server" not in found[1]

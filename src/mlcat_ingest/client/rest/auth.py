@@ -53,10 +53,13 @@ def resolve(
     server: str | None = None,
     token: str | None = None,
     *,
+    option: str = "--server",
     environ: Mapping[str, str] | None = None,
     home: Path | None = None,
 ) -> Credentials:
     """Return the base address and token to use; an explicit empty token means none.
+
+    `option` is what gives `server`, for the error that there is none.
 
     Raises:
         RecipeError: no address is given anywhere, one is not http(s), or a token holds
@@ -79,7 +82,7 @@ def resolve(
     if chosen is None or chosen.server is None:
         raise RecipeError(
             "no address of a catalog service is configured",
-            hint="use --server, MLCAT_SERVER, DATAHUB_GMS_URL, or `server` of the sink",
+            hint=f"set {option}, MLCAT_SERVER or DATAHUB_GMS_URL",
         )
     address = _address(chosen.server, chosen.server_from)
     if holder is None or not holder.token:

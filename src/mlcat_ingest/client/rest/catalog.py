@@ -47,12 +47,17 @@ class RestCatalog(CatalogClient, Catalog):
         yield from findings(self, write=write)
 
 
-def _settings(config: RestSinkConfig) -> tuple[Credentials, HttpOptions]:
+def credentials_of(config: RestSinkConfig, option: str = "--server") -> Credentials:
+    """Return the address and token of a sink; see `auth.resolve`."""
     token = config.token.get_secret_value() if config.token is not None else None
     if token is None and ("token" in config.model_fields_set or config.username is not None):
         token = ""  # said to be empty, or not wanted: then none is looked for elsewhere
+    return resolve(config.server, token, option=option)
+
+
+def _settings(config: RestSinkConfig) -> tuple[Credentials, HttpOptions]:
     options = _options(config)
-    return resolve(config.server, token), options
+    return credentials_of(config), options
 
 
 def _options(config: RestSinkConfig) -> HttpOptions:
