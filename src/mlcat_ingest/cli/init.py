@@ -1,8 +1,13 @@
-"""`mlcat-ingest init`: write a commented starter recipe."""
+"""`mlcat-ingest init`: write a commented starter recipe, and the schema that it names."""
 
+import json
+from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 import click
+
+_SCHEMA: Final = "recipe.schema.json"
 
 
 @click.command(
@@ -14,9 +19,13 @@ import click
 @click.option("--server", metavar="URL", help="Address of the catalog service.")
 @click.option("--force", is_flag=True, help="Overwrite FILE if it exists.")
 def command(file: str, tracking_uri: str | None, server: str | None, *, force: bool) -> None:
-    """Write a commented starter recipe to FILE (default: recipe.yml); `-` prints it."""
+    """Write a commented starter recipe to FILE (default: recipe.yml); `-` prints it.
+
+    Editors complete and check the recipe by recipe.schema.json, which is written beside it.
+    """
     from mlcat_ingest.errors import RecipeError
     from mlcat_ingest.recipe.starter import starter_recipe
+    from mlcat_ingest.workflows.schema import json_schema
 
     shown = "recipe.yml" if file == "-" else file
     name = "mlflow" if Path(shown).stem == "recipe" else Path(shown).stem
@@ -27,11 +36,17 @@ def command(file: str, tracking_uri: str | None, server: str | None, *, force: b
     if file == "-":
         click.echo(text, nl=False)
         return
+    mode = "w" if force else "x"
     try:
-        with Path(file).open("w" if force else "x", encoding="utf-8") as stream:
+        with Path(file).open(mode, encoding="utf-8") as stream:
             stream.write(text)
+        with (
+            suppress(FileExistsError),
+            Path(file).with_name(_SCHEMA).open(mode, encoding="utf-8") as stream,
+        ):
+            json.dump(json_schema(), stream, indent=2, ensure_ascii=False)
     except FileExistsError:
         raise click.UsageError(f"{file} already exists; --force overwrites it") from None
     except OSError as error:
         raise click.UsageError(f"{file} cannot be written: {error.strerror}") from None
-    click.echo(f"wrote {file}; next: mlcat-ingest check {file}", err=True)
+    click.echo(f"wrote {file} and {_SCHEMA}; next: mlcat-ingest check {file}", err=True)

@@ -42,6 +42,11 @@ COMMANDS: Final = {
 _RECIPE: Final = re.compile(
     r"-|.*\.(?:ya?ml|json)|[a-z][a-z0-9+.-]*://.*|databricks", re.IGNORECASE | re.DOTALL
 )
+_HOST: Final = re.compile(
+    r"(?:localhost|[\w-]+(?:\.[\w-]+){2,}|(?:[\w.-]+|\[[0-9a-f:]+\]):\d+)(?:/.*)?", re.IGNORECASE
+)
+"""An address without a scheme."""
+
 _OWN_FLAGS: Final = re.compile(r"-[vq]+|--verbose|--quiet|-h|--help|--version")
 
 
@@ -95,7 +100,8 @@ def _load(name: str) -> click.Command:
 
 def _no_such(word: str) -> str:
     shown = click.format_filename(word)
-    nearest = get_close_matches(word, COMMANDS, n=1, cutoff=0.5)
+    nearest = [f"http://{shown}"] if _HOST.fullmatch(word) else []
+    nearest += get_close_matches(word, COMMANDS, n=1, cutoff=0.5)
     meant = f" Did you mean '{nearest[0]}'?" if nearest else ""
     return (
         f"'{shown}' is not a command. Expected a command, a recipe file (.yml, .yaml, "

@@ -6,7 +6,7 @@ from mlcat_ingest.errors import RecipeError
 
 _TEMPLATE = """\
 # yaml-language-server: $schema=recipe.schema.json
-# Editors complete and check the recipe by that file: mlcat-ingest schema > recipe.schema.json
+# Editors complete and check the recipe by that file; `mlcat-ingest schema` prints it.
 #
 # A recipe of mlcat-ingest: sources, sink, and options of a run.
 #   mlcat-ingest check {file}     tests every connection, changes nothing

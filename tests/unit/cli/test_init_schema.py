@@ -31,7 +31,7 @@ def run_init(*arguments: str) -> tuple[int, str, str]:
 def test_init_writes_a_recipe_that_loads(folder: Path) -> None:
     code, out, err = run_init("--tracking-uri", "http://m:5000", "--server", "http://g:8080/gms")
     assert (code, out) == (0, "")
-    assert err == "wrote recipe.yml; next: mlcat-ingest check recipe.yml\n"
+    assert err == "wrote recipe.yml and recipe.schema.json; next: mlcat-ingest check recipe.yml\n"
     recipe = Recipe.load(folder / "recipe.yml", {})
     assert recipe.name == "mlflow"
     assert recipe.sources[0].config["tracking_uri"] == "http://m:5000"
@@ -60,7 +60,8 @@ def test_init_says_what_a_user_has_to_know_before_the_first_run(folder: Path) ->
     run_init()
     text = (folder / "recipe.yml").read_text()
     assert text.startswith("# yaml-language-server: $schema=recipe.schema.json\n")
-    assert "mlcat-ingest schema > recipe.schema.json" in text
+    schema_ = json.loads((folder / "recipe.schema.json").read_text())
+    assert {"source", "sink", "limits"} <= schema_["properties"].keys()
     name = " ".join(text.partition("# The name")[2].partition("\nname:")[0].split())
     assert "owns every entry that this recipe writes" in name
     assert "not change it" in name
@@ -71,6 +72,9 @@ def test_init_says_what_a_user_has_to_know_before_the_first_run(folder: Path) ->
 
 def test_init_overwrites_only_when_forced(folder: Path) -> None:
     (folder / "recipe.yml").write_text("mine")
+    (folder / "recipe.schema.json").write_text("mine")
+    assert run_init("other.yml")[0] == 0
+    assert (folder / "recipe.schema.json").read_text() == "mine"
     code, _, err = run_init()
     assert code == 2
     assert "recipe.yml already exists; --force" in err

@@ -87,7 +87,17 @@ def test_options_may_stand_before_the_recipe(
 
 
 @pytest.mark.parametrize(
-    ("word", "meant"), [("demp", "demo"), ("chek", "check"), ("recipe.toml", None), ("zzz", None)]
+    ("word", "meant"),
+    [
+        *(("demp", "demo"), ("chek", "check"), ("recipe.toml", None), ("zzz", None)),
+        ("localhost:5000", "http://localhost:5000"),
+        ("LOCALHOST/mlflow", "http://LOCALHOST/mlflow"),
+        ("mlflow:5000/x", "http://mlflow:5000/x"),
+        ("127.0.0.1", "http://127.0.0.1"),
+        ("[::1]:5000", "http://[::1]:5000"),
+        ("mlflow.example.com", "http://mlflow.example.com"),
+        ("recipes/prod", None),
+    ],
 )
 def test_any_other_word_is_a_usage_error(word: str, meant: str | None, invoke: Invoke) -> None:
     result = invoke(word)
