@@ -133,11 +133,12 @@ class _Store:
         made = self._made_by(run)
         only = next(iter(made.values())) if len(made) == 1 else None
         tags, parent = dict(run.data.tags), run.data.tags.get(PARENT)
+        is_read = parent in self._runs and parent != run.info.run_id
         same_name = tags.get(NAME) == run.info.run_name
         facts: dict[str, str | None] = {
             "mlflow.status": run.info.status,
             "mlflow.parent_run_id": parent,
-            "mlflow.parent_run": parent and self._names.model(parent),
+            "mlflow.parent_run": self._names.model(parent) if is_read else None,
         }
         if only is not None:
             facts |= {"mlflow.model_id": only.model_id, "mlflow.model_status": str(only.status)}

@@ -31,12 +31,12 @@ from mlcat_ingest.sources.mlflow.values.joined import (
 )
 from mlcat_ingest.sources.mlflow.values.records import (
     EXTERNAL_TAG,
-    PARENT_TAG,
     Experiment,
     LoggedModel,
     ModelVersion,
     RegisteredModel,
     Run,
+    parent_of,
 )
 from support.reading import ALL, records_of
 
@@ -146,7 +146,7 @@ class FakeReader(MlflowConnection):
             return None
         found = FakeReader(self.stores, self.workspace, 10**9)
         pages = found.runs(experiment_ids, only=replace(only, limit=None))
-        return {run.tags[PARENT_TAG] for page in pages for run in page if PARENT_TAG in run.tags}
+        return {parent for page in pages for run in page if (parent := parent_of(run))}
 
     def run_digests(
         self, experiment_ids: Sequence[str], before_ms: Sequence[int]

@@ -129,6 +129,7 @@ def record_from_json(value: Json) -> JoinedRecord:
                 None if experiment is None else Experiment(**experiment),
                 versions=tuple(map(_version, value.get("versions", ()))),
                 models=models,
+                parent_id=value.get("parent_id"),
                 parent_name=value.get("parent_name"),
                 has_children=value.get("has_children", False),
                 children=value.get("children"),

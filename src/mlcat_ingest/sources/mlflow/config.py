@@ -68,7 +68,7 @@ class RunsConfig(RecipeModel):
     children: Literal["include", "collapse", "skip"] = "include"
     """Nested runs: `include` each as a model, `collapse` them into a count on their top-most parent
     (which reads the listing of runs twice), or `skip` them. The source run of a registered version
-    is always a model."""
+    is always a model, and so is a run without a parent that is read."""
 
     statuses: tuple[RunStatus, ...] = ()
     """Only runs in one of these states; empty for all."""

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from importlib.metadata import version as installed
 from typing import ClassVar, Final
@@ -76,6 +76,9 @@ from mlcat_ingest.sources.owners import Owners
 log = logging.getLogger(__name__)
 
 PLATFORM: Final = "mlflow"
+
+_PARENTS: Final = "parents"
+"""The key of a checkpoint: the parents that the recipe leaves out."""
 
 
 class MlflowSource(Source[JoinedRecord]):
@@ -182,12 +185,12 @@ class MlflowSource(Source[JoinedRecord]):
         ):
             return 0
         known = KnownRuns(reader, known.before_ms)
-        listed_only = isinstance(request.scope, Remainder)
+        parents, listed_only = _parents(partition), isinstance(request.scope, Remainder)
         reading = WorkspaceReading(
             reader,
             scope,
             self._selection,
-            parents=_parents(partition),
+            parents=parents,
             known=known if self._selection.reads_changes else None,
             listed_only=listed_only,
         )
@@ -195,7 +198,7 @@ class MlflowSource(Source[JoinedRecord]):
         if self._config.limit is None:
             if reading.lists_every_table and not reader.refusals.count:
                 self._tables_listed.add(scope.source_key)
-            yield Finished(partition, known.checkpoint(), complete=True)
+            yield Finished(partition, _checkpoint(known, parents), complete=True)
         return reading.runs_read
 
     def _read_changes(
@@ -203,15 +206,14 @@ class MlflowSource(Source[JoinedRecord]):
     ) -> Generator[Page[JoinedRecord] | Finished, None, bool]:
         """Yield what changed; return whether that could be listed."""
         changes = ChangedRuns(reader, partition, self._selection.listing(), known)
-        reading = WorkspaceReading(
-            reader, scope, self._selection, changes, parents=_parents(partition)
-        )
+        parents = _parents(partition)
+        reading = WorkspaceReading(reader, scope, self._selection, changes, parents=parents)
         try:
             yield from self._pages(reader, reading, partition)
         except ProtocolMismatchError as error:
             log.warning("cannot list changes; reading everything: %s", error)
             return False
-        yield Finished(partition, known.checkpoint())
+        yield Finished(partition, _checkpoint(known, parents))
         return True
 
     def _pages(
@@ -328,9 +330,17 @@ class MlflowSource(Source[JoinedRecord]):
         )
 
 
+def _checkpoint(known: KnownRuns, parents: ParentRuns) -> Mapping[str, object]:
+    return {**known.checkpoint(), _PARENTS: parents.left_out}
+
+
 def _parents(partition: PartitionState) -> ParentRuns:
     """Return what the last pass knew of the parents of runs, to begin with."""
-    return ParentRuns(parents_in(partition.joined_fingerprints(RUN)))
+    left_out = (partition.checkpoint or {}).get(_PARENTS)
+    return ParentRuns(
+        parents_in(partition.joined_fingerprints(RUN)),
+        left_out if isinstance(left_out, list) else (),
+    )
 
 
 def partition_of(config: MlflowConfig, scope: WorkspaceScope) -> Partition:

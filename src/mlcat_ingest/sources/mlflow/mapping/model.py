@@ -244,7 +244,7 @@ def _add_run_facts(custom: PropertiesBuilder, record: JoinedRun) -> None:
         else run.lifecycle_stage,
         PropertyKey.ARTIFACT_URI: run.artifact_uri,
         PropertyKey.DURATION_MS: _duration(run),
-        PropertyKey.PARENT_RUN: run_model(record.scope, parent),
+        PropertyKey.PARENT_RUN: run_model(record.scope, record.parent_id),
         PropertyKey.PARENT_RUN_ID: parent,
         PropertyKey.PARENT_RUN_NAME: record.parent_name,
         PropertyKey.CHILDREN: None if record.children is None else str(record.children),

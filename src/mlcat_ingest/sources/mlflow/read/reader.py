@@ -101,6 +101,11 @@ class RunFilter:
     skip: int = 0
     select: RunSelect = "all"
 
+    def accepts(self, run: Run) -> bool:
+        """Return whether `run` started at `since_ms` or later, and is in one of `statuses`."""
+        in_status = not self.statuses or run.status in self.statuses
+        return in_status and (self.since_ms or 0) <= (run.start_time_ms or 0)
+
 
 ALL_RUNS: Final = RunFilter()
 

@@ -7,6 +7,7 @@ MLflow tells when a run started and ended, but not when it was edited. A run is 
 - is running again after its end, which MLflow keeps;
 - is in the trash, or was there and is not any more;
 - has other versions than before, or one of them or its logged model changed;
+- is the child of a run that is read again, and that the recipe did not take before;
 - could not be mapped, or was refused by the catalog;
 - belongs to an experiment that is new, or was renamed, deleted or restored;
 - belongs to an experiment with new runs that have old dates (see `known`).
@@ -44,6 +45,7 @@ from mlcat_ingest.sources.mlflow.values.joined import (
     TRASH,
     VERSION,
     experiment_fingerprint,
+    lacking_parents,
     names_fingerprint,
     names_in,
     version_fingerprint,
@@ -121,6 +123,9 @@ class ChangedRuns:
             *self._state.dirty(RUN),
         }
         yield from self._by_id(ids, wanted - self._seen)
+        lacking = lacking_parents(self._state.joined_fingerprints(RUN))
+        children = {child for parent in lacking.keys() & self._seen for child in lacking[parent]}
+        yield from self._by_id(ids, children - self._seen)
 
     def models(self, versions: VersionsByOrigin) -> Iterator[str]:
         """Yield the names of registered models with a version of a run that was read before."""

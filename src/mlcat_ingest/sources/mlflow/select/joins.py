@@ -5,17 +5,17 @@ Small indexes over MLflow's listings hold what the listing of runs has not come 
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from itertools import pairwise
+from typing import Final, NamedTuple
 
 from mlcat_ingest.sources.mlflow.read.listing import chunks, entries_of
 from mlcat_ingest.sources.mlflow.read.reader import IDS_A_LISTING, SAFE_ID, RunFilter
 from mlcat_ingest.sources.mlflow.values.joined import JoinedVersion
 from mlcat_ingest.sources.mlflow.values.records import (
-    PARENT_TAG,
     ModelVersion,
     Run,
-    name_of,
     number_of,
+    parent_of,
 )
 
 _MODEL_URI: Final = "models:/m-"
@@ -27,8 +27,10 @@ _VERSION_ENTRIES: Final = 20
 
 _Key = tuple[str, str]
 
-RECENT_NAMES: Final = 5_000
-"""Runs whose names are held, those that were listed or asked for last: 1 MiB."""
+RECENT_RUNS: Final = 5_000
+"""Runs that are held as parents, those that were listed or asked for last: 2 MiB."""
+_GENERATIONS: Final = 20
+"""Generations of parents that are asked for by their ids."""
 
 
 class VersionsByOrigin:
@@ -45,6 +47,7 @@ class VersionsByOrigin:
         self._by_model: dict[str, list[ModelVersion]] = {}
         self._alone: list[ModelVersion] = []
         self._newest: dict[str, str] = {}
+        self._taken: set[str] = set()
         self.model_ids: set[str] = set()
         for page in pages:
             for version in page:
@@ -71,13 +74,17 @@ class VersionsByOrigin:
 
     def take(self, run: Run) -> tuple[ModelVersion, ...]:
         """Return the versions made from `run`, and forget them."""
-        made = self._by_run.pop(run.run_id, None)
-        if not self._by_model:
-            return tuple(made) if made else ()
-        versions = made or []
-        for output in run.model_outputs:
+        versions = list(self._by_run.pop(run.run_id, ()))
+        for output in run.model_outputs if self._by_model else ():
             versions.extend(self._by_model.pop(output.model_id, ()))
+        if versions:
+            self._taken.add(run.run_id)
         return tuple(versions)
+
+    def has(self, run: Run) -> bool:
+        """Return whether versions were made from `run`, also if they were taken."""
+        by_model = any(output.model_id in self._by_model for output in run.model_outputs)
+        return by_model or run.run_id in self._by_run or run.run_id in self._taken
 
     def by_run(self) -> Mapping[str, Sequence[ModelVersion]]:
         """Return the versions that name a run, by its id, as far as they were not taken."""
@@ -186,6 +193,19 @@ def _entries(record: JoinedVersion) -> int:
     return _VERSION_ENTRIES + (0 if record.run is None else entries_of([record.run.run]))
 
 
+class RelatedRun(NamedTuple):
+    """A run that may be a parent, and the id that it names as its own parent.
+
+    It is `chosen` if the recipe takes it, whether it is a child or not.
+    """
+
+    name: str | None
+    parent_id: str | None
+    is_deleted: bool
+    is_chosen: bool
+    is_registered: bool
+
+
 class ParentRuns:
     """The runs of one workspace that have children, in the trash or not, as one pass finds them.
 
@@ -193,58 +213,111 @@ class ParentRuns:
     from the last pass, or by a child that was listed. A parent that was yielded before its first
     child is read again by its id.
 
-    Cost: one request for each 100 runs that have a parent whose name is not held; memory for the
-    ids of all parents.
+    A run is the child of a run that the recipe reads, itself or as the child of another. A run is
+    top-level if it is its own ancestor, or if its parent does not exist, is left out by a filter,
+    or is in the trash without it.
+
+    Cost: one request for each 100 runs that have a parent which is not held, and for each 100 of
+    their parents; memory for the ids of all parents.
     """
 
-    def __init__(self, before: Collection[str] = ()) -> None:
-        """Start with the parents `before` this pass."""
-        self._before = frozenset(before)
+    def __init__(self, before: Collection[str] = (), left_out: Collection[str] = ()) -> None:
+        """Start with the parents `before` this pass, and those that the recipe `left_out`."""
+        self._left_out = frozenset(left_out)
+        self._before = self._left_out.union(before)
         self._seen: set[str] = set()
         self._yielded: set[str] = set()
         self._every: Collection[str] | None = None
-        self._names: OrderedDict[str, str | None] = OrderedDict()
+        self._held: OrderedDict[str, RelatedRun | None] = OrderedDict()
 
-    def settle(self, every: Collection[str]) -> None:
-        """Take `every` parent that there is; later listings add none."""
-        self._every = every
+    def settle(self, every: Collection[str] = ()) -> None:
+        """Take `every` parent that there is, and those seen; later listings add none."""
+        self._seen.update(every)
+        self._every = self._seen
+
+    @property
+    def left_out(self) -> list[str]:
+        """The ids of parents that were not yielded, which the next pass has to know."""
+        return sorted((self._left_out | self._seen) - self._yielded)
 
     def add(
-        self, page: Sequence[Run], list_runs: Callable[[RunFilter], Iterator[Sequence[Run]]] | None
+        self,
+        page: Sequence[Run],
+        describe: Callable[[Run], RelatedRun],
+        list_runs: Callable[[RunFilter], Iterator[Sequence[Run]]] | None,
     ) -> None:
-        """Take note of the parents of some runs; with `list_runs` find all their names."""
-        named = {parent for run in page if (parent := run.tags.get(PARENT_TAG))}
+        """Take note of the parents of some runs; with `list_runs` find these, and theirs."""
+        named = {parent for run in page if (parent := parent_of(run))}
         self._seen |= named
         if list_runs is None:
             return
-        self._keep_names(page)
-        for parent in named & self._names.keys():
-            self._names.move_to_end(parent)
-        missing = sorted(filter(SAFE_ID.fullmatch, named - self._names.keys()))
-        for piece in chunks(missing, IDS_A_LISTING):
-            self._names.update(dict.fromkeys(piece))
-            for parents in list_runs(RunFilter(run_ids=tuple(piece))):
-                self._keep_names(parents)
+        self._hold(page, describe)
+        for _ in range(_GENERATIONS):
+            for parent in named & self._held.keys():
+                self._held.move_to_end(parent)
+            missing = sorted(filter(SAFE_ID.fullmatch, named - self._held.keys()))
+            for piece in chunks(missing, IDS_A_LISTING):
+                self._held.update(dict.fromkeys(piece))
+                for parents in list_runs(RunFilter(run_ids=tuple(piece))):
+                    self._hold(parents, describe)
+            found = filter(None, map(self._held.get, named))
+            named = {parent.parent_id for parent in found if parent.parent_id}
 
-    def _keep_names(self, runs: Sequence[Run]) -> None:
+    def _hold(self, runs: Sequence[Run], describe: Callable[[Run], RelatedRun]) -> None:
         for run in runs:
-            self._names[run.run_id] = name_of(run)
-        while len(self._names) > RECENT_NAMES:
-            self._names.popitem(last=False)
+            self._held[run.run_id] = describe(run)
+            self._held.move_to_end(run.run_id)
+        while len(self._held) > RECENT_RUNS:
+            self._held.popitem(last=False)
 
     def name_of_parent(self, run: Run) -> str | None:
         """Return the name of the parent of a run of the page that was added last."""
-        parent = run.tags.get(PARENT_TAG)
-        return self._names.get(parent) if parent else None
+        parent = self._ancestors(run.run_id)[1:2]
+        return parent[0][1].name if parent else None
+
+    def parent_taken(self, run: Run, *, include_children: bool) -> str | None:
+        """Return the parent of a run of the page that was added last, if the recipe takes it.
+
+        Without `include_children` it takes of children those with a registered version.
+        """
+        for parent_id, parent in self._ancestors(run.run_id)[1:2]:
+            is_whole = include_children or parent.is_registered or self.top_of(parent_id) is None
+            return parent_id if parent.is_chosen and is_whole else None
+        return None
+
+    def top_of(self, run_id: str) -> str | None:
+        """Return the top-most parent of a run of the page that was added last.
+
+        None if the run is top-level itself.
+        """
+        top: str | None = None
+        for (parent_id, parent), (_, child) in pairwise(reversed(self._ancestors(run_id))):
+            if parent.is_deleted and not child.is_deleted:
+                top = None
+            elif top is None and parent.is_chosen:
+                top = parent_id
+        return top
+
+    def _ancestors(self, run_id: str) -> list[tuple[str, RelatedRun]]:
+        """Return a run and its ancestors, up to one that is its own ancestor."""
+        ancestors: dict[str, RelatedRun] = {}
+        at: str | None = run_id
+        while at is not None and (run := self._held.get(at)) is not None:
+            if at in ancestors:
+                in_cycle = list(ancestors).index(at)
+                return list(ancestors.items())[: in_cycle + 1]
+            ancestors[at] = run
+            at = run.parent_id
+        return list(ancestors.items())
 
     def has_children(self, run: Run) -> bool | None:
         """Return whether a run to be yielded has children, None where that is not known yet."""
-        if self._every is not None:
-            return run.run_id in self._every
-        if run.run_id in self._seen or run.run_id in self._before:
+        every = self._every
+        known = (self._seen, self._before) if every is None else (every,)
+        if any(run.run_id in ids for ids in known):
             self._yielded.add(run.run_id)
             return True
-        return None
+        return None if every is None else False
 
     def corrections(self, *, complete: bool) -> list[str]:
         """Return the ids of runs that were yielded with a wrong `has_children`, and settle all.
@@ -254,7 +327,6 @@ class ParentRuns:
         """
         if self._every is not None:
             return []
-        every = self._seen if complete else self._seen | self._before
-        self.settle(every)
+        self._every = self._seen if complete else self._seen | self._before
         known = self._yielded if complete else self._yielded | self._before
-        return sorted(filter(SAFE_ID.fullmatch, every ^ known))
+        return sorted(filter(SAFE_ID.fullmatch, self._every ^ known))

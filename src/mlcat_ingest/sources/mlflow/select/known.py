@@ -122,7 +122,7 @@ class KnownRuns:
             for run in page:
                 if run.experiment_id in counted and (run.start_time_ms or 0) < self.before_ms:
                     self._counts[run.experiment_id] += 1
-            yield [run for run in page if _accepts(only, run)]
+            yield [run for run in page if only.accepts(run)]
 
     def _with_other_numbers(self, ids: Sequence[str], *, differ: bool = False) -> Iterator[str]:
         """Yield those of some experiments that have another number of runs than before.
@@ -146,8 +146,3 @@ class KnownRuns:
         )
         self._requests_left -= 1
         return sum(map(len, self._reader.runs(ids, only=last))) == min(number, 1)
-
-
-def _accepts(only: RunFilter, run: Run) -> bool:
-    is_chosen = not only.statuses or run.status in only.statuses
-    return is_chosen and (only.since_ms or 0) <= (run.start_time_ms or 0)

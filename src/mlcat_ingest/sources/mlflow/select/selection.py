@@ -1,10 +1,9 @@
 """Filters of the experiments and runs that a recipe asks for, and their division into shards."""
 
 import logging
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 from urllib.parse import quote
 
 from mlcat_ingest.errors import ProtocolMismatchError, RecipeError
@@ -13,7 +12,6 @@ from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.reader import Reader, RunFilter
 from mlcat_ingest.sources.mlflow.values.records import (
     HISTORY_TAG,
-    PARENT_TAG,
     UNENDED,
     Experiment,
     LoggedModel,
@@ -40,15 +38,16 @@ class RunSelection:
         return self.config.experiments.allows(experiment.name)
 
     def run(self, run: Run, *, registered: bool) -> bool:
-        """Return whether a run is asked for; `registered` if a version was made from it."""
-        if registered:
+        """Return whether a run is asked for, were it no child; `registered` if versions have it."""
+        chosen = self.config.runs.select
+        if registered or chosen == "all":
             return True
-        chosen = self.config.runs
-        if chosen.children != "include" and run.tags.get(PARENT_TAG):
-            return False
-        if chosen.select == "with_model":
-            return bool(run.model_outputs) or HISTORY_TAG in run.tags
-        return chosen.select == "all"
+        return chosen == "with_model" and (bool(run.model_outputs) or HISTORY_TAG in run.tags)
+
+    @property
+    def includes_children(self) -> bool:
+        """True if child runs are models of their own."""
+        return self.config.runs.children == "include"
 
     def external_model(self, model: LoggedModel, since_ms: int | None, *, named: bool) -> bool:
         """Return whether an external model is asked for; `named` if a version names it.
@@ -106,39 +105,6 @@ class RunSelection:
         """True if an incremental pass is enough, once everything was read."""
         config = self.config
         return config.incremental.enabled and config.limit is None and not self.collapses
-
-
-class Families(NamedTuple):
-    """The number of active runs below each top-most parent, at any depth; and every parent."""
-
-    children: Mapping[str, int]
-    parents: Collection[str]
-
-
-def families_of(pages: Iterable[Sequence[Run]]) -> Families:
-    """Return the families of all runs in `pages`.
-
-    Cost: holds two ids a child run until all pages are read.
-    """
-    parents: dict[str, str] = {}
-    every: set[str] = set()
-    for page in pages:
-        for run in page:
-            parent = run.tags.get(PARENT_TAG)
-            if parent:
-                every.add(parent)
-            if parent and run.lifecycle_stage != "deleted":
-                parents[run.run_id] = parent
-    return Families(Counter(_top(child, parents) for child in parents), every)
-
-
-def _top(child: str, parents: Mapping[str, str]) -> str:
-    seen = {child}
-    top = parents[child]
-    while top in parents and top not in seen:  # a loop of parents would never end
-        seen.add(top)
-        top = parents[top]
-    return top
 
 
 def check_divisible(config: MlflowConfig) -> None:

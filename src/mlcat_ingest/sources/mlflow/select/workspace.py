@@ -1,5 +1,6 @@
 """One workspace, read and joined: groups first, then runs, each followed by its versions."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
@@ -15,6 +16,7 @@ from mlcat_ingest.sources.mlflow.select.changes import ChangedRuns
 from mlcat_ingest.sources.mlflow.select.files import ModelFiles, with_signature_tables
 from mlcat_ingest.sources.mlflow.select.joins import (
     ParentRuns,
+    RelatedRun,
     VersionOrder,
     VersionsByOrigin,
     logged_model_id,
@@ -26,7 +28,7 @@ from mlcat_ingest.sources.mlflow.select.models import (
     LoggedModels,
     RecentModels,
 )
-from mlcat_ingest.sources.mlflow.select.selection import Families, RunSelection, families_of
+from mlcat_ingest.sources.mlflow.select.selection import RunSelection
 from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedExperiment,
     JoinedLoggedModel,
@@ -35,6 +37,7 @@ from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedRun,
     JoinedVersion,
     WorkspaceScope,
+    is_removed,
 )
 from mlcat_ingest.sources.mlflow.values.records import (
     Experiment,
@@ -42,7 +45,9 @@ from mlcat_ingest.sources.mlflow.values.records import (
     ModelVersion,
     RegisteredModel,
     Run,
+    name_of,
     number_of,
+    parent_of,
 )
 
 RecordT = TypeVar("RecordT")
@@ -133,6 +138,7 @@ class WorkspaceReading:
         self._reader = reader
         self._scope = scope
         self._selection = selection
+        self._filter = selection.listing()
         self._experiments: dict[str, Experiment] = {}
         self._experiment_ids: Sequence[str] = ()
         self._all_experiments = True
@@ -283,11 +289,11 @@ class WorkspaceReading:
         for page in self._run_pages(only):
             self.runs_read += len(page)
             self._models.load(page)
-            self._parents.add(page, None if self._listed_only else self._runs_by_id)
+            self._relate(page)
             joined = []
             for run in page:
                 versions = self._versions.take(run)
-                if self._selection.run(run, registered=bool(versions)):
+                if self._takes(run, registered=bool(versions)):
                     joined.append(self._join(run, versions, children))
                 else:
                     self._models.forget(run)
@@ -297,15 +303,44 @@ class WorkspaceReading:
 
     def _read_families(self, only: RunFilter) -> Mapping[str, int]:
         """Settle which runs are parents where that can be known at once; return the collapsed."""
-        families = Families({}, ())
+        children: Counter[str] = Counter()
         if self._selection.collapses:
-            families = families_of(self._reader.runs(list(self._experiments), only=only))
-            self._parents.settle(families.parents)
+            for page in self._reader.runs(list(self._experiments), only=only):
+                self._relate(page)
+                active = (run.run_id for run in page if run.lifecycle_stage != "deleted")
+                children.update(filter(None, map(self._parents.top_of, active)))
+            self._parents.settle()
         elif self._changes is None:
             parents = self._reader.parents(self._experiment_ids, only=only)
             if parents is not None:
                 self._parents.settle(parents)
-        return families.children
+        return children
+
+    def _relate(self, page: Sequence[Run]) -> None:
+        """Find the parents of the runs of a page."""
+        related = not self._listed_only or not self._selection.includes_children
+        self._parents.add(page, self._described, self._runs_by_id if related else None)
+
+    def _described(self, run: Run) -> RelatedRun:
+        experiment = self._experiments.get(run.experiment_id)
+        registered = self._versions.has(run)
+        chosen = self._selection.run(run, registered=registered)
+        return RelatedRun(
+            name_of(run),
+            parent_of(run),
+            is_deleted=is_removed(run, experiment),
+            is_chosen=chosen and self._filter.accepts(run),
+            is_registered=registered,
+        )
+
+    def _takes(self, run: Run, *, registered: bool) -> bool:
+        """Return whether a run is asked for; `registered` if a version was made from it."""
+        if registered:
+            return True
+        is_left_out = (
+            not self._selection.includes_children and self._parents.top_of(run.run_id) is not None
+        )
+        return not is_left_out and self._selection.run(run, registered=False)
 
     def _runs_by_id(self, only: RunFilter) -> Iterator[list[Run]]:
         return self._reader.runs(self._experiment_ids, only=only)
@@ -349,6 +384,9 @@ class WorkspaceReading:
             self._experiments.get(run.experiment_id),
             versions=versions,
             models=self._models.of(run),
+            parent_id=self._parents.parent_taken(
+                run, include_children=self._selection.includes_children
+            ),
             parent_name=self._parents.name_of_parent(run),
             has_children=self._has_children(run),
             children=children.get(run.run_id),

@@ -6,6 +6,7 @@ The source joins listings; the mapping only reads, so that each rule can be test
 """
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -36,6 +37,7 @@ from mlcat_ingest.sources.mlflow.values.records import (
     RegisteredModel,
     Run,
     aliases_of,
+    parent_of,
 )
 from mlcat_ingest.sources.mlflow.values.uris import UiLinks
 from mlcat_ingest.sources.owners import Owners
@@ -56,6 +58,10 @@ OPEN: Final = "open "
 
 _PARENT: Final = " parent"
 """The joined fingerprint of a run that has children ends so."""
+_LACKS: Final = " lacks "
+"""Before that, in the joined fingerprint of a run: its parent follows, which was not taken."""
+
+_ID_CHARS: Final = 64
 
 
 def parents_in(joined_fingerprints: Mapping[str, str]) -> set[str]:
@@ -70,10 +76,20 @@ def parents_in(joined_fingerprints: Mapping[str, str]) -> set[str]:
 def names_in(joined_fingerprints: Mapping[str, str]) -> dict[str, str]:
     """Return the `names_fingerprint` of each run that versions were made from."""
     names = (
-        (run_id, fingerprint.removesuffix(_PARENT))
+        (run_id, fingerprint.removesuffix(_PARENT).partition(_LACKS)[0])
         for run_id, fingerprint in joined_fingerprints.items()
     )
     return {run_id: fingerprint for run_id, fingerprint in names if fingerprint}
+
+
+def lacking_parents(joined_fingerprints: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the ids of runs whose parent was not taken, by the id of the parent."""
+    children: defaultdict[str, list[str]] = defaultdict(list)
+    for run_id, fingerprint in joined_fingerprints.items():
+        parent = fingerprint.removesuffix(_PARENT).partition(_LACKS)[2]
+        if parent:
+            children[parent].append(run_id)
+    return children
 
 
 def experiment_fingerprint(experiment: Experiment) -> str:
@@ -117,6 +133,12 @@ def _digest(facts: object) -> str:
 def storable(name: str) -> str:
     """Return a name as text that every database takes."""
     return quote(name, safe=" ", errors="surrogatepass")
+
+
+def is_removed(run: Run, experiment: Experiment | None) -> bool:
+    """Return whether MLflow holds a run, or its experiment, in the trash."""
+    of_experiment = None if experiment is None else experiment.lifecycle_stage
+    return "deleted" in {run.lifecycle_stage, of_experiment}
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +286,8 @@ NO_FILES: Final = RunFiles()
 class JoinedRun:
     """A run, its experiment, every registered version made from it, and the logged models it names.
 
-    `parent_name` is the name of the run that it is a child of, where that is known. That it
+    `parent_name` is the name of the run that it is a child of, where that is known, and `parent_id`
+    its id if the recipe takes it. That it
     `has_children` itself is None where not all runs were looked at. `children` counts those that
     a recipe collapses into this one; None where it does not. A run is `abandoned` if it has not
     ended for longer than the recipe gives it. Of one that is `listed_only` no more is mapped than
@@ -277,6 +300,7 @@ class JoinedRun:
     experiment: Experiment | None
     versions: tuple[ModelVersion, ...] = ()
     models: Mapping[str, LoggedModel] = field(default_factory=dict)
+    parent_id: str | None = None
     parent_name: str | None = None
     has_children: bool | None = False
     children: int | None = None
@@ -303,6 +327,9 @@ class JoinedRun:
         # Versions that name no run are found by their logged models only where these are read.
         named = [version for version in self.versions if version.run_id]
         joined = names_fingerprint(named) if named else ""
+        parent = parent_of(run)
+        if parent and self.parent_id is None:
+            joined += f"{_LACKS}{quote(parent, safe='', errors='surrogatepass')[:_ID_CHARS]}"
         if self.has_children:
             joined += _PARENT
         return RecordVersion(RUN, run.run_id, None, fingerprint, joined)
@@ -310,9 +337,7 @@ class JoinedRun:
     @property
     def is_removed(self) -> bool:
         """True if MLflow holds the run, or its experiment, in the trash."""
-        return self.run.lifecycle_stage == "deleted" or (
-            self.experiment is not None and self.experiment.lifecycle_stage == "deleted"
-        )
+        return is_removed(self.run, self.experiment)
 
     @property
     def trains_nothing(self) -> bool:

@@ -198,6 +198,12 @@ class Run:
         return None if self.status in UNENDED else self.end_time_ms
 
 
+def parent_of(run: Run) -> str | None:
+    """Return the id that a run names as its parent, None for its own."""
+    parent = run.tags.get(PARENT_TAG)
+    return None if parent == run.run_id else parent or None
+
+
 def name_of(run: Run) -> str | None:
     """Return the name of a run, None where it has none."""
     return run.name or run.tags.get(NAME_TAG) or None

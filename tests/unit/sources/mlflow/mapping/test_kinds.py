@@ -64,12 +64,15 @@ def test_a_run_that_may_have_children_stays_the_parent_that_it_is() -> None:
         assert entity.adds_only == {"subTypes"}
 
 
-def test_a_child_names_its_parent_where_the_parent_is_not_known_by_name() -> None:
+@pytest.mark.parametrize("parent_id", ["b" * 32, None])
+def test_a_child_names_the_model_of_its_parent_only_if_there_is_one(parent_id: str | None) -> None:
     run = a_run(tags={"mlflow.parentRunId": "b" * 32})
-    custom = aspects_of(JoinedRun(a_scope(), run, an_experiment()))["mlModelProperties"]
-    parent = f"urn:li:mlModel:(urn:li:dataPlatform:mlflow,{'b' * 32},PROD)"
-    assert custom["customProperties"]["mlflow.parent_run"] == parent
-    assert "mlflow.parent_run_name" not in custom["customProperties"]
+    record = JoinedRun(a_scope(), run, an_experiment(), parent_id=parent_id)
+    custom = aspects_of(record)["mlModelProperties"]["customProperties"]
+    parent = parent_id and f"urn:li:mlModel:(urn:li:dataPlatform:mlflow,{parent_id},PROD)"
+    assert custom.get("mlflow.parent_run") == parent
+    assert custom["mlflow.parent_run_id"] == "b" * 32
+    assert "mlflow.parent_run_name" not in custom
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,7 @@ def world() -> World:
 
 def test_a_second_pass_reads_no_run_in_six_short_listings(world: World) -> None:
     assert world.runs() == ["a", "b"]
-    known = {"runs": {"1": 2}, "runs_from_ms": None}
+    known: dict[str, object] = {"runs": {"1": 2}, "runs_from_ms": None, "parents": []}
     since_ms = NOW_MS - HOUR_MS
     assert world.memory.finished == [({"before_ms": since_ms, **known}, True)]
     assert world.runs(NOW_MS + HOUR_MS) == []

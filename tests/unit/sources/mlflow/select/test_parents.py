@@ -1,6 +1,7 @@
 """Parents of runs: both readers tell the same of them, at the cost of few requests."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,7 @@ def test_parents_cost_a_request_for_each_hundred() -> None:
 def test_names_of_parents_that_are_not_held_are_asked_for_once_for_a_page(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(joins, "RECENT_NAMES", 8)
+    monkeypatch.setattr(joins, "RECENT_RUNS", 8)
     runs = [a_run(f"top{n}", name=f"sweep {n}") for n in range(4)]
     runs += [a_run(f"alone{n}") for n in range(16)]
     runs += [child(f"c{n}", f"top{n % 4}") for n in range(8)]
@@ -143,6 +144,85 @@ def test_shards_find_the_parents_too(*, lists_parents: bool) -> None:
     assert all(one.listed_only for one in rest)
     assert flags(rest)["top"] is True
     assert not any(only.run_ids and "c0" in only.run_ids for only in reader.filters)
+
+
+LOST: dict[str, list[Run]] = {
+    "a parent that does not exist": [child("r", "gone")],
+    "a parent of an experiment that is not read": [a_run("p", experiment_id="2"), child("r", "p")],
+    "its own parent": [child("r", "r")],
+    "two parents of each other": [child("r", "s"), child("s", "r")],
+    "three in a cycle": [child("r", "s"), child("s", "t"), child("t", "r")],
+    "a parent in the trash": [a_run("p", lifecycle_stage="deleted"), child("r", "p")],
+    "a parent in another status": [a_run("p", status="KILLED"), child("r", "p")],
+    "a parent that started too early": [
+        a_run("p", start_time_ms=1_000, end_time_ms=1_001),
+        child("r", "p"),
+    ],
+}
+"""Runs whose parent cannot stand for them: the last is `r`, or in a cycle with it."""
+
+
+@pytest.mark.parametrize("children", ["include", "skip", "collapse"])
+@pytest.mark.parametrize("runs", LOST.values(), ids=LOST)
+@pytest.mark.parametrize("backwards", [False, True], ids=["in order", "children first"])
+def test_a_child_without_a_parent_that_is_read_is_a_top_level_run(
+    children: str, runs: list[Run], *, backwards: bool, lists_parents: bool
+) -> None:
+    listed = [
+        replace(one, status=one.status or "FINISHED", start_time_ms=one.start_time_ms or 2**40)
+        for one in (*runs, child("below", "r"), child("deeper", "below"))
+    ]
+    store = FakeStore(
+        [an_experiment(), an_experiment("2", "other")], listed[::-1] if backwards else listed
+    )
+    reader = FakeReader({"default": store}, page=1, lists_parents=lists_parents)
+    found = runs_read(
+        reader,
+        experiments={"deny": ["other"]},
+        runs={"children": children, "statuses": ["FINISHED"], "since": "1990-01-01"},
+    )
+    last = {one.run_id: one for one in found}
+    top = {run.run_id for run in runs if run.experiment_id == "1"} & last.keys() | {"r"}
+    assert last.keys() == top | ({"below", "deeper"} if children == "include" else set())
+    is_removed = last["p"].is_removed if "p" in last else False
+    assert last["r"].parent_id == ("p" if is_removed else None), "the catalog has what was removed"
+    if children == "include":
+        assert [last[name].parent_id for name in ("below", "deeper")] == ["r", "below"]
+    elif children == "collapse":
+        assert sum(one.children or 0 for one in last.values()) == 2
+
+
+def test_a_child_whose_parent_is_in_the_trash_with_it_is_no_top_level_run() -> None:
+    runs = [a_run("p", lifecycle_stage="deleted"), child("r", "p", lifecycle_stage="deleted")]
+    reader = FakeReader({"default": FakeStore([an_experiment()], runs)})
+    assert [one.run_id for one in runs_read(reader, runs={"children": "skip"})] == ["p"]
+
+
+def test_a_child_whose_parent_is_selected_later_is_read_again(
+    server: Server, tmp_path: Path
+) -> None:
+    """The parent ends, and so is selected, after its child."""
+    changed = recipe(server, tmp_path, config={"runs": {"statuses": ["FINISHED"]}})
+    server.end(1)
+    changed.ingest()
+    assert "mlflow.parent_run" not in custom_of(changed, 1)
+    server.now_ms += 50 * 3_600_000
+    server.end(0)
+    changed.ingest()
+    assert custom_of(changed, 1)["mlflow.parent_run"] == model_urn(server.store.runs[0].run_id)
+
+
+def test_a_parent_that_is_selected_after_its_child_was_read_is_a_parent(
+    server: Server, tmp_path: Path, *, lists_parents: bool
+) -> None:
+    config = {"runs": {"select": "with_model"}}
+    changed = recipe(server, tmp_path, config=config, lists_parents=lists_parents)
+    for _ in range(2):
+        changed.ingest()
+        server.now_ms += 50 * 3_600_000
+    server.log_model(0)
+    changed.ingest()
+    assert kinds(changed) == {model_urn(server.store.runs[0].run_id): ["Parent Run"]}
 
 
 # --- passes over the history of a server ----------------------------------------------------------

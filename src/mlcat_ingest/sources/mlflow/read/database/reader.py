@@ -205,7 +205,9 @@ class DatabaseReader:
         for ids in chunks(experiment_ids, EXPERIMENTS_A_LISTING):
             wanted = wanted_runs(ids, every, outputs=self._has_logged_models)
             with self.connection.page() as read:
-                rows = read(named.where(tags.key == PARENT_TAG, *wanted))
+                rows = read(
+                    named.where(tags.key == PARENT_TAG, tags.value != tags.run_uuid, *wanted)
+                )
             parents.update(parent for (parent,) in rows)
         return parents
 
