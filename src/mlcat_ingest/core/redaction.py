@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from operator import is_
 from typing import Any, Final
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 UNREADABLE_URL: Final = "an unreadable address"
 
@@ -21,15 +21,26 @@ _WORD: Final = re.compile(r'[^\s"]+')
 _NAME_CHAR: Final = r"[^\s=&;?#\"/<>\\]"
 # Some writers of JSON escape "&" and "=".
 _AND: Final = r"(?:[&;]|\\u0026)"
-_PARAM: Final = (
-    rf"(?:{_NAME_CHAR}{{0,64}}?"
+
+
+def _params(name: str) -> re.Pattern[str]:
+    param = rf"(?:{name})(?:=|\\u003d)[^&;#\s\"<>\\]*"
+    return re.compile(rf"([?#]|{_AND}){param}(?:{_AND}{param})*({_AND})?", re.IGNORECASE)
+
+
+_SECRET_PARAMS: Final = _params(
+    rf"{_NAME_CHAR}{{0,64}}?"
     r"(?:token(?![a-z])|passw(?:or)?d|passphrase|pwd|secret|signature|credential|authorization"
     r"|oauth|cookie|jwt|sess(?:ion)?[-_.]?id|access[-_.]?id"
     r"|(?:api|access|private|account|shared|subscription|auth)(?:[-_.]|%2D|%5F)?key)"
-    rf"{_NAME_CHAR}{{0,64}}|sig|sas|key|auth|pass)"
-    r"(?:=|\\u003d)[^&;#\s\"<>\\]*"
+    rf"{_NAME_CHAR}{{0,64}}|sig|sas|key|auth|pass|code|otp|ticket|assertion|samlresponse"
 )
-_PARAMS: Final = re.compile(rf"([?#]|{_AND}){_PARAM}(?:{_AND}{_PARAM})*({_AND})?", re.IGNORECASE)
+_USER_PARAMS: Final = _params(r"uid|user(?:[-_]?(?:name|id))?")
+_OF_JDBC: Final = re.compile(r'(?i)jdbc:[^\s"]*')
+# A value with two slashes that are percent-encoded, up to four times.
+_ENCODED: Final = re.compile(
+    r'(?<==)[^=&;#\s"<>\\]*?%(?:25){0,3}2F%(?:25){0,3}2F[^&;#\s"<>\\]*', re.IGNORECASE
+)
 _IN_HTTP_URL: Final = re.compile(
     r"([^/?#]*//)((?!\[)[^/?#:]*:(?!\d*(?:[/?#]|\Z)).*|[^/?#]*)@", re.DOTALL
 )
@@ -61,7 +72,10 @@ def redact_urls(text: str, mask: str = "") -> str:
     if "@" in text:
         words = _ADDRESS if _ADDRESS.fullmatch(text) else _WORD
         text = words.sub(lambda match: _without_user(match[0], mask), text)
-    return _PARAMS.sub(_without_params, text)
+    if "%" in text:
+        text = _ENCODED.sub(lambda match: _encoded_redacted(match[0], mask), text)
+    text = _OF_JDBC.sub(lambda match: _USER_PARAMS.sub(_without_params, match[0]), text)
+    return _SECRET_PARAMS.sub(_without_params, text)
 
 
 def redact_tree(value: Any) -> Any:
@@ -93,6 +107,13 @@ def _without_user(word: str, mask: str) -> str:
 def _replacement(match: re.Match[str], mask: str) -> str:
     scheme, user = match.groups()
     return f"{scheme}://{user.partition(':')[0]}@" if scheme else f"//{mask}"
+
+
+def _encoded_redacted(value: str, mask: str) -> str:
+    decoded = unquote(value)
+    again = redact_urls if "//" in decoded else _encoded_redacted
+    redacted = again(decoded, mask)
+    return value if redacted == decoded else quote(redacted, safe="*")
 
 
 def _without_params(match: re.Match[str]) -> str:

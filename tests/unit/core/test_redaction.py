@@ -67,7 +67,29 @@ def test_a_text_keeps_what_stands_beside_credentials() -> None:
         ("hdfs://nn:8020/user/ann@corp/x", "hdfs://nn:8020/user/ann@corp/x"),
         ("abfss://box@acme.dfs.core.windows.net/x", "abfss://box@acme.dfs.core.windows.net/x"),
         ("wasbs://box:key@acme.example/x", "wasbs://box@acme.example/x"),
-        ("jdbc:postgresql://u:p@h/db?user=u&password=p", "jdbc:postgresql://h/db?user=u"),
+        ("jdbc:postgresql://u:p@h/db?user=u&password=p", "jdbc:postgresql://h/db"),
+        (
+            "JDBC:mysql://h/db?a=1&User_Name=u&x=2, //h?user=1",
+            "JDBC:mysql://h/db?a=1&x=2, //h?user=1",
+        ),
+        ("jdbc:sqlserver://h;userId=u;database=d;uid=v", "jdbc:sqlserver://h;database=d"),
+        ("jdbc:x://h/?users=1&superuser=2&user=3", "jdbc:x://h/?users=1&superuser=2"),
+        ('"jdbc:x://h","//h?user=1"', '"jdbc:x://h","//h?user=1"'),
+        ("https://h/cb?code=a&state=b", "https://h/cb?state=b"),
+        ("https://h/?otp=1&ticket=2&assertion=3&SAMLResponse=4&encode=5", "https://h/?encode=5"),
+        (
+            "https://h/in?next=https%3A%2F%2Fu%3Ap%40i%2Fx%3Ftoken%3D1%26a%3D2&b=1",
+            "https://h/in?next=https%3A%2F%2Fi%2Fx%3Fa%3D2&b=1",
+        ),
+        (
+            "https://h/in?a=b=https%253a%252f%252fu%253Ap%2540i%252Fx end",
+            "https://h/in?a=b=https%253A%252F%252Fi%252Fx end",
+        ),
+        (
+            "https://h/in?next=https%3A%2f%2Fi%2fx%20y&b=%2F%2Fz",
+            "https://h/in?next=https%3A%2f%2Fi%2fx%20y&b=%2F%2Fz",
+        ),
+        ("https://h/a%2F%2Fu%3Ap%40i", "https://h/a%2F%2Fu%3Ap%40i"),
         ("jdbc:oracle:thin:scott/ti@ger@//h:1/x", "jdbc:oracle:thin:@//h:1/x"),
         ("jdbc:oracle:thin:@//h:1/x", "jdbc:oracle:thin:@//h:1/x"),
         ("jdbc:sqlserver://h:1;database=d;password=p;x=1", "jdbc:sqlserver://h:1;database=d;x=1"),
@@ -103,6 +125,11 @@ def test_a_text_keeps_what_stands_beside_credentials() -> None:
 def test_a_text_loses_the_credentials_of_its_addresses(text: str, shown: str) -> None:
     assert redact_urls(text) == shown
     assert redact_urls(shown) == shown
+
+
+def test_an_address_inside_a_parameter_is_masked_as_one_outside() -> None:
+    shown = redact_urls("https://h/?next=ftp%3A%2F%2Fu%3Ap%40i%2Fx", "***@")
+    assert shown == "https://h/?next=ftp%3A%2F%2F***%40i%2Fx"
 
 
 def test_a_tree_is_copied_only_where_an_address_has_credentials() -> None:

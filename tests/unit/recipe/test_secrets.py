@@ -88,6 +88,27 @@ def test_values_are_masked_from_their_addition_until_all_are_cleared() -> None:
     assert registry.mask("first second") == "first second"
 
 
+def test_words_are_public_from_their_addition_until_all_is_cleared() -> None:
+    registry = SecretRegistry()
+    registry.add("churn", "mlflow")
+    assert registry.mask("churn mlflow") == "*** mlflow"
+    registry.add_public(["churn"])
+    assert registry.mask("churn mlflow") == "churn mlflow"
+    registry.clear()
+    registry.add("churn", "mlflow")
+    assert registry.mask("churn mlflow") == "*** mlflow"
+
+
+@pytest.mark.parametrize(
+    ("template", "names_secret"),
+    [("${MY_TOKEN}", True), ("a${TEAM}b${file:db_password}", True), ("token ${TEAM}", False)],
+)
+def test_a_text_tells_whether_a_secret_variable_is_part_of_it(
+    template: str, *, names_secret: bool
+) -> None:
+    assert SubstitutedText("x", template).names_secret is names_secret
+
+
 @pytest.mark.parametrize(
     ("text", "masked"),
     [
