@@ -30,6 +30,7 @@ from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.client.rest.connection import PEER, Connection
 from mlcat_ingest.core.extras import require_extra
 from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.core.pending import UnansweredRequest
 from mlcat_ingest.errors import (
     AuthenticationError,
     CatalogUnavailableError,
@@ -132,10 +133,15 @@ class _Server:
         self._db = db
         self._child: CatalogChild | None = None
         self._credentials: Credentials | None = None
+        self._starts_since_s: float | None = None
 
     def open(self) -> str:
         """Find or start what serves the database; see `EmbeddedCatalog.open`."""
-        running = _alive(self._db) or self._start()
+        self._starts_since_s = time.monotonic()
+        try:
+            running = _alive(self._db) or self._start()
+        finally:
+            self._starts_since_s = None
         if running is None:
             return f"the catalog in {self.file}"
         self._credentials = _credentials_of(self._db, running)
@@ -154,6 +160,14 @@ class _Server:
             return running
         self._credentials = Credentials(self._child.url, token)
         return None
+
+    def pending_start(self) -> UnansweredRequest | None:
+        """Return the start that is waited for, None where there is none."""
+        since_s = self._starts_since_s
+        if since_s is None:
+            return None
+        seconds = time.monotonic() - since_s
+        return UnansweredRequest(str(self.file), seconds, peer="the embedded catalog", what="start")
 
     def credentials(self) -> Credentials:
         """Return where the server listens, and its token.
@@ -196,6 +210,11 @@ class _ServerConnection(Connection):
         """Ask `server` for its address."""
         super().__init__(lambda: (server.credentials(), _OPTIONS))
         self._explain_exit = server.explain_exit
+        self._pending_start = server.pending_start
+
+    def pending_request(self) -> UnansweredRequest | None:
+        """Return the request that waits longest, or the start of the server."""
+        return self._pending_start() or super().pending_request()
 
     def request(
         self, method: str, path: str, body: bytes | None, is_passing: IsPassing | None = None

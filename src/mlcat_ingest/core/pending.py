@@ -6,20 +6,23 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class UnansweredRequest:
-    """A request without a usable answer for `seconds`.
+    """A request to `peer` without a usable answer for `seconds`.
 
-    `failure` is how the service at `address` failed at the last attempt, empty during the first.
+    `failure` is how the service at `address` failed at the last attempt, empty during the first;
+    `what` is what was asked for, empty for what the address says.
     """
 
     address: str
     seconds: float
     failure: str = ""
+    peer: str = ""
+    what: str = ""
 
     def __str__(self) -> str:
         """Return it as words for the user."""
         if self.failure:
             return f"{self.address} {self.failure}; trying again for {self.seconds:.0f} s"
-        return f"no answer from {self.address} for {self.seconds:.0f} s"
+        return f"waiting for {self.peer} ({self.what or self.address}, {self.seconds:.0f} s)"
 
 
 class RequestSide(Protocol):

@@ -219,8 +219,11 @@ class Http(Closing):
         headers: Mapping[str, str] | None = None,
         is_passing: IsPassing | None = None,
         reads: bool | None = None,
+        what: str = "",
     ) -> Reply:
         """Return the reply to one request, after as many attempts as the options allow.
+
+        `what` names what is asked for to who waits for it.
 
         `path` is appended to the base address as it is, already percent-encoded. `is_passing` says
         which answers are worth another attempt. A request that `reads` is also sent once more for a
@@ -241,20 +244,20 @@ class Http(Closing):
         sent = {"Content-Type": "application/json"} if body is not None else {}
         send = partial(self._send, method, url, params, body, {**sent, **(headers or {})})
         is_passing = is_passing or (is_read_failure if reads else is_unavailable)
-        reply = self._send_with_retries(url, send, is_passing)
+        reply = self._send_with_retries(url, what, send, is_passing)
         if reads and reply.status < 300:
 
             def again() -> Reply:
-                second = self._send_with_retries(url, send, is_passing)
+                second = self._send_with_retries(url, what, send, is_passing)
                 return self._checked(replace(second, is_second=True))
 
             return again() if reply.is_page else self._checked(replace(reply, again=again))
         return self._checked(reply)
 
     def _send_with_retries(
-        self, url: str, send: Callable[[], Reply], is_passing: IsPassing
+        self, url: str, what: str, send: Callable[[], Reply], is_passing: IsPassing
     ) -> Reply:
-        pending = PendingRequest(url, time.monotonic())
+        pending = PendingRequest(url, time.monotonic(), what)
         with self._lock:
             self._pending[id(pending)] = pending
         try:
@@ -270,7 +273,8 @@ class Http(Closing):
         if oldest is None:
             return None
         seconds = time.monotonic() - oldest.began_s
-        return UnansweredRequest(redact_url(oldest.url), seconds, oldest.failure)
+        address = redact_url(oldest.url)
+        return UnansweredRequest(address, seconds, oldest.failure, self.peer, oldest.what)
 
     def end_waits(self) -> None:
         """End every pause between attempts; no request is tried again from now on."""

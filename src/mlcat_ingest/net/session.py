@@ -164,6 +164,7 @@ class PendingRequest:
 
     url: str
     began_s: float
+    what: str = ""
     failures: int = 0
     failure: str = ""
     failing_since_s: float = 0.0

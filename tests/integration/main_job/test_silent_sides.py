@@ -9,6 +9,7 @@ import pytest
 from mlcat_ingest.pipeline.report.tally import Progress
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.workflows.ingest import Pipeline
+from support import small_store
 
 pytestmark = pytest.mark.integration
 
@@ -35,3 +36,11 @@ def test_progress_names_the_side_that_does_not_answer(tmp_path: Path, silent: st
     waiting = [one.pending_request for one in seen if one.pending_request is not None]
     assert {one.address.startswith(address) for one in waiting} == {True}
     assert waiting[-1].failure.startswith("does not answer: ")
+
+
+def test_progress_names_the_start_of_the_embedded_catalog(tmp_path: Path) -> None:
+    seen: list[Progress] = []
+    recipe = Recipe.load(small_store.make(tmp_path).recipe())
+    assert Pipeline(recipe).run(seen.append).exit_code == 0
+    started = [str(one.pending_request) for one in seen if one.pending_request is not None]
+    assert started[0] == "waiting for the embedded catalog (start, 0 s)"

@@ -85,6 +85,12 @@ def test_progress_says_who_does_not_answer(
         assert caplog.messages == [WORDS, f"{reported}; {WORDS}"]
 
 
+def test_a_first_attempt_names_what_is_waited_for() -> None:
+    page = UnansweredRequest("http://m/x", 15.2, peer="the MLflow server", what="page 2 of runs")
+    assert str(page) == "waiting for the MLflow server (page 2 of runs, 15 s)"
+    assert str(replace(page, what="")) == "waiting for the MLflow server (http://m/x, 15 s)"
+
+
 def test_quiet_shows_no_progress() -> None:
     with output.progress(quiet=True) as show:
         assert show is None

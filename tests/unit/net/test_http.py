@@ -541,7 +541,7 @@ def test_a_request_without_an_answer_is_reported_while_it_lasts() -> None:
             seen.append(http.pending_request())
             time.sleep(0.05)
     first, *_, last = [one for one in seen if one is not None]
-    assert str(first) == f"no answer from {url}/x for {first.seconds:.0f} s"
+    assert str(first) == f"waiting for the service ({url}/x, {first.seconds:.0f} s)"
     failure = "does not answer: Read timed out. (read timeout=0.5)"
     assert str(last) == f"{url}/x {failure}; trying again for {last.seconds:.0f} s"
     assert first.seconds < last.seconds

@@ -215,7 +215,7 @@ class DatabricksReader(RestReader):
     def _page(self, listing: str, query: Mapping[str, Any], token: str | None) -> ListingPage[Any]:
         if listing != "experiments":
             return super()._page(listing, query, token)
-        reply = self._post(listing, {**query, **({"page_token": token} if token else {})})
+        reply = self._post(listing, {**query, **({"page_token": token} if token else {})}, token)
         return page_of(raise_for_status(reply, listing), listing)
 
     def _with_details(self, listing: str, items: Sequence[Any]) -> Iterator[Any]:

@@ -289,18 +289,29 @@ class MlflowServer:
         path: str,
         params: list[tuple[str, str]],
         workspace: str | None,
+        what: str = "",
         is_passing: IsPassing = is_read_failure,
     ) -> Reply:
-        """Return the reply to a GET in a workspace, whatever its status."""
+        """Return the reply to a GET in a workspace, whatever its status; see `Http.request`."""
         headers = self._headers(workspace)
         return self._keep_date(
-            http.request("GET", path, params=params, headers=headers, is_passing=is_passing)
+            http.request(
+                "GET", path, params=params, headers=headers, is_passing=is_passing, what=what
+            )
         )
 
-    def post(self, http: Http, path: str, body: Mapping[str, Any], workspace: str | None) -> Reply:
-        """Return the reply to a POST of JSON in a workspace, whatever its status."""
+    def post(
+        self,
+        http: Http,
+        path: str,
+        body: Mapping[str, Any],
+        workspace: str | None,
+        what: str = "",
+    ) -> Reply:
+        """Return the reply to a POST of JSON in a workspace; see `get`."""
+        headers = self._headers(workspace)
         return self._keep_date(
-            http.request("POST", path, body=dumps(body), headers=self._headers(workspace))
+            http.request("POST", path, body=dumps(body), headers=headers, what=what)
         )
 
     def _keep_date(self, reply: Reply) -> Reply:
@@ -461,6 +472,7 @@ class RestReader(ApiReader):
         self.connection = server or MlflowServer(config)
         self.lacking = self.connection.lacking
         self._header = workspace
+        self._page_numbers: dict[str, int] = {}
         self.registry_api = API
 
     @property
@@ -503,7 +515,7 @@ class RestReader(ApiReader):
 
             def fetch(token: str | None, count: int, ids: Sequence[str] = ids) -> Reply:
                 body = {**query.body(ids, count), **_token_param(token or query.first_token)}
-                return raise_for_status(self._post("runs", body), "runs")
+                return raise_for_status(self._post("runs", body, token), "runs")
 
             for items in read_ahead(
                 fetch,
@@ -535,7 +547,7 @@ class RestReader(ApiReader):
         if target.version:
             params.append(("version", target.version))
         address = f"{API if tracked else self.registry_api}/{endpoint}"
-        reply = self.connection.get(http, address, params, self._header, _is_passing)
+        reply = self.connection.get(http, address, params, self._header, is_passing=_is_passing)
         return reports_missing(reply)
 
     def text_of(self, place: FileLocation, path: str) -> str | None:
@@ -614,8 +626,8 @@ class RestReader(ApiReader):
             for name, given in {**query, **_token_param(token)}.items()
             for value in (given if isinstance(given, list) else [given])
         ]
-        path = f"{api}/{listing}/search"
-        reply = self.connection.get(http, path, params, self._header, _is_passing)
+        what, path = self._page_name(listing, token), f"{api}/{listing}/search"
+        reply = self.connection.get(http, path, params, self._header, what, _is_passing)
         if is_own_failure(reply) and self.refusals.count < _MOST_UNLISTED:
             after = offset_after(token, 1)
             if after is not None:
@@ -643,15 +655,21 @@ class RestReader(ApiReader):
     ) -> ListingPage[Any]:
         if listing in self.lacking:
             return ListingPage([], None)
-        reply = self._post(listing, {**query, **_token_param(token)})
+        reply = self._post(listing, {**query, **_token_param(token)}, token)
         if reply.status in NO_SUCH_ENDPOINT and not is_refusal(reply):
             self.lacking.add(listing)
             return ListingPage([], None)
         return page_of(raise_for_status(reply, listing), "models")
 
-    def _post(self, listing: str, body: Mapping[str, Any]) -> Reply:
-        path = f"{API}/{listing}/search"
-        return self.connection.post(self.connection.tracking, path, body, self._header)
+    def _post(self, listing: str, body: Mapping[str, Any], token: str | None) -> Reply:
+        path, what = f"{API}/{listing}/search", self._page_name(listing, token)
+        return self.connection.post(self.connection.tracking, path, body, self._header, what)
+
+    def _page_name(self, listing: str, token: str | None) -> str:
+        """Return what names the page behind `token` to who waits for it."""
+        number = self._page_numbers.get(listing, 0) + 1 if token else 1
+        self._page_numbers[listing] = number
+        return f"page {number} of {listing.replace('-', ' ')}"
 
 
 def _page_of_runs(reply: Reply, *sizes: PageSize) -> ListingPage[Any]:

@@ -369,6 +369,23 @@ def test_each_request_names_its_workspace() -> None:
         assert here.connection.requests_made() == len(server.requests) == 5
 
 
+def test_each_page_that_is_waited_for_has_a_number() -> None:
+    waiting: list[str] = []
+    numbers = iter([50, 100, 150])
+
+    def listed(_: ServiceRequest) -> Any:
+        pending = reader.connection.pending_request()
+        waiting.append("" if pending is None else pending.what)
+        n = next(numbers)
+        runs = [run(at) for at in range(n, n + 50)]
+        return {"runs": runs, **({"next_page_token": f"t{n}"} if n < 150 else {})}
+
+    with failing_service(mlflow(runs=listed)) as server:
+        reader = reader_of(server)
+        assert sum(map(len, reader.runs(["1"]))) == 150
+    assert waiting == ["page 1 of runs", "page 2 of runs", "page 3 of runs"]
+
+
 # --- what goes wrong -----------------------------------------------------------------------------
 
 
