@@ -3,8 +3,9 @@
 import json
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -74,8 +75,37 @@ def entity_lines(diff: EntityDiff) -> Iterator[Line]:
     for aspect in diff.aspects:
         whole = " (new)" if aspect.created else " (goes)" if aspect.deleted else ""
         yield Line(printable(f"    {aspect.aspect}{whole}"))
-        for field in aspect.fields:
+        for field in _with_equal_times_joined(aspect.fields):
             yield from _field_lines(field)
+
+
+def _with_equal_times_joined(fields: Iterable[FieldDiff]) -> Iterator[FieldDiff]:
+    """Yield fields; those in which one and the same time changes are one, `createdAt, created`."""
+    groups: dict[object, list[FieldDiff]] = {}
+    for field in fields:
+        groups.setdefault(_change_of_time(field) or field.field, []).append(field)
+    for key, group in groups.items():
+        if isinstance(key, Change):
+            names = ", ".join(field.field for field in group)
+            yield replace(group[0], field=names, changes=(key,))
+        else:
+            yield from group
+
+
+def _change_of_time(field: FieldDiff) -> Change | None:
+    """Return the change of a field that holds nothing but a time, as dates."""
+    if field.collection or len(field.changes) != 1:
+        return None
+    old, new = (_time_in(field.field, value) for value in field.changes[0][1:])
+    return None if old is None or new is None else Change("", old, new)
+
+
+def _time_in(field: str, value: Any) -> Any:
+    """Return the date of a time, by itself or in a time stamp; None for any other value."""
+    if isinstance(value, dict) and value.keys() == {"time"}:
+        return _time_in("time", value["time"])
+    shown = _with_dates(field, value)
+    return shown if value is ABSENT or (isinstance(value, int) and shown != value) else None
 
 
 def _field_lines(field: FieldDiff) -> Iterator[Line]:

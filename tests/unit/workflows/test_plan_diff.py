@@ -198,6 +198,16 @@ def test_an_entity_is_shown_with_what_people_call_it() -> None:
     assert [one["name"] for one in change_data(found)] == ["forest 3 (churn)"]
 
 
+def test_one_time_in_several_fields_is_one_line() -> None:
+    time = 1_795_379_898_486
+    new = {"name": "a", "createdAt": time, "created": {"time": time}, "lastModified": {"time": 1}}
+    shown = lines({HOME: ({}, new)})
+    assert "      + createdAt, created: 2026-11-22T20:38:18.486+00:00" in shown
+    assert '      + lastModified: {"time": 1}' in shown
+    later = {"createdAt": time, "created": {"time": time + 1}}
+    assert len(lines({HOME: (later, {**later, "lastModified": {"time": time}})})) == 3
+
+
 def test_times_are_dates_for_people_and_numbers_for_programs() -> None:
     old = {"createdAt": 1_795_379_898_486, "lastModified": {"time": 1_000, "actor": "urn:li:x"}}
     dated = "\n".join(lines({HOME: ({"date": 1_795_379_898_486}, {"date": 1_795_379_899_000})}))
