@@ -171,5 +171,12 @@ def sample(engine: Engine, part_id: int, from_digest: str, count: int) -> list[s
         return [urn for urns in connection.scalars(picked) for urn in urns.split("\n")]
 
 
+def urns_of_kind(engine: Engine, part_id: int, kind: str) -> list[str]:
+    """Return the entities of one record of a kind, none where there is none."""
+    one = select(record.c.urns).where(_of_kind(part_id, kind), record.c.urns != "").limit(1)
+    with engine.connect() as connection:
+        return (connection.scalar(one) or "").split()
+
+
 def _of_kind(part_id: int, kind: str) -> ColumnElement[bool]:
     return and_(record.c.part_id == part_id, record.c.kind == kind)

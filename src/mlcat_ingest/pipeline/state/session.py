@@ -3,7 +3,7 @@
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -395,7 +395,10 @@ class RememberedPartitions:
             count = self._entities(engine, key, changed)
             # A run that wrote nothing, for example after a clash of names, pins no names.
             if count:
-                raise self._renaming(key, before[changed[0]], identity[changed[0]], count)
+                kind = changed[0]
+                urns = self._entity_of_kind(engine, key, kind)
+                example = _example_of_renaming(before[kind], identity[kind], urns)
+                raise self._renaming(key, *example, count)
         if before != identity:
             partitions.save_identity(engine, key, identity)
 
@@ -408,6 +411,11 @@ class RememberedPartitions:
             for kind, count in partitions.counts(engine, row.key).items()
             if kind in kinds
         )
+
+    def _entity_of_kind(self, engine: Engine, key: PartitionKey, kind: str) -> Iterator[str]:
+        for row in partitions.partitions_of(engine, key.recipe):
+            if (row.key.sink, row.key.source) == (key.sink, key.source):
+                yield from records.urns_of_kind(engine, row.key.id, kind)
 
     def _renaming(self, key: PartitionKey, before: str, now: str, count: int) -> RecipeError:
         return RecipeError(
@@ -451,3 +459,17 @@ def _sample(engine: Engine, key: PartitionKey) -> dict[str, list[str]]:
     for urn in urns:
         by_type.setdefault(entity_type_of(urn), []).append(urn)
     return by_type
+
+
+def _example_of_renaming(before: str, now: str, urns: Iterable[str]) -> tuple[str, str]:
+    """Return the old and the new URN of one of `urns`; where they do not fit, of the object `0`.
+
+    A source names its URNs by that object: `before` and `now`.
+    """
+    start, _, end = before.rpartition("0")
+    new_start, zero, new_end = now.rpartition("0")
+    for urn in urns:
+        if zero and urn.startswith(start) and urn.endswith(end):
+            name = urn.removeprefix(start).removesuffix(end)
+            return urn, f"{new_start}{name}{new_end}"
+    return before, now

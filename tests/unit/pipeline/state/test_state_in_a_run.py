@@ -414,7 +414,9 @@ def test_other_names_are_refused_with_the_number_of_new_urns_until_accepted(worl
     report = world.run(renamed)
     assert report.exit_code == 2
     assert isinstance(report.error, RecipeError)
-    assert "dev.0,PROD) instead of" in report.error.message
+    mine = next(iter(world.sink.stored))
+    theirs = mine.replace("mlflow,", "mlflow,dev.")
+    assert f"{theirs} instead of {mine};" in report.error.message
     assert "3 entities would be duplicated" in report.error.message
     assert "--accept-renaming" in str(report.error.hint)
     assert len(world.sink.stored) == 3
