@@ -85,12 +85,12 @@ def log_new_file(database: str | Path) -> None:
     """Log where a new catalog will be made of a database (a path, or an SQLite URL)."""
     path = _database_path(database)
     if not path.exists():
-        _log.info("a new catalog is created in %s", path)
+        _log.info("a new catalog is created in %s", database)
     elif not path.stat().st_size:
         _log.warning(
             "%s is an empty file; a new, empty catalog is created in it (if it should not be "
             "empty, restore a backup)",
-            path,
+            database,
         )
 
 

@@ -93,7 +93,7 @@ def test_where_a_new_catalog_is_made_the_log_says_so(
     path = tmp_path / "c.db"
     log_new_file(path)
     path.touch()
-    log_new_file(f"sqlite:///{path}")
+    log_new_file(str(path))
     open_store(path).close()
     log_new_file(path)
     new, empty = caplog.records

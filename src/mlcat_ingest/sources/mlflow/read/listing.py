@@ -10,6 +10,8 @@ from operator import attrgetter
 from typing import Any, ClassVar, Final, Literal, TypeVar
 
 from mlcat_ingest.core.paging import RecentIds
+from mlcat_ingest.core.text import plural
+from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.decode import Aliases, Refusals, is_prompt
 from mlcat_ingest.sources.mlflow.read.reader import (
@@ -61,6 +63,12 @@ KINDS: Final = {
     "logged-models": LOGGED_MODEL,
 }
 """The kind of the records of each listing."""
+
+
+MOST_KEPT: Final = 1_000_000
+"""The most experiments, or registered models: they are kept in memory."""
+MOST_KEPT_PAGES: Final = 10_000
+"""The most pages of such a listing, of which some may be small or empty."""
 
 
 def label_of(listing: str) -> str:
@@ -247,8 +255,7 @@ class ApiReader(ABC):
                 "max_results": EXPERIMENTS_PAGE,
                 "order_by": [self.experiments_order],
             }
-            pages = self._records("experiments", query, attrgetter("experiment_id"))
-            self._experiments = list(pages)
+            self._experiments = self._kept("experiments", query, attrgetter("experiment_id"))
         yield from self._experiments
 
     def first_created_ms(self) -> int | None:
@@ -275,7 +282,7 @@ class ApiReader(ABC):
         """Yield all registered models in pages, without prompts; listed once and kept."""
         if self._models is None:
             query = {"max_results": MODELS_PAGE}
-            pages = list(self._records("registered-models", query, attrgetter("name")))
+            pages = self._kept("registered-models", query, attrgetter("name"))
             self._prompts = {
                 model.name for page in pages for model in page if is_prompt(model.tags)
             }
@@ -320,6 +327,23 @@ class ApiReader(ABC):
                 left = None if left is None else left - len(page)
                 if left is not None and left <= 0:
                     return
+
+    def _kept(
+        self, listing: str, query: Mapping[str, Any], id_of: Callable[[Any], str]
+    ) -> list[list[Any]]:
+        """Return all pages of a listing that is kept in memory, and so has to end."""
+        pages: list[list[Any]] = []
+        left = MOST_KEPT
+        for page in self._records(listing, query, id_of):
+            pages.append(page)
+            left -= len(page)
+            if left < 0 or len(pages) > MOST_KEPT_PAGES:
+                raise ProtocolMismatchError(
+                    f"{label_of(listing)} does not end: it has "
+                    f"{plural(MOST_KEPT - left, 'item')} in {plural(len(pages), 'page')}",
+                    hint="check the server, or for a proxy that changes replies",
+                )
+        return pages
 
     def _records(
         self, listing: str, query: Mapping[str, Any], id_of: Callable[[Any], str], **more: Any

@@ -17,6 +17,7 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.sources.mlflow.read import listing as listings
 from mlcat_ingest.sources.mlflow.read.listing import (
     FIRST_RUNS,
     PAGE_BYTES,
@@ -278,6 +279,26 @@ def test_a_listing_that_goes_on_without_anything_new_is_named(listing: str) -> N
         with pytest.raises(ProtocolMismatchError, match=f"listing of {listing} returned 20 pages"):
             list(read() if read.__code__.co_argcount == 1 else read(["1"]))
         assert len(server.requests) <= 25
+
+
+@pytest.mark.parametrize("limit", ["MOST_KEPT", "MOST_KEPT_PAGES"])
+@pytest.mark.parametrize("listing", ["experiments", "registered-models"])
+def test_a_listing_of_ever_new_items_ends(
+    listing: str, limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listings, limit, 10)
+    numbers = iter(range(1, 100))
+
+    def listed(_: ServiceRequest) -> Any:
+        number = next(numbers)
+        items = {"experiments": experiment(number), "registered-models": {"name": f"m{number}"}}
+        key = listing.replace("-", "_")
+        return {key: [items[listing]], "next_page_token": offset_token(number)}
+
+    with failing_service(mlflow(**{listing.replace("-", "_"): listed})) as server:
+        with pytest.raises(ProtocolMismatchError, match=f"listing of {listing} does not end"):
+            list(getattr(reader_of(server), listing.replace("-", "_"))())
+        assert len(server.requests) == 11
 
 
 @pytest.mark.parametrize("token", [{"offset": 1}, 7])
