@@ -22,7 +22,8 @@ def command(recipe: str, *, as_json: bool) -> int:
     A full plan that ignores the state and the limits of the recipe is made and summed up: entities
     that are missing, stale or to be removed. Entities that are stored and live should be found by
     a search of the catalog; the others are counted as not searchable. The output shows the first
-    entities that differ; --json prints every change as `plan` does, and the summary at the end.
+    entities that differ, and with -v the counts where none does; --json prints every change as
+    `plan` does, and the summary at the end.
 
     Exit status: 0 the catalog has everything; 4 something differs, or could not be compared; 1 a
     side failed; 2 invalid command or recipe; 130 interrupted.
@@ -41,6 +42,6 @@ def command(recipe: str, *, as_json: bool) -> int:
                 print_changes(verification.differing())
                 print_json_line(verification.data())
             else:
-                output.out_lines(verification.lines())
+                output.out_lines(verification.lines(details=settings.verbosity > 0))
     settings.print_failure(report, "not verified: ")
     return verification.exit_code

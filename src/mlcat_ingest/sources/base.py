@@ -96,13 +96,14 @@ class Partition:
     `key` is what its entities carry as `mlcat.source`, `instance` the platform instance, empty for
     none. `identity` maps each kind of record to one URN as this recipe makes it: if that text
     changes, all URNs of the kind do. `settings` is a digest of all that decides what is read and
-    how it is mapped.
+    how it is mapped. `label` is its name for people, without secrets.
     """
 
     key: str
     instance: str
     identity: Mapping[str, str]
     settings: str
+    label: str = ""
 
 
 class PartitionState(Protocol):

@@ -186,7 +186,7 @@ def head_lines(report: Report) -> Iterator[Line]:
     """Yield the head: the recipe of the plan, and how each place was read."""
     yield Line(f"{report.name}: plan, nothing was written")
     for summary in report.passes:
-        yield Line(f"  source       {summary.source}: {summary.why}")
+        yield Line(summary.line)
 
 
 def total_lines(report: Report, totals: Totals) -> Iterator[Line]:

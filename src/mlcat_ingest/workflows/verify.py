@@ -37,6 +37,15 @@ from mlcat_ingest.workflows.retract import UrnList
 SHOWN: Final = 20
 """Entities of a kind that the text shows, and that JSON names where they are not searchable."""
 
+_NOUNS: Final = {
+    "dataProcessInstance": ("process instance",),
+    "mlFeature": ("feature",),
+    "mlFeatureTable": ("feature table",),
+    "mlModel": ("model",),
+    "mlModelGroup": ("group of models", "groups of models"),
+    "mlPrimaryKey": ("primary key",),
+}
+
 INDEX_PAUSE_S: Final = 3.0
 """Seconds until a search that lacks entities is asked again: it finds more if its index lags."""
 
@@ -100,9 +109,16 @@ class Verification(Closing):
             if entity.aspects or entity.action != "update":
                 yield entity
 
-    def lines(self) -> Iterator[Line]:
-        """Yield the summary, then the first entities that differ."""
-        yield Line(self._summary())
+    def lines(self, *, details: bool = False) -> Iterator[Line]:
+        """Yield the summary, then the first entities that differ.
+
+        If nothing differs, the summary is a sentence; the numbers are `details`.
+        """
+        is_ok = self.exit_code == EXIT_OK and self.search.not_searchable == 0 and self.compared
+        if is_ok:
+            yield Line(f"OK: {self._contents()} and all their values are in the catalog.")
+        if details or not is_ok:
+            yield Line(self._summary())
         yield from map(Line, note_lines(self.report, UNSEEN))
         differing = self.differing()
         for entity in islice(differing, SHOWN):
@@ -113,6 +129,14 @@ class Verification(Closing):
             yield Line(printable(f"- remove {urn} with the next pass"), "removed")
         for urn in self.search.lacking:
             yield Line(printable(f"! not searchable: {urn}"), "changed")
+
+    def _contents(self) -> str:
+        counts = self.report.entities.items()
+        return ", ".join(
+            plural(of_type.written + of_type.unchanged, *_NOUNS.get(entity_type, (entity_type,)))
+            for entity_type, of_type in counts
+            if of_type.written + of_type.unchanged
+        )
 
     def _summary(self) -> str:
         text = (

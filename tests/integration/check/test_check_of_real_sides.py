@@ -121,6 +121,6 @@ def test_urns_that_another_server_holds(catalog: RunningCatalog, tmp_path: Path)
     assert found.outcome == "failed"
     assert "2 of 2 sampled belong to another server" in found.detail
     assert found.hint is not None
-    assert "set `instance`" in found.hint
+    assert "set `instance: NAME`" in found.hint
     apart = recipe_of(uri, catalog.url, server_id="us", instance="us")
     assert failed(examined(apart)) == set()

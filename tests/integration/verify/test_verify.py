@@ -62,9 +62,12 @@ def test_a_run_leaves_nothing_to_find(store: SmallStore, capfd: pytest.CaptureFi
     assert verified(capfd, recipe)[:2] == (0, [])
     assert hashlib.sha256(state.read_bytes()).digest() == before
     assert call(["verify", recipe, "-q"]) == 0
-    shown = capfd.readouterr().out
-    assert shown == (
-        "3 entities compared, 0 missing, 0 stale, 0 to be removed, 0 stored but not searchable\n"
+    ok = "OK: 2 models, 1 group of models and all their values are in the catalog.\n"
+    assert capfd.readouterr().out == ok
+    assert call(["verify", recipe, "-v"]) == 0
+    assert capfd.readouterr().out == (
+        f"{ok}3 entities compared, 0 missing, 0 stale, 0 to be removed, "
+        "0 stored but not searchable\n"
     )
 
 

@@ -170,7 +170,7 @@ def test_what_another_server_wrote_asks_for_an_instance() -> None:
     assert found.outcome == "failed"
     assert found.detail.startswith(f"1 of 3 sampled belong to another server: {group_urn('a')}")
     assert found.hint is not None
-    assert "set `instance`" in found.hint
+    assert "set `instance: NAME`" in found.hint
 
 
 def test_another_recipe_on_the_same_entities_is_named() -> None:

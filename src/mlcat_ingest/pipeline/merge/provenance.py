@@ -84,10 +84,11 @@ def _refuse_second_server(
     for kind, servers in ours.items():
         if kind in theirs and not servers <= theirs[kind]:
             raise RecipeError(
-                f"{urn} was written from another {kind} server "
-                f"({', '.join(sorted(theirs[kind]))}, now {', '.join(sorted(servers))})",
-                hint="set `instance` in the source's config (--instance with an MLflow URL) to "
-                "make the names differ, or `server_id` if it is the same server",
+                f"{urn} is in the catalog already, from another {kind} server "
+                f"({', '.join(sorted(theirs[kind]))}; this one is {', '.join(sorted(servers))})",
+                hint="for a second server set `instance: NAME` in the source's config "
+                "(--instance with an MLflow URL); for the same server, moved, set "
+                f"`server_id: {min(theirs[kind])}`",
             )
 
 

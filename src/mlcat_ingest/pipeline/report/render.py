@@ -9,7 +9,6 @@ from mlcat_ingest.core.text import plural
 from mlcat_ingest.pipeline.report.labels import with_label
 from mlcat_ingest.pipeline.report.report import (
     EXIT_OK,
-    FeatureSummary,
     HooksSummary,
     Report,
     Verdict,
@@ -22,6 +21,21 @@ _DERIVED: Final = {
     "failed_examples": "rejected",
 }
 """Properties of a report that are in its data, by the field before them."""
+_SENTENCES: Final = {
+    "dataset_unresolved": (
+        "dataset without an address is not linked",
+        "datasets without an address are not linked",
+    ),
+    "feature_unknown": (
+        "feature name is in no feature table",
+        "feature names are in no feature table",
+    ),
+    "feature_ambiguous": (
+        "feature name is in several feature tables",
+        "feature names are in several feature tables",
+    ),
+}
+"""Notes that are a line of their topic: their words for one and for several."""
 
 
 def as_text(report: Report, *, cause: bool = True) -> str:
@@ -32,11 +46,11 @@ def as_text(report: Report, *, cause: bool = True) -> str:
     return "\n".join(
         [
             _headline(report, cause=cause),
-            *(f"  source       {part.source}: {part.why}" for part in report.passes),
+            *(part.line for part in report.passes),
             *_entities(report),
             *_counters(report),
             *_lineage(report),
-            *_features(report.features),
+            *_features(report),
             *_evaluation(report),
             *gate_lines(report.gate),
             *_hooks(report.hooks),
@@ -106,10 +120,12 @@ def as_json(report: Report) -> str:
 
 def _headline(report: Report, *, cause: bool) -> str:
     took = f"after {report.duration_s:.1f} s"
+    wrote = any(counts.written for counts in report.entities.values())
+    written = "the counted writes were acknowledged" if wrote else "nothing was written"
     if report.interrupted:
-        return f"{report.name}: interrupted {took}; the counted writes were acknowledged"
+        return f"{report.name}: interrupted {took}; {written}"
     if report.failure is not None:
-        what = f": {report.failure}" if cause else "; the counted writes were acknowledged"
+        what = f": {report.failure}" if cause else f"; {written}"
         return f"{report.name}: failed {took}{what}"
     if report.failed_records or report.rejected or report.dropped:
         return f"{report.name}: finished {took}, but not everything arrived"
@@ -169,19 +185,33 @@ def _lineage(report: Report) -> Iterator[str]:
     further = lineage.datasets - lineage.in_catalog - len(lineage.dangling)
     if lineage.dangling and further > 0:
         yield f"    … and {further:,} more"
+    yield from _sentence(report, "lineage", "dataset_unresolved")
 
 
-def _features(features: FeatureSummary) -> Iterator[str]:
+def _sentence(report: Report, topic: str, kind: str) -> Iterator[str]:
+    """Yield the line about the notes of a kind, with the first of them."""
+    if count := report.notes.get(kind, 0):
+        more = f" and {count - 1:,} more" if count > 1 else ""
+        first = "".join(map(_detail, report.note_examples.get(kind, ())[:1]))
+        yield f"  {topic:<12} {plural(count, *_SENTENCES[kind])}: {first}{more}"
+
+
+def _detail(example: str) -> str:
+    """Return the detail of a note, and the label of the entity that it is about."""
+    about, _, detail = example.partition(": ")
+    urn, _, label = about.partition(" ")
+    return f"{detail} of {label or urn}"
+
+
+def _features(report: Report) -> Iterator[str]:
+    features = report.features
     if features.linked:
         rules = ", ".join(f"{count:,} by {rule}" for rule, count in features.linked.items())
         about = f"; {features.approximate:,} approximately" if features.approximate else ""
         models = "model" if features.models == 1 else "models"
         yield f"  features     {features.models:,} {models} linked ({rules}){about}"
-    if features.unknown or features.ambiguous:
-        yield (
-            f"  features     references without a link: {features.unknown:,} unknown, "
-            f"{features.ambiguous:,} ambiguous"
-        )
+    yield from _sentence(report, "features", "feature_unknown")
+    yield from _sentence(report, "features", "feature_ambiguous")
     if features.not_looked_up:
         yield f"  features     {features.not_looked_up:,} not looked up: their links do not change"
 
@@ -249,7 +279,7 @@ def hooks_line(drain: HooksSummary) -> str:
 
 
 def _notes(report: Report) -> Iterator[str]:
-    return note_lines(report, report.notes)
+    return note_lines(report, report.notes.keys() - _SENTENCES)
 
 
 def note_lines(report: Report, kinds: Container[str]) -> Iterator[str]:

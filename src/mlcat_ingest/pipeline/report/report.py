@@ -200,6 +200,13 @@ class PassSummary:
     """Platform instance of the source."""
     current_at_ms: int | None = None
     """Start of the last completed pass, in epoch milliseconds: the catalog is current up to it."""
+    label: str = ""
+    """Name of the source for people; empty for a source that only earlier runs read."""
+
+    @property
+    def line(self) -> str:
+        """The line of the text form."""
+        return f"  source       {self.label or self.source}: {self.why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,7 +334,7 @@ class Report:
     )
     without_base: int = counter(
         int,
-        text="merge        {count} without a base: nothing removed",
+        text="merge        {count} existed before this recipe: their entries were kept",
         nouns=("entity", "entities"),
     )
     """Entities without a base: another writer made them, or their base was lost. The merge removes

@@ -316,7 +316,9 @@ class Tally:
                 started_at_ms=self._started_at_ms,
                 finished_at_ms=_now_ms(),
                 catalog=self._clean(status.catalog),
-                passes=tuple(status.passes),
+                passes=tuple(
+                    replace(part, label=self._clean(part.label)) for part in status.passes
+                ),
                 entities=_by_type(self._counts),
                 changed_groups=len(self._group_hashes),
                 changed_group_urns=tuple(map(self._clean, sorted(self._group_urns))),

@@ -198,7 +198,9 @@ def invalidate(engine: Engine, recipe: str, sink: str) -> None:
     conditions = (part.c.recipe == recipe, part.c.sink == sink)
     ids = select(part.c.id).where(*conditions)
     with write_transaction(engine) as connection:
-        connection.execute(update(part).where(*conditions).values(checkpoint=None))
+        # As if no pass had ended: the catalog does not hold what the last one wrote.
+        values = {"checkpoint": None, "passed_at_ms": None}
+        connection.execute(update(part).where(*conditions).values(values))
         connection.execute(update(record).where(record.c.part_id.in_(ids)).values(**EQUALS_NOTHING))
 
 
@@ -287,13 +289,14 @@ class PartitionPass:
         """Read everything if `full` gives a reason."""
         self._database = database
         self.full = full
-        self.why = full or "changes since the last run"
+        self.why = "changes since the last run" if full is None else f"full pass ({full})"
         self.checkpoint = None if full else row.checkpoint
         self.key = row.key
         self.part_id = row.key.id
         self.number = row.pass_number
         self.source = partition.key
         """The text that entities of the partition carry as `mlcat.source`."""
+        self.label = partition.label or partition.key
         self._identity = partition.identity
         self.finished: tuple[Mapping[str, Any], bool] | None = None
         self.current_at_ms = row.passed_at_ms

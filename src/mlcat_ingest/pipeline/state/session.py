@@ -273,6 +273,7 @@ class StateSession:
                 part.why,
                 part.key.instance,
                 part.current_at_ms,
+                part.label,
             )
             for part in passes
         ] + [
@@ -380,9 +381,9 @@ class RememberedPartitions:
         if any(known.source == key.source for known in self._passes):
             raise equal_identities("two sources", key.source)
         if self._is_missing(sample):
-            why = "everything: the catalog lacks entities that were written"
+            why = "the catalog lacks entities that were written"
         partition_pass = PartitionPass(self._database, partition, row, why)
-        log.info("%s: reading %s", key.source, partition_pass.why)
+        log.info("%s: %s", partition_pass.label, partition_pass.why)
         self._passes[key] = partition_pass
         return partition_pass
 
@@ -428,16 +429,16 @@ class RememberedPartitions:
     def _why_full(self, engine: Engine, row: PartitionRow) -> str | None:
         """Return why all of a partition has to be read, None where what changed will do."""
         if self._options.full:
-            return "everything: a full run was requested"
+            return "requested"
         if row.checkpoint is None:
-            return "everything: no state, or the recipe has changed"
+            return "first run" if row.passed_at_ms is None else "recipe changed"
         if row.full_at_ms is None:
-            return "everything: the last pass was incomplete"
+            return "the last pass was incomplete"
         age_s = time.time() - row.full_at_ms / 1000
         if not 0 <= age_s < self._options.full_every_s:
-            return "everything: the last full pass is older than state.full_every"
+            return "the last one is older than state.full_every"
         if sum(count.dirty for count in partitions.counts(engine, row.key).values()) > DIRTY:
-            return "everything: too many records were refused"
+            return "too many records were refused"
         return None
 
     def _is_missing(self, sample: Mapping[str, Sequence[str]]) -> bool:

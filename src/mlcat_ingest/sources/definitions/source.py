@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import cached_property
 from importlib.metadata import version as installed
 from typing import ClassVar, Final
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.core.pending import RequestSide, UnansweredRequest
@@ -222,6 +222,7 @@ class FeatureSource(Source[FeatureTable | Broken]):
         table = naming.feature_table("0", "0")
         settings = comparable(content_of(self._config))
         owners = self._config.owners.map_digest()
+        place = self._scope.source_key.removeprefix(f"{self._platform}:")
         return Partition(
             key=self._scope.source_key,
             instance=naming.instance or "",
@@ -231,6 +232,7 @@ class FeatureSource(Source[FeatureTable | Broken]):
                 "key": naming.primary_key(table, "0").urn,
             },
             settings=content_hash([settings, owners, installed(PROGRAM)]),
+            label=f"{self._platform} at {unquote(place.rpartition(':')[0])}",
         )
 
     def map(self, record: FeatureTable | Broken) -> Iterable[Entity]:

@@ -6,10 +6,11 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from importlib.metadata import version as installed
 from typing import ClassVar, Final
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.core.pending import UnansweredRequest
+from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import ProtocolMismatchError, RecipeError
 from mlcat_ingest.metadata.codec import content_hash
@@ -361,9 +362,12 @@ def partition_of(config: MlflowConfig, scope: WorkspaceScope) -> Partition:
         table = naming.feature_table(None, "0")
         identity |= {SIGNATURE: table.urn, COLUMN: naming.feature(table, "0").urn}
     settings = [comparable(content_of(config)), config.owners.map_digest(), installed(PROGRAM)]
+    server_id, _, workspace = scope.source_key.removeprefix(f"{PLATFORM}:").rpartition(":")
+    named = "" if workspace == DEFAULT_WORKSPACE else f", workspace {unquote(workspace)}"
     return Partition(
         key=scope.source_key,
         instance=naming.instance or "",
         identity=identity,
         settings=content_hash(settings),
+        label=f"MLflow at {redact_url(config.tracking_uri)}{named} (server id {server_id})",
     )

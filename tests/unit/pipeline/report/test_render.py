@@ -138,7 +138,7 @@ def test_what_the_merge_could_not_tell_apart_is_reported() -> None:
     assert as_text(report).splitlines()[3:7] == [
         "  mlModel      0 created, 1 updated, 0 unchanged, 2 removed",
         "  proposals    2,001 sent",
-        "  merge        1,200 entities without a base: nothing removed",
+        "  merge        1,200 entities existed before this recipe: their entries were kept",
         "  merge        2 aspects kept: they have entries of others",
     ]
     assert json.loads(as_json(report))["without_base"] == 1_200
@@ -153,6 +153,9 @@ def test_a_run_that_failed() -> None:
     )
     assert as_text(report, cause=False).startswith(
         "prod: failed after 3.5 s; the counted writes were acknowledged\n"
+    )
+    assert as_text(replace(report, entities={}), cause=False).startswith(
+        "prod: failed after 3.5 s; nothing was written\n"
     )
 
 

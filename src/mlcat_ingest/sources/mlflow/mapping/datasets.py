@@ -95,7 +95,8 @@ def dataset_facts(
         summary.append(_summary(item, context, place, urn))
         if urn is None:
             name = truncator.clean(item.name, "dataset name")
-            truncator.note("dataset_unresolved", f"{name}: its source has no known location")
+            source_type = truncator.clean(item.source_type, "source type of a dataset")
+            truncator.note("dataset_unresolved", f"{name} (source type {source_type})")
             continue
         entry = {"dataset": urn}
         if context:
