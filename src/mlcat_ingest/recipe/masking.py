@@ -19,13 +19,14 @@ from mlcat_ingest.core.redaction import redact_url, user_info
 from mlcat_ingest.recipe.fields import Duration, Public, below
 from mlcat_ingest.recipe.secrets import SECRETS, SubstitutedText, is_secret_name
 
+_SIGNS_IN = re.compile(r"auth|key|sess|sig", re.IGNORECASE)
 _WORD = re.compile(r"(?<![^\W_])[A-Za-z]+(?![^\W_])")
 
 
 def mask_secrets(config: BaseModel, raw: Mapping[str, Any]) -> None:
     """Mask the secrets of a valid `config`, made of `raw`, in all that is printed from now on."""
     SECRETS.add(*_secret_values(config), *_secrets_in_text(type(config), raw))
-    SECRETS.add_public(_public_words(type(config), raw))
+    SECRETS.add_public((*_public_words(type(config), raw), *_words_of_headers(config)))
 
 
 def _secret_values(value: Any, *, secret: bool = False) -> Iterator[str]:
@@ -60,6 +61,18 @@ def _public_words(annotation: Any, raw: Any) -> Iterator[str]:
             yield from _WORD.findall(f"{user_info(text)[0]} {redact_url(text)}")
         elif not (isinstance(text, SubstitutedText) and text.names_secret):
             yield from _WORD.findall(text)
+
+
+def _words_of_headers(value: Any) -> Iterator[str]:
+    """Yield the words of letters that are values of headers and the like without a secret name."""
+    if isinstance(value, BaseModel):
+        for _, item in value:
+            yield from _words_of_headers(item)
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            secret = is_secret_name(str(name)) or _SIGNS_IN.search(str(name))
+            if isinstance(item, SecretStr) and not secret:
+                yield from filter(_WORD.fullmatch, [item.get_secret_value()])
 
 
 def _texts(annotation: Any, raw: Any, *, public: bool = False) -> Iterator[tuple[Any, str, bool]]:

@@ -20,6 +20,7 @@ class Kind(Enum):
 
 class Inner(RecipeModel):
     names: list[PublicStr] = Field(default_factory=list)
+    headers: dict[str, SecretStr] = Field(default_factory=dict)
     words: list[str] = Field(default_factory=list)
 
 
@@ -155,6 +156,13 @@ def test_a_password_that_is_also_the_name_of_user_host_or_database_is_masked_in_
     assert mask("postgresql://churn:churn@db.internal: secretive") == (
         "postgresql://***@db.internal: ***"
     )
+
+
+def test_a_header_is_secret_by_its_name_or_if_it_is_more_than_a_word() -> None:
+    headers = {"X-Tenant": "${TENANT}", "Authorization": "sesame", "X-Auth": "a1b2c3d4"}
+    settle({"inner": {"headers": headers}, "headers": headers}, TENANT="analytics")
+    line = "urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,analytics,PROD) sesame a1b2c3d4"
+    assert mask(line) == line.replace("sesame a1b2c3d4", "*** ***")
 
 
 def test_a_word_in_a_public_field_from_a_secret_variable_is_masked() -> None:
