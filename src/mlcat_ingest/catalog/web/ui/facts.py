@@ -18,7 +18,11 @@ from mlcat_ingest.metadata.aspects.governance import (
     INSTITUTIONAL_MEMORY,
     OWNERSHIP,
 )
-from mlcat_ingest.metadata.aspects.ml import SOURCE_CODE
+from mlcat_ingest.metadata.aspects.ml import (
+    ML_MODEL_EVALUATION_DATA,
+    ML_MODEL_TRAINING_DATA,
+    SOURCE_CODE,
+)
 from mlcat_ingest.metadata.aspects.processes import (
     DATA_PROCESS_INSTANCE_INPUT,
     ML_TRAINING_RUN_PROPERTIES,
@@ -29,6 +33,8 @@ _REFERENCES: Final = (
     ("Owners", OWNERSHIP, "owners", "owner"),
     ("Tags", GLOBAL_TAGS, "tags", "tag"),
     ("Glossary terms", GLOSSARY_TERMS, "terms", "urn"),
+    ("Trained on", ML_MODEL_TRAINING_DATA, "trainingData", "dataset"),
+    ("Evaluated on", ML_MODEL_EVALUATION_DATA, "evaluationData", "dataset"),
 )
 _LABELLED_TAGS: Final = frozenset({"Tags", "Glossary terms"})
 

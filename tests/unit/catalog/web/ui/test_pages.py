@@ -300,6 +300,13 @@ def test_the_page_of_what_is_only_referred_to_names_who_refers_to_it(
     assert any(at(urn) in page(store, tab).links for tab in tabs)
 
 
+def test_a_model_links_to_its_datasets(store: Store) -> None:
+    put(store, model("m"), mlModelTrainingData={"trainingData": [{"dataset": DATASET}]})
+    found = page(store, at(model("m")))
+    assert found.links[at(DATASET)] == "bank-lake/wine/train.parquet"
+    assert "Trained on bank-lake/wine/train.parquet" in found.text
+
+
 def test_the_models_of_a_group_are_in_one_tab(store: Store) -> None:
     full_model(store)
     assert at(group("churn"), "?tab=used") not in page(store, at(group("churn"))).links
