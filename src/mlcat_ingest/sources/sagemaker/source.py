@@ -338,7 +338,12 @@ class SagemakerReader(DefinitionReader):
             if isinstance(group, Broken):
                 yield group
             elif group.get("FeatureGroupStatus") != _DELETING:
-                table = mapping.table(group, has_tags=has_tags)
+                try:
+                    table = mapping.table(group, has_tags=has_tags)
+                except (AttributeError, LookupError, TypeError, ValueError) as error:
+                    reason = f"not shaped as SageMaker's: {type(error).__name__}: {error}"
+                    yield Broken(namespace=None, name=str(group["FeatureGroupName"]), reason=reason)
+                    continue
                 yield replace(table, notes=(*notes, *table.notes)) if notes else table
                 notes = ()
 

@@ -1,5 +1,6 @@
 """How feature groups are read: pages, fallbacks, and what AWS refuses."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,8 +20,9 @@ from mlcat_ingest.recipe.validate import validate_config
 from mlcat_ingest.sources.aws import aws_error
 from mlcat_ingest.sources.base import Unlisted
 from mlcat_ingest.sources.definitions.tables import Broken, FeatureTable
+from mlcat_ingest.sources.sagemaker.api import SagemakerApi
 from mlcat_ingest.sources.sagemaker.config import SagemakerConfig
-from mlcat_ingest.sources.sagemaker.source import SagemakerSource
+from mlcat_ingest.sources.sagemaker.source import SagemakerReader, SagemakerSource
 
 pytest.importorskip("botocore", reason="the SDK of the extra `aws`")
 
@@ -120,6 +122,30 @@ def test_a_group_that_may_not_be_described_is_reported_and_hides_no_other() -> N
     assert "sagemaker:DescribeFeatureGroup" in broken.reason
     assert isinstance(found, FeatureTable)
     aws.done()
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        {"FeatureDefinitions": [3]},
+        {"FeatureDefinitions": [{"FeatureType": "String"}]},
+        {"Tags": {"a": "b"}},
+        {"OfflineStoreConfig": "s3://bucket"},
+        {"OnlineStoreConfig": ["x"]},
+    ],
+)
+def test_a_group_of_a_strange_form_hides_no_other(strange: dict[str, Any]) -> None:
+    class Api(SagemakerApi):
+        def search(self, resource: str, page: int = 0) -> Iterator[list[dict[str, Any]]]:
+            del page
+            yield [group("a", **strange), group("b")] if resource == "FeatureGroup" else []
+
+    config = SagemakerConfig.model_validate({"region": REGION})
+    broken, found = SagemakerReader(config, Api(config)).read()
+    assert isinstance(broken, Broken)
+    assert isinstance(found, FeatureTable)
+    assert (broken.name, found.name) == ("a", "b")
+    assert broken.reason.startswith("not shaped as SageMaker's: ")
 
 
 def test_tags_that_may_not_be_read_stay_as_they_are_and_are_asked_for_once() -> None:
