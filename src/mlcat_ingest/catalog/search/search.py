@@ -1,8 +1,10 @@
 """One search from its request to its page, with facets and highlighted words."""
 
+import difflib
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from sqlalchemy import Connection, func, select
 
@@ -21,7 +23,7 @@ from mlcat_ingest.catalog.search.index import decode, read_sources
 from mlcat_ingest.catalog.search.pages import ranked_page, scrolled_page, sorted_page
 from mlcat_ingest.catalog.search.predicates import EXACT
 from mlcat_ingest.catalog.search.query import Query, Term, parse_query
-from mlcat_ingest.catalog.search.request import Facet, Hit, SearchPage, SearchRequest
+from mlcat_ingest.catalog.search.request import Alternatives, Facet, Hit, SearchPage, SearchRequest
 from mlcat_ingest.catalog.search.selection import Selection, is_few, select_entities
 from mlcat_ingest.catalog.search.tokens import WORD, tokenize
 
@@ -47,6 +49,20 @@ def search(connection: Connection, request: SearchRequest) -> SearchPage:
         facets=_count_facets(connection, request, selection),
         next_scroll=next_scroll,
     )
+
+
+def unknown_number(connection: Connection, any_of: Alternatives) -> str:
+    """Return a sentence about the first metric or parameter that no entity has; "" for none."""
+    for criterion in chain.from_iterable(any_of):
+        field, name = field_name(criterion.field)
+        if name is None:
+            continue
+        names = connection.scalars(select(keyword.c.value).where(keyword.c.field == field)).all()
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            meant = f"; did you mean `{field}.{near[0]}`?" if near else ""
+            return f"query: no entity has `{field}.{name}`{meant}"
+    return ""
 
 
 def _with_complete_word(connection: Connection, query: Query) -> Query:

@@ -187,10 +187,10 @@ def test_what_is_not_understood_is_named(text: str, message: str) -> None:
         read_query(text)
 
 
-@given(st.text() | st.text(alphabet='ab :()[]{}"\\*?~^+-!&|<>ANDORT 1'))
-def test_any_text_is_read_or_refused(text: str) -> None:
+@given(st.text() | st.text(alphabet='ab :()[]{}"\\*?~^+-!=&|<>ANDORT 1'), st.booleans())
+def test_any_text_is_read_or_refused(text: str, strict: bool) -> None:  # noqa: FBT001
     try:
-        parsed = read_query(text)
+        parsed = read_query(text, strict=strict)
     except BadRequestError:
         return
     assert parsed.words

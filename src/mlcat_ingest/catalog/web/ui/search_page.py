@@ -8,7 +8,7 @@ from mlcat_ingest.catalog.errors import BadRequestError
 from mlcat_ingest.catalog.search.language import ReadQuery, combine, read_query
 from mlcat_ingest.catalog.search.query import Term, parse_query
 from mlcat_ingest.catalog.search.request import Criterion, Facet, Hit, SearchRequest
-from mlcat_ingest.catalog.search.search import marks
+from mlcat_ingest.catalog.search.search import marks, unknown_number
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.lists import PAGE_ROWS, ListRow, names_of, pager, rows_of
 from mlcat_ingest.catalog.web.ui.text import kind_name
@@ -68,7 +68,7 @@ def search_view(
     terms = parse_query(words).terms
     rows = rows_of(store, [hit.urn for hit in page.hits])
     return {
-        "problem": "",
+        "problem": "" if page.total else store.read(lambda sql: unknown_number(sql, any_of)),
         "rows": [_hit_row(row, hit, terms) for row, hit in zip(rows, page.hits, strict=True)],
         "pager": pager(page.total, start, len(rows), lambda at: _href(text, chosen, start=at)),
         "choices": _choices(store, text, chosen, page.facets),

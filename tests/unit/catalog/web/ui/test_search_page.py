@@ -80,6 +80,9 @@ def test_choices_narrow_and_widen(store: Store) -> None:
         ("(((", "syntax error at its end"),
         ("experiment:credit-risk", "no field `experiment`; did you mean `group`?"),
         ("metrics.auc>abc", "metrics.auc is compared with a number"),
+        ("metrics.acu>0.1", "no entity has `metrics.acu`; did you mean `metrics.auc`?"),
+        ("params.lr<1 OR tag:x", "no entity has `hyperParams.lr`"),
+        ("metrics.auc>99", "No results."),
     ],
 )
 def test_whatever_is_typed_has_a_page(store: Store, text: str, shown: str) -> None:
