@@ -255,9 +255,7 @@ class _QueryReader:
 
     def _comparison(self, field: str, condition: Condition, text: str) -> Criterion:
         value = _plain(text.strip('"'))
-        numeric = field in TIMES or field_name(field).name is not None
-        if self._strict and numeric and not _NUMBER.fullmatch(value):
-            raise BadRequestError(f"query: {field} is compared with a number, not {value!r}")
+        self._check_number(field, value)
         return Criterion(field, (value,), condition)
 
     def _range(self, field: str, text: str) -> _Clauses:
@@ -292,7 +290,14 @@ class _QueryReader:
             return _Clauses((f'"{text}"',))
         return _clauses(self._equal(field, text))
 
+    def _check_number(self, field: str, value: str) -> None:
+        numeric = field in TIMES or field_name(field).name is not None
+        if self._strict and numeric and not _NUMBER.fullmatch(value):
+            raise BadRequestError(f"query: {field} is compared with a number, not {value!r}")
+
     def _equal(self, field: str, *values: str) -> Criterion:
+        for value in values:
+            self._check_number(field, value)
         if all(value.startswith("urn:li:") for value in values):
             return Criterion(field, values)
         of_part = self._strict and field in _TEXTS
