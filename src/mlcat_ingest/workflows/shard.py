@@ -10,11 +10,13 @@ which lists everything itself, so that no removal rests on the word of a shard.
 
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Self
 
 from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.errors import RecipeError
+from mlcat_ingest.pipeline.read.identities import refuse_equal_identities
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.run import OnProgress, PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
@@ -78,19 +80,19 @@ class Sharding:
         None is smaller than `least_size` records unless a source has fewer.
 
         Raises:
-            RecipeError: a source's options need all of it in one reading.
+            RecipeError: a source's options need all of it in one reading, or two sources are one.
             MlcatError: as `Source.read`.
 
         Cost: see `Source.shards`.
         """
         shard_groups: list[ShardGroup] = []
-        for at in range(len(self._resolved.sources)):
-            source = self._source(at)
-            try:
+        with ExitStack() as stack:
+            places = range(len(self._resolved.sources))
+            sources = [stack.enter_context(closing(self._source(at))) for at in places]
+            refuse_equal_identities(sources)
+            for at, source in enumerate(sources):
                 groups = balance(source.shards(), most, least_size)
-            finally:
-                source.close()
-            shard_groups.extend(_group_of(at, group) for group in groups)
+                shard_groups.extend(_group_of(at, group) for group in groups)
         return shard_groups
 
     def read(

@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.workflows.check import examine
 from mlcat_ingest.workflows.ingest import Pipeline
 from mlcat_ingest.workflows.resolve import resolve
+from mlcat_ingest.workflows.shard import Sharding
 from support.definitions import definitions
 from support.feast import REGISTRY, SQL_REGISTRY
 from support.mlflow_tables import make_database
@@ -55,3 +57,10 @@ def test_equal_identities_are_refused_with_their_places(kind: str, first: str, s
     assert sentence in failed.detail
     others = [both[0].replace("}}", f", server_id: s{i}, instance: s{i}}}}}") for i in range(2)]
     assert Pipeline(resolve(recipe(*others))).run().exit_code == 0
+
+
+def test_equal_identities_are_refused_before_there_are_shards() -> None:
+    one = "{type: mlflow, config: {tracking_uri: 'sqlite:///mlflow.db'}}"
+    text = f"{{sources: [{one}, {one}], sink: {{type: rest, config: {{server: 'http://h'}}}}}}"
+    with pytest.raises(RecipeError, match=r"sources\[0\] and sources\[1\] have the same identity"):
+        Sharding(Recipe.parse(text)).shards()
