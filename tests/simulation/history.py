@@ -9,7 +9,7 @@ from typing import Final
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.removal import soft_delete
 from simulation.catalog import Faults, Storage
-from simulation.invariant import Contents, differences
+from simulation.invariant import Contents, differences, left_behind
 from simulation.people import OWN_TYPES, People
 from simulation.scheduler import scheduled, simulated_threads
 from simulation.world import Host, World, WrongError
@@ -67,7 +67,7 @@ def run_seed(seed: int) -> list[str]:
             scheduler,
             Path(folder),
             storage,
-            People(storage, chance),
+            People(storage, chance, prefer_groups=seed % 4 == 0),
             Faults.drawn(chance),
             gentle=chance.random() < 0.5,
         )
@@ -136,7 +136,8 @@ def _round(world: World) -> None:
         _change_tags(world)
     world.is_source_empty = not world.gentle and chance.random() < 0.2
     scheduler.events = world.event
-    scheduler.event_rate = chance.choice((0.0, 0.01, 0.03, 0.1))
+    rates = (0.03, 0.1, 0.2) if world.people.prefer_groups else (0.0, 0.01, 0.03, 0.1)
+    scheduler.event_rate = chance.choice(rates)
     scheduler.switching = chance.choice((0.05, 0.3, 1.0))
     world.start()
     if chance.random() < 0.4 and not world.is_alone:
@@ -189,5 +190,7 @@ def _run_and_compare(world: World, fresh: Contents, *, full: bool) -> None:
         if full and urn in fresh and entity_type_of(urn) in OWN_TYPES
     ]
     wrong += list(differences(world.storage.stored, fresh, world.people.ledger, more, whole=full))
+    if full:
+        wrong += left_behind(world.storage.stored, world.people, world.living_groups())
     if wrong:
         raise WrongError("\n".join(wrong[:20]))

@@ -7,7 +7,7 @@ from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.registry import DECLARED
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.metadata.urn import entity_type_of
-from simulation.people import MARK, OWN_TYPES, Ledger, is_persons
+from simulation.people import MARK, OWN_TYPES, Ledger, People, is_persons
 
 Contents: TypeAlias = Mapping[str, Mapping[str, Aspect]]
 Facts: TypeAlias = dict[tuple[str, str], Any]
@@ -102,6 +102,17 @@ def _contains(more: Any, less: Any) -> bool:
     if isinstance(more, dict):
         return all(more.get(key) == value for key, value in (less or {}).items())
     return less is None
+
+
+def left_behind(stored: Contents, people: People, groups: Mapping[str, str]) -> list[str]:
+    """Return what people put on a group, and is not on the one that its experiment has now."""
+    return [
+        f"{mark} of a person is lost from {name} of {groups[experiment]}"
+        for (_, name, listed), marks in people.ledger.items()
+        for mark in sorted(marks)
+        if (experiment := people.groups.get(mark, "")) in groups
+        and f"{mark}'" not in str(stored.get(groups[experiment], {}).get(name, {}).get(listed, ""))
+    ]
 
 
 def _lost(stored: Contents, ledger: Ledger) -> Iterator[str]:

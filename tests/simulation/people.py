@@ -5,10 +5,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from mlcat_ingest.metadata.aspects.ml import ML_MODEL_GROUP_PROPERTIES
 from mlcat_ingest.metadata.proposal import Aspect
-from mlcat_ingest.metadata.reserved import OWN_PREFIX
+from mlcat_ingest.metadata.reserved import OWN_PREFIX, RENAMED_TO, SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
+from mlcat_ingest.sources.mlflow.values.records import PropertyKey
 from simulation.catalog import Storage
 
 MARK: Final = "person-"
@@ -54,7 +56,10 @@ class People:
     chance: random.Random
     ledger: Ledger = field(default_factory=dict)
     without_base: set[str] = field(default_factory=set)
-    """Entities whose base somebody's upsert dropped: what we wrote by then may stay."""
+    """Entities whose base or object somebody's edit dropped: what we wrote by then may stay."""
+    prefer_groups: bool = False
+    groups: dict[str, str] = field(default_factory=dict)
+    """The experiment of each entry that somebody put on its group; the entry moves with that."""
     made: int = 0
     touched_ours: bool = False
     """True once somebody changed an entry of ours, which only a full pass finds."""
@@ -67,6 +72,8 @@ class People:
         urns = [urn for urn in self.storage.stored if entity_type_of(urn) in OWN_TYPES]
         if not urns:
             return None
+        if self.prefer_groups and self.chance.random() < 0.7:
+            urns = [urn for urn in urns if entity_type_of(urn) == "mlModelGroup"] or urns
         urn = self.chance.choice(urns)
         kinds: list[Callable[[str], str | None]] = [self._add] * 6 + [self._take_back] * 2
         if not gently:
@@ -78,9 +85,24 @@ class People:
     def _value(self, urn: str, name: str) -> Aspect:
         return self.storage.stored[urn].get(name, {})
 
+    def _experiment(self, urn: str) -> str | None:
+        """Return the experiment of a group that says that it is one, and was not copied."""
+        custom = self._value(urn, ML_MODEL_GROUP_PROPERTIES).get("customProperties") or {}
+        if SOURCE_KEY not in custom or RENAMED_TO in custom:
+            return None
+        return custom.get(PropertyKey.EXPERIMENT_ID)
+
+    def _part_from_experiment(self, urn: str) -> None:
+        """Take note that nobody can tell any more what was on this group, or was copied to it."""
+        experiment = self._experiment(urn)
+        self.groups = {mark: one for mark, one in self.groups.items() if one != experiment}
+
     def _add(self, urn: str) -> str:
         self.made += 1
         mark = f"{MARK}{self.made}"
+        experiment = self._experiment(urn)
+        if experiment and not self._value(urn, "status").get("removed"):
+            self.groups[mark] = experiment
         main = properties_aspect(entity_type_of(urn)) or ""
         at = self.chance.randrange(len(_ENTRIES) + 1)
         if at == len(_ENTRIES):
@@ -135,6 +157,9 @@ class People:
         if gone is None:
             return None
         self.touched_ours = True
+        if gone == PropertyKey.EXPERIMENT_ID:
+            self._part_from_experiment(urn)
+            self.without_base.add(urn)
         self.storage.put(urn, name, {**value, listed: left})
         return f"takes {gone} of ours away from {name} of {urn}"
 
@@ -159,6 +184,7 @@ class People:
             return None
         self.touched_ours = True
         self.without_base.add(urn)
+        self._part_from_experiment(urn)
         self.storage.put(urn, main, {**value, "customProperties": left})
         return f"writes over {main} of {urn}, base and all"
 
@@ -174,6 +200,7 @@ class People:
 
     def _delete(self, urn: str) -> str:
         self.touched_ours = True
+        self._part_from_experiment(urn)
         self.storage.delete(urn)
         for place in [one for one in self.ledger if one[0] == urn]:
             del self.ledger[place]

@@ -25,8 +25,8 @@ from simulation.catalog import Client, Faults, Reader, Snapshot, Storage
 from simulation.people import Ledger, People
 from simulation.scheduler import Process, Scheduler
 from support.fake_mlflow import FakeStore
-from support.fakes import model_urn
-from support.mlflow_history import REPORTED, Server
+from support.fakes import group_urn, model_urn
+from support.mlflow_history import OF_GROUPS, REPORTED, Server
 from support.recipes import a_recipe
 
 PURGES: Final = ("purge_run", "purge_experiment", "purge_model", "vanish", "tag_late")
@@ -99,7 +99,8 @@ class World:
     # The events of a history.
 
     def change_source(self) -> None:
-        names = REPORTED if self.gentle else (*REPORTED, *PURGES)
+        reported = OF_GROUPS if self.people.prefer_groups else REPORTED
+        names = reported if self.gentle else (*reported, *PURGES)
         name = self.scheduler.chance.choice(names)
         at = self.scheduler.chance.randrange(12)
         self.server.now_ms = int(self.scheduler.now_s * 1000)
@@ -273,6 +274,14 @@ class World:
             group
             for aspects in held
             for group in aspects.get("mlModelProperties", {}).get("groups") or ()
+        }
+
+    def living_groups(self) -> dict[str, str]:
+        """Return the group of each experiment that is not in the trash, by its id."""
+        return {
+            one.experiment_id: group_urn(one.name)
+            for one in self.server.store.experiments
+            if one.lifecycle_stage == "active"
         }
 
     def recipes(self) -> list[Host]:

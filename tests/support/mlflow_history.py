@@ -40,6 +40,8 @@ class Server:
     now_ms: int = 1_760_000_000_000
     store: FakeStore = field(default_factory=FakeStore)
     made: int = 0
+    names: dict[str, list[str]] = field(default_factory=dict)
+    """Earlier names of experiments by their ids."""
 
     def __post_init__(self) -> None:
         self.store.experiments = [
@@ -184,7 +186,25 @@ class Server:
 
     def rename(self, at: int) -> None:
         self.made += 1
-        self.experiment(at, name=f"renamed {self.made}")
+        self._name(at, f"renamed {self.made}")
+
+    def rename_back(self, at: int) -> None:
+        """Give an experiment one of its earlier names."""
+        earlier = self.names.get(self._experiment(at).experiment_id)
+        if earlier:
+            self._name(at, earlier[at % len(earlier)])
+
+    def _name(self, at: int, name: str) -> None:
+        experiment = self._experiment(at)
+        self.names.setdefault(experiment.experiment_id, []).append(experiment.name)
+        self.experiment(at, name=name)
+
+    def _experiment(self, at: int) -> Experiment:
+        return self.store.experiments[at % len(self.store.experiments)]
+
+    def restore_renamed(self, at: int) -> None:
+        self.restore_experiment(at)
+        self.rename(at)
 
     def describe(self, at: int) -> None:
         self.experiment(at, tags={"mlflow.note.content": f"note {at}"})
@@ -332,6 +352,12 @@ REPORTED = (
     *("import_run", "import_run", "resume_ended"),
 )
 """Changes that MLflow tells of, one way or another."""
+
+OF_GROUPS = (
+    *("rename", "rename", "rename_back", "delete_experiment", "delete_experiment"),
+    *("restore_renamed", "restore_renamed", "restore_experiment", "start"),
+)
+"""Changes among these that give experiments other groups."""
 
 
 @dataclass

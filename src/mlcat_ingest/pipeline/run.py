@@ -27,14 +27,14 @@ from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
 from mlcat_ingest.pipeline.evaluate.quality_gate import QualityGate, QualityGateOptions
 from mlcat_ingest.pipeline.flow.queues import Channel, InFlight, StoppedError
 from mlcat_ingest.pipeline.merge.entity import merge_entity
-from mlcat_ingest.pipeline.merge.rules import UNION, MergeRules
+from mlcat_ingest.pipeline.merge.rules import MergeRules
 from mlcat_ingest.pipeline.read.enrich import Enricher
 from mlcat_ingest.pipeline.read.feature_tables import PrimaryKeys, refuse_collisions
 from mlcat_ingest.pipeline.read.identities import refuse_equal_identities
 from mlcat_ingest.pipeline.read.lineage import LineageCheck
 from mlcat_ingest.pipeline.read.links import Linker
 from mlcat_ingest.pipeline.read.pages import Chunk, Chunker, PageMapper, read_pages, request_for
-from mlcat_ingest.pipeline.removal.rename import GroupCopier
+from mlcat_ingest.pipeline.removal.rename import GroupCopier, merge_copy
 from mlcat_ingest.pipeline.removal.soft_delete import DeferredRemovals, Removal
 from mlcat_ingest.pipeline.report.catalog import RecipeListing, publish, system_metadata
 from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
@@ -158,7 +158,7 @@ class PipelineRun:
             context, in_flight, self._writer, self._evaluator, self._latest, limit, merge, defer
         )
 
-        copier = GroupCopier(sink, make_delivery(context, partial(merge_entity, rules=UNION)))
+        copier = GroupCopier(sink, make_delivery(context, merge_copy))
         self._removal = Removal(
             context, self._deferred, copier, self._keys, writer=recipe.name, limits=recipe.limits
         )

@@ -12,7 +12,7 @@ from mlcat_ingest.metadata.reserved import OWN_PREFIX, RENAMED_TO
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.applied import NOTHING, Base, read_bases
 from mlcat_ingest.pipeline.merge.aspects import without_applied
-from mlcat_ingest.pipeline.merge.entity import merge_entity
+from mlcat_ingest.pipeline.merge.entity import MergedEntity, merge_entity
 from mlcat_ingest.pipeline.merge.provenance import CUSTOM, custom_properties, stored_properties
 from mlcat_ingest.pipeline.merge.rules import UNION, MergeRules, properties_aspect
 from mlcat_ingest.pipeline.write.delivery import ROUNDS, DeliveryTarget
@@ -25,11 +25,21 @@ _LISTS: Final[Mapping[str, str]] = {
 """Aspects whose entries are added to those that the new group has; the field that lists them."""
 
 
+def merge_copy(entity: Entity, stored: StoredEntity | None) -> MergedEntity:
+    """Return the merge of what is copied, which has no owner, with the group that gets it.
+
+    A group that was deleted for good meanwhile is not made again.
+    """
+    if not stored:
+        return MergedEntity(entity, NOTHING, "unchanged")
+    return merge_entity(entity, stored, UNION)
+
+
 class GroupCopier:
     """Copies what is not ours from one group to another."""
 
     def __init__(self, sink: Catalog, delivery: DeliveryTarget) -> None:
-        """Read from `sink`; `delivery` merges by `UNION`: copies have no owner."""
+        """Read from `sink`; `delivery` merges by `merge_copy`."""
         self._sink = sink
         self._delivery = delivery
 
@@ -77,7 +87,7 @@ class GroupCopier:
 
     def _write(self, entity: Entity, stored: Mapping[str, StoredEntity], old: str) -> bool:
         """Write an entity, merged with what is `stored`; return whether it was not refused."""
-        merged = merge_entity(entity, stored[entity.urn], UNION)
+        merged = merge_copy(entity, stored[entity.urn])
         for outcome in self._delivery.deliver([merged]) if merged.proposals else ():
             for refusal in outcome.refusals[:1]:
                 log.warning(
