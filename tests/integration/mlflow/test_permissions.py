@@ -126,6 +126,8 @@ def test_every_command_reports_what_a_user_may_not_see(shared: Shared, recipe: R
     assert "warning  MLflow permission: read experiments: 0 of 0 selected" in text
 
     shared.change("grant", ["Default", "private", "open"])
+    code, text = recipe.call("plan", str(recipe.path))
+    assert not [words for words in ("denied", "no MLflow server", "webhook") if words in text]
     report = recipe.report()
     assert set(report["notes"]) == {"not_administrator"}
     assert report["entities"]["mlModel"]["created"] == PRIVATE_RUNS + 1 + 2 + 2

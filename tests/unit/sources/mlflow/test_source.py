@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.sources.base import ReadRequest, Remainder, Shards, Source
+from mlcat_ingest.sources.base import Finished, ReadRequest, Remainder, Shards, Source
 from mlcat_ingest.sources.mlflow import source as source_module
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.source import MlflowSource
@@ -41,6 +41,24 @@ def a_store() -> FakeStore:
             ModelVersion("n", "3", run_id="r2"),
         ],
     )
+
+
+@pytest.mark.parametrize(
+    ("stores", "config", "note"),
+    [
+        ({}, {}, "MLflow listed no workspace (MLflow omits"),
+        ({"a": FakeStore()}, {"workspaces": {"deny": ["a"]}}, "none of 1 workspace matches"),
+        ({"a": FakeStore()}, {}, "MLflow listed no experiment (MLflow omits"),
+        ({"a": FakeStore(), "b": a_store()}, {}, "MLflow listed no experiment in workspace a ("),
+    ],
+)
+def test_an_empty_listing_is_noted(
+    stores: dict[str, FakeStore], config: dict[str, Any], note: str
+) -> None:
+    source = a_source(FakeReader(stores, workspace=next(iter(stores), "default")), **config)
+    *_, last = source.read(ReadRequest())
+    assert isinstance(last, Finished)
+    assert [(one.kind, one.detail[: len(note)]) for one in last.notes] == [("nothing_listed", note)]
 
 
 def test_groups_come_first_then_runs_with_their_versions_then_versions_without_a_run() -> None:

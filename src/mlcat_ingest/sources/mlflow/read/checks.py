@@ -116,14 +116,22 @@ def findings(
             yield finding
     if accepted:
         yield Finding("MLflow credentials", "ok", f"accepted: {how}")
-        yield _server_id(reader)
+        yield _server_id(reader, is_own=config.server_id is not None or read_by == "Databricks")
 
 
-def _server_id(reader: Reader) -> Finding:
+def _server_id(reader: Reader, *, is_own: bool) -> Finding:
+    what = "MLflow server id"
     try:
-        return Finding("MLflow server id", "ok", reader.server_id())
+        identity = reader.server_id()
+        listed = {one.experiment_id for page in reader.experiments() for one in page}
     except MlcatError as error:
-        return _failure("MLflow server id", error)
+        return _failure(what, error)
+    if is_own or "0" in listed:
+        return Finding(what, "ok", identity)
+    hint = f"set `server_id: {identity}`, so that it stays the same once experiment 0 is listed"
+    return Finding(
+        what, "warning", f"{identity}: of the address, since experiment 0 is not listed", hint
+    )
 
 
 def _version(version: str | None, read_by: ReadBy) -> Finding:

@@ -520,6 +520,24 @@ def outcomes(reader: RestReader) -> dict[str, tuple[str, str]]:
     return {found.what: (found.outcome, found.detail) for found in reader.check()}
 
 
+@pytest.mark.parametrize(
+    ("number", "config", "outcome"),
+    [(0, {}, "ok"), (1, {}, "warning"), (1, {"server_id": "mine"}, "ok")],
+)
+def test_an_id_that_may_change_with_permissions_is_a_warning(
+    number: int, config: dict[str, str], outcome: str
+) -> None:
+    with failing_service(mlflow(experiments={"experiments": [experiment(number)]})) as server:
+        assert outcomes(reader_of(server, **config))["MLflow server id"][0] == outcome
+
+
+def test_no_workspace_is_a_warning() -> None:
+    with failing_service(mlflow(server_info=INFO, workspaces={})) as server:
+        found = outcomes(reader_of(server))
+    assert found["MLflow workspaces"] == ("warning", "0 of 0 selected: ")
+    assert "MLflow credentials" not in found
+
+
 def test_the_doctor_of_a_server_in_order() -> None:
     script = mlflow(
         **{"/version": ServiceAnswer(200, b"3.17.2", {"Content-Type": "text/html"})},
