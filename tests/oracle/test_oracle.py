@@ -70,7 +70,6 @@ def train(client: Any) -> dict[str, str]:
         tags={"mlflow.model.isExternal": "true", "team": "support"},
     )
     runs["agent"] = agent.model_id
-    client.delete_run(runs["trash"])
     client.create_registered_model("scorer", tags={"tier": "1"})
     client.create_model_version("scorer", "s3://b/1", runs["first"], tags={"checked": "yes"})
     client.create_model_version("scorer", "s3://b/2", runs["second"])
@@ -132,6 +131,8 @@ def ingested(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ingested]:
             f"name: night\nsource: {{type: mlflow, config: {{tracking_uri: '{uri}'}}}}\n"
             f"sink: {{type: rest, config: {{server: '{catalog.url}'}}}}\n"
         )
+        assert call([str(recipe), "-q"]) == 0
+        client.delete_run(runs["trash"])
         assert call([str(recipe), "-q"]) == 0
         yield Ingested(uri, catalog.url, runs)
 

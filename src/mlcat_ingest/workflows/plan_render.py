@@ -16,8 +16,8 @@ from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.metadata.urn import entity_type_of, parse
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.report.labels import with_label
-from mlcat_ingest.pipeline.report.render import findings, gate_data, gate_lines
-from mlcat_ingest.pipeline.report.report import Report
+from mlcat_ingest.pipeline.report.render import findings, gate_data, gate_lines, left_out
+from mlcat_ingest.pipeline.report.report import EntityCounts, Report
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.workflows.plan import ACTIONS, Impact, Totals
 from mlcat_ingest.workflows.plan_diff import (
@@ -218,8 +218,9 @@ def _counts(kind: str, report: Report, totals: Totals) -> Sequence[str]:
     own = totals.bookkeeping[kind]
     if own:
         parts.append(f"of these {own:,} only in {OWN_PREFIX}*")
-    unchanged = report.entities[kind].unchanged if kind in report.entities else 0
-    return [*parts, f"{unchanged:,} unchanged"]
+    counted = report.entities.get(kind, EntityCounts())
+    parts.append(f"{counted.unchanged:,} unchanged")
+    return [*parts, left_out(counted)] if counted.left_out else parts
 
 
 def change_data(diff: EntityDiff) -> Iterator[dict[str, Any]]:
@@ -354,8 +355,10 @@ def summary_data(report: Report, totals: Totals) -> dict[str, Any]:
 
 def _kind_data(kind: str, report: Report, totals: Totals) -> dict[str, int]:
     counts = totals.actions.get(kind) or Counter()
+    counted = report.entities.get(kind, EntityCounts())
     return {
         **{action: counts.get(action, 0) for action in ACTIONS},
         "bookkeeping": totals.bookkeeping[kind],
-        "unchanged": report.entities[kind].unchanged if kind in report.entities else 0,
+        "unchanged": counted.unchanged,
+        "left_out": counted.left_out,
     }

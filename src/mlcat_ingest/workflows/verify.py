@@ -87,6 +87,7 @@ class Verification(Closing):
         self.compared = sum(
             counts.written + counts.unchanged for counts in plan.report.entities.values()
         )
+        self.left_out = sum(counts.left_out for counts in plan.report.entities.values())
         actions = self.totals.actions.values()
         self.missing = sum(counts["create"] + counts["revive"] for counts in actions)
         updates = sum(counts["update"] for counts in actions)
@@ -143,6 +144,8 @@ class Verification(Closing):
             f"{plural(self.compared, 'entity', 'entities')} compared, {self.missing:,} missing, "
             f"{self.stale:,} stale, {self.to_be_removed:,} to be removed"
         )
+        if self.left_out:
+            text += f", {self.left_out:,} left out"
         unread = self.report.failed_records + self.report.rejected
         if unread:
             text += f", {unread:,} not comparable"
@@ -163,6 +166,7 @@ class Verification(Closing):
             "missing": self.missing,
             "stale": self.stale,
             "to_be_removed": self.to_be_removed,
+            "left_out": self.left_out,
             "not_searchable": self.search.not_searchable,
             "not_searchable_urns": list(self.search.lacking),
             "stored": self.search.stored,

@@ -36,6 +36,7 @@ from mlcat_ingest.pipeline.merge.provenance import (
     CUSTOM,
     custom_properties,
     is_removed,
+    marks_removed,
     with_all_sources,
 )
 from mlcat_ingest.pipeline.merge.rules import (
@@ -43,7 +44,7 @@ from mlcat_ingest.pipeline.merge.rules import (
     properties_aspect,
 )
 
-Outcome = Literal["created", "updated", "removed", "unchanged"]
+Outcome = Literal["created", "updated", "removed", "unchanged", "left_out"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ class MergedEntity:
     @property
     def is_removed(self) -> bool:
         """True if the source marks the entity as removed."""
-        return bool(self.entity.aspects.get(STATUS, NOTHING).get("removed"))
+        return marks_removed(self.entity)
 
 
 Merge = Callable[[Entity, StoredEntity | None], MergedEntity]
@@ -102,13 +103,16 @@ def merge_entity(
 ) -> MergedEntity:
     """Return what to write so that the catalog holds `entity` beside what others put there.
 
-    `stored` is None or empty for an entity that the catalog does not have. An entity that is only
-    referred to, or whose type has no properties aspect for a base, is created and never changed.
+    `stored` is None or empty for an entity that the catalog does not have. One that is removed is
+    left out then. An entity that is only referred to, or whose type has no properties aspect for a
+    base, is created and never changed.
     `remembered` is asked for the base of a stored entity that has none.
 
     Raises:
         RecipeError: the stored entity comes from another server of the same type.
     """
+    if not stored and marks_removed(entity):
+        return MergedEntity(entity, NOTHING, "left_out")
     main_aspect = properties_aspect(entity.entity_type)
     if entity.only_if_absent or main_aspect is None:
         proposals = () if stored else tuple(_plain(entity))

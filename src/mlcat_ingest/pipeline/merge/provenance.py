@@ -7,7 +7,7 @@ from urllib.parse import unquote
 from mlcat_ingest.client.base import StoredEntity
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.metadata.aspects.common import STATUS
-from mlcat_ingest.metadata.proposal import Aspect
+from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.reserved import SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.applied import NOTHING
@@ -37,6 +37,11 @@ def is_removed(stored: StoredEntity) -> bool:
     """Return whether an entity is marked as removed in the catalog."""
     status = stored.get(STATUS)
     return status is not None and status.value.get("removed") is True
+
+
+def marks_removed(entity: Entity) -> bool:
+    """Return whether the source marks an entity as removed."""
+    return entity.aspects.get(STATUS, NOTHING).get("removed") is True
 
 
 def with_all_sources(

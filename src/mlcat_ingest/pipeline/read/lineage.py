@@ -19,7 +19,7 @@ from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import PREFIX, entity_type_of, raw_parts
 from mlcat_ingest.pipeline.context import RunContext
-from mlcat_ingest.pipeline.merge.provenance import is_removed
+from mlcat_ingest.pipeline.merge.provenance import is_removed, marks_removed
 from mlcat_ingest.pipeline.report.report import DanglingDataset, LineageSummary
 from mlcat_ingest.recipe.model import LineageSpec
 
@@ -59,7 +59,7 @@ class LineageCheck:
         Cost: memory for 20,000 URNs at most.
         """
         for entity in entities:
-            if self._enabled:
+            if self._enabled and not marks_removed(entity):
                 for urn in _datasets_of(entity):
                     self._note(urn)
             yield entity

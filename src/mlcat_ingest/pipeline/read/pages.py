@@ -126,10 +126,18 @@ class PageMapper:
             for (changed, _), entities in zip(mapped, linked, strict=True):
                 if not any(entity.aspects or entity.only_if_absent for entity in entities):
                     self._context.tracker.record_seen(changed, entities)
+                    for entity in entities:
+                        self._context.tally.notes(entity)
                 elif self._context.tracker.track(changed, entities):
                     yield from entities
                 else:
-                    self._pass_over([entity.urn for entity in entities])
+                    self._pass_over(
+                        [
+                            one.urn
+                            for one in entities
+                            if one.only_if_absent or one.urn in changed.known_urns
+                        ]
+                    )
 
     def _pass_over(self, urns: Sequence[str]) -> None:
         """Count entities whose records did not change since the catalog acknowledged them."""

@@ -16,7 +16,7 @@ PREFIX: Final = "mlcat_ingest_"
 LAST_SUCCESS: Final = f"{PREFIX}last_success_timestamp_seconds"
 
 _Labels = Mapping[str, str]
-_OUTCOMES: Final = ("created", "updated", "removed", "unchanged", "rejected")
+_OUTCOMES: Final = ("created", "updated", "removed", "unchanged", "left_out", "rejected")
 
 
 def as_prometheus(report: Report, before: str = "") -> str:

@@ -9,6 +9,7 @@ from mlcat_ingest.core.text import plural
 from mlcat_ingest.pipeline.report.labels import with_label
 from mlcat_ingest.pipeline.report.report import (
     EXIT_OK,
+    EntityCounts,
     HooksSummary,
     Report,
     Verdict,
@@ -156,8 +157,14 @@ def _entities(report: Report) -> Iterator[str]:
             f"{counts.unchanged:,} unchanged"
         )
         line += f", {counts.removed:,} removed" if counts.removed else ""
+        line += f", {left_out(counts)}" if counts.left_out else ""
         yield f"{line}, {counts.rejected:,} refused" if counts.rejected else line
     yield f"  proposals    {report.proposals_sent:,} sent"
+
+
+def left_out(counts: EntityCounts) -> str:
+    """Return how many entities were left out, and why."""
+    return f"{counts.left_out:,} left out (in the trash, and not in the catalog)"
 
 
 def _counters(report: Report, *, by_label: bool = False) -> Iterator[str]:

@@ -98,6 +98,8 @@ class EntityCounts:
     """Entities that were soft-deleted."""
     unchanged: int = 0
     """Entities that needed no write."""
+    left_out: int = 0
+    """Entities in the trash of the source that the catalog does not have."""
     rejected: int = 0
     """Entities that the catalog refused, in whole or in part."""
 

@@ -16,7 +16,7 @@ from mlcat_ingest.errors import LACKS_PERMISSION, NotAuthorizedError
 from mlcat_ingest.links.rules import Links
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.proposal import Entity, Note
-from mlcat_ingest.pipeline.merge.entity import MergedEntity
+from mlcat_ingest.pipeline.merge.entity import MergedEntity, Outcome
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.report.dead_letters import DeadLetters, DeliveryOutcome
 from mlcat_ingest.pipeline.report.labels import label_of, with_label
@@ -44,6 +44,7 @@ CHANGED_GROUPS: Final = 100
 """How many changed groups a report names."""
 
 _WRITTEN: Final = frozenset({"created", "updated", "removed"})
+_NOT_WRITTEN: Final[tuple[Outcome, ...]] = ("unchanged", "left_out")
 _FORBIDDEN: Final = HTTPStatus.FORBIDDEN
 
 Mask = Callable[[str], str]
@@ -162,10 +163,11 @@ class Tally:
 
     def entities_merged(self, entity_type: str, merged: Sequence[MergedEntity]) -> None:
         """Count entities of one type that were read and merged, and how the merge went."""
-        unchanged = sum(entity.outcome == "unchanged" for entity in merged)
+        outcomes = Counter(entity.outcome for entity in merged)
         with self._lock:
             self._counts[entity_type, "read"] += len(merged)
-            self._counts[entity_type, "unchanged"] += unchanged
+            for outcome in _NOT_WRITTEN:
+                self._counts[entity_type, outcome] += outcomes[outcome]
         self.count(
             without_base=sum(entity.without_base for entity in merged),
             kept_aspects=sum(len(entity.kept_aspects) for entity in merged),

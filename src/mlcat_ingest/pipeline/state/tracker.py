@@ -48,6 +48,12 @@ class ChangedRecord:
     record: Any
     tracked: TrackedRecord | None = None
 
+    @property
+    def known_urns(self) -> Sequence[str]:
+        """The entities of the record that the catalog has, as far as the state knows."""
+        known = None if self.tracked is None else self.tracked.known
+        return () if known is None else known.urns
+
 
 @dataclass(frozen=True, slots=True)
 class PageChanges:
@@ -169,8 +175,7 @@ class Tracker:
             self._touch(part, version.kind, [version.id])
             return False
         urns = tuple(dict.fromkeys(entity.urn for entity in entities if not entity.only_if_absent))
-        if known is not None:
-            self.entities.add_renamed(part, [urn for urn in known.urns if urn not in urns])
+        self._note_renamed(changed, part, urns)
         pending = _Pending(part, version, digest, urns, set(urns))
         with self._lock:
             for urn in urns:
@@ -178,6 +183,13 @@ class Tracker:
         if not urns:
             self._keep([pending])
         return True
+
+    def leave_out(self, urns: Iterable[str]) -> None:
+        """Take note that the catalog does not have these entities: no record is kept as theirs."""
+        with self._lock:
+            for urn in urns:
+                for pending in self._pending.get(urn, [[]])[0]:
+                    pending.urns = tuple(one for one in pending.urns if one != urn)
 
     def entity_folded(self, urn: str) -> None:
         """Take note that the last two records of an entity are written as one."""
@@ -190,14 +202,19 @@ class Tracker:
         tracked = changed.tracked
         if self.remembers and tracked is not None:
             urns = tuple(dict.fromkeys(entity.urn for entity in entities))
+            self._note_renamed(changed, tracked.part, urns)
             self._keep([_Pending(tracked.part, tracked.version, "", urns, set())])
+
+    def _note_renamed(
+        self, changed: ChangedRecord, part: PartitionPass, urns: Sequence[str]
+    ) -> None:
+        self.entities.add_renamed(part, [urn for urn in changed.known_urns if urn not in urns])
 
     def record_failed(self, changed: ChangedRecord, reason: str) -> None:
         """Keep that a record could not be mapped: the next pass asks for it again."""
         tracked = changed.tracked
         if tracked is not None:
-            urns = tracked.known.urns if tracked.known is not None else ()
-            masked = self._mask(reason) or "not usable"
+            urns, masked = tuple(changed.known_urns), self._mask(reason) or "not usable"
             self._keep([_Pending(tracked.part, tracked.version, "", urns, set(), masked)])
 
     def acknowledge(self, urns: Iterable[str], refused: Mapping[str, str]) -> None:

@@ -254,6 +254,9 @@ class Merger:
         self._evaluator.add_unchanged(
             [entity.urn for entity in merged if not entity.proposals and not entity.is_removed]
         )
+        self._context.tracker.leave_out(
+            [entity.urn for entity in merged if entity.outcome == "left_out"]
+        )
         self._context.tracker.acknowledge(unchanged, {})
         self._in_flight.release(unchanged)
         self._writer.add(changed)

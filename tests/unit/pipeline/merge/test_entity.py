@@ -163,11 +163,12 @@ def test_a_status_is_written_only_to_remove_and_to_revive(
     assert not merged.without_base
 
 
-def test_an_entity_that_is_first_seen_removed_is_created() -> None:
-    entity = Entity(URN, {"status": {"removed": True}, HOME: {"name": "n"}})
+@pytest.mark.parametrize("urn", [URN, "urn:li:tag:t"])
+def test_an_entity_that_is_first_seen_removed_is_left_out(urn: str) -> None:
+    entity = Entity(urn, {"status": {"removed": True}, HOME: {"name": "n"}})
     merged = merge_entity(entity, None, RULES)
-    assert merged.outcome == "created"
-    assert [one.aspect_name for one in merged.proposals] == ["status", HOME]
+    assert merged.outcome == "left_out"
+    assert merged.proposals == ()
 
 
 def test_an_entity_merely_referred_to_is_only_created() -> None:

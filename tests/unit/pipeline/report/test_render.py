@@ -180,6 +180,7 @@ def test_json_holds_every_number() -> None:
         "updated": 0,
         "removed": 0,
         "unchanged": 200,
+        "left_out": 0,
         "rejected": 0,
     }
     assert data["evaluation"]["failing_tests"] == {"urn:li:test:a": 3}

@@ -30,13 +30,23 @@ _REMOVED: Final = {"removed": True}
 def map_record(record: JoinedRecord) -> list[Entity]:
     """Return the entities of one record, in the order to write them.
 
+    One that is removed refers to nothing: the catalog may not have it at all.
+
     Raises:
         RecordError, InvalidUrnError: the record cannot be mapped.
     """
+    entities = _map(record)
+    if isinstance(record, JoinedRun | JoinedSignature) and record.listed_only:
+        return list(_listing_only(entities))
+    if any(entity.aspects.get(STATUS) == _REMOVED for entity in entities):
+        return [entity for entity in entities if not entity.only_if_absent]
+    return entities
+
+
+def _map(record: JoinedRecord) -> list[Entity]:
     match record:
         case JoinedRun():
-            entities = map_run(record)
-            return list(_listing_only(entities)) if record.listed_only else entities
+            return map_run(record)
         case JoinedExperiment():
             return map_experiment(record)
         case JoinedRegisteredModel():
@@ -44,8 +54,7 @@ def map_record(record: JoinedRecord) -> list[Entity]:
         case JoinedVersion():
             return map_version(record)
         case JoinedSignature():
-            entities = map_signature(record)
-            return list(_listing_only(entities)) if record.listed_only else entities
+            return map_signature(record)
         case JoinedLoggedModel():
             return map_external_model(record)
         case RefusedRecord():
