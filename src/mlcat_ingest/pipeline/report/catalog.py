@@ -40,6 +40,7 @@ EXAMPLES: Final = 3
 WARNINGS: Final = frozenset(
     {
         *("column_defined_twice", "column_without_urn", "entity_unknown", "rule_does_not_fit"),
+        "experiments_of_one_name",
         *("feature_ambiguous", "feature_unknown", "features_not_looked_up"),
         *("feature_file_unread", "feature_file_unreadable", "feature_metadata_unread"),
         *("source_unknown", "source_unreadable", "source_without_place", "source_without_urn"),

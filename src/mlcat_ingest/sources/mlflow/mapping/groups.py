@@ -10,7 +10,7 @@ from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
 from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS, OWNERSHIP
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_GROUP_PROPERTIES, ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.naming import datahub_guid
-from mlcat_ingest.metadata.proposal import Aspect, Entity
+from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
 from mlcat_ingest.metadata.urn import build
 from mlcat_ingest.sources.mlflow.mapping.evidence import version_evidence, with_evidence
 from mlcat_ingest.sources.mlflow.mapping.logged_models import add_model_facts, tags_with_model
@@ -260,7 +260,7 @@ def _set_training(result: dict[str, Any], record: JoinedVersion, custom: Propert
 
 
 def map_experiment(record: JoinedExperiment) -> list[Entity]:
-    """Return the group that an experiment is.
+    """Return the group that an experiment is, bare where another experiment is that group.
 
     Raises:
         RecordError: the experiment has neither name nor id.
@@ -270,6 +270,9 @@ def map_experiment(record: JoinedExperiment) -> list[Entity]:
         raise RecordError("an experiment without name and id", record_ref="experiment")
     truncator = Truncator(scope.limits)
     name = scope.experiment_group(experiment)
+    if record.namesake is not None:
+        detail = f"experiments {record.namesake} and {experiment.experiment_id} have this name"
+        return [Entity(name.urn, {}, notes=(Note("experiments_of_one_name", detail),))]
     removed = experiment.lifecycle_stage == "deleted"
     aspects = first_aspects(scope, SubType.EXPERIMENT, removed=removed, path=browse_path(scope))
     named = (scope.owners.urn(experiment.tags.get(tag)) for tag in OWNER_TAGS)

@@ -62,6 +62,11 @@ def find_missing(
         experiment.experiment_id: experiment for page in reader.experiments() for experiment in page
     }
     suspects = _suspects(scope, unlisted, experiments)
+    living = {
+        scope.experiment_group(experiment).urn
+        for experiment in experiments.values()
+        if experiment.lifecycle_stage != "deleted"
+    }
     # Each object is asked for once: an experiment has many runs.
     is_gone = cache(reader.is_gone)
     for kind in _KINDS:
@@ -69,6 +74,8 @@ def find_missing(
         listed = _listed_keys(reader, kind, list(experiments), candidates) if candidates else set()
         for suspect in candidates:
             urn, source, _ = suspect
+            if kind == "experiment" and urn in living:
+                continue  # another experiment of this name is there
             if (source.name, source.version) not in listed:
                 yield Missing(urn, partial(_is_gone, is_gone, suspect))
             elif kind == "experiment":

@@ -223,7 +223,12 @@ class WorkspaceReading:
         self._order = VersionOrder(expected, self._without_run)
 
     def read_experiments(self) -> Iterator[Sequence[JoinedExperiment]]:
-        """Yield the experiments that the recipe asks for, in pages."""
+        """Yield the experiments that the recipe asks for, in pages, those in the trash last.
+
+        Of several that have one name, the first is the group: folder stores may hold such.
+        """
+        names: dict[str, str] = {}
+        trash: list[Experiment] = []
         for page in self._reader.experiments():
             self.experiments_listed += len(page)
             wanted = [experiment for experiment in page if self._selection.experiment(experiment)]
@@ -235,8 +240,16 @@ class WorkspaceReading:
                     experiment.name,
                     lifecycle_stage=experiment.lifecycle_stage,
                 )
-            yield [JoinedExperiment(self._scope, experiment) for experiment in wanted]
+            trash += (one for one in wanted if one.lifecycle_stage == "deleted")
+            live = [one for one in wanted if one.lifecycle_stage != "deleted"]
+            yield [self._with_namesake(experiment, names) for experiment in live]
+        yield from _chunks(self._with_namesake(experiment, names) for experiment in trash)
         self._experiment_ids = list(self._experiments)
+
+    def _with_namesake(self, experiment: Experiment, names: dict[str, str]) -> JoinedExperiment:
+        id_ = experiment.experiment_id
+        first = names.setdefault(experiment.name or id_, id_)
+        return JoinedExperiment(self._scope, experiment, None if first == id_ else first)
 
     def _groups(self, names: Iterable[str]) -> Iterator[JoinedRecord]:
         """Yield those registered models of `names` that were not yielded before."""

@@ -233,10 +233,11 @@ class WorkspaceScope:
 
 @dataclass(frozen=True, slots=True)
 class JoinedExperiment:
-    """An experiment."""
+    """An experiment; `namesake` is another one of its name, whose group it shares."""
 
     scope: WorkspaceScope
     experiment: Experiment
+    namesake: str | None = None
 
     @property
     def record_version(self) -> RecordVersion | None:
