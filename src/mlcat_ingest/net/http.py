@@ -261,7 +261,7 @@ class Http(Closing):
         with self._lock:
             self._pending[id(pending)] = pending
         try:
-            return self._attempt(pending, send, is_passing)
+            return self._until_answered(pending, send, is_passing)
         finally:
             with self._lock:
                 del self._pending[id(pending)]
@@ -280,7 +280,7 @@ class Http(Closing):
         """End every pause between attempts; no request is tried again from now on."""
         self._retry.end()
 
-    def _attempt(
+    def _until_answered(
         self, pending: PendingRequest, send: Callable[[], Reply], is_passing: IsPassing
     ) -> Reply:
         while True:
@@ -419,8 +419,8 @@ def _content_of(response: requests.Response) -> bytes:
     Raises:
         EndlessAnswerError: it is too large, or packed so that a part of it may be.
     """
-    encoding = response.headers.get("Content-Encoding", "identity").lower()
-    if encoding not in {"identity", *ENCODINGS}:
+    encoding = response.headers.get("Content-Encoding", "").lower()
+    if encoding not in {"", "identity", *ENCODINGS}:
         raise EndlessAnswerError(f"has the unwanted encoding {encoding!r}")
     parts: list[bytes] = []
     size = 0

@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 import warnings
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
@@ -778,10 +779,13 @@ def test_an_answer_without_end_is_an_error_at_once(
     assert b"Accept-Encoding: gzip, deflate\r\n" in asked[0]
 
 
-def test_a_large_answer_in_an_encoding_arrives_whole() -> None:
+@pytest.mark.parametrize("encoding", ["gzip", "GZip", "deflate", "identity", ""])
+def test_a_large_answer_in_an_encoding_arrives_whole(encoding: str) -> None:
     body = b'["' + b"x" * 5_000_000 + b'"]'
-    headers = {"Content-Encoding": "gzip"}
-    answer = ServiceAnswer(200, gzip.compress(body), headers)
+    packed: dict[str, Callable[[bytes], bytes]]
+    packed = {"gzip": gzip.compress, "deflate": zlib.compress}
+    pack = packed.get(encoding.lower(), bytes)
+    answer = ServiceAnswer(200, pack(body), {"Content-Encoding": encoding})
     with failing_service([answer]) as server, client(server.url) as http:
         assert [http.request("GET", "/").content for _ in range(2)] == [body] * 2
 
