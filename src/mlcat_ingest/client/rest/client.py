@@ -233,7 +233,11 @@ class CatalogClient(AspectReader, Emitter, Closing):
             body["variables"] = dict(variables)
         if operation_name:
             body["operationName"] = operation_name
-        reply = self._connection.post("/api/graphql", dumps(body))
+        path, content = "/api/graphql", dumps(body)
+        if "mutation" in query:
+            reply = self._connection.write("POST", path, content)
+        else:
+            reply = self._connection.post(path, content)
         if reply.status in NO_SUCH_CALL:
             raise wrong_address(reply, self._connection.message(reply))
         # A refused query may come with its errors in GraphQL's own shape.

@@ -14,6 +14,16 @@ pytestmark = pytest.mark.process
 QUERY = "query One($urn: String!) { mlModel(urn: $urn) { name } }"
 
 
+@pytest.mark.parametrize(("query", "times"), [("{ a }", 2), ("mutation { createTag }", 1)])
+def test_only_a_query_that_reads_is_repeated(
+    service: FakeService, client: CatalogClient, query: str, times: int
+) -> None:
+    service.on("POST", "/api/graphql", Answer(200, b'{"data": {'))
+    with pytest.raises(MlcatError):
+        client.graphql(query)
+    assert len(service.to("/api/graphql")) == times
+
+
 def test_a_query_on_the_wire(service: FakeService, client: CatalogClient) -> None:
     reply = {"data": {"mlModel": {"name": "m"}}, "extensions": {}, "errors": []}
     service.on("POST", "/api/graphql", Answer(body=reply))
