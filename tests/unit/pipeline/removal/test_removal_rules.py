@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.errors import CatalogRequestError, LimitError
+from mlcat_ingest.errors import CatalogRequestError, LimitError, StateUnavailableError
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.removal.soft_delete import DeferredRemovals, Removal
 from mlcat_ingest.pipeline.removal.unlisted import ListedUrns
@@ -29,12 +29,15 @@ class KnownEntities:
     absent: list[str] = field(default_factory=list)
     deleted: list[str] = field(default_factory=list)
     count: int = 0
+    fails: bool = False
 
     def listed_urns(self, _: object) -> Iterable[str]:
         return ()
 
     def unlisted_urns(self, _: object) -> Iterable[str]:
-        return self.unlisted
+        yield from self.unlisted
+        if self.fails:
+            raise StateUnavailableError("the disk is gone")
 
     def renamed_urns(self, _: object) -> Iterable[str]:
         return self.renamed
@@ -174,6 +177,10 @@ def test_without_state_nothing_is_removed(
     world.remembers, world.capabilities, world.sink.place = False, capabilities, place
     assert world.remove() == []
     assert [kind for kind, _ in world.notes] == ["removal_without_state"] * notes
+    world.remembers, world.known.fails = True, True
+    assert world.remove() == []
+    assert [kind for kind, _ in world.notes] == ["removal_without_state"] * notes * 2
+    assert world.known.deleted == []
 
 
 def test_a_source_that_cannot_be_asked_by_name_needs_two_complete_passes(world: World) -> None:
