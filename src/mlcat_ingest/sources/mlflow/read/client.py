@@ -9,7 +9,7 @@ import logging
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
@@ -43,6 +43,7 @@ from mlcat_ingest.sources.mlflow.read.decode import (
     output_order,
     stage,
 )
+from mlcat_ingest.sources.mlflow.read.folders import damage_left_out, warn_of_damage
 from mlcat_ingest.sources.mlflow.read.listing import (
     ENTRIES_A_PAGE,
     RUNS_LISTING,
@@ -97,6 +98,9 @@ _ERRORS: Final[dict[str, type[MlcatError]]] = {
     "REQUEST_LIMIT_EXCEEDED": SourceUnavailableError,
     "INTERNAL_ERROR": SourceUnavailableError,
 }
+
+_DAMAGED: Final = "DAMAGED"
+"""The code of an error about a folder without the files of MLflow."""
 
 _NO_SUCH_LISTING: Final = frozenset({"ENDPOINT_NOT_FOUND", "NOT_FOUND", "NOT_IMPLEMENTED"})
 """MLflow's error codes for a server or store older than logged models."""
@@ -376,6 +380,7 @@ class ClientReader(ApiReader, MlflowConnection):
         self._client: Any = None
         self._calls = 0
         self._server_id: str | None = None
+        self._damage: set[str] = set()
 
     @property
     def connection(self) -> Self:
@@ -433,6 +438,8 @@ class ClientReader(ApiReader, MlflowConnection):
             with self._translate_errors():
                 method(*names)
         except (ProtocolMismatchError, NotAuthorizedError) as error:
+            if error.context.get("code") == _DAMAGED:
+                warn_of_damage(error.message, self._damage)
             return error.context.get("code") == "RESOURCE_DOES_NOT_EXIST"
         return False
 
@@ -507,8 +514,13 @@ class ClientReader(ApiReader, MlflowConnection):
     @contextmanager
     def _translate_errors(self) -> Iterator[None]:
         """Raise MLflow's errors as ours meanwhile, and leave out its log lines."""
-        with _quiet(), default_store(self._config.tracking_uri, self._config.registry_uri):
-            from mlflow.exceptions import MlflowException
+        uris = (self._config.tracking_uri, self._config.registry_uri)
+        with ExitStack() as meanwhile:
+            meanwhile.enter_context(_quiet())
+            meanwhile.enter_context(default_store(*uris))
+            if any(uri and folder_of(uri) for uri in uris):
+                meanwhile.enter_context(damage_left_out(self._damage))
+            from mlflow.exceptions import MissingConfigException, MlflowException
 
             try:
                 yield
@@ -519,6 +531,8 @@ class ClientReader(ApiReader, MlflowConnection):
                 ) from error
             except (MlflowException, OSError) as error:
                 code = getattr(error, "error_code", "TEMPORARILY_UNAVAILABLE")
+                if isinstance(error, MissingConfigException):
+                    code = _DAMAGED
                 message = redact_urls(" ".join(str(error).split())[:300])
                 raise _ERRORS.get(code, ProtocolMismatchError)(
                     f"MLflow cannot read {self._config.public_uri}: {message}",
