@@ -136,7 +136,7 @@ def _round(world: World) -> None:
         _change_tags(world)
     world.is_source_empty = not world.gentle and chance.random() < 0.2
     scheduler.events = world.event
-    rates = (0.03, 0.1, 0.2) if world.people.prefer_groups else (0.0, 0.01, 0.03, 0.1)
+    rates = (0.03, 0.06, 0.1) if world.people.prefer_groups else (0.0, 0.01, 0.03, 0.1)
     scheduler.event_rate = chance.choice(rates)
     scheduler.switching = chance.choice((0.05, 0.3, 1.0))
     world.start()

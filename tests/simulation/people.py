@@ -41,6 +41,14 @@ _ENTRIES: Final[Mapping[tuple[str, str], Callable[[str], Any]]] = {
     },
 }
 
+_IDENTITY: Final = frozenset(
+    {
+        *(PropertyKey.EXPERIMENT_ID, PropertyKey.RUN_ID, PropertyKey.MODEL_ID),
+        *(PropertyKey.REGISTERED_MODEL, PropertyKey.VERSION),
+    }
+)
+"""Custom properties of which one leads from an entity to its object."""
+
 _STAMPED: Final = {"glossaryTerms": {"auditStamp": _STAMP}}
 
 
@@ -157,7 +165,7 @@ class People:
         if gone is None:
             return None
         self.touched_ours = True
-        if gone == PropertyKey.EXPERIMENT_ID:
+        if isinstance(gone, str) and gone in _IDENTITY:
             self._part_from_experiment(urn)
             self.without_base.add(urn)
         self.storage.put(urn, name, {**value, listed: left})

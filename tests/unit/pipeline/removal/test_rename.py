@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.merge.applied import encode, text_of_keys
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
-from mlcat_ingest.pipeline.removal.rename import GroupCopier
+from mlcat_ingest.pipeline.removal.rename import GroupCopier, merge_copy
 from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome, Refusal
 from support.fakes import FakeSink, group_urn
 
@@ -129,6 +130,7 @@ def test_one_warning_tells_of_a_group_that_was_not_copied_to(
     copy(delivery, old, {HOME: {}})
     [warning] = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
     assert warning == f"metadata by others on {OLD} was not copied to {NEW}: globalTags: no"
+    assert [one.urn for one in delivery] == [NEW], "the old one is not marked as copied"
 
 
 def test_only_aspects_that_people_fill_are_read(
@@ -145,3 +147,46 @@ def test_only_aspects_that_people_fill_are_read(
     GroupCopier(sink, delivery).copy(OLD, NEW)
     assert {HOME, "ownership", "domains", "editableMlModelGroupProperties"} <= names
     assert names.isdisjoint({"status", "browsePathsV2", "mlModelProperties"})
+
+
+def test_a_group_leads_to_its_newest_name(delivery: RecordingDelivery) -> None:
+    sink = FakeSink(stored={NEW: {HOME: custom(**{"mlcat.renamed_to": OLD})}, OLD: {HOME: {}}})
+    assert GroupCopier(sink, delivery).leads_to(NEW, OLD)
+    sink.put(NEW, HOME, {})
+    assert not GroupCopier(sink, delivery).leads_to(NEW, OLD)
+
+
+def test_a_group_that_was_deleted_for_good_is_not_made_again() -> None:
+    merged = merge_copy(Entity(OLD, {HOME: custom(team="risk")}), {})
+    assert (merged.outcome, merged.proposals) == ("unchanged", ())
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        {NEW: {HOME: {}}},
+        {OLD: {"globalTags": {"tags": [{"tag": "a"}]}}},
+        {OLD: {"domains": {"domains": ["d"]}}, NEW: {HOME: custom(**{"mlcat.renamed_to": OLD})}},
+    ],
+    ids=["no old group", "no new group", "renamed back"],
+)
+def test_nothing_is_copied_without_two_groups(
+    delivery: RecordingDelivery, stored: dict[str, Any]
+) -> None:
+    GroupCopier(FakeSink(stored=stored), delivery).copy(OLD, NEW)
+    assert delivery.written == {}
+
+
+def test_a_copy_costs_two_reads(delivery: RecordingDelivery) -> None:
+    sink = FakeSink(stored={OLD: {HOME: custom(team="risk")}, NEW: {HOME: {}}})
+    GroupCopier(sink, delivery).copy(OLD, NEW)
+    assert len(sink.reads) == 2
+    assert len(delivery) == 2
+
+
+def test_names_in_a_circle_end_somewhere(delivery: RecordingDelivery) -> None:
+    names = {NEW: group_urn("b"), group_urn("b"): group_urn("c"), group_urn("c"): group_urn("b")}
+    sink = FakeSink()
+    for one, new in names.items():
+        sink.put(one, HOME, custom(**{"mlcat.renamed_to": new}))
+    assert not GroupCopier(sink, delivery).leads_to(NEW, OLD)
