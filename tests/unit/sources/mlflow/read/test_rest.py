@@ -452,7 +452,7 @@ DENIALS = [
     ),
     (
         web_page("<style>a{}</style><h1>Sign in</h1>"),
-        "a web page instead of JSON: Sign in",
+        "a web page instead of JSON, twice: Sign in",
         "login",
     ),
     (
