@@ -115,12 +115,13 @@ def test_each_workspace_is_read_apart(tmp_path: Path) -> None:
         assert {finding.outcome for finding in reader.check()} == {"ok"}
 
 
-def test_another_path_of_a_server_is_distinguished_from_no_server(tmp_path: Path) -> None:
-    with (
-        running(OURS, tmp_path) as server,
-        pytest.raises(ProtocolMismatchError, match=r"no MLflow server at"),
-    ):
-        experiment_names(tracking_uri=f"{server.url}/mlflow")
+def test_another_path_of_a_server_leads_to_its_api_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with running(OURS, tmp_path) as server:
+        assert experiment_names(tracking_uri=f"{server.url}/mlflow") == ["Default"]
+        (warning,) = [one for one in caplog.messages if "API of MLflow" in one]
+        assert warning.endswith(f"is at {server.url}, and not below {server.url}/mlflow")
     with pytest.raises(SourceUnavailableError, match=r"Connection refused"):
         experiment_names(tracking_uri=f"http://127.0.0.1:{free_port()}")
 

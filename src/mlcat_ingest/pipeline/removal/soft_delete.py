@@ -194,7 +194,7 @@ class Removal:
         gone = [entity for entity in missing if entity.missing.switched_off]
         limited = [entity for entity in missing if not entity.missing.switched_off]
         count, removed = waiting + len(limited), waiting
-        total = sum(map(self._unlisted.total, passes)) if count > FLOOR else 0
+        total = sum(map(self._unlisted.total, passes)) if count > FLOOR else count
         if count > FLOOR and not total:
             what = f"{plural(count, 'entity', 'entities')} not removed"
             self._note("removal_without_state", f"{what}: the number of all entities is unknown")

@@ -30,6 +30,7 @@ class KnownEntities:
     deleted: list[str] = field(default_factory=list)
     count: int = 0
     fails: bool = False
+    counted: int = 0
 
     def listed_urns(self, _: object) -> Iterable[str]:
         return ()
@@ -52,6 +53,7 @@ class KnownEntities:
         self.deleted += urns
 
     def record_count(self, _: object) -> int:
+        self.counted += 1
         return self.count
 
 
@@ -206,6 +208,7 @@ def test_up_to_ten_and_up_to_the_ratio_of_what_state_or_catalog_knows_are_remove
         with pytest.raises(LimitError, match="12 of 22 entities of mlflow:a: would be"):
             world.remove()
         assert world.known.deleted == []
+    assert world.known.counted == (count > 10)
 
 
 @pytest.mark.parametrize(("gone", "asked"), [(10, 40), (11, 40), (12, 12), (40, 12)])
@@ -223,6 +226,16 @@ def test_the_limit_counts_what_is_gone_and_asks_for_no_more(gone: int, asked: in
         with pytest.raises(LimitError, match="40 of 44 entities"):
             world.remove()
     assert len(list(answers)) == 40 - asked
+
+
+def test_entities_that_are_kept_are_none_of_those_over_the_limit() -> None:
+    world = World(ratio=0.25)
+    world.hold(*[model_urn(f"r{at:02}") for at in range(40)])
+    world.known.count = 44
+    answers = iter([False] * 5 + [True] * 35)
+    world.is_gone = lambda: next(answers)
+    with pytest.raises(LimitError, match="35 of 44 entities"):
+        world.remove()
 
 
 def test_no_limit_holds_back_entities_that_the_recipe_switched_off() -> None:
