@@ -128,7 +128,7 @@ def _server_id(reader: Reader, *, is_own: bool) -> Finding:
         return _failure(what, error)
     if is_own or "0" in listed:
         return Finding(what, "ok", identity)
-    hint = f"set `server_id: {identity}`, so that it stays the same once experiment 0 is listed"
+    hint = f"set `server_id: {identity}`, or it changes once experiment 0 is listed"
     return Finding(
         what, "warning", f"{identity}: of the address, since experiment 0 is not listed", hint
     )
