@@ -230,7 +230,6 @@ class Removal:
         self._moved.sort(key=lambda entity: (entity.removed, -entity.changed_ms))
         for entity in self._moved:
             self._copier.copy(entity.missing.urn, entity.missing.moved_to or "")
-        self._moved = []
 
     def _soft_delete(self, entities: Sequence[_MissingEntity]) -> Iterator[Entity]:
         removed: dict[PartitionPass, list[str]] = {}

@@ -348,6 +348,34 @@ def test_entries_of_others_move_with_a_group_that_was_renamed() -> None:
     assert world.copied == []
 
 
+def test_removed_groups_are_copied_after_the_living_one_the_newest_first() -> None:
+    world = World(moved_to=NEW)
+    removed = [group_urn(name) for name in "abc"]
+    for urn, time in zip(removed, (2, 3, 1), strict=True):
+        world.hold(urn, lastModified={"time": time})
+        world.sink.put(urn, "status", {"removed": True})
+    world.hold(GROUP)
+    assert world.remove() == [GROUP], "what is removed counts in no limit"
+    first, second, last = removed
+    assert [old for old, _ in world.copied] == [GROUP, second, first, last]
+    world.moved_to = None
+    world.copied.clear()
+    assert world.remove() == [GROUP], "a removed group that has no other name is nobody's business"
+    assert world.copied == []
+
+
+@pytest.mark.parametrize("source", ["other:x:", f"other:x:,{SOURCE}"])
+def test_only_removed_groups_of_this_source_are_copied(source: str) -> None:
+    world = World(moved_to=NEW, known=KnownEntities(unlisted=[GROUP, A]))
+    world.hold(GROUP, A)
+    for urn in (GROUP, A):
+        world.sink.put(urn, "status", {"removed": True})
+    home = {"customProperties": {"mlcat.source": source}}
+    world.sink.put(GROUP, "mlModelGroupProperties", home)
+    assert world.remove() == []
+    assert world.copied == ([(GROUP, NEW)] if SOURCE in source else [])
+
+
 def test_listed_urns_are_known_apart() -> None:
     urns = [model_urn(str(at)) for at in range(2_000)]
     listed = ListedUrns(urns[::2])
