@@ -100,9 +100,7 @@ class World:
 
     def change_source(self) -> None:
         reported = OF_GROUPS if self.people.prefer_groups else REPORTED
-        # After a pass that ended early, one over changes does not see a name that is back.
-        purges = (*PURGES, *["rename_back"] * 3) if self.people.prefer_groups else PURGES
-        names = reported if self.gentle else (*reported, *purges)
+        names = reported if self.gentle else (*reported, *PURGES)
         name = self.scheduler.chance.choice(names)
         at = self.scheduler.chance.randrange(12)
         self.server.now_ms = int(self.scheduler.now_s * 1000)

@@ -354,7 +354,7 @@ REPORTED = (
 """Changes that MLflow tells of, one way or another."""
 
 OF_GROUPS = (
-    *("rename", "rename", "delete_experiment", "delete_experiment"),
+    *("rename", "rename", "rename_back", "rename_back", "delete_experiment", "delete_experiment"),
     *("restore_renamed", "restore_renamed", "restore_experiment", "start"),
 )
 """Changes among these that give experiments other groups."""

@@ -123,7 +123,10 @@ class PartitionState(Protocol):
         ...
 
     def dirty(self, kind: str) -> Sequence[str]:
-        """Return the records of a kind that could not be mapped, or that the catalog refused."""
+        """Return the records of a kind that have to be read though they may not have changed.
+
+        They could not be mapped, the catalog refused them, or no run saw the end of their writes.
+        """
         ...
 
 

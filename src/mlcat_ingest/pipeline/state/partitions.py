@@ -7,7 +7,7 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -284,10 +284,19 @@ class PartitionPass:
     """One pass over a partition: a `PartitionState`, and how the partition is read."""
 
     def __init__(
-        self, database: RunDatabase, partition: Partition, row: PartitionRow, full: str | None
+        self,
+        database: RunDatabase,
+        partition: Partition,
+        row: PartitionRow,
+        full: str | None,
+        unacknowledged: Collection[str] = (),
     ) -> None:
-        """Read everything if `full` gives a reason."""
+        """Read everything if `full` gives a reason.
+
+        The `unacknowledged` entities are those whose writes an earlier run saw no end of.
+        """
         self._database = database
+        self._unacknowledged = unacknowledged
         self.full = full
         self.why = "changes since the last run" if full is None else f"full pass ({full})"
         self.checkpoint = None if full else row.checkpoint
@@ -322,8 +331,19 @@ class PartitionPass:
         return self._column(kind, "joined_fingerprint")
 
     def dirty(self, kind: str) -> Sequence[str]:
-        """Return the records of a kind that could not be mapped, or that the catalog refused."""
-        return list(self._column(kind, "reason"))
+        """Return the records of a kind that have to be read though they may not have changed.
+
+        They could not be mapped, the catalog refused them, or no run saw the end of their writes.
+        """
+        dirty = self._column(kind, "reason")
+        if not self._unacknowledged:
+            return list(dirty)
+        unfinished = {
+            id_
+            for id_, urns in self._column(kind, "urns").items()
+            if any(urn in self._unacknowledged for urn in urns.split("\n"))
+        }
+        return [*dirty, *unfinished.difference(dirty)]
 
     def _column(self, kind: str, name: str) -> Mapping[str, str]:
         with self._database.use() as engine:

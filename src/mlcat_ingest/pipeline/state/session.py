@@ -3,7 +3,7 @@
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -180,7 +180,9 @@ class StateSession:
             lambda opened: partitions.partitions_of(opened, recipe), list[PartitionRow]()
         )
         self._known = [row for row in known if row.key.sink == self._sink]
-        self._partitions = RememberedPartitions(self._database, sink, self._options)
+        self._partitions = RememberedPartitions(
+            self._database, sink, self._options, self.tracker.writes.earlier
+        )
 
     def _open_database(self, url: str) -> Engine | None:
         copy = self._temporary() if self._policy is StatePolicy.COPY else None
@@ -345,9 +347,16 @@ class StateSession:
 class RememberedPartitions:
     """A `sources.base.RunState` in a database, of one run of one recipe into one catalog."""
 
-    def __init__(self, database: RunDatabase, sink: Catalog, options: StateOptions) -> None:
-        """Remember for the catalog `sink`."""
+    def __init__(
+        self,
+        database: RunDatabase,
+        sink: Catalog,
+        options: StateOptions,
+        unacknowledged: Collection[str],
+    ) -> None:
+        """Remember for the catalog `sink`; of `unacknowledged` entities the write may be lost."""
         self._database = database
+        self._unacknowledged = unacknowledged
         self.sink = sink
         self._options = options
         self._passes: dict[PartitionKey, PartitionPass] = {}
@@ -382,7 +391,7 @@ class RememberedPartitions:
             raise equal_identities("two sources", key.source)
         if self._is_missing(sample):
             why = "the catalog lacks entities that were written"
-        partition_pass = PartitionPass(self._database, partition, row, why)
+        partition_pass = PartitionPass(self._database, partition, row, why, self._unacknowledged)
         log.info("%s: %s", partition_pass.label, partition_pass.why)
         self._passes[key] = partition_pass
         return partition_pass

@@ -153,7 +153,7 @@ class Tracker:
                 changed.append(ChangedRecord(record))
                 continue
             known_record = known[version.kind].get(version.id)
-            if known_record is not None and _is_unchanged(
+            if known_record is not None and self._is_unchanged(
                 part, version, known_record, version.digest
             ):
                 same.setdefault(version.kind, []).append(version.id)
@@ -171,7 +171,7 @@ class Tracker:
             return True
         part, version, known = tracked.part, tracked.version, tracked.known
         digest = version.digest or _digest_of(entities)
-        if known is not None and _is_unchanged(part, version, known, digest):
+        if known is not None and self._is_unchanged(part, version, known, digest):
             self._touch(part, version.kind, [version.id])
             return False
         urns = tuple(dict.fromkeys(entity.urn for entity in entities if not entity.only_if_absent))
@@ -299,21 +299,21 @@ class Tracker:
             lambda engine: records.read(engine, part.part_id, kind, ids), dict[str, KnownRecord]()
         )
 
+    def _is_unchanged(
+        self, part: PartitionPass, version: RecordVersion, known: KnownRecord, digest: str | None
+    ) -> bool:
+        return (
+            part.full is None
+            and bool(digest)
+            and (known.digest, known.fingerprint, known.joined_fingerprint)
+            == (digest, version.fingerprint, version.joined_fingerprint)
+            and self.writes.earlier.isdisjoint(known.urns)
+        )
+
     def _touch(self, part: PartitionPass, kind: str, ids: Sequence[str]) -> None:
         self.database.attempt(
             lambda engine: records.touch(engine, part.part_id, kind, ids, part.number), None
         )
-
-
-def _is_unchanged(
-    part: PartitionPass, version: RecordVersion, known: KnownRecord, digest: str | None
-) -> bool:
-    return (
-        part.full is None
-        and bool(digest)
-        and (known.digest, known.fingerprint, known.joined_fingerprint)
-        == (digest, version.fingerprint, version.joined_fingerprint)
-    )
 
 
 def _hashable_content(entity: Entity) -> Iterator[object]:

@@ -70,12 +70,14 @@ class Remembering(FakeSource):
     settings: str = ""
     complete: bool = True
     checkpoints: list[Any] = field(default_factory=list)
+    dirty: list[str] = field(default_factory=list)
 
     def read(self, request: ReadRequest) -> Iterator[Page[FakeRecord] | Finished]:
         partition = request.state.partition(
             Partition(self.key, self.instance, self.identity, self.settings)
         )
         self.checkpoints.append(partition.checkpoint)
+        self.dirty += partition.dirty("thing")
         yield Page([FakeRecord(one, one.record_version) for one in self.records], partition)
         if self.error is not None:
             raise self.error
@@ -688,16 +690,17 @@ def written(world: World) -> list[str]:
     return [one.entity_urn for batch in world.sink.writes for one in batch]
 
 
+class Dying(FakeSink):
+    """A catalog that is killed after it stored what it was sent."""
+
+    def write(self, proposals: Sequence[Proposal]) -> Any:
+        answer = super().write(proposals)
+        if proposals[0].headers != NEVER:
+            raise CatalogUnavailableError("killed before its index had the change")
+        return answer
+
+
 def test_what_may_be_stored_and_not_found_is_written_again_by_the_next_run(world: World) -> None:
-    store = FakeSink.write
-
-    class Dying(FakeSink):
-        def write(self, proposals: Sequence[Proposal]) -> Any:
-            store(self, proposals)
-            if proposals[0].headers != NEVER:
-                raise CatalogUnavailableError("killed before its index had the change")
-            return store(self, proposals)
-
     world.ingest(Record("calm"))
     sink, world.sink = world.sink, Dying(place=PLACE, stored=world.sink.stored)
     assert world.ingest(Record("calm"), Record("a"), Record("b")).exit_code == 1
@@ -712,6 +715,20 @@ def test_what_may_be_stored_and_not_found_is_written_again_by_the_next_run(world
     sink.writes.clear()
     assert world.ingest(Record("calm"), Record("a"), Record("b"), full=True).exit_code == 0
     assert written(world) == []
+
+
+def test_a_change_that_was_undone_before_its_write_was_acknowledged_is_undone(world: World) -> None:
+    world.ingest(Record("a"), Record("calm"))
+    sink, world.sink = world.sink, Dying(place=PLACE, stored=world.sink.stored)
+    assert world.ingest(Record("a", "2"), Record("calm")).exit_code == 1
+    world.sink = sink
+    undone = Remembering(records=[Record("a"), Record("calm")])
+    assert world.run(undone).entities == {"mlModel": EntityCounts(2, updated=1, unchanged=1)}
+    assert undone.dirty == ["a"]
+    assert sink.stored[model_urn("a")]["mlModelProperties"]["name"] == "1"
+    calm = Remembering(records=undone.records)
+    assert world.run(calm).entities == {"mlModel": EntityCounts(2, unchanged=2)}
+    assert calm.dirty == []
 
 
 @pytest.mark.parametrize(("status", "again"), [(500, True), (503, True), (422, False)])
