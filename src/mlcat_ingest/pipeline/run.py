@@ -146,7 +146,12 @@ class PipelineRun:
         self._chunks: Channel[Chunk] = Channel(context.cancellation, 1)
 
         rules = MergeRules(recipe.name, by_aspect(recipe.merge))
-        merge = partial(merge_entity, rules=rules, remembered=context.tracker.bases.get)
+        merge = partial(
+            merge_entity,
+            rules=rules,
+            remembered=context.tracker.bases.get,
+            can_read=context.sink.facts.keeps,
+        )
         in_flight = InFlight(context.cancellation)
         self._delivery = make_delivery(context, merge)
         self._writer = BatchWriter(context, in_flight, self._delivery, self._evaluator)

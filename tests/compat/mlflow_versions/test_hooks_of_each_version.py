@@ -50,6 +50,7 @@ def claimed(folder: Path) -> list[tuple[str, str]]:
 def test_unmodified_training_is_heard(
     name: str, path: str, server: MlflowServer, tmp_path: Path
 ) -> None:
+    (tmp_path / "recipe.yml").touch()
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("MLFLOW_", "PYTHON"))}
     done = subprocess.run(
         [venv_for(name).python, "-c", TRAINS],

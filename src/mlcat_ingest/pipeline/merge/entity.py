@@ -100,18 +100,21 @@ def merge_entity(
     stored: StoredEntity | None,
     rules: MergeRules,
     remembered: RememberedBase = NOTHING.get,
+    *,
+    can_read: bool = True,
 ) -> MergedEntity:
     """Return what to write so that the catalog holds `entity` beside what others put there.
 
     `stored` is None or empty for an entity that the catalog does not have. One that is removed is
-    left out then. An entity that is only referred to, or whose type has no properties aspect for a
+    left out then, unless the sink is a file that nobody `can_read` from: who imports it may have
+    the entity. An entity that is only referred to, or whose type has no properties aspect for a
     base, is created and never changed.
     `remembered` is asked for the base of a stored entity that has none.
 
     Raises:
         RecipeError: the stored entity comes from another server of the same type.
     """
-    if not stored and marks_removed(entity):
+    if not stored and can_read and marks_removed(entity):
         return MergedEntity(entity, NOTHING, "left_out")
     main_aspect = properties_aspect(entity.entity_type)
     if entity.only_if_absent or main_aspect is None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from mlcat_ingest.client.base import Catalog, StoredEntity
-from mlcat_ingest.metadata.aspects.common import EDITABLE_ML_MODEL_GROUP_PROPERTIES
+from mlcat_ingest.metadata.aspects.common import EDITABLE_ML_MODEL_GROUP_PROPERTIES, STATUS
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata.reserved import OWN_PREFIX, RENAMED_TO
@@ -76,7 +76,7 @@ class GroupCopier:
 
     def _follow(self, old: str, new: str) -> tuple[str, Mapping[str, StoredEntity]]:
         """Return the name that the group `new` has by now, and the groups that were read."""
-        names = (*_LISTS, EDITABLE_ML_MODEL_GROUP_PROPERTIES, _main_aspect(old))
+        names = (*_LISTS, EDITABLE_ML_MODEL_GROUP_PROPERTIES, STATUS, _main_aspect(old))
         stored = dict(self._sink.read_many([old, new], names))
         seen = {new}
         while (name := _new_name(new, stored.get(new, NOTHING))) is not None and name not in seen:

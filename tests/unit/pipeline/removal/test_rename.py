@@ -146,7 +146,7 @@ def test_only_aspects_that_people_fill_are_read(
     monkeypatch.setattr(sink, "read_many", read_many)
     GroupCopier(sink, delivery).copy(OLD, NEW)
     assert {HOME, "ownership", "domains", "editableMlModelGroupProperties"} <= names
-    assert names.isdisjoint({"status", "browsePathsV2", "mlModelProperties"})
+    assert names.isdisjoint({"browsePathsV2", "mlModelProperties"})
 
 
 def test_a_group_leads_to_its_newest_name(delivery: RecordingDelivery) -> None:

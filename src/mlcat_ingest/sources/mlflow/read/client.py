@@ -503,7 +503,9 @@ class ClientReader(ApiReader, MlflowConnection):
         self._calls += 1
         with self._translate_errors():
             page = search(page_token=token, **arguments)
-        return ListingPage(page, page.token)
+        # MLflow's own stores give bytes.
+        after = page.token.decode() if isinstance(page.token, bytes) else page.token
+        return ListingPage(page, after)
 
     def _open(self) -> Any:
         if self._client is None:
