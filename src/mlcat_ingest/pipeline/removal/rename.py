@@ -89,9 +89,10 @@ class GroupCopier:
         """Write an entity, merged with what is `stored`; return whether it was not refused."""
         merged = merge_copy(entity, stored[entity.urn])
         for outcome in self._delivery.deliver([merged]) if merged.proposals else ():
-            for refusal in outcome.refusals[:1]:
+            if outcome.refusals:
+                why = outcome.refusals[0]
                 log.warning(
-                    "metadata by others on %s was not copied to %s: %s", old, entity.urn, refusal
+                    "metadata by others on %s was not copied to %s: %s", old, entity.urn, why
                 )
                 return False
         return True
@@ -126,8 +127,7 @@ def _foreign(group: str, old: StoredEntity, new: StoredEntity) -> Iterator[tuple
         for key, value in custom_properties(left).items()
         if key not in known and not key.startswith(OWN_PREFIX)
     }
-    if added:
-        yield main_aspect, {CUSTOM: added}
+    yield main_aspect, {CUSTOM: added}
 
 
 def _without(stored: StoredEntity, name: str, applied: Base) -> Aspect | None:

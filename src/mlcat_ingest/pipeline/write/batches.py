@@ -6,7 +6,7 @@ from typing import Final
 
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import LimitError
-from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
+from mlcat_ingest.metadata.aspects.common import STATUS, VERSION_PROPERTIES
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.pipeline.context import RunContext
@@ -175,8 +175,18 @@ class BatchWriter:
             for outcome in delivered
             if outcome.refusals
         }
+        # Of an entity whose earlier write nobody saw the end of, a soft delete writes one aspect.
+        unfinished = {
+            entity.urn
+            for entity in batch
+            if entity.urn in tracker.writes.earlier and entity.entity.aspects.keys() == {STATUS}
+        }
         tracker.writes.end(
-            [outcome.merged.urn for outcome in delivered if not outcome.may_be_stored]
+            [
+                outcome.merged.urn
+                for outcome in delivered
+                if not outcome.may_be_stored and outcome.merged.urn not in unfinished
+            ]
         )
         self._context.tally.entities_written(delivered)
         tracker.bases.save(bases_of(outcome.merged for outcome in arrived))

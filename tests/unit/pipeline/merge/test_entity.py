@@ -243,8 +243,13 @@ def test_two_workspaces_of_one_server_are_both_named() -> None:
 @pytest.mark.parametrize("entity_type", ["mlFeatureTable", "mlFeature", "mlPrimaryKey"])
 def test_of_feature_stores_one_alone_may_have_an_entity(entity_type: str) -> None:
     fresh = {"customProperties": {"mlcat.source": "sagemaker:a:"}}
-    with pytest.raises(RecipeError, match="two feature stores have the same name"):
-        with_all_sources(f"urn:li:{entity_type}:(a,b)", fresh, {"mlcat.source": "feast:a:"})
+    message = "two feature stores have the same name for .* set `server_id` to db:5432"
+    with pytest.raises(RecipeError, match=rf"{message}\)$"):
+        with_all_sources(
+            f"urn:li:{entity_type}:(a,b)",
+            fresh,
+            {"mlcat.source": "feast:db%3A5432:lab,feast:other:lab"},
+        )
 
 
 @pytest.mark.parametrize("stored_source", [None, "feast:f:"])

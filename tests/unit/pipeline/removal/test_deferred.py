@@ -1,13 +1,14 @@
 """Removals that wait: each once, whole, until they are released."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.pipeline.merge.entity import MergedEntity
+from mlcat_ingest.pipeline.merge.entity import MergedEntity, Outcome
 from mlcat_ingest.pipeline.removal.soft_delete import DeferredRemovals
-from support.fakes import model_urn
+from support.fakes import group_urn, model_urn
 
 GONE = {"status": {"removed": True}}
 
@@ -32,6 +33,27 @@ def test_a_removal_waits_and_all_else_passes(waiting: DeferredRemovals) -> None:
     updated = MergedEntity(Entity(model_urn("x"), {}), {}, "updated")
     assert waiting.partition([removed("a"), updated, removed("b")]) == ([updated], urns("a", "b"))
     assert list(waiting.urns) == urns("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("urn", "aspects", "outcome", "is_new"),
+    [
+        (group_urn("a"), {}, "created", True),
+        (group_urn("a"), {}, "updated", False),
+        (group_urn("a"), GONE, "created", False),
+        (model_urn("a"), {}, "created", False),
+        (model_urn("a"), GONE, "created", False),
+    ],
+)
+def test_only_a_group_that_is_there_for_the_first_time_is_new(
+    waiting: DeferredRemovals,
+    urn: str,
+    aspects: Any,
+    outcome: Outcome,
+    is_new: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    waiting.partition([MergedEntity(Entity(urn, aspects), {}, outcome)])
+    assert waiting.new_groups == is_new
 
 
 def test_a_removal_is_released_once_and_whole(waiting: DeferredRemovals) -> None:

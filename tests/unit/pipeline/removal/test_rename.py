@@ -177,6 +177,12 @@ def test_nothing_is_copied_without_two_groups(
     assert delivery.written == {}
 
 
+def test_a_new_name_of_another_type_is_none(delivery: RecordingDelivery) -> None:
+    odd: Any = custom(team="risk", **{"mlcat.renamed_to": 7})  # type: ignore[arg-type]
+    copy(delivery, {HOME: custom(team="risk")}, {HOME: odd})
+    assert delivery.written[OLD][HOME] == custom(team="risk", **{"mlcat.renamed_to": NEW})
+
+
 def test_a_copy_costs_two_reads(delivery: RecordingDelivery) -> None:
     sink = FakeSink(stored={OLD: {HOME: custom(team="risk")}, NEW: {HOME: {}}})
     GroupCopier(sink, delivery).copy(OLD, NEW)
