@@ -195,7 +195,7 @@ class Removal:
         limited = [entity for entity in missing if not entity.missing.switched_off]
         count, removed = waiting + len(limited), waiting
         total = sum(map(self._unlisted.total, passes)) if count > FLOOR else count
-        if count > FLOOR and not total:
+        if count and not total:
             what = f"{plural(count, 'entity', 'entities')} not removed"
             self._note("removal_without_state", f"{what}: the number of all entities is unknown")
             return None
@@ -256,9 +256,7 @@ class Removal:
             for batch in self._unlisted.after(part, waiting, new_groups=new_groups):
                 entities = {entity.urn: entity for entity in batch}
                 for missing in source.missing(part.source, batch):
-                    entity = entities[missing.urn]
-                    if missing.moved_to is not None or not entity.removed:
-                        yield _MissingEntity.of(part, missing, entity)
+                    yield _MissingEntity.of(part, missing, entities[missing.urn])
 
     def _note_without_state(self, source: Source[Any]) -> None:
         if Capability.FEATURES in source.capabilities and self._context.sink.facts.keeps:

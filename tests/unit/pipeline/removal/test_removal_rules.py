@@ -84,6 +84,7 @@ class World:
     second_pass: bool = False
     moved_to: str | None = None
     switched_off: bool = False
+    entity_types: Sequence[str] = ("mlModel", "mlModelGroup")
     is_gone: Callable[[], bool] = lambda: True
 
     def hold(self, *urns: str, **more: Any) -> None:
@@ -98,7 +99,11 @@ class World:
 
     def remove(self) -> list[str]:
         """Return the URNs of the entities to remove after a pass."""
-        part: Any = FinishedPass(({}, self.complete) if self.finished else None, self.complete)
+        part: Any = FinishedPass(
+            ({}, self.complete) if self.finished else None,
+            self.complete,
+            entity_types=self.entity_types,
+        )
         tracker: Any = SimpleNamespace(entities=self.known, remembers=self.remembers)
         tally: Any = SimpleNamespace(note=lambda kind, text: self.notes.append((kind, text)))
         copier: Any = SimpleNamespace(
@@ -135,6 +140,39 @@ def world() -> World:
 def test_entities_that_a_complete_pass_did_not_list_are_removed(world: World) -> None:
     assert world.remove() == [A, B]
     assert world.known.deleted == [A, B]
+
+
+def test_groups_that_were_renamed_in_a_circle_are_looked_at_once(world: World) -> None:
+    names = [group_urn(name) for name in "abc"]
+    for name, new in zip(names, [*names[1:], names[0]], strict=True):
+        custom = {"mlcat.source": SOURCE, "mlcat.renamed_to": new}
+        world.sink.put(name, "mlModelGroupProperties", {"customProperties": custom})
+    world.known.unlisted = names[:1]
+    read_many = world.sink.read_many
+
+    def read_few(urns: Sequence[str], aspects: Sequence[str]) -> Any:
+        assert len(world.sink.reads) < 9, "they are read again and again"
+        return read_many(urns, aspects)
+
+    world.sink.read_many = read_few  # type: ignore[method-assign]
+    assert set(world.remove()) == {A, B, *names}
+    assert world.known.deleted.count(names[0]) == 1
+
+
+def test_groups_are_searched_for_only_where_a_source_has_them(world: World) -> None:
+    world.entity_types = ["mlModel"]
+    world.hold(group_urn("hidden"))
+    world.sink.put(group_urn("hidden"), "status", {"removed": True})
+    asked: list[str] = []
+    search = world.sink.entities_of_source
+
+    def entities_of_source(entity_type: str, *args: Any, **options: Any) -> Any:
+        asked.append(entity_type)
+        return search(entity_type, *args, **options)
+
+    world.sink.entities_of_source = entities_of_source  # type: ignore[method-assign]
+    assert world.remove() == [A, B]
+    assert asked == ["mlModel"]
 
 
 def test_an_entity_that_is_neither_listed_nor_gone_is_kept_and_noted(world: World) -> None:

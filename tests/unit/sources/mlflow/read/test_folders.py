@@ -11,7 +11,8 @@ from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.client import ClientReader
 from mlcat_ingest.sources.mlflow.read.reader import MlflowObject
 
-pytestmark = pytest.mark.process
+# MLflow 3.10 warns of folder stores.
+pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("ignore:.*:FutureWarning")]
 
 KINDS = ("experiment", "run", "logged_model", "registered", "version")
 
