@@ -1,6 +1,6 @@
 """The rules of a removal one by one: proof, two passes, limits, and groups in use."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -150,7 +150,7 @@ def test_groups_that_were_renamed_in_a_circle_are_looked_at_once(world: World) -
     world.known.unlisted = names[:1]
     read_many = world.sink.read_many
 
-    def read_few(urns: Sequence[str], aspects: Sequence[str]) -> Any:
+    def read_few(urns: Sequence[str], aspects: Collection[str]) -> Any:
         assert len(world.sink.reads) < 9, "they are read again and again"
         return read_many(urns, aspects)
 
