@@ -20,7 +20,6 @@ from mlcat_ingest.errors import (
     MlcatError,
     NotAuthorizedError,
     ProtocolMismatchError,
-    RecipeError,
 )
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.aspects.ml import ML_FEATURE_TABLE_PROPERTIES, ML_PRIMARY_KEY_PROPERTIES
@@ -42,6 +41,7 @@ from mlcat_ingest.pipeline.merge.provenance import (
     stored_properties,
 )
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
+from mlcat_ingest.pipeline.read.identities import ask_each
 from mlcat_ingest.sources.base import ComingTable, Source
 
 log = logging.getLogger(__name__)
@@ -259,15 +259,7 @@ def refuse_collisions(
     Cost: of each source see `Source.coming_tables`; two reads of the catalog a batch of tables.
     """
     collisions = _Collisions(sink, keys)
-    for i, source in enumerate(sources):
-        if i in failures:
-            continue
-        try:
-            collisions.add(source.coming_tables())
-        except RecipeError:
-            raise
-        except MlcatError as error:
-            failures[i] = error
+    ask_each(sources, lambda source: collisions.add(source.coming_tables()), failures)
 
 
 class _Collisions:

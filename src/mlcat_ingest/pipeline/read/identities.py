@@ -1,7 +1,7 @@
 """Identities of a recipe's sources: two that are equal are refused before anything is read."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from mlcat_ingest.errors import MlcatError, RecipeError
@@ -22,16 +22,33 @@ def refuse_equal_identities(sources: Sequence[Source[Any]]) -> dict[int, MlcatEr
     classes = Counter(map(type, sources))
     readers: dict[str, Source[Any]] = {}
     failures: dict[int, MlcatError] = {}
+
+    def look(source: Source[Any]) -> None:
+        for key in source.keys() if classes[type(source)] > 1 else ():
+            first = readers.setdefault(key, source)
+            if first is not source:
+                raise equal_identities(f"{first.place} and {source.place}", key)
+
+    ask_each(sources, look, failures)
+    return failures
+
+
+def ask_each(
+    sources: Sequence[Source[Any]],
+    ask: Callable[[Source[Any]], object],
+    failures: dict[int, MlcatError],
+) -> None:
+    """Ask the sources that did not fail before; add the position and error of each that fails now.
+
+    Raises:
+        RecipeError: `ask` found a fault in the recipe.
+    """
     for i, source in enumerate(sources):
+        if i in failures:
+            continue
         try:
-            keys = source.keys() if classes[type(source)] > 1 else ()
+            ask(source)
         except RecipeError:
             raise
         except MlcatError as error:
             failures[i] = error
-            continue
-        for key in keys:
-            first = readers.setdefault(key, source)
-            if first is not source:
-                raise equal_identities(f"{first.place} and {source.place}", key)
-    return failures

@@ -61,7 +61,7 @@ class GroupCopier:
             source = stored.get(old)
             if source is None or target == old or target not in stored:
                 return
-            if copied is None and _new_name(old, source) is not None:
+            if copied is None and new_name(old, source) is not None:
                 return
             theirs = dict(_foreign(old, source, NOTHING))
             if copied == (target, theirs):
@@ -79,7 +79,7 @@ class GroupCopier:
         names = (*_LISTS, EDITABLE_ML_MODEL_GROUP_PROPERTIES, STATUS, _main_aspect(old))
         stored = dict(self._sink.read_many([old, new], names))
         seen = {new}
-        while (name := _new_name(new, stored.get(new, NOTHING))) is not None and name not in seen:
+        while (name := new_name(new, stored.get(new, NOTHING))) is not None and name not in seen:
             new = name
             seen.add(new)
             stored.update(self._sink.read_many([new], names))
@@ -102,7 +102,7 @@ def _main_aspect(group: str) -> str:
     return properties_aspect(entity_type_of(group)) or ""
 
 
-def _new_name(group: str, stored: StoredEntity) -> str | None:
+def new_name(group: str, stored: StoredEntity) -> str | None:
     """Return the group that `group` was copied to, None for one that was not."""
     name = custom_properties(stored_properties(group, stored) or NOTHING).get(RENAMED_TO)
     return name if isinstance(name, str) else None

@@ -22,6 +22,7 @@ from mlcat_ingest.pipeline.merge.applied import NOTHING, read_bases
 from mlcat_ingest.pipeline.merge.provenance import custom_properties, is_removed, stored_properties
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.read.feature_tables import PrimaryKeys
+from mlcat_ingest.pipeline.removal.rename import new_name
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.sources.base import Unlisted
 
@@ -153,7 +154,11 @@ class UnlistedEntities:
                 for batch in chunks(members, MAX_REQUEST_ITEMS):
                     stored = self._context.sink.read_many(batch, [name, STATUS])
                     entities = {urn: stored[urn] for urn in batch if urn in stored}
-                    copies.update(_copies(entities))
+                    copies.update(
+                        (copy, None)
+                        for urn, entity in entities.items()
+                        if (copy := new_name(urn, entity)) is not None
+                    )
                     yield list(self._unlisted(part, entities))
             left = {urn: None for urn in copies if urn not in seen and urn not in listed}
 
@@ -173,11 +178,3 @@ class UnlistedEntities:
                 bases.ours is not None or not bases.others
             ):
                 yield Unlisted(urn, properties)
-
-
-def _copies(entities: Mapping[str, StoredEntity]) -> Iterator[tuple[str, None]]:
-    """Yield the groups that some of `entities` were copied to."""
-    for urn, stored in entities.items():
-        custom = custom_properties(stored_properties(urn, stored) or NOTHING)
-        if isinstance(copy := custom.get(RENAMED_TO), str):
-            yield copy, None

@@ -136,6 +136,12 @@ class RunDatabase:
             return work(engine)
         return default
 
+    def read(self, work: Callable[[Connection], ValueT], default: ValueT) -> ValueT:
+        """Return what `work` reads, `default` where there is no database or it fails."""
+        with suppress(StateUnavailableError), self.connect() as connection:
+            return work(connection)
+        return default
+
     @contextmanager
     def use(self) -> Iterator[Engine]:
         """Give the database; where it fails there is none from then on.

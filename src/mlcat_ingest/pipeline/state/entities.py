@@ -71,23 +71,15 @@ class KnownEntities:
         """Return how many records of `part` are known."""
         self._flush()
         statement = select(func.count()).where(record.c.part_id == part.part_id)
-
-        def read(engine: Engine) -> int:
-            with engine.connect() as connection:
-                return connection.scalar(statement) or 0
-
-        return self._database.attempt(read, 0)
+        return self._database.read(lambda connection: connection.scalar(statement) or 0, 0)
 
     def absent_urns(self, part: PartitionPass) -> set[str]:
         """Return the entities that the last complete pass over `part` lacked."""
         self._flush()
         statement = select(absent.c.urn).where(absent.c.part_id == part.part_id)
-
-        def read(engine: Engine) -> set[str]:
-            with engine.connect() as connection:
-                return set(connection.scalars(statement))
-
-        return self._database.attempt(read, set[str]())
+        return self._database.read(
+            lambda connection: set(connection.scalars(statement)), set[str]()
+        )
 
     def replace_absent(self, part: PartitionPass, urns: Iterable[str]) -> None:
         """Keep that this complete pass over `part` lacked `urns`, and no others."""
@@ -120,27 +112,20 @@ class AppliedBases:
 
     def start(self) -> None:
         """Look if there are any; the database is started."""
-        self.is_new = self._database.attempt(self._has_none, False)
-
-    def _has_none(self, engine: Engine) -> bool:
         own = self._database
         statement = select(base.c.urn).where(base.c.recipe == own.recipe, base.c.sink == own.sink)
-        with engine.connect() as connection:
-            return not connection.scalar(select(exists(statement)))
+        self.is_new = own.read(
+            lambda connection: not connection.scalar(select(exists(statement))), False
+        )
 
     def get(self, urn: str) -> str | None:
         """Return the base of an entity as it was last written. Cost: one statement."""
-
-        def read(engine: Engine) -> str | None:
-            own = self._database
-            with engine.connect() as connection:
-                return connection.scalar(
-                    select(base.c.text).where(
-                        base.c.recipe == own.recipe, base.c.sink == own.sink, base.c.urn == urn
-                    )
-                )
-
-        return self._database.attempt(read, None)
+        own = self._database
+        statement = select(base.c.text).where(
+            base.c.recipe == own.recipe, base.c.sink == own.sink, base.c.urn == urn
+        )
+        text: str | None = own.read(lambda connection: connection.scalar(statement), None)
+        return text
 
     def save(self, texts: Mapping[str, str]) -> None:
         """Keep bases by URN, once the catalog has acknowledged them."""
@@ -179,12 +164,9 @@ class UnacknowledgedWrites:
         own = self._database
         conditions = unacknowledged.c.recipe == own.recipe, unacknowledged.c.sink == own.sink
         statement = select(unacknowledged.c.urn).where(*conditions)
-
-        def read(engine: Engine) -> list[str]:
-            with engine.connect() as connection:
-                return list(connection.scalars(statement))
-
-        self.earlier.update(own.attempt(read, []))
+        self.earlier.update(
+            own.read(lambda connection: list(connection.scalars(statement)), list[str]())
+        )
 
     def begin(self, urns: Collection[str]) -> None:
         """Keep that `urns` are about to be written; a run that is killed leaves them.

@@ -289,7 +289,7 @@ class PartitionPass:
         partition: Partition,
         row: PartitionRow,
         full: str | None,
-        unacknowledged: Collection[str] = (),
+        unacknowledged: Collection[str],
     ) -> None:
         """Read everything if `full` gives a reason.
 

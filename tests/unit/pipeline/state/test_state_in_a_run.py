@@ -87,6 +87,8 @@ class Remembering(FakeSource):
         thing = record.value
         if thing.value == "bad":
             raise RecordError("cannot be used", record_ref=thing.name)
+        if thing.value == "gone":
+            return [Entity(model_urn(thing.name), {"status": {"removed": True}})]
         return [Entity(model_urn(thing.name), {"mlModelProperties": {"name": thing.value}})]
 
 
@@ -729,6 +731,23 @@ def test_a_change_that_was_undone_before_its_write_was_acknowledged_is_undone(wo
     calm = Remembering(records=undone.records)
     assert world.run(calm).entities == {"mlModel": EntityCounts(2, unchanged=2)}
     assert calm.dirty == []
+
+
+def test_a_soft_delete_does_not_end_an_earlier_write_that_nobody_saw_the_end_of(
+    world: World,
+) -> None:
+    world.ingest(Record("a"))
+    sink, world.sink = world.sink, Dying(place=PLACE, stored=world.sink.stored)
+    assert world.ingest(Record("a", "2")).exit_code == 1
+    world.sink = sink
+    assert world.ingest(Record("a", "gone")).entities["mlModel"].removed == 1
+    sink.writes.clear()
+    world.ingest(Record("a", "2"))
+    back = {one.aspect_name for one in sink.writes[-1] if one.entity_urn == model_urn("a")}
+    assert back == {"mlModelKey", "mlModelProperties"}
+    sink.writes.clear()
+    world.ingest(Record("a", "2"), full=True)
+    assert written(world) == []
 
 
 @pytest.mark.parametrize(("status", "again"), [(500, True), (503, True), (422, False)])

@@ -62,16 +62,15 @@ def model_metrics(
 
 def _with_nan(model: LoggedModel, run: Run, custom: PropertiesBuilder) -> LoggedModel:
     """Return a logged model with NaN where its run has it: MLflow's databases store 0 there."""
+    zeros = [metric for metric in model.metrics if metric.value == 0]
+    if not zeros:
+        return model
     logged = {
         (metric.key, metric.step, metric.timestamp_ms)
         for metric in run.metrics
         if isnan(metric.value)
     }
-    lost = {
-        metric
-        for metric in model.metrics
-        if metric.value == 0 and (metric.key, metric.step, metric.timestamp_ms) in logged
-    }
+    lost = {metric for metric in zeros if (metric.key, metric.step, metric.timestamp_ms) in logged}
     if not lost:
         return model
     keys = ", ".join(sorted({metric.key for metric in lost}))

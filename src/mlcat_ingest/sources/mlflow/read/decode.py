@@ -10,7 +10,7 @@ lists left out.
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from itertools import chain, count
 from operator import itemgetter
 from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
@@ -295,17 +295,20 @@ class Aliases:
         """Take the aliases of all registered models, and the names of `prompts` beside them."""
         self._aliases: dict[tuple[str, str], tuple[str, ...]] = {}
         self._names = {*prompts, *(model.name for model in models)}
-        self._collated = {_collated(name): name for name in self._names}
         for model in models:
             for alias, version in sorted(model.aliases.items()):
                 self._aliases[model.name, version] = (*self.of(model.name, version), alias)
+
+    @cached_property
+    def _by_collation(self) -> Mapping[str, str]:
+        return {_collated(name): name for name in self._names}
 
     def model_name(self, name: str) -> str:
         """Return the name of a version's model as that model spells it.
 
         MySQL and SQL Server take versions under any spelling that their collation calls equal.
         """
-        return name if name in self._names else self._collated.get(_collated(name), name)
+        return name if name in self._names else self._by_collation.get(_collated(name), name)
 
     def of(self, name: str, version: str) -> tuple[str, ...]:
         """Return the aliases of one version."""

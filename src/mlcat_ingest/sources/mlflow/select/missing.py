@@ -64,7 +64,7 @@ def find_missing(
     suspects = _suspects(scope, unlisted, experiments)
     living = {
         scope.experiment_group(experiment).urn
-        for experiment in experiments.values()
+        for experiment in (experiments.values() if "experiment" in suspects else ())
         if experiment.lifecycle_stage != "deleted"
     }
     # Each object is asked for once: an experiment has many runs.
