@@ -113,7 +113,10 @@ class Server:
         self.edit(at, status="FAILED", end_time_ms=self.now_ms - 50 * MINUTE_MS)
 
     def end_long_ago_what_was_open(self, at: int) -> None:
-        if self.store.runs and self.store.runs[at % len(self.store.runs)].status == "RUNNING":
+        """End a run that never had an end; only a full pass finds one that had, and now ends so."""
+        runs = self.store.runs
+        one = runs[at % len(runs)] if runs else None
+        if one is not None and one.status == "RUNNING" and one.end_time_ms is None:
             self.edit(at, status="KILLED", end_time_ms=self.now_ms - 100 * HOUR_MS)
 
     def resume(self, at: int) -> None:

@@ -163,7 +163,8 @@ class PipelineRun:
             context, in_flight, self._writer, self._evaluator, self._latest, limit, merge, defer
         )
 
-        copier = GroupCopier(sink, make_delivery(context, merge_copy))
+        delivery = make_delivery(context, merge_copy)
+        copier = GroupCopier(sink, delivery, recipe.name, context.tracker.bases.get)
         self._removal = Removal(
             context, self._deferred, copier, self._keys, writer=recipe.name, limits=recipe.limits
         )

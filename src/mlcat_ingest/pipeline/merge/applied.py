@@ -102,6 +102,11 @@ class Bases:
     ours: Base | None = None
     others: Base = field(default_factory=lambda: NOTHING)
 
+    @property
+    def joined(self) -> Base:
+        """The texts of all writers, joined field by field."""
+        return _concatenate((self.ours, self.others))
+
 
 RememberedBase = Callable[[str], str | None]
 """Returns the base of an entity, by URN, as the state of its writer has it; None for no base."""

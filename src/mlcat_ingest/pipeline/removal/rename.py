@@ -10,7 +10,7 @@ from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata.reserved import OWN_PREFIX, RENAMED_TO
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.merge.applied import NOTHING, Base, read_bases
+from mlcat_ingest.pipeline.merge.applied import NOTHING, Base, RememberedBase, read_bases
 from mlcat_ingest.pipeline.merge.aspects import without_applied
 from mlcat_ingest.pipeline.merge.entity import MergedEntity, merge_entity
 from mlcat_ingest.pipeline.merge.provenance import CUSTOM, custom_properties, stored_properties
@@ -38,10 +38,21 @@ def merge_copy(entity: Entity, stored: StoredEntity | None) -> MergedEntity:
 class GroupCopier:
     """Copies what is not ours from one group to another."""
 
-    def __init__(self, sink: Catalog, delivery: DeliveryTarget) -> None:
-        """Read from `sink`; `delivery` merges by `merge_copy`."""
+    def __init__(
+        self,
+        sink: Catalog,
+        delivery: DeliveryTarget,
+        writer: str,
+        remembered: RememberedBase = NOTHING.get,
+    ) -> None:
+        """Read from `sink`; `delivery` merges by `merge_copy`.
+
+        `remembered` is asked for the base of `writer` where another tool has dropped it.
+        """
         self._sink = sink
         self._delivery = delivery
+        self._writer = writer
+        self._remembered = remembered
 
     def leads_to(self, new: str, old: str) -> bool:
         """Return whether the group `new` was renamed to `old` by now. Cost: one read a renaming."""
@@ -63,16 +74,22 @@ class GroupCopier:
                 return
             if copied is None and new_name(old, source) is not None:
                 return
-            theirs = dict(_foreign(old, source, NOTHING))
+            applied = self._applied_to(old, source)
+            theirs = dict(_foreign(old, source, NOTHING, applied))
             if copied == (target, theirs):
                 log.info("%s was renamed to %s; metadata by others is copied", old, target)
                 return
             copied = target, theirs
             renamed = {_main_aspect(old): {CUSTOM: {RENAMED_TO: target}}}
-            missing = dict(_foreign(old, source, stored[target]))
+            missing = dict(_foreign(old, source, stored[target], applied))
             if not self._write(Entity(target, missing), stored, old):
                 return
             self._write(Entity(old, renamed), stored, old)
+
+    def _applied_to(self, group: str, stored: StoredEntity) -> Base:
+        """Return what any recipe wrote on `group`, as far as its bases are known."""
+        custom = custom_properties(stored_properties(group, stored) or NOTHING)
+        return read_bases(custom, self._writer, lambda: self._remembered(group)).joined
 
     def _follow(self, old: str, new: str) -> tuple[str, Mapping[str, StoredEntity]]:
         """Return the name that the group `new` has by now, and the groups that were read."""
@@ -108,11 +125,11 @@ def new_name(group: str, stored: StoredEntity) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _foreign(group: str, old: StoredEntity, new: StoredEntity) -> Iterator[tuple[str, Aspect]]:
-    """Yield the aspects of `old` without what any recipe wrote, as far as `new` lacks them."""
+def _foreign(
+    group: str, old: StoredEntity, new: StoredEntity, applied: Base
+) -> Iterator[tuple[str, Aspect]]:
+    """Yield the aspects of `old` without what is `applied`, as far as `new` lacks them."""
     main_aspect = _main_aspect(group)
-    custom = custom_properties(stored_properties(group, old) or NOTHING)
-    applied = read_bases(custom, None).others
     for name, field in _LISTS.items():
         left = _without(old, name, applied)
         if left and left.get(field):

@@ -7,7 +7,8 @@ import pytest
 
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.merge.applied import encode, text_of_keys
-from mlcat_ingest.pipeline.merge.entity import MergedEntity
+from mlcat_ingest.pipeline.merge.entity import MergedEntity, bases_of, merge_entity
+from mlcat_ingest.pipeline.merge.rules import MergeRules
 from mlcat_ingest.pipeline.removal.rename import GroupCopier, merge_copy
 from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome, Refusal
 from support.fakes import FakeSink, group_urn
@@ -52,7 +53,7 @@ def delivery() -> RecordingDelivery:
 def copy(delivery: RecordingDelivery, old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     """Copy from the old group to the new one; return the aspects written, by group."""
     sink = FakeSink(stored={OLD: old, NEW: new})
-    GroupCopier(sink, delivery).copy(OLD, NEW)
+    GroupCopier(sink, delivery, "one").copy(OLD, NEW)
     return delivery.written
 
 
@@ -144,16 +145,16 @@ def test_only_aspects_that_people_fill_are_read(
         return {}
 
     monkeypatch.setattr(sink, "read_many", read_many)
-    GroupCopier(sink, delivery).copy(OLD, NEW)
+    GroupCopier(sink, delivery, "one").copy(OLD, NEW)
     assert {HOME, "ownership", "domains", "editableMlModelGroupProperties"} <= names
     assert names.isdisjoint({"browsePathsV2", "mlModelProperties"})
 
 
 def test_a_group_leads_to_its_newest_name(delivery: RecordingDelivery) -> None:
     sink = FakeSink(stored={NEW: {HOME: custom(**{"mlcat.renamed_to": OLD})}, OLD: {HOME: {}}})
-    assert GroupCopier(sink, delivery).leads_to(NEW, OLD)
+    assert GroupCopier(sink, delivery, "one").leads_to(NEW, OLD)
     sink.put(NEW, HOME, {})
-    assert not GroupCopier(sink, delivery).leads_to(NEW, OLD)
+    assert not GroupCopier(sink, delivery, "one").leads_to(NEW, OLD)
 
 
 def test_a_group_that_was_deleted_for_good_is_not_made_again() -> None:
@@ -173,7 +174,7 @@ def test_a_group_that_was_deleted_for_good_is_not_made_again() -> None:
 def test_nothing_is_copied_without_two_groups(
     delivery: RecordingDelivery, stored: dict[str, Any]
 ) -> None:
-    GroupCopier(FakeSink(stored=stored), delivery).copy(OLD, NEW)
+    GroupCopier(FakeSink(stored=stored), delivery, "one").copy(OLD, NEW)
     assert delivery.written == {}
 
 
@@ -183,9 +184,24 @@ def test_a_new_name_of_another_type_is_none(delivery: RecordingDelivery) -> None
     assert delivery.written[OLD][HOME] == custom(team="risk", **{"mlcat.renamed_to": NEW})
 
 
+def test_what_the_recipe_wrote_is_not_copied_where_its_base_was_dropped(
+    delivery: RecordingDelivery,
+) -> None:
+    tags = {"tags": [{"tag": "urn:li:tag:ours"}, {"tag": "urn:li:tag:theirs"}]}
+    ours = merge_entity(
+        Entity(OLD, {"globalTags": {"tags": tags["tags"][:1]}, HOME: {"name": "old"}}),
+        None,
+        MergeRules("one"),
+    )
+    base = bases_of([ours])
+    sink = FakeSink(stored={OLD: {"globalTags": tags, HOME: custom(team="risk")}, NEW: {HOME: {}}})
+    GroupCopier(sink, delivery, "one", base.get).copy(OLD, NEW)
+    assert delivery.written[NEW]["globalTags"] == {"tags": tags["tags"][1:]}
+
+
 def test_a_copy_costs_two_reads(delivery: RecordingDelivery) -> None:
     sink = FakeSink(stored={OLD: {HOME: custom(team="risk")}, NEW: {HOME: {}}})
-    GroupCopier(sink, delivery).copy(OLD, NEW)
+    GroupCopier(sink, delivery, "one").copy(OLD, NEW)
     assert len(sink.reads) == 2
     assert len(delivery) == 2
 
@@ -195,4 +211,4 @@ def test_names_in_a_circle_end_somewhere(delivery: RecordingDelivery) -> None:
     sink = FakeSink()
     for one, new in names.items():
         sink.put(one, HOME, custom(**{"mlcat.renamed_to": new}))
-    assert not GroupCopier(sink, delivery).leads_to(NEW, OLD)
+    assert not GroupCopier(sink, delivery, "one").leads_to(NEW, OLD)
