@@ -164,7 +164,7 @@ class PipelineRun:
         )
 
         delivery = make_delivery(context, merge_copy)
-        copier = GroupCopier(sink, delivery, recipe.name, context.tracker.bases.get)
+        copier = GroupCopier(sink, delivery, recipe.name, context.tracker)
         self._removal = Removal(
             context, self._deferred, copier, self._keys, writer=recipe.name, limits=recipe.limits
         )

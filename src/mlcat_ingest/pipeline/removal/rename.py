@@ -10,11 +10,13 @@ from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata.reserved import OWN_PREFIX, RENAMED_TO
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.merge.applied import NOTHING, Base, RememberedBase, read_bases
+from mlcat_ingest.pipeline.merge.applied import NOTHING, Base, read_bases
 from mlcat_ingest.pipeline.merge.aspects import without_applied
 from mlcat_ingest.pipeline.merge.entity import MergedEntity, merge_entity
 from mlcat_ingest.pipeline.merge.provenance import CUSTOM, custom_properties, stored_properties
 from mlcat_ingest.pipeline.merge.rules import UNION, MergeRules, properties_aspect
+from mlcat_ingest.pipeline.state.tracker import Tracker
+from mlcat_ingest.pipeline.write.conflicts import write_again
 from mlcat_ingest.pipeline.write.delivery import ROUNDS, DeliveryTarget
 
 log = logging.getLogger(__name__)
@@ -43,16 +45,16 @@ class GroupCopier:
         sink: Catalog,
         delivery: DeliveryTarget,
         writer: str,
-        remembered: RememberedBase = NOTHING.get,
+        tracker: Tracker,
     ) -> None:
         """Read from `sink`; `delivery` merges by `merge_copy`.
 
-        `remembered` is asked for the base of `writer` where another tool has dropped it.
+        `tracker` knows the bases of `writer` that another tool has dropped.
         """
         self._sink = sink
         self._delivery = delivery
         self._writer = writer
-        self._remembered = remembered
+        self._tracker = tracker
 
     def leads_to(self, new: str, old: str) -> bool:
         """Return whether the group `new` was renamed to `old` by now. Cost: one read a renaming."""
@@ -82,14 +84,18 @@ class GroupCopier:
             copied = target, theirs
             renamed = {_main_aspect(old): {CUSTOM: {RENAMED_TO: target}}}
             missing = dict(_foreign(old, source, stored[target], applied))
-            if not self._write(Entity(target, missing), stored, old):
+            held = {name: stored[target][name] for name in theirs if name in stored[target]}
+            merged = merge_copy(Entity(target, missing), held)
+            if target in self._tracker.writes.found:
+                merged = write_again(merged)  # a copy that broke off may be stored, and not found
+            if not self._write(merged, old):
                 return
-            self._write(Entity(old, renamed), stored, old)
+            self._write(merge_copy(Entity(old, renamed), source), old)
 
     def _applied_to(self, group: str, stored: StoredEntity) -> Base:
         """Return what any recipe wrote on `group`, as far as its bases are known."""
         custom = custom_properties(stored_properties(group, stored) or NOTHING)
-        return read_bases(custom, self._writer, lambda: self._remembered(group)).joined
+        return read_bases(custom, self._writer, lambda: self._tracker.bases.get(group)).joined
 
     def _follow(self, old: str, new: str) -> tuple[str, Mapping[str, StoredEntity]]:
         """Return the name that the group `new` has by now, and the groups that were read."""
@@ -102,14 +108,13 @@ class GroupCopier:
             stored.update(self._sink.read_many([new], names))
         return new, stored
 
-    def _write(self, entity: Entity, stored: Mapping[str, StoredEntity], old: str) -> bool:
-        """Write an entity, merged with what is `stored`; return whether it was not refused."""
-        merged = merge_copy(entity, stored[entity.urn])
+    def _write(self, merged: MergedEntity, old: str) -> bool:
+        """Write an entity; return whether it was not refused."""
         for outcome in self._delivery.deliver([merged]) if merged.proposals else ():
             if outcome.refusals:
                 why = outcome.refusals[0]
                 log.warning(
-                    "metadata by others on %s was not copied to %s: %s", old, entity.urn, why
+                    "metadata by others on %s was not copied to %s: %s", old, merged.urn, why
                 )
                 return False
         return True

@@ -48,8 +48,12 @@ class DeliveryOutcome:
 
     @property
     def may_be_stored(self) -> bool:
-        """True if the catalog failed at the entity: it may hold it, and not find it."""
-        return any(refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR for refusal in self.refusals)
+        """True if the catalog may hold the entity, and not find it.
+
+        It failed at it, or refused to take it again after an earlier write without an answer.
+        """
+        failed = any(one.status >= HTTPStatus.INTERNAL_SERVER_ERROR for one in self.refusals)
+        return failed or (self.merged.is_rewrite and bool(self.refusals))
 
 
 log = logging.getLogger(__name__)

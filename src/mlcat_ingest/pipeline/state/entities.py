@@ -149,14 +149,17 @@ class UnacknowledgedWrites:
     Then an entity is stored and never found, until it is written again, with the same values too.
 
     Attributes:
-        earlier: entities whose writes an earlier run began, and no run saw the end of.
+        found: entities whose writes an earlier run began, and no run had seen the end of.
+        earlier: those of them that are not written again yet.
     """
 
     def __init__(self, database: RunDatabase) -> None:
         """Keep them in `database` once it is started."""
         self._database = database
         self._lock = threading.Lock()
+        self._kept: set[str] = set()
         self._ended: set[str] = set()
+        self.found: Collection[str] = ()
         self.earlier: set[str] = set()
 
     def load(self) -> None:
@@ -167,20 +170,28 @@ class UnacknowledgedWrites:
         self.earlier.update(
             own.read(lambda connection: list(connection.scalars(statement)), list[str]())
         )
+        self._kept.update(self.earlier)
+        self.found = frozenset(self.earlier)
 
-    def begin(self, urns: Collection[str]) -> None:
+    def begin(self, urns: Collection[str]) -> set[str]:
         """Keep that `urns` are about to be written; a run that is killed leaves them.
+
+        Return those that no earlier write left, whose end is not known.
 
         Cost: one transaction, which also deletes those whose writes have ended since the last one.
         """
         with self._lock:
             ended, self._ended = self._ended.difference(urns), set()
             self._database.attempt(lambda engine: self._save(engine, urns, ended), None)
+            new = set(urns).difference(self._kept)
+            self._kept.update(new)
+        return new
 
     def end(self, urns: Collection[str]) -> None:
         """Take note that the catalog took or refused `urns`; the next `begin` deletes them."""
         with self._lock:
             self._ended.update(urns)
+            self._kept.difference_update(urns)
             self.earlier.difference_update(urns)
 
     def _save(self, engine: Engine, begun: Collection[str], ended: Collection[str]) -> None:

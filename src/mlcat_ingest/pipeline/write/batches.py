@@ -167,7 +167,6 @@ class BatchWriter:
         tracker = self._context.tracker
         urns = [entity.urn for entity in batch]
         tracker.results.invalidate([entity.urn for entity in batch if entity.outcome != "created"])
-        tracker.writes.begin(urns)
         delivered = self._delivery.deliver(batch)
         arrived = [outcome for outcome in delivered if not outcome.refusals]
         refused = {
@@ -175,17 +174,13 @@ class BatchWriter:
             for outcome in delivered
             if outcome.refusals
         }
-        # Of an entity whose earlier write nobody saw the end of, a soft delete writes one aspect.
-        unfinished = {
-            entity.urn
-            for entity in batch
-            if entity.urn in tracker.writes.earlier and entity.entity.aspects.keys() == {STATUS}
-        }
+        # All of them is written again after a write that nobody saw the end of, but for a soft
+        # delete, which writes one aspect.
         tracker.writes.end(
             [
                 outcome.merged.urn
                 for outcome in delivered
-                if not outcome.may_be_stored and outcome.merged.urn not in unfinished
+                if not outcome.may_be_stored and outcome.merged.entity.aspects.keys() != {STATUS}
             ]
         )
         self._context.tally.entities_written(delivered)

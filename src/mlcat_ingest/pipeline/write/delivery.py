@@ -87,8 +87,13 @@ class Delivery:
         after each write if it does not. If others write the same entities, one read an entity type
         and one write a round.
         """
+        writes = self._context.tracker.writes
+        new = writes.begin([entity.urn for entity in batch])
         self._conflicts.learn(batch)
         delivered = self._deliver_rounds(batch, by_aspect=True)
+        # What an earlier write left unfinished may be more than is written here.
+        ended = (outcome.merged.urn for outcome in delivered if not outcome.may_be_stored)
+        writes.end(new.intersection(ended))
         self._read_back.take([outcome.merged for outcome in delivered if not outcome.refusals])
         return delivered
 
@@ -210,15 +215,21 @@ class Delivery:
                     refusal for refusal in whole if refusal.proposal.aspect_name == name
                 )
             elif fresh is not None:
-                refusals.extend(self._deliver_aspect(replace(merged.entity, aspects={name: fresh})))
+                entity = replace(merged.entity, aspects={name: fresh})
+                refusals.extend(self._deliver_aspect(entity, again=merged.is_rewrite))
             if refusals and name == main_aspect:
                 return _refusal_of(merged, errors, attempt)
         return DeliveryOutcome(merged, tuple(refusals))
 
-    def _deliver_aspect(self, entity: Entity) -> Iterator[Refusal]:
-        """Write one aspect of an entity, with its base; yield its refusal."""
+    def _deliver_aspect(self, entity: Entity, *, again: bool) -> Iterator[Refusal]:
+        """Write one aspect of an entity, with its base; yield its refusal.
+
+        It is written `again` though equal where the entity was.
+        """
         stored = read_stored(self._context.sink, [entity])
         merged = self._merge(entity, stored.get(entity.urn))
+        if again:
+            merged = write_again(merged)
         if merged.proposals:
             for outcome in self._deliver_rounds([merged], by_aspect=False):
                 yield from outcome.refusals[:1]

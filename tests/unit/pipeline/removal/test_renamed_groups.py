@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mlcat_ingest.errors import CatalogRequestError
-from mlcat_ingest.metadata.proposal import Proposal
+from mlcat_ingest.errors import AspectRejectedError, CatalogRequestError, CatalogUnavailableError
+from mlcat_ingest.metadata.proposal import NO_SUCH_VERSION, Proposal
 from mlcat_ingest.metadata.reserved import RENAMED_TO
 from mlcat_ingest.sources.mlflow.values.records import Run
 from mlcat_ingest.workflows.verify import SearchResult, Verification
@@ -16,6 +16,7 @@ from support.mlflow_history import Recipe, Server
 
 TAGS = "globalTags"
 HOME = "mlModelGroupProperties"
+NEVER = {"If-Version-Match": NO_SUCH_VERSION}
 OLD, NEW = map(group_urn, ("fraud", "b"))
 
 
@@ -266,3 +267,25 @@ def test_a_group_that_has_its_name_again_is_not_hidden(history: History) -> None
     history.runs()
     history.runs()
     history.check()
+
+
+def test_a_copy_without_an_answer_is_written_again_by_the_next_full_pass(history: History) -> None:
+    class Dying(FakeSink):
+        def write(self, proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
+            refused = super().write(proposals)
+            copied = [one for one in proposals if (one.entity_urn, one.aspect_name) == (NEW, TAGS)]
+            if copied and copied[0].headers != NEVER:
+                raise CatalogUnavailableError("killed before its index had the change")
+            return refused
+
+    history.tagged()
+    history.renamed("b")
+    sink = history.one.sink
+    history.one.sink = Dying(place=sink.address, stored=sink.stored, versions=sink.versions)
+    assert history.one.report(full=history.full).exit_code == 1
+    history.one.sink = sink
+    sink.writes.clear()
+    history.one.ingest(full=True)
+    assert (NEW, TAGS) in {
+        (one.entity_urn, one.aspect_name) for batch in sink.writes for one in batch
+    }

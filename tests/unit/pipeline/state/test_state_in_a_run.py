@@ -14,6 +14,7 @@ import pytest
 
 from mlcat_ingest.client.base import Evaluation
 from mlcat_ingest.errors import (
+    AspectChangedError,
     AspectRejectedError,
     CatalogUnavailableError,
     RecipeError,
@@ -771,6 +772,25 @@ def test_an_entity_at_which_the_service_failed_is_written_again(
     world.sink = FakeSink(place=PLACE, stored=world.sink.stored)
     world.ingest(Record("a"))
     assert (model_urn("a") in written(world)) == again
+
+
+def test_what_was_refused_after_a_write_without_an_answer_is_written_again(world: World) -> None:
+    class LosingAReply(FakeSink):
+        def write(self, proposals: Sequence[Proposal]) -> Any:
+            is_first = proposals[0].headers != NEVER and not self.stored
+            if is_first:
+                super().write(proposals)
+            error = AspectChangedError if is_first else AspectRejectedError
+            return [
+                error(urn=one.entity_urn, aspect=one.aspect_name, status=422, reason="no")
+                for one in proposals
+            ]
+
+    world.sink = LosingAReply(place=PLACE)
+    assert world.ingest(Record("a")).exit_code == 4
+    world.sink = FakeSink(place=PLACE, stored=world.sink.stored)
+    world.ingest(Record("a"))
+    assert [one.aspect_name for one in world.sink.writes[-1]] == ["mlModelKey", "mlModelProperties"]
 
 
 def test_a_run_leaves_no_mark_of_what_was_acknowledged(world: World) -> None:
