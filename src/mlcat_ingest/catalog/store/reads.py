@@ -13,6 +13,7 @@ from sqlalchemy import (
     bindparam,
     exists,
     func,
+    literal,
     or_,
     select,
 )
@@ -60,8 +61,12 @@ def marked_removed(entity_id: ColumnElement[Any]) -> ColumnElement[bool]:
     )
 
 
-def _with_aspects(*conditions: ColumnElement[bool]) -> Select[Any]:
-    """Return the query for the entities `urns` with those of their aspects that hold."""
+def _with_aspects(*conditions: ColumnElement[bool], values: bool = True) -> Select[Any]:
+    """Return the query for the entities `urns` with those of their aspects that hold.
+
+    Without `values` the largest column is not read, and each value is an empty object.
+    """
+    value = aspect.c.value if values else literal("{}").label("value")
     joined = and_(aspect.c.entity_id == entity.c.id, *conditions)
     return (
         select(
@@ -70,7 +75,8 @@ def _with_aspects(*conditions: ColumnElement[bool]) -> Select[Any]:
             entity.c.created_ms.label("entity_ms"),
             entity.c.created_by.label("entity_by"),
             aspect.c.aspect,
-            *(aspect.c[name] for name in _VALUE_COLUMNS),
+            value,
+            *(aspect.c[name] for name in _VALUE_COLUMNS[1:]),
         )
         .select_from(entity.outerjoin(aspect, joined))
         .where(entity.c.urn.in_(bindparam("urns", expanding=True)))
@@ -80,14 +86,24 @@ def _with_aspects(*conditions: ColumnElement[bool]) -> Select[Any]:
 
 # Every read asks these; building them takes longer than their answers do.
 _ALL_ASPECTS = _with_aspects()
-_SOME_ASPECTS = _with_aspects(aspect.c.aspect.in_(bindparam("names", expanding=True)))
+_NAMED = aspect.c.aspect.in_(bindparam("names", expanding=True))
+_SOME_ASPECTS = _with_aspects(_NAMED)
+_SOME_VERSIONS = _with_aspects(_NAMED, values=False)
 
 
 def get_many(
-    connection: Connection, urns: Collection[str], names: Collection[str] | None
+    connection: Connection,
+    urns: Collection[str],
+    names: Collection[str] | None,
+    *,
+    values: bool = True,
 ) -> dict[str, dict[str, AspectVersion]]:
-    """Return the aspects of `urns` (those named, or all), default aspects among them."""
-    query = _ALL_ASPECTS if names is None else _SOME_ASPECTS
+    """Return the aspects of `urns` (those named, or all), default aspects among them.
+
+    Of named ones the `values` may be left out: they are empty objects then.
+    """
+    some = _SOME_ASPECTS if values else _SOME_VERSIONS
+    query = _ALL_ASPECTS if names is None else some
     named = {} if names is None else {"names": _sorted_names(names, "aspects")}
     by_urn: dict[str, dict[str, AspectVersion]] = {}
     for chunk in chunks(urns):

@@ -231,9 +231,15 @@ class Store:
     # --- reading ---------------------------------------------------------------------------------
 
     def get_many(
-        self, urns: Collection[str], aspects: Collection[str] | None = None
+        self,
+        urns: Collection[str],
+        aspects: Collection[str] | None = None,
+        *,
+        values: bool = True,
     ) -> dict[str, dict[str, AspectVersion]]:
         """Return the named `aspects` (None: all) of each of `urns`, by URN and aspect name.
+
+        Of named ones the `values` may be left out: they are empty objects then.
 
         An entity that does not exist has no entry; one that exists and has none of the named
         aspects has an empty one. Key aspects are there like stored ones, read off the URN, and so
@@ -244,7 +250,9 @@ class Store:
 
         Cost: one SQL statement for each thousand URNs.
         """
-        return self.read(lambda connection: reads.get_many(connection, urns, aspects))
+        return self.read(
+            lambda connection: reads.get_many(connection, urns, aspects, values=values)
+        )
 
     def get_version(self, urn: str, name: str, version: int) -> AspectVersion | None:
         """Return an aspect as of `version`, 1 being the first; 0 means the latest.

@@ -217,7 +217,7 @@ COMPONENTS: Final[Mapping[str, Schema]] = {
     "Snapshot": record("value", value=OBJECT),
     "PatchStep": _PATCH_STEP,
     "Patch": _PATCH,
-    "AspectValue": record("value", value=OBJECT, systemMetadata=ref("SystemMetadata")),
+    "AspectValue": record(value=OBJECT, systemMetadata=ref("SystemMetadata")),
     "AspectWrite": record(
         "value",
         value=OBJECT,

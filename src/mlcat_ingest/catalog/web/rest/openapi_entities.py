@@ -55,6 +55,7 @@ _ENTITY_TYPE: Final = Parameter("entityType", "The entity type.", place="path", 
 _URN: Final = Parameter("urn", "URN of the entity, percent-encoded.", place="path", required=True)
 _ASPECT: Final = Parameter("aspectName", "Name of the aspect.", place="path", required=True)
 _SYSTEM: Final = Parameter("systemMetadata", "Whether to return system metadata.", FLAG)
+_VALUES: Final = Parameter("values", "Whether to return values. Default: true.", FLAG)
 _SOURCE: Final = {"eventSource": "openapi"}
 _TYPES: Final = {name.lower(): name for name in ENTITY_TYPES}
 _KNOWN_ASPECTS: Final = {name.lower(): name for name in DECLARED}
@@ -199,18 +200,20 @@ def _with_source(metadata: Any) -> Any:
 def _entity_items(
     query: QueryParams, entities: Mapping[str, Mapping[str, AspectVersion]]
 ) -> list[dict[str, Any]]:
-    """Return entities as reads answer them, with system metadata where `query` asks for it.
+    """Return entities as reads answer them, with what `query` asks for.
 
     Raises:
-        BadRequestError: its parameter is neither true nor false.
+        BadRequestError: a parameter of it is neither true nor false.
     """
     with_system = query_flag(query, "systemMetadata")
+    with_values = query_flag(query, "values", default=True)
     items: list[dict[str, Any]] = [{"urn": urn} for urn in entities]
     for item, aspects in zip(items, entities.values(), strict=True):
         for name, stored in aspects.items():
-            item[name] = {"value": stored.value}
+            item[name] = {"value": stored.value} if with_values else {}
             if with_system:
                 item[name]["systemMetadata"] = stored.wire_system_metadata()
+            if with_system and with_values:
                 item[name]["auditStamp"] = {"time": stored.modified_ms, "actor": stored.modified_by}
     return items
 
@@ -267,7 +270,7 @@ class EntityReads(Resource):
         "/openapi/v3/entity/{entityType}/batchGet",
         {200: array(ref("Entity"))},
         (404,),
-        (_ENTITY_TYPE, _SYSTEM),
+        (_ENTITY_TYPE, _SYSTEM, _VALUES),
         array(ref("EntityRead")),
         reads=True,
         client=CONNECTOR,
@@ -290,7 +293,8 @@ class EntityReads(Resource):
             if known := wanted.setdefault(urn, names):
                 wanted[urn] = {**known, **names}
         union = set().union(*wanted.values()) if all(wanted.values()) else None
-        stored = self._store.get_many(list(wanted), union)
+        values = query_flag(request.query, "values", default=True)
+        stored = self._store.get_many(list(wanted), union, values=values)
         chosen = {
             urn: aspects
             for urn, names in wanted.items()

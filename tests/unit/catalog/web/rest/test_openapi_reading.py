@@ -75,6 +75,20 @@ def test_a_batch_reads_what_it_names(client: RestClient) -> None:
     assert set(twice) == {"urn", "status"}
 
 
+def test_a_batch_may_leave_out_the_values(client: RestClient) -> None:
+    urn = put(client.store, model("a"), status={}, subTypes={"typeNames": ["x"]})
+    asked = [{"urn": urn, "status": {}, "mlModelKey": {}, "ownership": {}}]
+    query = "systemMetadata=true&values"
+    [whole] = client.ok("POST", f"{MODELS}/batchGet?{query}=true", asked)
+    [found] = client.ok("POST", f"{MODELS}/batchGet?{query}=false", asked)
+    for name in ("status", "mlModelKey"):
+        assert found[name] == {"systemMetadata": whole[name]["systemMetadata"]}
+    assert found.keys() == whole.keys() == {"urn", "status", "mlModelKey"}
+    put(client.store, urn, status={"removed": True})
+    [later] = client.ok("POST", f"{MODELS}/batchGet?{query}=false", asked)
+    assert later["status"]["systemMetadata"]["version"] == "2"
+
+
 def test_a_batch_reads_entities_of_any_type_and_aspects_of_any_name(client: RestClient) -> None:
     urn = put(client.store, group("g"), status={})
     asked = [
