@@ -3,7 +3,7 @@
 import random
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 from mlcat_ingest.client.base import (
     Catalog,
@@ -77,6 +77,7 @@ class Snapshot:
     stored: dict[str, dict[str, Aspect]]
     versions: dict[tuple[str, str], int]
     history: dict[tuple[str, str], list[Aspect]]
+    written: dict[tuple[str, str], tuple[Aspect, Mapping[str, Any]]]
 
 
 class Storage(VersioningSink):
@@ -98,12 +99,14 @@ class Storage(VersioningSink):
             {urn: dict(aspects) for urn, aspects in self.stored.items()},
             dict(self.versions),
             {key: list(values) for key, values in (self.history or {}).items()},
+            dict(self._written),
         )
 
     def restore(self, snapshot: Snapshot) -> None:
         self.stored = {urn: dict(aspects) for urn, aspects in snapshot.stored.items()}
         self.versions = dict(snapshot.versions)
         self.history = {key: list(values) for key, values in snapshot.history.items()}
+        self._written = dict(snapshot.written)
 
     def delete(self, urn: str) -> None:
         """Delete an entity for good, with its versions, as a person can."""
@@ -237,6 +240,7 @@ class Client(Catalog, Searches):
     def _take(self, proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
         stored = self._storage.stored
         self._storage.refuse = self._faults.refused
+        self._storage.system_metadata = self.system_metadata
         there = [
             one
             for one in proposals

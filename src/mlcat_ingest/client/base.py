@@ -28,10 +28,32 @@ may not ask."""
 
 @dataclass(frozen=True, slots=True)
 class StoredAspect:
-    """An aspect as the catalog holds it; `version` counts its changes, None where unknown."""
+    """An aspect as the catalog holds it; `version` counts its changes, None where unknown.
+
+    `stamp` tells it from every other value that the aspect ever had; see `stamp_of`.
+    """
 
     value: Aspect
     version: str | None = None
+    stamp: str | None = None
+
+
+def stamp_of(version: str | None, system_metadata: Mapping[str, Any] | None) -> str | None:
+    """Return the stamp of an aspect by its system metadata, None where that does not tell.
+
+    A version alone comes again with another value where a catalog is restored from a backup. A run
+    writes it only once; another writer names no run, or the same in each write, but not the same
+    time. Both are sent with a write, so that its stamp is known once it is acknowledged.
+    """
+    metadata = system_metadata or {}
+    run, observed = metadata.get("runId"), metadata.get("lastObserved")
+    if version is None:
+        return None
+    if run is not None and observed is not None:
+        return f"{version} {observed} {run}"
+    modified = metadata.get("aspectModified")
+    time = modified.get("time") if isinstance(modified, Mapping) else None
+    return None if time is None else f"{version} {time}"
 
 
 StoredEntity = Mapping[str, StoredAspect]
@@ -88,6 +110,19 @@ class Reads(Protocol):
 
         Cost: one request for a batch of URNs of one entity type.
         """
+
+    def read_stamps(
+        self, urns: Sequence[str], aspects: Collection[str]
+    ) -> Mapping[str, Mapping[str, str | None]]:
+        """Return the stamp of each stored one of `aspects`, None for an unknown one, by URN.
+
+        Raises and costs as `read_many`, if the catalog cannot leave out the values.
+        """
+        stored = self.read_many(urns, aspects)
+        return {
+            urn: {name: aspect.stamp for name, aspect in entity.items()}
+            for urn, entity in stored.items()
+        }
 
     def get_aspect(self, urn: str, aspect: str, version: int = 0) -> Aspect | None:
         """Return an aspect, 0 for its latest `version`; None where the catalog does not keep it.
@@ -234,12 +269,14 @@ class CatalogFacts:
         batch_size: proposals in one write request at most.
         enforces_conditions: it refuses a write that names another version than is stored; None
             where that is not known.
+        may_drop: it may acknowledge parts of an aspect that it does not store.
     """
 
     keeps: bool = True
     exists: bool = True
     batch_size: int = MAX_REQUEST_ITEMS
     enforces_conditions: bool | None = None
+    may_drop: bool = False
 
 
 class Catalog(Reads, Writes, Protocol):

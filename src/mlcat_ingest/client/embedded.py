@@ -100,6 +100,12 @@ class EmbeddedCatalog(CatalogClient, Catalog):
         """Return the stored `aspects` by URN; see `Catalog.read_many`."""
         return {} if self._absent else super().read_many(urns, aspects)
 
+    def read_stamps(
+        self, urns: Sequence[str], aspects: Collection[str]
+    ) -> dict[str, dict[str, str | None]]:
+        """Return the stamps of the stored `aspects` by URN; see `Catalog.read_stamps`."""
+        return {} if self._absent else super().read_stamps(urns, aspects)
+
     @property
     def search(self) -> Searches:
         """The search of the catalog."""

@@ -8,6 +8,7 @@ import hashlib
 import json
 import math
 import re
+from collections.abc import Callable
 from enum import Enum
 from typing import Any, Final, TypeAlias
 from uuid import UUID
@@ -74,6 +75,23 @@ def content_hash(value: object) -> str:
         CodecError: as `dumps`.
     """
     return hashlib.sha256(canonical(value)).hexdigest()[:32]
+
+
+def record_hash(value: object, parts_of: Callable[[object], object] | None = None) -> str | None:
+    """Return the hash of a value of any types, None for one that no text can be made of.
+
+    `parts_of` takes apart what is no JSON, and raises TypeError for a number that is not finite,
+    which orjson would write as a null. Then, and for what orjson refuses, the standard library
+    makes the text, which has such numbers. Keys count in their order.
+    """
+    try:
+        data = orjson.dumps(value, default=parts_of, option=_PLAIN)
+    except TypeError:
+        try:
+            data = json.dumps(value, default=parts_of).encode()
+        except (TypeError, ValueError, RecursionError):
+            return None
+    return hashlib.sha256(data).hexdigest()[:32]
 
 
 def _dumps(value: object, option: int) -> bytes:

@@ -3,8 +3,8 @@
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
-from typing import Self
+from itertools import count, groupby
+from typing import Any, Final, Self
 
 from mlcat_ingest.client.base import (
     Catalog,
@@ -13,6 +13,7 @@ from mlcat_ingest.client.base import (
     SourceEntities,
     StoredAspect,
     StoredEntity,
+    stamp_of,
 )
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.core.pending import RequestSide
@@ -23,6 +24,11 @@ from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, Aspect, Proposal
 from mlcat_ingest.metadata.registry import key_aspect, key_aspect_name
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS, SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of
+
+NO_RUN: Final = "no-run-id-provided"
+"""The run that DataHub's server names for a writer without one."""
+
+_TIMES: Final = count(1)
 
 
 @dataclass
@@ -38,6 +44,7 @@ class RecordingCatalog(Catalog, Searches, RequestSide):
         refuse: URNs to refuse, or single aspects as (URN, aspect name).
         place: its address; None for a catalog that tells no versions, and keeps no state.
         reads: the URNs of each read request, in order.
+        stamp_reads: the URNs of each request for stamps, in order.
         writes: the proposals of each write request, in order, refused ones too.
         closed: how often it was closed.
         complete: the word of the last `close` on whether the run was complete.
@@ -52,6 +59,7 @@ class RecordingCatalog(Catalog, Searches, RequestSide):
     refuse: Collection[str | tuple[str, str]] = ()
     place: str | None = "memory"
     reads: list[list[str]] = field(default_factory=list)
+    stamp_reads: list[list[str]] = field(default_factory=list)
     writes: list[list[Proposal]] = field(default_factory=list)
     closed: int = 0
     complete: bool | None = None
@@ -59,6 +67,7 @@ class RecordingCatalog(Catalog, Searches, RequestSide):
     versions: dict[tuple[str, str], int] = field(default_factory=dict)
     history: dict[tuple[str, str], list[Aspect]] | None = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
+    _written: dict[tuple[str, str], tuple[Aspect, Mapping[str, Any]]] = field(default_factory=dict)
 
     @property
     def facts(self) -> CatalogFacts:
@@ -82,7 +91,7 @@ class RecordingCatalog(Catalog, Searches, RequestSide):
 
     def requests_made(self) -> int:
         """Return how many requests read or wrote."""
-        return len(self.reads) + len(self.writes)
+        return len(self.reads) + len(self.stamp_reads) + len(self.writes)
 
     def open(self, *, read_only: bool = False) -> str:
         """Return a line for the user."""
@@ -107,24 +116,45 @@ class RecordingCatalog(Catalog, Searches, RequestSide):
         self.before_read(urns)
         with self.lock:
             self.reads.append(list(urns))
+            return self._read(urns, aspects)
+
+    def read_stamps(
+        self, urns: Sequence[str], aspects: Collection[str]
+    ) -> Mapping[str, Mapping[str, str | None]]:
+        """Return the stamps of the stored `aspects`; those that a test put there have none."""
+        self.before_read(urns)
+        with self.lock:
+            self.stamp_reads.append(list(urns))
             return {
-                urn: stored_aspects
-                for urn in urns
-                if urn in self.stored
-                and (
-                    stored_aspects := {
-                        name: StoredAspect(value, self._reported_version(urn, name))
-                        for name, value in (key_aspect(urn), *self.stored[urn].items())
-                        if name in aspects
-                    }
-                )
+                urn: {name: aspect.stamp for name, aspect in entity.items()}
+                for urn, entity in self._read(urns, aspects).items()
             }
+
+    def _read(self, urns: Sequence[str], aspects: Collection[str]) -> dict[str, StoredEntity]:
+        return {
+            urn: stored_aspects
+            for urn in urns
+            if urn in self.stored
+            and (
+                stored_aspects := {
+                    name: self._aspect(urn, name, value)
+                    for name, value in (key_aspect(urn), *self.stored[urn].items())
+                    if name in aspects
+                }
+            )
+        }
 
     def get_aspect(self, urn: str, aspect: str, version: int = 0) -> Aspect | None:
         """Return an aspect, 0 for its latest `version`; None where that is not kept."""
         with self.lock:
             values = (self.history or {}).get((urn, aspect), ())
             return values[version - 1] if 0 < len(values) >= version else None
+
+    def _aspect(self, urn: str, name: str, value: Aspect) -> StoredAspect:
+        version = self._reported_version(urn, name)
+        written, metadata = self._written.get((urn, name), (None, None))
+        # A test that changes `stored` itself makes no version.
+        return StoredAspect(value, version, stamp_of(version, metadata if written is value else {}))
 
     def _reported_version(self, urn: str, aspect: str) -> str | None:
         return None if self.place is None else str(self._version(urn, aspect))
@@ -138,15 +168,19 @@ class RecordingCatalog(Catalog, Searches, RequestSide):
     def put(self, urn: str, aspect: str, value: Aspect) -> None:
         """Store an aspect as another writer does: without a request, and under a new version."""
         with self.lock:
-            self._put(urn, aspect, value)
+            self._put(urn, aspect, value, {"runId": NO_RUN, "lastObserved": next(_TIMES)})
 
-    def _put(self, urn: str, aspect: str, value: Aspect) -> None:
+    def _put(
+        self, urn: str, aspect: str, value: Aspect, metadata: Mapping[str, Any] | None = None
+    ) -> None:
         entity = self.stored.setdefault(urn, {})
         if aspect not in entity or entity[aspect] != value:
             self.versions[urn, aspect] = max(self._version(urn, aspect), 0) + 1
             if self.history is not None:
                 self.history.setdefault((urn, aspect), []).append(value)
-        entity[aspect] = value
+            metadata = self.system_metadata if metadata is None else metadata
+            self._written[urn, aspect] = (value, metadata or {})
+            entity[aspect] = value
 
     def write(self, proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
         """Store `proposals`, entity by entity, and return those refused."""

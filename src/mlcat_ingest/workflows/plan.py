@@ -348,6 +348,12 @@ class PlannedCatalog(Catalog):
             self._on_read(stored)
         return self._store.over(stored, urns, aspects)
 
+    def read_stamps(
+        self, urns: Sequence[str], aspects: Collection[str]
+    ) -> Mapping[str, Mapping[str, str | None]]:
+        """Return the stamps of what is stored, as a run would read them."""
+        return self._catalog.read_stamps(urns, aspects)
+
     def get_aspect(self, urn: str, aspect: str, version: int = 0) -> Aspect | None:
         """Return an aspect as it is, or was."""
         return self._catalog.get_aspect(urn, aspect, version)

@@ -107,10 +107,15 @@ class CatalogClient(AspectReader, Emitter, Closing):
 
     @property
     def facts(self) -> CatalogFacts:
-        """The facts of the service; whether it enforces conditions is known once it is open."""
-        service = self._capabilities
-        enforces = None if service is None else service.enforces_conditions
-        return CatalogFacts(batch_size=self._max_proposals, enforces_conditions=enforces)
+        """The facts of the service, as far as it is open."""
+        service, size = self._capabilities, self._max_proposals
+        if service is None:
+            return CatalogFacts(batch_size=size, may_drop=True)
+        return CatalogFacts(
+            batch_size=size,
+            enforces_conditions=service.enforces_conditions,
+            may_drop=service.datahub and (service.release is None or bool(service.dropped)),
+        )
 
     @property
     def address(self) -> str:

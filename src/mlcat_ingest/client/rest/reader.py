@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from mlcat_ingest.client.base import StoredAspect, chunks
+from mlcat_ingest.client.base import StoredAspect, chunks, stamp_of
 from mlcat_ingest.client.rest.connection import Connection
 from mlcat_ingest.client.rest.responses import NO_SUCH_CALL, in_parts
 from mlcat_ingest.core.text import plural
@@ -80,6 +80,24 @@ class AspectReader:
         Cost: one request for a batch of URNs of one entity type; one a URN, over all connections,
         where the service has no batch read.
         """
+        return self._read(urns, aspects, values=True)
+
+    def read_stamps(
+        self, urns: Sequence[str], aspects: Collection[str]
+    ) -> dict[str, dict[str, str | None]]:
+        """Return the stamps of the stored `aspects` by URN; see `Reads.read_stamps`.
+
+        DataHub's server does not know the parameter, and sends the values too.
+        """
+        stored = self._read(urns, aspects, values=False)
+        return {
+            urn: {name: aspect.stamp for name, aspect in entity.items()}
+            for urn, entity in stored.items()
+        }
+
+    def _read(
+        self, urns: Sequence[str], aspects: Collection[str], *, values: bool
+    ) -> dict[str, dict[str, StoredAspect]]:
         wanted = list(dict.fromkeys(aspects))
         by_type: dict[str, list[str]] = {}
         for urn in dict.fromkeys(urns):
@@ -89,7 +107,7 @@ class AspectReader:
             # Without a name the service would send every aspect.
             return entities
         for entity_type, members in by_type.items():
-            read = partial(self._read_chunk, entity_type, aspects=wanted)
+            read = partial(self._read_chunk, entity_type, aspects=wanted, values=values)
             for chunk in chunks(members, MAX_REQUEST_ITEMS):
                 for _, part in in_parts(read, chunk):
                     entities.update(part)
@@ -128,17 +146,18 @@ class AspectReader:
         return page
 
     def _read_chunk(
-        self, entity_type: str, urns: Sequence[str], aspects: Sequence[str]
+        self, entity_type: str, urns: Sequence[str], aspects: Sequence[str], *, values: bool
     ) -> Iterable[tuple[str, dict[str, StoredAspect]]]:
         if not self._batch_get:
             return self._one_by_one(urns, aspects)
         wanted: dict[str, dict[str, str]] = {name: {} for name in aspects}
         kind = quote(entity_type, safe="")
         path = f"/openapi/v3/entity/{kind}/batchGet?systemMetadata=true"
+        path += "" if values else "&values=false"
         reply = self._connection.post(path, dumps([{"urn": urn, **wanted} for urn in urns]))
         if reply.status not in NO_SUCH_CALL or self._names(reply, entity_type):
             return [
-                (urn, _stored_aspects(entity, aspects, reply))
+                (urn, _stored_aspects(entity, aspects, reply, values=values))
                 for urn, entity in self._entities_in(reply, urns)
             ]
         self._batch_get = False
@@ -190,25 +209,21 @@ class AspectReader:
 
 
 def _stored_aspects(
-    entity: Mapping[str, Any], aspects: Sequence[str], reply: Reply
+    entity: Mapping[str, Any], aspects: Sequence[str], reply: Reply, *, values: bool = True
 ) -> dict[str, StoredAspect]:
     stored: dict[str, StoredAspect] = {}
     for name in aspects:
         envelope = entity.get(name)
         if envelope is None:
             continue
-        value, system = _value_and_system(envelope, reply)
-        version = system.get("version")
-        stored[name] = StoredAspect(value, None if version is None else str(version))
+        value = envelope.get("value") if isinstance(envelope, dict) else None
+        if not isinstance(envelope, dict) or (values and not isinstance(value, dict)):
+            raise _unknown_shape(reply)
+        system = envelope.get("systemMetadata")
+        system = system if isinstance(system, dict) else {}
+        version = None if system.get("version") is None else str(system["version"])
+        stored[name] = StoredAspect(value or {}, version, stamp_of(version, system))
     return stored
-
-
-def _value_and_system(envelope: object, reply: Reply) -> tuple[Aspect, Mapping[str, Any]]:
-    value = envelope.get("value") if isinstance(envelope, dict) else None
-    if not isinstance(envelope, dict) or not isinstance(value, dict):
-        raise _unknown_shape(reply)
-    system = envelope.get("systemMetadata")
-    return value, system if isinstance(system, dict) else {}
 
 
 def _unknown_shape(reply: Reply) -> ProtocolMismatchError:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from mlcat_ingest.core.redaction import redact_tree
 from mlcat_ingest.errors import RecipeError, RecordError, SkippableError
+from mlcat_ingest.links.evidence import UnlinkedModel
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
@@ -113,7 +114,7 @@ class PageMapper:
         Cost: memory for the entities of a batch of records, whose features are looked up together.
         """
         self._context.tally.count(records=len(page.records))
-        changes = self._context.tracker.changes(page)
+        changes = self._context.tracker.changes(page, self._context.sink.read_stamps)
         self._pass_over(changes.unchanged)
         for start in range(0, len(changes.changed), MAX_REQUEST_ITEMS):
             batch = changes.changed[start : start + MAX_REQUEST_ITEMS]
@@ -123,12 +124,13 @@ class PageMapper:
                 if (entities := self._map(source, changed)) is not None
             ]
             linked = self._linker.link([entities for _, entities in mapped])
-            for (changed, _), entities in zip(mapped, linked, strict=True):
+            for (changed, before), entities in zip(mapped, linked, strict=True):
+                looked_up = any(isinstance(entity, UnlinkedModel) for entity in before)
                 if not any(entity.aspects or entity.only_if_absent for entity in entities):
                     self._context.tracker.record_seen(changed, entities)
                     for entity in entities:
                         self._context.tally.notes(entity)
-                elif self._context.tracker.track(changed, entities):
+                elif self._context.tracker.track(changed, entities, looked_up=looked_up):
                     yield from entities
                 else:
                     self._pass_over(

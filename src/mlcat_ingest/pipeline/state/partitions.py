@@ -94,7 +94,11 @@ class Counts:
 
 
 def begin(engine: Engine, key: PartitionKey, settings: str) -> PartitionRow:
-    """Return the partition with its pass number raised, without checkpoint if settings changed."""
+    """Return the partition with its pass number raised.
+
+    If settings changed it has no checkpoint, and its records equal nothing: a digest of a record
+    does not have what all records of the partition share.
+    """
     with write_transaction(engine) as connection:
         stored = connection.execute(select(part).where(part.c.id == key.id)).first()
         row = PartitionRow(key, settings, None, 0, None, None) if stored is None else _row(stored)
@@ -108,6 +112,8 @@ def begin(engine: Engine, key: PartitionKey, settings: str) -> PartitionRow:
         values: dict[str, Any] = {"settings": settings, "pass_number": row.pass_number + 1}
         if not same:
             values["checkpoint"] = None
+            of_part = record.c.part_id == key.id
+            connection.execute(update(record).where(of_part).values(**EQUALS_NOTHING))
         _update(connection, key, values)
     return PartitionRow(
         key,

@@ -18,6 +18,7 @@ _SELECT: Final = select(
     record.c.fingerprint,
     record.c.joined_fingerprint,
     record.c.urns,
+    record.c.aspect_stamps,
 )
 
 
@@ -36,11 +37,10 @@ class RecordRow(NamedTuple):
     joined_fingerprint: str
     reason: str
     seen_in_pass: int
-    raw_fingerprint: str = ""
     aspect_stamps: str = ""
 
 
-EQUALS_NOTHING: Final = {"digest": "", "raw_fingerprint": "", "aspect_stamps": ""}
+EQUALS_NOTHING: Final = {"digest": "", "aspect_stamps": ""}
 """Columns of a record that has to be mapped and compared again."""
 
 _COLUMNS: Final = RecordRow._fields
@@ -57,13 +57,15 @@ _SAVE: Final = (
 class KnownRecord:
     """A record as the catalog acknowledged it: its fingerprints and entities, to compare with.
 
-    The digest of a dirty record is empty, and so equals none.
+    The digest of a dirty record is empty, and so equals none. Without `aspect_stamps` its entities
+    have to be compared by their values.
     """
 
     digest: str
     fingerprint: str
     joined_fingerprint: str
     urns: tuple[str, ...]
+    aspect_stamps: str = ""
 
 
 def in_lists(values: Iterable[str]) -> Iterator[list[str]]:
@@ -88,11 +90,11 @@ def read(engine: Engine, part_id: int, kind: str, ids: Iterable[str]) -> dict[st
     known: dict[str, KnownRecord] = {}
     with engine.connect() as connection:
         for batch in in_lists(ids):
-            for record_id, digest, fingerprint, joined, urns in connection.execute(
+            for record_id, digest, fingerprint, joined, urns, stamps in connection.execute(
                 _SELECT.where(_of_kind(part_id, kind), record.c.id.in_(batch))
             ):
                 entities = tuple(urns.split("\n")) if urns else ()
-                known[record_id] = KnownRecord(digest, fingerprint, joined, entities)
+                known[record_id] = KnownRecord(digest, fingerprint, joined, entities, stamps)
     return known
 
 

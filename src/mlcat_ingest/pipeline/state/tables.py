@@ -43,8 +43,9 @@ identity = Table(
 )
 
 # One row a record whose entities the catalog acknowledged, or refused: then `reason` says why.
-# A record whose `digest`, `raw_fingerprint` or `aspect_stamps` is empty equals nothing in that
-# respect: it is mapped, or compared by its values.
+# A record whose `digest` or `aspect_stamps` is empty equals nothing in that respect: it is mapped,
+# or compared by its values. The column `raw_fingerprint` was never used; SQLite before 3.35 cannot
+# drop one.
 record = Table(
     "state_record",
     _METADATA,
@@ -57,10 +58,9 @@ record = Table(
     Column("joined_fingerprint", Text, nullable=False),
     Column("reason", Text, nullable=False),
     Column("seen_in_pass", Integer, nullable=False),
-    # A digest of the row as the source gave it, taken before it is mapped.
-    Column("raw_fingerprint", Text, nullable=False),
-    # What the catalog held of the entities when the row was written: a line each, in the order of
-    # `urns`, that is a JSON object from the name of each aspect of ours to [version, epoch ms].
+    # What the catalog held of the entities when the row was written: a JSON object by URN, of the
+    # stamp of each aspect that a merge reads, null where it was not stored. An entity that is only
+    # referred to has none.
     Column("aspect_stamps", Text, nullable=False),
 )
 

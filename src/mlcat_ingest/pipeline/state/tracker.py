@@ -2,15 +2,15 @@
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any, Final
 
 from sqlalchemy import Engine
 
-from mlcat_ingest.errors import CodecError
-from mlcat_ingest.metadata.codec import content_hash
-from mlcat_ingest.metadata.proposal import Aspect, Entity
+from mlcat_ingest.metadata.codec import dumps, record_hash
+from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.state import records
 from mlcat_ingest.pipeline.state.database import RunDatabase
 from mlcat_ingest.pipeline.state.entities import (
@@ -21,12 +21,17 @@ from mlcat_ingest.pipeline.state.entities import (
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.pipeline.state.records import KnownRecord, RecordRow
 from mlcat_ingest.pipeline.state.results import EvaluationResults
+from mlcat_ingest.pipeline.state.stamps import ReadStamps, Stamps, matching
 from mlcat_ingest.sources.base import Page, RecordVersion
 
 log = logging.getLogger(__name__)
 
 ROWS: Final = 500
 """Rows that are written in one transaction."""
+
+_NO_STAMPS: Final[Mapping[str, Stamps]] = {}
+_EXISTS: Final[Stamps] = {}
+"""The stamps of an entity that is only referred to."""
 
 REASON_CHARS: Final = 300
 """Length of the reason that is kept of a dirty record."""
@@ -65,7 +70,10 @@ class PageChanges:
 
 @dataclass(slots=True)
 class _Pending:
-    """A record whose entities are on their way to the catalog."""
+    """A record whose entities are on their way to the catalog.
+
+    `stamps` are those of the entities that have arrived, and of what they refer to.
+    """
 
     part: PartitionPass
     version: RecordVersion
@@ -73,11 +81,22 @@ class _Pending:
     urns: tuple[str, ...]
     left: set[str]
     reason: str = ""
+    stamps: dict[str, Stamps] = field(default_factory=dict)
+    is_compared: bool = True
+    """False if a full pass has to compare values: not all of the entities have stamps."""
 
     @property
     def is_held(self) -> bool:
         """True if further records are read because of this one: they may not arrive."""
         return self.version.leads
+
+    def take(self, urn: str, stamps: Stamps | None) -> None:
+        """Take note that an entity has arrived, with the stamps that it has now."""
+        self.left.discard(urn)
+        if stamps:
+            self.stamps[urn] = stamps
+        else:
+            self.is_compared = False
 
     def row(self) -> RecordRow:
         return RecordRow(
@@ -91,7 +110,13 @@ class _Pending:
             joined_fingerprint=self.version.joined_fingerprint,
             reason=self.reason[:REASON_CHARS],
             seen_in_pass=self.part.number,
+            aspect_stamps=self._stamps_text(),
         )
+
+    def _stamps_text(self) -> str:
+        # A pass over changes may see only some of the records that an entity is made of.
+        is_whole = self.is_compared and self.part.full is not None and not self.reason
+        return dumps(self.stamps).decode() if is_whole and self.stamps else ""
 
 
 class Tracker:
@@ -114,6 +139,7 @@ class Tracker:
         self._rows: list[RecordRow] = []
         self._held: list[RecordRow] = []
         self._refused_without_record = False
+        self._written: set[int] = set()
         self.entities = KnownEntities(self.database, self._flush_held)
 
     def start(self, engine: Engine, recipe: str, sink: str, *, lasting: bool = True) -> None:
@@ -131,10 +157,13 @@ class Tracker:
         self.writes.begin(())
         self.database.stop()
 
-    def changes(self, page: Page[Any]) -> PageChanges:
-        """Return what of `page` changed since it was acknowledged; in a full pass, all of it.
+    def changes(self, page: Page[Any], read_stamps: ReadStamps) -> PageChanges:
+        """Return what of `page` changed since it was acknowledged.
 
-        Cost: two statements for each 500 records.
+        In a full pass also what the catalog does not hold any more as it was.
+
+        Cost: two statements for each 500 records; in a full pass one request for a batch of
+        entities of a type.
         """
         part = page.partition
         if not self.remembers or not isinstance(part, PartitionPass):
@@ -145,38 +174,79 @@ class Tracker:
             if version is not None:
                 ids.setdefault(version.kind, []).append(version.id)
         known = {kind: self._read_records(part, kind, kind_ids) for kind, kind_ids in ids.items()}
+        rows = [
+            None if version is None else known[version.kind].get(version.id)
+            for _, version in versions
+        ]
+        equal = self._equal(part, [version for _, version in versions], rows, read_stamps)
         changed: list[ChangedRecord] = []
         same: dict[str, list[str]] = {}
         urns: list[str] = []
-        for record, version in versions:
+        for (record, version), row, is_equal in zip(versions, rows, equal, strict=True):
             if version is None:
                 changed.append(ChangedRecord(record))
-                continue
-            known_record = known[version.kind].get(version.id)
-            if known_record is not None and self._is_unchanged(
-                part, version, known_record, version.digest
-            ):
+            elif row is not None and is_equal:
                 same.setdefault(version.kind, []).append(version.id)
-                urns.extend(known_record.urns)
+                urns.extend(row.urns)
             else:
-                changed.append(ChangedRecord(record, TrackedRecord(part, version, known_record)))
+                changed.append(ChangedRecord(record, TrackedRecord(part, version, row)))
         for kind, kind_ids in same.items():
             self._touch(part, kind, kind_ids)
         return PageChanges(changed, urns)
 
-    def track(self, changed: ChangedRecord, entities: Sequence[Entity]) -> bool:
-        """Take note of what became of a record; return whether its entities have to be merged."""
+    def _equal(
+        self,
+        part: PartitionPass,
+        versions: Sequence[RecordVersion | None],
+        rows: Sequence[KnownRecord | None],
+        read_stamps: ReadStamps,
+    ) -> list[bool]:
+        """Return for each record of a page if nothing has to be done about it."""
+        equal = [
+            version is not None
+            and row is not None
+            and self._is_unchanged(version, row, version.digest)
+            and (part.full is None or bool(row.aspect_stamps))
+            for version, row in zip(versions, rows, strict=True)
+        ]
+        if part.full is not None:
+            kept = [row.aspect_stamps for row in compress(rows, equal) if row is not None]
+            same = iter(matching(kept, read_stamps))
+            equal = [is_equal and next(same) for is_equal in equal]
+        # Another record of an entity that changes, or the same one as it is listed again.
+        changing = {
+            urn
+            for row, is_equal in zip(rows, equal, strict=True)
+            if row is not None and not is_equal
+            for urn in row.urns
+        }
+        return [
+            is_equal and row is not None and changing.isdisjoint(row.urns)
+            for row, is_equal in zip(rows, equal, strict=True)
+        ]
+
+    def track(
+        self, changed: ChangedRecord, entities: Sequence[Entity], *, looked_up: bool = False
+    ) -> bool:
+        """Take note of what became of a record; return whether its entities have to be merged.
+
+        If something was `looked_up` in the catalog for them, the digest is theirs, not the
+        record's.
+        """
         tracked = changed.tracked
         if not self.remembers or tracked is None:
             return True
         part, version, known = tracked.part, tracked.version, tracked.known
-        digest = version.digest or _digest_of(entities)
-        if known is not None and self._is_unchanged(part, version, known, digest):
+        digest = (not looked_up and version.digest) or _digest_of(entities)
+        if part.full is None and known is not None and self._is_unchanged(version, known, digest):
             self._touch(part, version.kind, [version.id])
             return False
         urns = tuple(dict.fromkeys(entity.urn for entity in entities if not entity.only_if_absent))
         self._note_renamed(changed, part, urns)
-        pending = _Pending(part, version, digest, urns, set(urns))
+        references = {entity.urn: _EXISTS for entity in entities if entity.only_if_absent}
+        pending = _Pending(part, version, digest, urns, set(urns), stamps=references)
+        if part.number > 1:
+            self._written.update(map(hash, urns))
         with self._lock:
             for urn in urns:
                 self._pending.setdefault(urn, []).append([pending])
@@ -190,6 +260,7 @@ class Tracker:
             for urn in urns:
                 for pending in self._pending.get(urn, [[]])[0]:
                     pending.urns = tuple(one for one in pending.urns if one != urn)
+                    pending.is_compared = False
 
     def entity_folded(self, urn: str) -> None:
         """Take note that the last two records of an entity are written as one."""
@@ -217,10 +288,16 @@ class Tracker:
             urns, masked = tuple(changed.known_urns), self._mask(reason) or "not usable"
             self._keep([_Pending(tracked.part, tracked.version, "", urns, set(), masked)])
 
-    def acknowledge(self, urns: Iterable[str], refused: Mapping[str, str]) -> None:
+    def acknowledge(
+        self,
+        urns: Iterable[str],
+        refused: Mapping[str, str],
+        stamps: Mapping[str, Stamps | None] = _NO_STAMPS,
+    ) -> None:
         """Keep the records whose last entity is among `urns`, done with by the catalog.
 
-        `refused` has the reasons for the entities that it refused.
+        `refused` has the reasons for the entities that it refused, `stamps` has those that are
+        known.
         """
         if not self.remembers:
             return
@@ -236,8 +313,10 @@ class Tracker:
                 written = waiting.pop(0)
                 if not waiting:
                     del self._pending[urn]
+                # An entity of several records is what they are together.
+                known = stamps.get(urn) if len(written) == 1 else None
                 for pending in written:
-                    pending.left.discard(urn)
+                    pending.take(urn, known)
                     if urn in refused:
                         pending.reason = self._mask(refused[urn]) or "refused"
                 ready += [record for record in written if not record.left]
@@ -299,15 +378,14 @@ class Tracker:
             lambda engine: records.read(engine, part.part_id, kind, ids), dict[str, KnownRecord]()
         )
 
-    def _is_unchanged(
-        self, part: PartitionPass, version: RecordVersion, known: KnownRecord, digest: str | None
-    ) -> bool:
+    def _is_unchanged(self, version: RecordVersion, known: KnownRecord, digest: str | None) -> bool:
         return (
-            part.full is None
-            and bool(digest)
+            bool(digest)
             and (known.digest, known.fingerprint, known.joined_fingerprint)
             == (digest, version.fingerprint, version.joined_fingerprint)
             and self.writes.earlier.isdisjoint(known.urns)
+            # Written for another record of this pass, or for this one as it was listed before.
+            and (not self._written or self._written.isdisjoint(map(hash, known.urns)))
         )
 
     def _touch(self, part: PartitionPass, kind: str, ids: Sequence[str]) -> None:
@@ -316,19 +394,6 @@ class Tracker:
         )
 
 
-def _hashable_content(entity: Entity) -> Iterator[object]:
-    """Yield the aspects of `entity`; a null means an empty list, and is slow to encode."""
-    for name, aspect in entity.aspects.items():
-        yield name
-        yield _without_nulls(aspect) if None in aspect.values() else aspect
-
-
-def _without_nulls(aspect: Aspect) -> Aspect:
-    return {field: [] if value is None else value for field, value in aspect.items()}
-
-
 def _digest_of(entities: Sequence[Entity]) -> str:
-    try:
-        return content_hash([[entity.urn, *_hashable_content(entity)] for entity in entities])
-    except CodecError:
-        return ""  # what has no JSON form is refused when it is written
+    # What has no JSON form is refused when it is written.
+    return record_hash([[entity.urn, *entity.aspects.items()] for entity in entities]) or ""

@@ -16,7 +16,8 @@ from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity, bases_of
 from mlcat_ingest.pipeline.merge.limits import HEAVIEST, weight_of
 from mlcat_ingest.pipeline.merge.rules import version_set_of
 from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome
-from mlcat_ingest.pipeline.write.conflicts import PermittedReads, write_again
+from mlcat_ingest.pipeline.state.stamps import Stamps, stamps_of
+from mlcat_ingest.pipeline.write.conflicts import PermittedReads, aspects_to_read, write_again
 from mlcat_ingest.pipeline.write.delivery import DeliveryTarget
 from mlcat_ingest.pipeline.write.version_sets import LatestVersions
 from mlcat_ingest.recipe.model import LimitsSpec
@@ -185,13 +186,25 @@ class BatchWriter:
         )
         self._context.tally.entities_written(delivered)
         tracker.bases.save(bases_of(outcome.merged for outcome in arrived))
-        tracker.acknowledge(urns, refused)
+        tracker.acknowledge(
+            urns,
+            refused,
+            {outcome.merged.urn: self._stamps_after(outcome) for outcome in arrived},
+        )
         tracker.results.save(
             {}, [outcome.merged.urn for outcome in arrived if outcome.merged.is_removed]
         )
         self._evaluator.add_written(outcome for outcome in arrived if not outcome.merged.is_removed)
         # The end of a pass waits for the release, evaluates what is left, and saves a checkpoint.
         self._in_flight.release(urns)
+
+    def _stamps_after(self, outcome: DeliveryOutcome) -> Stamps | None:
+        """Return the stamps of an entity that was written, None where they are not certain."""
+        merged, sink = outcome.merged, self._context.sink
+        is_certain = outcome.exact and not sink.facts.may_drop and not merged.is_rewrite
+        if not is_certain or merged.outcome == "removed":
+            return None
+        return stamps_of(merged, aspects_to_read(merged.entity), sink.system_metadata)
 
 
 class Merger:
@@ -262,7 +275,15 @@ class Merger:
         self._context.tracker.leave_out(
             [entity.urn for entity in merged if entity.outcome == "left_out"]
         )
-        self._context.tracker.acknowledge(unchanged, {})
+        self._context.tracker.acknowledge(
+            unchanged,
+            {},
+            {
+                entity.urn: stamps_of(entity, aspects_to_read(entity.entity))
+                for entity in merged
+                if not entity.proposals
+            },
+        )
         self._in_flight.release(unchanged)
         self._writer.add(changed)
 

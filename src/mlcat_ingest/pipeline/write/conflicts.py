@@ -8,6 +8,7 @@ import logging
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Final, Literal
 
@@ -28,6 +29,7 @@ from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity, Outcome, wit
 from mlcat_ingest.pipeline.merge.proposals import propose, propose_equal
 from mlcat_ingest.pipeline.merge.rules import properties_aspect, same_json, without_computed
 from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome, Refusal
+from mlcat_ingest.pipeline.state.stamps import read_number
 
 log = logging.getLogger(__name__)
 
@@ -41,9 +43,9 @@ def read_stored(sink: Catalog, entities: Iterable[Entity]) -> dict[str, StoredEn
     for entity in entities:
         by_type.setdefault(entity.entity_type, []).append(entity)
     stored: dict[str, StoredEntity] = {}
-    for entity_type, members in by_type.items():
-        urns = [entity.urn for entity in members]
-        stored.update(sink.read_many(urns, _aspects_to_read(entity_type, members)))
+    for members in by_type.values():
+        names = frozenset[str]().union(*map(aspects_to_read, members))
+        stored.update(sink.read_many([entity.urn for entity in members], sorted(names)))
     return stored
 
 
@@ -100,17 +102,27 @@ def _denied_read(entity: Entity, reason: str) -> DeliveryOutcome:
     return DeliveryOutcome(MergedEntity(entity, {}, "updated"), tuple(refusals))
 
 
-def _aspects_to_read(entity_type: str, entities: Sequence[Entity]) -> list[str]:
-    names = {name for entity in entities for name in entity.aspects}
+def aspects_to_read(entity: Entity) -> frozenset[str]:
+    """Return the names of the aspects that the merge of an entity reads."""
+    return _names_to_read(
+        entity.entity_type, frozenset(entity.aspects), only_if_absent=entity.only_if_absent
+    )
+
+
+@lru_cache(maxsize=256)
+def _names_to_read(
+    entity_type: str, aspects: frozenset[str], *, only_if_absent: bool
+) -> frozenset[str]:
+    names = set(aspects)
     main = properties_aspect(entity_type)
     if main is not None:
         names.add(main)
     if STATUS in names and allows(entity_type, VERSION_PROPERTIES):
         names.add(VERSION_PROPERTIES)  # a version that is removed or revived may be the latest
-    if main is None or any(entity.only_if_absent for entity in entities):
+    if main is None or only_if_absent:
         # Whether an entity is there at all shows in the aspect that every entity has.
         names.add(key_aspect_name(entity_type))
-    return sorted(names)
+    return frozenset(names)
 
 
 def write_again(merged: MergedEntity) -> MergedEntity:
@@ -261,7 +273,7 @@ class ConflictGuard:
         for proposal in written.proposals:
             name = proposal.aspect_name
             before, after = written.stored.get(name), now.get(name)
-            read, current = _number(before), _number(after)
+            read, current = read_number(before), read_number(after)
             if read is None or current is None:
                 verified = False
             elif after is not None and current > read + 1:
@@ -335,13 +347,6 @@ def _hidden_as_unused(written: MergedEntity) -> bool:
 
 def _with_status(merged: MergedEntity, status: Proposal) -> MergedEntity:
     return replace(merged, outcome="updated", proposals=(status, *merged.proposals))
-
-
-def _number(stored: StoredAspect | None) -> int | None:
-    """Return the version of a stored aspect as a number, 0 for none, None for an unknown one."""
-    if stored is None:
-        return 0
-    return int(stored.version) if stored.version and stored.version.isdecimal() else None
 
 
 def _read_first(written: MergedEntity) -> StoredEntity:

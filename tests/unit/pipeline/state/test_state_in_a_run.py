@@ -5,18 +5,19 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
-from mlcat_ingest.client.base import Evaluation
+from mlcat_ingest.client.base import CatalogFacts, Evaluation
 from mlcat_ingest.errors import (
     AspectChangedError,
     AspectRejectedError,
     CatalogUnavailableError,
+    NotAuthorizedError,
     RecipeError,
     RecipeLockedError,
     RecordError,
@@ -70,6 +71,7 @@ class Remembering(FakeSource):
     identity: Mapping[str, str] = field(default_factory=lambda: {"thing": model_urn("0")})
     settings: str = ""
     complete: bool = True
+    page_size: int = 100_000
     checkpoints: list[Any] = field(default_factory=list)
     dirty: list[str] = field(default_factory=list)
 
@@ -79,7 +81,9 @@ class Remembering(FakeSource):
         )
         self.checkpoints.append(partition.checkpoint)
         self.dirty += partition.dirty("thing")
-        yield Page([FakeRecord(one, one.record_version) for one in self.records], partition)
+        listed = [FakeRecord(one, one.record_version) for one in self.records]
+        for start in range(0, max(1, len(listed)), self.page_size):
+            yield Page(listed[start : start + self.page_size], partition)
         if self.error is not None:
             raise self.error
         yield Finished(partition, {"read": len(self.records)}, complete=self.complete)
@@ -797,3 +801,266 @@ def test_a_run_leaves_no_mark_of_what_was_acknowledged(world: World) -> None:
     world.ingest(*things(450))
     with closing(sqlite3.connect(world.url.removeprefix("sqlite:///"))) as database, database:
         assert list(database.execute("SELECT urn FROM state_unacknowledged")) == []
+
+
+# --- full passes by stamps -----------------------------------------------------------------------
+
+A = model_urn("a")
+TAG = "urn:li:tag:t"
+
+
+@dataclass
+class Whole(Remembering):
+    """Its things are models with a status, tags, and a tag that they refer to."""
+
+    def map(self, record: FakeRecord) -> list[Entity]:
+        thing = record.value
+        tag = Entity(TAG, {"tagProperties": {"name": "t"}}, only_if_absent=True)
+        aspects = {
+            "status": {"removed": False},
+            "globalTags": {"tags": [{"tag": TAG}]},
+            "mlModelProperties": {"name": thing.value},
+        }
+        return [tag, Entity(model_urn(thing.name), aspects)]
+
+
+def whole(*values: str) -> Whole:
+    return Whole(records=[Record(name, value) for name, value in zip("abc", values, strict=False)])
+
+
+def full(world: World, source: Remembering, **options: Any) -> Report:
+    for requests in (world.sink.reads, world.sink.stamp_reads, world.sink.writes):
+        requests.clear()
+    return world.run(source, full=True, **options)
+
+
+def is_passed_over(world: World) -> bool:
+    return not world.sink.reads and not world.sink.writes
+
+
+def test_a_full_pass_over_what_did_not_change_asks_for_stamps_and_reads_no_value(
+    world: World,
+) -> None:
+    world.ingest(*things(450))
+    report = full(world, Remembering(records=things(450)))
+    assert report.entities == {"mlModel": EntityCounts(450, unchanged=450)}
+    assert is_passed_over(world)
+    assert [len(urns) for urns in world.sink.stamp_reads] == [450]
+    assert full(world, Remembering(records=[*things(449), Record("t449", "2")])).exit_code == 0
+    assert world.sink.reads[0] == [model_urn("t449")]
+
+
+def test_a_pass_over_changes_does_not_ask_for_stamps(world: World) -> None:
+    world.ingest(*things(3))
+    world.ingest(*things(3))
+    assert world.sink.stamp_reads == []
+
+
+def copy_of(sink: FakeSink) -> dict[str, Any]:
+    stored = {urn: dict(aspects) for urn, aspects in sink.stored.items()}
+    return {"stored": stored, "versions": dict(sink.versions), "_written": dict(sink._written)}
+
+
+def restore(sink: FakeSink, copy: Mapping[str, Any]) -> None:
+    for name, value in copy.items():
+        setattr(sink, name, value)
+
+
+def drops(name: str) -> Callable[[FakeSink], object]:
+    return lambda sink: sink.stored[A].pop(name)
+
+
+EDITS: Mapping[str, Callable[[FakeSink], object]] = {
+    "a field of ours": lambda sink: sink.put(A, "mlModelProperties", {"name": "theirs"}),
+    "an entry of ours": lambda sink: sink.put(A, "globalTags", {"tags": []}),
+    "a soft deletion": lambda sink: sink.put(A, "status", {"removed": True}),
+    "an aspect that is deleted": drops("globalTags"),
+    "the properties and base that are deleted": drops("mlModelProperties"),
+    "an entity that is deleted": lambda sink: sink.stored.pop(A),
+    "a reference that is deleted": lambda sink: sink.stored.pop(TAG),
+    "a value that was put into the database": lambda sink: sink.stored[A].update(
+        mlModelProperties={"name": "theirs"}
+    ),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
+def test_a_full_pass_finds_what_others_changed(
+    world: World, edit: Callable[[FakeSink], object]
+) -> None:
+    world.run(whole("1", "2"))
+    edit(world.sink)
+    full(world, whole("1", "2"))
+    stored = world.sink.stored
+    assert stored[A]["mlModelProperties"]["name"] == "1"
+    assert stored[A]["globalTags"]["tags"] == [{"tag": TAG}]
+    assert stored[A].get("status", {"removed": False}) == {"removed": False}
+    assert TAG in stored
+    # What it found unchanged, or has written itself, the next one passes over.
+    full(world, whole("1", "2"))
+    full(world, whole("1", "2"))
+    assert is_passed_over(world)
+
+
+def test_an_aspect_that_somebody_adds_is_looked_at_once(world: World) -> None:
+    world.run(whole("1"))
+    world.sink.put(A, "domains", {"domains": ["urn:li:domain:d"]})
+    full(world, whole("1"))
+    assert ([A] in world.sink.reads, world.sink.writes) == (True, [])
+    full(world, whole("1"))
+    assert is_passed_over(world)
+
+
+@pytest.mark.parametrize("writer", ["another", "nobody"])
+def test_a_catalog_restored_from_a_copy_is_compared_though_its_versions_are_the_same(
+    world: World, writer: str
+) -> None:
+    world.run(whole("1"))
+    copy = copy_of(world.sink)
+    world.run(whole("2"))
+    if writer == "another":
+        world.sink.put(A, "mlModelProperties", {**world.sink.stored[A]["mlModelProperties"]})
+    versions = dict(world.sink.versions)
+    restore(world.sink, copy)
+    if writer == "another":
+        before = world.sink.stored[A]["mlModelProperties"]
+        world.sink.put(A, "mlModelProperties", {**before, "name": "theirs"})
+        assert world.sink.versions == versions
+    full(world, whole("2"))
+    assert world.sink.stored[A]["mlModelProperties"]["name"] == "2"
+
+
+def test_what_a_person_wrote_at_the_version_of_another_persons_write_is_found(
+    world: World,
+) -> None:
+    world.run(whole("1"))
+    copy = copy_of(world.sink)
+    before = world.sink.stored[A]["mlModelProperties"]
+    world.sink.put(A, "mlModelProperties", {**before, "description": "first"})
+    full(world, whole("1"))  # whose stamp is that of a writer who names no run
+    restore(world.sink, copy)
+    world.sink.put(A, "mlModelProperties", {**before, "name": "second"})
+    full(world, whole("1"))
+    assert world.sink.stored[A]["mlModelProperties"]["name"] == "1"
+
+
+def test_a_source_restored_from_a_copy_is_read_again(world: World) -> None:
+    world.run(whole("1"))
+    world.run(whole("2"))
+    full(world, whole("1"))
+    assert world.sink.stored[A]["mlModelProperties"]["name"] == "1"
+    full(world, whole("2"))
+    assert world.sink.stored[A]["mlModelProperties"]["name"] == "2"
+
+
+@pytest.mark.parametrize("what", ["source", "recipe"])
+def test_a_pass_after_a_change_of_settings_maps_everything_even_if_the_first_one_broke_off(
+    world: World, what: str
+) -> None:
+    world.run(whole("1", "2"))
+    other = whole("1", "2")
+    other.settings = "x" if what == "source" else ""
+    options: dict[str, Any] = {"settings": "x" if what == "recipe" else ""}
+    other.error = SourceUnavailableError("before it listed anything")
+    listed, other.records = other.records, []
+    world.run(other, **options)
+    other.error, other.records = None, listed
+    full(world, other, **options)
+    assert sorted(world.sink.reads[-1]) == [model_urn("a"), model_urn("b")]
+
+
+def test_stamps_of_a_catalog_that_checks_no_versions_are_those_that_were_read(
+    world: World,
+) -> None:
+    world.sink.checks_versions = False
+    world.run(whole("1"))
+    full(world, whole("1"))
+    assert world.sink.stamp_reads == []
+    assert not is_passed_over(world)
+    full(world, whole("1"))
+    assert is_passed_over(world)
+
+
+def test_stamps_of_a_catalog_that_may_drop_what_it_acknowledges_are_those_that_were_read(
+    world: World,
+) -> None:
+    class Dropping(FakeSink):
+        @property
+        def facts(self) -> CatalogFacts:
+            return replace(super().facts, may_drop=True)
+
+    world.sink = Dropping(place=PLACE)
+    world.run(whole("1"))
+    full(world, whole("1"))
+    assert not is_passed_over(world)
+    full(world, whole("1"))
+    assert is_passed_over(world)
+
+
+def test_a_catalog_that_tells_no_stamps_is_compared_by_values(world: World) -> None:
+    world.sink.tells_versions = False
+    for _ in range(3):
+        report = full(world, whole("1"))
+    assert report.entities["mlModel"] == EntityCounts(1, unchanged=1)
+    assert not is_passed_over(world)
+
+
+def test_where_stamps_may_not_be_read_values_are_compared(world: World) -> None:
+    class Silent(FakeSink):
+        def read_stamps(self, *_: Any) -> Any:
+            raise NotAuthorizedError("not for you")
+
+    world.run(whole("1"))
+    world.sink = Silent(place=PLACE, stored=world.sink.stored, _written=world.sink._written)
+    report = full(world, whole("1"))
+    assert (report.exit_code, report.entities["mlModel"].unchanged) == (0, 1)
+    assert not is_passed_over(world)
+
+
+def test_a_record_that_is_listed_twice_ends_as_it_was_listed_last(world: World) -> None:
+    """As a run that turns out to be a parent after its page."""
+
+    def read(*records: Record, **options: Any) -> None:
+        source = Whole(records=records)
+        source.page_size = 1
+        world.run(source, **options)
+        assert world.sink.stored[A]["mlModelProperties"]["name"] == records[-1].value
+
+    for is_full in (True, False):
+        read(Record("a", "1"), Record("a", "2"), full=is_full)
+        read(Record("a", "1"), Record("a", "2"), full=is_full)
+
+
+def test_an_entity_of_two_records_is_never_passed_over(world: World) -> None:
+    class Shared(Remembering):
+        def map(self, record: FakeRecord) -> list[Entity]:
+            tags = {"tags": [{"tag": f"urn:li:tag:{record.value.name}"}]}
+            aspects = {"globalTags": tags, "mlModelProperties": {"name": "one"}}
+            adds_only = frozenset({"globalTags"})
+            return [Entity(model_urn("one"), aspects, adds_only=adds_only)]
+
+    pair = [Record("a"), Record("b")]
+    for _ in range(3):
+        full(world, Shared(records=pair))
+        assert not is_passed_over(world)
+
+
+def test_a_removed_entity_that_is_alive_in_a_restored_catalog_is_removed_again(
+    world: World,
+) -> None:
+    world.ingest(Record("a"), Record("b"))
+    copy = copy_of(world.sink)
+    world.ingest(Record("a", "gone"), Record("b"))
+    full(world, Remembering(records=[Record("a", "gone"), Record("b")]))
+    restore(world.sink, copy)
+    full(world, Remembering(records=[Record("a", "gone"), Record("b")]))
+    assert world.sink.stored[A]["status"] == {"removed": True}
+
+
+def test_an_entity_that_the_catalog_never_had_is_removed_once_it_has_it(world: World) -> None:
+    gone = [Record("a", "gone")]
+    world.ingest(*gone)
+    full(world, Remembering(records=gone))
+    world.sink.put(A, "mlModelProperties", {"name": "from a copy"})
+    full(world, Remembering(records=gone))
+    assert world.sink.stored[A]["status"] == {"removed": True}

@@ -6,17 +6,21 @@ The source joins listings; the mapping only reads, so that each rule can be test
 """
 
 import hashlib
+import json
+import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cache
+from operator import attrgetter
+from typing import Any, Final
 from urllib.parse import quote
 
 from mlcat_ingest.core.text import whole_characters
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.links.evidence import FEAST_MODEL_NAME, FEAST_OPERATION, LinkOptions
 from mlcat_ingest.links.index import IndexedTable
-from mlcat_ingest.metadata.codec import canonical
+from mlcat_ingest.metadata.codec import canonical, record_hash
 from mlcat_ingest.metadata.naming import Name, Naming
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.reserved import FEATURES_TAG
@@ -32,6 +36,7 @@ from mlcat_ingest.sources.mlflow.values.records import (
     Experiment,
     LoggedModel,
     MeasuredModel,
+    Metric,
     ModelDocument,
     ModelVersion,
     RegisteredModel,
@@ -128,6 +133,42 @@ def _digest(facts: object) -> str:
     except CodecError:
         text = repr(facts).encode("utf-8", "backslashreplace")
     return hashlib.sha256(text).hexdigest()[:16]
+
+
+def record_digest(record: object) -> str | None:
+    """Return a digest of every field of a record but its scope, None where there can be none.
+
+    Of the registered model of a version it has nothing: `version_fingerprint` has what counts.
+    """
+    return record_hash(_fields_of(record), _parts_of)
+
+
+_SHARED: Final = frozenset({"scope", "registered"})
+
+
+def _fields_of(record: object) -> object:
+    cls: Any = type(record)
+    return _getter_of(cls)(record)
+
+
+@cache
+def _getter_of(cls: Any) -> Callable[[object], object]:
+    return attrgetter(*(field.name for field in fields(cls) if field.name not in _SHARED))
+
+
+def _parts_of(value: object) -> object:
+    if isinstance(value, Metric) and not math.isfinite(value.value):
+        raise TypeError(value.value)
+    if isinstance(value, tuple):
+        return (*value,)
+    if isinstance(value, ModelDocument):
+        # A signature may have numbers that are not finite.
+        return value.flavors, json.dumps(value.signature, default=dict), value.size_bytes
+    if is_dataclass(value):
+        return _fields_of(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(type(value))
 
 
 def storable(name: str) -> str:
@@ -246,9 +287,8 @@ class JoinedExperiment:
         if not experiment.experiment_id:
             return None
         fingerprint = experiment_fingerprint(experiment)
-        return RecordVersion(
-            EXPERIMENT, experiment.experiment_id, fingerprint=fingerprint, leads=True
-        )
+        digest, id_ = record_digest(self), experiment.experiment_id
+        return RecordVersion(EXPERIMENT, id_, digest, fingerprint, leads=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +302,7 @@ class JoinedRegisteredModel:
     @property
     def record_version(self) -> RecordVersion | None:
         """The id of the registered model; it has no fingerprint."""
-        return RecordVersion(REGISTERED, storable(self.model.name))
+        return RecordVersion(REGISTERED, storable(self.model.name), record_digest(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,7 +373,7 @@ class JoinedRun:
             joined += f"{_LACKS}{quote(parent, safe='', errors='surrogatepass')[:_ID_CHARS]}"
         if self.has_children:
             joined += _PARENT
-        return RecordVersion(RUN, run.run_id, None, fingerprint, joined)
+        return RecordVersion(RUN, run.run_id, record_digest(self), fingerprint, joined)
 
     @property
     def is_removed(self) -> bool:
@@ -383,7 +423,8 @@ class JoinedVersion:
         """The fingerprints of the version."""
         joined = version_fingerprint(self.version, self.registered)
         name = version_id(self.version)
-        return RecordVersion(VERSION, name, joined_fingerprint=joined, leads=True)
+        digest = record_digest(self)
+        return RecordVersion(VERSION, name, digest, joined_fingerprint=joined, leads=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,7 +443,7 @@ class JoinedSignature:
 
     @property
     def record_version(self) -> RecordVersion | None:
-        """The name of the table, from which its content follows."""
+        """The name of the table; what is made of it depends on the catalog, too."""
         return RecordVersion(SIGNATURE, storable(self.table.table))
 
 
@@ -417,8 +458,8 @@ class JoinedLoggedModel:
     @property
     def record_version(self) -> RecordVersion | None:
         """The id of the model, None where it has none; the fingerprint is the same for all."""
-        model_id = self.model.model_id
-        return RecordVersion(LOGGED_MODEL, model_id, fingerprint="external") if model_id else None
+        model_id, digest = self.model.model_id, record_digest(self)
+        return RecordVersion(LOGGED_MODEL, model_id, digest, "external") if model_id else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,109 @@
+"""Stamps of aspects: what the catalog held of the entities of a record when they equalled it.
+
+A stamp is the version of an aspect, and the run and the time that its last writer named. A full
+pass compares stamps in place of values. They are kept only of an entity of which every aspect that
+its merge reads has one, and none is computed by the service.
+"""
+
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from mlcat_ingest.client.base import CANNOT_ANSWER, StoredAspect, stamp_of
+from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
+from mlcat_ingest.metadata.codec import loads
+from mlcat_ingest.metadata.proposal import Proposal
+from mlcat_ingest.metadata.registry import key_aspect_name
+from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.merge.entity import MergedEntity
+
+log = logging.getLogger(__name__)
+
+Stamps = Mapping[str, str | None]
+"""The stamp of each aspect that the merge of an entity reads; None for one that is not stored."""
+
+
+class ReadStamps(Protocol):
+    """Reads stamps, as `Catalog.read_stamps`."""
+
+    def __call__(
+        self, urns: Sequence[str], aspects: Collection[str]
+    ) -> Mapping[str, Mapping[str, str | None]]:
+        """Return the stamps of the stored `aspects` by URN."""
+        ...
+
+
+def read_number(stored: StoredAspect | None) -> int | None:
+    """Return the version of a stored aspect as a number, 0 for none, None for an unknown one."""
+    if stored is None:
+        return 0
+    return int(stored.version) if stored.version and stored.version.isdecimal() else None
+
+
+def stamps_of(
+    merged: MergedEntity, names: Iterable[str], system_metadata: Mapping[str, Any] | None = None
+) -> Stamps | None:
+    """Return the stamps of an entity once its proposals are written; None if one is not known.
+
+    They are written with `system_metadata`, each under the condition that nobody wrote before.
+    """
+    written = {proposal.aspect_name: proposal for proposal in merged.proposals}
+    if VERSION_PROPERTIES in written or VERSION_PROPERTIES in merged.stored:
+        return None  # the service computes parts of it, also with the write of another version
+    stamps: dict[str, str | None] = {}
+    for name in names:
+        before, proposal = merged.stored.get(name), written.pop(name, None)
+        if proposal is None:
+            is_stored, stamp = before is not None, None if before is None else before.stamp
+        else:
+            is_stored = proposal.change_type != "DELETE"
+            stamp = _stamp_after(proposal, before, system_metadata) if is_stored else None
+        if is_stored and stamp is None:
+            return None
+        stamps[name] = stamp
+    return None if written else stamps
+
+
+def _stamp_after(
+    proposal: Proposal, before: StoredAspect | None, system_metadata: Mapping[str, Any] | None
+) -> str | None:
+    number = read_number(before)
+    if number is None or proposal.headers is None:
+        return None
+    return stamp_of(str(number + 1), system_metadata)
+
+
+def matching(kept: Sequence[str], read: ReadStamps) -> list[bool]:
+    """Return for each record, by what is kept of its stamps, if the catalog has the same ones.
+
+    An entity without stamps only has to exist. None matches where the catalog cannot tell.
+
+    Cost: one request for a batch of entities of a type.
+    """
+    records: list[Mapping[str, Stamps]] = [loads(text) for text in kept]
+    names: dict[str, set[str]] = {}
+    urns: dict[str, dict[str, None]] = {}
+    for urn, stamps in (item for record in records for item in record.items()):
+        entity_type = entity_type_of(urn)
+        urns.setdefault(entity_type, {})[urn] = None
+        names.setdefault(entity_type, set()).update(stamps or (key_aspect_name(entity_type),))
+    stored: dict[str, Mapping[str, str | None]] = {}
+    try:
+        for entity_type, members in urns.items():
+            stored.update(read(list(members), sorted(names[entity_type])))
+    except CANNOT_ANSWER as error:
+        log.info("stamps cannot be read, so values are compared: %s", error)
+        return [False] * len(records)
+    return [
+        all(_is_same(urn, stamps, stored.get(urn, {})) for urn, stamps in record.items())
+        for record in records
+    ]
+
+
+def _is_same(urn: str, kept: Stamps, stored: Mapping[str, str | None]) -> bool:
+    if not kept:
+        return key_aspect_name(entity_type_of(urn)) in stored
+    return all(
+        name not in stored if stamp is None else stored.get(name) == stamp
+        for name, stamp in kept.items()
+    )
