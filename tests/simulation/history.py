@@ -151,7 +151,7 @@ def _round(world: World) -> None:
         host.process = None
     world.keep_copies()
     if not world.gentle and chance.random() < 0.3:
-        chance.choice((world.restore_catalog, world.restore_state))()
+        chance.choice((world.restore_catalog, world.restore_state, world.restore_source))()
 
 
 def _change_tags(world: World) -> None:

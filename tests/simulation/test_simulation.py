@@ -14,6 +14,7 @@ from mlcat_ingest.pipeline.merge.applied import NOTHING, Bases, read_bases
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.removal.soft_delete import Removal
 from mlcat_ingest.pipeline.removal.unlisted import UnlistedEntities
+from mlcat_ingest.pipeline.state import tracker
 from mlcat_ingest.pipeline.state.entities import UnacknowledgedWrites
 from mlcat_ingest.pipeline.state.tracker import ChangedRecord, Tracker
 from mlcat_ingest.pipeline.write import conflicts, delivery
@@ -21,6 +22,7 @@ from mlcat_ingest.pipeline.write.conflicts import ConflictGuard
 from mlcat_ingest.pipeline.write.delivery import Delivery
 from mlcat_ingest.pipeline.write.version_sets import LatestVersions
 from mlcat_ingest.sources.base import Unlisted
+from mlcat_ingest.sources.mlflow.values import joined
 from simulation.history import FailedSeedError, run_seed, simulation
 
 SEEDS = 15
@@ -151,6 +153,14 @@ def removed_groups_are_forgotten(patch: Patch) -> None:
     patch.setattr(UnlistedEntities, "_unlisted", live)
 
 
+def stamps_not_compared(patch: Patch) -> None:
+    patch.setattr(tracker, "matching", lambda kept, _: [True] * len(kept))
+
+
+def digests_not_compared(patch: Patch) -> None:
+    patch.setattr(joined, "record_hash", lambda *_: "0" * 32)
+
+
 BROKEN: Mapping[Callable[[Patch], None], int] = {
     conflict_guard_off: 14,
     base_not_kept: 3,
@@ -164,6 +174,8 @@ BROKEN: Mapping[Callable[[Patch], None], int] = {
     writes_under_way_are_forgotten: 33,
     what_met_itself_is_not_written_again: 18,
     removed_groups_are_forgotten: 36,
+    stamps_not_compared: 0,
+    digests_not_compared: 0,
 }
 """Rules that are broken on purpose, and the seed that is tried first."""
 

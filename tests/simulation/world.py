@@ -7,6 +7,7 @@ a fresh ingest makes it, and beside that all that people wrote and nobody of the
 import shutil
 import sqlite3
 from contextlib import closing
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -88,6 +89,7 @@ class World:
     server: Server = field(default_factory=Server)
     hosts: list[Host] = field(default_factory=list)
     snapshots: list[tuple[Snapshot, Ledger]] = field(default_factory=list)
+    stores: list[FakeStore] = field(default_factory=list)
     gentle: bool = True
     """True while passes over what changed find everything: they do not after a restore."""
     event_kinds: list[str] = field(default_factory=list)
@@ -169,7 +171,14 @@ class World:
             self.storage.lost_changes.clear()  # the marks of writes are lost with the state
             self.scheduler.log(f"EVENT the state of {host.recipe} is restored")
 
+    def restore_source(self) -> None:
+        """Restore the source from a copy: what came after it never was."""
+        if self.stores:
+            self.server.store = deepcopy(self.scheduler.chance.choice(self.stores))
+            self.scheduler.log("EVENT the source is restored")
+
     def keep_copies(self) -> None:
+        self.stores.append(deepcopy(self.server.store))
         self.snapshots.append((self.storage.snapshot(), self.people.copy()))
         for host in self.hosts:
             if host.state is not None and host.state.exists():

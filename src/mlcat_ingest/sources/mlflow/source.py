@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import asdict
 from importlib.metadata import version as installed
 from typing import ClassVar, Final
 from urllib.parse import quote, unquote
@@ -361,7 +362,13 @@ def partition_of(config: MlflowConfig, scope: WorkspaceScope) -> Partition:
     if links is not None and links.from_signature:
         table = naming.feature_table(None, "0")
         identity |= {SIGNATURE: table.urn, COLUMN: naming.feature(table, "0").urn}
-    settings = [comparable(content_of(config)), config.owners.map_digest(), installed(PROGRAM)]
+    # Links follow from the environment, too: on Databricks from its own configuration.
+    settings = [
+        comparable(content_of(config)),
+        config.owners.map_digest(),
+        installed(PROGRAM),
+        asdict(scope.links),
+    ]
     server_id, _, workspace = scope.source_key.removeprefix(f"{PLATFORM}:").rpartition(":")
     named = "" if workspace == DEFAULT_WORKSPACE else f", workspace {unquote(workspace)}"
     return Partition(

@@ -23,7 +23,7 @@ from mlcat_ingest.errors import (
     RecordError,
     SourceUnavailableError,
 )
-from mlcat_ingest.metadata.proposal import Entity, Proposal
+from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
 from mlcat_ingest.pipeline.report.report import EntityCounts, Report
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state import records
@@ -816,7 +816,7 @@ class Whole(Remembering):
     def map(self, record: FakeRecord) -> list[Entity]:
         thing = record.value
         tag = Entity(TAG, {"tagProperties": {"name": "t"}}, only_if_absent=True)
-        aspects = {
+        aspects: dict[str, Aspect] = {
             "status": {"removed": False},
             "globalTags": {"tags": [{"tag": TAG}]},
             "mlModelProperties": {"name": thing.value},
@@ -999,10 +999,11 @@ def test_stamps_of_a_catalog_that_may_drop_what_it_acknowledges_are_those_that_w
 
 def test_a_catalog_that_tells_no_stamps_is_compared_by_values(world: World) -> None:
     world.sink.tells_versions = False
-    for _ in range(3):
+    world.run(whole("1"))
+    for _ in range(2):
         report = full(world, whole("1"))
-    assert report.entities["mlModel"] == EntityCounts(1, unchanged=1)
-    assert not is_passed_over(world)
+        assert report.entities["mlModel"] == EntityCounts(1, unchanged=1)
+        assert not is_passed_over(world)
 
 
 def test_where_stamps_may_not_be_read_values_are_compared(world: World) -> None:
@@ -1035,7 +1036,10 @@ def test_an_entity_of_two_records_is_never_passed_over(world: World) -> None:
     class Shared(Remembering):
         def map(self, record: FakeRecord) -> list[Entity]:
             tags = {"tags": [{"tag": f"urn:li:tag:{record.value.name}"}]}
-            aspects = {"globalTags": tags, "mlModelProperties": {"name": "one"}}
+            aspects: dict[str, Aspect] = {
+                "globalTags": tags,
+                "mlModelProperties": {"name": "one"},
+            }
             adds_only = frozenset({"globalTags"})
             return [Entity(model_urn("one"), aspects, adds_only=adds_only)]
 
