@@ -24,7 +24,7 @@ from mlcat_ingest.metadata.aspects import (
 from mlcat_ingest.metadata.aspects.declaration import AspectSpec
 from mlcat_ingest.metadata.aspects.markers import Default
 from mlcat_ingest.metadata.codec import JsonObject
-from mlcat_ingest.metadata.shapes import edge_finders, fields
+from mlcat_ingest.metadata.shapes import edges_of, fields
 from mlcat_ingest.metadata.urn import KINDS, check, entity_type_of
 
 DECLARED: Final[Mapping[str, AspectSpec]] = MappingProxyType(declaration.DECLARED)
@@ -398,4 +398,4 @@ def edges(aspect_name: str, value: Mapping[str, object]) -> Iterator[tuple[str, 
     spec = ASPECTS.get(aspect_name)
     if spec is None or spec.type is None:
         return
-    yield from dict.fromkeys(edge for find in edge_finders(spec.type) for edge in find(value))
+    yield from dict.fromkeys(edges_of(spec.type, value))

@@ -48,20 +48,26 @@ def fields(record: object) -> Mapping[str, Field]:
     return {name: Field(name, name in required, *bare(hint)) for name, hint in hints.items()}
 
 
-EdgeFinder: TypeAlias = Callable[[Mapping[str, object]], Iterator[tuple[str, str]]]
+EdgeFinder: TypeAlias = Callable[[object], Iterator[tuple[str, str]]]
+
+
+def edges_of(record: object, value: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Yield the relationship and the URN of the edges in a value of `record`."""
+    for name, find in _edge_finders(record):
+        if name in value:
+            yield from find(value[name])
 
 
 @cache
-def edge_finders(record: object) -> tuple[EdgeFinder, ...]:
-    """Return what finds the edges in a value of `record`, each as relationship and URN."""
-    finders: list[EdgeFinder] = []
+def _edge_finders(record: object) -> tuple[tuple[str, EdgeFinder], ...]:
+    """Return the fields of `record` with edges, each with what finds these in its value."""
+    finders: list[tuple[str, EdgeFinder]] = []
     for field in fields(record).values():
-        finders.extend(
-            _edge_finder(field.name, marker) for marker in field.markers if isinstance(marker, Edge)
-        )
+        markers = (marker for marker in field.markers if isinstance(marker, Edge))
+        finders.extend((field.name, _edge_finder(marker)) for marker in markers)
         nested = _nested_record(field.hint)
-        if nested is not None and (inner := edge_finders(nested)):
-            finders.append(_nested_finder(field.name, inner))
+        if nested is not None and _edge_finders(nested):
+            finders.append((field.name, _nested_finder(nested)))
     return tuple(finders)
 
 
@@ -84,9 +90,9 @@ def _items(value: object) -> list[object]:
     return value if isinstance(value, list) else [value]
 
 
-def _edge_finder(name: str, marker: Edge) -> EdgeFinder:
-    def find(value: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-        for item in _items(value.get(name)):
+def _edge_finder(marker: Edge) -> EdgeFinder:
+    def find(value: object) -> Iterator[tuple[str, str]]:
+        for item in _items(value):
             urns = item
             if marker.at is not None:
                 urns = item.get(marker.at) if isinstance(item, Mapping) else None
@@ -97,11 +103,10 @@ def _edge_finder(name: str, marker: Edge) -> EdgeFinder:
     return find
 
 
-def _nested_finder(name: str, inner: tuple[EdgeFinder, ...]) -> EdgeFinder:
-    def find(value: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-        for item in _items(value.get(name)):
+def _nested_finder(record: object) -> EdgeFinder:
+    def find(value: object) -> Iterator[tuple[str, str]]:
+        for item in _items(value):
             if isinstance(item, Mapping):
-                for finder in inner:
-                    yield from finder(item)
+                yield from edges_of(record, item)
 
     return find

@@ -202,6 +202,7 @@ def entity_type_of(urn: str) -> str:
     return match[1]
 
 
+@lru_cache(maxsize=1_000)
 def raw_parts(urn: str) -> tuple[str, ...]:
     """Return the parts of `urn` verbatim, still encoded; commas inside parentheses do not split.
 

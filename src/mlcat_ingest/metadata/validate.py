@@ -146,7 +146,8 @@ def _compile(hint: object, markers: _Markers) -> _Check:
             return _check_object
         all_markers = (*item_markers, *markers)
         check_item = _compile(item, all_markers)
-        return _map(check_item) if origin is dict else _array(check_item, _fit(item, all_markers))
+        fit = _fit(item, all_markers)
+        return _map(check_item, fit) if origin is dict else _array(check_item, fit)
     return _scalar(hint, markers)
 
 
@@ -176,10 +177,12 @@ def _array(check_item: _Check, fit: _Fit) -> _Check:
     return check_array
 
 
-def _map(check_item: _Check) -> _Check:
+def _map(check_item: _Check, fit: _Fit) -> _Check:
     def check_map(value: object) -> _Problems:
         if not isinstance(value, dict):
             return _problem("map type is not backed by a DataMap")
+        if fit([*value.values()]):
+            return None
         problems: _Problems = None
         for key, item in value.items():
             if (found := check_item(item)) is not None:
@@ -218,9 +221,16 @@ def _fit(hint: object, markers: _Markers) -> _Fit:
     if required_keys(hint) is not None:
         return _records(hint)
     if hint is str:
-        return _texts
+        return _ascii if Bytes in markers else _texts
     if hint is int:
         return _integers(next((m.width for m in markers if isinstance(m, Bits)), 64))
+    if hint is object:
+        return _anything
+    if get_origin(hint) is Literal:
+        symbols = frozenset(get_args(hint))
+        return lambda values: _texts(values) and symbols.issuperset(values)
+    if hint == dict[str, str]:
+        return lambda values: all(type(one) is dict and _texts([*one.values()]) for one in values)
     return _unknown
 
 
@@ -250,6 +260,14 @@ def _unknown(_values: Sequence[object]) -> bool:
 
 def _texts(values: Sequence[object]) -> bool:
     return {*map(type, values)} == {str}
+
+
+def _ascii(values: Sequence[object]) -> bool:
+    return _texts(values) and all(map(str.isascii, cast("Sequence[str]", values)))
+
+
+def _anything(_values: Sequence[object]) -> bool:
+    return True
 
 
 def _integers(width: int) -> _Fit:
@@ -310,6 +328,7 @@ def _integer(width: int) -> _Check:
 
 
 _SCALARS: Final[dict[object, _Check]] = {
+    object: lambda _value: None,
     str: _check_string,
     bool: _check_boolean,
     int: _integer(64),

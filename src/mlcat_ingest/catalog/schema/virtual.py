@@ -11,8 +11,7 @@ Source: the default aspects that a DataHub 1.x server adds to new entities.
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.aspects.common import BROWSE_PATHS_V2, DATA_PLATFORM_INSTANCE
@@ -34,8 +33,7 @@ DEFAULT_VERSION: Final = 1
 """The version at which reads show an aspect that is not stored."""
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(NamedTuple):
     """The name inside a URN, and the names of its platform and environment, empty without one."""
 
     name: str

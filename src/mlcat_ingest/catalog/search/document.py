@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from mlcat_ingest.catalog.search.fields import (
@@ -24,6 +25,7 @@ BOUNDS: Final = tuple(f"={column[0]}" for column in COLUMNS)
 
 _MAX_NAME_CHARS: Final = 200
 _CACHED_CHARS: Final = 100
+_NAME, _VALUE = itemgetter("name"), itemgetter("value")
 _NUMERIC_SOURCES: Final = (
     ("hyperParameters", "hyperParams"),
     ("hyperParams", "hyperParams"),
@@ -57,8 +59,7 @@ class NumericFields(NamedTuple):
     values: tuple[float | str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class IndexDocument:
+class IndexDocument(NamedTuple):
     """One entity as the index holds it.
 
     Attributes:
@@ -81,12 +82,12 @@ class IndexDocument:
 def make_document(source: IndexedEntity) -> IndexDocument:
     """Return the document of an entity."""
     aspects = dict(sorted(source.aspects.items()))
-    texts = list(find_all(source.urn, source.entity_type, aspects))
+    texts = find_all(source.urn, source.entity_type, aspects)
     described = bodies(aspects)
     return IndexDocument(
-        name=fold(texts[0].value)[:_MAX_NAME_CHARS],
+        name=fold(texts[0][1])[:_MAX_NAME_CHARS],
         columns=_columns(texts),
-        keywords=tuple(dict.fromkeys((text.field, text.value) for text in texts if text.keyword)),
+        keywords=tuple(dict.fromkeys([text[:2] for text in texts if text[3]])),
         numeric_fields=_numeric_fields(described),
         created_ms=_time(described, ("created", "createdAt", "date"), source.created_ms),
         modified_ms=_time(described, ("lastModified",), source.modified_ms or source.created_ms),
@@ -94,19 +95,17 @@ def make_document(source: IndexedEntity) -> IndexDocument:
 
 
 def _columns(texts: Iterable[SearchableText]) -> tuple[str, ...]:
-    streams: list[list[str]] = [[bound] for bound in BOUNDS]
-    wholes: list[dict[str, None]] = [{} for _ in COLUMNS]
+    streams: dict[int, list[str]] = {}
+    wholes: dict[int, dict[str, None]] = {}
     for _, value, column, _ in texts:
-        if column is None:
-            continue
-        parts, whole = _tokens(value) if len(value) <= _CACHED_CHARS else _split(value)
-        streams[column] += (parts, BOUNDS[column])
-        if whole:
-            wholes[column].update(dict.fromkeys(whole))
+        if column is not None:
+            parts, whole = _tokens(value) if len(value) <= _CACHED_CHARS else _split(value)
+            streams.setdefault(column, [BOUNDS[column]]).extend((parts, BOUNDS[column]))
+            if whole:
+                wholes.setdefault(column, {}).update(dict.fromkeys(whole))
     # The wholes come after the last bound, so that the parts remain neighbours.
     return tuple(
-        " ".join((*stream, *whole)) if len(stream) > 1 else ""
-        for stream, whole in zip(streams, wholes, strict=True)
+        [" ".join([*streams.get(at, ()), *wholes.get(at, ())]) for at in range(len(COLUMNS))]
     )
 
 
@@ -125,26 +124,27 @@ def _numeric_fields(described: Iterable[Mapping[str, Any]]) -> tuple[NumericFiel
     for body in described:
         for key, field_name in _NUMERIC_SOURCES:
             if content := body.get(key):
-                by_field.setdefault(field_name, {}).update(_by_name(content))
+                by_field[field_name] = by_field.get(field_name, {}) | _by_name(content)
     return tuple(
-        NumericFields(field_name, tuple(values), tuple(values.values()))
-        for field_name, values in by_field.items()
+        [
+            NumericFields(field_name, tuple(values), tuple(values.values()))
+            for field_name, values in by_field.items()
+        ]
     )
 
 
 def _by_name(content: Any) -> dict[str, float | str]:
     """Return metrics or parameters by name; unchecked content of another shape has none."""
     try:
-        if isinstance(content, Mapping):
+        if isinstance(content, dict):
             # The older form: by name, each wrapped by the name of its type.
             by_name = {name: to_number(*wrapped.values()) for name, wrapped in content.items()}
         else:
             items = [item for item in content if "value" in item]
-            values = _to_numbers([item["value"] for item in items])
-            by_name = dict(zip([item["name"] for item in items], values, strict=True))
+            by_name = dict(zip(map(_NAME, items), _to_numbers([*map(_VALUE, items)]), strict=True))
     except (AttributeError, KeyError, TypeError):
         return {}
-    return by_name if set(map(type, by_name)) <= {str} else {}
+    return by_name if {*map(type, by_name)} <= {str} else {}
 
 
 def _to_numbers(values: list[Any]) -> Iterable[float | str]:
@@ -176,7 +176,7 @@ def _time(described: Iterable[Mapping[str, Any]], fields: tuple[str, ...], defau
     for name in fields:
         for body in described:
             stamp = body.get(name)
-            time = stamp.get("time") if isinstance(stamp, Mapping) else stamp
+            time = stamp.get("time") if isinstance(stamp, dict) else stamp
             if isinstance(time, int) and not isinstance(time, bool) and 0 < time < 2**63:
                 return time
     return default

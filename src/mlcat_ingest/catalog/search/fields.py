@@ -1,7 +1,8 @@
 """The searchable fields of an entity: their names, and the texts that its aspects hold."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from itertools import chain
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from mlcat_ingest.catalog.schema.virtual import PLATFORM, Identity, default_aspect
 from mlcat_ingest.metadata.aspects.common import (
@@ -65,17 +66,12 @@ _MAX_VALUE_CHARS: Final = 500
 Aspects = Mapping[str, Mapping[str, Any]]
 
 
-class SearchableText(NamedTuple):
-    """One text of an entity.
+SearchableText: TypeAlias = tuple[str, str, int | None, bool]
+"""One text of an entity: its field, the text, its column, and whether it is a keyword.
 
-    `field` is what people filter on and see, `column` where its words are indexed (None: nowhere),
-    and a `keyword` is also indexed as it is, to filter on and to count.
-    """
-
-    field: str
-    value: str
-    column: int | None
-    keyword: bool = False
+The field is what people filter on and see, and the column where its words are indexed (None:
+nowhere). A keyword is also indexed as it is, to filter on and to count.
+"""
 
 
 class _Rule(NamedTuple):
@@ -141,30 +137,33 @@ def bodies(aspects: Aspects) -> list[Mapping[str, Any]]:
     return [value for name, value in aspects.items() if name.endswith(BODY_ENDINGS)]
 
 
-def find_all(urn: str, entity_type: str, aspects: Aspects) -> Iterator[SearchableText]:
-    """Yield everything about an entity that can be searched, its name first."""
+def find_all(urn: str, entity_type: str, aspects: Aspects) -> list[SearchableText]:
+    """Return everything about an entity that can be searched, its name first."""
     identity = Identity.of(urn)
-    yield SearchableText("name", _name(aspects) or identity.name, NAME)
-    yield SearchableText("_entityType", entity_type, None, keyword=True)
+    found: list[SearchableText] = [
+        ("name", _name(aspects) or identity.name, NAME, False),
+        ("_entityType", entity_type, None, True),
+    ]
     if identity.platform:
-        yield SearchableText("platform", f"{PLATFORM}{identity.platform}", None, keyword=True)
+        found.append(("platform", f"{PLATFORM}{identity.platform}", None, True))
     elif entity_type in _FLOWS and (
         default := default_aspect(urn, entity_type, DATA_PLATFORM_INSTANCE)
     ):
-        yield from _matches(default, _ASPECTS[DATA_PLATFORM_INSTANCE])
+        _match(found, default, _ASPECTS[DATA_PLATFORM_INSTANCE])
     if identity.environment:
-        yield SearchableText("origin", identity.environment, None, keyword=True)
+        found.append(("origin", identity.environment, None, True))
     for aspect, value in aspects.items():
         if aspect.endswith(BODY_ENDINGS):
-            yield from _matches(value, _BODY)
-            yield from _custom_properties(value.get(_CUSTOM))
+            _match(found, value, _BODY)
+            found += _custom_properties(value.get(_CUSTOM))
             if aspect == VERSION_PROPERTIES and isinstance(latest := value.get(IS_LATEST), bool):
-                yield SearchableText(IS_LATEST, "true" if latest else "false", None, keyword=True)
+                found.append((IS_LATEST, "true" if latest else "false", None, True))
         else:
-            yield from _matches(value, _ASPECTS.get(aspect, ()))
+            _match(found, value, _ASPECTS.get(aspect, ()))
             if aspect == BROWSE_PATHS_V2:
-                yield from _places(value)
-    yield SearchableText("urn", urn, URN)
+                found += _places(value)
+    found.append(("urn", urn, URN, False))
+    return found
 
 
 def _places(value: Mapping[str, Any]) -> Iterator[SearchableText]:
@@ -172,7 +171,7 @@ def _places(value: Mapping[str, Any]) -> Iterator[SearchableText]:
     place = ""
     for step in _texts(value, ("path", "id")):
         place += f"{STEP}{step}"
-        yield SearchableText(_ALIASES[BROWSE_PATHS_V2], place, None, keyword=True)
+        yield _ALIASES[BROWSE_PATHS_V2], place, None, True
 
 
 def _name(aspects: Aspects) -> str | None:
@@ -186,38 +185,36 @@ def _name(aspects: Aspects) -> str | None:
     return None
 
 
-def _matches(value: Mapping[str, Any], rules: Iterable[_Rule]) -> Iterator[SearchableText]:
+def _match(found: list[SearchableText], value: Mapping[str, Any], rules: Iterable[_Rule]) -> None:
     for path, field, column, keyword in rules:
         if path[0] in value:
-            for text in _texts(value, path):
-                yield SearchableText(field, text[:_MAX_TEXT_CHARS], column, keyword)
+            texts = _texts(value[path[0]], path[1:])
+            found += [(field, text[:_MAX_TEXT_CHARS], column, keyword) for text in texts]
 
 
-def _texts(value: Any, path: tuple[str, ...]) -> Iterator[str]:
-    """Yield the texts at the end of `path`, through lists; a flag is `true` or `false`."""
+def _texts(value: Any, path: tuple[str, ...]) -> Iterable[str]:
+    """Return the texts at the end of `path`, through lists; a flag is `true` or `false`."""
     if isinstance(value, list):
-        for item in value:
-            yield from _texts(item, path)
-    elif path:
-        if isinstance(value, Mapping) and path[0] in value:
-            yield from _texts(value[path[0]], path[1:])
-    elif isinstance(value, bool):
-        yield "true" if value else "false"
-    elif isinstance(value, str) and value:
-        yield value
+        return chain.from_iterable(_texts(item, path) for item in value)
+    if path:
+        within = isinstance(value, dict) and path[0] in value
+        return _texts(value[path[0]], path[1:]) if within else ()
+    if isinstance(value, bool):
+        return ("true",) if value else ("false",)
+    return (value,) if isinstance(value, str) and value else ()
 
 
 def _custom_properties(custom: object) -> Iterator[SearchableText]:
-    if not isinstance(custom, Mapping):
+    if not isinstance(custom, dict):
         return
     for key, value in custom.items():
         if not isinstance(value, str):
             continue
         # How the features of a model were found is for people to look for.
         if not key.startswith(OWN_PREFIX) or key.startswith(FEATURES_PREFIX):
-            yield SearchableText(_CUSTOM, f"{key}={value[:_MAX_VALUE_CHARS]}", PROPERTIES)
+            yield _CUSTOM, f"{key}={value[:_MAX_VALUE_CHARS]}", PROPERTIES, False
             if key == PARENT_RUN:
-                yield SearchableText(PARENT_RUN, value[:_MAX_VALUE_CHARS], None, keyword=True)
+                yield PARENT_RUN, value[:_MAX_VALUE_CHARS], None, True
         elif key == SOURCE_KEY:
             for text in value.split(","):
-                yield SearchableText(SOURCE_KEY, text, None, keyword=True)
+                yield SOURCE_KEY, text, None, True

@@ -182,9 +182,9 @@ def _matched_fields(
 def _fields_with(source: IndexedEntity, terms: Sequence[Term]) -> tuple[tuple[str, str], ...]:
     """Return the fields that any of `terms` hits, in the order of their columns."""
     texts = [
-        (text.column, text.field, text.value)
-        for text in find_all(source.urn, source.entity_type, source.aspects)
-        if text.column is not None and hits(terms, text.value)
+        (column, field, value)
+        for field, value, column, _ in find_all(source.urn, source.entity_type, source.aspects)
+        if column is not None and hits(terms, value)
     ]
     return tuple((field, value) for _, field, value in dict.fromkeys(sorted(texts)))
 

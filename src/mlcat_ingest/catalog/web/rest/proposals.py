@@ -48,6 +48,7 @@ MetadataChangeProposal = TypedDict(
         "aspectName": str,
         "aspect": GenericAspect,
         "headers": dict[str, str],
+        "systemMetadata": object,
     },
     total=False,
 )
