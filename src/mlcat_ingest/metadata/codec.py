@@ -40,6 +40,11 @@ def dumps(value: object) -> bytes:
     return _dumps(value, _PLAIN)
 
 
+def embedded(text: str) -> object:
+    """Return JSON text as a part of a value for `dumps`, which writes it as it is."""
+    return orjson.Fragment(text)
+
+
 def aspect_text(value: object) -> str:
     """Return `value` as the JSON text of `GenericAspect.value`, in ASCII.
 
@@ -140,7 +145,7 @@ def _fault_of_scalar(value: object) -> str | None:
             return None if math.isfinite(value) else str(value)
         case int():
             return None if _MIN_INTEGER <= value <= _MAX_INTEGER else "an integer beyond 64 bits"
-        case Enum() | UUID():  # orjson has a form for these
+        case Enum() | UUID() | orjson.Fragment():  # orjson has a form for these
             return None
         case _:
             return f"a {type(value).__name__}"

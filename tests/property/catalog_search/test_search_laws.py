@@ -122,6 +122,7 @@ def test_how_common_words_are_changes_the_order_only(
     rare = store.search(complete)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(selection, "FEW", 2)
+        patch.setattr("mlcat_ingest.catalog.search.pages.RANKED", 2)
         common = store.search(complete)
         store.search(request)
         pages = [

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Final, Literal, NamedTuple
+from functools import cached_property
+from typing import Any, Final, Literal, NamedTuple, cast
 
 from mlcat_ingest.catalog.errors import InvalidProposalError
-from mlcat_ingest.metadata.codec import canonical
+from mlcat_ingest.metadata.codec import canonical, loads
 from mlcat_ingest.metadata.registry import ASPECTS
 
 UNKNOWN_ACTOR: Final = "urn:li:corpuser:unknown"
@@ -35,22 +36,32 @@ class Direction(Enum):
     INCOMING = "INCOMING"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AspectVersion:
     """One version of one aspect.
 
-    `version` is 1 for the first value and one more a change. Times are milliseconds since the
-    epoch, UTC: `created_ms` of the first version, `modified_ms` of this one. `system_metadata` is
-    what the writer sent with it.
+    `text` is its value as it is stored, compact JSON. `version` is 1 for the first value and one
+    more a change. Times are milliseconds since the epoch, UTC: `created_ms` of the first version,
+    `modified_ms` of this one. `system_text` is what the writer sent with it, likewise as text.
     """
 
-    value: Mapping[str, Any]
+    text: str
     version: int
     created_ms: int
     created_by: str
     modified_ms: int
     modified_by: str
-    system_metadata: Mapping[str, Any] = field(default_factory=dict)
+    system_text: str | None = None
+
+    @cached_property
+    def value(self) -> Mapping[str, Any]:
+        """The value, read when it is asked for first."""
+        return cast("Mapping[str, Any]", loads(self.text))
+
+    @property
+    def system_metadata(self) -> Mapping[str, Any]:
+        """What the writer sent with the value."""
+        return loads(self.system_text) if self.system_text else {}
 
     def wire_system_metadata(self) -> dict[str, Any]:
         """Return the system metadata as the read endpoints show it, with the version as text."""

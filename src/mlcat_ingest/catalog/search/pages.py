@@ -41,6 +41,9 @@ from mlcat_ingest.catalog.search.tokens import fold
 
 # Of name, description, tags, properties, URN and keywords.
 _WEIGHTS: Final = (10.0, 4.0, 2.0, 1.0, 1.0, 0.0)
+RANKED: Final = 5_000
+"""Most hits that are ranked by bm25, which costs some microseconds each."""
+
 _MAX_NAMED: Final = 200  # entities that go first because their names begin as the query does
 
 ADDED: Final = "_added"
@@ -65,14 +68,12 @@ def ranked_page(
     Cost: a handful of SQL statements, each one walk through the hits of the words at most.
     """
     named = _with_name(connection, text, selection)
-    hits = selection.ids_if_few(connection)
+    total = selection.total(connection)
     start = max(0, request.start - len(named))
     first = named[request.start : request.start + request.count]
     count = request.count - len(first)
-    if hits is not None:
-        others = _by_weight(connection, selection, set(hits) - set(named))
-        return len(hits), first + others[start : start + count]
-    return selection.total(connection), first + _by_age(connection, selection, named, start, count)
+    others = _by_weight if total <= RANKED else _by_age
+    return total, first + others(connection, selection, named, start, count)
 
 
 def _with_name(connection: Connection, text: str, selection: Selection) -> list[int]:
@@ -97,18 +98,24 @@ def _with_name(connection: Connection, text: str, selection: Selection) -> list[
     return list(dict.fromkeys(ids))
 
 
-def _by_weight(connection: Connection, selection: Selection, hits: set[int]) -> list[int]:
-    """Return all of `hits`, few enough, by the field they were found in and by bm25."""
+def _by_weight(
+    connection: Connection, selection: Selection, named: Sequence[int], start: int, count: int
+) -> list[int]:
+    """Return a page of few enough hits, by the field they were found in and by bm25."""
     rare = _rare(connection, selection.terms)
     if not rare:
-        return sorted(hits)
-    ids = func.json_each(str(sorted(hits))).table_valued("value")
-    at = fts.c.rowid + 0
-    everywhere = all_of(rare)
-    within = [(at.in_(matching(up_to(columns, everywhere))), columns) for columns in range(1, 4)]
-    weight = func.bm25(literal_column("search_fts"), *map(literal_column, map(str, _WEIGHTS)))
-    query = matching(everywhere).where(at.in_(select(ids.c.value)))
-    return list(connection.scalars(query.order_by(case(*within, else_=4), weight, fts.c.rowid)))
+        query = selection.query().order_by(selection.id)
+    else:
+        at = fts.c.rowid + 0
+        everywhere = all_of(rare)
+        within = [
+            (at.in_(matching(up_to(columns, everywhere))), columns) for columns in range(1, 4)
+        ]
+        weight = func.bm25(literal_column("search_fts"), *map(literal_column, map(str, _WEIGHTS)))
+        query = matching(everywhere).where(at.in_(selection.query()))
+        query = query.order_by(case(*within, else_=4), weight, fts.c.rowid)
+    others = query.where((fts.c.rowid + 0).not_in(named))
+    return list(connection.scalars(others.limit(count).offset(start)))
 
 
 def _rare(connection: Connection, terms: Sequence[Term]) -> list[Term]:

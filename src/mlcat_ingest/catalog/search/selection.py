@@ -69,11 +69,6 @@ class Selection:
                 query = query.join(searched, searched.c.id == fts.c.rowid)
         return query.where(*self.conditions)
 
-    def ids_if_few(self, connection: Connection) -> list[int] | None:
-        """Return the ids of all entities, None where there are more than `FEW`."""
-        ids = list(connection.scalars(self.query().limit(FEW + 1)))
-        return ids if len(ids) <= FEW else None
-
     def total(self, connection: Connection) -> int:
         """Return how many entities there are."""
         if self.profiles is None:

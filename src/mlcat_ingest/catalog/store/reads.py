@@ -32,9 +32,10 @@ from mlcat_ingest.catalog.schema.values import (
 from mlcat_ingest.catalog.schema.virtual import DEFAULT_VERSION, DEFAULTED, default_aspect
 from mlcat_ingest.catalog.store.rows import chunks
 from mlcat_ingest.metadata.aspects.common import STATUS
-from mlcat_ingest.metadata.codec import loads
+from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.registry import key_aspect, key_aspect_name
 
+# In the order of the fields of `AspectVersion`.
 _VALUE_COLUMNS = (
     "value",
     "version",
@@ -112,7 +113,7 @@ def get_many(
             if aspects is None:
                 aspects = by_urn[row.urn] = dict(_virtual(row, names))
             if row.aspect is not None:
-                aspects[row.aspect] = _aspect_version(row)
+                aspects[row.aspect] = AspectVersion(*row[-len(_VALUE_COLUMNS) :])
     return by_urn
 
 
@@ -148,19 +149,7 @@ def _virtual(row: Row[Any], names: Collection[str] | None) -> Iterator[tuple[str
 
 
 def _default_version(value: Mapping[str, Any], made: tuple[int, str]) -> AspectVersion:
-    return AspectVersion(value, DEFAULT_VERSION, *made, *made, {})
-
-
-def _aspect_version(row: Row[Any]) -> AspectVersion:
-    return AspectVersion(
-        loads(row.value),
-        row.version,
-        row.created_ms,
-        row.created_by,
-        row.modified_ms,
-        row.modified_by,
-        loads(row.system_metadata) if row.system_metadata else {},
-    )
+    return AspectVersion(dumps(value).decode(), DEFAULT_VERSION, *made, *made)
 
 
 def get_version(connection: Connection, urn: str, name: str, version: int) -> AspectVersion | None:
@@ -179,7 +168,7 @@ def get_version(connection: Connection, urn: str, name: str, version: int) -> As
     )
     row = connection.execute(query).first()
     if row is not None:
-        return _aspect_version(row)
+        return AspectVersion(*row)
     return _former_default(connection, urn, name) if version == DEFAULT_VERSION else None
 
 

@@ -58,6 +58,7 @@ def test_the_full_text_index_is_walked_once_and_not_for_every_hit(
     scroll: bool,
 ) -> None:
     monkeypatch.setattr("mlcat_ingest.catalog.search.selection.FEW", few)
+    monkeypatch.setattr("mlcat_ingest.catalog.search.pages.RANKED", few)
     request = SearchRequest(
         "ban dan", any_of=(criteria,), sort=sort, scroll=scroll, facets=("platform",)
     )

@@ -68,7 +68,7 @@ def test_a_default_looks_like_a_first_version(store: Store) -> None:
     held = instance(store, urn)
     status = store.get_many([urn])[urn]["status"]
     assert held == AspectVersion(
-        {"platform": MLFLOW}, 1, *(status.created_ms, status.created_by) * 2
+        f'{{"platform":"{MLFLOW}"}}', 1, *(status.created_ms, status.created_by) * 2
     )
     assert store.get_version(urn, INSTANCE, 0) == store.get_version(urn, INSTANCE, 1) == held
     assert store.get_version(urn, INSTANCE, 2) is None

@@ -21,7 +21,6 @@ from mlcat_ingest.catalog.web.graphql.resolvers import (
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.aspects.common import DATA_PLATFORM_INSTANCE, STATUS
-from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.urn import KINDS as URN_KINDS
 from mlcat_ingest.metadata.urn import PREFIX, entity_type_of
 
@@ -107,7 +106,7 @@ def _aspects(
         return []
     named = inputs.get("aspectNames")
     return [
-        {"aspectName": name, "payload": dumps(stored.value).decode()}
+        {"aspectName": name, "payload": stored.text}
         for name, stored in node.cohort.aspects(node.urn).items()
         if named is None or name in named
     ]

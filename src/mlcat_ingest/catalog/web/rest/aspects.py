@@ -43,7 +43,7 @@ from mlcat_ingest.catalog.web.rest.proposals import (
     read_proposal,
     unescape_envelope,
 )
-from mlcat_ingest.metadata.codec import dumps
+from mlcat_ingest.metadata.codec import dumps, embedded
 from mlcat_ingest.metadata.registry import record_name
 
 _ASYNC: Final[Mapping[str, Schema]] = {"async": {"enum": ["true", "false"]}}
@@ -121,7 +121,7 @@ class Aspects(Resource):
         if stored is None:
             which = f"version {version} of {aspect}" if version else aspect
             raise NotFoundError(f"{urn} has no {which}")
-        return {"version": version, "aspect": {record_name_of(aspect): stored.value}}
+        return {"version": version, "aspect": {record_name_of(aspect): embedded(stored.text)}}
 
     @action(
         "/aspects",

@@ -48,6 +48,7 @@ from mlcat_ingest.catalog.web.rest.proposals import (
     make_write,
 )
 from mlcat_ingest.errors import InvalidUrnError
+from mlcat_ingest.metadata.codec import embedded
 from mlcat_ingest.metadata.registry import (
     ASPECTS,
     ENTITY_TYPES,
@@ -185,7 +186,7 @@ def _key_of(urn: str, name: str) -> Mapping[str, str]:
 
 def _envelope(name: str, stored: AspectVersion) -> dict[str, Any]:
     made = {"time": stored.modified_ms, "actor": stored.modified_by}
-    envelope = _bare_envelope(name, stored.value, made)
+    envelope = _bare_envelope(name, embedded(stored.text), made)
     return {**envelope, "systemMetadata": stored.wire_system_metadata()}
 
 

@@ -43,6 +43,7 @@ from mlcat_ingest.catalog.web.rest.endpoint import (
 )
 from mlcat_ingest.catalog.web.rest.proposals import expect_object, make_write, patch_of
 from mlcat_ingest.errors import InvalidUrnError
+from mlcat_ingest.metadata.codec import embedded
 from mlcat_ingest.metadata.registry import DECLARED, ENTITY_TYPES, allows, key_aspect_name
 from mlcat_ingest.metadata.urn import PREFIX, entity_type_of, raw_parts
 
@@ -210,7 +211,7 @@ def _entity_items(
     items: list[dict[str, Any]] = [{"urn": urn} for urn in entities]
     for item, aspects in zip(items, entities.values(), strict=True):
         for name, stored in aspects.items():
-            item[name] = {"value": stored.value} if with_values else {}
+            item[name] = {"value": embedded(stored.text)} if with_values else {}
             if with_system:
                 item[name]["systemMetadata"] = stored.wire_system_metadata()
             if with_system and with_values:
