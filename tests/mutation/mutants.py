@@ -52,9 +52,9 @@ class Mutant:
     source: bytes
 
     @property
-    def diff(self) -> str:
-        """The change as a diff of one line."""
-        return f"- {self.before}\n+ {self.after}"
+    def scope(self) -> str:
+        """The module and the function."""
+        return f"{self.path} {self.function}"
 
 
 def mutants_of(path: Path) -> list[Mutant]:

@@ -25,13 +25,14 @@ import time
 import tomllib
 import traceback
 import warnings
+from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType, FunctionType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import pytest
 from coverage import Coverage
@@ -44,16 +45,19 @@ ROOT = HERE.parents[1]
 PACKAGE = ROOT / "src/mlcat_ingest"
 
 SURVIVED, KILLED, STUCK = 0, 1, 2
-LEAST_CPU_S = 10
-"""A mutant is not stopped before, nor before five times as long as its tests take."""
+LEAST_CPU_S = 2
+"""A test of a mutant is not stopped before, nor before ten times as long as it takes without."""
 
-STUCK_S = 30
+KILLER = "killer"
+"""The file in which a fork leaves the name of the test that failed."""
+
+STUCK_S = 15
 """A mutant whose tests compute nothing for so long waits for ever."""
 
 LEAST_PROGRESS_S = 0.05
 
-LATE_CPU_S = 20
-"""Mutants that are imported anew run all tests of their area."""
+LATE_CPU_S = 100
+"""Mutants that are imported anew run all tests of their area, and are not stopped before."""
 
 PRELOADED = ("hypothesis", "orjson", "pydantic", "requests", "rich", "sqlalchemy.dialects.sqlite")
 """Imported before the forks that import the package anew."""
@@ -65,6 +69,7 @@ PYTEST = (
 )
 
 NewCodes: TypeAlias = list[tuple[FunctionType, CodeType]]
+Item = TypeVar("Item")
 
 
 @dataclass
@@ -95,28 +100,28 @@ class Forks:
 
     def __init__(self, area: Area, jobs: int) -> None:
         self.survivors: list[int] = []
+        self.kills: Counter[tuple[str, str]] = Counter()
+        """How many mutants a test has killed, by the place of their function and its name."""
         self._area = area
         self._jobs = jobs
-        self._running: dict[int, tuple[int, str]] = {}
+        self._running: dict[int, tuple[int, Path]] = {}
 
-    def start(self, number: int, cpu_s: float, judge: Callable[[], int]) -> None:
-        """Run `judge` in a fork once there is room; the tests take `cpu_s` without a mutant."""
+    def start(self, number: int, judge: Callable[[Path], int]) -> None:
+        """Run `judge` in a fork once there is room; it may write which test fails into a file."""
         while len(self._running) >= self._jobs:
             self._reap()
-        folder = tempfile.mkdtemp(prefix="mutant")
+        folder = Path(tempfile.mkdtemp(prefix="mutant"))
         child = os.fork()
         if child:
             self._running[child] = number, folder
             return
         status = KILLED
         with contextlib.suppress(BaseException):
-            os.environ["PYTEST_DEBUG_TEMPROOT"] = folder
+            os.environ["PYTEST_DEBUG_TEMPROOT"] = str(folder)
             _be_silent(1, 2)
-            seconds = LEAST_CPU_S + int(5 * cpu_s)
-            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-            resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
             _stop_when_stuck()
-            status = judge()
+            _stop_after(LATE_CPU_S)
+            status = judge(folder / KILLER)
         os._exit(status)
 
     def finish(self) -> list[int]:
@@ -128,8 +133,10 @@ class Forks:
     def _reap(self) -> None:
         child, status = os.wait()
         number, folder = self._running.pop(child)
-        shutil.rmtree(folder, ignore_errors=True)
         mutant = self._area.mutants[number]
+        with contextlib.suppress(FileNotFoundError):
+            self.kills[mutant.scope, (folder / KILLER).read_text()] += 1
+        shutil.rmtree(folder, ignore_errors=True)
         place = place_of(mutant)
         if status == SURVIVED:
             self.survivors.append(number)
@@ -167,13 +174,14 @@ class Judge:
         gc.unfreeze()  # `conftest.py` hides all functions from `gc.get_objects`
         reached = in_fork(lambda: self._reach(session.items))
         items = {item.nodeid: item for item in session.items}
-        fastest = sorted(reached, key=lambda name: float(reached[name][0]))
         functions = _functions_by_code({str(mutant.path) for mutant in self._area.mutants})
         gc.freeze()
         for number, mutant in enumerate(self._area.mutants):
             path = str(mutant.path)
             lines = set(range(mutant.first_line, mutant.last_line + 1))
-            names = [name for name in fastest if lines.intersection(reached[name][1].get(path, ()))]
+            names = [
+                name for name, (_, by) in reached.items() if lines.intersection(by.get(path, ()))
+            ]
             is_late = mutant.at_import or not lines.isdisjoint(at_import.get(path, ()))
             if not is_late and not names:
                 self._area.unreached.append(number)
@@ -182,8 +190,15 @@ class Judge:
             if is_late or not codes:
                 self._area.late.append(number)
                 continue
-            judge = partial(self._judge, codes, [items[name] for name in names])
-            self._forks.start(number, sum(reached[name][0] for name in names), judge)
+            # First those that soon killed other mutants of this function, then the fastest.
+            names.sort(
+                key=lambda name: (
+                    -self._forks.kills[mutant.scope, name] / reached[name][0],
+                    reached[name][0],
+                )
+            )
+            judged_by = [(items[name], reached[name][0]) for name in names]
+            self._forks.start(number, partial(self._judge, codes, judged_by))
         self._area.survivors = self._forks.finish()
         return True
 
@@ -205,12 +220,16 @@ class Judge:
             reached[item.nodeid] = time.process_time() - start, _lines_by_file(cover)
         return reached
 
-    def _judge(self, codes: NewCodes, items: Sequence[pytest.Item]) -> int:
+    def _judge(
+        self, codes: NewCodes, tests: Sequence[tuple[pytest.Item, float]], killer: Path
+    ) -> int:
         for function, code in codes:
             function.__code__ = code
-        for item, following in _with_next(items):
-            item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
+        for (item, cpu_s), following in _with_next(tests):
+            _stop_after(LEAST_CPU_S + 10 * cpu_s)
+            item.ihook.pytest_runtest_protocol(item=item, nextitem=following and following[0])
             if self._failure:
+                killer.write_text(item.nodeid)
                 return KILLED
         return SURVIVED
 
@@ -233,7 +252,7 @@ def search_briefly() -> None:
     settings.load_profile("mutation")
 
 
-def _with_next(items: Sequence[pytest.Item]) -> Iterator[tuple[pytest.Item, pytest.Item | None]]:
+def _with_next(items: Sequence[Item]) -> Iterator[tuple[Item, Item | None]]:
     return zip(items, (*items[1:], None), strict=True)
 
 
@@ -286,7 +305,7 @@ def _compile(mutant: Mutant) -> CodeType:
         return compile(mutant.source, mutant.path, "exec", dont_inherit=True)
 
 
-def judge_anew(area: Area, mutant: Mutant) -> int:
+def judge_anew(area: Area, mutant: Mutant, _: Path) -> int:
     """Run all tests of an area in this process, which imports the mutant."""
     usual = SourceFileLoader.get_code
 
@@ -333,6 +352,11 @@ def _stop_when_stuck() -> None:
     signal.setitimer(signal.ITIMER_REAL, STUCK_S, STUCK_S)
 
 
+def _stop_after(cpu_s: float) -> None:
+    """Let the system end this process once it has used so much."""
+    signal.setitimer(signal.ITIMER_PROF, cpu_s)
+
+
 def _be_silent(*streams: int) -> None:
     silence = os.open(os.devnull, os.O_WRONLY)
     for stream in streams:
@@ -353,7 +377,7 @@ def try_mutants(area: Area, jobs: int) -> None:
     area.late, area.unreached, area.survivors = in_fork(collect_and_judge)
     forks = Forks(area, jobs)
     for number in area.late:
-        forks.start(number, LATE_CPU_S, partial(judge_anew, area, area.mutants[number]))
+        forks.start(number, partial(judge_anew, area, area.mutants[number]))
     area.survivors = sorted((*area.survivors, *forks.finish()))
     area.cpu_s = _cpu_s() - start
 
