@@ -247,7 +247,8 @@ def forks_of(venv: Venv) -> Forks:
 
 def server_env(venv: Venv) -> dict[str, str]:
     """Return the environment of a server; nothing of ours reaches it."""
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("MLFLOW_", "PYTHON"))}
+    left_out = ("COVERAGE_", "MLFLOW_", "PYTHON")
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(left_out)}
     return {
         **inherited,
         "PATH": f"{venv.bin}{os.pathsep}{os.environ.get('PATH', '')}",
