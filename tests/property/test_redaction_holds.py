@@ -1,11 +1,17 @@
 """Whatever a password is, an address with it is shown as the same address without it."""
 
+import json
 import re
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mlcat_ingest.core.redaction import redact_url, redact_urls, user_info
+from mlcat_ingest.core.redaction import (
+    may_have_credentials,
+    redact_url,
+    redact_urls,
+    user_info,
+)
 
 USER = st.text(st.characters(codec="utf-8", exclude_characters="/?#:["), max_size=8)
 PASSWORD = st.text(st.characters(codec="utf-8"), max_size=12) | st.text("a1@/:?#[]%\\ ", max_size=8)
@@ -54,3 +60,9 @@ def test_nothing_more_than_the_first_time_is_taken_away(text: str) -> None:
 def test_no_secret_parameter_stays(text: str, name: str) -> None:
     assert "S3CRET" not in redact_urls(f"{text}/?{name}=S3CRET")
     assert "S3CRET" not in redact_urls(f"{text}/?a=1&{name}=S3CRET&{text}")
+
+
+@given(st.text('s:/@ab=%2F\\u0026&;?#" jdbctoken', max_size=40) | st.text())
+def test_a_text_that_changes_has_what_tells_of_credentials(text: str) -> None:
+    data = json.dumps({"a": [text]}, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    assert may_have_credentials(data) or redact_urls(text) == text

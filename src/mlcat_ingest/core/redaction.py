@@ -78,6 +78,15 @@ def redact_urls(text: str, mask: str = "") -> str:
     return _SECRET_PARAMS.sub(_without_params, text)
 
 
+_TELLING: Final = b"@%?#&;"
+
+
+def may_have_credentials(data: bytes) -> bool:
+    """Return whether a text in this JSON may be another one without its credentials."""
+    # Without one of these `redact_urls` replaces nothing: two looks at all texts of an aspect.
+    return len(data.translate(None, _TELLING)) < len(data) or b"u0026" in data
+
+
 def redact_tree(value: Any) -> Any:
     """Return a value of mappings and lists with all its texts redacted, but for URNs.
 

@@ -99,6 +99,14 @@ def record_hash(value: object, parts_of: Callable[[object], object] | None = Non
     return hashlib.sha256(data).hexdigest()[:32]
 
 
+def text_of(value: object) -> bytes | None:
+    """Return JSON with all texts in `value`, though not all numbers; None where it has no JSON."""
+    try:
+        return orjson.dumps(value, option=_PLAIN)
+    except TypeError:
+        return None
+
+
 def _dumps(value: object, option: int) -> bytes:
     try:
         data = orjson.dumps(value, option=option)

@@ -11,7 +11,7 @@ that begin as those of 6.
 """
 
 import hashlib
-from base64 import urlsafe_b64encode
+from binascii import b2a_base64
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
@@ -37,6 +37,7 @@ _FORMAT: Final = "2"
 _OLD_FORMAT: Final = "1 "
 _OLD_CHARS: Final = 8
 _CHARS: Final = 6
+_URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
 _LABEL_CHARS: Final = 4
 _BETWEEN: Final = ":"
 _SPELLED: Final = "="
@@ -60,7 +61,8 @@ def canonical_bytes(value: object) -> bytes:
 
 
 def _digest(data: bytes) -> str:
-    return urlsafe_b64encode(hashlib.sha256(data).digest()).decode()[:_CHARS]
+    text = b2a_base64(hashlib.sha256(data).digest(), newline=False).translate(_URL_SAFE)
+    return text[:_CHARS].decode()
 
 
 @lru_cache(_CACHED_KEYS)

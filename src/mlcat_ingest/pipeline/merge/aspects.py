@@ -42,13 +42,10 @@ class MergedAspect(NamedTuple):
 def first_aspect(name: str, fresh: Aspect) -> MergedAspect:
     """Return an aspect that is neither stored nor applied, as most of a first ingest are."""
     unowned = UNOWNED.get(name, ())
-    value: dict[str, object] = {}
+    value = {field: entry for field, entry in fresh.items() if entry is not None}
     applied: dict[str, str] = {}
-    for field, entry in fresh.items():
-        if entry is None:
-            continue
+    for field, entry in value.items():
         if field in unowned:
-            value[field] = entry
             continue
         value[field], text = first_field(name, field, entry)
         if text:
@@ -107,7 +104,9 @@ def without_applied(
 
 def says_nothing(fresh: Aspect) -> bool:
     """Return whether an aspect has fields, and all of them are empty."""
-    return bool(fresh) and not any(map(has_content, fresh.values()))
+    values = fresh.values()
+    # Most are empty lists, or have a text: no call in Python for these.
+    return bool(fresh) and not any(values) and not any(map(has_content, values))
 
 
 def has_content(value: object) -> bool:

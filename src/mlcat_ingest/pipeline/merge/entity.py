@@ -121,7 +121,9 @@ def merge_entity(
         proposals = () if stored else tuple(_plain(entity))
         outcome: Outcome = "created" if proposals else "unchanged"
         return MergedEntity(entity, stored or NOTHING, outcome, proposals)
-    return _Merge(entity, stored or NOTHING, rules, main_aspect, remembered).merge()
+    if not stored:
+        return _create(entity, rules, main_aspect)
+    return _Merge(entity, stored, rules, main_aspect, remembered).merge()
 
 
 def _plain(entity: Entity) -> Iterator[Proposal]:
@@ -129,6 +131,42 @@ def _plain(entity: Entity) -> Iterator[Proposal]:
         value = first_aspect(name, fresh).value
         if value is not None:
             yield propose(entity.urn, name, None, value)
+
+
+def _create(entity: Entity, rules: MergeRules, main_aspect: str) -> MergedEntity:
+    """Return what to write of an entity that the catalog does not have: all of it is ours."""
+    urn, aspects = entity.urn, entity.aspects
+    applied: dict[str, AppliedFields] = {}
+    proposals: list[Proposal] = []
+    notes: list[Note] = []
+    for name, fresh in aspects.items():
+        # Only an entity that was removed needs the status of one that is not.
+        if name == STATUS and fresh.get("removed") is True:
+            proposals.append(propose(urn, name, None, fresh))
+        # Most entities lack most aspects.
+        elif name not in {STATUS, main_aspect} and not says_nothing(fresh):
+            proposals.append(propose(urn, name, None, _first_value(name, fresh, applied)))
+    # A status alone adds no entries, so it needs no base to tell them apart.
+    if main_aspect in aspects or (proposals and aspects.keys() != {STATUS}):
+        key = applied_key(rules.writer or "")
+        fresh = with_short_text(aspects.get(main_aspect, NOTHING), notes)
+        fresh = without_surplus(fresh, fresh, key, notes)
+        value = _first_value(main_aspect, fresh, applied)
+        if rules.writer is not None:
+            value = {**value, CUSTOM: {**custom_properties(value), key: encode(applied)}}
+        proposals.append(propose(urn, main_aspect, None, value))
+    outcome: Outcome = "created" if proposals else "unchanged"
+    return MergedEntity(
+        entity, NOTHING, outcome, tuple(proposals), notes=tuple(notes), writer=rules.writer
+    )
+
+
+def _first_value(name: str, fresh: Aspect, applied: dict[str, AppliedFields]) -> Aspect:
+    """Return an aspect that is not stored, and add what is ours of it to what is `applied`."""
+    merged = first_aspect(name, fresh)
+    if merged.applied:
+        applied[name] = merged.applied
+    return {} if merged.value is None else merged.value
 
 
 def with_applied_of(merged: MergedEntity, stored: StoredEntity) -> StoredEntity:
@@ -179,7 +217,7 @@ class _Merge:
         self._bases = read_bases(
             self._properties,
             rules.writer,
-            lambda: remembered(entity.urn) if stored else None,
+            lambda: remembered(entity.urn),
         )
         self._ours: Base = self._bases.ours or NOTHING
         self._applied: dict[str, AppliedFields] = {}
@@ -203,20 +241,20 @@ class _Merge:
             self._stored,
             self._outcome(),
             tuple(self._proposals),
-            without_base=has_content and self._lacks_base(),
+            without_base=has_content
+            and self._rules.writer is not None
+            and self._bases.ours is None,
             kept_aspects=tuple(self._kept),
             notes=tuple(self._notes),
             writer=self._rules.writer,
         )
 
     def _lacks_base(self) -> bool:
-        return bool(self._stored) and self._rules.writer is not None and self._bases.ours is None
+        return self._rules.writer is not None and self._bases.ours is None
 
     def _outcome(self) -> Outcome:
         if not self._proposals:
             return "unchanged"
-        if not self._stored:
-            return "created"
         status = next(
             (proposal.aspect for proposal in self._proposals if proposal.aspect_name == STATUS), {}
         )

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final
 
-from mlcat_ingest.core.redaction import redact_tree
+from mlcat_ingest.core.redaction import may_have_credentials, redact_tree
 from mlcat_ingest.errors import RecipeError, RecordError, SkippableError
 from mlcat_ingest.links.evidence import UnlinkedModel
+from mlcat_ingest.metadata.codec import text_of
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
@@ -151,8 +152,7 @@ class PageMapper:
         record = changed.record
         try:
             entities = [
-                replace(entity, aspects=redact_tree(entity.aspects))
-                for entity in self._enricher.apply(source.map(record))
+                _without_credentials(entity) for entity in self._enricher.apply(source.map(record))
             ]
         except SkippableError as error:
             reference = error.record_ref if isinstance(error, RecordError) else name_of(record)
@@ -165,6 +165,30 @@ class PageMapper:
         self._context.tally.record_failed(*failed)
         self._context.tracker.record_failed(changed, failed[1])
         return None
+
+
+def _without_credentials(entity: Entity) -> Entity:
+    """Return an entity without credentials in the addresses of its aspects."""
+    changed = {
+        name: bare
+        for name, aspect in entity.aspects.items()
+        if (bare := _redacted(aspect)) is not aspect
+    }
+    return replace(entity, aspects={**entity.aspects, **changed}) if changed else entity
+
+
+def _redacted(value: Any) -> Any:
+    """Return an aspect, or one of its fields, without credentials: itself where it has none.
+
+    Cost: that of its JSON, and of that of its fields where some text of it may have to change.
+    """
+    text = text_of(value)
+    if text is not None and not may_have_credentials(text):
+        return value
+    if isinstance(value, dict):
+        changed = {key: bare for key, one in value.items() if (bare := _redacted(one)) is not one}
+        return {**value, **changed} if changed else value
+    return redact_tree(value)
 
 
 def name_of(record: object) -> str:
