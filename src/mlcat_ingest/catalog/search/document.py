@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from mlcat_ingest.catalog.search.fields import (
     COLUMNS,
+    URN,
     SearchableText,
     bodies,
     find_all,
@@ -99,7 +100,8 @@ def _columns(texts: Iterable[SearchableText]) -> tuple[str, ...]:
     wholes: dict[int, dict[str, None]] = {}
     for _, value, column, _ in texts:
         if column is not None:
-            parts, whole = _tokens(value) if len(value) <= _CACHED_CHARS else _split(value)
+            once = column == URN or len(value) > _CACHED_CHARS
+            parts, whole = _split(value) if once else _tokens(value)
             streams.setdefault(column, [BOUNDS[column]]).extend((parts, BOUNDS[column]))
             if whole:
                 wholes.setdefault(column, {}).update(dict.fromkeys(whole))

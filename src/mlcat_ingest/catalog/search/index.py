@@ -56,6 +56,9 @@ _PUT_NUMBER: Final = "INSERT OR REPLACE INTO search_figure VALUES (?, ?, ?)"
 _NUMBERS_AT_ONCE: Final = 50
 _PUT_NUMBERS: Final = _PUT_NUMBER + ", (?, ?, ?)" * (_NUMBERS_AT_ONCE - 1)
 _DELETE_NUMBER: Final = "DELETE FROM search_figure WHERE keyword_id = ? AND entity_id = ?"
+_PUT_KEYWORD: Final = "INSERT INTO search_keyword (field, value) VALUES (?, ?)"
+_PUT_MEMBER: Final = "INSERT INTO search_member VALUES (?, ?)"
+_DELETE_MEMBER: Final = "DELETE FROM search_member WHERE keyword_id = ? AND profile_id = ?"
 _VERSION: Final = "search_index_version"
 
 Keyword = tuple[str, str]
@@ -115,7 +118,7 @@ def refresh(
             )
             for at, entry in entries.items()
         ]
-        _run_many(connection, _PUT_ENTITY, rows)
+        run_many(connection, _PUT_ENTITY, rows)
         _put_numbers(connection, _number_cells(documents, keyword_ids))
 
 
@@ -196,8 +199,7 @@ def _intern_keywords(connection: Connection, keywords: Sequence[Keyword]) -> dic
     """Return the id of each of `keywords`; those that have none are given one."""
     ids = _find_keywords(connection, keywords)
     if missing := [keyword for keyword in keywords if keyword not in ids]:
-        rows = [{"field": field, "value": value} for field, value in missing]
-        connection.execute(insert(keyword), rows)
+        run_many(connection, _PUT_KEYWORD, missing)
         ids |= _find_keywords(connection, missing)
     return ids
 
@@ -255,10 +257,10 @@ def _replace_entries(
             deleted.append((at, *old.texts))
         if new is not None and (old is None or new.texts != old.texts):
             inserted.append((at, *new.texts))
-    _run_many(connection, _DELETE_FTS, deleted)
-    _run_many(connection, _INSERT_FTS, inserted)
-    _run_many(connection, _PUT_TEXT, inserted)
-    _run_many(connection, _DELETE_NUMBER, deleted_numbers)
+    run_many(connection, _DELETE_FTS, deleted)
+    run_many(connection, _INSERT_FTS, inserted)
+    run_many(connection, _PUT_TEXT, inserted)
+    run_many(connection, _DELETE_NUMBER, deleted_numbers)
     return (
         _recount(connection, profile, profiles),
         _recount(connection, numeric_field_set, numeric_field_sets),
@@ -290,13 +292,8 @@ def _recount(connection: Connection, table: Table, changes: Mapping[str, int]) -
         connection.execute(insert(table), rows)
         ids |= _find_sets(connection, table, missing)
         if table is profile:
-            rows = [
-                {"keyword_id": keyword_id, "profile_id": ids[encoded]}
-                for encoded in missing
-                for keyword_id in decode(encoded)
-            ]
-            if rows:
-                connection.execute(insert(member), rows)
+            members = [(number, ids[encoded]) for encoded in missing for number in decode(encoded)]
+            run_many(connection, _PUT_MEMBER, members)
     moved = [{"of": ids[encoded], "by": change} for encoded, change in changes.items() if change]
     if moved:
         counting = update(table).where(table.c.id == bindparam("of"))
@@ -318,18 +315,12 @@ def _delete_unused(connection: Connection, table: Table, ids: Sequence[int]) -> 
     for batch in _slices(ids, _ITEMS):
         unused = delete(table).where(table.c.id.in_(batch), table.c.entities == 0)
         rows = [
-            {"keyword": keyword_id, "profile": at}
+            (number, at)
             for at, encoded in connection.execute(unused.returning(table.c.id, table.c.members))
-            for keyword_id in decode(encoded)
+            for number in decode(encoded)
         ]
-        if table is profile and rows:
-            connection.execute(
-                delete(member).where(
-                    member.c.keyword_id == bindparam("keyword"),
-                    member.c.profile_id == bindparam("profile"),
-                ),
-                rows,
-            )
+        if table is profile:
+            run_many(connection, _DELETE_MEMBER, rows)
 
 
 def _number_cells(documents: Mapping[int, IndexDocument], keyword_ids: _KeywordIds) -> list[Any]:
@@ -358,10 +349,11 @@ def _put_numbers(connection: Connection, cells: list[Any]) -> None:
         (_PUT_NUMBERS, cells[:whole], 3 * _NUMBERS_AT_ONCE),
         (_PUT_NUMBER, cells[whole:], 3),
     ):
-        _run_many(connection, statement, [tuple(row) for row in _slices(part, size)])
+        run_many(connection, statement, [tuple(row) for row in _slices(part, size)])
 
 
-def _run_many(connection: Connection, statement: str, rows: list[tuple[Any, ...]]) -> None:
+def run_many(connection: Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Execute `statement` once for each of `rows`; without one there is nothing to do."""
     if rows:
         connection.exec_driver_sql(statement, rows)
 

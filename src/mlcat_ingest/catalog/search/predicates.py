@@ -15,7 +15,7 @@ from sqlalchemy import (
     cast,
     exists,
     false,
-    func,
+    literal,
     not_,
     or_,
     select,
@@ -120,8 +120,8 @@ def _number_compares(
     if condition in _RELATIONAL:
         if isinstance(value, str):
             return false()
-        # In SQLite every text is greater than every number.
-        return and_(func.typeof(column) != "text", _RELATIONAL[condition](column, value))
+        # In SQLite every text is greater than every number, and the empty one is the least text.
+        return and_(_RELATIONAL[condition](column, value), column < literal("", Text))
     if condition in PATTERNS:
         return _text_compares(cast(column, Text), condition, str(value))
     if condition is Condition.IEQUAL and isinstance(value, str):

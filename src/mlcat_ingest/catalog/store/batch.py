@@ -44,7 +44,7 @@ from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.aspects.governance import DOMAINS, OWNERSHIP
 from mlcat_ingest.metadata.codec import canonical, dumps, loads
 from mlcat_ingest.metadata.proposal import NOT_STORED
-from mlcat_ingest.metadata.registry import ASPECTS, key_aspect_name
+from mlcat_ingest.metadata.registry import ASPECTS, edges, key_aspect_name
 
 _NEVER_MS: Final = -(2**63)
 """The time of the last change of an aspect that is not stored."""
@@ -298,7 +298,11 @@ class Batch:
             value = _completed(name, content.value, before)
         except InvalidProposalError as error:
             raise ComputedFieldError(item.write.urn, name, str(error)) from error
-        return content if value == content.value else content_of(item.entity_type, name, value)
+        if value == content.value:
+            return content
+        # What is computed of a valid value is valid.
+        text, found = dumps(value).decode(), tuple(edges(name, value))
+        return content._replace(value=value, text=text, edges=found)
 
     def _store_version(
         self, item: PreparedWrite, state: State, content: StorableValue
@@ -323,8 +327,10 @@ class Batch:
             return State(known, row, row.version, row.modified_ms)
         if item.is_key:
             return State(known, version=1, modified_ms=known.created_ms)
+        if known.is_new:
+            return State(known)
         default = default_aspect(item.write.urn, item.entity_type, item.write.aspect)
-        if default is None or known.is_new:
+        if default is None:
             return State(known)
         text = dumps(default).decode()
         return State(known, None, DEFAULT_VERSION, known.created_ms, text)

@@ -2,17 +2,17 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from sqlalchemy import Connection, Table, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, Table, insert, select
 from sqlalchemy.dialects import sqlite
-from sqlalchemy.dialects.sqlite import insert as upsert
 
 from mlcat_ingest.catalog.schema.tables import aspect, aspect_history, edge, entity, timeseries
 from mlcat_ingest.catalog.schema.values import Moment
+from mlcat_ingest.catalog.search.index import run_many
 
 CHUNK = 1000
 """Most values in one IN list; a batch of n URNs takes n/1000 statements, rounded up."""
@@ -20,6 +20,9 @@ CHUNK = 1000
 Key: TypeAlias = tuple[int, str]
 """One aspect of one entity: the entity's id, and the aspect's name."""
 
+# Thousands of rows a second go to the driver as they are.
+_DELETE_ASPECT: Final = "DELETE FROM aspect WHERE entity_id = ? AND aspect = ?"
+_DELETE_SERIES: Final = "DELETE FROM timeseries WHERE entity_id = ? AND aspect = ?"
 _DELETE_EDGE: Final = """DELETE FROM edge
     WHERE destination = ? AND relationship = ? AND source_id = ? AND aspect = ?"""
 
@@ -117,93 +120,33 @@ def write_changes(connection: Connection, changes: RowChanges) -> None:
 
     Cost: a handful of SQL statements, whatever their number.
     """
-    _write_entities(connection, changes)
-    put = {key: row for key, row in changes.rows.items() if row is not None}
-    inserted = [row for key, row in put.items() if key not in changes.stored]
-    updated = [row for key, row in put.items() if key in changes.stored]
-    gone = [key for key in changes.rows if key not in put and key in changes.stored]
+    run_many(connection, "DELETE FROM entity WHERE id = ?", [*zip(changes.deleted_entities)])
+    _insert(connection, entity, changes.new_entities.values())
+    names = [(name, entity_id) for entity_id, name in changes.names.items()]
+    run_many(connection, "UPDATE entity SET name = ? WHERE id = ?", names)
     _insert(connection, aspect_history, changes.history)
-    _insert(connection, aspect, inserted)
-    if updated:
-        _update_rows(connection, updated)
-    if gone:
-        connection.execute(
-            delete(aspect).where(
-                aspect.c.entity_id == bindparam("at"), aspect.c.aspect == bindparam("of")
-            ),
-            _key_parameters(gone),
-        )
+    put = [row for row in changes.rows.values() if row is not None]
+    _insert(connection, aspect, put, replace=True)
+    gone = [key for key, row in changes.rows.items() if row is None and key in changes.stored]
+    run_many(connection, _DELETE_ASPECT, gone)
     old = {key for key in changes.edges if key in changes.stored}
     stored = held_edges(connection, (key[0] for key in old), {key[1] for key in old})
     replace_edges(connection, changes.edges, stored)
-    _write_events(connection, changes)
+    run_many(connection, _DELETE_SERIES, changes.series)
+    _insert(connection, timeseries, changes.events.values(), replace=True)
 
 
-def _insert(connection: Connection, table: Table, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Insert `rows`, whose values are in the order of the columns of `table`.
-
-    They go to the driver as they are: there are thousands a second.
-    """
-    if rows:
-        connection.exec_driver_sql(_insertion(table), list(rows))
+def _insert(
+    connection: Connection, table: Table, rows: Iterable[tuple[Any, ...]], *, replace: bool = False
+) -> None:
+    """Insert `rows`, whose values are in the order of the columns of `table`."""
+    run_many(connection, _insertion(table, replace=replace), list(rows))
 
 
 @cache
-def _insertion(table: Table) -> str:
-    return str(insert(table).compile(dialect=sqlite.dialect()))
-
-
-def _key_parameters(keys: Iterable[Key]) -> list[dict[str, Any]]:
-    return [{"at": entity_id, "of": name} for entity_id, name in keys]
-
-
-def _write_entities(connection: Connection, changes: RowChanges) -> None:
-    if changes.deleted_entities:
-        connection.execute(
-            delete(entity).where(entity.c.id == bindparam("at")),
-            [{"at": entity_id} for entity_id in changes.deleted_entities],
-        )
-    _insert(connection, entity, [*changes.new_entities.values()])
-    if changes.names:
-        connection.execute(
-            update(entity).where(entity.c.id == bindparam("at")).values(name=bindparam("to")),
-            [{"at": at, "to": to} for at, to in changes.names.items()],
-        )
-
-
-def _update_rows(connection: Connection, rows: Sequence[AspectRow]) -> None:
-    fixed = {"entity_id", "aspect", "created_ms", "created_by"}
-    changing = [name for name in AspectRow._fields if name not in fixed]
-    connection.execute(
-        update(aspect)
-        .where(aspect.c.entity_id == bindparam("at"), aspect.c.aspect == bindparam("of"))
-        .values({name: bindparam(f"to_{name}") for name in changing}),
-        [
-            {"at": row.entity_id, "of": row.aspect}
-            | {f"to_{name}": getattr(row, name) for name in changing}
-            for row in rows
-        ],
-    )
-
-
-def _write_events(connection: Connection, changes: RowChanges) -> None:
-    if changes.series:
-        connection.execute(
-            delete(timeseries).where(
-                timeseries.c.entity_id == bindparam("at"), timeseries.c.aspect == bindparam("of")
-            ),
-            _key_parameters(changes.series),
-        )
-    if changes.events:
-        put = upsert(timeseries)
-        written_again = {name: put.excluded[name] for name in EventRow._fields[4:]}
-        connection.execute(
-            put.on_conflict_do_update(
-                index_elements=["entity_id", "aspect", "timestamp_ms", "identity"],
-                set_=written_again,
-            ),
-            [row._asdict() for row in changes.events.values()],
-        )
+def _insertion(table: Table, *, replace: bool) -> str:
+    statement = insert(table).prefix_with("OR REPLACE") if replace else insert(table)
+    return str(statement.compile(dialect=sqlite.dialect()))
 
 
 def held_edges(
@@ -238,7 +181,6 @@ def replace_edges(
         for key, targets in edges.items()
         for relationship, destination in stored.get(key, set()).difference(targets)
     ]
-    if gone:
-        connection.exec_driver_sql(_DELETE_EDGE, gone)
+    run_many(connection, _DELETE_EDGE, gone)
     _insert(connection, edge, added)
     return len(added), len(gone)

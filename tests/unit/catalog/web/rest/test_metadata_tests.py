@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError
+from mlcat_ingest.catalog.schema import values
 from mlcat_ingest.catalog.schema.values import Write
-from mlcat_ingest.catalog.store import reads
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.rest import metadata_tests
 from mlcat_ingest.catalog.web.rest.metadata_tests import evaluate_stored
@@ -252,7 +252,7 @@ def test_only_aspects_that_a_test_reads_are_parsed(
         parsed.append(text)
         return loads(text)
 
-    monkeypatch.setattr(reads, "loads", noting)
+    monkeypatch.setattr(values, "loads", noting)
     assert outcome(store, urn, push=True) == ([], [])
     assert parsed == []
 
