@@ -136,7 +136,7 @@ def test_versions_that_did_not_change_cost_no_write_and_hold_none_up() -> None:
 @pytest.mark.parametrize(
     ("versions", "entries", "most"),
     # What waits, and what three workers had read when it was too much.
-    [(3_000, 0, MOST_WAITING + 3 * 200 + 1), (75, HEAVIEST // 10, 10 + 3 * 10 + 1)],
+    [(1_200, 0, MOST_WAITING + 3 * 200 + 1), (75, HEAVIEST // 10, 10 + 3 * 10 + 1)],
     ids=["narrow", "wide"],
 )
 def test_what_waits_for_its_turn_is_bounded(versions: int, entries: int, most: int) -> None:
