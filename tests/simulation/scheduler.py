@@ -16,15 +16,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
-from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
 from greenlet import getcurrent, greenlet
-from sqlalchemy import Connection, Engine
 
 from mlcat_ingest.pipeline.write import delivery
-from mlcat_ingest.sql.engine import open_engine, write_transaction
+from mlcat_ingest.sql.database import Engine, SqlConnection, write_transaction
 
 MAX_STEPS: Final = 60_000
 """Steps of one seed at most: a history that takes more is one that never ends."""
@@ -256,26 +254,12 @@ def _wait(some: Iterable["futures.Future[Any]"], timeout: float | None = None) -
 
 
 @contextmanager
-def _transaction(engine: Engine) -> Iterator[Connection]:
+def _transaction(engine: Engine) -> Iterator[SqlConnection]:
     """A write transaction of the state, with a step before and one after it."""
     current().step("state: begin")
     with write_transaction(engine) as connection:
         yield connection
     current().step("state: committed")
-
-
-_first_engine: Engine | None = None
-
-
-def _open_engine(where: str | Path, *, durable: bool = True) -> Engine:
-    """Return an engine that shares the statements that an earlier one has compiled."""
-    global _first_engine  # noqa: PLW0603 - one for all seeds
-    engine = open_engine(where, durable=durable)
-    if _first_engine is None:
-        _first_engine = engine
-    engine.dialect = _first_engine.dialect
-    engine._compiled_cache = _first_engine._compiled_cache
-    return engine
 
 
 def _like(module: ModuleType, **instead: object) -> ModuleType:
@@ -298,7 +282,6 @@ _INSTEAD: Final[dict[int, object]] = {
     id(secrets): _like(secrets, token_hex=lambda count: current().chance.randbytes(count).hex()),
     id(futures.wait): _wait,
     id(write_transaction): _transaction,
-    id(open_engine): _open_engine,
     id(version): cache(version),
 }
 """Modules and functions of the standard library, and the simulation's in their place."""

@@ -6,9 +6,8 @@ that may pass later.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from functools import partial
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -16,7 +15,6 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from mlcat_ingest.core.extras import require_extra
-from mlcat_ingest.core.private_files import restrict
 from mlcat_ingest.core.redaction import redact_urls
 from mlcat_ingest.errors import (
     AuthenticationError,
@@ -26,15 +24,10 @@ from mlcat_ingest.errors import (
     RecipeError,
     SourceUnavailableError,
 )
+from mlcat_ingest.sql import database
+from mlcat_ingest.sql.database import prepare_sqlite
 
-_BUSY_TIMEOUT_MS = 5000
-
-# In this order: the journal mode is asked for before anything else touches the file.
-_SQLITE_PRAGMAS = (
-    f"PRAGMA busy_timeout={_BUSY_TIMEOUT_MS}",
-    "PRAGMA journal_mode=WAL",
-    "PRAGMA foreign_keys=ON",
-)
+_STREAMED_ROWS: Final = 500
 
 
 def database_url(where: str | Path) -> URL:
@@ -57,12 +50,12 @@ def database_url(where: str | Path) -> URL:
     return url
 
 
-def open_engine(where: str | Path, *, durable: bool = True) -> Engine:
+def open_engine(where: str | Path) -> Engine:
     """Return an engine for the database at `where`; SQLite files are made where they are missing.
 
     SQLite connections use WAL and enforce foreign keys, and the files are for their owner alone.
-    What was committed survives a kill, and where it is `durable` the loss of power too
-    (`synchronous=FULL`, one fsync a commit). A file that cannot be opened is noticed at first use.
+    What was committed survives a kill and the loss of power. A file that cannot be opened is
+    noticed at first use.
 
     Raises:
         RecipeError: `where` is not an address of a database that can be used.
@@ -77,24 +70,13 @@ def open_engine(where: str | Path, *, durable: bool = True) -> Engine:
         shown = url.render_as_string(hide_password=True)
         raise RecipeError(f"cannot use the database {shown}: {error}") from error
     if engine.dialect.name == "sqlite":
-        pragmas = (*_SQLITE_PRAGMAS, f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
-        event.listen(engine, "connect", partial(_prepare_sqlite, url.database or "", pragmas))
+
+        def prepare(raw: Any, _record: object) -> None:
+            prepare_sqlite(url.database or "", raw, durable=True)
+
+        event.listen(engine, "connect", prepare)
         event.listen(engine, "begin", _begin_sqlite)
     return engine
-
-
-def _prepare_sqlite(
-    name: str, pragmas: Sequence[str], dbapi_connection: Any, _record: object
-) -> None:
-    # SQLite gives the files beside a database its mode. A file that cannot be opened, or is in
-    # memory, has none.
-    for suffix in ("", "-wal", "-shm"):
-        with suppress(OSError):
-            restrict(f"{name}{suffix}")
-    # The driver's own implicit BEGIN would take the write lock too late; we begin ourselves.
-    dbapi_connection.isolation_level = None
-    for pragma in pragmas:
-        dbapi_connection.execute(pragma).close()
 
 
 def _begin_sqlite(connection: Connection) -> None:
@@ -112,15 +94,57 @@ def write_transaction(engine: Engine) -> Iterator[Connection]:
         yield connection
 
 
-def write_rows(connection: Connection, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
-    """Execute `statement`, each of whose values is a `?`, once for each of `rows`.
+class _TextConnection(database.SqlConnection):
+    def __init__(self, connection: Connection) -> None:
+        url = connection.engine.url
+        super().__init__(
+            connection.dialect.name,
+            url.database or ""
+            if connection.dialect.name == "sqlite"
+            else url.set(query={}).render_as_string(hide_password=True),
+        )
+        self._connection = connection
+        self._place = "?" if connection.dialect.paramstyle == "qmark" else "%s"
 
-    They go straight to the driver: SQLAlchemy's own handling of rows costs twice what the driver's
-    does.
-    """
-    if connection.dialect.paramstyle != "qmark":
-        statement = statement.replace("?", "%s")
-    connection.exec_driver_sql(statement, list(rows))
+    def run(self, statement: str, values: tuple[Any, ...], *, stream: bool) -> database.Cursor:
+        options = {"yield_per": _STREAMED_ROWS} if stream else None
+        statement = statement.replace("?", self._place)
+        return self._connection.exec_driver_sql(statement, values, execution_options=options)
+
+    def execute_many(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        self._connection.exec_driver_sql(statement.replace("?", self._place), list(rows))
+
+    def close(self) -> None:
+        if not self._connection.closed:
+            # For good: a pooled connection would keep its locks.
+            self._connection.invalidate()
+            self._connection.close()
+
+
+class TextEngine(database.Engine):
+    """A database of SQLAlchemy's at `url`, on which SQL text is run."""
+
+    def __init__(self, url: str, engine: Engine) -> None:
+        """Use the connections of `engine`."""
+        super().__init__(url)
+        self._engine = engine
+
+    def autocommit(self) -> database.SqlConnection:
+        """Return a connection outside of a transaction, that its caller closes."""
+        return _TextConnection(
+            self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        )
+
+    @contextmanager
+    def transaction(self, *, write: bool = False) -> Iterator[database.SqlConnection]:
+        """Give a connection that sees one moment, or holds the write lock."""
+        connection = self._engine.connect().execution_options(mlcat_write=write)
+        with connection, connection.begin():
+            yield _TextConnection(connection)
+
+    def dispose(self) -> None:
+        """Close the connections that nobody uses."""
+        self._engine.dispose()
 
 
 _MAX_MESSAGE_CHARS: Final = 300

@@ -5,12 +5,10 @@ wait for, but for SQLite files outside WAL mode, where any reader keeps writers 
 write: SQLite files are opened read-only, transactions of PostgreSQL and MySQL are read-only ones.
 """
 
-import os
-import sqlite3
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote, unquote, urlsplit
 
 from sqlalchemy import (
     URL,
@@ -25,7 +23,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import ArgumentError
 
-from mlcat_ingest.errors import MissingExtraError, NotAuthorizedError, RecipeError
+from mlcat_ingest.errors import MissingExtraError, RecipeError
+from mlcat_ingest.sql.database import connect_readonly, readable_file
 
 _CONNECT_TIMEOUT_S: Final = 10
 
@@ -94,23 +93,9 @@ def open_readonly(where: str, *, timeout_s: float) -> Engine:
 def sqlite_file(url: URL) -> Path:
     """Return the file of an SQLite address, also of one in SQLite's own form, `file:...`.
 
-    Raises:
-        RecipeError: there is no such file.
-        NotAuthorizedError: it may not be read.
+    Raises: as `readable_file`.
     """
-    name = url.database or ":memory:"
-    path = Path(unquote(urlsplit(name).path) if name.startswith("file:") else name)
-    if not path.is_file():
-        raise RecipeError(
-            f"the database {path} does not exist",
-            hint="a relative path starts at the recipe's folder",
-        )
-    if not os.access(path, os.R_OK):
-        raise NotAuthorizedError(
-            f"no permission to read the database {path}",
-            hint="read permission on the file is enough",
-        )
-    return path
+    return readable_file(url.database or ":memory:")
 
 
 def schema_of(connection: Connection, table: str) -> str | None:
@@ -131,13 +116,7 @@ def with_schema(database: str, schema: str | None) -> str:
 
 def _engine(url: URL, timeout_s: float) -> Engine:
     if url.get_backend_name() == "sqlite":
-        address = f"file:{quote(str(sqlite_file(url)))}?mode=ro"
-
-        def connect() -> sqlite3.Connection:
-            return sqlite3.connect(
-                address, uri=True, timeout=timeout_s, isolation_level=None, check_same_thread=False
-            )
-
+        connect = partial(connect_readonly, sqlite_file(url), timeout_s)
         return create_engine("sqlite://", creator=connect, poolclass=NullPool)
     options: dict[str, Any] = {}
     driver = url.get_driver_name()

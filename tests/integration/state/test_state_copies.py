@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, text
 
 from mlcat_ingest.errors import RecipeError, StateDamagedError, StateUnavailableError
 from mlcat_ingest.pipeline.state import partitions, records
@@ -16,7 +15,7 @@ from mlcat_ingest.pipeline.state.partitions import Counts, PartitionKey, copy_re
 from mlcat_ingest.pipeline.state.records import RecordRow
 from mlcat_ingest.pipeline.state.session import StateOptions, StatePolicy, StateSession
 from mlcat_ingest.sources.base import Partition
-from mlcat_ingest.sql.engine import write_transaction
+from mlcat_ingest.sql.database import Engine, write_transaction
 from support.fakes import FakeSink
 
 pytestmark = pytest.mark.integration
@@ -84,21 +83,19 @@ def test_a_newer_database_is_refused_and_an_older_one_not_taken_up(
     fill(url)
     engine = open_state(url)
     with write_transaction(engine) as connection:
-        connection.execute(
-            text("INSERT INTO mlcat_migration VALUES ('state', 99, 'new', 1760000000000)")
-        )
+        connection.execute("INSERT INTO mlcat_migration VALUES ('state', 99, 'new', 1760000000000)")
     with pytest.raises(RecipeError, match=rf"{name_of(url)} was made by a newer version"):
         copy_recipe(url, "r", copy)
     (found,) = state_findings(url, "r")
     assert (found.what, found.outcome) == ("state database", "failed")
     assert "newer version" in found.detail
     with write_transaction(engine) as connection:
-        connection.execute(text("DELETE FROM mlcat_migration"))
+        connection.execute("DELETE FROM mlcat_migration")
     copy_recipe(url, "r", copy)
     assert "planning without it" in caplog.text
     assert summary(copy_url, "r").parts == ()
     with engine.connect() as connection:
-        assert connection.scalar(text("SELECT count(*) FROM mlcat_migration")) == 0
+        assert connection.scalar("SELECT count(*) FROM mlcat_migration") == 0
     engine.dispose()
 
 

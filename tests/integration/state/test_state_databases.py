@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import Engine, text
 
 from mlcat_ingest.client.base import TestOutcome
 from mlcat_ingest.errors import RecipeError, RecipeLockedError
@@ -19,7 +18,7 @@ from mlcat_ingest.pipeline.state.inspection import reset, state_findings, summar
 from mlcat_ingest.pipeline.state.partitions import Counts, PartitionKey
 from mlcat_ingest.pipeline.state.records import KnownRecord, RecordRow
 from mlcat_ingest.pipeline.state.results import EntityResult, EvaluationResults, failing_tests
-from mlcat_ingest.sql.engine import write_transaction
+from mlcat_ingest.sql.database import Engine, write_transaction
 
 pytestmark = pytest.mark.integration
 
@@ -111,7 +110,7 @@ def test_what_is_still_listed_is_noted(engine: Engine) -> None:
     records.save(engine, [row(part_id, f"r{n}") for n in range(700)])
     records.touch(engine, part_id, "run", [f"r{n}" for n in range(600)], 7)
     with engine.connect() as connection:
-        seen = connection.scalar(text("SELECT count(*) FROM state_record WHERE seen_in_pass = 7"))
+        seen = connection.scalar("SELECT count(*) FROM state_record WHERE seen_in_pass = 7")
     assert seen == 600
 
 
@@ -303,10 +302,8 @@ def test_the_database_of_a_newer_version_is_reported_with_the_cure(
 ) -> None:
     with write_transaction(engine) as connection:
         connection.execute(
-            text(
-                "INSERT INTO mlcat_migration (component, position, name, applied_at_ms)"
-                " VALUES ('state', 99, 'from the future', 1)"
-            )
+            "INSERT INTO mlcat_migration (component, position, name, applied_at_ms)"
+            " VALUES ('state', 99, 'from the future', 1)"
         )
     with pytest.raises(RecipeError, match=r"newer version .* 'from the future'.*\(upgrade"):
         open_state(url)

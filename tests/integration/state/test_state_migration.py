@@ -3,17 +3,16 @@
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, select
 
 from mlcat_ingest.pipeline.state import partitions, records
-from mlcat_ingest.pipeline.state.database import open_state
+from mlcat_ingest.pipeline.state.database import open_database, open_state
 from mlcat_ingest.pipeline.state.partitions import PartitionKey, PartitionPass
 from mlcat_ingest.pipeline.state.records import KnownRecord, RecordRow
 from mlcat_ingest.pipeline.state.results import failing_tests
 from mlcat_ingest.pipeline.state.session import StateOptions, StatePolicy, StateSession
-from mlcat_ingest.pipeline.state.tables import COMPONENT, MIGRATIONS, record
+from mlcat_ingest.pipeline.state.tables import COMPONENT, MIGRATIONS
 from mlcat_ingest.sources.base import Partition
-from mlcat_ingest.sql.engine import open_engine, write_transaction
+from mlcat_ingest.sql.database import Engine, write_transaction
 from mlcat_ingest.sql.migrations import pending
 from support.fakes import FakeSink, model_urn
 
@@ -27,15 +26,15 @@ KEY = PartitionKey("r", PLACE, "mlflow:0123:default", "")
 def load(url: str) -> None:
     if url.startswith("sqlite:"):
         Path(url.removeprefix("sqlite:///")).parent.mkdir()
-    engine = open_engine(url)
+    engine = open_database(url)
     with write_transaction(engine) as connection:
         for statement in DUMP.read_text().split(";\n")[:-1]:
-            connection.exec_driver_sql(statement)
+            connection.execute(statement)
     engine.dispose()
 
 
 def columns(engine: Engine) -> dict[str, tuple[str, str]]:
-    wanted = select(record.c.id, record.c.digest, record.c.aspect_stamps)
+    wanted = "SELECT id, digest, aspect_stamps FROM state_record"
     with engine.connect() as connection:
         return {one: (digest, stamps) for one, digest, stamps in connection.execute(wanted)}
 
@@ -80,7 +79,7 @@ def test_names_are_not_looked_up_in_the_state_of_an_earlier_version_nor_is_it_mi
     other = Partition(KEY.source, "", {"run": model_urn("renamed")}, "s")
     assert state.partition(other).checkpoint is None
     state.close()
-    engine = open_engine(url)
+    engine = open_database(url)
     with engine.connect() as connection:
         assert pending(connection, COMPONENT, MIGRATIONS) == MIGRATIONS[3:]
     engine.dispose()

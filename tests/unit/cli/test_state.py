@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine
 
 from mlcat_ingest.client.base import TestOutcome
 from mlcat_ingest.pipeline.state import database, partitions, records
@@ -15,6 +14,7 @@ from mlcat_ingest.pipeline.state.database import RunDatabase, open_state
 from mlcat_ingest.pipeline.state.partitions import PartitionKey
 from mlcat_ingest.pipeline.state.records import RecordRow
 from mlcat_ingest.pipeline.state.results import EvaluationResults
+from mlcat_ingest.sql.database import Engine
 from support.cli import Invoke
 
 KEY = PartitionKey("night", "rest http://catalog", "mlflow:0123:default", "eu")

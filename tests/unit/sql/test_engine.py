@@ -1,11 +1,14 @@
+import sqlite3
 import sys
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
 
 from mlcat_ingest.errors import MissingExtraError, RecipeError
-from mlcat_ingest.sql.engine import database_url, open_engine, write_transaction
+from mlcat_ingest.sql.database import Engine, SqliteEngine, write_transaction
+from mlcat_ingest.sql.engine import TextEngine, database_url, open_engine
 
 
 def test_a_path_and_a_url_name_the_same_file(tmp_path: Path) -> None:
@@ -33,10 +36,11 @@ def test_a_driver_that_is_missing_is_reported_with_the_extra_that_brings_it(
 def test_sqlite_is_opened_to_be_durable_and_strict(
     tmp_path: Path, synchronous: int, *, durable: bool
 ) -> None:
-    engine = open_engine(tmp_path / "x.db", durable=durable)
+    path = str(tmp_path / "x.db")
+    engine = TextEngine(path, open_engine(path)) if durable else SqliteEngine(path, path)
     with engine.connect() as connection:
         found = {
-            name: connection.scalar(text(f"PRAGMA {name}"))
+            name: connection.scalar(f"PRAGMA {name}")
             for name in ("journal_mode", "synchronous", "busy_timeout", "foreign_keys")
         }
     engine.dispose()
@@ -48,32 +52,65 @@ def test_sqlite_is_opened_to_be_durable_and_strict(
     }
 
 
-def test_a_write_transaction_holds_the_lock_from_its_first_moment(tmp_path: Path) -> None:
-    engine = open_engine(tmp_path / "x.db")
-    with write_transaction(engine) as connection:
-        connection.execute(text("CREATE TABLE t (a)"))
-    with write_transaction(engine), engine.connect() as other:
-        other.exec_driver_sql("ROLLBACK")
-        other.exec_driver_sql("PRAGMA busy_timeout=0")
-        with pytest.raises(Exception, match="locked"):
-            other.exec_driver_sql("BEGIN IMMEDIATE")
-        other.exec_driver_sql("BEGIN")
+@pytest.fixture(params=["the standard library", "SQLAlchemy"])
+def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
+    path = str(tmp_path / "x.db")
+    by_library = request.param == "the standard library"
+    engine = SqliteEngine(path, path) if by_library else TextEngine(path, open_engine(path))
+    yield engine
     engine.dispose()
 
 
-def test_an_error_takes_the_whole_transaction_back(tmp_path: Path) -> None:
-    engine = open_engine(tmp_path / "x.db")
+def test_a_write_transaction_holds_the_lock_from_its_first_moment(engine: Engine) -> None:
+    with write_transaction(engine) as connection:
+        connection.execute("CREATE TABLE t (a)")
+    with write_transaction(engine), closing(engine.autocommit()) as other:
+        other.execute("PRAGMA busy_timeout=0")
+        with pytest.raises(Exception, match="locked"):
+            other.execute("BEGIN IMMEDIATE")
 
+
+def test_a_reader_sees_one_moment_and_lists_are_values(engine: Engine) -> None:
+    with write_transaction(engine) as connection:
+        connection.execute("CREATE TABLE t (a, b)")
+        connection.execute_many("INSERT INTO t VALUES (?, ?)", ((n, f"{n}?") for n in range(1_200)))
+    with engine.connect() as reader:
+        assert reader.scalar("SELECT count(*) FROM t") == 1_200
+        with write_transaction(engine) as connection:
+            deleted = connection.execute(
+                "DELETE FROM t WHERE a IN ? AND a < ? AND b IN ?", [1, 2, 9], 5, ["1?", "2?", "x"]
+            )
+            assert deleted.rowcount == 2
+        rows = reader.execute("SELECT a FROM t ORDER BY a", stream=True)
+        assert len(rows.fetchmany(500)) == 500
+        assert list(rows)[-1][0] == 1_199
+    with engine.connect() as reader:
+        assert list(reader.scalars("SELECT a FROM t WHERE a < ?", 5)) == [0, 3, 4]
+        assert reader.scalar("SELECT a FROM t WHERE a = ?", 1) is None
+
+
+def test_an_engine_that_is_disposed_closes_what_is_in_use_when_it_comes_back(
+    tmp_path: Path,
+) -> None:
+    path = str(tmp_path / "x.db")
+    engine = SqliteEngine(path, path)
+    with engine.connect() as connection:
+        engine.dispose()
+        assert connection.scalar("SELECT 1") == 1
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        connection.scalar("SELECT 1")
+
+
+def test_an_error_takes_the_whole_transaction_back(engine: Engine) -> None:
     def break_off() -> None:
         with write_transaction(engine) as connection:
-            connection.execute(text("CREATE TABLE t (a)"))
+            connection.execute("CREATE TABLE t (a)")
             raise RecipeError("no")
 
     with pytest.raises(RecipeError, match="no"):
         break_off()
     with engine.connect() as connection:
-        assert connection.scalar(text("SELECT count(*) FROM sqlite_master")) == 0
-    engine.dispose()
+        assert connection.scalar("SELECT count(*) FROM sqlite_master") == 0
 
 
 @pytest.mark.parametrize("where", ["://", "nonsense://x", "nodialect+nodriver:///x"])

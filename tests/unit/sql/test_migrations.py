@@ -1,10 +1,9 @@
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, Engine, inspect, text
 
 from mlcat_ingest.errors import ProtocolMismatchError, RecipeError
-from mlcat_ingest.sql.engine import open_engine
+from mlcat_ingest.sql.database import Engine, SqlConnection, SqliteEngine
 from mlcat_ingest.sql.migrations import Migration, migrate, statements
 
 FIRST = Migration("first", statements("CREATE TABLE a (x)"))
@@ -13,14 +12,20 @@ SECOND = Migration("second", statements("CREATE TABLE b (x)", "CREATE TABLE c (x
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Engine:
-    return open_engine(tmp_path / "x.db")
+    path = str(tmp_path / "x.db")
+    return SqliteEngine(path, path)
+
+
+def tables(engine: Engine) -> set[str]:
+    with engine.connect() as connection:
+        return set(connection.scalars("SELECT name FROM sqlite_master WHERE type = 'table'"))
 
 
 def test_steps_are_taken_once_and_in_order(engine: Engine) -> None:
     assert migrate(engine, "catalog", [FIRST]) == ["first"]
     assert migrate(engine, "catalog", [FIRST, SECOND]) == ["second"]
     assert migrate(engine, "catalog", [FIRST, SECOND]) == []
-    assert {"a", "b", "c"} < set(inspect(engine).get_table_names())
+    assert {"a", "b", "c"} < tables(engine)
     engine.dispose()
 
 
@@ -45,12 +50,12 @@ def test_steps_in_another_order_are_refused(engine: Engine) -> None:
 
 
 def test_a_step_that_fails_takes_the_steps_before_it_back(engine: Engine) -> None:
-    def fail(connection: Connection) -> None:
-        connection.execute(text("CREATE TABLE d (x)"))
+    def fail(connection: SqlConnection) -> None:
+        connection.execute("CREATE TABLE d (x)")
         raise RecipeError("broken step")
 
     with pytest.raises(RecipeError, match="broken step"):
         migrate(engine, "catalog", [FIRST, Migration("failing", fail)])
-    assert inspect(engine).get_table_names() == []
+    assert tables(engine) == set()
     assert migrate(engine, "catalog", [FIRST]) == ["first"]
     engine.dispose()

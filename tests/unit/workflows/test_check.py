@@ -12,15 +12,15 @@ from pydantic import Field
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import SourceUnavailableError
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.pipeline.state.database import acquire, open_state
+from mlcat_ingest.pipeline.state.database import acquire, open_database, open_state
 from mlcat_ingest.pipeline.state.inspection import (
-    _with_timeout,
     dead_letter_finding,
     state_findings,
 )
 from mlcat_ingest.recipe.fields import RecipeModel
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.sql.engine import TextEngine
 from mlcat_ingest.workflows.check import SAMPLE, SideFinding, examine, overlap
 from mlcat_ingest.workflows.resolve import ResolvedRecipe, ResolvedSource
 from support.fakes import FakeSink, FakeSource, group_urn, model_urn
@@ -257,10 +257,10 @@ def test_a_folder_without_the_right_to_write(
 
 
 def test_connecting_to_a_server_takes_no_longer_than_it_may() -> None:
-    assert _with_timeout("postgresql://u:p@db/x").endswith("@db/x?connect_timeout=10")
-    own = "postgresql+psycopg://u:p@db/x?connect_timeout=2"
-    assert _with_timeout(own) == own
-    assert _with_timeout("sqlite:////x/state.db") == "sqlite:////x/state.db"
+    for query, timeout in {"": "10", "?connect_timeout=2": "2"}.items():
+        engine = open_database(f"postgresql://u:p@db/x{query}", connect_timeout_s=10)
+        assert isinstance(engine, TextEngine)
+        assert engine._engine.url.query == {"connect_timeout": timeout}
 
 
 def test_a_file_that_is_no_database(tmp_path: Path) -> None:

@@ -3,14 +3,13 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from sqlalchemy import Connection
-
 from mlcat_ingest.catalog.errors import InvalidProposalError
 from mlcat_ingest.catalog.schema.values import moment_of
 from mlcat_ingest.catalog.schema.virtual import key_edges
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.registry import key_aspect_name
+from mlcat_ingest.sql.database import SqlConnection
 from mlcat_ingest.sql.migrations import Migration, statements
 
 _SERIES = (
@@ -21,32 +20,32 @@ _KEYED = "'mlFeatureTable', 'dataJob'"
 _DEFAULT_RUN = "no-run-id-provided"
 
 
-def fill_in(connection: Connection) -> None:
+def fill_in(connection: SqlConnection) -> None:
     """Name the run of each row, move events to their table, add the edges that keys imply."""
     for table in ("aspect_history", "aspect"):
-        connection.exec_driver_sql(
+        connection.execute(
             f"""UPDATE {table} SET run_id = json_extract(system_metadata, '$.runId')
                 WHERE json_type(system_metadata, '$.runId') = 'text'
                 AND json_extract(system_metadata, '$.runId') NOT IN ('', ?)""",  # noqa: S608
-            (_DEFAULT_RUN,),
+            _DEFAULT_RUN,
         )
         _insert(
             connection,
             "INSERT OR REPLACE INTO timeseries VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             _events(connection, table),
         )
-        connection.exec_driver_sql(f"DELETE FROM {table} WHERE aspect IN ({_SERIES})")  # noqa: S608
+        connection.execute(f"DELETE FROM {table} WHERE aspect IN ({_SERIES})")  # noqa: S608
     _insert(connection, "INSERT OR IGNORE INTO edge VALUES (?, ?, ?, ?)", _key_edges(connection))
 
 
-def _insert(connection: Connection, statement: str, rows: Iterator[tuple[Any, ...]]) -> None:
+def _insert(connection: SqlConnection, statement: str, rows: Iterator[tuple[Any, ...]]) -> None:
     applied = list(rows)
     if applied:
-        connection.exec_driver_sql(statement, applied)
+        connection.execute_many(statement, applied)
 
 
-def _events(connection: Connection, table: str) -> Iterator[tuple[Any, ...]]:
-    rows = connection.exec_driver_sql(
+def _events(connection: SqlConnection, table: str) -> Iterator[tuple[Any, ...]]:
+    rows = connection.execute(
         f"""SELECT entity_id, aspect, value, system_metadata, modified_ms, run_id FROM {table}
             WHERE aspect IN ({_SERIES})"""  # noqa: S608
     )
@@ -59,8 +58,8 @@ def _events(connection: Connection, table: str) -> Iterator[tuple[Any, ...]]:
             yield entity_id, aspect, *moment, value, *rest
 
 
-def _key_edges(connection: Connection) -> Iterator[tuple[Any, ...]]:
-    rows = connection.exec_driver_sql(
+def _key_edges(connection: SqlConnection) -> Iterator[tuple[Any, ...]]:
+    rows = connection.execute(
         f"SELECT id, urn, entity_type FROM entity WHERE entity_type IN ({_KEYED})"  # noqa: S608
     )
     for entity_id, urn, entity_type in rows:

@@ -41,7 +41,7 @@ from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.sql.engine import database_url, open_engine, write_transaction
+from mlcat_ingest.sql.engine import TextEngine, database_url, open_engine, write_transaction
 from mlcat_ingest.sql.migrations import migrate
 
 T = TypeVar("T")
@@ -217,7 +217,7 @@ class Store:
             on_failure.callback(engine.dispose)
             with _readable(url):
                 _check(engine)
-                migrate(engine, "catalog", MIGRATIONS)
+                migrate(TextEngine(str(where), engine), "catalog", MIGRATIONS)
                 _index_if_needed(engine)
                 store = cls(engine)
                 store.change(add_platforms)

@@ -14,14 +14,12 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
-
-from sqlalchemy import URL, Connection, Delete, Engine, delete, insert, select, text
-from sqlalchemy.exc import SQLAlchemyError
 
 from mlcat_ingest.core.private_files import make_folder
 from mlcat_ingest.core.text import printable
@@ -35,20 +33,28 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.pipeline.state import tables
 from mlcat_ingest.recipe.values import file_stem
-from mlcat_ingest.sql.engine import database_url, open_engine
+from mlcat_ingest.sql.database import (
+    Engine,
+    SqlConnection,
+    SqliteEngine,
+    connect_readonly,
+    readable_file,
+    sqlite_name,
+)
 from mlcat_ingest.sql.filelock import FileLock, holder_of
 from mlcat_ingest.sql.migrations import migrate, pending
-from mlcat_ingest.sql.readonly import open_readonly
 
 log = logging.getLogger(__name__)
 
 ValueT = TypeVar("ValueT")
 
-DIALECTS: Final = ("sqlite", "postgresql")
-
 OTHER_DATABASE: Final = "set `state: {url: …}` to another database"
 
 DAMAGED: Final = "the next run sets the file aside and reads everything again; nothing is lost"
+
+_WITH_TIMEOUT: Final = frozenset({"postgresql+psycopg", "postgresql+psycopg2"})
+
+_IN_MEMORY: Final = ("", ":memory:")
 
 _SET_ASIDE: Final = 9
 """Damaged files that are kept beside a state database; a further one replaces the last."""
@@ -85,14 +91,15 @@ _UNREADABLE: Final = (
 )
 
 # Looking must not take the lock, not even for a moment: a run that begins would find it taken.
-_HELD: Final = text(
+_HELD: Final = (
     "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND granted"
     " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-    " AND classid::bigint = :high AND objid::bigint = :low"
+    " AND classid::bigint = ? AND objid::bigint = ?"
 )
 
-_TRY_LOCK: Final = text("SELECT pg_try_advisory_lock(:key)")
-_UNLOCK: Final = text("SELECT pg_advisory_unlock(:key)")
+_TRY_LOCK: Final = "SELECT pg_try_advisory_lock(?)"
+_UNLOCK: Final = "SELECT pg_advisory_unlock(?)"
+_DELETE_HOLDER: Final = "DELETE FROM state_holder WHERE recipe = ?"
 
 
 class RunDatabase:
@@ -136,7 +143,7 @@ class RunDatabase:
             return work(engine)
         return default
 
-    def read(self, work: Callable[[Connection], ValueT], default: ValueT) -> ValueT:
+    def read(self, work: Callable[[SqlConnection], ValueT], default: ValueT) -> ValueT:
         """Return what `work` reads, `default` where there is no database or it fails."""
         with suppress(StateUnavailableError), self.connect() as connection:
             return work(connection)
@@ -166,7 +173,7 @@ class RunDatabase:
             raise
 
     @contextmanager
-    def connect(self) -> Iterator[Connection]:
+    def connect(self) -> Iterator[SqlConnection]:
         """Give a connection; `use` says what is raised."""
         with self.use() as engine, engine.connect() as connection:
             yield connection
@@ -189,17 +196,36 @@ def open_state(url: str) -> Engine:
         StateDamagedError: it is a damaged file.
         StateUnavailableError: it cannot be made, written or reached.
     """
-    address = lasting_address(url)
-    path = file_of(address)
+    require_lasting(url)
+    path = file_of(url)
     if path is not None:
         _make_folder(path)
-    # Losing the last commits with the power costs a run time, and an fsync a batch costs each run.
-    engine = open_engine(address.render_as_string(hide_password=False), durable=False)
+    engine = open_database(url)
     with ExitStack() as unless_open, translate_errors(url):
         unless_open.callback(engine.dispose)
         migrate(engine, tables.COMPONENT, tables.MIGRATIONS)
         unless_open.pop_all()
     return engine
+
+
+def open_database(url: str, *, connect_timeout_s: int | None = None) -> Engine:
+    """Return an engine of the database at `url`; PostgreSQL is waited for that long.
+
+    Raises:
+        RecipeError: it is none that can be used.
+        MissingExtraError: it is PostgreSQL's, and the driver is not installed.
+    """
+    path = file_of(url)
+    if path is not None:
+        # Losing the last commits with the power costs a run time, an fsync a batch costs each run.
+        return SqliteEngine(url, str(path))
+    from mlcat_ingest.sql.engine import TextEngine, database_url, open_engine
+
+    address = database_url(url)
+    takes_timeout = address.drivername in _WITH_TIMEOUT and "connect_timeout" not in address.query
+    if connect_timeout_s is not None and takes_timeout:
+        address = address.update_query_dict({"connect_timeout": str(connect_timeout_s)})
+    return TextEngine(url, open_engine(address.render_as_string(hide_password=False)))
 
 
 def _make_folder(path: Path) -> None:
@@ -262,33 +288,32 @@ def set_aside(url: str, recipe: str, error: StateDamagedError) -> Path:
     return Path(target)
 
 
-def lasting_address(url: str) -> URL:
-    """Return the address of a database that can hold state; nothing is contacted.
+def require_lasting(url: str) -> None:
+    """Refuse an address that is not of a database that can hold state; nothing is contacted.
 
     Raises:
         RecipeError: it is of another kind, or is forgotten with the process.
     """
-    address = database_url(url)
-    if address.get_backend_name() not in DIALECTS:
-        raise RecipeError(
-            f"state cannot be kept in {printable_url(url)}",
-            hint="use an SQLite file (sqlite:///.mlcat/state.db) or a PostgreSQL database",
-        )
-    if address.get_backend_name() == "sqlite" and file_of(address) is None:
+    name = sqlite_name(url)
+    if name is None:
+        from mlcat_ingest.sql.engine import database_url
+
+        if database_url(url).get_backend_name() != "postgresql":
+            raise RecipeError(
+                f"state cannot be kept in {printable_url(url)}",
+                hint="use an SQLite file (sqlite:///.mlcat/state.db) or a PostgreSQL database",
+            )
+    elif name in _IN_MEMORY:
         raise RecipeError(
             "state in memory would be lost after the run",
             hint="use a file: sqlite:///.mlcat/state.db",
         )
-    return address
 
 
-def file_of(url: str | URL) -> Path | None:
+def file_of(url: str) -> Path | None:
     """Return the file of an SQLite database, None for any other and for one in memory."""
-    address = _address(url)
-    name = address.database or ""
-    if address.get_backend_name() != "sqlite" or name in {"", ":memory:"}:
-        return None
-    return Path(name)
+    name = sqlite_name(url)
+    return None if name is None or name in _IN_MEMORY else Path(name)
 
 
 def is_missing(url: str) -> bool:
@@ -297,18 +322,26 @@ def is_missing(url: str) -> bool:
     return path is not None and not os.path.exists(path)  # noqa: PTH110 - never raises
 
 
-def printable_url(url: str | URL) -> str:
+def printable_url(url: str) -> str:
     """Return the address of a state database without its password."""
     path = file_of(url)
-    return _address(url).render_as_string(hide_password=True) if path is None else str(path)
+    if path is not None:
+        return str(path)
+    from mlcat_ingest.sql.engine import database_url
+
+    return database_url(url).render_as_string(hide_password=True)
 
 
-def _address(url: str | URL) -> URL:
-    return url if isinstance(url, URL) else database_url(url)
+def _failures(url: str) -> tuple[type[Exception], ...]:
+    if file_of(url) is not None:
+        return sqlite3.Error, *_UNREADABLE
+    from sqlalchemy.exc import SQLAlchemyError
+
+    return SQLAlchemyError, *_UNREADABLE
 
 
 @contextmanager
-def translate_errors(url: str | URL) -> Iterator[None]:
+def translate_errors(url: str) -> Iterator[None]:
     """Turn the error of a database, or of a value in it, into one of ours.
 
     Raises:
@@ -317,7 +350,7 @@ def translate_errors(url: str | URL) -> Iterator[None]:
     """
     try:
         yield
-    except (SQLAlchemyError, *_UNREADABLE) as error:
+    except _failures(url) as error:
         message = printable(" ".join(str(getattr(error, "orig", None) or error).split()))
         shown = printable_url(url)
         if file_of(url) is not None and _is_damage(error):
@@ -331,18 +364,17 @@ def translate_errors(url: str | URL) -> Iterator[None]:
 
 def _is_damage(error: Exception) -> bool:
     """Return whether an error at an SQLite file comes from its content."""
-    if not isinstance(error, SQLAlchemyError):
+    if not isinstance(error, sqlite3.Error):
         return True
-    cause = getattr(error, "orig", None)
     # The driver itself has no code for text that is not UTF-8.
-    code = getattr(cause, "sqlite_errorcode", None)
+    code = getattr(error, "sqlite_errorcode", None)
     if code is None:
-        return isinstance(cause, sqlite3.OperationalError)
+        return isinstance(error, sqlite3.OperationalError)
     return code & 0xFF not in _OUTSIDE
 
 
 @contextmanager
-def read_only(url: str, *, timeout_s: float) -> Iterator[Connection | None]:
+def read_only(url: str, *, timeout_s: float) -> Iterator[SqlConnection | None]:
     """Give a connection that sees the state as it is now, None where an older version made it.
 
     Nothing is changed, and no lock is taken. There has to be a database.
@@ -354,11 +386,18 @@ def read_only(url: str, *, timeout_s: float) -> Iterator[Connection | None]:
         StateUnavailableError: it cannot be reached.
     """
     path = file_of(url)
+    engine: Engine
     if path is not None:
         _require_file(path)
-    engine = open_readonly(url, timeout_s=timeout_s)
+        path = readable_file(str(path))
+        engine = SqliteEngine(url, str(path), partial(connect_readonly, path, timeout_s))
+    else:
+        from mlcat_ingest.sql.engine import TextEngine
+        from mlcat_ingest.sql.readonly import open_readonly
+
+        engine = TextEngine(url, open_readonly(url, timeout_s=timeout_s))
     try:
-        with translate_errors(url), engine.connect() as connection, connection.begin():
+        with translate_errors(url), engine.connect() as connection:
             is_older = bool(pending(connection, tables.COMPONENT, tables.MIGRATIONS))
             yield None if is_older else connection
     finally:
@@ -420,7 +459,7 @@ def held_state(
 
     Raises: as `open_state` and `acquire`.
     """
-    lasting_address(url)
+    require_lasting(url)
     path, lock = file_of(url), lock_file(url, recipe)
     with ExitStack() as resources:
         if path is None or lock is None:
@@ -447,12 +486,11 @@ def holder(engine: Engine, url: str, recipe: str) -> Holder | None:
         return _holder_in(path)
     key = _key(recipe) % 2**64
     with translate_errors(url), engine.connect() as connection:
-        if not connection.scalar(_HELD, {"high": key >> 32, "low": key % 2**32}):
+        if not connection.scalar(_HELD, key >> 32, key % 2**32):
             return None
-        row = connection.execute(
-            select(tables.holder).where(tables.holder.c.recipe == recipe)
-        ).first()
-    return None if row is None else Holder(row.pid, row.host, row.since_ms)
+        statement = "SELECT pid, host, since_ms FROM state_holder WHERE recipe = ?"
+        row = connection.execute(statement, recipe).fetchone()
+    return None if row is None else Holder(*row)
 
 
 def lock_file(url: str, recipe: str) -> Path | None:
@@ -494,43 +532,33 @@ def _this_process() -> dict[str, Any]:
 class _AdvisoryLock:
     """A lock of PostgreSQL, held by a connection that does nothing else."""
 
-    _connection: Connection
+    _connection: SqlConnection
+    _url: str
     _recipe: str
 
     @classmethod
     def take(cls, engine: Engine, url: str, recipe: str) -> "_AdvisoryLock | None":
         with translate_errors(url), ExitStack() as unless_taken:
             # Without a transaction, which would be idle for as long as the run takes.
-            connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-            unless_taken.callback(_close, connection)
-            if not connection.scalar(_TRY_LOCK, {"key": _key(recipe)}):
+            connection = engine.autocommit()
+            unless_taken.callback(connection.close)
+            if not connection.scalar(_TRY_LOCK, _key(recipe)):
                 return None
-            connection.execute(_delete_holder(recipe))
-            connection.execute(insert(tables.holder).values(recipe=recipe, **_this_process()))
+            connection.execute(_DELETE_HOLDER, recipe)
+            process = _this_process()
+            connection.execute(
+                "INSERT INTO state_holder (recipe, pid, host, since_ms) VALUES (?, ?, ?, ?)",
+                *(recipe, process["pid"], process["host"], process["since_ms"]),
+            )
             unless_taken.pop_all()
-        return cls(connection, recipe)
+        return cls(connection, url, recipe)
 
     def release(self) -> None:
-        if self._connection.closed:
-            return
-        try:
-            self._connection.execute(_delete_holder(self._recipe))
+        # Where the connection is lost, or closed before, the lock is lost with it.
+        with closing(self._connection), suppress(*_failures(self._url)):
+            self._connection.execute(_DELETE_HOLDER, self._recipe)
             # A closed connection keeps its lock until the server notices that it is closed.
-            self._connection.execute(_UNLOCK, {"key": _key(self._recipe)})
-        except SQLAlchemyError:
-            pass  # the connection is lost, and the lock with it
-        finally:
-            _close(self._connection)
-
-
-def _close(connection: Connection) -> None:
-    # For good: a pooled connection would keep the lock.
-    connection.invalidate()
-    connection.close()
-
-
-def _delete_holder(recipe: str) -> Delete:
-    return delete(tables.holder).where(tables.holder.c.recipe == recipe)
+            self._connection.execute(_UNLOCK, _key(self._recipe))
 
 
 def _key(recipe: str) -> int:

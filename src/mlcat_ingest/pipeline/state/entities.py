@@ -4,14 +4,12 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from sqlalchemy import ColumnElement, Engine, delete, exists, func, insert, select
-
 from mlcat_ingest.pipeline.state.database import RunDatabase
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
-from mlcat_ingest.pipeline.state.records import IN_LIST, delete_entities
-from mlcat_ingest.pipeline.state.tables import absent, base, record, unacknowledged
-from mlcat_ingest.sql.engine import write_rows, write_transaction
+from mlcat_ingest.pipeline.state.records import delete_entities
+from mlcat_ingest.sql.database import Engine, write_transaction
 
+_SAVE_ABSENT: Final = "INSERT INTO state_absent (part_id, urn) VALUES (?, ?)"
 _SAVE_BASE: Final = (
     "INSERT INTO state_base (recipe, sink, urn, text) VALUES (?, ?, ?, ?)"
     " ON CONFLICT (recipe, sink, urn) DO UPDATE SET text = excluded.text"
@@ -40,7 +38,7 @@ class KnownEntities:
         Raises:
             StateUnavailableError: the database fails.
         """
-        return self._urns(part, record.c.seen_in_pass == part.number)
+        return self._urns(part, "seen_in_pass = ?")
 
     def unlisted_urns(self, part: PartitionPass) -> Iterator[str]:
         """Yield the entities that an earlier pass over `part` listed, and this one did not.
@@ -48,15 +46,15 @@ class KnownEntities:
         Raises:
             StateUnavailableError: the database fails.
         """
-        return self._urns(part, record.c.seen_in_pass != part.number)
+        return self._urns(part, "seen_in_pass <> ?")
 
-    def _urns(self, part: PartitionPass, condition: ColumnElement[bool]) -> Iterator[str]:
+    def _urns(self, part: PartitionPass, condition: str) -> Iterator[str]:
         self._flush()
-        statement = select(record.c.urns).where(
-            record.c.part_id == part.part_id, record.c.urns != "", condition
+        statement = (
+            f"SELECT urns FROM state_record WHERE part_id = ? AND urns <> '' AND {condition}"
         )
         with self._database.connect() as connection:
-            for urns in connection.execution_options(yield_per=IN_LIST).scalars(statement):
+            for urns in connection.scalars(statement, part.part_id, part.number, stream=True):
                 yield from urns.split("\n")
 
     def add_renamed(self, part: PartitionPass, urns: Iterable[str]) -> None:
@@ -70,26 +68,28 @@ class KnownEntities:
     def record_count(self, part: PartitionPass) -> int:
         """Return how many records of `part` are known."""
         self._flush()
-        statement = select(func.count()).where(record.c.part_id == part.part_id)
-        return self._database.read(lambda connection: connection.scalar(statement) or 0, 0)
+        statement = "SELECT count(*) FROM state_record WHERE part_id = ?"
+        return self._database.read(
+            lambda connection: int(connection.scalar(statement, part.part_id)), 0
+        )
 
     def absent_urns(self, part: PartitionPass) -> set[str]:
         """Return the entities that the last complete pass over `part` lacked."""
         self._flush()
-        statement = select(absent.c.urn).where(absent.c.part_id == part.part_id)
+        statement = "SELECT urn FROM state_absent WHERE part_id = ?"
         return self._database.read(
-            lambda connection: set(connection.scalars(statement)), set[str]()
+            lambda connection: set(connection.scalars(statement, part.part_id)), set[str]()
         )
 
     def replace_absent(self, part: PartitionPass, urns: Iterable[str]) -> None:
         """Keep that this complete pass over `part` lacked `urns`, and no others."""
-        values = [{"part_id": part.part_id, "urn": urn} for urn in dict.fromkeys(urns)]
+        rows = [(part.part_id, urn) for urn in dict.fromkeys(urns)]
 
         def replace(engine: Engine) -> None:
             with write_transaction(engine) as connection:
-                connection.execute(delete(absent).where(absent.c.part_id == part.part_id))
-                if values:
-                    connection.execute(insert(absent), values)
+                connection.execute("DELETE FROM state_absent WHERE part_id = ?", part.part_id)
+                if rows:
+                    connection.execute_many(_SAVE_ABSENT, rows)
 
         self._database.attempt(replace, None)
 
@@ -113,18 +113,18 @@ class AppliedBases:
     def start(self) -> None:
         """Look if there are any; the database is started."""
         own = self._database
-        statement = select(base.c.urn).where(base.c.recipe == own.recipe, base.c.sink == own.sink)
+        statement = "SELECT 1 FROM state_base WHERE recipe = ? AND sink = ? LIMIT 1"
         self.is_new = own.read(
-            lambda connection: not connection.scalar(select(exists(statement))), False
+            lambda connection: connection.scalar(statement, own.recipe, own.sink) is None, False
         )
 
     def get(self, urn: str) -> str | None:
         """Return the base of an entity as it was last written. Cost: one statement."""
         own = self._database
-        statement = select(base.c.text).where(
-            base.c.recipe == own.recipe, base.c.sink == own.sink, base.c.urn == urn
+        statement = "SELECT text FROM state_base WHERE recipe = ? AND sink = ? AND urn = ?"
+        text: str | None = own.read(
+            lambda connection: connection.scalar(statement, own.recipe, own.sink, urn), None
         )
-        text: str | None = own.read(lambda connection: connection.scalar(statement), None)
         return text
 
     def save(self, texts: Mapping[str, str]) -> None:
@@ -137,7 +137,7 @@ class AppliedBases:
 
         def save(engine: Engine) -> None:
             with write_transaction(engine) as connection:
-                write_rows(connection, _SAVE_BASE, rows)
+                connection.execute_many(_SAVE_BASE, rows)
 
         own.attempt(save, None)
 
@@ -165,10 +165,12 @@ class UnacknowledgedWrites:
     def load(self) -> None:
         """Find what earlier runs left."""
         own = self._database
-        conditions = unacknowledged.c.recipe == own.recipe, unacknowledged.c.sink == own.sink
-        statement = select(unacknowledged.c.urn).where(*conditions)
+        statement = "SELECT urn FROM state_unacknowledged WHERE recipe = ? AND sink = ?"
         self.earlier.update(
-            own.read(lambda connection: list(connection.scalars(statement)), list[str]())
+            own.read(
+                lambda connection: list(connection.scalars(statement, own.recipe, own.sink)),
+                list[str](),
+            )
         )
         self._kept.update(self.earlier)
         self.found = frozenset(self.earlier)
@@ -201,4 +203,4 @@ class UnacknowledgedWrites:
             for statement, urns in ((_DELETE_WRITE, ended), (_BEGIN_WRITE, begun)):
                 if urns:
                     rows = ((own.recipe, own.sink, urn) for urn in sorted(urns))
-                    write_rows(connection, statement, rows)
+                    connection.execute_many(statement, rows)

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Engine, text
-
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import MlcatError, StateDamagedError
 from mlcat_ingest.pipeline.state import partitions, tables
@@ -21,14 +19,15 @@ from mlcat_ingest.pipeline.state.database import (
     held_state,
     holder,
     is_missing,
-    lasting_address,
     lock_file,
+    open_database,
     open_state,
     printable_url,
+    require_lasting,
     translate_errors,
 )
 from mlcat_ingest.pipeline.state.results import failing_tests
-from mlcat_ingest.sql.engine import database_url, open_engine
+from mlcat_ingest.sql.database import Engine
 from mlcat_ingest.sql.migrations import pending
 
 
@@ -117,10 +116,9 @@ _STATE: Final = "state database"
 _LOCK: Final = "state lock"
 _DEAD_LETTERS: Final = "dead-letter file"
 
-_WITH_TIMEOUT: Final = frozenset({"postgresql+psycopg", "postgresql+psycopg2"})
-_CONNECT_S: Final = "10"
+_CONNECT_S: Final = 10
 
-_MAY_WRITE: Final = text(
+_MAY_WRITE: Final = (
     "SELECT CASE WHEN to_regclass('state_part') IS NULL"
     " THEN has_schema_privilege(current_schema(), 'CREATE')"
     " ELSE has_table_privilege('state_part', 'INSERT, UPDATE') END"
@@ -134,11 +132,12 @@ def state_findings(url: str, recipe: str) -> Iterator[Finding]:
     """
     engine: Engine | None = None
     try:
-        path = file_of(lasting_address(url))
+        require_lasting(url)
+        path = file_of(url)
         if path is not None and not path.exists():
             yield _place(_STATE, path, OTHER_DATABASE, "created by the first run")
             return
-        engine = open_engine(_with_timeout(url))
+        engine = open_database(url, connect_timeout_s=_CONNECT_S)
         with translate_errors(url):
             finding = _usable(engine, url, path)
             yield finding
@@ -158,20 +157,12 @@ def dead_letter_finding(path: Path) -> Finding:
     return _place(_DEAD_LETTERS, path, "set `dead_letters` to another file", "writable")
 
 
-def _with_timeout(url: str) -> str:
-    """Return the address with a bound on the time that connecting takes."""
-    address = database_url(url)
-    if address.drivername in _WITH_TIMEOUT and "connect_timeout" not in address.query:
-        address = address.update_query_dict({"connect_timeout": _CONNECT_S})
-    return address.render_as_string(hide_password=False)
-
-
 def _usable(engine: Engine, url: str, path: Path | None) -> Finding:
     with engine.connect() as connection:
         if path is None:
             allowed = bool(connection.scalar(_MAY_WRITE))
         else:
-            connection.scalar(text("SELECT count(*) FROM sqlite_master"))
+            connection.scalar("SELECT count(*) FROM sqlite_master")
             allowed = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK | os.X_OK)
         # One that a newer version made is refused here as it is by a run.
         pending(connection, tables.COMPONENT, tables.MIGRATIONS)

@@ -8,44 +8,40 @@ import json
 import logging
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import astuple, dataclass
 from typing import Any, Final
-
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Engine,
-    and_,
-    case,
-    delete,
-    func,
-    insert,
-    select,
-    update,
-)
 
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.state.database import (
     RunDatabase,
     is_missing,
-    lasting_address,
     printable_url,
     read_only,
+    require_lasting,
 )
 from mlcat_ingest.pipeline.state.records import EQUALS_NOTHING, column_of
-from mlcat_ingest.pipeline.state.tables import (
-    absent,
-    base,
-    identity,
-    part,
-    record,
-    tested,
-    unacknowledged,
-)
 from mlcat_ingest.sources.base import Partition
-from mlcat_ingest.sql.engine import write_transaction
+from mlcat_ingest.sql.database import Engine, SqlConnection, write_transaction
 
 log = logging.getLogger(__name__)
+
+_SELECT: Final = (
+    "SELECT recipe, sink, source, instance, settings, checkpoint, pass_number, passed_at_ms,"
+    " full_at_ms, tests FROM state_part"
+)
+_INSERT: Final = (
+    "INSERT INTO state_part (id, recipe, sink, source, instance, settings, pass_number)"
+    " VALUES (?, ?, ?, ?, ?, ?, 0)"
+)
+_COUNTS: Final = (
+    "SELECT kind, count(*), sum(CASE WHEN reason <> '' THEN 1 ELSE 0 END) FROM state_record"
+    " WHERE part_id = ? GROUP BY kind ORDER BY kind"
+)
+_IDENTITY: Final = "FROM state_identity WHERE recipe = ? AND sink = ? AND source = ?"
+
+# Tables whose rows name their recipe and catalog, and those whose rows name a partition of it.
+_OF_RECIPE: Final = ("state_part", "state_identity", "state_base", "state_unacknowledged")
+_OF_PARTS: Final = ("state_record", "state_absent")
 
 _COPY_TIMEOUT_S: Final = 60.0
 _COPIED_ROWS: Final = 1_000
@@ -100,20 +96,16 @@ def begin(engine: Engine, key: PartitionKey, settings: str) -> PartitionRow:
     does not have what all records of the partition share.
     """
     with write_transaction(engine) as connection:
-        stored = connection.execute(select(part).where(part.c.id == key.id)).first()
+        stored = connection.execute(f"{_SELECT} WHERE id = ?", key.id).fetchone()
         row = PartitionRow(key, settings, None, 0, None, None) if stored is None else _row(stored)
         if stored is None:
-            connection.execute(
-                insert(part).values(
-                    id=key.id, **asdict(key), settings=settings, pass_number=0, checkpoint=None
-                )
-            )
+            connection.execute(_INSERT, key.id, *astuple(key), settings)
         same = row.settings == settings
         values: dict[str, Any] = {"settings": settings, "pass_number": row.pass_number + 1}
         if not same:
             values["checkpoint"] = None
-            of_part = record.c.part_id == key.id
-            connection.execute(update(record).where(of_part).values(**EQUALS_NOTHING))
+            forget = f"UPDATE state_record SET {EQUALS_NOTHING} WHERE part_id = ?"
+            connection.execute(forget, key.id)
         _update(connection, key, values)
     return PartitionRow(
         key,
@@ -146,54 +138,42 @@ def partitions_of(engine: Engine, recipe: str) -> list[PartitionRow]:
     """Return all partitions of a recipe, for whichever catalog."""
     with engine.connect() as connection:
         rows = connection.execute(
-            select(part)
-            .where(part.c.recipe == recipe)
-            .order_by(part.c.sink, part.c.source, part.c.instance)
+            f"{_SELECT} WHERE recipe = ? ORDER BY sink, source, instance", recipe
         )
         return [_row(row) for row in rows]
 
 
 def counts(engine: Engine, key: PartitionKey) -> dict[str, Counts]:
     """Return the numbers of records of a partition, by kind."""
-    dirty = func.sum(case((record.c.reason != "", 1), else_=0))
     with engine.connect() as connection:
-        rows = connection.execute(
-            select(record.c.kind, func.count(), dirty)
-            .where(record.c.part_id == key.id)
-            .group_by(record.c.kind)
-            .order_by(record.c.kind)
-        )
+        rows = connection.execute(_COUNTS, key.id)
         return {kind: Counts(number, int(dirty)) for kind, number, dirty in rows}
 
 
 def identity_of(engine: Engine, key: PartitionKey) -> dict[str, str]:
     """Return how URNs were made when the recipe was last run, by kind; empty before that."""
     with engine.connect() as connection:
-        rows = connection.execute(
-            select(identity.c.kind, identity.c.urn).where(_same_source(identity.c, key))
-        )
-        return dict(rows.all())
+        rows = connection.execute(f"SELECT kind, urn {_IDENTITY}", *_source_of(key))
+        return dict(rows.fetchall())
 
 
 def save_identity(engine: Engine, key: PartitionKey, urns: Mapping[str, str]) -> None:
     """Keep how URNs are made, for every instance of the source."""
     with write_transaction(engine) as connection:
-        connection.execute(delete(identity).where(_same_source(identity.c, key)))
+        connection.execute(f"DELETE {_IDENTITY}", *_source_of(key))
         for kind, urn in urns.items():
             connection.execute(
-                insert(identity).values(
-                    recipe=key.recipe, sink=key.sink, source=key.source, kind=kind, urn=urn
-                )
+                "INSERT INTO state_identity (recipe, sink, source, kind, urn)"
+                " VALUES (?, ?, ?, ?, ?)",
+                *(*_source_of(key), kind, urn),
             )
 
 
-def names(connection: Connection, recipe: str, sink: str) -> dict[str, dict[str, str]]:
+def names(connection: SqlConnection, recipe: str, sink: str) -> dict[str, dict[str, str]]:
     """Return how URNs were made when the recipe was last run, by source and kind."""
     urns: dict[str, dict[str, str]] = {}
     for source, kind, urn in connection.execute(
-        select(identity.c.source, identity.c.kind, identity.c.urn).where(
-            identity.c.recipe == recipe, identity.c.sink == sink
-        )
+        "SELECT source, kind, urn FROM state_identity WHERE recipe = ? AND sink = ?", recipe, sink
     ):
         urns.setdefault(source, {})[kind] = urn
     return urns
@@ -201,13 +181,18 @@ def names(connection: Connection, recipe: str, sink: str) -> dict[str, dict[str,
 
 def invalidate(engine: Engine, recipe: str, sink: str) -> None:
     """Delete the checkpoints of a recipe for one catalog, and the digests of its records."""
-    conditions = (part.c.recipe == recipe, part.c.sink == sink)
-    ids = select(part.c.id).where(*conditions)
+    own = "recipe = ? AND sink = ?"
     with write_transaction(engine) as connection:
         # As if no pass had ended: the catalog does not hold what the last one wrote.
-        values = {"checkpoint": None, "passed_at_ms": None}
-        connection.execute(update(part).where(*conditions).values(values))
-        connection.execute(update(record).where(record.c.part_id.in_(ids)).values(**EQUALS_NOTHING))
+        connection.execute(
+            f"UPDATE state_part SET checkpoint = NULL, passed_at_ms = NULL WHERE {own}",
+            *(recipe, sink),
+        )
+        connection.execute(
+            f"UPDATE state_record SET {EQUALS_NOTHING}"
+            f" WHERE part_id IN (SELECT id FROM state_part WHERE {own})",
+            *(recipe, sink),
+        )
 
 
 def delete_recipe(engine: Engine, recipe: str, sink: str | None = None) -> bool:
@@ -215,20 +200,17 @@ def delete_recipe(engine: Engine, recipe: str, sink: str | None = None) -> bool:
 
     Returns whether there was anything.
     """
-
-    def of_recipe(columns: Any) -> ColumnElement[bool]:
-        same: ColumnElement[bool] = columns.recipe == recipe
-        return same if sink is None else and_(same, columns.sink == sink)
-
+    chosen = "recipe = ?" if sink is None else "recipe = ? AND sink = ?"
+    values = (recipe,) if sink is None else (recipe, sink)
+    of_parts = f"part_id IN (SELECT id FROM state_part WHERE {chosen})"
+    deleted = 0
     with write_transaction(engine) as connection:
-        ids = select(part.c.id).where(of_recipe(part.c))
-        for table in (record, absent):
-            connection.execute(delete(table).where(table.c.part_id.in_(ids)))
-        deleted = [
-            connection.execute(delete(table).where(of_recipe(table.c))).rowcount
-            for table in (part, identity, tested, base, unacknowledged)
-        ]
-    return any(deleted)
+        for table in _OF_PARTS:
+            connection.execute(f"DELETE FROM {table} WHERE {of_parts}", *values)
+        for table in (*_OF_RECIPE, "state_tested"):
+            statement = f"DELETE FROM {table} WHERE {chosen}"
+            deleted += connection.execute(statement, *values).rowcount
+    return deleted > 0
 
 
 def copy_recipe(url: str, recipe: str, target: Engine) -> None:
@@ -244,46 +226,47 @@ def copy_recipe(url: str, recipe: str, target: Engine) -> None:
 
     Cost: a statement a table; memory for a thousand rows.
     """
-    lasting_address(url)
+    require_lasting(url)
     if is_missing(url):
         return
     with read_only(url, timeout_s=_COPY_TIMEOUT_S) as source:
         if source is None:
             log.warning("state of an older version in %s: planning without it", printable_url(url))
             return
-        ids = select(part.c.id).where(part.c.recipe == recipe)
+        of_parts = "part_id IN (SELECT id FROM state_part WHERE recipe = ?)"
+        conditions = {
+            **dict.fromkeys(_OF_RECIPE, "recipe = ?"),
+            **dict.fromkeys(_OF_PARTS, of_parts),
+        }
         with write_transaction(target) as connection:
-            for table in (part, identity, record, absent, base, unacknowledged):
-                condition = (
-                    table.c.recipe == recipe if "recipe" in table.c else table.c.part_id.in_(ids)
-                )
-                rows = source.execution_options(yield_per=_COPIED_ROWS).execute(
-                    select(table).where(condition)
-                )
-                for batch in rows.mappings().partitions(_COPIED_ROWS):
-                    connection.execute(insert(table), [dict(row) for row in batch])
+            for table, condition in conditions.items():
+                # The same steps made both: their columns are in the same order.
+                statement = f"SELECT * FROM {table} WHERE {condition}"
+                rows = source.execute(statement, recipe, stream=True)
+                while batch := rows.fetchmany(_COPIED_ROWS):
+                    places = ", ".join("?" * len(batch[0]))
+                    insert = f"INSERT INTO {table} VALUES ({places})"
+                    connection.execute_many(insert, map(tuple, batch))
 
 
-def _row(row: Any) -> PartitionRow:
+def _row(row: Sequence[Any]) -> PartitionRow:
+    recipe, sink, source, instance, settings, checkpoint, *rest = row
     return PartitionRow(
-        PartitionKey(row.recipe, row.sink, row.source, row.instance),
-        row.settings,
-        None if row.checkpoint is None else json.loads(row.checkpoint),
-        row.pass_number,
-        row.passed_at_ms,
-        row.full_at_ms,
-        row.tests,
+        PartitionKey(recipe, sink, source, instance),
+        settings,
+        None if checkpoint is None else json.loads(checkpoint),
+        *rest,
     )
 
 
-def _update(connection: Connection, key: PartitionKey, values: Mapping[str, Any]) -> None:
-    connection.execute(update(part).where(part.c.id == key.id).values(**values))
+def _update(connection: SqlConnection, key: PartitionKey, values: Mapping[str, Any]) -> None:
+    columns = ", ".join(f"{name} = ?" for name in values)
+    statement = f"UPDATE state_part SET {columns} WHERE id = ?"
+    connection.execute(statement, *values.values(), key.id)
 
 
-def _same_source(columns: Any, key: PartitionKey) -> ColumnElement[bool]:
-    return and_(
-        columns.recipe == key.recipe, columns.sink == key.sink, columns.source == key.source
-    )
+def _source_of(key: PartitionKey) -> tuple[str, str, str]:
+    return key.recipe, key.sink, key.source
 
 
 class PartitionPass:

@@ -2,28 +2,21 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Engine, and_, delete, select, update
-
-from mlcat_ingest.pipeline.state.tables import part, record
-from mlcat_ingest.sql.engine import write_rows, write_transaction
+from mlcat_ingest.sql.database import Engine, SqlConnection, write_transaction
 
 IN_LIST: Final = 500
 """Most values in one IN list."""
 
-_SELECT: Final = select(
-    record.c.id,
-    record.c.digest,
-    record.c.fingerprint,
-    record.c.joined_fingerprint,
-    record.c.urns,
-    record.c.aspect_stamps,
+_SELECT: Final = (
+    "SELECT id, digest, fingerprint, joined_fingerprint, urns, aspect_stamps FROM state_record"
+    " WHERE part_id = ? AND kind = ? AND id IN ?"
 )
 
 
 class RecordRow(NamedTuple):
-    """One record as it is stored: its fields are the columns, which `tables.record` explains.
+    """One record as it is stored: its fields are the columns, which `tables` explains.
 
     `urns` are a line each; `reason` is empty unless the record is dirty.
     """
@@ -40,13 +33,13 @@ class RecordRow(NamedTuple):
     aspect_stamps: str = ""
 
 
-EQUALS_NOTHING: Final = {"digest": "", "aspect_stamps": ""}
-"""Columns of a record that has to be mapped and compared again."""
+EQUALS_NOTHING: Final = "digest = '', aspect_stamps = ''"
+"""The values of a record that has to be mapped and compared again."""
 
 _COLUMNS: Final = RecordRow._fields
 _KEY: Final = ("part_id", "kind", "id")
 _SAVE: Final = (
-    f"INSERT INTO state_record ({', '.join(_COLUMNS)})"  # noqa: S608 - our own column names
+    f"INSERT INTO state_record ({', '.join(_COLUMNS)})"
     f" VALUES ({', '.join('?' * len(_COLUMNS))})"
     f" ON CONFLICT ({', '.join(_KEY)}) DO UPDATE SET "
     + ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS if name not in _KEY)
@@ -79,7 +72,7 @@ def save(engine: Engine, rows: Sequence[RecordRow]) -> None:
     """Write `rows` durably, in one transaction."""
     if rows:
         with write_transaction(engine) as connection:
-            write_rows(connection, _SAVE, rows)
+            connection.execute_many(_SAVE, rows)
 
 
 def read(engine: Engine, part_id: int, kind: str, ids: Iterable[str]) -> dict[str, KnownRecord]:
@@ -91,7 +84,7 @@ def read(engine: Engine, part_id: int, kind: str, ids: Iterable[str]) -> dict[st
     with engine.connect() as connection:
         for batch in in_lists(ids):
             for record_id, digest, fingerprint, joined, urns, stamps in connection.execute(
-                _SELECT.where(_of_kind(part_id, kind), record.c.id.in_(batch))
+                _SELECT, part_id, kind, batch
             ):
                 entities = tuple(urns.split("\n")) if urns else ()
                 known[record_id] = KnownRecord(digest, fingerprint, joined, entities, stamps)
@@ -103,23 +96,21 @@ def touch(engine: Engine, part_id: int, kind: str, ids: Iterable[str], pass_numb
 
     Cost: a statement for each 500 ids, all in one transaction.
     """
+    statement = (
+        "UPDATE state_record SET seen_in_pass = ? WHERE part_id = ? AND kind = ? AND id IN ?"
+    )
     with write_transaction(engine) as connection:
         for batch in in_lists(ids):
-            connection.execute(
-                update(record)
-                .where(_of_kind(part_id, kind), record.c.id.in_(batch))
-                .values(seen_in_pass=pass_number)
-            )
+            connection.execute(statement, pass_number, part_id, kind, batch)
 
 
 def column_of(engine: Engine, part_id: int, kind: str, column: str) -> dict[str, str]:
     """Return a column of the records of a kind, by id, where it is not empty."""
-    value: ColumnElement[Any] = record.c[column]
+    statement = (
+        f"SELECT id, {column} FROM state_record WHERE part_id = ? AND kind = ? AND {column} <> ''"
+    )
     with engine.connect() as connection:
-        rows = connection.execute(
-            select(record.c.id, value).where(_of_kind(part_id, kind), value != "")
-        )
-        return dict(rows.all())
+        return dict(connection.execute(statement, part_id, kind).fetchall())
 
 
 def delete_entities(engine: Engine, part_id: int, urns: Iterable[str]) -> None:
@@ -128,57 +119,49 @@ def delete_entities(engine: Engine, part_id: int, urns: Iterable[str]) -> None:
     Cost: a look at every record of several entities.
     """
     removed_urns = set(urns)
-    of_part = record.c.part_id == part_id
-    several = select(record.c.kind, record.c.id, record.c.urns).where(
-        of_part, record.c.urns.contains("\n")
-    )
+    several = "SELECT kind, id, urns FROM state_record WHERE part_id = ? AND urns LIKE ?"
+    one = "WHERE part_id = ? AND kind = ? AND id = ?"
     with write_transaction(engine) as connection:
         for batch in in_lists(removed_urns):
-            connection.execute(delete(record).where(of_part, record.c.urns.in_(batch)))
-        for kind, record_id, joined in connection.execute(several).all():
+            connection.execute(
+                "DELETE FROM state_record WHERE part_id = ? AND urns IN ?", part_id, batch
+            )
+        for kind, record_id, joined in connection.execute(several, part_id, "%\n%").fetchall():
             remaining = [urn for urn in joined.split("\n") if urn not in removed_urns]
             if len(remaining) == joined.count("\n") + 1:
                 continue
-            row = (_of_kind(part_id, kind), record.c.id == record_id)
+            row = (part_id, kind, record_id)
             if remaining:
-                values = {"urns": "\n".join(remaining), **EQUALS_NOTHING}
-                connection.execute(update(record).where(*row).values(values))
+                changed = f"UPDATE state_record SET urns = ?, {EQUALS_NOTHING} {one}"
+                connection.execute(changed, "\n".join(remaining), *row)
             else:
-                connection.execute(delete(record).where(*row))
+                connection.execute(f"DELETE FROM state_record {one}", *row)
 
 
-def urns_of(connection: Connection, recipe: str, sink: str) -> Iterator[list[str]]:
+def urns_of(connection: SqlConnection, recipe: str, sink: str) -> Iterator[list[str]]:
     """Yield the entities of all records for one catalog, those of 500 records at a time."""
-    ids = select(part.c.id).where(part.c.recipe == recipe, part.c.sink == sink)
-    statement = select(record.c.urns).where(record.c.part_id.in_(ids), record.c.urns != "")
-    rows = connection.execution_options(yield_per=IN_LIST).scalars(statement)
-    for batch in rows.partitions(IN_LIST):
-        yield [urn for urns in batch for urn in urns.split("\n")]
+    statement = (
+        "SELECT urns FROM state_record WHERE urns <> ''"
+        " AND part_id IN (SELECT id FROM state_part WHERE recipe = ? AND sink = ?)"
+    )
+    rows = connection.execute(statement, recipe, sink, stream=True)
+    while batch := rows.fetchmany(IN_LIST):
+        yield [urn for (urns,) in batch for urn in urns.split("\n")]
 
 
 def sample(engine: Engine, part_id: int, from_digest: str, count: int) -> list[str]:
     """Return the entities of at most `count` records that were acknowledged, from a digest on."""
     picked = (
-        select(record.c.urns)
-        .where(
-            record.c.part_id == part_id,
-            record.c.urns != "",
-            record.c.reason == "",
-            record.c.digest >= from_digest,
-        )
-        .order_by(record.c.digest)
-        .limit(count)
+        "SELECT urns FROM state_record WHERE part_id = ? AND urns <> '' AND reason = ''"
+        " AND digest >= ? ORDER BY digest LIMIT ?"
     )
     with engine.connect() as connection:
-        return [urn for urns in connection.scalars(picked) for urn in urns.split("\n")]
+        several = connection.scalars(picked, part_id, from_digest, count)
+        return [urn for urns in several for urn in urns.split("\n")]
 
 
 def urns_of_kind(engine: Engine, part_id: int, kind: str) -> list[str]:
     """Return the entities of one record of a kind, none where there is none."""
-    one = select(record.c.urns).where(_of_kind(part_id, kind), record.c.urns != "").limit(1)
+    one = "SELECT urns FROM state_record WHERE part_id = ? AND kind = ? AND urns <> '' LIMIT 1"
     with engine.connect() as connection:
-        return (connection.scalar(one) or "").split()
-
-
-def _of_kind(part_id: int, kind: str) -> ColumnElement[bool]:
-    return and_(record.c.part_id == part_id, record.c.kind == kind)
+        return (connection.scalar(one, part_id, kind) or "").split()

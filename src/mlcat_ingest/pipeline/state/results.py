@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Engine, and_, func, or_, select, update
-
 from mlcat_ingest.client.base import TestOutcome
 from mlcat_ingest.pipeline.state.database import RunDatabase
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.pipeline.state.records import IN_LIST, in_lists
-from mlcat_ingest.pipeline.state.tables import record, result, tested
-from mlcat_ingest.sql.engine import write_rows, write_transaction
+from mlcat_ingest.sql.database import Engine, SqlConnection, write_transaction
 
 REMOVED: Final = 0
 """The result of an entity that is marked as removed: its tests are not evaluated any more."""
@@ -35,8 +32,25 @@ _SAVE: Final = (
     " THEN state_tested.before ELSE state_tested.result END, run_ms = excluded.run_ms"
 )
 
-
-_EVALUATED: Final = (tested.c.result.is_not(None), tested.c.result != REMOVED)
+_INVALIDATE: Final = (
+    "UPDATE state_tested SET before = result, result = NULL, run_ms = ? WHERE recipe = ?"
+    " AND sink = ? AND urn IN ? AND run_ms <> ? AND result IS NOT NULL"
+)
+_GROUPS: Final = (
+    "SELECT result, before, run_ms = ? AS fresh, count(*) FROM state_tested WHERE recipe = ?"
+    f" AND sink = ? AND result <> {REMOVED} GROUP BY result, before, fresh"
+)
+_EVALUATED: Final = (
+    "SELECT urn, result, before, run_ms = ? FROM state_tested WHERE recipe = ?"
+    f" AND sink = ? AND result <> {REMOVED}"
+)
+_WITHOUT: Final = (
+    "FROM state_tested WHERE recipe = ? AND sink = ? AND result IS NULL AND run_ms = ?"
+)
+_NEXT_RECORDS: Final = (
+    "SELECT kind, id, urns, reason FROM state_record WHERE part_id = ?"
+    " AND (kind > ? OR (kind = ? AND id > ?)) ORDER BY kind, id LIMIT ?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +115,8 @@ class EvaluationResults:
             with write_transaction(engine) as connection:
                 if results:
                     rows = ((number, *_texts(outcome)) for number, outcome in results.items())
-                    write_rows(connection, _SAVE_RESULT, rows)
-                write_rows(connection, _SAVE, self._rows(ids))
+                    connection.execute_many(_SAVE_RESULT, rows)
+                connection.execute_many(_SAVE, self._rows(ids))
 
         self._database.attempt(save, None)
 
@@ -121,93 +135,72 @@ class EvaluationResults:
             self._database.attempt(lambda engine: self._invalidate(engine, urns), None)
 
     def _invalidate(self, engine: Engine, urns: Iterable[str]) -> None:
-        run_ms = self._database.run_ms
+        own = self._database
         with write_transaction(engine) as connection:
             for batch in in_lists(sorted(urns)):
-                connection.execute(
-                    update(tested)
-                    .where(
-                        self._of_recipe(),
-                        tested.c.urn.in_(batch),
-                        tested.c.run_ms != run_ms,
-                        tested.c.result.is_not(None),
-                    )
-                    .values(before=tested.c.result, result=None, run_ms=run_ms)
-                )
+                connection.execute(_INVALIDATE, own.run_ms, own.recipe, own.sink, batch, own.run_ms)
 
     def groups(self) -> list[tuple[EntityResult, int]]:
         """Return each result that entities have, and how many have it.
 
         Cost: one pass over the table; memory for each result that differs.
         """
-        with self._database.connect() as connection:
+        own = self._database
+        with own.connect() as connection:
             known = _test_outcomes(connection)
-            rows = connection.execute(
-                select(*self._columns(), func.count())
-                .where(self._of_recipe(), *_EVALUATED)
-                .group_by(tested.c.result, tested.c.before, "fresh")
-            )
+            rows = connection.execute(_GROUPS, own.run_ms, own.recipe, own.sink)
             return [(_result(known, *key), count) for *key, count in rows]
 
     def count_without_result(self) -> int:
         """Return how many entities this run has no result for."""
         with self._database.connect() as connection:
-            return connection.scalar(select(func.count()).where(*self._without())) or 0
+            return int(connection.scalar(f"SELECT count(*) {_WITHOUT}", *self._own_run))
 
     def entities_without_result(self) -> Iterator[str]:
         """Yield the entities that this run has no result for, in the order of their URNs."""
-        statement = select(tested.c.urn).where(*self._without()).order_by(tested.c.urn)
+        statement = f"SELECT urn {_WITHOUT} ORDER BY urn"
         with self._database.connect() as connection:
-            options = {"yield_per": IN_LIST}
-            yield from connection.execute(statement, execution_options=options).scalars()
+            yield from connection.scalars(statement, *self._own_run, stream=True)
 
-    def _without(self) -> tuple[ColumnElement[bool], ...]:
-        return self._of_recipe(), tested.c.result.is_(None), self._of_this_run()
+    @property
+    def _own_run(self) -> tuple[str, str, int]:
+        return self._database.recipe, self._database.sink, self._database.run_ms
 
     def entities(self, match: Callable[[TestOutcome], bool]) -> Iterator[tuple[str, EntityResult]]:
         """Yield the entities whose outcomes `match`, in the order of their URNs.
 
         Cost: one statement, streamed; memory for each result that differs.
         """
-        with self._database.connect() as connection:
+        own = self._database
+        with own.connect() as connection:
             known = _test_outcomes(connection)
             ids = {number for number, outcome in known.items() if match(outcome)}
             if not ids:
                 return
-            few = [tested.c.result.in_(sorted(ids))] if len(ids) <= IN_LIST else []
-            statement = (
-                select(tested.c.urn, *self._columns())
-                .where(self._of_recipe(), *_EVALUATED, *few)
-                .order_by(tested.c.urn)
-                .execution_options(yield_per=IN_LIST)
-            )
-            for urn, now, before, fresh in connection.execute(statement):
+            few = [sorted(ids)] if len(ids) <= IN_LIST else []
+            statement = f"{_EVALUATED}{' AND result IN ?' if few else ''} ORDER BY urn"
+            values = own.run_ms, own.recipe, own.sink, *few
+            for urn, now, before, fresh in connection.execute(statement, *values, stream=True):
                 if now in ids:
                     yield urn, _result(known, now, before, fresh)
-
-    def _columns(self) -> tuple[ColumnElement[Any], ...]:
-        return tested.c.result, tested.c.before, self._of_this_run().label("fresh")
 
     def present(self, urns: Sequence[str]) -> Sequence[str]:
         """Return those of `urns` that are not known to be removed. Cost: a statement for 500."""
         removed = self._database.attempt(
-            lambda engine: self._urns_where(engine, urns, tested.c.result == REMOVED), set[str]()
+            lambda engine: self._urns_where(engine, urns, f"result = {REMOVED}"), set[str]()
         )
         return [urn for urn in urns if urn not in removed]
 
-    def _urns_where(
-        self, engine: Engine, urns: Iterable[str], condition: ColumnElement[bool]
-    ) -> set[str]:
+    def _urns_where(self, engine: Engine, urns: Iterable[str], condition: str) -> set[str]:
+        own = self._database
+        statement = (
+            "SELECT urn FROM state_tested WHERE recipe = ? AND sink = ? AND urn IN ?"
+            f" AND ({condition})"
+        )
         matching: set[str] = set()
         with engine.connect() as connection:
             for batch in in_lists(urns):
-                matching.update(
-                    connection.scalars(
-                        select(tested.c.urn).where(
-                            self._of_recipe(), tested.c.urn.in_(batch), condition
-                        )
-                    )
-                )
+                matching.update(connection.scalars(statement, own.recipe, own.sink, batch))
         return matching
 
     def urns_without_result(
@@ -220,8 +213,8 @@ class EvaluationResults:
 
         Cost: two statements for each 500 records.
         """
-        known = tested.c.result == REMOVED if again else tested.c.result.is_not(None)
-        asked = or_(known, self._of_this_run())
+        known = f"result = {REMOVED}" if again else "result IS NOT NULL"
+        asked = f"{known} OR run_ms = {self._database.run_ms}"
         for part_id in part_ids:
             look = partial(self._next_without_result, part_id, asked)
             batch = self._database.attempt(partial(look, ("", "")), None)
@@ -232,39 +225,23 @@ class EvaluationResults:
                 batch = self._database.attempt(partial(look, last), None)
 
     def _next_without_result(
-        self, part_id: int, asked: ColumnElement[bool], after: tuple[str, str], engine: Engine
+        self, part_id: int, asked: str, after: tuple[str, str], engine: Engine
     ) -> tuple[tuple[str, str], list[str]] | None:
         """Return kind and id of the last of the next 500 records, and their entities not `asked`.
 
         None where there are no more.
         """
-        statement = (
-            select(record.c.kind, record.c.id, record.c.urns, record.c.reason)
-            .where(
-                record.c.part_id == part_id,
-                or_(
-                    record.c.kind > after[0],
-                    and_(record.c.kind == after[0], record.c.id > after[1]),
-                ),
-            )
-            .order_by(record.c.kind, record.c.id)
-            .limit(IN_LIST)
-        )
+        kind, last = after
         with engine.connect() as connection:
-            rows = connection.execute(statement).all()
+            values = part_id, kind, kind, last, IN_LIST
+            rows = connection.execute(_NEXT_RECORDS, *values).fetchall()
         if not rows:
             return None
-        several = (row.urns.split("\n") for row in rows if row.urns and not row.reason)
+        several = (joined.split("\n") for _, _, joined, reason in rows if joined and not reason)
         urns = list(dict.fromkeys(urn for joined in several for urn in joined))
         evaluated = self._urns_where(engine, urns, asked)
-        return (rows[-1].kind, rows[-1].id), [urn for urn in urns if urn not in evaluated]
-
-    def _of_recipe(self) -> ColumnElement[bool]:
-        own = self._database
-        return and_(tested.c.recipe == own.recipe, tested.c.sink == own.sink)
-
-    def _of_this_run(self) -> ColumnElement[bool]:
-        return tested.c.run_ms == self._database.run_ms
+        kind, last, *_ = rows[-1]
+        return (kind, last), [urn for urn in urns if urn not in evaluated]
 
 
 def failing_tests(engine: Engine, recipe: str, sink: str) -> dict[str, tuple[str, ...]]:
@@ -274,17 +251,19 @@ def failing_tests(engine: Engine, recipe: str, sink: str) -> dict[str, tuple[str
     """
     with engine.connect() as connection:
         rows = connection.execute(
-            select(tested.c.urn, result.c.failing)
-            .join(result, result.c.id == tested.c.result)
-            .where(tested.c.recipe == recipe, tested.c.sink == sink, result.c.failing != "[]")
+            "SELECT urn, failing FROM state_tested JOIN state_result ON id = result"
+            " WHERE recipe = ? AND sink = ? AND failing <> '[]'",
+            *(recipe, sink),
         )
         return {urn: tuple(json.loads(tests)) for urn, tests in rows}
 
 
-def _test_outcomes(connection: Connection) -> dict[int, TestOutcome]:
+def _test_outcomes(connection: SqlConnection) -> dict[int, TestOutcome]:
     return {
         number: TestOutcome(tuple(json.loads(passing)), tuple(json.loads(failing)))
-        for number, passing, failing in connection.execute(select(result))
+        for number, passing, failing in connection.execute(
+            "SELECT id, passing, failing FROM state_result"
+        )
     }
 
 

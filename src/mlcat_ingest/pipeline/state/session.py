@@ -10,8 +10,6 @@ from enum import Enum, auto
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from sqlalchemy import Engine
-
 from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import (
@@ -38,6 +36,7 @@ from mlcat_ingest.pipeline.state.database import (
 from mlcat_ingest.pipeline.state.partitions import PartitionKey, PartitionPass, PartitionRow
 from mlcat_ingest.pipeline.state.tracker import Tracker
 from mlcat_ingest.sources.base import NullState, Partition, PartitionState
+from mlcat_ingest.sql.database import Engine
 
 SAMPLE: Final = 100
 """Records whose entities have to be in the catalog still, before a pass believes its state."""

@@ -2,127 +2,36 @@
 
 from typing import Final
 
-from sqlalchemy import BigInteger, Column, Integer, MetaData, Table, Text
-
 from mlcat_ingest.sql.migrations import Migration, statements
 
 COMPONENT: Final = "state"
 
-_METADATA = MetaData()
-
-# What one recipe reads from one workspace of one source, for one catalog.
-part = Table(
-    "state_part",
-    _METADATA,
-    # Follows from the four columns behind it: no sequence that the two databases spell differently.
-    Column("id", BigInteger, primary_key=True, autoincrement=False),
-    Column("recipe", Text, nullable=False),
-    Column("sink", Text, nullable=False),
-    Column("source", Text, nullable=False),
-    Column("instance", Text, nullable=False),
-    # A digest of all that decides what is read and how it is mapped.
-    Column("settings", Text, nullable=False),
-    # The source's own, as JSON; null until everything was read once.
-    Column("checkpoint", Text),
-    Column("pass_number", Integer, nullable=False),
-    Column("passed_at_ms", BigInteger),
-    Column("full_at_ms", BigInteger),
-    # A digest of the metadata tests that the client evaluated on all of its entities.
-    Column("tests", Text, nullable=False, server_default=""),
-)
-
-# How URNs of each kind are made: a change would make every entity of that kind a second time.
-identity = Table(
-    "state_identity",
-    _METADATA,
-    Column("recipe", Text, primary_key=True),
-    Column("sink", Text, primary_key=True),
-    Column("source", Text, primary_key=True),
-    Column("kind", Text, primary_key=True),
-    Column("urn", Text, nullable=False),
-)
-
-# One row a record whose entities the catalog acknowledged, or refused: then `reason` says why.
-# A record whose `digest` or `aspect_stamps` is empty equals nothing in that respect: it is mapped,
-# or compared by its values. The column `raw_fingerprint` was never used; SQLite before 3.35 cannot
-# drop one.
-record = Table(
-    "state_record",
-    _METADATA,
-    Column("part_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("kind", Text, primary_key=True),
-    Column("id", Text, primary_key=True),
-    Column("digest", Text, nullable=False),
-    Column("urns", Text, nullable=False),
-    Column("fingerprint", Text, nullable=False),
-    Column("joined_fingerprint", Text, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("seen_in_pass", Integer, nullable=False),
-    # What the catalog held of the entities when the row was written: a JSON object by URN, of the
-    # stamp of each aspect that a merge reads, null where it was not stored. An entity that is only
-    # referred to has none.
-    Column("aspect_stamps", Text, nullable=False),
-)
-
-# Entities that the last complete pass over a listing lacked; if the next one lacks them too, they
-# are removed.
-absent = Table(
-    "state_absent",
-    _METADATA,
-    Column("part_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("urn", Text, primary_key=True),
-)
-
-# A result of metadata tests, once for all the entities that have it; `id` follows from the lists.
-result = Table(
-    "state_result",
-    _METADATA,
-    Column("id", BigInteger, primary_key=True, autoincrement=False),
-    Column("passing", Text, nullable=False),
-    Column("failing", Text, nullable=False),
-)
-
-# The last result of an entity, the one before, and the run that it is of. No result: the entity
-# was written since it was evaluated, or the service gave none.
-tested = Table(
-    "state_tested",
-    _METADATA,
-    Column("recipe", Text, primary_key=True),
-    Column("sink", Text, primary_key=True),
-    Column("urn", Text, primary_key=True),
-    Column("result", BigInteger),
-    Column("before", BigInteger),
-    Column("run_ms", BigInteger, nullable=False),
-)
-
-# The base of each entity as the recipe last wrote it: another tool's upsert may drop it there.
-base = Table(
-    "state_base",
-    _METADATA,
-    Column("recipe", Text, primary_key=True),
-    Column("sink", Text, primary_key=True),
-    Column("urn", Text, primary_key=True),
-    Column("text", Text, nullable=False),
-)
-
-# Entities whose writes were begun, and that no answer has come for.
-unacknowledged = Table(
-    "state_unacknowledged",
-    _METADATA,
-    Column("recipe", Text, primary_key=True),
-    Column("sink", Text, primary_key=True),
-    Column("urn", Text, primary_key=True),
-)
-
-# Who holds the lock of a recipe on PostgreSQL; only as true as the advisory lock behind it.
-holder = Table(
-    "state_holder",
-    _METADATA,
-    Column("recipe", Text, primary_key=True),
-    Column("pid", Integer, nullable=False),
-    Column("host", Text, nullable=False),
-    Column("since_ms", BigInteger, nullable=False),
-)
+# state_part: what one recipe reads from one workspace of one source, for one catalog.
+#   id              follows from recipe, sink, source and instance: no sequence that the two
+#                   databases spell differently
+#   settings        a digest of all that decides what is read and how it is mapped
+#   checkpoint      the source's own, as JSON; null until everything was read once
+#   tests           a digest of the metadata tests that the client evaluated on all of its entities
+# state_identity: how URNs of each kind are made. A change would make every entity of that kind a
+#   second time.
+# state_record: one row a record whose entities the catalog acknowledged, or refused: then `reason`
+#   says why. A record whose `digest` or `aspect_stamps` is empty equals nothing in that respect:
+#   it is mapped, or compared by its values.
+#   raw_fingerprint never used; SQLite before 3.35 cannot drop a column
+#   aspect_stamps   what the catalog held of the entities when the row was written: a JSON object by
+#                   URN, of the stamp of each aspect that a merge reads, null where it was not
+#                   stored. An entity that is only referred to has none.
+# state_absent: entities that the last complete pass over a listing lacked; if the next one lacks
+#   them too, they are removed.
+# state_result: a result of metadata tests, once for all the entities that have it; `id` follows
+#   from the lists.
+# state_tested: the last result of an entity, the one before, and the run that it is of. No result:
+#   the entity was written since it was evaluated, or the service gave none.
+# state_base: the base of each entity as the recipe last wrote it: another tool's upsert may drop it
+#   there.
+# state_unacknowledged: entities whose writes were begun, and that no answer has come for.
+# state_holder: who holds the lock of a recipe on PostgreSQL; only as true as the advisory lock
+#   behind it.
 
 # A released step never changes: what comes later is a further step.
 MIGRATIONS: Final = (

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from itertools import compress
 from typing import Any, Final
 
-from sqlalchemy import Engine
-
 from mlcat_ingest.metadata.codec import dumps, record_hash
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.state import records
@@ -23,6 +21,7 @@ from mlcat_ingest.pipeline.state.records import KnownRecord, RecordRow
 from mlcat_ingest.pipeline.state.results import EvaluationResults
 from mlcat_ingest.pipeline.state.stamps import ReadStamps, Stamps, matching
 from mlcat_ingest.sources.base import Page, RecordVersion
+from mlcat_ingest.sql.database import Engine
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from mlcat_ingest.catalog.search.index import is_current
 from mlcat_ingest.catalog.store.platforms import known_platforms
 from mlcat_ingest.catalog.store.reindex import ReindexScope, rebuild, reindex_batch
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.sql.engine import open_engine, write_transaction
+from mlcat_ingest.sql.engine import TextEngine, open_engine, write_transaction
 from mlcat_ingest.sql.migrations import migrate
 from support.catalog_store import group, model, open_store, put
 from support.searching import search, where
@@ -133,7 +133,7 @@ def test_the_restoring_task_mends_what_somebody_changed_behind_our_back(store: S
 
 def test_a_database_from_before_there_was_an_index_is_indexed_when_opened(tmp_path: Path) -> None:
     engine = open_engine(tmp_path / "c.db")
-    migrate(engine, "catalog", MIGRATIONS[:2])
+    migrate(TextEngine("", engine), "catalog", MIGRATIONS[:2])
     with write_transaction(engine) as connection:
         connection.exec_driver_sql(
             "INSERT INTO entity VALUES (7, ?, 'mlModel', NULL, 1, 'x')", (model("m1"),)

@@ -337,7 +337,7 @@ def test_a_job_that_breaks_the_transaction_fails_its_neighbours_so_that_they_try
 def test_a_database_that_somebody_else_holds_is_busy(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mlcat_ingest.sql.engine._SQLITE_PRAGMAS", ("PRAGMA busy_timeout=1",))
+    monkeypatch.setattr("mlcat_ingest.sql.database._SQLITE_PRAGMAS", ("PRAGMA busy_timeout=1",))
     store.close()
     with closing(Store.open(tmp_path / "c.db")) as other:
 

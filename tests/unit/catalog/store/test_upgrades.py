@@ -11,7 +11,7 @@ from mlcat_ingest.catalog.schema.values import Direction
 from mlcat_ingest.catalog.store import store as store_module
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.store.timeseries import Span, read_events
-from mlcat_ingest.sql.engine import open_engine
+from mlcat_ingest.sql.engine import TextEngine, open_engine
 from mlcat_ingest.sql.migrations import migrate
 from support.catalog_store import model, table
 
@@ -25,7 +25,7 @@ def old(tmp_path: Path) -> Path:
     before = [step.name for step in migrations.MIGRATIONS].index(
         "timeseries, and which run wrote what"
     )
-    engine = open_engine(path)
+    engine = TextEngine(str(path), open_engine(path))
     migrate(engine, "catalog", migrations.MIGRATIONS[:before])
     engine.dispose()
     return path

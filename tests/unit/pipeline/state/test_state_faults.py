@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine
 
 from mlcat_ingest.errors import RecipeError, RecipeLockedError, StateUnavailableError
 from mlcat_ingest.pipeline.state import database
@@ -15,6 +14,7 @@ from mlcat_ingest.pipeline.state.database import open_state
 from mlcat_ingest.pipeline.state.inspection import state_findings
 from mlcat_ingest.pipeline.state.partitions import PartitionKey, copy_recipe
 from mlcat_ingest.sql import filelock
+from mlcat_ingest.sql.database import Engine
 
 KEY = PartitionKey("r", "s", "mlflow:0:default", "")
 

@@ -34,7 +34,7 @@ from mlcat_ingest.pipeline.state.partitions import PartitionKey
 from mlcat_ingest.pipeline.state.results import failing_tests
 from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
 from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest, RecordVersion
-from mlcat_ingest.sql import engine
+from mlcat_ingest.sql import database
 from support.fakes import FakeRecord, FakeSink, FakeSource, group_urn, model_urn
 from support.recipes import a_recipe
 
@@ -275,9 +275,9 @@ def test_what_cannot_be_mapped_is_dirty_with_its_reason_and_keeps_its_entities(
     assert world.ingest(Record("t0"), Record("t1", "bad")).exit_code == 4
     engine = open_state(world.url)
     with engine.connect() as connection:
-        row = connection.exec_driver_sql(
+        row = connection.execute(
             "SELECT digest, urns, reason FROM state_record WHERE id = 't1'"
-        ).one()
+        ).fetchone()
     engine.dispose()
     assert tuple(row) == ("", model_urn("t1"), "cannot be used")
     assert world.ingest(*things(2)).exit_code == 0
@@ -649,7 +649,7 @@ def test_a_full_disk_costs_no_run(
     world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, pages: int
 ) -> None:
     limit = f"PRAGMA max_page_count={pages}"
-    monkeypatch.setattr(engine, "_SQLITE_PRAGMAS", (*engine._SQLITE_PRAGMAS, limit))
+    monkeypatch.setattr(database, "_SQLITE_PRAGMAS", (*database._SQLITE_PRAGMAS, limit))
     report = world.ingest(*things(900))
     assert (report.exit_code, len(world.sink.stored), report.state_failures) == (0, 900, 1)
     [problem] = warnings_in(caplog)

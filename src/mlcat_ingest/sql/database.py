@@ -1,0 +1,258 @@
+"""Databases as SQL text is run on them: SQLite's by the standard library alone.
+
+SQLAlchemy, which has the other databases in `sql.engine`, takes as long to import as all else that
+a run of no changes needs.
+"""
+
+import os
+import re
+import sqlite3
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, Protocol
+from urllib.parse import quote, unquote, urlsplit
+
+from mlcat_ingest.core.private_files import restrict
+from mlcat_ingest.errors import NotAuthorizedError, RecipeError
+
+_BUSY_TIMEOUT_MS: Final = 5000
+
+# In this order: the journal mode is asked for before anything else touches the file.
+_SQLITE_PRAGMAS: Final = (
+    f"PRAGMA busy_timeout={_BUSY_TIMEOUT_MS}",
+    "PRAGMA journal_mode=WAL",
+    "PRAGMA foreign_keys=ON",
+)
+
+_SQLITE_URL: Final = re.compile(r"sqlite(?:\+pysqlite)?://(?:/([^?]*))?(?:\?.*)?")
+
+
+class Cursor(Protocol):
+    """The rows of one statement, of which each is a tuple."""
+
+    @property
+    def rowcount(self) -> int:
+        """The number of rows that were changed."""
+        ...
+
+    def fetchone(self) -> Any:
+        """Return the next row, None after the last."""
+        ...
+
+    def fetchall(self) -> Any:
+        """Return the rows that are left."""
+        ...
+
+    def fetchmany(self, size: int = ..., /) -> Any:
+        """Return the next `size` rows, or fewer at the end."""
+        ...
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the rows that are left."""
+        ...
+
+
+class SqlConnection(ABC):
+    """A connection to a database, named publicly: `dialect` is that of its SQL.
+
+    Each value of a statement is a `?`. That of a list is `IN ?`, and must not be empty.
+    """
+
+    def __init__(self, dialect: str, name: str) -> None:
+        """Give the connection its description."""
+        self.dialect = dialect
+        self.name = name
+
+    @abstractmethod
+    def run(self, statement: str, values: tuple[Any, ...], *, stream: bool) -> Cursor:
+        """Execute `statement`; those that `stream` are held by the server until they are read."""
+
+    @abstractmethod
+    def execute_many(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Execute `statement` once for the values of each of `rows`."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the connection for good."""
+
+    def execute(self, statement: str, *values: Any, stream: bool = False) -> Cursor:
+        """Execute `statement`; with `stream`, memory is needed for some of its rows only."""
+        flat: list[Any] = []
+        for value in values:
+            if isinstance(value, list):
+                places = ", ".join("?" * len(value))
+                statement = statement.replace("IN ?", f"IN ({places})", 1)
+                flat += value
+            else:
+                flat.append(value)
+        return self.run(statement, tuple(flat), stream=stream)
+
+    def scalar(self, statement: str, *values: Any) -> Any:
+        """Return the first value of the first row, None where there is no row."""
+        row = self.execute(statement, *values).fetchone()
+        return None if row is None else row[0]
+
+    def scalars(self, statement: str, *values: Any, stream: bool = False) -> Iterator[Any]:
+        """Return the first value of each row."""
+        return (row[0] for row in self.execute(statement, *values, stream=stream))
+
+
+class Engine(ABC):
+    """A database at `url` that gives connections to any thread."""
+
+    def __init__(self, url: str) -> None:
+        """Contact nothing yet."""
+        self.url = url
+
+    @abstractmethod
+    def autocommit(self) -> SqlConnection:
+        """Return a connection outside of a transaction, that its caller closes."""
+
+    @abstractmethod
+    def transaction(self, *, write: bool = False) -> AbstractContextManager[SqlConnection]:
+        """Give a connection that sees one moment, or holds the write lock."""
+
+    def connect(self) -> AbstractContextManager[SqlConnection]:
+        """Give a connection that sees the database as it is at one moment."""
+        return self.transaction()
+
+    @abstractmethod
+    def dispose(self) -> None:
+        """Close the connections that nobody uses."""
+
+
+def write_transaction(engine: Engine) -> AbstractContextManager[SqlConnection]:
+    """Give a connection inside one transaction that holds the write lock from its first moment.
+
+    Commits at the end, rolls back where an error leaves the block.
+    """
+    return engine.transaction(write=True)
+
+
+def sqlite_name(where: str) -> str | None:
+    """Return the path of an SQLite file from its path or URL, None for another database.
+
+    It is empty, or `:memory:`, for a database in memory.
+    """
+    if "://" not in where:
+        return where
+    match = _SQLITE_URL.fullmatch(where)
+    return None if match is None else match[1] or ""
+
+
+def prepare_sqlite(name: str, raw: Any, *, durable: bool) -> None:
+    """Prepare a connection of the driver to the file `name`: for its owner alone, WAL, strict.
+
+    What was committed survives a kill, and where it is `durable` the loss of power too
+    (`synchronous=FULL`, one fsync a commit).
+    """
+    # SQLite gives the files beside a database its mode. A file that cannot be opened, or is in
+    # memory, has none.
+    for suffix in ("", "-wal", "-shm"):
+        with suppress(OSError):
+            restrict(f"{name}{suffix}")
+    # The driver's own implicit BEGIN would take the write lock too late; we begin ourselves.
+    raw.isolation_level = None
+    for pragma in (*_SQLITE_PRAGMAS, f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}"):
+        raw.execute(pragma).close()
+
+
+def readable_file(name: str) -> Path:
+    """Return the path of an SQLite file, also of one in SQLite's own form, `file:...`.
+
+    Raises:
+        RecipeError: there is no such file.
+        NotAuthorizedError: it may not be read.
+    """
+    path = Path(unquote(urlsplit(name).path) if name.startswith("file:") else name)
+    if not path.is_file():
+        raise RecipeError(
+            f"the database {path} does not exist",
+            hint="a relative path starts at the recipe's folder",
+        )
+    if not os.access(path, os.R_OK):
+        raise NotAuthorizedError(
+            f"no permission to read the database {path}",
+            hint="read permission on the file is enough",
+        )
+    return path
+
+
+def connect_readonly(path: Path, timeout_s: float) -> sqlite3.Connection:
+    """Return a connection of the driver that only reads, and waits so long for a writer."""
+    address = f"file:{quote(str(path))}?mode=ro"
+    return sqlite3.connect(
+        address, uri=True, timeout=timeout_s, isolation_level=None, check_same_thread=False
+    )
+
+
+class _SqliteConnection(SqlConnection):
+    def __init__(self, raw: sqlite3.Connection, name: str) -> None:
+        super().__init__("sqlite", name)
+        self._raw = raw
+
+    def run(self, statement: str, values: tuple[Any, ...], *, stream: bool) -> Cursor:  # noqa: ARG002 - all of SQLite's do
+        return self._raw.execute(statement, values)
+
+    def execute_many(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        self._raw.executemany(statement, rows)
+
+    def close(self) -> None:
+        self._raw.close()
+
+
+class SqliteEngine(Engine):
+    """An SQLite file, made where it is missing; one that cannot be opened is noticed at first use.
+
+    The loss of power may take the last commits.
+    """
+
+    def __init__(
+        self, url: str, name: str, connect: Callable[[], sqlite3.Connection] | None = None
+    ) -> None:
+        """Open the file `name`, in another way if `connect` returns its connections."""
+        super().__init__(url)
+        self._name = name
+        self._connect = connect or self._open
+        self._idle: deque[sqlite3.Connection] = deque()
+        self._disposed = False
+
+    def _open(self) -> sqlite3.Connection:
+        raw = sqlite3.connect(self._name, check_same_thread=False)
+        with ExitStack() as unless_prepared:
+            unless_prepared.callback(raw.close)
+            prepare_sqlite(self._name, raw, durable=False)
+            unless_prepared.pop_all()
+        return raw
+
+    def autocommit(self) -> SqlConnection:
+        """Return a connection outside of a transaction, that its caller closes."""
+        return _SqliteConnection(self._connect(), self._name)
+
+    @contextmanager
+    def transaction(self, *, write: bool = False) -> Iterator[SqlConnection]:
+        """Give a connection that sees one moment, or holds the write lock."""
+        try:
+            raw = self._idle.pop()
+        except IndexError:
+            raw = self._connect()
+        try:
+            raw.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+            yield _SqliteConnection(raw, self._name)
+            raw.commit()
+        finally:
+            with suppress(sqlite3.Error):
+                raw.rollback()
+            self._idle.append(raw)
+            if self._disposed:
+                self.dispose()
+
+    def dispose(self) -> None:
+        """Close the connections that nobody uses; those in use are closed after that."""
+        self._disposed = True
+        with suppress(IndexError):
+            while True:
+                self._idle.pop().close()
