@@ -6,6 +6,9 @@ public by its type: `PublicStr`, `RecipePath`, `RecipeUrl`, `ServiceUrl`, number
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from inspect import cleandoc, getsource
+from itertools import pairwise
+from textwrap import dedent
 from types import UnionType
 from typing import Annotated, Any, ClassVar, NamedTuple, Self, Union, get_args, get_origin
 from urllib.parse import urlsplit
@@ -260,6 +263,20 @@ def _with_field_docs(field: FieldInfo) -> Any:
     return annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
 
 
+def _docstrings_of_fields(model: type[BaseModel]) -> dict[str, str]:
+    # `use_attribute_docstrings` would parse the source of a model whenever it is imported.
+    import ast
+
+    texts: dict[str, str] = {}
+    for base in reversed(model.__mro__):
+        if issubclass(base, RecipeModel):
+            [definition] = ast.parse(dedent(getsource(base))).body
+            for field, text in pairwise(getattr(definition, "body", ())):
+                if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
+                    texts[ast.unparse(field.target)] = cleandoc(ast.literal_eval(text.value))
+    return texts
+
+
 class RecipeModel(BaseModel):
     """Base of every configuration: strict, frozen, and masked wherever it is printed."""
 
@@ -268,7 +285,6 @@ class RecipeModel(BaseModel):
         frozen=True,
         hide_input_in_errors=True,
         populate_by_name=True,
-        use_attribute_docstrings=True,
         validate_default=True,
     )
 
@@ -296,8 +312,11 @@ class RecipeModel(BaseModel):
         reference = handler(core_schema)
         schema = handler.resolve_ref_schema(reference)
         properties = schema.get("properties", {})
+        descriptions = _docstrings_of_fields(cls)
         for name, field in cls.model_fields.items():
             first, *others = names_of(name, field)
+            if name in descriptions:
+                properties[first].setdefault("description", descriptions[name])
             for other in others:
                 properties[other] = {**properties[first], "deprecated": True}
             for old in _old_keys(field):
