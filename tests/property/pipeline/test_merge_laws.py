@@ -1,10 +1,17 @@
 """What holds of every merge, whatever both sides say."""
 
+import json
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mlcat_ingest.metadata.proposal import Aspect
-from mlcat_ingest.pipeline.merge.aspects import MergedAspect, first_aspect, merge_aspect
+from mlcat_ingest.pipeline.merge.aspects import (
+    MergedAspect,
+    first_aspect,
+    first_of_many,
+    merge_aspect,
+)
 from mlcat_ingest.pipeline.merge.rules import RECORD_KEYS, MergeRules, keys_of
 from mlcat_ingest.recipe.rules import Policy
 from support.merging import HOME, RULES, Shelf
@@ -89,7 +96,10 @@ def test_what_nobody_wrote_before_is_merged_as_with_nothing_stored(
     case: Case, chosen: MergeRules
 ) -> None:
     name, _, fresh = case
-    assert first_aspect(name, fresh) == merge_aspect(name, None, fresh, chosen)
+    first = merge_aspect(name, None, fresh, chosen)
+    assert first_aspect(name, fresh) == first
+    assert first_of_many(name, fresh) == first
+    assert json.dumps(first_of_many(name, fresh)) == json.dumps(first_aspect(name, fresh))
 
 
 @given(aspects)

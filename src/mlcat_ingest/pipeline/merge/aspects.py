@@ -4,8 +4,11 @@ A field of the source is merged; every other field stays as it is stored.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Final, NamedTuple
 
+from mlcat_ingest.errors import CodecError
+from mlcat_ingest.metadata.codec import dumps, loads
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.pipeline.merge.applied import NOTHING, AppliedFields
 from mlcat_ingest.pipeline.merge.fields import AppliedField, first_field, merge_field
@@ -24,6 +27,10 @@ from mlcat_ingest.pipeline.merge.rules import (
 )
 
 _NOT_APPLIED = AppliedField()
+
+_REMEMBERED: Final = 1024
+_LONGEST: Final = 512
+"""How many aspects are remembered, and bytes of the longest of them."""
 
 
 class MergedAspect(NamedTuple):
@@ -52,6 +59,20 @@ def first_aspect(name: str, fresh: Aspect) -> MergedAspect:
             applied[field] = text
     # An aspect of nothing but empty values is not worth writing where there is none.
     return MergedAspect(None if not applied and says_nothing(fresh) else value, applied)
+
+
+def first_of_many(name: str, fresh: Aspect) -> MergedAspect:
+    """Return `first_aspect` of an aspect that many entities may have, such as one owner's."""
+    try:
+        text = dumps(fresh)
+    except CodecError:
+        return first_aspect(name, fresh)
+    return _remembered(name, text) if len(text) <= _LONGEST else first_aspect(name, fresh)
+
+
+@lru_cache(_REMEMBERED)
+def _remembered(name: str, text: bytes) -> MergedAspect:
+    return first_aspect(name, loads(text))
 
 
 def merge_aspect(
@@ -104,9 +125,7 @@ def without_applied(
 
 def says_nothing(fresh: Aspect) -> bool:
     """Return whether an aspect has fields, and all of them are empty."""
-    values = fresh.values()
-    # Most are empty lists, or have a text: no call in Python for these.
-    return bool(fresh) and not any(values) and not any(map(has_content, values))
+    return bool(fresh) and not any(map(has_content, fresh.values()))
 
 
 def has_content(value: object) -> bool:

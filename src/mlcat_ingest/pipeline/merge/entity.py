@@ -27,6 +27,7 @@ from mlcat_ingest.pipeline.merge.applied import (
 from mlcat_ingest.pipeline.merge.aspects import (
     MergedAspect,
     first_aspect,
+    first_of_many,
     merge_aspect,
     says_nothing,
 )
@@ -145,13 +146,16 @@ def _create(entity: Entity, rules: MergeRules, main_aspect: str) -> MergedEntity
             proposals.append(propose(urn, name, None, fresh))
         # Most entities lack most aspects.
         elif name not in {STATUS, main_aspect} and not says_nothing(fresh):
-            proposals.append(propose(urn, name, None, _first_value(name, fresh, applied)))
+            value, applied[name], _ = first_of_many(name, fresh)
+            proposals.append(propose(urn, name, None, value))
     # A status alone adds no entries, so it needs no base to tell them apart.
     if main_aspect in aspects or (proposals and aspects.keys() != {STATUS}):
         key = applied_key(rules.writer or "")
         fresh = with_short_text(aspects.get(main_aspect, NOTHING), notes)
         fresh = without_surplus(fresh, fresh, key, notes)
-        value = _first_value(main_aspect, fresh, applied)
+        merged = first_aspect(main_aspect, fresh)
+        applied[main_aspect] = merged.applied
+        value = merged.value or {}
         if rules.writer is not None:
             value = {**value, CUSTOM: {**custom_properties(value), key: encode(applied)}}
         proposals.append(propose(urn, main_aspect, None, value))
@@ -159,14 +163,6 @@ def _create(entity: Entity, rules: MergeRules, main_aspect: str) -> MergedEntity
     return MergedEntity(
         entity, NOTHING, outcome, tuple(proposals), notes=tuple(notes), writer=rules.writer
     )
-
-
-def _first_value(name: str, fresh: Aspect, applied: dict[str, AppliedFields]) -> Aspect:
-    """Return an aspect that is not stored, and add what is ours of it to what is `applied`."""
-    merged = first_aspect(name, fresh)
-    if merged.applied:
-        applied[name] = merged.applied
-    return {} if merged.value is None else merged.value
 
 
 def with_applied_of(merged: MergedEntity, stored: StoredEntity) -> StoredEntity:

@@ -12,7 +12,7 @@ from mlcat_ingest.core.text import plural, truncation
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.pipeline.merge.provenance import CUSTOM, custom_properties
-from mlcat_ingest.pipeline.merge.rules import properties_aspect
+from mlcat_ingest.pipeline.merge.rules import COLLECTIONS, properties_aspect
 
 MAX_TEXT_BYTES: Final = 32_766
 """Longest text that the index takes as one term, in bytes of UTF-8."""
@@ -70,4 +70,4 @@ def weight_of(entity: Entity) -> int:
     properties = entity.aspects.get(properties_aspect(entity.entity_type) or "")
     if properties is None:
         return 0
-    return sum(len(value) for value in properties.values() if isinstance(value, list | dict))
+    return sum([len(value) for value in properties.values() if isinstance(value, COLLECTIONS)])

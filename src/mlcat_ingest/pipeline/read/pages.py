@@ -169,12 +169,8 @@ class PageMapper:
 
 def _without_credentials(entity: Entity) -> Entity:
     """Return an entity without credentials in the addresses of its aspects."""
-    changed = {
-        name: bare
-        for name, aspect in entity.aspects.items()
-        if (bare := _redacted(aspect)) is not aspect
-    }
-    return replace(entity, aspects={**entity.aspects, **changed}) if changed else entity
+    aspects = _redacted(entity.aspects)
+    return entity if aspects is entity.aspects else replace(entity, aspects=aspects)
 
 
 def _redacted(value: Any) -> Any:

@@ -84,8 +84,8 @@ class ReadBack:
                     sent = without_computed(proposal.aspect_name, proposal.aspect)
                     fields = tuple(name for name, value in sent.items() if value)
                     shape = _Shape(group, proposal.aspect_name, fields)
-                    self._shapes[shape] += 1
-                    if self._shapes[shape] <= SAMPLES:
+                    count = self._shapes[shape] = self._shapes[shape] + 1
+                    if count <= SAMPLES:
                         self._sample(merged.urn, shape)
 
     def _sample(self, urn: str, shape: _Shape) -> None:

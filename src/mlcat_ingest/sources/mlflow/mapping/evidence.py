@@ -37,7 +37,7 @@ def with_evidence(model: Entity, evidence: Evidence | None, scope: WorkspaceScop
     options = scope.options.links
     if options is None or evidence is None:
         return model
-    if evidence != _NOTHING:
+    if evidence is not _NOTHING and evidence != _NOTHING:
         entity = (model.urn, model.aspects, model.only_if_absent, model.notes, model.adds_only)
         return UnlinkedModel(*entity, evidence=evidence, options=options)
     properties = {**model.aspects[ML_MODEL_PROPERTIES], "mlFeatures": []}
@@ -49,7 +49,7 @@ def run_evidence(record: JoinedRun) -> Evidence | None:
 
     None if files with further evidence could not be read.
     """
-    declared = _declaration(version.tags for version in record.versions) or _run_declaration(record)
+    declared = _declaration([one.tags for one in record.versions]) or _run_declaration(record)
     return _with_declaration(_run_evidence(record, _tables(record)), declared)
 
 
@@ -83,14 +83,14 @@ def _with_declaration(evidence: Evidence | None, declared: str | None) -> Eviden
 
 
 def _run_declaration(record: JoinedRun) -> str | None:
-    of_models = _declaration(model.tags for model in record.models.values())
+    of_models = _declaration([model.tags for model in record.models.values()])
     return of_models or _declaration([record.run.tags])
 
 
 def _declaration(tags: Iterable[Mapping[str, str]]) -> str | None:
     """Return what these tags declare, all of it; None where none declares anything."""
-    texts = dict.fromkeys(mapping.get(FEATURES_TAG, "").strip() for mapping in tags)
-    return ",".join(filter(None, texts)) or None
+    texts = [text.strip() for mapping in tags if (text := mapping.get(FEATURES_TAG))]
+    return ",".join(filter(None, dict.fromkeys(texts))) or None
 
 
 def _tables(record: JoinedRun | JoinedVersion) -> tuple[IndexedTable, ...]:

@@ -8,7 +8,12 @@ from typing import Any, Final, NamedTuple
 
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.sources.mlflow.mapping.properties import PropertiesBuilder, source_name
-from mlcat_ingest.sources.mlflow.mapping.text import Truncator, are_unchanged, number_texts
+from mlcat_ingest.sources.mlflow.mapping.text import (
+    MAX_INT64,
+    Truncator,
+    are_unchanged,
+    number_texts,
+)
 from mlcat_ingest.sources.mlflow.values.joined import JoinedRun
 from mlcat_ingest.sources.mlflow.values.records import LoggedModel, Metric, Run
 
@@ -85,18 +90,19 @@ def _entries(named: Mapping[str, Metric], custom: PropertiesBuilder) -> list[Ent
     chosen = [named[name] for name in names]
     texts = number_texts([metric.value for metric in chosen])
     entries: list[Entry] = []
+    # Most metrics of a run are of one time and step: each is looked at once.
+    usable_ms: int | None = MAX_INT64
     last_step: int | None = None
     step_text = ""
     for name, text, metric in zip(fit_names(names, truncator), texts, chosen, strict=True):
-        step = metric.step
+        _, _, at_ms, step, _, dataset, _ = metric
         entry: Entry = {"name": name, "value": text}
-        if truncator.time_ms(metric.timestamp_ms, "metric") is not None:
-            entry["createdAt"] = metric.timestamp_ms
-        if metric.dataset_name:
+        if at_ms == usable_ms or truncator.time_ms(at_ms, "metric") is not None:
+            entry["createdAt"] = usable_ms = at_ms
+        if dataset:
             entry["description"] = truncator.text(_description(metric), "dataset of a metric")
         elif step is not None:
             if step != last_step:
-                # Most metrics of a run are of one step, whose text is made and held once.
                 last_step, step_text = step, f"step {step}"
             entry["description"] = step_text
         entries.append(entry)

@@ -251,7 +251,8 @@ def _add_run_facts(custom: PropertiesBuilder, record: JoinedRun) -> None:
         PropertyKey.ABANDONED: "true" if record.abandoned else None,
     }
     for key, value in facts.items():
-        custom.set_own(key, value)
+        if value:
+            custom.set_own(key, value)
 
 
 def _duration(run: Run) -> str | None:

@@ -84,7 +84,8 @@ class PropertiesBuilder:
     def set_own(self, key: PropertyKey, value: str | None) -> None:
         """Add a property of our own where it has a value."""
         if value:
-            self.values[key.value] = self.truncator.text(value, key.value)
+            name = key._value_  # `value` is a property, and this is called a dozen times a run
+            self.values[name] = self.truncator.text(value, name)
 
     def add_tags(self, tags: Mapping[str, str], *, without: Collection[str] = ()) -> None:
         """Add the tags of a record, sorted, under names that hide none of our own keys."""
@@ -108,7 +109,9 @@ class PropertiesBuilder:
 
     def limit_entries(self, what: str, names: list[str], limit: int) -> list[str]:
         """Return the first `limit` of `names`; entity and report have the number of the others."""
-        self.leave_out(what, min(limit, len(names)), len(names))
+        if len(names) <= limit:
+            return names
+        self.leave_out(what, limit, len(names))
         return names[:limit]
 
     def leave_out(self, what: str, kept: int, total: int) -> None:

@@ -347,6 +347,7 @@ class Read:
         """Count statements on `database`."""
         self._database = database
         self._connection = connection
+        self.is_sqlite = connection.dialect.name == "sqlite"
 
     def __call__(self, statement: Executable) -> Rows:
         """Return all rows of a statement."""

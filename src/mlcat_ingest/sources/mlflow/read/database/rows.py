@@ -8,6 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
+from sqlite3 import Error as SqliteError
 from sys import intern
 from typing import Any, Final
 
@@ -24,6 +25,8 @@ from sqlalchemy import (
     union,
 )
 
+from mlcat_ingest.errors import CodecError
+from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.sources.mlflow.read.database.access import (
     DATASETS,
@@ -89,9 +92,20 @@ _NAN: Final = float("nan")
 
 
 _INFOS: Final = rows_of(RUNS, "run_uuid")
-_PARAMS: Final = rows_of(PARAMS, "run_uuid")
-_TAGS: Final = rows_of(TAGS, "run_uuid")
 _METRICS: Final = rows_of(LATEST_METRICS, "run_uuid")
+_TEXTS: Final = {
+    table.name: (
+        select(
+            table.c.run_uuid, func.json_group_object(table.c.key, func.coalesce(table.c.value, ""))
+        )
+        .where(table.c.run_uuid.in_(IDS))
+        .group_by(table.c.run_uuid),
+        rows_of(table, "run_uuid"),
+    )
+    for table in (PARAMS, TAGS)
+}
+"""The statements for parameters and for tags: one JSON object a run, and one row each."""
+
 
 _LINK: Final = (INPUTS.c.destination_id, INPUTS.c.source_id)
 _USED: Final = (INPUTS.c.destination_type == "RUN", INPUTS.c.destination_id.in_(IDS))
@@ -144,8 +158,8 @@ def load_runs(read: Read, refusals: Refusals, ids: Sequence[str], *, outputs: bo
     Cost: five statements, seven where a run has datasets, and one for outputs.
     """
     infos = {row[0]: row for row in read.of(ids, _INFOS)}
-    params = by_owner(read.of(ids, _PARAMS))
-    tags = by_owner(read.of(ids, _TAGS))
+    params = _texts(read, ids, PARAMS)
+    tags = _texts(read, ids, TAGS)
     metrics = _metrics(read.of(ids, _METRICS))
     datasets = _datasets(read, ids)
     made = _outputs(read, ids) if outputs else {}
@@ -163,9 +177,24 @@ def load_runs(read: Read, refusals: Refusals, ids: Sequence[str], *, outputs: bo
     return refusals.usable(RUN, run, (id_ for id_ in ids if id_ in infos), lambda id_: (id_,))
 
 
-def _shared(key: Any) -> Any:
-    """Return a key that is one text in memory for all records; SQLite may hold other types."""
-    return intern(key) if type(key) is str else key
+class _SharedKeys(dict[Any, Any]):
+    """Maps a key to one that is one text in memory for all records."""
+
+    def __missing__(self, key: Any) -> Any:
+        # SQLite may hold other types.
+        shared = self[key] = intern(key) if type(key) is str else key
+        return shared
+
+
+def _texts(read: Read, ids: Sequence[str], table: TableClause) -> Mapping[Any, dict[str, str]]:
+    """Return the parameters or tags of runs; SQLite gives those of a run as one JSON text."""
+    objects, rows = _TEXTS[table.name]
+    if read.is_sqlite:
+        try:
+            return {owner: loads(text) for owner, text in read.of(ids, objects)}
+        except (SqliteError, CodecError):
+            pass  # there is a value that is no text, or SQLite has no JSON
+    return by_owner(read.of(ids, rows))
 
 
 def by_owner(rows: Iterable[tuple[Any, ...]]) -> Mapping[Any, dict[str, str]]:
@@ -174,8 +203,9 @@ def by_owner(rows: Iterable[tuple[Any, ...]]) -> Mapping[Any, dict[str, str]]:
     Keys that are equal are one text in memory: thousands of runs have the same few.
     """
     values: defaultdict[Any, dict[str, str]] = defaultdict(dict)
+    keys = _SharedKeys()
     for owner, key, value in rows:
-        values[owner][_shared(key)] = "" if value is None else value
+        values[owner][keys[key]] = "" if value is None else value
     return values
 
 
@@ -210,11 +240,11 @@ def _run(
 def _metrics(rows: Iterable[Row]) -> Mapping[str, list[Metric]]:
     metrics: defaultdict[str, list[Metric]] = defaultdict(list)
     # What `Metric(...)` comes down to, without its call in Python.
-    new = tuple.__new__
+    new, keys = tuple.__new__, _SharedKeys()
     for run_id, key, value, is_nan, timestamp, step in rows:
         last = _NAN if is_nan else value
         metrics[run_id].append(
-            new(Metric, (_shared(key), last, timestamp or None, step or 0, None, None, None))
+            new(Metric, (keys[key], last, timestamp or None, step or 0, None, None, None))
         )
     return metrics
 

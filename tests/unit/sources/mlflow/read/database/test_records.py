@@ -62,6 +62,23 @@ def test_a_tag_without_a_value_is_empty(tmp_path: Path) -> None:
     assert one_run(tmp_path, tags=[{"run_uuid": "r", "key": "k"}]).tags == {"k": ""}
 
 
+@pytest.mark.parametrize("odd", [[], [{"run_uuid": "s", "key": "raw", "value": b"\xff"}]])
+def test_texts_are_those_of_the_table_also_beside_one_that_is_none(
+    tmp_path: Path, odd: list[dict[str, object]]
+) -> None:
+    texts = ["", "a\0b", "\x01\x7f\x85", "\u2028\U0001f600", '"q\\', "12345678901234567890", "é/"]
+    rows = [{"run_uuid": "r", "key": text, "value": text} for text in texts]
+    uri = make_database(
+        tmp_path / "m.db", runs=[RUN, {**RUN, "run_uuid": "s"}], params=[*rows, *odd], tags=rows
+    )
+    reader = reader_of(uri)
+    ((run, *others),) = reader.runs(["1"])
+    reader.connection.close()
+    assert run.params == run.tags == {text: text for text in texts}
+    assert [one.run_id for one in others] == ([] if odd else ["s"])
+    assert reader.refusals.count == len(odd)
+
+
 def test_metrics_are_sorted_and_those_that_are_no_numbers_reported(tmp_path: Path) -> None:
     at = {"run_uuid": "r", "timestamp": 7, "step": 2}
     run = one_run(
