@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from mlcat_ingest.errors import CodecError
-from mlcat_ingest.metadata.codec import canonical, content_hash, dumps, loads
+from mlcat_ingest.metadata.codec import canonical, content_hash, dumps, embedded, loads
 
 
 class Colour(StrEnum):
@@ -76,6 +76,12 @@ def test_everything_else_comes_back_as_it_was(value: Any) -> None:
 def test_enums_and_uuids_have_a_form_with_and_without_a_null_beside_them() -> None:
     assert dumps([Colour.RED, UUID(int=1), None]) == (
         b'["red","00000000-0000-0000-0000-000000000001",null]'
+    )
+
+
+def test_json_text_is_embedded_as_it_is() -> None:
+    assert dumps([None, {"a": embedded('{"b":"é","n":null}')}]) == (
+        '[null,{"a":{"b":"é","n":null}}]'.encode()
     )
 
 

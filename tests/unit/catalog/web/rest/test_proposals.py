@@ -250,6 +250,28 @@ def test_the_wrong_one_of_many_proposals_is_named() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"changeType": []},
+        {"changeType": None},
+        {"entityUrn": 1},
+        {"headers": {"If-Version-Match": 1}},
+        {"headers": ["1"]},
+        {"aspect": envelope("\N{SNOWMAN}")},
+        {"aspect": {"value": 3, "contentType": "application/json"}},
+        {"aspect": "{}"},
+    ],
+)
+def test_proposals_are_checked_together_as_each_alone(wrong: dict[str, Any]) -> None:
+    right = proposal(headers={"If-Version-Match": "1"})
+    with pytest.raises(CatalogError) as alone:
+        check_parameters("m", OneProposal, {"proposal": right | wrong})
+    with pytest.raises(CatalogError) as together:
+        check_parameters("m", ManyProposals, {"proposals": [right, right | wrong, right]})
+    assert str(together.value) == str(alone.value).replace("/proposal/", "/proposals/1/")
+
+
 def test_the_text_of_an_aspect_is_read_without_loss() -> None:
     value = {"n": 2**63 - 1, "big": 1.5e300, "text": "ééé 😀 \\u00e9"}
     assert read(proposal(aspect=envelope(json.dumps(value)))).value == value
