@@ -67,6 +67,7 @@ def command(reading: ReadingOptions, spool: Path | None, *, dry_run: bool, **fil
     return _run(reading, spool, OutputFiles(settings, **files), settings)
 
 
+@collecting_every(_OBJECTS_BETWEEN_COLLECTIONS)
 def _run(
     reading: ReadingOptions,
     spool: Path | None,
@@ -75,7 +76,6 @@ def _run(
 ) -> int:
     """Run what `reading` names, write `files`, and return the status."""
     from mlcat_ingest.pipeline.report.report import worst
-    from mlcat_ingest.recipe.dump import recipe_to_yaml
     from mlcat_ingest.workflows.ingest import Pipeline
     from mlcat_ingest.workflows.resolve import DEFAULT_CATALOG
 
@@ -83,13 +83,11 @@ def _run(
     pipeline = Pipeline(resolved)
     changes = files.open_changes()
     if reading.is_address:
+        from mlcat_ingest.recipe.dump import recipe_to_yaml
+
         settings.print_note("# The recipe of this run; save it to change it.")
         settings.print_note(recipe_to_yaml(resolved.recipe).rstrip())
-    with (
-        collecting_every(_OBJECTS_BETWEEN_COLLECTIONS),
-        stop_on_sigterm(),
-        settings.progress() as progress,
-    ):
+    with stop_on_sigterm(), settings.progress() as progress:
         report = pipeline.run(
             progress,
             files.keep,
@@ -124,10 +122,6 @@ def _drain(
     settings: OutputSettings,
 ) -> "HooksSummary | None":
     """Ingest the runs that hooks have left in the spool; return None for an empty one."""
-    from mlcat_ingest.hooks.drain import drain_spool
-    from mlcat_ingest.pipeline.report.report import HooksSummary, failure_of
-    from mlcat_ingest.recipe import secrets
-
     try:
         spool = EventSpool(spool_of(reading.recipe, str(folder or "")))
     except RecipeError:
@@ -137,6 +131,10 @@ def _drain(
     left = spool.pending()
     if not left:
         return None
+    from mlcat_ingest.hooks.drain import drain_spool
+    from mlcat_ingest.pipeline.report.report import HooksSummary, failure_of
+    from mlcat_ingest.recipe import secrets
+
     try:
         result = drain_spool(resolved, spool, reading.recipe, changes)
     except MlcatError as error:
