@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mlcat_ingest.client.base import (
     CANNOT_ANSWER,
@@ -37,8 +37,9 @@ from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, NOT_STORED, Aspect,
 from mlcat_ingest.metadata.registry import DECLARED, allows, key_aspect_name
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.metadata_tests.evaluate import MetadataTest, evaluate, merge_results, read_test
-from mlcat_ingest.metadata_tests.properties import reads_times
+
+if TYPE_CHECKING:
+    from mlcat_ingest.metadata_tests.evaluate import MetadataTest
 
 log = logging.getLogger(__name__)
 
@@ -278,7 +279,7 @@ class TestSet:
 
     __test__ = False  # for pytest, this is no test class
 
-    tests: Sequence[MetadataTest] = ()
+    tests: "Sequence[MetadataTest]" = ()
     unevaluated: Mapping[str, str] = field(default_factory=dict)
     problem: str | None = None
 
@@ -372,8 +373,10 @@ class ClientEvaluator(Evaluates):
         return Evaluation(outcomes, None, unevaluated, not_stored, where="client")
 
     def _evaluate(
-        self, urns: Sequence[str], tests: Sequence[MetadataTest], *, should_push: bool
+        self, urns: Sequence[str], tests: "Sequence[MetadataTest]", *, should_push: bool
     ) -> "_Batch":
+        from mlcat_ingest.metadata_tests.evaluate import evaluate
+
         self._neighbours.forget(urns)
         reader = EntityReader(
             self._catalog,
@@ -456,6 +459,8 @@ class _Batch:
 
     def proposal(self, urn: str, stored: Aspect, version: str | None) -> Proposal | None:
         """Return the proposal that stores the results of an entity, None if nothing changed."""
+        from mlcat_ingest.metadata_tests.evaluate import merge_results
+
         evaluated = self.tests.difference(self.unreadable.get(urn, ()))
         merged = merge_results(stored, self.results[urn], evaluated)
         if merged is None:
@@ -473,8 +478,11 @@ def _stored_results(aspects: Mapping[str, Any]) -> tuple[Aspect, str | None]:
     return ({}, NOT_STORED) if stored is None else (stored.value, stored.version)
 
 
-def _readable(infos: Mapping[str, Aspect]) -> tuple[list[MetadataTest], dict[str, str]]:
+def _readable(infos: Mapping[str, Aspect]) -> "tuple[list[MetadataTest], dict[str, str]]":
     """Return the tests that can be evaluated here, and why the others cannot, by URN."""
+    from mlcat_ingest.metadata_tests.evaluate import read_test
+    from mlcat_ingest.metadata_tests.properties import reads_times
+
     tests: list[MetadataTest] = []
     unevaluated: dict[str, str] = {}
     for urn, info in infos.items():

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.core.extras import package_version
@@ -25,9 +25,11 @@ from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.fields import content_of
 from mlcat_ingest.recipe.model import Recipe, dead_letter_file
 from mlcat_ingest.sources.base import Capability, Runs, Source
-from mlcat_ingest.workflows.plan import Impact, Plan, find_impacts, make_plan
 from mlcat_ingest.workflows.resolve import ResolvedRecipe, resolve
-from mlcat_ingest.workflows.retract import Retraction
+
+if TYPE_CHECKING:
+    from mlcat_ingest.workflows.plan import Impact, Plan
+    from mlcat_ingest.workflows.retract import Retraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +138,7 @@ class Pipeline:
         full: bool = False,
         accept_renaming: bool = False,
         gate: QualityGateOptions | None = None,
-    ) -> Plan:
+    ) -> "Plan":
         """Find what `run` would write, and write nothing anywhere; the caller closes the plan.
 
         It runs the stages of a run on a copy of the recipe's state, and reads the same records.
@@ -144,6 +146,8 @@ class Pipeline:
         the client evaluates them on the planned entities. `changes` gets each change that the run
         would make.
         """
+        from mlcat_ingest.workflows.plan import make_plan
+
         recipe = self._resolved.recipe
         state_options = state_options_of(recipe, full=full, accept_renaming=accept_renaming)
         state = StateSession(recipe.state.url, state_options, StatePolicy.COPY, secrets.mask)
@@ -156,7 +160,7 @@ class Pipeline:
             gate=gate,
         )
 
-    def impacts(self, plan: Plan) -> Iterator[Impact]:
+    def impacts(self, plan: "Plan") -> "Iterator[Impact]":
         """Return which models use each feature table and feature that `plan` removes.
 
         Raises:
@@ -171,7 +175,7 @@ class Pipeline:
             )
         return _impacts(sink, plan)
 
-    def retraction(self, name: str | None = None) -> Retraction:
+    def retraction(self, name: str | None = None) -> "Retraction":
         """Return what takes back what this recipe wrote, to be used as a context.
 
         With `name` it is what the recipe of that name wrote to the same catalog; no source is read
@@ -180,6 +184,8 @@ class Pipeline:
         Raises:
             RecipeError: the sink holds nothing that could be taken back.
         """
+        from mlcat_ingest.workflows.retract import Retraction
+
         recipe = self._resolved.recipe
         named = recipe.name if name is None else name
         is_own = named == recipe.name
@@ -204,7 +210,9 @@ class Pipeline:
         return self._sink.build()
 
 
-def _impacts(sink: Catalog, plan: Plan) -> Iterator[Impact]:
+def _impacts(sink: Catalog, plan: "Plan") -> "Iterator[Impact]":
+    from mlcat_ingest.workflows.plan import find_impacts
+
     try:
         sink.open(read_only=True)
         yield from find_impacts(sink, plan.feature_removals())

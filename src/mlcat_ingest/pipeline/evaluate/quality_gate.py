@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Final
-from xml.sax.saxutils import quoteattr
 
 from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.core.text import plural, printable
@@ -233,7 +232,7 @@ def _failures(
 
 
 # Source of the XML: the schemas of Ant's and Jenkins' JUnit reports, both of which it fits.
-_NOT_XML: Final = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NOT_XML: Final = r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 """Characters that no XML 1.0 document can have, escaped or not."""
 
 
@@ -303,4 +302,6 @@ def _case(urn: str, label: str) -> str:
 
 
 def _quote(value: object) -> str:
-    return quoteattr(_NOT_XML.sub("\ufffd", str(value)))
+    from xml.sax.saxutils import quoteattr
+
+    return quoteattr(re.sub(_NOT_XML, "\ufffd", str(value)))

@@ -39,7 +39,6 @@ from mlcat_ingest.sources.base import (
 )
 from mlcat_ingest.sources.datasets import Datasets
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.mapping import map_record
 from mlcat_ingest.sources.mlflow.read.checks import OMITS
 from mlcat_ingest.sources.mlflow.read.open import open_reader
 from mlcat_ingest.sources.mlflow.read.reader import Reader
@@ -251,6 +250,9 @@ class MlflowSource(Source[JoinedRecord]):
         Raises:
             RecordError, InvalidUrnError: the record cannot be mapped.
         """
+        # Where nothing has changed, nothing is mapped.
+        from mlcat_ingest.sources.mlflow.mapping import map_record
+
         return map_record(record)
 
     def missing(self, partition: str, unlisted: Sequence[Unlisted]) -> Iterable[Missing]:
