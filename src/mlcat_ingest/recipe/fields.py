@@ -285,6 +285,8 @@ class RecipeModel(BaseModel):
         frozen=True,
         hide_input_in_errors=True,
         populate_by_name=True,
+        # A model that another contains, or that no recipe names, needs no validator of its own.
+        defer_build=True,
         validate_default=True,
     )
 
