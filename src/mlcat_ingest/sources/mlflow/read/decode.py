@@ -177,16 +177,15 @@ def _check_of(hint: Any) -> Check:
 
 
 def _check_entries(columns: Sequence[Check], values: Sequence[Sequence[Any]]) -> None:
-    for entries in values:
-        for check, column in zip(columns, zip(*entries, strict=True), strict=False):
-            check(column)
+    entries = chain.from_iterable(values)
+    for check, column in zip(columns, zip(*entries, strict=True), strict=False):
+        check(column)
 
 
 def _check_mappings(values: Sequence[Mapping[Any, Any]]) -> None:
     _check_types(frozenset({dict}), values)
-    for mapping in values:
-        _check_types(_TEXT, mapping)
-        _check_types(_TEXT, mapping.values())
+    _check_types(_TEXT, list(chain.from_iterable(values)))
+    _check_types(_TEXT, list(chain.from_iterable([mapping.values() for mapping in values])))
 
 
 _TEXT: Final = frozenset({str})

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.sources.mlflow.read.database import rows
+from mlcat_ingest.sources.mlflow.read.database.access import IDS_A_PAGE
 from mlcat_ingest.sources.mlflow.read.listing import ENTRIES_A_SLICE, FIRST_RUNS
 from mlcat_ingest.sources.mlflow.values.records import (
     DatasetInput,
@@ -39,18 +40,18 @@ def test_a_bare_run(tmp_path: Path) -> None:
 
 
 def test_of_runs_with_thousands_of_params_fewer_are_read_at_a_time(tmp_path: Path) -> None:
-    ids = [f"r{number:03}" for number in range(FIRST_RUNS * 3)]
+    ids = [f"r{number:03}" for number in range(IDS_A_PAGE + 20)]
     params = [
         {"run_uuid": one, "key": f"p{at}", "value": "1"}
         for one in ids
-        for at in range(ENTRIES_A_SLICE // 10)
+        for at in range(ENTRIES_A_SLICE // 5)
     ]
     runs = [{**RUN, "run_uuid": one} for one in ids]
     reader = reader_of(make_database(tmp_path / "m.db", runs=runs, params=params))
     pages = list(reader.runs(["1"]))
     reader.connection.close()
     assert [run.run_id for page in pages for run in page] == ids
-    assert [len(page) for page in pages] == [FIRST_RUNS, FIRST_RUNS, *[10] * 5]
+    assert [len(page) for page in pages] == [FIRST_RUNS] * (IDS_A_PAGE // FIRST_RUNS) + [5] * 4
 
 
 def test_a_run_without_a_name_has_that_of_its_tag(tmp_path: Path) -> None:
