@@ -1,7 +1,7 @@
 """Redaction of addresses: no credentials in them. Standard library only, for training processes."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from operator import is_
 from typing import Any, Final
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
@@ -87,20 +87,28 @@ def may_have_credentials(data: bytes) -> bool:
     return len(data.translate(None, _TELLING)) < len(data) or b"u0026" in data
 
 
-def redact_tree(value: Any) -> Any:
+def redact_tree(value: Any, json_of: Callable[[Any], bytes | None] = lambda _: None) -> Any:
     """Return a value of mappings and lists with all its texts redacted, but for URNs.
 
-    Cost: a look for a slash in each text; what does not change is not copied.
+    `json_of` returns the JSON of a value, None where there is none.
+
+    Cost: a look at the JSON, and a look for a slash in each text; what does not change is not
+    copied.
     """
     if isinstance(value, str):
         return value if "/" not in value or value.startswith("urn:li:") else redact_urls(value)
+    data = json_of(value)
+    if data is not None and not may_have_credentials(data):
+        return value
     if isinstance(value, (dict, Mapping)):  # dict first: the check of an abstract class is slow
         changed = {
-            key: bare for key, item in value.items() if (bare := redact_tree(item)) is not item
+            key: bare
+            for key, item in value.items()
+            if (bare := redact_tree(item, json_of)) is not item
         }
         return {**value, **changed} if changed else value
     if isinstance(value, (list, tuple)):
-        bare_items = [redact_tree(item) for item in value]
+        bare_items = [redact_tree(item, json_of) for item in value]
         is_same = all(map(is_, bare_items, value))
         return value if is_same else bare_items
     return value

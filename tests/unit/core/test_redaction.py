@@ -1,11 +1,20 @@
 """No address that goes out holds a credential, wherever it goes out."""
 
+from collections.abc import Callable
+
 import pytest
 import requests
 from sqlalchemy.exc import OperationalError
 
-from mlcat_ingest.core.redaction import redact_tree, redact_url, redact_urls, user_info
+from mlcat_ingest.core.redaction import (
+    may_have_credentials,
+    redact_tree,
+    redact_url,
+    redact_urls,
+    user_info,
+)
 from mlcat_ingest.errors import SourceUnavailableError
+from mlcat_ingest.metadata.codec import dumps, text_of
 from mlcat_ingest.net.http import Http
 from mlcat_ingest.net.session import HttpOptions
 from mlcat_ingest.recipe.secrets import mask
@@ -132,13 +141,27 @@ def test_an_address_inside_a_parameter_is_masked_as_one_outside() -> None:
     assert shown == "https://h/?next=ftp%3A%2F%2F***%40i%2Fx"
 
 
-def test_a_tree_is_copied_only_where_an_address_has_credentials() -> None:
-    tree = {"a": ["https://h/x", {"b": 1}], "c": ("x/y", None), "d": "urn:li:tag://u:p@h"}
-    assert redact_tree(tree) is tree
+@pytest.mark.parametrize("json_of", [lambda _: None, text_of])
+def test_a_tree_is_copied_only_where_an_address_has_credentials(
+    json_of: Callable[[object], bytes | None],
+) -> None:
+    tree: dict[str, object] = {
+        "a": ["https://h/x", {"b": 1}],
+        "c": ("x/y", None),
+        "d": "urn:li:tag://u:p@h",
+    }
+    assert redact_tree(tree, json_of) is tree
     leaky = {"a": [{"b": "s3://k:s@b"}, 1], "c": ("s3://k:s@b",), "d": tree}
-    shown = redact_tree(leaky)
+    shown = redact_tree(leaky, json_of)
     assert shown == {"a": [{"b": "s3://b"}, 1], "c": ["s3://b"], "d": tree}
     assert shown["d"] is tree
+
+
+def test_json_tells_whether_a_text_may_have_credentials() -> None:
+    assert not may_have_credentials(b'{"a":"https://h:1/x/y","b":[1,null]}')
+    for text in ("//u:p@h", "/?token=1", "/#token=1", "/&token=1", "/;token=1", r"/\u0026token=1"):
+        assert may_have_credentials(dumps([text]))
+        assert redact_tree([text], text_of) == [redact_urls(text)] != [text]
 
 
 def test_user_name_and_password_of_an_address() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final
 
-from mlcat_ingest.core.redaction import may_have_credentials, redact_tree
+from mlcat_ingest.core.redaction import redact_tree
 from mlcat_ingest.errors import RecipeError, RecordError, SkippableError
 from mlcat_ingest.links.evidence import UnlinkedModel
 from mlcat_ingest.metadata.codec import text_of
@@ -168,23 +168,8 @@ class PageMapper:
 
 
 def _without_credentials(entity: Entity) -> Entity:
-    """Return an entity without credentials in the addresses of its aspects."""
-    aspects = _redacted(entity.aspects)
+    aspects = redact_tree(entity.aspects, text_of)
     return entity if aspects is entity.aspects else replace(entity, aspects=aspects)
-
-
-def _redacted(value: Any) -> Any:
-    """Return an aspect, or one of its fields, without credentials: itself where it has none.
-
-    Cost: that of its JSON, and of that of its fields where some text of it may have to change.
-    """
-    text = text_of(value)
-    if text is not None and not may_have_credentials(text):
-        return value
-    if isinstance(value, dict):
-        changed = {key: bare for key, one in value.items() if (bare := _redacted(one)) is not one}
-        return {**value, **changed} if changed else value
-    return redact_tree(value)
 
 
 def name_of(record: object) -> str:
