@@ -286,6 +286,14 @@ class ConflictGuard:
                     value = rebase_aspect(name, ancestor, theirs, after.value)
                     restored[name] = StoredAspect(value, after.version)
         self._context.tally.count(unverified=not verified)
+        if properties_aspect(written.entity_type) in restored:
+            # Whose an entry is follows from the bases there: what was dropped may be of others now.
+            for name in {proposal.aspect_name for proposal in written.proposals} - {*restored}:
+                before, after = written.stored.get(name), now.get(name)
+                if before is not None:
+                    restored[name] = StoredAspect(
+                        before.value, None if after is None else after.version
+                    )
         return None if alone else restored
 
     def _between(self, proposal: Proposal, first: int, last: int) -> list[Aspect]:
@@ -306,7 +314,8 @@ class ConflictGuard:
         lost = [
             propose(written.urn, name, now.get(name), aspect.value)
             for name, aspect in restored.items()
-            if name not in merged_names and not same_json(aspect.value, now[name].value)
+            if name not in merged_names
+            and not (name in now and same_json(aspect.value, now[name].value))
         ]
         # A patch is one of what is stored, where nothing is restored yet.
         proposals = [

@@ -384,6 +384,31 @@ def test_where_the_service_stores_another_text_the_last_version_counts_as_ours()
     assert sink.stored[URN][HOME]["description"] == "theirs"
 
 
+def test_an_entry_that_another_recipe_came_to_share_meanwhile_stays() -> None:
+    def tagged(*names: str) -> Entity:
+        tags = [{"tag": f"urn:li:tag:{name}"} for name in names]
+        return model("g", globalTags={"tags": tags})
+
+    sink = Sink(checks_versions=False)
+    sink.enforces = False
+    deliver(sink, tagged("a", "b"))
+    other: list[Entity] = [tagged("b")]
+
+    def share(_: object) -> None:
+        while other:
+            entity = other.pop()
+            other_merge: Merge = partial(merge_entity, rules=MergeRules("other"))
+            [stored] = read_stored(sink, [entity]).values()
+            for one in other_merge(entity, stored).proposals:
+                sink.put(URN, one.aspect_name, one.aspect)
+
+    sink.before_write = share
+    deliver(sink, tagged("a"))
+    assert sink.stored[URN]["globalTags"] == tagged("a", "b").aspects["globalTags"]
+    deliver(sink, tagged("b"), merge=partial(merge_entity, rules=MergeRules("other")))
+    assert sink.stored[URN]["globalTags"] == tagged("a", "b").aspects["globalTags"]
+
+
 def test_an_aspect_that_somebody_puts_back_is_deleted_again() -> None:
     version = {
         "versionSet": "urn:li:versionSet:(x,mlModel)",
