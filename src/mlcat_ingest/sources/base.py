@@ -8,15 +8,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import ClassVar, Final, Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.core.pending import UnansweredRequest
 from mlcat_ingest.links.index import FeatureIndex
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
-
-PROGRAM: Final = "mlcat-ingest"
-"""The distribution whose version is part of a partition's settings: its mapping decides, too."""
 
 
 class Capability(Enum):
@@ -180,8 +177,10 @@ class ReadRequest:
 class RecordVersion:
     """The version of one record, remembered once the catalog has acknowledged its entities.
 
-    `kind` and `id` name the record in its partition, and `digest` is the digest of its content.
-    Without a digest the entities are compared, as for models whose features are looked up.
+    `kind` and `id` name the record in its partition, and `digest` is a digest of all in the record
+    that its entities depend on, taken before it is mapped. Without a digest the entities are
+    compared, as for models whose features are looked up, and a full pass maps the record. What all
+    records share, such as options, belongs into the `settings` of the partition.
     `fingerprint` is the source's own word about the record, `joined_fingerprint` its digest of
     what was joined to it from other listings; both may be empty. A record `leads` to others if a
     pass over changes reads these again because of its fingerprint.

@@ -236,10 +236,13 @@ def listing_of(resolved: ResolvedRecipe) -> RecipeListing | None:
 
 
 def state_options_of(recipe: Recipe, *, full: bool, accept_renaming: bool) -> StateOptions:
-    """Return the options by which a run trusts its state."""
+    """Return the options by which a run trusts its state.
+
+    Mapping and merge are part of the program, so its version is among the settings.
+    """
     return StateOptions(
         recipe=recipe.name,
-        settings=content_hash(secrets.comparable(content_of(recipe))),
+        settings=content_hash([secrets.comparable(content_of(recipe)), package_version()]),
         full_every_s=recipe.state.full_every.seconds,
         full=full,
         accept_renaming=accept_renaming,

@@ -78,6 +78,28 @@ def test_dropped_aspects_and_fields_are_named_and_counted(tmp_path: Path) -> Non
         assert there.ingest(4, "--full")["dropped"] == report["dropped"]
 
 
+def test_a_full_pass_sends_a_field_again_that_was_dropped(tmp_path: Path) -> None:
+    with world(tmp_path, lacks=frozenset({"mlModel.mlModelProperties.hyperParams"})) as there:
+        dropped = there.ingest(4)["dropped"]
+        for _ in range(2):
+            assert there.ingest(4, "--full")["dropped"] == dropped
+    # An upgraded server takes it; then nothing is to be sent, nor to be read.
+    with world(tmp_path) as there:
+        assert there.ingest(0, "--full")["entities"]["mlModel"]["updated"] == 2
+
+
+def test_a_full_pass_over_what_did_not_change_asks_once_for_each_entity_type(
+    tmp_path: Path,
+) -> None:
+    with world(tmp_path) as there:
+        there.ingest(0)
+        before = [len(there.gms.calls(path)) for path in BATCH_READS]
+        assert there.ingest(0, "--full")["proposals_sent"] == 0
+        for path, count in zip(BATCH_READS, before, strict=True):
+            [asked] = there.gms.calls(path)[count:]
+            assert asked.query["values"] == "false"
+
+
 def test_the_smallest_release_drops_pages_and_subtypes_of_groups_and_a_run_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from mlcat_ingest.client.rest.connection import Connection
 from mlcat_ingest.client.rest.responses import ADDRESS_HINT, wrong_address
+from mlcat_ingest.core.extras import package_version
 from mlcat_ingest.errors import AuthenticationError, ProtocolMismatchError
 from mlcat_ingest.metadata.aspects.common import SUB_TYPES
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_GROUP_PROPERTIES
@@ -18,6 +19,7 @@ from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH
 from mlcat_ingest.metadata.urn import FABRICS
 
 _DATAHUB: Final = "acryldata/datahub"
+_OURS: Final = "mlcat-ingest"
 _VERSION = re.compile(r"v?(\d+)\.(\d+)")
 
 SMALLEST_RELEASE: Final = (1, 0)
@@ -46,10 +48,14 @@ as the report names what is dropped. Source: `docs/reference/compatibility.md`."
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """A service as it describes itself: `datahub_version` is None for all but DataHub."""
+    """A service as it describes itself: `datahub_version` is None for all but DataHub.
+
+    One of the `same_version` is the embedded catalog of this version of the program.
+    """
 
     datahub: bool
     datahub_version: str | None
+    same_version: bool = False
 
     @property
     def release(self) -> tuple[int, int] | None:
@@ -82,6 +88,13 @@ class Capabilities:
         if release is None:
             return []
         return [part for part, since in STORED_SINCE.items() if release < since]
+
+    @property
+    def may_drop(self) -> bool:
+        """True unless it is known to store all parts of what runs write."""
+        if self.datahub:
+            return self.release is None or bool(self.dropped)
+        return not self.same_version
 
     @property
     def behaviour(self) -> str:
@@ -147,7 +160,15 @@ def read_capabilities(connection: Connection) -> Capabilities:
 
 def _read_config(config: Mapping[str, Any]) -> Capabilities:
     versions = config.get("versions")
-    entry = versions.get(_DATAHUB) if isinstance(versions, dict) else None
-    version = entry.get("version") if isinstance(entry, dict) else None
+    listed = versions if isinstance(versions, dict) else {}
+    version = _version_in(listed.get(_DATAHUB))
     known = isinstance(version, str) and version not in {"", "null"}
-    return Capabilities(datahub=entry is not None, datahub_version=version if known else None)
+    return Capabilities(
+        datahub=listed.get(_DATAHUB) is not None,
+        datahub_version=version if known else None,
+        same_version=_version_in(listed.get(_OURS)) == package_version(),
+    )
+
+
+def _version_in(entry: Any) -> Any:
+    return entry.get("version") if isinstance(entry, dict) else None

@@ -114,7 +114,7 @@ class CatalogClient(AspectReader, Emitter, Closing):
         return CatalogFacts(
             batch_size=size,
             enforces_conditions=service.enforces_conditions,
-            may_drop=service.datahub and (service.release is None or bool(service.dropped)),
+            may_drop=service.may_drop,
         )
 
     @property

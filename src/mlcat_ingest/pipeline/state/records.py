@@ -104,6 +104,14 @@ def touch(engine: Engine, part_id: int, kind: str, ids: Iterable[str], pass_numb
             connection.execute(statement, pass_number, part_id, kind, batch)
 
 
+def delete_stamps(engine: Engine, recipe: str, sink: str) -> None:
+    """Delete the stamps of all records for one catalog."""
+    ids = select(part.c.id).where(part.c.recipe == recipe, part.c.sink == sink)
+    with write_transaction(engine) as connection:
+        of_parts = record.c.part_id.in_(ids)
+        connection.execute(update(record).where(of_parts).values(aspect_stamps=""))
+
+
 def column_of(engine: Engine, part_id: int, kind: str, column: str) -> dict[str, str]:
     """Return a column of the records of a kind, by id, where it is not empty."""
     statement = (

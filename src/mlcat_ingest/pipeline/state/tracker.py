@@ -354,6 +354,12 @@ class Tracker:
                     part.reopen if self._refused_without_record else part.commit, None
                 )
 
+    def invalidate_stamps(self) -> None:
+        """Have the next full pass compare every entity by its values."""
+        self.flush()
+        own = self.database
+        own.attempt(lambda engine: records.delete_stamps(engine, own.recipe, own.sink), None)
+
     def reopen(self, passes: Iterable[PartitionPass]) -> None:
         """Have the next run list all that `passes` listed."""
         for part in passes:

@@ -186,11 +186,7 @@ class BatchWriter:
         )
         self._context.tally.entities_written(delivered)
         tracker.bases.save(bases_of(outcome.merged for outcome in arrived))
-        tracker.acknowledge(
-            urns,
-            refused,
-            {outcome.merged.urn: self._stamps_after(outcome) for outcome in arrived},
-        )
+        tracker.acknowledge(urns, refused, self._stamps_after(arrived))
         tracker.results.save(
             {}, [outcome.merged.urn for outcome in arrived if outcome.merged.is_removed]
         )
@@ -198,13 +194,16 @@ class BatchWriter:
         # The end of a pass waits for the release, evaluates what is left, and saves a checkpoint.
         self._in_flight.release(urns)
 
-    def _stamps_after(self, outcome: DeliveryOutcome) -> Stamps | None:
-        """Return the stamps of an entity that was written, None where they are not certain."""
-        merged, sink = outcome.merged, self._context.sink
-        is_certain = outcome.exact and not sink.facts.may_drop and not merged.is_rewrite
-        if not is_certain or merged.outcome == "removed":
-            return None
-        return stamps_of(merged, aspects_to_read(merged.entity), sink.system_metadata)
+    def _stamps_after(self, arrived: Iterable[DeliveryOutcome]) -> dict[str, Stamps | None]:
+        """Return the stamps of entities that were written, as far as they are certain."""
+        sink = self._context.sink
+        if sink.facts.may_drop:
+            return {}
+        return {
+            merged.urn: stamps_of(merged, aspects_to_read(merged.entity), sink.system_metadata)
+            for merged in (outcome.merged for outcome in arrived if outcome.exact)
+            if not merged.is_rewrite and merged.outcome != "removed"
+        }
 
 
 class Merger:
@@ -275,15 +274,12 @@ class Merger:
         self._context.tracker.leave_out(
             [entity.urn for entity in merged if entity.outcome == "left_out"]
         )
-        self._context.tracker.acknowledge(
-            unchanged,
-            {},
-            {
-                entity.urn: stamps_of(entity, aspects_to_read(entity.entity))
-                for entity in merged
-                if not entity.proposals
-            },
-        )
+        stamps = {
+            entity.urn: stamps_of(entity, aspects_to_read(entity.entity))
+            for entity in merged
+            if not entity.proposals
+        }
+        self._context.tracker.acknowledge(unchanged, {}, stamps)
         self._in_flight.release(unchanged)
         self._writer.add(changed)
 

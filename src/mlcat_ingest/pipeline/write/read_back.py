@@ -116,6 +116,9 @@ class ReadBack:
             entities = plural(count, "entity", "entities")
             log.warning("the catalog does not store %s of %s", what, entities)
             self._context.tally.count(what, dropped=count)
+        if dropped:
+            # Their stamps are those of what was sent: the next full pass has to send it again.
+            self._context.tracker.invalidate_stamps()
 
     def _count_dropped(self) -> Counter[str]:
         stored = self._read()

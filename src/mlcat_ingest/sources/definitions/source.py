@@ -8,7 +8,6 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
-from importlib.metadata import version as installed
 from typing import ClassVar, Final
 from urllib.parse import quote, unquote
 
@@ -22,7 +21,6 @@ from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.recipe.fields import content_of
 from mlcat_ingest.recipe.secrets import comparable
 from mlcat_ingest.sources.base import (
-    PROGRAM,
     Capability,
     ComingTable,
     FeaturesOnly,
@@ -231,7 +229,7 @@ class FeatureSource(Source[FeatureTable | Broken]):
                 "feature": naming.feature(table, "0").urn,
                 "key": naming.primary_key(table, "0").urn,
             },
-            settings=content_hash([settings, owners, installed(PROGRAM)]),
+            settings=content_hash([settings, owners]),
             label=f"{self._platform} at {unquote(place.rpartition(':')[0])}",
         )
 

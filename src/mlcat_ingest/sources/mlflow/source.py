@@ -5,7 +5,6 @@ import os
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict
-from importlib.metadata import version as installed
 from typing import ClassVar, Final
 from urllib.parse import quote, unquote
 
@@ -20,7 +19,6 @@ from mlcat_ingest.metadata.proposal import Entity, Note
 from mlcat_ingest.recipe.fields import content_of
 from mlcat_ingest.recipe.secrets import comparable
 from mlcat_ingest.sources.base import (
-    PROGRAM,
     Capability,
     Changes,
     Everything,
@@ -348,10 +346,7 @@ def _parents(partition: PartitionState) -> ParentRuns:
 
 
 def partition_of(config: MlflowConfig, scope: WorkspaceScope) -> Partition:
-    """Return one workspace as it is remembered.
-
-    The program's version is among its settings, since the mapping is part of the program.
-    """
+    """Return one workspace as it is remembered."""
     naming, links = scope.naming, scope.options.links
     identity = {
         RUN: naming.model("0").urn,
@@ -368,7 +363,6 @@ def partition_of(config: MlflowConfig, scope: WorkspaceScope) -> Partition:
     settings = [
         comparable(content_of(config)),
         config.owners.map_digest(),
-        installed(PROGRAM),
         asdict(scope.links),
     ]
     server_id, _, workspace = scope.source_key.removeprefix(f"{PLATFORM}:").rpartition(":")

@@ -81,3 +81,20 @@ def test_conditions_by_release(version: str | None, *, enforces: bool | None) ->
 )
 def test_words_about_a_release(version: str, behaviour: str) -> None:
     assert Capabilities(datahub=True, datahub_version=version).behaviour == behaviour
+
+
+@pytest.mark.parametrize(
+    ("service", "may_drop"),
+    [
+        (Capabilities(datahub=True, datahub_version="v1.0.0"), True),
+        (Capabilities(datahub=True, datahub_version="v1.7.0"), False),
+        (Capabilities(datahub=True, datahub_version=None), True),
+        (Capabilities(datahub=False, datahub_version=None), True),
+        (Capabilities(datahub=False, datahub_version=None, same_version=True), False),
+    ],
+)
+def test_a_service_that_may_drop_what_it_acknowledges(
+    service: Capabilities,
+    may_drop: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    assert service.may_drop is may_drop

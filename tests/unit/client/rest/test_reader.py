@@ -64,6 +64,30 @@ def test_a_read_that_fails_is_no_absence(
         client.get_aspect(model_urn("m"), "mlModelProperties")
 
 
+def test_stamps_on_the_wire(service: FakeService, client: CatalogClient) -> None:
+    ours = {"version": "4", "runId": "run", "lastObserved": 7}
+    modified = {"version": "2", "aspectModified": {"time": 9, "actor": "urn:li:corpuser:a"}}
+    stored = {
+        "urn": model_urn("a"),
+        "mlModelKey": {"systemMetadata": {"version": "1"}},
+        "mlModelProperties": {"value": {"name": "A"}, "systemMetadata": ours},
+        "ownership": {"systemMetadata": modified},
+        "status": {},
+    }
+    service.on("POST", MODELS, Answer(body=[stored, {"urn": model_urn("c")}]))
+    names = ["mlModelKey", "mlModelProperties", "ownership", "status", "globalTags"]
+    assert client.read_stamps([model_urn("a"), model_urn("c")], names) == {
+        model_urn("a"): {
+            "mlModelKey": None,
+            "mlModelProperties": "4 7 run",
+            "ownership": "2 9",
+            "status": None,
+        }
+    }
+    [asked] = service.asked
+    assert asked.path == f"{MODELS}?systemMetadata=true&values=false"
+
+
 def test_many_on_the_wire(service: FakeService, client: CatalogClient) -> None:
     stored = {
         "urn": model_urn("a"),
