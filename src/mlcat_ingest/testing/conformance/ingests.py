@@ -44,12 +44,16 @@ class Ingests:
         self.catalog = RecordingCatalog()
         self._make = make
         self._url = None if folder is None else f"sqlite:///{folder}/state.db"
+        self._full_runs = 0
 
     def run(self, scope: ReadScope | None = None, *, full: bool = False) -> Report:
-        """Ingest once with a new source, which the run closes."""
+        """Ingest once with a new source, which the run closes; `full` maps every record again."""
+        self._full_runs += full
+        # With other settings no record counts as unchanged.
+        state_options = StateOptions("conformance", settings=str(self._full_runs), full=full)
         options = RunOptions(
             Recipe.model_validate(_RECIPE),
-            state=StateSession(self._url, StateOptions("conformance", full=full)),
+            state=StateSession(self._url, state_options),
             scope=scope or Changes(),
         )
         report = PipelineRun([self._make()], self.catalog, options).execute()
