@@ -36,23 +36,9 @@ class Cursor(Protocol):
     @property
     def rowcount(self) -> int:
         """The number of rows that were changed."""
-        ...
-
-    def fetchone(self) -> Any:
-        """Return the next row, None after the last."""
-        ...
-
-    def fetchall(self) -> Any:
-        """Return the rows that are left."""
-        ...
-
-    def fetchmany(self, size: int = ..., /) -> Any:
-        """Return the next `size` rows, or fewer at the end."""
-        ...
 
     def __iter__(self) -> Iterator[Any]:
-        """Yield the rows that are left."""
-        ...
+        """Yield the rows."""
 
 
 class SqlConnection(ABC):
@@ -90,10 +76,13 @@ class SqlConnection(ABC):
                 flat.append(value)
         return self.run(statement, tuple(flat), stream=stream)
 
+    def first(self, statement: str, *values: Any) -> Any:
+        """Return the first row, None where there is none."""
+        return next(iter(self.execute(statement, *values)), None)
+
     def scalar(self, statement: str, *values: Any) -> Any:
         """Return the first value of the first row, None where there is no row."""
-        row = self.execute(statement, *values).fetchone()
-        return None if row is None else row[0]
+        return next(self.scalars(statement, *values), None)
 
     def scalars(self, statement: str, *values: Any, stream: bool = False) -> Iterator[Any]:
         """Return the first value of each row."""

@@ -489,7 +489,7 @@ def holder(engine: Engine, url: str, recipe: str) -> Holder | None:
         if not connection.scalar(_HELD, key >> 32, key % 2**32):
             return None
         statement = "SELECT pid, host, since_ms FROM state_holder WHERE recipe = ?"
-        row = connection.execute(statement, recipe).fetchone()
+        row = connection.first(statement, recipe)
     return None if row is None else Holder(*row)
 
 

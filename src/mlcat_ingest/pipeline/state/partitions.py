@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass
+from itertools import islice
 from typing import Any, Final
 
 from mlcat_ingest.metadata.urn import entity_type_of
@@ -96,7 +97,7 @@ def begin(engine: Engine, key: PartitionKey, settings: str) -> PartitionRow:
     does not have what all records of the partition share.
     """
     with write_transaction(engine) as connection:
-        stored = connection.execute(f"{_SELECT} WHERE id = ?", key.id).fetchone()
+        stored = connection.first(f"{_SELECT} WHERE id = ?", key.id)
         row = PartitionRow(key, settings, None, 0, None, None) if stored is None else _row(stored)
         if stored is None:
             connection.execute(_INSERT, key.id, *astuple(key), settings)
@@ -154,7 +155,7 @@ def identity_of(engine: Engine, key: PartitionKey) -> dict[str, str]:
     """Return how URNs were made when the recipe was last run, by kind; empty before that."""
     with engine.connect() as connection:
         rows = connection.execute(f"SELECT kind, urn {_IDENTITY}", *_source_of(key))
-        return dict(rows.fetchall())
+        return dict(iter(rows))
 
 
 def save_identity(engine: Engine, key: PartitionKey, urns: Mapping[str, str]) -> None:
@@ -242,8 +243,8 @@ def copy_recipe(url: str, recipe: str, target: Engine) -> None:
             for table, condition in conditions.items():
                 # The same steps made both: their columns are in the same order.
                 statement = f"SELECT * FROM {table} WHERE {condition}"
-                rows = source.execute(statement, recipe, stream=True)
-                while batch := rows.fetchmany(_COPIED_ROWS):
+                rows = iter(source.execute(statement, recipe, stream=True))
+                while batch := list(islice(rows, _COPIED_ROWS)):
                     places = ", ".join("?" * len(batch[0]))
                     insert = f"INSERT INTO {table} VALUES ({places})"
                     connection.execute_many(insert, map(tuple, batch))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, NamedTuple
 
 from mlcat_ingest.sql.database import Engine, SqlConnection, write_transaction
@@ -118,7 +119,7 @@ def column_of(engine: Engine, part_id: int, kind: str, column: str) -> dict[str,
         f"SELECT id, {column} FROM state_record WHERE part_id = ? AND kind = ? AND {column} <> ''"
     )
     with engine.connect() as connection:
-        return dict(connection.execute(statement, part_id, kind).fetchall())
+        return dict(iter(connection.execute(statement, part_id, kind)))
 
 
 def delete_entities(engine: Engine, part_id: int, urns: Iterable[str]) -> None:
@@ -134,7 +135,7 @@ def delete_entities(engine: Engine, part_id: int, urns: Iterable[str]) -> None:
             connection.execute(
                 "DELETE FROM state_record WHERE part_id = ? AND urns IN ?", part_id, batch
             )
-        for kind, record_id, joined in connection.execute(several, part_id, "%\n%").fetchall():
+        for kind, record_id, joined in list(connection.execute(several, part_id, "%\n%")):
             remaining = [urn for urn in joined.split("\n") if urn not in removed_urns]
             if len(remaining) == joined.count("\n") + 1:
                 continue
@@ -152,9 +153,9 @@ def urns_of(connection: SqlConnection, recipe: str, sink: str) -> Iterator[list[
         "SELECT urns FROM state_record WHERE urns <> ''"
         " AND part_id IN (SELECT id FROM state_part WHERE recipe = ? AND sink = ?)"
     )
-    rows = connection.execute(statement, recipe, sink, stream=True)
-    while batch := rows.fetchmany(IN_LIST):
-        yield [urn for (urns,) in batch for urn in urns.split("\n")]
+    several = connection.scalars(statement, recipe, sink, stream=True)
+    while batch := list(islice(several, IN_LIST)):
+        yield [urn for urns in batch for urn in urns.split("\n")]
 
 
 def sample(engine: Engine, part_id: int, from_digest: str, count: int) -> list[str]:

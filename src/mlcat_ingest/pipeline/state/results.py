@@ -234,7 +234,7 @@ class EvaluationResults:
         kind, last = after
         with engine.connect() as connection:
             values = part_id, kind, kind, last, IN_LIST
-            rows = connection.execute(_NEXT_RECORDS, *values).fetchall()
+            rows = list(connection.execute(_NEXT_RECORDS, *values))
         if not rows:
             return None
         several = (joined.split("\n") for _, _, joined, reason in rows if joined and not reason)

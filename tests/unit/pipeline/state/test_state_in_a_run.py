@@ -275,9 +275,7 @@ def test_what_cannot_be_mapped_is_dirty_with_its_reason_and_keeps_its_entities(
     assert world.ingest(Record("t0"), Record("t1", "bad")).exit_code == 4
     engine = open_state(world.url)
     with engine.connect() as connection:
-        row = connection.execute(
-            "SELECT digest, urns, reason FROM state_record WHERE id = 't1'"
-        ).fetchone()
+        row = connection.first("SELECT digest, urns, reason FROM state_record WHERE id = 't1'")
     engine.dispose()
     assert tuple(row) == ("", model_urn("t1"), "cannot be used")
     assert world.ingest(*things(2)).exit_code == 0
