@@ -62,7 +62,7 @@ def without_surplus(fresh: Aspect, merged: Aspect, base_key: str, notes: list[No
 
 
 HEAVIEST: Final = 11_000
-"""Entries in one chunk, and in one batch; 200 runs of 20 parameters and 20 metrics have 10,000."""
+"""Entries in one chunk, and in one batch; 200 runs of 20 parameters and 20 metrics have 10,800."""
 
 
 def weight_of(entity: Entity) -> int:

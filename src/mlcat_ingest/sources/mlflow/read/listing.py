@@ -44,7 +44,7 @@ EXPERIMENTS_PAGE: Final = 1_000
 MODELS_PAGE: Final = 1_000
 """The most that MLflow gives in a page of registered models."""
 VERSIONS_PAGE: Final = 10_000
-FIRST_RUNS: Final = 10
+FIRST_RUNS: Final = 25
 """Runs in the first page of a listing, which is asked for before it is known what a run takes."""
 RUNS_A_SLICE: Final = 100
 """Runs of a page that are made records at a time: few, since records wait between all stages."""

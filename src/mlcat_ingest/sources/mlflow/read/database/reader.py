@@ -186,7 +186,8 @@ class DatabaseReader:
                 runs.run_uuid, runs.start_time, wanted, newest_first=newest_first, skip=only.skip
             )
             for page in pages_of_ids(self.connection, ordered, left):
-                for run_ids in drain_slices(page, slices.runs):
+                while run_ids := page[: slices.runs]:
+                    del page[: slices.runs]
                     with self.connection.page() as read:
                         loaded = load_runs(read, self.refusals, run_ids, outputs=outputs)
                     slices.learn(len(loaded), entries_of(loaded))
