@@ -14,6 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import psycopg
+import requests
+
 TABLES = {
     "runs": "run_uuid, experiment_id, name, user_id, status, start_time, end_time, artifact_uri",
     "params": "run_uuid, key, value",
@@ -29,8 +32,6 @@ def read(url: str) -> int:
         path = url.removeprefix("sqlite:///")
         connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     else:
-        import psycopg
-
         connection = psycopg.connect(url.replace("+psycopg", ""))
     count = 0
     for table, columns in TABLES.items():
@@ -45,8 +46,6 @@ def read(url: str) -> int:
 
 
 def post(server: str, bodies: Iterable[bytes]) -> None:
-    import requests
-
     url = f"{server}/aspects?action=ingestProposalBatch"
     headers = {"Content-Type": "application/json"}
     with requests.Session() as session, ThreadPoolExecutor(3) as pool:

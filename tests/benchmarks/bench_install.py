@@ -9,6 +9,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.measure import Figure
+
 ROOT = Path(__file__).resolve().parents[2]
 EXTRAS = ("", "aws", "feast", "catalog", "demo")
 
@@ -30,11 +33,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("extras", nargs="*", default=EXTRAS, help="e.g. catalog, or aws,feast")
     options = parser.parse_args()
-    print(f"{'extras':<16} {'packages':>8} {'MiB':>7}")
     for extras in options.extras:
         with tempfile.TemporaryDirectory() as folder:
             number, size_mib = installed(extras, Path(folder))
-        print(f"{extras or 'none':<16} {number:>8} {size_mib:>7.0f}", flush=True)
+        name = f"extra `{extras}`" if extras else "no extra"
+        print(Figure(f"{name}, packages", number, ""), flush=True)
+        print(Figure(f"{name}, size", round(size_mib), "MiB"), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,31 +1,34 @@
-"""One interleaved run: our ingest beside a bare read and, if given, `datahub ingest`.
+"""The budgets of the design, measured: what an ingest costs beside a bare read, and the catalog.
 
-    python tests/benchmarks/bench_mlflow.py --runs 10000 --rounds 3
-    python tests/benchmarks/bench_mlflow.py --runs 10000 --datahub-venv /path/to/venv
-    python tests/benchmarks/bench_mlflow.py --runs 10000 --database postgresql
-    python tests/benchmarks/bench_mlflow.py --runs 2000 --width 800
+    python tests/benchmarks/bench_mlflow.py > tests/benchmarks/measured.txt
+    python tests/benchmarks/bench_mlflow.py --runs 300 --rounds 1 --parts http,sqlite
 
-Over HTTP every contender reads the same `mlflow server` (SQLite). With `--database`
-the same tables are read by SQL instead, beside a bare read of their rows, alone and with the
-batches of an ingest posted after it. Ours writes once into the embedded catalog and once into a
-service that only counts; `datahub ingest` into the latter. What ours costs for one run alone is
-what starting costs. Prints medians: wall, CPU and peak memory of the contender, CPU of the MLflow
-server or of PostgreSQL.
+Prints a table for each part, with its budget and whether that is met. Stores hold `--runs` runs of
+20 parameters and 20 metrics; the sizes of the other stores are in proportion. In a round every
+contender reads the same store, one after the other, in a new process with a state of its own. The
+figures are medians of the rounds. `start` is a pass in which nothing has changed; it is taken from
+the passes of ours that are compared, and that of a yardstick from the yardstick.
 """
 
 import argparse
+import json
 import os
+import platform
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from benchmarks.generate import generate, generate_in_postgresql
-from benchmarks.measure import Cost, Server, run, serving
+from benchmarks.generate import STORE_FILE, generate, generate_in_postgresql
+from benchmarks.measure import Cost, Figure, Server, run, serving
 from support.ports import free_port
 
 HERE = Path(__file__).parent
@@ -35,236 +38,387 @@ QUIET = {
     # Seven processes for jobs of a server, of which there are none.
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
 }
+TIMES = "×"  # noqa: RUF001 - times, as the budgets say it
+PAGE = 500
+CONNECTIONS = 3
+LISTINGS = ("experiments", "registered models", "versions", "logged models")
+"""What is listed besides runs; each listing here has one page."""
 
-Contender = Callable[[Path, Server], Cost]
-Write = Callable[[Path, Server, str], Cost]
-"""Reads a store and writes to the address of a catalog."""
-
-
-def recipe(folder: Path, mlflow: str, server: str, config: str, more: str) -> Path:
-    """Write a recipe of ours, the source with `config`, with lines of `more`; return its path."""
-    path = folder / "recipe.yml"
-    path.write_text(
-        f"name: benchmark\n"
-        f"source:\n  type: mlflow\n"
-        f"  config: {{tracking_uri: '{mlflow}', {config}}}\n"
-        f"sink:\n  type: rest\n  config: {{server: '{server}'}}\n"
-        f"limits: {{max_new_entities: 1000000}}\n{more}"
-    )
-    return path
+Costs = dict[str, Cost]
+Contender = Callable[[Path, Server], Costs]
+"""Works in a folder on a store; returns what each of its passes cost, by name."""
 
 
-def ours(config: str, more: str = "", *options: str) -> Write:
-    """Return one ingest of ours, its recipe with these lines, the command with `options`."""
+class Ours:
+    """Our ingest of one store into one catalog, pass after pass."""
 
-    def ingest(folder: Path, mlflow: Server, catalog: str) -> Cost:
-        path = recipe(folder, mlflow.url, catalog, config, more)
-        command = [sys.executable, "-m", "mlcat_ingest", "-q", str(path), *options]
-        return run(command, server=mlflow, env=QUIET)
-
-    return ingest
-
-
-def after(write: Write, second: Write) -> Write:
-    """Return `second`, after a `write` that is not measured: nothing has changed."""
-
-    def both(folder: Path, mlflow: Server, catalog: str) -> Cost:
-        write(folder, mlflow, catalog)
-        return second(folder, mlflow, catalog)
-
-    return both
-
-
-def into_embedded(write: Write) -> Contender:
-    """Return a contender that writes into a fresh embedded catalog."""
-
-    def measured(folder: Path, mlflow: Server) -> Cost:
-        port = free_port()
-        command = [sys.executable, "-m", "mlcat_ingest", "catalog", "serve"]
-        command += ["--db", str(folder / "catalog.db"), "--port", str(port)]
-        with serving(command, f"http://127.0.0.1:{port}", log=folder / "catalog.log") as catalog:
-            return write(folder, mlflow, catalog.url)
-
-    return measured
-
-
-def into_counting(write: Write, *options: str) -> Contender:
-    """Return a contender that writes into a fresh service that only counts."""
-
-    def measured(folder: Path, mlflow: Server) -> Cost:
-        port = free_port()
-        command = [sys.executable, str(HERE / "counting_server.py"), "--port", str(port), *options]
-        url = f"http://127.0.0.1:{port}"
-        with serving(command, url, health="/config", log=folder / "counting.log"):
-            return write(folder, mlflow, url)
-
-    return measured
-
-
-def script(name: str, *options: str) -> Contender:
-    """Return a contender: a script beside this one, given the address of the store."""
-    return lambda _, mlflow: run(
-        [sys.executable, str(HERE / name), mlflow.url, *options], server=mlflow
-    )
-
-
-def bare_and_posting(batches: Path) -> Write:
-    """Return a bare read of the tables, and the posting of batches that are ready."""
-
-    def write(_: Path, mlflow: Server, catalog: str) -> Cost:
-        command = [sys.executable, str(HERE / "bare_sql.py"), mlflow.url]
-        return run([*command, "--post", str(batches), "--to", catalog], server=mlflow)
-
-    return write
-
-
-def datahub(venv: Path) -> Write:
-    """Return DataHub's own mlflow source, from a virtual environment that has it."""
-
-    def contend(folder: Path, mlflow: Server, catalog: str) -> Cost:
-        path = folder / "datahub.yml"
-        path.write_text(
-            f"source:\n  type: mlflow\n  config: {{tracking_uri: '{mlflow.url}'}}\n"
-            f"sink:\n  type: datahub-rest\n  config: {{server: '{catalog}'}}\n"
+    def __init__(self, folder: Path, source: str, catalog: str, more: str = "") -> None:
+        recipe = folder / "recipe.yml"
+        self._report = folder / "report.json"
+        self.command = [sys.executable, "-m", "mlcat_ingest", "-q", str(recipe)]
+        recipe.write_text(
+            f"name: benchmark\nsource: {source}\n"
+            f"sink: {{type: rest, config: {{server: '{catalog}', token: ''}}}}\n"
+            f"limits: {{max_new_entities: 10000000}}\n{more}"
         )
-        command = [str(venv / "bin" / "datahub"), "ingest", "-c", str(path)]
-        return run(command, server=mlflow, env={**QUIET, "HOME": str(folder)})
+
+    def ingest(self, store: Server, *options: str) -> Cost:
+        command = [*self.command, "--report", str(self._report), *options]
+        cost = run(command, server=store, env=QUIET)
+        report = json.loads(self._report.read_text())
+        # A test holds that the server saw as many.
+        return cost.with_counts(source_requests=report["source_requests"])
+
+
+def mlflow(store: Server, more: str = "") -> str:
+    """Return the source of a recipe."""
+    where = f"tracking_uri: '{store.url}', connections: {CONNECTIONS}"
+    return f"{{type: mlflow, config: {{{where}{more}}}}}"
+
+
+@contextmanager
+def embedded(folder: Path) -> Iterator[str]:
+    """Give the address of a new embedded catalog."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    command = [sys.executable, "-m", "mlcat_ingest", "catalog", "serve"]
+    command += ["--db", str(folder / "catalog.db"), "--port", str(port)]
+    with serving(command, url, log=folder / "catalog.log"):
+        yield url
+
+
+@contextmanager
+def counting(folder: Path, *options: str) -> Iterator[str]:
+    """Give the address of a new service that only counts."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    command = [sys.executable, str(HERE / "counting_server.py"), "--port", str(port), *options]
+    with serving(command, url, health="/config", log=folder / "counting.log"):
+        yield url
+
+
+def counted(cost: Cost, catalog: str) -> Cost:
+    """Return a cost with what the counting server has seen so far."""
+    with urllib.request.urlopen(f"{catalog}/counts") as reply:
+        return cost.with_counts(**json.load(reply))
+
+
+def into(kind: str, *passes: str, more: str = "") -> Contender:
+    """Return ingests of ours into a new catalog: the `first`, one `again`, a `full` one."""
+    serve = {"counting": counting, "embedded": embedded}[kind]
+
+    def contend(folder: Path, store: Server) -> Costs:
+        costs = {}
+        with serve(folder) as catalog:
+            ours = Ours(folder, mlflow(store, more), catalog)
+            for name in passes:
+                cost = ours.ingest(store, *(["--full"] if name == "full" else []))
+                costs[f"{kind}, {name}"] = counted(cost, catalog) if kind == "counting" else cost
+        return costs
 
     return contend
 
 
-def _generated(folder: Path, chosen: argparse.Namespace) -> Path:
-    width = chosen.width
-    return generate(folder / "store", runs=chosen.runs, params=width, metrics=width)
+OURS = into("counting", "first", "full"), into("embedded", "first", "again", "full")
 
 
-@contextmanager
-def over_http(folder: Path, chosen: argparse.Namespace) -> Iterator[Server]:
-    """Give an MLflow server over a store of the runs that are chosen."""
-    database = _generated(folder, chosen)
-    port = free_port()
-    command = [sys.executable, "-m", "mlflow", "server", "--port", str(port)]
-    command += ["--workers", str(chosen.workers)]
-    command += ["--backend-store-uri", f"sqlite:///{database}"]
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    url = f"http://127.0.0.1:{port}"
-    with serving(command, url, env={**QUIET, "PATH": path}, log=folder / "mlflow.log") as mlflow:
-        mlflow.settle(chosen.settle)
-        yield mlflow
+def datahub(venv: Path) -> Contender:
+    """Return DataHub's own mlflow source, from a virtual environment that has it."""
+
+    def contend(folder: Path, store: Server) -> Costs:
+        path = folder / "datahub.yml"
+        with counting(folder) as catalog:
+            path.write_text(
+                f"source:\n  type: mlflow\n  config: {{tracking_uri: '{store.url}'}}\n"
+                f"sink:\n  type: datahub-rest\n  config: {{server: '{catalog}'}}\n"
+            )
+            command = [str(venv / "bin" / "datahub"), "ingest", "-c", str(path)]
+            return {"datahub": run(command, server=store, env={**QUIET, "HOME": str(folder)})}
+
+    return contend
 
 
-@contextmanager
-def in_sqlite(folder: Path, chosen: argparse.Namespace) -> Iterator[Server]:
-    """Give the address of an SQLite store of such runs."""
-    yield Server(f"sqlite:///{_generated(folder, chosen)}", 0)
+def yardstick(script: str, *options: str) -> Contender:
+    """Return a bare read, without what its start takes."""
+
+    def contend(_: Path, store: Server) -> Costs:
+        command = [sys.executable, str(HERE / script), store.url, *options]
+        start = run([*command, "--help"], server=store)
+        return {"bare": run(command, server=store) - start}
+
+    return contend
 
 
-@contextmanager
-def in_postgresql(_folder: Path, chosen: argparse.Namespace) -> Iterator[Server]:
-    """Give the address of such a store on this machine's PostgreSQL, with its first process."""
-    import psycopg
-
-    from support.services import postgres_database
-
-    with postgres_database() as url:
-        generate_in_postgresql(url, runs=chosen.runs, params=chosen.width, metrics=chosen.width)
-        with psycopg.connect(url.replace("+psycopg", "")) as connection:
-            backend = connection.info.backend_pid
-        status = Path(f"/proc/{backend}/status")
-        parent = status.read_text().partition("PPid:")[2].split()[0] if status.exists() else 0
-        yield Server(url, int(parent))
+def posted(folder: Path, store: Server) -> Costs:
+    """Record the batches of an ingest, and post them to a new catalog after a bare read."""
+    batches = folder / "batches.jsonl"
+    # Without the report, which is written over what was read of it: another catalog would refuse.
+    with counting(folder, "--record", str(batches)) as catalog:
+        Ours(folder, mlflow(store), catalog, "report_to_catalog: false\n").ingest(store)
+    with embedded(folder) as catalog:
+        post = yardstick("bare_sql.py", "--post", str(batches), "--to", catalog)
+        return {"posted": post(folder, store)["bare"]}
 
 
-STORES: dict[str, Callable[[Path, argparse.Namespace], AbstractContextManager[Server]]] = {
-    "http": over_http,
-    "sqlite": in_sqlite,
-    "postgresql": in_postgresql,
+class Bench:
+    """What the command line asks for, and a folder for stores and catalogs."""
+
+    def __init__(self, folder: Path, chosen: argparse.Namespace) -> None:
+        self.folder = folder
+        self.runs: int = chosen.runs
+        self.venv: Path = chosen.datahub_venv
+        self._rounds: int = chosen.rounds
+        self._settle: int = chosen.settle
+
+    @contextmanager
+    def stored(self, **sizes: int) -> Iterator[Server]:
+        """Give an SQLite store; equal sizes are made once."""
+        folder = self.folder / "-".join(f"{key}{count}" for key, count in sizes.items())
+        made = folder / STORE_FILE
+        yield Server(f"sqlite:///{made if made.exists() else generate(folder, **sizes)}", 0)
+
+    @contextmanager
+    def served(self, **sizes: int) -> Iterator[Server]:
+        """Serve such a store by MLflow, with two processes."""
+        port = free_port()
+        url = f"http://127.0.0.1:{port}"
+        command = [sys.executable, "-m", "mlflow", "server", "--port", str(port), "--workers", "2"]
+        env = {**QUIET, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+        with self.stored(**sizes) as store:
+            command += ["--backend-store-uri", store.url]
+            with serving(command, url, env=env, log=self.folder / "mlflow.log") as server:
+                server.settle(self._settle)
+                yield server
+
+    @contextmanager
+    def in_postgresql(self) -> Iterator[Server]:
+        """Give the store in a database of its own."""
+        from support.services import postgres_database
+
+        with postgres_database() as url:
+            generate_in_postgresql(url, runs=self.runs)
+            yield Server(url, 0)
+
+    def compete(self, store: Server, *contenders: Contender, rounds: int | None = None) -> Costs:
+        """Run every contender once a round, in turn; return the medians of each pass."""
+        rows: dict[str, list[Cost]] = {}
+        for number in range(rounds or self._rounds):
+            for contender in contenders:
+                with tempfile.TemporaryDirectory(dir=self.folder) as name:
+                    for key, cost in contender(Path(name), store).items():
+                        rows.setdefault(key, []).append(cost)
+                        print(f"round {number + 1}: {key}: {cost.wall_s:.1f} s", file=sys.stderr)
+        return {key: _median(costs) for key, costs in rows.items()}
+
+
+def _median(costs: Sequence[Cost]) -> Cost:
+    names = ("wall_s", "cpu_s", "peak_mib", "server_cpu_s")
+    middle = {name: statistics.median(getattr(cost, name) for cost in costs) for name in names}
+    return replace(costs[-1], **middle)
+
+
+def times(name: str, cost: float, other: float, budget: str) -> Figure:
+    """Return a cost as a multiple of another one; less than a tick of the clock counts as that."""
+    return Figure(name, cost / max(other, 0.01), TIMES, budget)
+
+
+def http(bench: Bench) -> Iterator[Figure]:
+    """The main job from an MLflow server."""
+    with bench.served(runs=bench.runs) as store:
+        bare = yardstick("bare_read.py", "--connections", str(CONNECTIONS))
+        seen = bench.compete(store, bare, *OURS)
+        named = bench.compete(store, into("counting", "first", more=", instance: here"), rounds=1)
+    start, read = seen["embedded, again"], seen["bare"]
+    yield Figure("start of a run that changes nothing, CPU", start.cpu_s, "s", "≤ 0.6")
+    for target, budget in (("counting", "≤ 1.15"), ("embedded", "≤ 1.4")):
+        cost = seen[f"{target}, first"] - start
+        name = f"into the {target} catalog"
+        yield times(f"{name}, time to the bare read", cost.wall_s, read.wall_s, budget)
+        yield times(f"{name}, CPU to MLflow's", cost.cpu_s, cost.server_cpu_s, "≤ 0.10")
+        yield times(f"{name}, MLflow's CPU", cost.server_cpu_s, read.server_cpu_s, "≤ 1.1")
+    for target, budget in (("embedded", "≤ 2.5"), ("counting", "≤ 3.5")):
+        cost = seen[f"{target}, full"] - start
+        yield times(f"{_full(target)}, time to the bare read", cost.wall_s, read.wall_s, budget)
+    yield Figure("peak memory", seen["embedded, first"].peak_mib, "MiB", "≤ 160")
+    yield from _work(bench.runs, seen["counting, first"], named["counting, first"])
+
+
+def _full(target: str) -> str:
+    return f"full pass, nothing changed, the {target} catalog"
+
+
+def _work(runs: int, first: Cost, named: Cost) -> Iterator[Figure]:
+    """Yield what an ingest leaves to the servers to do, without an instance and with one."""
+    plain = first.counts
+    pages = -(-runs // PAGE) + len(LISTINGS)
+    yield Figure("requests to MLflow", plain["source_requests"], "", f"≤ {pages + 4}")
+    yield Figure("proposals a run", plain["proposals"] / runs, "", "≤ 4")
+    yield Figure("proposals a run, with an instance", named.counts["proposals"] / runs, "", "≤ 5")
+    yield Figure("requests to the catalog, 1,000 runs", 1_000 * plain["requests"] / runs, "")
+
+
+def beside_datahub(bench: Bench) -> Iterator[Figure]:
+    """A fifth of the runs by DataHub's own source, start included."""
+    with bench.served(runs=bench.runs // 5) as store:
+        contenders = into("counting", "first"), datahub(bench.venv)
+        seen = bench.compete(store, *contenders, rounds=1)
+    ours, theirs = seen["counting, first"], seen["datahub"]
+    yield times("faster than `datahub ingest`", theirs.wall_s, ours.wall_s, "≥ 8")
+    yield times("less CPU than `datahub ingest`", theirs.cpu_s, ours.cpu_s, "≥ 25")
+
+
+def sqlite(bench: Bench) -> Iterator[Figure]:
+    """The main job from MLflow's database, in SQLite."""
+    with bench.stored(runs=bench.runs) as store:
+        seen = bench.compete(store, yardstick("bare_sql.py"), *OURS, posted)
+    yield from _from_database(bench.runs, seen)
+    catalog = seen["posted"]
+    yield Figure(
+        "the embedded catalog alone, requests as recorded",
+        bench.runs / (catalog.wall_s - seen["bare"].wall_s),
+        "runs a second",
+        "≥ 1,600",
+    )
+
+
+def postgresql(bench: Bench) -> Iterator[Figure]:
+    """The same from PostgreSQL."""
+    with bench.in_postgresql() as store:
+        seen = bench.compete(store, yardstick("bare_sql.py"), *OURS)
+    yield from _from_database(bench.runs, seen)
+
+
+def _from_database(runs: int, seen: Costs) -> Iterator[Figure]:
+    start, read = seen["embedded, again"], seen["bare"]
+    yield Figure("start of a run that changes nothing, CPU", start.cpu_s, "s", "≤ 0.6")
+    cpu_s = (seen["counting, first"] - start).cpu_s
+    yield times("into the counting catalog, CPU to the bare read", cpu_s, read.cpu_s, "≤ 4")
+    yield Figure("into the counting catalog, CPU a run", 1_000 * cpu_s / runs, "ms", "≤ 0.25")
+    for target, budget in (("embedded", "≤ 2.5"), ("counting", "≤ 3.5")):
+        cost = seen[f"{target}, full"] - start
+        yield times(f"{_full(target)}, CPU to the bare read", cost.cpu_s, read.cpu_s, budget)
+    yield Figure("peak memory", seen["embedded, first"].peak_mib, "MiB", "≤ 100")
+
+
+def large(bench: Bench) -> Iterator[Figure]:
+    """Ten times the runs: the next pass, in which nothing has changed, and memory."""
+    for name, most_s in (("HTTP", 1.2), ("SQLite", 0.8)):
+        passes = []
+        for runs in (bench.runs, 10 * bench.runs):
+            serve = bench.served if name == "HTTP" else bench.stored
+            with serve(runs=runs) as store:
+                contender = into("embedded", "first", "again")
+                passes.append(bench.compete(store, contender, rounds=1))
+        less, first = (seen["embedded, first"].peak_mib for seen in passes)
+        again = passes[-1]["embedded, again"]
+        yield Figure(f"{name}, nothing changed", again.wall_s, "s", f"≤ {most_s}")
+        if name == "HTTP":
+            asked = again.counts["source_requests"]
+            yield Figure("HTTP, nothing changed, requests to MLflow", asked, "", "≤ 10")
+        yield times(f"{name}, peak memory to that of a tenth", first, less, "≤ 1.1")
+
+
+def wide(bench: Bench) -> Iterator[Figure]:
+    """Runs of 800 parameters and 800 metrics."""
+    for name, most_mib in (("HTTP", 160), ("SQLite", 100)):
+        serve = bench.served if name == "HTTP" else bench.stored
+        with serve(runs=bench.runs // 5, params=800, metrics=800) as store:
+            (cost,) = bench.compete(store, into("counting", "first"), rounds=1).values()
+        yield Figure(f"{name}, peak memory", cost.peak_mib, "MiB", f"≤ {most_mib}")
+
+
+def versions(bench: Bench) -> Iterator[Figure]:
+    """The versions of one registered model, a request each, and of another pass."""
+    count = bench.runs // 25
+    with bench.stored(runs=count, versions=count) as store:
+        (first,) = bench.compete(store, into("counting", "first"), rounds=1).values()
+    yield Figure("versions of one model", count, "")
+    yield Figure("requests to the catalog", first.counts["requests"], "")
+    yield Figure("time of each version", 1_000 * first.wall_s / count, "ms")
+
+
+def features(bench: Bench) -> Iterator[Figure]:
+    """A Feast registry of half as many views as runs, with 20 features each."""
+    views, registry = bench.runs // 2, bench.folder / "registry.db"
+    write = "import sys; from pathlib import Path; from support.feast_store import write_registry; "
+    write += f"write_registry(Path(sys.argv[1]), views={views}, features=20)"
+    env = {**os.environ, "PYTHONPATH": str(HERE.parent)}
+    # In another process: this one has to stay small, see `Cost`.
+    subprocess.run([sys.executable, "-c", write, str(registry)], check=True, env=env)
+    with tempfile.TemporaryDirectory(dir=bench.folder) as name, counting(Path(name)) as catalog:
+        source = f"{{type: feast, config: {{registry: '{registry}'}}}}"
+        ours = Ours(Path(name), source, catalog)
+        cost = counted(ours.ingest(Server("", 0)), catalog)
+    entities = 21 * views
+    yield Figure("entities", entities, "")
+    yield Figure("CPU of an entity", 1_000 * cost.cpu_s / entities, "ms")
+    yield Figure("peak memory", cost.peak_mib, "MiB")
+    yield Figure("requests to the catalog", cost.counts["requests"], "")
+    yield Figure("proposals", cost.counts["proposals"], "")
+
+
+def catalog(bench: Bench) -> Iterator[str]:
+    """The embedded catalog alone."""
+    sizes = {"aspects": 2, "models": 1, "entities": 20, "requests": 0.2}
+    options = [f"--{key}={max(20, int(share * bench.runs))}" for key, share in sizes.items()]
+    yield from _printed("bench_catalog.py", *options)
+
+
+def install(_: Bench) -> Iterator[str]:
+    """What an installation brings."""
+    yield from _printed("bench_install.py")
+
+
+def _printed(script: str, *options: str) -> Iterator[str]:
+    command = [sys.executable, str(HERE / script), *options]
+    yield from subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, text=True
+    ).stdout.splitlines()
+
+
+PARTS: Mapping[str, Callable[[Bench], Iterator[Figure] | Iterator[str]]] = {
+    "http": http,
+    "datahub": beside_datahub,
+    "sqlite": sqlite,
+    "postgresql": postgresql,
+    "large": large,
+    "wide": wide,
+    "versions": versions,
+    "features": features,
+    "catalog": catalog,
+    "install": install,
 }
 
 
-def contenders_for(chosen: argparse.Namespace, batches: Path) -> dict[str, Contender]:
-    """Return who contends, by name."""
-    config = f"connections: {chosen.connections}"
-    ingest, full, one = ours(config), ours(config, "", "--full"), ours(f"{config}, limit: 1")
-    contenders: dict[str, Contender] = {
-        "mlcat-ingest, counting server": into_counting(ingest),
-        "mlcat-ingest, embedded catalog": into_embedded(ingest),
-        "the same again, nothing changed": into_embedded(after(ingest, ingest)),
-        "mlcat-ingest, one run alone": into_counting(one),
-    }
-    if chosen.database:
-        yardsticks: dict[str, Contender] = {
-            "bare SQL read": script("bare_sql.py"),
-            "our reader alone": script("read_database.py"),
-            "bare SQL read, batches posted": into_embedded(bare_and_posting(batches)),
-        }
-        contenders["the same again, all of it read"] = into_embedded(after(ingest, full))
-        return {**yardsticks, **contenders}
-    if chosen.datahub_venv:
-        contenders["datahub ingest, counting server"] = into_counting(datahub(chosen.datahub_venv))
-    connections = ("--connections", str(chosen.connections))
-    return {"bare read": script("bare_read.py", *connections), **contenders}
-
-
 def main() -> None:
-    """Run the rounds and print the table."""
+    """Run the parts that the command line names and print their tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--runs", type=int, default=10_000)
-    parser.add_argument(
-        "--width", type=int, default=20, help="parameters of each run, and its metrics"
-    )
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--connections", type=int, default=3)
-    parser.add_argument("--workers", type=int, default=2, help="processes of the MLflow server")
-    parser.add_argument("--database", choices=["sqlite", "postgresql"], help="read it by SQL")
-    parser.add_argument("--only", default="", help="contenders whose name has this in it")
+    parser.add_argument("--parts", default=",".join(PARTS), help="comma-separated, of these")
     parser.add_argument(
         "--settle", type=int, default=60, help="seconds for MLflow to start, at most"
     )
-    parser.add_argument("--datahub-venv", type=Path, help="a venv with acryl-datahub[mlflow]")
+    parser.add_argument(
+        "--datahub-venv",
+        type=Path,
+        default=sys.prefix,
+        help="an environment with acryl-datahub and mlflow",
+    )
     chosen = parser.parse_args()
+    print("## all\n| | |\n|---|---|")
+    print(f"| runs, rounds | {chosen.runs:,}, {chosen.rounds} |")
+    print(f"| Python, MLflow | {platform.python_version()}, {version('mlflow')} |")
+    print(f"| processors, load before | {os.cpu_count()}, {os.getloadavg()[0]:.1f} |")
     folder = Path(tempfile.mkdtemp(prefix="bench-"))
-    batches = folder / "batches.jsonl"
-    contenders = contenders_for(chosen, batches)
-    contenders = {name: each for name, each in contenders.items() if chosen.only in name}
     try:
-        with STORES[chosen.database or "http"](folder, chosen) as store:
-            if "bare SQL read, batches posted" in contenders:
-                # Without the report, which is written over what was read of it: another catalog
-                # would refuse that.
-                unreported = ours("connections: 1", "report_to_catalog: false\n")
-                into_counting(unreported, "--record", str(batches))(folder, store)
-            costs = compete(folder, contenders, store, rounds=chosen.rounds)
+        bench = Bench(folder, chosen)
+        for part in chosen.parts.split(","):
+            print(f"\n## {part}\n| | measured | budget | met |\n|---|---|---|---|", flush=True)
+            for row in PARTS[part](bench):
+                print(row, flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    print(f"\n{chosen.runs:,} runs, {chosen.rounds} rounds, medians")
-    show(costs)
-
-
-def compete(
-    folder: Path, contenders: dict[str, Contender], store: Server, *, rounds: int
-) -> dict[str, list[Cost]]:
-    """Run every contender once a round, in turn, and return what each cost."""
-    costs: dict[str, list[Cost]] = {name: [] for name in contenders}
-    for number in range(rounds):
-        for name, contender in contenders.items():
-            work = folder / f"{number}-{name.replace(' ', '-')}"
-            work.mkdir()
-            costs[name].append(contender(work, store))
-            print(f"round {number + 1}: {name}: {costs[name][-1].wall_s:.1f} s", flush=True)
-            shutil.rmtree(work)
-    return costs
-
-
-def show(costs: dict[str, list[Cost]]) -> None:
-    """Print the medians as a table of Markdown."""
-    print("| | wall s | CPU s | peak MiB | server CPU s |\n|---|---|---|---|---|")
-    for name, rows in costs.items():
-        wall_s, cpu_s, peak_mib, server_s = (
-            statistics.median(getattr(row, field) for row in rows)
-            for field in ("wall_s", "cpu_s", "peak_mib", "server_cpu_s")
-        )
-        print(f"| {name} | {wall_s:.1f} | {cpu_s:.2f} | {peak_mib:.0f} | {server_s:.1f} |")
 
 
 if __name__ == "__main__":

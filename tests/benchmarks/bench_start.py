@@ -13,14 +13,14 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 
 import mlcat_ingest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from benchmarks.bench_mlflow import QUIET, over_http, recipe
-from benchmarks.measure import run, serving
-from support.ports import free_port
+from benchmarks.bench_mlflow import QUIET, Bench, Ours, embedded, mlflow
+from benchmarks.measure import run
 
 TOP = 15
 """Packages and modules that are printed."""
@@ -52,26 +52,26 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--beside", metavar="SRC", help="another source tree of the package")
     chosen = parser.parse_args()
-    store = argparse.Namespace(runs=100, width=20, workers=1, settle=60)
     trees = [str(Path(mlcat_ingest.__file__).parents[1]), *filter(None, [chosen.beside])]
-    ours, port = [sys.executable, "-m", "mlcat_ingest"], free_port()
-    with tempfile.TemporaryDirectory() as name, over_http(Path(name), store) as mlflow:
-        serve = [*ours, "catalog", "serve", "--db", f"{name}/catalog.db", "--port", str(port)]
-        with serving(serve, f"http://127.0.0.1:{port}", log=Path(name, "catalog.log")) as catalog:
-            cpu_s: dict[str, list[float]] = {tree: [] for tree in trees}
-            for number in range(chosen.rounds + 1):
-                for instance, tree in enumerate(trees):
-                    folder = Path(name, str(instance))
-                    folder.mkdir(exist_ok=True)
-                    config = f"instance: tree{instance}"
-                    path = recipe(folder, mlflow.url, catalog.url, config, "")
-                    env = {**QUIET, "PYTHONPATH": tree}
-                    cost = run([*ours, "-q", str(path)], server=mlflow, env=env)
-                    if number:  # the first one ingests the store
-                        cpu_s[tree].append(cost.cpu_s)
-            for instance, tree in enumerate(trees):
-                command = [*ours, "-q", f"{name}/{instance}/recipe.yml"]
-                show(tree, cpu_s[tree], imports(command, {**QUIET, "PYTHONPATH": tree}))
+    options = argparse.Namespace(runs=100, rounds=1, settle=60, datahub_venv=Path())
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+        bench = Bench(Path(name), options)
+        store = stack.enter_context(bench.served(runs=bench.runs))
+        catalog = stack.enter_context(embedded(bench.folder))
+        commands = {}
+        for instance, tree in enumerate(trees):
+            folder = bench.folder / tree.replace("/", "-")
+            folder.mkdir()
+            source = mlflow(store, f", instance: tree{instance}")
+            commands[tree] = Ours(folder, source, catalog).command
+        cpu_s: dict[str, list[float]] = {tree: [] for tree in trees}
+        for number in range(chosen.rounds + 1):
+            for tree, command in commands.items():
+                cost = run(command, server=store, env={**QUIET, "PYTHONPATH": tree})
+                if number:  # the first one ingests the store
+                    cpu_s[tree].append(cost.cpu_s)
+        for tree, command in commands.items():
+            show(tree, cpu_s[tree], imports(command, {**QUIET, "PYTHONPATH": tree}))
 
 
 if __name__ == "__main__":

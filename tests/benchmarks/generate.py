@@ -27,15 +27,16 @@ def generate(
     experiments: int = 10,
     params: int = 20,
     metrics: int = 20,
+    versions: int = 0,
 ) -> Path:
-    """Make the store in `folder` and return its database file."""
+    """Make the store in `folder`, with versions of one model; return its database file."""
     folder.mkdir(parents=True, exist_ok=True)
     database = folder / STORE_FILE
     _make_tables(f"sqlite:///{database}")
     connection = sqlite3.connect(database)
     with connection:
         connection.execute("DELETE FROM experiments")  # the default one has the time of its making
-        for table, rows in _tables(runs, experiments, params, metrics):
+        for table, rows in _tables(runs, experiments, params, metrics, versions):
             names = _COLUMNS[table]
             marks = ",".join("?" * (names.count(",") + 1))
             connection.executemany(f"INSERT INTO {table} ({names}) VALUES ({marks})", rows)
@@ -49,7 +50,7 @@ def generate_in_postgresql(url: str, *, runs: int, params: int = 20, metrics: in
 
     _make_tables(url)
     with psycopg.connect(url.replace("+psycopg", "")) as connection:
-        for table, rows in _tables(runs, 10, params, metrics):
+        for table, rows in _tables(runs, 10, params, metrics, 0):
             copy = f"COPY {table} ({_COLUMNS[table]}) FROM STDIN"
             with connection.cursor() as cursor, cursor.copy(copy) as copying:
                 for row in rows:
@@ -72,12 +73,18 @@ def _make_tables(url: str) -> None:
 Rows = Iterator[tuple[object, ...]]
 
 
-def _tables(runs: int, experiments: int, params: int, metrics: int) -> Iterator[tuple[str, Rows]]:
+def _tables(
+    runs: int, experiments: int, params: int, metrics: int, versions: int
+) -> Iterator[tuple[str, Rows]]:
     yield "experiments", _experiments(experiments)
     yield "runs", _runs(runs, experiments)
     yield "params", _params(runs, params)
     yield "latest_metrics", _metrics(runs, metrics)
     yield "tags", _tags(runs)
+    if versions:
+        at_ms = FIRST_START_MS
+        yield "registered_models", iter([("forest", at_ms, at_ms)])
+        yield "model_versions", _versions(versions)
 
 
 _COLUMNS = {
@@ -91,6 +98,10 @@ _COLUMNS = {
     "params": '"key", value, run_uuid',
     "latest_metrics": '"key", value, timestamp, step, is_nan, run_uuid',
     "tags": '"key", value, run_uuid',
+    "registered_models": "name, creation_time, last_updated_time",
+    "model_versions": (
+        "name, version, creation_time, last_updated_time, current_stage, run_id, status"
+    ),
 }
 
 
@@ -142,6 +153,12 @@ def _tags(runs: int) -> Rows:
         yield ("mlflow.runName", f"run-{number:06}", identity)
         yield ("mlflow.source.name", "train.py", identity)
         yield ("mlflow.source.type", "LOCAL", identity)
+
+
+def _versions(count: int) -> Rows:
+    for number in range(count):
+        at_ms = FIRST_START_MS + number * BETWEEN_RUNS_MS + 60_000
+        yield "forest", number + 1, at_ms, at_ms, "None", run_id(number), "READY"
 
 
 def main() -> None:

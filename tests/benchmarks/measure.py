@@ -8,7 +8,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 # As a package that is installed and has run before: its modules are compiled once, not each time.
@@ -24,6 +24,8 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 class Cost:
     """What one command cost: seconds, seconds of CPU, MiB at the peak, and the server's CPU.
 
+    `counts` are numbers of requests and proposals, where they are known.
+
     Linux counts the memory of a new process from before it executes the command: a peak is never
     below that of the benchmark itself, which therefore imports little.
     """
@@ -32,6 +34,40 @@ class Cost:
     cpu_s: float
     peak_mib: float
     server_cpu_s: float
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    def __sub__(self, start: "Cost") -> "Cost":
+        """Return the cost without the time and CPU of a start."""
+        return replace(self, wall_s=self.wall_s - start.wall_s, cpu_s=self.cpu_s - start.cpu_s)
+
+    def with_counts(self, **counts: int) -> "Cost":
+        """Return the cost with further counts."""
+        return replace(self, counts={**self.counts, **counts})
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One thing that was measured, and the budget that the design gives it: `≤ 1.4`, or none."""
+
+    name: str
+    value: float
+    unit: str
+    budget: str = ""
+
+    def __str__(self) -> str:
+        """Return the row of a table of Markdown."""
+        value = self.value
+        shown = f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
+        cells = (self.name, f"{shown} {self.unit}".strip(), self.budget, self._met())
+        return f"| {' | '.join(cells)} |".replace("|  |", "| |").replace("|  |", "| |")
+
+    def _met(self) -> str:
+        if not self.budget:
+            return ""
+        sign, limit = self.budget.split()
+        ratio = self.value / float(limit.replace(",", ""))
+        over = 1 - ratio if sign == "≥" else ratio - 1
+        return "yes" if over <= 0 else f"no, by {100 * over:.0f} %"
 
 
 def run(command: Sequence[str], *, server: "Server", env: Mapping[str, str] | None = None) -> Cost:

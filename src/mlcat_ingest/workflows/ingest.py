@@ -82,9 +82,9 @@ class Pipeline:
 
         `progress` is called from the calling thread, about five times a second, at least once;
         `keep` gets the current report at the start and every few seconds.
-        `full` ignores checkpoints, and compares all with the catalog; `accept_renaming` allows a recipe whose naming
-        options changed. `gate` names the metadata tests that must not fail. `changes` gets each
-        change that the catalog acknowledged.
+        `full` ignores checkpoints, and compares all with the catalog; `accept_renaming` allows a
+        recipe whose naming options changed. `gate` names the metadata tests that must not fail.
+        `changes` gets each change that the catalog acknowledged.
         """
         recipe = self._resolved.recipe
         state_options = state_options_of(recipe, full=full, accept_renaming=accept_renaming)

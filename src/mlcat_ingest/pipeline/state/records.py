@@ -37,6 +37,7 @@ class RecordRow(NamedTuple):
 EQUALS_NOTHING: Final = "digest = '', aspect_stamps = ''"
 """The values of a record that has to be mapped and compared again."""
 
+_FOR_CATALOG: Final = "part_id IN (SELECT id FROM state_part WHERE recipe = ? AND sink = ?)"
 _COLUMNS: Final = RecordRow._fields
 _KEY: Final = ("part_id", "kind", "id")
 _SAVE: Final = (
@@ -107,10 +108,9 @@ def touch(engine: Engine, part_id: int, kind: str, ids: Iterable[str], pass_numb
 
 def delete_stamps(engine: Engine, recipe: str, sink: str) -> None:
     """Delete the stamps of all records for one catalog."""
-    ids = select(part.c.id).where(part.c.recipe == recipe, part.c.sink == sink)
+    statement = f"UPDATE state_record SET aspect_stamps = '' WHERE {_FOR_CATALOG}"
     with write_transaction(engine) as connection:
-        of_parts = record.c.part_id.in_(ids)
-        connection.execute(update(record).where(of_parts).values(aspect_stamps=""))
+        connection.execute(statement, recipe, sink)
 
 
 def column_of(engine: Engine, part_id: int, kind: str, column: str) -> dict[str, str]:
@@ -149,10 +149,7 @@ def delete_entities(engine: Engine, part_id: int, urns: Iterable[str]) -> None:
 
 def urns_of(connection: SqlConnection, recipe: str, sink: str) -> Iterator[list[str]]:
     """Yield the entities of all records for one catalog, those of 500 records at a time."""
-    statement = (
-        "SELECT urns FROM state_record WHERE urns <> ''"
-        " AND part_id IN (SELECT id FROM state_part WHERE recipe = ? AND sink = ?)"
-    )
+    statement = f"SELECT urns FROM state_record WHERE urns <> '' AND {_FOR_CATALOG}"
     several = connection.scalars(statement, recipe, sink, stream=True)
     while batch := list(islice(several, IN_LIST)):
         yield [urn for urns in batch for urn in urns.split("\n")]
