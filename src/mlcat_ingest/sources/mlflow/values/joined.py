@@ -157,10 +157,10 @@ def _getter_of(cls: Any) -> Callable[[object], object]:
 
 
 def _parts_of(value: object) -> object:
-    if isinstance(value, Metric) and not math.isfinite(value.value):
-        raise TypeError(value.value)
     if isinstance(value, tuple):
-        return (*value,)
+        if isinstance(value, Metric) and not math.isfinite(value.value):
+            raise TypeError(value.value)
+        return value[:]  # a plain one
     if isinstance(value, ModelDocument):
         # A signature may have numbers that are not finite.
         return value.flavors, json.dumps(value.signature, default=dict), value.size_bytes
