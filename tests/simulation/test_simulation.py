@@ -173,9 +173,9 @@ BROKEN: Mapping[Callable[[Patch], None], int] = {
     version_sets_not_settled: 629,
     writes_under_way_are_forgotten: 33,
     what_met_itself_is_not_written_again: 33,
-    removed_groups_are_forgotten: 36,
-    stamps_not_compared: 31,
-    digests_not_compared: 2,
+    removed_groups_are_forgotten: 296,
+    stamps_not_compared: 0,
+    digests_not_compared: 0,
 }
 """Rules that are broken on purpose, and the seed that is tried first."""
 
