@@ -409,3 +409,28 @@ def test_an_entity_that_is_merged_again_has_the_bases_of_all_that_it_wrote() -> 
     before, after = (owners(one.proposals[-1].aspect) for one in (first, second))
     assert before != after
     assert {before, after} == {*re.findall(".{6}", owners(again[HOME].value))}
+
+
+def test_a_file_says_that_an_entity_was_removed_before_it_says_anything_else() -> None:
+    entity = Entity(URN, {"status": {"removed": True}, HOME: {"name": "n"}})
+    merged = merge_entity(entity, None, RULES, can_read=False)
+    assert [one.aspect_name for one in merged.proposals] == ["status", HOME]
+    assert merged.proposals[0].aspect == {"removed": True}
+
+
+@pytest.mark.parametrize(
+    ("aspects", "names"),
+    [
+        ({HOME: {"groups": []}}, [HOME]),
+        ({"globalTags": {"tags": []}}, []),
+        ({"ownership": {"owners": [{"owner": "o"}]}}, ["ownership", HOME]),
+    ],
+)
+def test_an_entity_without_properties_gets_them_with_the_first_of_ours(
+    aspects: dict[str, Aspect], names: list[str]
+) -> None:
+    held = stored(globalTags={"tags": [{"tag": "theirs"}]})
+    merged = merge_entity(Entity(URN, aspects), held, RULES)
+    assert [one.aspect_name for one in merged.proposals] == names
+    if names:
+        assert "mlcat.applied.prod" in merged.proposals[-1].aspect["customProperties"]
