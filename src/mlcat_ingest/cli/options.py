@@ -258,7 +258,7 @@ _OPTIONS: Final = (
     click.option(
         "--full",
         is_flag=True,
-        help="Read everything and compare it with the catalog, regardless of state.",
+        help="Compare everything with the catalog, not only the changes since the last run.",
     ),
     click.option(
         "--accept-renaming",
