@@ -45,6 +45,7 @@ from mlcat_ingest.sources.mlflow.read.listing import (
     ENTRIES_A_SLICE,
     EXPERIMENTS_A_LISTING,
     EXPERIMENTS_PAGE,
+    FIRST_SLICE,
     MODELS_PAGE,
     RUNS_A_SLICE,
     PageSize,
@@ -179,7 +180,7 @@ class DatabaseReader:
         """
         runs, outputs, left = RUNS.c, self._has_logged_models, only.limit
         newest_first = only.limit is not None
-        slices = PageSize(RUNS_A_SLICE, ENTRIES_A_SLICE)
+        slices = PageSize(RUNS_A_SLICE, ENTRIES_A_SLICE, FIRST_SLICE)
         for ids in chunks(experiment_ids, EXPERIMENTS_A_LISTING):
             wanted = tuple(wanted_runs(ids, only, outputs=outputs))
             ordered = IdQuery(

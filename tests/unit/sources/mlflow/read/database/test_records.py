@@ -8,7 +8,7 @@ import pytest
 
 from mlcat_ingest.sources.mlflow.read.database import rows
 from mlcat_ingest.sources.mlflow.read.database.access import IDS_A_PAGE
-from mlcat_ingest.sources.mlflow.read.listing import ENTRIES_A_SLICE, FIRST_RUNS
+from mlcat_ingest.sources.mlflow.read.listing import ENTRIES_A_SLICE, FIRST_SLICE
 from mlcat_ingest.sources.mlflow.values.records import (
     DatasetInput,
     Experiment,
@@ -51,7 +51,7 @@ def test_of_runs_with_thousands_of_params_fewer_are_read_at_a_time(tmp_path: Pat
     pages = list(reader.runs(["1"]))
     reader.connection.close()
     assert [run.run_id for page in pages for run in page] == ids
-    assert [len(page) for page in pages] == [FIRST_RUNS, *[5] * ((len(ids) - FIRST_RUNS) // 5)]
+    assert [len(page) for page in pages] == [FIRST_SLICE, *[5] * ((len(ids) - FIRST_SLICE) // 5)]
 
 
 def test_a_run_without_a_name_has_that_of_its_tag(tmp_path: Path) -> None:
