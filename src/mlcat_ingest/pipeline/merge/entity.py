@@ -237,9 +237,7 @@ class _Merge:
             self._stored,
             self._outcome(),
             tuple(self._proposals),
-            without_base=has_content
-            and self._rules.writer is not None
-            and self._bases.ours is None,
+            without_base=has_content and self._lacks_base(),
             kept_aspects=tuple(self._kept),
             notes=tuple(self._notes),
             writer=self._rules.writer,
