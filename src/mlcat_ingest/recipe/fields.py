@@ -270,7 +270,10 @@ def _docstrings_of_fields(model: type[BaseModel]) -> dict[str, str]:
     texts: dict[str, str] = {}
     for base in reversed(model.__mro__):
         if issubclass(base, RecipeModel):
-            [definition] = ast.parse(dedent(getsource(base))).body
+            try:
+                [definition] = ast.parse(dedent(getsource(base))).body
+            except OSError:
+                continue  # made without a source file, as a plug-in may be
             for field, text in pairwise(getattr(definition, "body", ())):
                 if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
                     texts[ast.unparse(field.target)] = cleandoc(ast.literal_eval(text.value))

@@ -6,9 +6,11 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
+from pydantic import create_model
 
 from mlcat_ingest.errors import RecipeError, RecipeSyntaxError, RecipeValidationError
 from mlcat_ingest.recipe.dump import recipe_to_yaml
+from mlcat_ingest.recipe.fields import RecipeModel
 from mlcat_ingest.recipe.model import Recipe, SinkSpec, SourceSpec
 
 MINIMAL = "sources: [{type: mlflow}]\n"
@@ -259,3 +261,8 @@ def test_the_recipe_of_a_tracking_uri(
     assert recipe.name == name
     assert recipe.sources[0].config == {"tracking_uri": arguments[0], **source}
     assert (recipe.sink and (recipe.sink.type, recipe.sink.config)) == sink
+
+
+def test_a_model_without_a_source_file_has_a_schema_without_descriptions() -> None:
+    made = create_model("Made", __base__=RecipeModel, size=(int, ...))
+    assert made.model_json_schema()["properties"] == {"size": {"title": "Size", "type": "integer"}}

@@ -1,5 +1,6 @@
 """The merge of whole entities: what is written, in which order, and what it is called."""
 
+import math
 import re
 
 import pytest
@@ -35,6 +36,13 @@ def test_properties_are_written_last_and_carry_the_base() -> None:
         "ownership": {"owners": text_of_keys((("o", None, None, None),))},
     }
     assert (merged.urn, merged.outcome) == (URN, "created")
+
+
+def test_an_aspect_that_has_no_json_is_merged_to_be_refused_when_it_is_written() -> None:
+    entity = Entity(URN, {HOME: {"name": "n"}, "ownership": {"owners": [{"owner": math.inf}]}})
+    merged = merge_entity(entity, None, RULES)
+    assert [one.aspect_name for one in merged.proposals] == ["ownership", HOME]
+    assert merged.proposals[0].aspect == entity.aspects["ownership"]
 
 
 def test_a_base_of_the_first_format_holds_and_is_replaced_with_the_next_change() -> None:
