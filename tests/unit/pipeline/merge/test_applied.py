@@ -9,6 +9,7 @@ import pytest
 from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata.shapes import fields
 from mlcat_ingest.pipeline.merge.applied import (
+    Bases,
     bases_by_writer,
     decode,
     encode,
@@ -151,3 +152,13 @@ def test_bases_are_distinguished_by_their_writers() -> None:
     assert read_bases(properties, None).ours is None
     assert read_bases(properties, None).others["x"]["f"] == a + b + c
     assert read_bases({}, "ours").ours is None
+
+
+def test_the_bases_of_all_writers_are_joined_field_by_field() -> None:
+    ours, theirs = {"globalTags": {"tags": "aaaaaa"}}, {"globalTags": {"tags": "bbbbbb"}}
+    domains = {"domains": {"domains": "cccccc"}}
+    assert Bases(ours, {**theirs, **domains}).joined == {
+        "globalTags": {"tags": "aaaaaabbbbbb"},
+        **domains,
+    }
+    assert Bases(None, domains).joined == domains
