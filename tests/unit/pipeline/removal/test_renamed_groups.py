@@ -14,7 +14,7 @@ from mlcat_ingest.workflows.verify import SearchResult, Verification
 from support.fakes import FakeSink, group_urn
 from support.mlflow_history import Recipe, Server
 
-TAGS = "globalTags"
+TAGS, LINKS = "globalTags", "institutionalMemory"
 HOME = "mlModelGroupProperties"
 NEVER = {"If-Version-Match": NO_SUCH_VERSION}
 OLD, NEW = map(group_urn, ("fraud", "b"))
@@ -273,12 +273,12 @@ def test_a_copy_without_an_answer_is_written_again_by_the_next_full_pass(history
     class Dying(FakeSink):
         def write(self, proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
             refused = super().write(proposals)
-            copied = [one for one in proposals if (one.entity_urn, one.aspect_name) == (NEW, TAGS)]
+            copied = [one for one in proposals if (one.entity_urn, one.aspect_name) == (NEW, LINKS)]
             if copied and copied[0].headers != NEVER:
                 raise CatalogUnavailableError("killed before its index had the change")
             return refused
 
-    history.tagged()
+    history.sink.put(OLD, LINKS, {"elements": [{"url": "https://wiki.example/x"}]})
     history.renamed("b")
     sink = history.one.sink
     history.one.sink = Dying(place=sink.address, stored=sink.stored, versions=sink.versions)
@@ -286,6 +286,6 @@ def test_a_copy_without_an_answer_is_written_again_by_the_next_full_pass(history
     history.one.sink = sink
     sink.writes.clear()
     history.one.ingest(full=True)
-    assert (NEW, TAGS) in {
+    assert (NEW, LINKS) in {
         (one.entity_urn, one.aspect_name) for batch in sink.writes for one in batch
     }
