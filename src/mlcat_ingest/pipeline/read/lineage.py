@@ -6,7 +6,7 @@ dataset is not created: it is reported, with the nearest names.
 
 import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Final
 
@@ -60,7 +60,7 @@ class LineageCheck:
         """
         for entity in entities:
             if self._enabled and not marks_removed(entity):
-                for urn in _datasets_of(entity):
+                for urn in datasets_of(entity):
                     self._note(urn)
             yield entity
 
@@ -116,7 +116,8 @@ class LineageCheck:
             yield DanglingDataset(urn, self._models[urn], nearest)
 
 
-def _datasets_of(entity: Entity) -> Iterable[str]:
+def datasets_of(entity: Entity) -> Collection[str]:
+    """Return the datasets that an entity refers to."""
     # What is no reference at all is for the catalog to refuse.
     return dict.fromkeys(
         urn

@@ -22,6 +22,7 @@ from mlcat_ingest.pipeline.merge.limits import HEAVIEST, weight_of
 from mlcat_ingest.pipeline.merge.rules import version_set_of
 from mlcat_ingest.pipeline.read.enrich import Enricher
 from mlcat_ingest.pipeline.read.feature_tables import PrimaryKeys
+from mlcat_ingest.pipeline.read.lineage import datasets_of
 from mlcat_ingest.pipeline.read.links import Linker
 from mlcat_ingest.pipeline.state.tracker import ChangedRecord
 from mlcat_ingest.sources.base import (
@@ -126,7 +127,10 @@ class PageMapper:
             ]
             linked = self._linker.link([entities for _, entities in mapped])
             for (changed, before), entities in zip(mapped, linked, strict=True):
-                looked_up = any(isinstance(entity, UnlinkedModel) for entity in before)
+                # Features for the links, and datasets for the report.
+                looked_up = any(
+                    isinstance(entity, UnlinkedModel) or datasets_of(entity) for entity in before
+                )
                 if not any(entity.aspects or entity.only_if_absent for entity in entities):
                     self._context.tracker.record_seen(changed, entities)
                     for entity in entities:
