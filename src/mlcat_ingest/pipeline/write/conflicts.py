@@ -288,12 +288,14 @@ class ConflictGuard:
         self._context.tally.count(unverified=not verified)
         if properties_aspect(written.entity_type) in restored:
             # Whose an entry is follows from the bases there: what was dropped may be of others now.
-            for name in {proposal.aspect_name for proposal in written.proposals} - {*restored}:
+            for proposal in written.proposals:
+                name = proposal.aspect_name
                 before, after = written.stored.get(name), now.get(name)
-                if before is not None:
-                    restored[name] = StoredAspect(
-                        before.value, None if after is None else after.version
-                    )
+                # One that is not there was dropped by us, or by others: then it stays so.
+                is_ours = after is not None or proposal.change_type == "DELETE"
+                if before is not None and is_ours and name not in restored:
+                    version = None if after is None else after.version
+                    restored[name] = StoredAspect(before.value, version)
         return None if alone else restored
 
     def _between(self, proposal: Proposal, first: int, last: int) -> list[Aspect]:
