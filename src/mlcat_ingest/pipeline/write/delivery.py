@@ -176,11 +176,13 @@ class Delivery:
         changed = 0
         for before in conflicted:
             merged = self._merge(before.entity, stored.get(before.urn))
-            if not merged.proposals:
+            left = {proposal.aspect_name for proposal in merged.proposals}
+            if not left:
                 # A request that was sent twice has met what it had written itself.
                 yield replace(write_again(merged), outcome=before.outcome)
                 continue
-            if before.is_rewrite:
+            # It may have, too, where somebody has changed only a part of that since.
+            if before.is_rewrite or any(one.aspect_name not in left for one in before.proposals):
                 merged = write_again(merged)
             if merged.proposals == before.proposals:
                 yield before  # it was only in one request with what had changed

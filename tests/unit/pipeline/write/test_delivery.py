@@ -472,6 +472,23 @@ def test_a_request_that_meets_what_it_had_written_is_written_again() -> None:
     assert (again.aspect, headers([again])) == (meets, ["2"])
 
 
+def test_a_request_that_meets_what_it_had_written_and_an_edit_is_written_again() -> None:
+    written = a_sink()
+    deliver(written, owned("r"))
+    sink = a_sink()
+
+    def answer_is_lost() -> None:
+        for name, aspect in written.stored[model_urn("r")].items():
+            sink.put(model_urn("r"), name, aspect)
+        sink.put(model_urn("r"), HOME, {"groups": [C]})
+
+    sink.before_write = once(answer_is_lost, at=2)
+    outcome = deliver(sink, owned("r"))[model_urn("r")]
+    assert outcome.refusals == ()
+    assert [one.aspect_name for one in sink.writes[-1]] == ["mlModelKey", "ownership", HOME]
+    assert groups(sink, "r") == [C, A]
+
+
 def test_what_is_written_again_stays_so_when_somebody_writes_in_between() -> None:
     sink = a_sink()
     tag = {"tags": [{"tag": "urn:li:tag:ours"}]}
