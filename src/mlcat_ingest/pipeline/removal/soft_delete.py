@@ -62,6 +62,10 @@ class DeferredRemovals:
         """The URNs of the deferred entities."""
         return tuple(self._urns)
 
+    def __contains__(self, urn: str) -> bool:
+        """Return whether the removal of an entity was deferred, released or not."""
+        return urn in self._urns
+
     def partition(self, merged: Sequence[MergedEntity]) -> tuple[list[MergedEntity], list[str]]:
         """Return the entities to write now, and the URNs of those whose removal is deferred."""
         passing: list[MergedEntity] = []
@@ -314,7 +318,9 @@ class Removal:
             properties = stored_properties(urn, stored)
             if properties is None or is_removed(stored):
                 continue
-            sources = str(custom_properties(properties).get(SOURCE_KEY, "")).split(",")
-            if source not in sources and group in (properties.get("groups") or ()):
+            sources = custom_properties(properties).get(SOURCE_KEY)
+            if sources is None and urn in self._deferred:
+                continue  # somebody's upsert dropped the key, and this pass read it of the source
+            if source not in str(sources).split(",") and group in (properties.get("groups") or ()):
                 return True
         return False

@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.errors import CatalogRequestError, LimitError, StateUnavailableError
+from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.context import RunContext
+from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.removal.soft_delete import DeferredRemovals, Removal
 from mlcat_ingest.pipeline.removal.unlisted import ListedUrns
 from mlcat_ingest.recipe.model import LimitsSpec
@@ -86,6 +89,7 @@ class World:
     switched_off: bool = False
     entity_types: Sequence[str] = ("mlModel", "mlModelGroup")
     is_gone: Callable[[], bool] = lambda: True
+    deferred: Sequence[str] = ()
 
     def hold(self, *urns: str, **more: Any) -> None:
         for urn in urns:
@@ -113,6 +117,10 @@ class World:
         keys: Any = SimpleNamespace(refused=self.refused)
         source: Any = SimpleNamespace(capabilities=self.capabilities, missing=self.missing)
         deferred = DeferredRemovals()
+        status = {STATUS: {"removed": True}}
+        deferred.partition(
+            [MergedEntity(Entity(urn, status), {}, "removed") for urn in self.deferred]
+        )
         removal = Removal(
             RunContext(self.sink, tally, tracker),
             deferred,
@@ -361,6 +369,15 @@ def test_a_group_with_models_of_others_stays(
     caplog.clear()
     assert in_group(source, removed=True).remove() == [GROUP]
     assert not [one for one in caplog.messages if "is kept" in one]
+
+
+def test_a_group_is_removed_with_a_model_that_the_pass_removes_and_that_names_no_source() -> None:
+    world = in_group(None)
+    world.deferred = [C]
+    assert world.remove() == [C, GROUP]
+    world = in_group("mlflow:b:")
+    world.deferred = [C]
+    assert world.remove() == [C]
 
 
 def test_a_group_whose_members_cannot_be_listed_stays() -> None:
