@@ -6,7 +6,7 @@ from typing import Final
 
 from mlcat_ingest.pipeline.state.database import RunDatabase
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
-from mlcat_ingest.pipeline.state.records import delete_entities
+from mlcat_ingest.pipeline.state.records import RecordRow, delete_entities, put
 from mlcat_ingest.sql.database import Engine, write_transaction
 
 _SAVE_ABSENT: Final = "INSERT INTO state_absent (part_id, urn) VALUES (?, ?)"
@@ -175,8 +175,8 @@ class UnacknowledgedWrites:
         self._kept.update(self.earlier)
         self.found = frozenset(self.earlier)
 
-    def begin(self, urns: Collection[str]) -> set[str]:
-        """Keep that `urns` are about to be written; a run that is killed leaves them.
+    def begin(self, urns: Collection[str], rows: Sequence[RecordRow] = ()) -> set[str]:
+        """Keep that `urns` are about to be written, and `rows`; a run that is killed leaves them.
 
         Return those that no earlier write left, whose end is not known.
 
@@ -184,7 +184,7 @@ class UnacknowledgedWrites:
         """
         with self._lock:
             ended, self._ended = self._ended.difference(urns), set()
-            self._database.attempt(lambda engine: self._save(engine, urns, ended), None)
+            self._database.attempt(lambda engine: self._save(engine, urns, ended, rows), None)
             new = set(urns).difference(self._kept)
             self._kept.update(new)
         return new
@@ -196,11 +196,18 @@ class UnacknowledgedWrites:
             self._kept.difference_update(urns)
             self.earlier.difference_update(urns)
 
-    def _save(self, engine: Engine, begun: Collection[str], ended: Collection[str]) -> None:
+    def _save(
+        self,
+        engine: Engine,
+        begun: Collection[str],
+        ended: Collection[str],
+        rows: Sequence[RecordRow],
+    ) -> None:
         own = self._database
         with write_transaction(engine) as connection:
+            put(connection, rows)
             # In one order, so that two writers never wait for each other.
             for statement, urns in ((_DELETE_WRITE, ended), (_BEGIN_WRITE, begun)):
                 if urns:
-                    rows = ((own.recipe, own.sink, urn) for urn in sorted(urns))
-                    connection.execute_many(statement, rows)
+                    writes = ((own.recipe, own.sink, urn) for urn in sorted(urns))
+                    connection.execute_many(statement, writes)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final, NamedTuple
 
+from mlcat_ingest.sources.base import RecordVersion
 from mlcat_ingest.sql.database import Engine, SqlConnection, write_transaction
 
 IN_LIST: Final = 500
@@ -62,6 +63,12 @@ class KnownRecord:
     urns: tuple[str, ...]
     aspect_stamps: str = ""
 
+    def equals(self, version: RecordVersion, digest: str | None) -> bool:
+        """Return whether a record of this `version` and `digest` is what was acknowledged."""
+        fingerprints = version.fingerprint, version.joined_fingerprint
+        known = self.digest, self.fingerprint, self.joined_fingerprint
+        return bool(digest) and known == (digest, *fingerprints)
+
 
 def in_lists(values: Iterable[str]) -> Iterator[list[str]]:
     """Yield `values`, each once and in their order, in lists that fit into an IN list."""
@@ -74,7 +81,13 @@ def save(engine: Engine, rows: Sequence[RecordRow]) -> None:
     """Write `rows` durably, in one transaction."""
     if rows:
         with write_transaction(engine) as connection:
-            connection.execute_many(_SAVE, rows)
+            put(connection, rows)
+
+
+def put(connection: SqlConnection, rows: Sequence[RecordRow]) -> None:
+    """Write `rows` in a transaction, each over the one before of its record."""
+    if rows:
+        connection.execute_many(_SAVE, rows)
 
 
 def read(engine: Engine, part_id: int, kind: str, ids: Iterable[str]) -> dict[str, KnownRecord]:

@@ -14,9 +14,9 @@ COMPONENT: Final = "state"
 #   tests           a digest of the metadata tests that the client evaluated on all of its entities
 # state_identity: how URNs of each kind are made. A change would make every entity of that kind a
 #   second time.
-# state_record: one row a record whose entities the catalog acknowledged, or refused: then `reason`
-#   says why. A record whose `digest` or `aspect_stamps` is empty equals nothing in that respect:
-#   it is mapped, or compared by its values.
+# state_record: one row a record whose entities the catalog acknowledged. `reason` says why it is
+#   dirty: it was refused, or a write has begun that changes it. A record whose `digest` or
+#   `aspect_stamps` is empty equals nothing in that respect: it is mapped, or compared by values.
 #   raw_fingerprint never used; SQLite before 3.35 cannot drop a column
 #   aspect_stamps   what the catalog held of the entities when the row was written: a JSON object by
 #                   URN, of the stamp of each aspect that a merge reads, null where it was not

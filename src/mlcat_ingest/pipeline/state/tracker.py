@@ -2,9 +2,9 @@
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import compress
+from itertools import chain, compress
 from typing import Any, Final
 
 from mlcat_ingest.metadata.codec import dumps, record_hash
@@ -34,6 +34,9 @@ _EXISTS: Final[Stamps] = {}
 
 REASON_CHARS: Final = 300
 """Length of the reason that is kept of a dirty record."""
+
+UNFINISHED: Final = "its write has not ended"
+"""The reason that is kept of a record from before its entities are written until they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,8 @@ class PageChanges:
 class _Pending:
     """A record whose entities are on their way to the catalog.
 
-    `stamps` are those of the entities that have arrived, and of what they refer to.
+    `stamps` are those of the entities that have arrived, and of what they refer to. `known` is what
+    the stored row says of the record, until it says nothing any more.
     """
 
     part: PartitionPass
@@ -80,6 +84,7 @@ class _Pending:
     urns: tuple[str, ...]
     left: set[str]
     reason: str = ""
+    known: KnownRecord | None = None
     stamps: dict[str, Stamps] = field(default_factory=dict)
     is_compared: bool = True
     """False if a full pass has to compare values: not all of the entities have stamps."""
@@ -112,6 +117,24 @@ class _Pending:
             aspect_stamps=self._stamps_text(),
         )
 
+    def unfinished(self) -> Iterator[RecordRow]:
+        """Yield the row that equals nothing, once and only if the stored one says something else.
+
+        It has the entities of before, too. Of a record that leads to others it has no fingerprint,
+        so that these are read again.
+        """
+        known, self.known = self.known, None
+        if known is not None and not known.equals(self.version, self.digest):
+            row = self.row()
+            yield row._replace(
+                digest="",
+                urns="\n".join(dict.fromkeys((*known.urns, *self.urns))),
+                fingerprint="" if self.is_held else row.fingerprint,
+                reason=UNFINISHED,
+                seen_in_pass=0,
+                aspect_stamps="",
+            )
+
     def _stamps_text(self) -> str:
         # A pass over changes may see only some of the records that an entity is made of.
         is_whole = self.is_compared and self.part.full is not None and not self.reason
@@ -123,7 +146,8 @@ class Tracker:
 
     A row is written only after the catalog has acknowledged, or refused, the entities of its
     record: a run that is killed in between merges them again. The row of a record that leads to
-    others waits until these are acknowledged, too: a pass that ends early would forget them.
+    others waits until these are acknowledged, too: a pass that ends early would forget them. A row
+    of before equals nothing from the first write on: the source may return to what it was then.
     """
 
     def __init__(self, mask: Callable[[str], str] = str) -> None:
@@ -134,6 +158,7 @@ class Tracker:
         self.bases = AppliedBases(self.database)
         self._mask = mask
         self._lock = threading.Lock()
+        self._saving = threading.Lock()
         self._pending: dict[str, list[list[_Pending]]] = {}
         self._rows: list[RecordRow] = []
         self._held: list[RecordRow] = []
@@ -243,10 +268,12 @@ class Tracker:
         urns = tuple(dict.fromkeys(entity.urn for entity in entities if not entity.only_if_absent))
         self._note_renamed(changed, part, urns)
         references = {entity.urn: _EXISTS for entity in entities if entity.only_if_absent}
-        pending = _Pending(part, version, digest, urns, set(urns), stamps=references)
+        pending = _Pending(part, version, digest, urns, set(urns), "", known, references)
         if part.number > 1:
             self._written.update(map(hash, urns))
         with self._lock:
+            if pending.is_held:
+                self._rows += pending.unfinished()  # before the rows of what it leads to
             for urn in urns:
                 self._pending.setdefault(urn, []).append([pending])
         if not urns:
@@ -273,7 +300,8 @@ class Tracker:
         if self.remembers and tracked is not None:
             urns = tuple(dict.fromkeys(entity.urn for entity in entities))
             self._note_renamed(changed, tracked.part, urns)
-            self._keep([_Pending(tracked.part, tracked.version, "", urns, set())])
+            part, version, known = tracked.part, tracked.version, tracked.known
+            self._keep([_Pending(part, version, "", urns, set(), "", known)])
 
     def _note_renamed(
         self, changed: ChangedRecord, part: PartitionPass, urns: Sequence[str]
@@ -285,7 +313,8 @@ class Tracker:
         tracked = changed.tracked
         if tracked is not None:
             urns, masked = tuple(changed.known_urns), self._mask(reason) or "not usable"
-            self._keep([_Pending(tracked.part, tracked.version, "", urns, set(), masked)])
+            part, version, known = tracked.part, tracked.version, tracked.known
+            self._keep([_Pending(part, version, "", urns, set(), masked, known)])
 
     def acknowledge(
         self,
@@ -326,12 +355,26 @@ class Tracker:
         """True while there is a database that has not failed."""
         return self.database.engine is not None
 
+    def begin_writes(self, urns: Collection[str]) -> set[str]:
+        """Keep that `urns` are about to be written; from now on the rows of before equal nothing.
+
+        Return those that no earlier write left, whose end is not known.
+
+        Cost: one transaction, which also writes the rows that wait.
+        """
+        with self._saving:
+            with self._lock:
+                writing = [one for urn in urns for one in self._pending.get(urn, [[]])[0]]
+                rows, self._rows = [*self._rows, *chain(*(one.unfinished() for one in writing))], []
+            return self.writes.begin(urns, rows)
+
     def flush(self) -> bool:
         """Write the rows that wait; return whether the database still takes them."""
-        with self._lock:
-            batch, self._rows = self._rows, []
-        if batch:
-            self.database.attempt(lambda engine: records.save(engine, batch), None)
+        with self._saving:
+            with self._lock:
+                batch, self._rows = self._rows, []
+            if batch:
+                self.database.attempt(lambda engine: records.save(engine, batch), None)
         return self.remembers
 
     def _flush_held(self) -> bool:
@@ -371,6 +414,8 @@ class Tracker:
     def _keep(self, ready: Sequence[_Pending]) -> None:
         with self._lock:
             for pending in ready:
+                if pending.is_held:
+                    self._rows += pending.unfinished()
                 (self._held if pending.is_held else self._rows).append(pending.row())
             full = len(self._rows) >= ROWS
         if full:
@@ -385,9 +430,7 @@ class Tracker:
 
     def _is_unchanged(self, version: RecordVersion, known: KnownRecord, digest: str | None) -> bool:
         return (
-            bool(digest)
-            and (known.digest, known.fingerprint, known.joined_fingerprint)
-            == (digest, version.fingerprint, version.joined_fingerprint)
+            known.equals(version, digest)
             and self.writes.earlier.isdisjoint(known.urns)
             # Written for another record of this pass, or for this one as it was listed before.
             and (not self._written or self._written.isdisjoint(map(hash, known.urns)))

@@ -87,13 +87,13 @@ class Delivery:
         after each write if it does not. If others write the same entities, one read an entity type
         and one write a round.
         """
-        writes = self._context.tracker.writes
-        new = writes.begin([entity.urn for entity in batch])
+        tracker = self._context.tracker
+        new = tracker.begin_writes([entity.urn for entity in batch])
         self._conflicts.learn(batch)
         delivered = self._deliver_rounds(batch, by_aspect=True)
         # What an earlier write left unfinished may be more than is written here.
         ended = (outcome.merged.urn for outcome in delivered if not outcome.may_be_stored)
-        writes.end(new.intersection(ended))
+        tracker.writes.end(new.intersection(ended))
         self._read_back.take([outcome.merged for outcome in delivered if not outcome.refusals])
         return delivered
 

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -52,13 +53,14 @@ class Record:
     digest: str | None = ""
     mark: str = ""
     joined: str = ""
+    leads: bool = False
 
     @property
     def record_version(self) -> RecordVersion | None:
         if not self.name:
             return None
         digest = self.value if self.digest == "" else self.digest
-        return RecordVersion("thing", self.name, digest, self.mark, self.joined)
+        return RecordVersion("thing", self.name, digest, self.mark, self.joined, self.leads)
 
 
 @dataclass
@@ -619,11 +621,13 @@ def test_a_database_that_is_damaged_in_the_middle_costs_no_run(
 class Asking(Remembering):
     """Asks what is remembered of its records, as a source does that reads changes."""
 
+    known: Mapping[str, str] = field(default_factory=dict)
+
     def read(self, request: ReadRequest) -> Iterator[Page[FakeRecord] | Finished]:
         partition = request.state.partition(Partition(self.key, "", self.identity, ""))
         self.checkpoints.append(partition.checkpoint)
         changed = self.records if partition.checkpoint is None else []
-        known = partition.fingerprints("thing")
+        self.known = known = partition.fingerprints("thing")
         changed = changed or [one for one in self.records if one.mark != known.get(one.name)]
         yield Page([FakeRecord(one, one.record_version) for one in changed], partition)
         yield Finished(partition, {}, complete=partition.checkpoint is None)
@@ -734,6 +738,82 @@ def test_a_change_that_was_undone_before_its_write_was_acknowledged_is_undone(wo
     calm = Remembering(records=undone.records)
     assert world.run(calm).entities == {"mlModel": EntityCounts(2, unchanged=2)}
     assert calm.dirty == []
+
+
+def kill(world: World, tmp_path: Path, *records: Record, at: int) -> None:
+    """Run until the write of that number, as a process that is killed before it."""
+    sink = world.sink = FakeSink(place=PLACE, stored=world.sink.stored, batch_size=1)
+    kept: list[dict[str, Any]] = []
+
+    def keep(_: object) -> None:
+        if len(sink.writes) + 1 == at:
+            kept.append(copy_of(sink))
+            for end in ("", "-wal"):
+                shutil.copy(tmp_path / f"state.db{end}", tmp_path / f"killed.db{end}")
+
+    sink.before_write = keep
+    world.ingest(*records)
+    restore(sink, *kept)
+    sink.before_write = lambda _: None
+    world.url = f"sqlite:///{tmp_path}/killed.db"
+
+
+@dataclass
+class Pairs(Remembering):
+    """Each of its things is two models."""
+
+    def map(self, record: FakeRecord) -> list[Entity]:
+        thing = record.value
+        properties = {"mlModelProperties": {"name": thing.value}}
+        return [Entity(model_urn(f"{thing.name}{n}"), properties) for n in (1, 2)]
+
+
+def test_a_change_that_was_undone_after_a_kill_is_undone(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Remembering, "map", Pairs.map)
+    world.ingest(Record("a"), Record("calm"))
+    # One write shows that versions are checked, one arrives.
+    kill(world, tmp_path, Record("a", "2"), Record("calm"), at=3)
+    assert world.sink.stored[model_urn("a1")]["mlModelProperties"]["name"] == "2"
+    assert world.part().dirty == {"thing": 1}
+    undone = Remembering(records=[Record("a"), Record("calm")])
+    world.run(undone)
+    assert undone.dirty == ["a"]
+    assert world.sink.stored[model_urn("a1")]["mlModelProperties"]["name"] == "1"
+    assert world.part().dirty == {}
+
+
+def test_what_a_record_leads_to_is_read_again_after_a_kill(world: World, tmp_path: Path) -> None:
+    lead = Record("lead", mark="before", leads=True)
+    world.ingest(lead, Record("a"), Record("b"))
+    # There is nothing to write of it, and much of what it leads to.
+    kill(world, tmp_path, replace(lead, mark="now"), Record("a", "2"), Record("b", "2"), at=3)
+    asking = Asking(records=[lead, Record("a"), Record("b")])
+    world.run(asking)
+    assert asking.known == {}
+    assert world.run(asking).exit_code == 0
+    assert asking.known == {"lead": "before"}
+
+
+@dataclass
+class Renaming(Remembering):
+    """Its entities have the names of the values."""
+
+    def map(self, record: FakeRecord) -> list[Entity]:
+        return [Entity(model_urn(record.value.value), {"mlModelProperties": {"name": "x"}})]
+
+
+def test_an_entity_that_a_killed_run_wrote_under_another_name_is_known(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Remembering, "map", Renaming.map)
+    world.ingest(Record("r", "old"))
+    kill(world, tmp_path, Record("r", "new"), at=2)
+    with closing(sqlite3.connect(tmp_path / "killed.db")) as database:
+        assert database.execute("SELECT urns, seen_in_pass FROM state_record").fetchall() == [
+            (f"{model_urn('old')}\n{model_urn('new')}", 0)
+        ]
 
 
 def test_a_soft_delete_does_not_end_an_earlier_write_that_nobody_saw_the_end_of(
