@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
@@ -50,10 +49,9 @@ class DeliveryOutcome:
     def may_be_stored(self) -> bool:
         """True if the catalog may hold the entity, and not find it.
 
-        It failed at it, or refused to take it again after an earlier write without an answer.
+        It failed at it, or refused a request whose first sending was taken without an answer.
         """
-        failed = any(one.status >= HTTPStatus.INTERNAL_SERVER_ERROR for one in self.refusals)
-        return failed or (self.merged.is_rewrite and bool(self.refusals))
+        return bool(self.refusals)
 
 
 log = logging.getLogger(__name__)

@@ -226,11 +226,12 @@ class Delivery:
     def _deliver_aspect(self, entity: Entity, *, again: bool) -> Iterator[Refusal]:
         """Write one aspect of an entity, with its base; yield its refusal.
 
-        It is written `again` though equal where the entity was.
+        It is written `again` though equal where the entity was, or where a request that was sent
+        twice has met what it had written itself.
         """
         stored = read_stored(self._context.sink, [entity])
         merged = self._merge(entity, stored.get(entity.urn))
-        if again:
+        if again or not merged.proposals:
             merged = write_again(merged)
         if merged.proposals:
             for outcome in self._deliver_rounds([merged], by_aspect=False):

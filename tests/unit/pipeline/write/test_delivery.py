@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.errors import CatalogUnavailableError
+from mlcat_ingest.errors import AspectRejectedError, CatalogUnavailableError
 from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.flow.queues import Cancellation
@@ -487,6 +487,27 @@ def test_a_request_that_meets_what_it_had_written_and_an_edit_is_written_again()
     assert outcome.refusals == ()
     assert [one.aspect_name for one in sink.writes[-1]] == ["mlModelKey", "ownership", HOME]
     assert groups(sink, "r") == [C, A]
+
+
+def test_aspects_that_a_refused_request_had_stored_are_written_again() -> None:
+    class Refusing(FakeSink):
+        def write(self, proposals: Sequence[Proposal]) -> Any:
+            is_first = not self.stored
+            refused = super().write(proposals)
+            if not is_first or refused:
+                return refused
+            return [
+                AspectRejectedError(
+                    urn=one.entity_urn, aspect=one.aspect_name, status=422, reason="no"
+                )
+                for one in proposals
+            ]
+
+    sink = Refusing(place="fake://catalog")
+    outcome = deliver(sink, owned("r"))[model_urn("r")]
+    assert (outcome.refusals, outcome.may_be_stored) == ((), False)
+    again = {one.aspect_name for writes in sink.writes[2:] for one in writes}
+    assert again == {"mlModelKey", "ownership", HOME}
 
 
 def test_what_is_written_again_stays_so_when_somebody_writes_in_between() -> None:
