@@ -109,7 +109,8 @@ class Storage(VersioningSink):
         self._written = dict(snapshot.written)
 
     def delete(self, urn: str) -> None:
-        """Delete an entity for good, with its versions, as a person can."""
+        """Delete an entity for good, with its versions and from the index, as a person can."""
+        self.lost_changes = {place for place in self.lost_changes if place[0] != urn}
         for name in self.stored.pop(urn, {}):
             self.versions.pop((urn, name), None)
             (self.history or {}).pop((urn, name), None)
