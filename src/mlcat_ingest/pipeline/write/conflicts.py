@@ -311,11 +311,12 @@ class ConflictGuard:
     def _merge_again(
         self, written: MergedEntity, now: StoredEntity, restored: Mapping[str, StoredAspect]
     ) -> MergedEntity:
-        merged = self._merge(written.entity, with_applied_of(written, {**now, **restored}))
+        united = with_applied_of(written, {**now, **restored})
+        merged = self._merge(written.entity, united)
         merged_names = {proposal.aspect_name for proposal in merged.proposals}
         lost = [
             propose(written.urn, name, now.get(name), aspect.value)
-            for name, aspect in restored.items()
+            for name, aspect in united.items()
             if name not in merged_names
             and not (name in now and same_json(aspect.value, now[name].value))
         ]

@@ -275,6 +275,17 @@ def test_what_went_over_our_write_is_merged_with_it_again() -> None:
     assert report.conflicts == 1
 
 
+def test_a_base_of_ours_that_another_writer_restored_does_not_go_over_the_one_of_now() -> None:
+    sink = a_sink(checks_versions=False)
+    run(sink, model("r", A))
+    ours = sink.stored[model_urn("r")][HOME]
+    sink.put(model_urn("r"), HOME, {"groups": [A]})
+    sink.before_write = once(lambda: sink.put(model_urn("r"), HOME, ours), at=1)
+    run(sink, model("r", A, B))
+    assert groups(sink, "r") == [A, B]
+    assert base(sink, "r") == {HOME: {"groups": text_of_keys((A, B))}}
+
+
 def test_what_others_took_away_stays_away() -> None:
     sink = a_sink(checks_versions=False)
     sink.put(model_urn("r"), HOME, {"groups": [C], "description": "d"})
