@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from mlcat_ingest.pipeline.write.delivery import OnWritten
     from mlcat_ingest.workflows.resolve import ResolvedRecipe
 
-# Rarer still gains nothing here and takes memory.
-_OBJECTS_BETWEEN_COLLECTIONS: Final = 2_000
+# Rarer still gains nothing here.
+_OBJECTS_BETWEEN_COLLECTIONS: Final = 20_000
 
 
 @click.command(

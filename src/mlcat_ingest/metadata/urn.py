@@ -190,6 +190,7 @@ def check(urn: str, *, reference: bool = False) -> tuple[str, ...]:
     return raw
 
 
+@lru_cache(maxsize=2_000)
 def entity_type_of(urn: str) -> str:
     """Return the entity type that `urn` names.
 

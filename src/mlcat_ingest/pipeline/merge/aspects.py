@@ -125,7 +125,10 @@ def without_applied(
 
 def says_nothing(fresh: Aspect) -> bool:
     """Return whether an aspect has fields, and all of them are empty."""
-    return bool(fresh) and not any(map(has_content, fresh.values()))
+    for value in fresh.values():
+        if has_content(value):
+            return False
+    return bool(fresh)
 
 
 def has_content(value: object) -> bool:

@@ -177,9 +177,9 @@ def _check_of(hint: Any) -> Check:
 
 
 def _check_entries(columns: Sequence[Check], values: Sequence[Sequence[Any]]) -> None:
-    entries = chain.from_iterable(values)
-    for check, column in zip(columns, zip(*entries, strict=True), strict=False):
-        check(column)
+    entries = list(chain.from_iterable(values))
+    for i, check in enumerate(columns):
+        check(list(map(itemgetter(i), entries)))
 
 
 def _check_mappings(values: Sequence[Mapping[Any, Any]]) -> None:

@@ -255,7 +255,9 @@ class ParentRuns:
         for _ in range(_GENERATIONS):
             for parent in named & self._held.keys():
                 self._held.move_to_end(parent)
-            missing = sorted(filter(SAFE_ID.fullmatch, named - self._held.keys()))
+            # Not the difference of the sets, which would walk over all that is held.
+            unknown = [run_id for run_id in named if run_id not in self._held]
+            missing = sorted(filter(SAFE_ID.fullmatch, unknown))
             for piece in chunks(missing, IDS_A_LISTING):
                 self._held.update(dict.fromkeys(piece))
                 for parents in list_runs(RunFilter(run_ids=tuple(piece))):

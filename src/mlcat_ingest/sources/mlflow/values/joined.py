@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from operator import attrgetter
@@ -143,17 +143,26 @@ def record_digest(record: object) -> str | None:
     return record_hash(_fields_of(record), _parts_of)
 
 
-_SHARED: Final = frozenset({"scope", "registered"})
+_APART: Final = frozenset({"scope", "registered", "metrics"})
 
 
 def _fields_of(record: object) -> object:
     cls: Any = type(record)
-    return _getter_of(cls)(record)
+    return _getter_of(cls)(record), _plain(getattr(record, "metrics", ()))
+
+
+def _plain(metrics: Sequence[Metric]) -> Sequence[object]:
+    """Return finite metrics as tuples for which `_parts_of` is not called."""
+    # One that is not finite makes the sum so.
+    return list(map(tuple, metrics)) if math.isfinite(sum(map(_VALUE, metrics))) else metrics
+
+
+_VALUE: Final = attrgetter("value")
 
 
 @cache
 def _getter_of(cls: Any) -> Callable[[object], object]:
-    return attrgetter(*(field.name for field in fields(cls) if field.name not in _SHARED))
+    return attrgetter(*(field.name for field in fields(cls) if field.name not in _APART))
 
 
 def _parts_of(value: object) -> object:
