@@ -13,7 +13,7 @@ from itertools import chain, repeat
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
-from sqlalchemy import Connection, Table, bindparam, delete, insert, or_, select, tuple_, update
+from sqlalchemy import Connection, Table, delete, insert, or_, select
 
 from mlcat_ingest.catalog.schema.tables import (
     EVERY,
@@ -50,12 +50,28 @@ _INSERT_FTS: Final = """INSERT INTO search_fts
 _DELETE_FTS: Final = """INSERT INTO search_fts
     (search_fts, rowid, name, description, tags, properties, urn, keywords)
     VALUES ('delete', ?, ?, ?, ?, ?, ?, ?)"""
-_PUT_TEXT: Final = "INSERT OR REPLACE INTO search_text VALUES (?, ?, ?, ?, ?, ?, ?)"
-_PUT_ENTITY: Final = "INSERT OR REPLACE INTO search_entity VALUES (?, ?, ?, ?, ?, ?)"
+# Of what has an index, or refers to a table, SQLite copies every page before OR REPLACE changes it.
+_INSERT_TEXT: Final = "INSERT INTO search_text VALUES (?, ?, ?, ?, ?, ?, ?)"
+_DELETE_TEXT: Final = "DELETE FROM search_text WHERE id = ?"
+_INSERT_ENTITY: Final = "INSERT INTO search_entity VALUES (?, ?, ?, ?, ?, ?)"
+_DELETE_ENTITY: Final = "DELETE FROM search_entity WHERE id = ?"
 _PUT_NUMBER: Final = "INSERT OR REPLACE INTO search_figure VALUES (?, ?, ?)"
-_NUMBERS_AT_ONCE: Final = 50
+_NUMBERS_AT_ONCE: Final = 200
 _PUT_NUMBERS: Final = _PUT_NUMBER + ", (?, ?, ?)" * (_NUMBERS_AT_ONCE - 1)
 _DELETE_NUMBER: Final = "DELETE FROM search_figure WHERE keyword_id = ? AND entity_id = ?"
+_FIND_ENTRIES: Final = """SELECT search_entity.id, search_profile.members,
+        search_figure_set.members, search_text.name, search_text.description, search_text.tags,
+        search_text.properties, search_text.urn, search_text.keywords
+    FROM search_entity
+    JOIN search_profile ON search_profile.id = search_entity.profile_id
+    JOIN search_figure_set ON search_figure_set.id = search_entity.figure_set_id
+    JOIN search_text ON search_text.id = search_entity.id
+    WHERE search_entity.id IN ({})"""
+_FIND_KEYWORDS: Final = """SELECT field, value, id FROM search_keyword
+    WHERE (field, value) IN (VALUES {})"""
+_FIND_SETS: Final = "SELECT members, id FROM {} WHERE members IN ({})"
+_PUT_SET: Final = "INSERT INTO {} (members, entities) VALUES (?, 0)"
+_COUNT_SET: Final = "UPDATE {} SET entities = entities + ? WHERE id = ?"
 _PUT_KEYWORD: Final = "INSERT INTO search_keyword (field, value) VALUES (?, ?)"
 _PUT_MEMBER: Final = "INSERT INTO search_member VALUES (?, ?)"
 _DELETE_MEMBER: Final = "DELETE FROM search_member WHERE keyword_id = ? AND profile_id = ?"
@@ -118,7 +134,7 @@ def refresh(
             )
             for at, entry in entries.items()
         ]
-        run_many(connection, _PUT_ENTITY, rows)
+        run_many(connection, _INSERT_ENTITY, rows)
         _put_numbers(connection, _number_cells(documents, keyword_ids))
 
 
@@ -126,8 +142,6 @@ def remove(connection: Connection, ids: Collection[int]) -> None:
     """Delete the entities with these `ids` from the index."""
     for chunk in _chunks(ids):
         _replace_entries(connection, chunk, {})
-        for table in (indexed_text, searched):
-            connection.execute(delete(table).where(table.c.id.in_(chunk)))
 
 
 def clear(connection: Connection) -> None:
@@ -205,12 +219,12 @@ def _intern_keywords(connection: Connection, keywords: Sequence[Keyword]) -> dic
 
 
 def _find_keywords(connection: Connection, keywords: Sequence[Keyword]) -> dict[Keyword, int]:
-    query = select(keyword.c.field, keyword.c.value, keyword.c.id)
-    fields = tuple_(keyword.c.field, keyword.c.value)
     return {
         (row[0], row[1]): row[2]
         for batch in _slices(keywords, _ITEMS)
-        for row in connection.execute(query.where(fields.in_(batch)))
+        for row in connection.exec_driver_sql(
+            _FIND_KEYWORDS.format(", ".join(["(?, ?)"] * len(batch))), (*chain(*batch),)
+        )
     }
 
 
@@ -257,9 +271,11 @@ def _replace_entries(
             deleted.append((at, *old.texts))
         if new is not None and (old is None or new.texts != old.texts):
             inserted.append((at, *new.texts))
+    run_many(connection, _DELETE_ENTITY, [*zip(old_entries)])
     run_many(connection, _DELETE_FTS, deleted)
+    run_many(connection, _DELETE_TEXT, [row[:1] for row in deleted])
     run_many(connection, _INSERT_FTS, inserted)
-    run_many(connection, _PUT_TEXT, inserted)
+    run_many(connection, _INSERT_TEXT, inserted)
     run_many(connection, _DELETE_NUMBER, deleted_numbers)
     return (
         _recount(connection, profile, profiles),
@@ -268,16 +284,9 @@ def _replace_entries(
 
 
 def _read_entries(connection: Connection, ids: list[int]) -> dict[int, _IndexEntry]:
-    sets = numeric_field_set
-    query = (
-        select(searched.c.id, profile.c.members, sets.c.members, *indexed_text.c[1:])
-        .join(profile, profile.c.id == searched.c.profile_id)
-        .join(sets, sets.c.id == searched.c.figure_set_id)
-        .join(indexed_text, indexed_text.c.id == searched.c.id)
-        .where(searched.c.id.in_(ids))
-    )
     return {
-        row[0]: _IndexEntry(row[1], row[2], tuple(row[3:])) for row in connection.execute(query)
+        row[0]: _IndexEntry(row[1], row[2], tuple(row[3:]))
+        for row in select_in(connection, _FIND_ENTRIES, ids)
     }
 
 
@@ -288,26 +297,22 @@ def _recount(connection: Connection, table: Table, changes: Mapping[str, int]) -
     """
     ids = _find_sets(connection, table, list(changes))
     if missing := [encoded for encoded in changes if encoded not in ids]:
-        rows = [{"members": encoded, "entities": 0} for encoded in missing]
-        connection.execute(insert(table), rows)
+        run_many(connection, _PUT_SET.format(table), [*zip(missing)])
         ids |= _find_sets(connection, table, missing)
         if table is profile:
             members = [(number, ids[encoded]) for encoded in missing for number in decode(encoded)]
             run_many(connection, _PUT_MEMBER, members)
-    moved = [{"of": ids[encoded], "by": change} for encoded, change in changes.items() if change]
-    if moved:
-        counting = update(table).where(table.c.id == bindparam("of"))
-        connection.execute(counting.values(entities=table.c.entities + bindparam("by")), moved)
-    _delete_unused(connection, table, [row["of"] for row in moved if row["by"] < 0])
+    moved = [(change, ids[encoded]) for encoded, change in changes.items() if change]
+    run_many(connection, _COUNT_SET.format(table), moved)
+    _delete_unused(connection, table, [at for change, at in moved if change < 0])
     return ids
 
 
 def _find_sets(connection: Connection, table: Table, encoded: Sequence[str]) -> dict[str, int]:
-    query = select(table.c.members, table.c.id)
     return {
         row[0]: row[1]
         for batch in _slices(encoded, _ITEMS)
-        for row in connection.execute(query.where(table.c.members.in_(batch)))
+        for row in select_in(connection, _FIND_SETS.format(table, "{}"), batch)
     }
 
 
@@ -356,6 +361,14 @@ def run_many(connection: Connection, statement: str, rows: Sequence[tuple[Any, .
     """Execute `statement` once for each of `rows`; without one there is nothing to do."""
     if rows:
         connection.exec_driver_sql(statement, rows)
+
+
+def select_in(
+    connection: Connection, statement: str, *lists: Collection[Any]
+) -> Iterable[tuple[Any, ...]]:
+    """Return the rows of `statement`, in which each `{}` stands for the values of a list."""
+    marks = [", ".join("?" * len(values)) for values in lists]
+    return connection.exec_driver_sql(statement.format(*marks), (*chain(*lists),))
 
 
 def _chunks(ids: Collection[int]) -> Iterator[list[int]]:

@@ -8,19 +8,18 @@ from dataclasses import replace
 from itertools import starmap
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection
 
 from mlcat_ingest.catalog.errors import (
     ComputedFieldError,
     InvalidProposalError,
     VersionConflictError,
 )
-from mlcat_ingest.catalog.schema.tables import aspect, aspect_history, entity
 from mlcat_ingest.catalog.schema.values import Moment, Write, WriteResult, is_series, moment_of
 from mlcat_ingest.catalog.schema.virtual import DEFAULT_VERSION, default_aspect, key_edges
 from mlcat_ingest.catalog.search.document import IndexedEntity
 from mlcat_ingest.catalog.search.fields import is_indexed
-from mlcat_ingest.catalog.search.index import refresh, remove
+from mlcat_ingest.catalog.search.index import refresh, remove, select_in
 from mlcat_ingest.catalog.store.patch import Patch, apply_patch, blank
 from mlcat_ingest.catalog.store.prepare import (
     PreparedWrite,
@@ -154,6 +153,14 @@ def _with_associations(value: Mapping[str, Any], before: Mapping[str, Any]) -> M
     return {**value, "domains": [association["domain"] for association in sent]}
 
 
+_FIND_ENTITIES: Final = "SELECT urn, id, name, created_ms FROM entity WHERE urn IN ({})"
+_FIND_ASPECTS: Final = """SELECT entity_id, aspect, version, value, system_metadata,
+        created_ms, created_by, modified_ms, modified_by
+    FROM aspect WHERE entity_id IN ({}) AND aspect IN ({})"""
+_FIND_LAST_VERSIONS: Final = """SELECT entity_id, aspect, max(version) FROM aspect_history
+    WHERE entity_id IN ({}) AND aspect IN ({}) GROUP BY entity_id, aspect"""
+
+
 class Batch:
     """Works out what a batch changes, in memory, and then writes all of it.
 
@@ -232,7 +239,8 @@ class Batch:
 
     def _load(self, items: Sequence[PreparedWrite]) -> None:
         self._read([(item.write.urn, item.write.aspect) for item in items])
-        self._next_id = 1 + (self._connection.scalar(select(func.max(entity.c.id))) or 0)
+        last = self._connection.exec_driver_sql("SELECT max(id) FROM entity").scalar()
+        self._next_id = 1 + (last or 0)
         for pairs in needed_by(items, self._value):
             self._read(pairs)
 
@@ -243,8 +251,8 @@ class Batch:
         names = sorted({name for _, name in pairs})
         known = {urn: self._entities[urn].id for urn, _ in pairs if urn in self._entities}
         for ids in chunks(known.values()):
-            current = select(aspect).where(aspect.c.entity_id.in_(ids), aspect.c.aspect.in_(names))
-            for row in starmap(AspectRow, self._connection.execute(current)):
+            current = select_in(self._connection, _FIND_ASPECTS, ids, names)
+            for row in starmap(AspectRow, current):
                 key = row.entity_id, row.aspect
                 if key not in self._changes.rows:
                     self._rows[key] = row
@@ -254,20 +262,15 @@ class Batch:
 
     def _read_entities(self, urns: Iterable[str]) -> None:
         for chunk in chunks(urns):
-            query = select(entity.c.urn, entity.c.id, entity.c.name, entity.c.created_ms)
-            for urn, *known in self._connection.execute(query.where(entity.c.urn.in_(chunk))):
+            for urn, *known in select_in(self._connection, _FIND_ENTITIES, chunk):
                 self._entities[urn] = ExistingEntity(*known)
             self._read_urns.update(chunk)
 
     def _read_last_versions(self, absent: Sequence[int], names: Sequence[str]) -> None:
         for ids in chunks(absent):
-            past = aspect_history.c
-            query = (
-                select(past.entity_id, past.aspect, func.max(past.version))
-                .where(past.entity_id.in_(ids), past.aspect.in_(names))
-                .group_by(past.entity_id, past.aspect)
-            )
-            for entity_id, name, version in self._connection.execute(query):
+            for entity_id, name, version in select_in(
+                self._connection, _FIND_LAST_VERSIONS, ids, names
+            ):
                 self._last_versions.setdefault((entity_id, name), version)
 
     def _value(self, urn: str, name: str) -> Mapping[str, Any] | None:

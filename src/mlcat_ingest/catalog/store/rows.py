@@ -126,7 +126,8 @@ def write_changes(connection: Connection, changes: RowChanges) -> None:
     run_many(connection, "UPDATE entity SET name = ? WHERE id = ?", names)
     _insert(connection, aspect_history, changes.history)
     put = [row for row in changes.rows.values() if row is not None]
-    _insert(connection, aspect, put, replace=True)
+    _insert(connection, aspect, [row for row in put if row[:2] not in changes.stored])
+    _insert(connection, aspect, [row for row in put if row[:2] in changes.stored], replace=True)
     gone = [key for key, row in changes.rows.items() if row is None and key in changes.stored]
     run_many(connection, _DELETE_ASPECT, gone)
     old = {key for key in changes.edges if key in changes.stored}
