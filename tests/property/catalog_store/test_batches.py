@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -110,7 +109,7 @@ def test_a_batch_does_what_its_writes_do_one_by_one(
     urns = {name: model(f"{number}_{name}") for name in ("a", "b")}
 
     def placed(given: list[Write]) -> list[Write]:
-        return [replace(write, urn=urns[write.urn]) for write in given]
+        return [write._replace(urn=urns[write.urn]) for write in given]
 
     for store in stores:
         singly(store, placed(before))

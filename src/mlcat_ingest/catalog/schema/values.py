@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, cast
 
 from mlcat_ingest.catalog.errors import InvalidProposalError
@@ -73,8 +74,7 @@ class AspectVersion:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(NamedTuple):
     """The intent to write one aspect of one entity.
 
     Of a PATCH `value` is the envelope: `{"patch": [{"op", "path", "value"}, ...]}`, beside it
@@ -88,7 +88,7 @@ class Write:
 
     urn: str
     aspect: str
-    value: Mapping[str, Any] = field(default_factory=dict)
+    value: Mapping[str, Any] = MappingProxyType({})
     change: Change = "UPSERT"
     expected_version: str | None = None
     skip_if_exists: bool = False
@@ -100,11 +100,10 @@ class Write:
     def conditional(self) -> bool:
         """Tell whether it is bound to a stored version or time, as in optimistic locking."""
         bounds = (self.expected_version, self.if_modified_since_ms, self.if_unmodified_since_ms)
-        return any(bound is not None for bound in bounds)
+        return bounds != (None, None, None)
 
 
-@dataclass(frozen=True, slots=True)
-class WriteResult:
+class WriteResult(NamedTuple):
     """The outcome of one write: the version now stored, and whether this write changed anything.
 
     The version is 0 where nothing is stored under that name any more, or where it has no versions.

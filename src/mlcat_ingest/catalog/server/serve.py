@@ -31,8 +31,8 @@ _TICKS_A_SECOND: Final = 10
 _HEAD_BYTES: Final = 1_048_576
 _TERMINATED: Final = 128 + signal.SIGTERM
 
-# Between two batches, as a rule.
-_OBJECTS_BETWEEN_COLLECTIONS: Final = 50_000
+# More than the batches of several connections have at a time.
+_OBJECTS_BETWEEN_COLLECTIONS: Final = 200_000
 
 
 def serve(

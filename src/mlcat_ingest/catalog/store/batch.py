@@ -4,7 +4,6 @@ It is computed on the stored state inside one transaction.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import starmap
 from typing import Any, Final, NamedTuple
 
@@ -318,7 +317,7 @@ class Batch:
         written = self._store(item, state, content)
         for other in effects.others:
             metadata = item.write.system_metadata
-            self._apply_one(prepare(replace(other, system_metadata=metadata)))
+            self._apply_one(prepare(other._replace(system_metadata=metadata)))
         return written
 
     def _state(self, item: PreparedWrite) -> State:

@@ -1,7 +1,5 @@
 """Aspects that an entity has without anybody having written them."""
 
-from dataclasses import replace
-
 import pytest
 from sqlalchemy import text
 
@@ -79,7 +77,7 @@ def test_a_default_is_written_once_by_compare_and_swap(store: Store) -> None:
     urn = put(store, model("m"), status={"removed": False})
     ours = Write(urn, INSTANCE, OURS, expected_version="1")
     with pytest.raises(VersionConflictError, match="Expected version -1, actual version 1"):
-        store.write([replace(ours, expected_version="-1")])
+        store.write([ours._replace(expected_version="-1")])
     assert store.write([ours]) == [WriteResult(urn, INSTANCE, 2, changed=True)]
     for late in ("-1", "1"):
         with pytest.raises(VersionConflictError, match="actual version 2"):
