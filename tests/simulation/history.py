@@ -202,6 +202,7 @@ def _run_each(world: World, *, full: bool) -> None:
 def _wrong(world: World, fresh: Contents, *, full: bool) -> list[str]:
     more = world.people.without_base | world.versions_of_gone_runs()
     more |= world.groups_of_models_without_source()
+    more |= world.copies_of_groups_without_base()
     wrong = [
         f"{urn} is stored, and its {aspect} is not found"
         for urn, aspect in sorted(world.storage.lost_changes)

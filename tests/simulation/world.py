@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from mlcat_ingest.errors import LimitError, MlcatError
+from mlcat_ingest.metadata.aspects.ml import ML_MODEL_GROUP_PROPERTIES
 from mlcat_ingest.metadata.proposal import Aspect
+from mlcat_ingest.metadata.reserved import RENAMED_TO
 from mlcat_ingest.pipeline.flow.queues import StoppedError
 from mlcat_ingest.pipeline.removal import soft_delete
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
@@ -284,6 +286,18 @@ class World:
             for aspects in held
             for group in aspects.get("mlModelProperties", {}).get("groups") or ()
         }
+
+    def copies_of_groups_without_base(self) -> set[str]:
+        """Return groups that got what nobody could tell from the entries of people."""
+        copies: set[str] = set()
+        left = set(self.people.without_base)
+        while left:
+            held = (self.storage.stored.get(urn, {}) for urn in left)
+            named = (aspects.get(ML_MODEL_GROUP_PROPERTIES, {}) for aspects in held)
+            customs = (properties.get("customProperties") or {} for properties in named)
+            left = {custom[RENAMED_TO] for custom in customs if RENAMED_TO in custom} - copies
+            copies |= left
+        return copies
 
     def living_groups(self) -> dict[str, str]:
         """Return the group of each experiment that is not in the trash, by its id."""
