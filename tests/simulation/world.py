@@ -113,6 +113,10 @@ class World:
         self.scheduler.log(f"EVENT source: {name}({at})")
 
     def edit(self) -> None:
+        # Of three writers without version checks one can lose what another one wrote.
+        running = sum(host.process is not None for host in self.hosts)
+        if running > 1 and not self.storage.checks_versions:
+            return
         text = self.people.edit(gently=self.gentle)
         if text:
             self.scheduler.log(f"EVENT a person {text}")
