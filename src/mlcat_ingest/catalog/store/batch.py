@@ -184,7 +184,7 @@ class Batch:
         self._version_sets = VersionSets(connection, self._value)
 
     def apply(self, items: Sequence[PreparedWrite]) -> list[WriteResult]:
-        """Write `items` and return the outcome of each.
+        """Write `items` and return the outcome of each; to be called once.
 
         Raises:
             InvalidProposalError: an item is refused; the caller's savepoint takes back what was
@@ -196,6 +196,8 @@ class Batch:
         skipped = {at: result for at, item in enumerate(items) if (result := self._check(item))}
         written = [skipped.get(at) or self._apply_one(item) for at, item in enumerate(items)]
         self._flush()
+        # The cycle of references would keep all texts of the batch until garbage is looked for.
+        del self._version_sets
         return written
 
     def _check(self, item: PreparedWrite) -> WriteResult | None:

@@ -1,5 +1,6 @@
 """PATCH, DELETE, UPDATE, RESTATE, and the conditions that any of them may carry."""
 
+import gc
 import threading
 from typing import Any
 
@@ -8,6 +9,7 @@ from sqlalchemy import text
 
 from mlcat_ingest.catalog.errors import InvalidProposalError, VersionConflictError
 from mlcat_ingest.catalog.schema.values import AspectVersion, Change, Direction, Write, WriteResult
+from mlcat_ingest.catalog.store.batch import Batch
 from mlcat_ingest.catalog.store.store import Store
 from support.catalog_store import feature, group, model, named, put, statements, table
 
@@ -309,3 +311,16 @@ def test_key_aspects_are_not_compared(store: Store) -> None:
     key = {"platform": "urn:li:dataPlatform:mlflow", "name": "m", "origin": "PROD"}
     for expected in ("-1", "999999999"):
         store.write([Write(urn, "mlModelKey", key, expected_version=expected)])
+
+
+def test_a_batch_is_freed_without_a_search_for_garbage(store: Store) -> None:
+    def batches() -> int:
+        return sum(isinstance(one, Batch) for one in gc.get_objects())
+
+    gc.disable()
+    try:
+        before = batches()
+        store.write([Write(model("m"), PROPERTIES, {"name": "m"})])
+        assert batches() == before
+    finally:
+        gc.enable()
