@@ -1,9 +1,10 @@
-"""What a run costs in which nothing changed, over HTTP into the embedded catalog: its start.
+"""What a run costs in which nothing changed, into the embedded catalog: its start.
 
-    python tests/benchmarks/bench_start.py [--rounds 9] [--beside OTHER/src]
+    python tests/benchmarks/bench_start.py [--database] [--rounds 9] [--beside OTHER/src]
 
-Prints the median CPU of the process, the number of modules that it imports, and which packages and
-modules cost most by themselves. With `--beside`, another source tree of the package takes turns.
+MLflow is read over HTTP, or from its SQLite file. Prints the median CPU of the process, the number
+of modules that it imports, and which packages and modules cost most by themselves. With `--beside`,
+another source tree of the package takes turns.
 """
 
 import argparse
@@ -49,6 +50,7 @@ def show(tree: str, cpu_s: list[float], costs: dict[str, int]) -> None:
 def main() -> None:
     """Measure, and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--database", action="store_true", help="read MLflow's SQLite file")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--beside", metavar="SRC", help="another source tree of the package")
     chosen = parser.parse_args()
@@ -56,7 +58,8 @@ def main() -> None:
     options = argparse.Namespace(runs=100, rounds=1, settle=60, datahub_venv=Path())
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         bench = Bench(Path(name), options)
-        store = stack.enter_context(bench.served(runs=bench.runs))
+        opened = bench.stored if chosen.database else bench.served
+        store = stack.enter_context(opened(runs=bench.runs))
         catalog = stack.enter_context(embedded(bench.folder))
         commands = {}
         for instance, tree in enumerate(trees):

@@ -8,7 +8,7 @@ from typing import Any
 
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.checks import REVISIONS, MlflowFeature
-from mlcat_ingest.sources.mlflow.read.database.access import plain, tables_of
+from mlcat_ingest.sources.mlflow.read.database.access import tables_of
 from mlcat_ingest.sources.mlflow.read.database.reader import DatabaseReader
 from mlcat_ingest.sources.mlflow.read.open import open_reader
 
@@ -26,10 +26,10 @@ def make_database(path: Path, revision: str = NEWEST, **tables: Iterable[Row]) -
         connection.execute("CREATE TABLE alembic_version (version_num TEXT)")
         connection.execute("INSERT INTO alembic_version VALUES (?)", [revision])
         for table in tables_of(version):
-            columns = list(table.c) if MlflowFeature.WORKSPACES.is_in(version) else plain(table)
             names = ", ".join(
-                f'"{column.name}"' + (" DEFAULT 'default'" if column.name == "workspace" else "")
-                for column in columns
+                f'"{column}"' + (" DEFAULT 'default'" if column == "workspace" else "")
+                for column in table.columns
+                if column != "workspace" or MlflowFeature.WORKSPACES.is_in(version)
             )
             connection.execute(f"CREATE TABLE {table.name} ({names})")
     for name, rows in tables.items():

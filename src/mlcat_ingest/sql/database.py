@@ -44,7 +44,7 @@ class Cursor(Protocol):
 class SqlConnection(ABC):
     """A connection to a database, named publicly: `dialect` is that of its SQL.
 
-    Each value of a statement is a `?`. That of a list is `IN ?`, and must not be empty.
+    Each value of a statement is a `?`. That of a list is `IN ?`, which no row meets if it is empty.
     """
 
     def __init__(self, dialect: str, name: str) -> None:
@@ -69,7 +69,7 @@ class SqlConnection(ABC):
         flat: list[Any] = []
         for value in values:
             if isinstance(value, list):
-                places = ", ".join("?" * len(value))
+                places = ", ".join("?" * len(value)) or "NULL"
                 statement = statement.replace("IN ?", f"IN ({places})", 1)
                 flat += value
             else:
@@ -91,6 +91,9 @@ class SqlConnection(ABC):
 
 class Engine(ABC):
     """A database at `url` that gives connections to any thread."""
+
+    errors: tuple[type[Exception], ...]
+    """What its connections raise."""
 
     def __init__(self, url: str) -> None:
         """Contact nothing yet."""
@@ -198,6 +201,8 @@ class SqliteEngine(Engine):
 
     The loss of power may take the last commits.
     """
+
+    errors = (sqlite3.Error,)
 
     def __init__(
         self, url: str, name: str, connect: Callable[[], sqlite3.Connection] | None = None

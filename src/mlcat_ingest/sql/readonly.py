@@ -1,112 +1,72 @@
-"""Databases that belong to another program: opened to be read, and nothing else.
+"""Databases that belong to another program: opened to be read, and nothing else; their failures.
 
 A transaction here sees the database as it was at one moment, and takes no lock that a writer would
 wait for, but for SQLite files outside WAL mode, where any reader keeps writers waiting. It cannot
 write: SQLite files are opened read-only, transactions of PostgreSQL and MySQL are read-only ones.
+
+Drivers agree on no codes, and PostgreSQL's gives none when connecting fails, so failures are told
+apart by the text of their messages. In a language that is not known here, an error counts as one
+that may pass later.
 """
 
+import re
+import sqlite3
 from functools import partial
-from importlib.util import find_spec
-from pathlib import Path
-from typing import Any, Final
+from typing import Final, NamedTuple
 
-from sqlalchemy import (
-    URL,
-    Connection,
-    Engine,
-    NullPool,
-    create_engine,
-    event,
-    inspect,
-    make_url,
-    text,
+from mlcat_ingest.core.redaction import redact_url, redact_urls
+from mlcat_ingest.errors import (
+    AuthenticationError,
+    MlcatError,
+    NotAuthorizedError,
+    ProtocolMismatchError,
+    RecipeError,
+    SourceUnavailableError,
 )
-from sqlalchemy.exc import ArgumentError
+from mlcat_ingest.sql.database import (
+    Engine,
+    SqlConnection,
+    SqliteEngine,
+    connect_readonly,
+    readable_file,
+    sqlite_name,
+)
 
-from mlcat_ingest.errors import MissingExtraError, RecipeError
-from mlcat_ingest.sql.database import connect_readonly, readable_file
-
-_CONNECT_TIMEOUT_S: Final = 10
-
-# Drivers and their modules, the preferred one first.
-_POSTGRESQL: Final = {"psycopg": "psycopg", "psycopg2": "psycopg2"}
-_MYSQL: Final = {"pymysql": "pymysql", "mysqldb": "MySQLdb"}
-
-# Where the address says nothing else: a peer that is gone is noticed, and a name for its log.
-_LIBPQ: Final = {
-    "connect_timeout": str(_CONNECT_TIMEOUT_S),
-    "keepalives_idle": "60",
-    "keepalives_interval": "10",
-    "keepalives_count": "6",
-    "fallback_application_name": "mlcat-ingest",
-}
-
-_SCHEMA_OF: Final = text(
-    "SELECT nspname FROM pg_namespace JOIN pg_class ON relnamespace = pg_namespace.oid"
-    " WHERE pg_class.oid = to_regclass(:name)"
+_SCHEMA_OF: Final = (
+    "SELECT coalesce((SELECT nspname FROM pg_namespace JOIN pg_class ON relnamespace ="
+    " pg_namespace.oid WHERE pg_class.oid = to_regclass(?)), current_schema())"
 )
 _DEFAULT_SCHEMA: Final = "public"
-
-_BEGIN: Final = {
-    "sqlite": ("BEGIN",),
-    "postgresql": (
-        "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY",
-        "SET LOCAL statement_timeout = {timeout_ms}",
-    ),
-    "mysql": (
-        "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
-        "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
-    ),
-}
 
 
 def open_readonly(where: str, *, timeout_s: float) -> Engine:
     """Return an engine for the database at `where`; nothing is contacted yet.
 
-    A connection that is closed is closed for good. A statement, or SQLite's wait for a writer,
-    takes at most `timeout_s`.
+    A statement, or SQLite's wait for a writer, takes at most `timeout_s`.
 
     Raises:
         RecipeError: `where` is no address of a database that can be used, or there is no such file.
         MissingExtraError: it is one of PostgreSQL, and its driver is not installed.
         NotAuthorizedError: the file may not be read.
     """
-    try:
-        engine = _engine(_with_driver(make_url(where)), timeout_s)
-    except (ArgumentError, ImportError, TypeError, ValueError) as error:
-        # The driver's own words about an address repeat it with its password.
-        missing = f": {error}" if isinstance(error, ImportError) else ""
-        raise RecipeError(f"the address of the database is invalid{missing}") from None
-    statements = [
-        statement.format(timeout_ms=max(1, int(timeout_s * 1000)))
-        for statement in _BEGIN.get(engine.name, ())
-    ]
+    name = sqlite_name(where)
+    if name is not None:
+        path = readable_file(name or ":memory:")
+        return SqliteEngine(where, str(path), partial(connect_readonly, path, timeout_s))
+    from mlcat_ingest.sql.engine import TextEngine, readonly_engine
 
-    def begin(connection: Connection) -> None:
-        for statement in statements:
-            connection.exec_driver_sql(statement)
-
-    event.listen(engine, "begin", begin)
-    return engine
+    return TextEngine(where, readonly_engine(where, timeout_s=timeout_s))
 
 
-def sqlite_file(url: URL) -> Path:
-    """Return the file of an SQLite address, also of one in SQLite's own form, `file:...`.
-
-    Raises: as `readable_file`.
-    """
-    return readable_file(url.database or ":memory:")
-
-
-def schema_of(connection: Connection, table: str) -> str | None:
+def schema_of(connection: SqlConnection, table: str) -> str | None:
     """Return the schema in which `connection` finds a table, or would create it.
 
     Role, database and address can each set a search path. None where a database has no schemas.
     """
-    if connection.dialect.name != "postgresql":
+    if connection.dialect != "postgresql":
         return None
-    found: str | None = connection.execute(_SCHEMA_OF, {"name": table}).scalar()
-    return found or inspect(connection).default_schema_name
+    found: str | None = connection.scalar(_SCHEMA_OF, table)
+    return found
 
 
 def with_schema(database: str, schema: str | None) -> str:
@@ -114,32 +74,106 @@ def with_schema(database: str, schema: str | None) -> str:
     return database if schema in {None, _DEFAULT_SCHEMA} else f"{database}/{schema}"
 
 
-def _engine(url: URL, timeout_s: float) -> Engine:
-    if url.get_backend_name() == "sqlite":
-        connect = partial(connect_readonly, sqlite_file(url), timeout_s)
-        return create_engine("sqlite://", creator=connect, poolclass=NullPool)
-    options: dict[str, Any] = {}
-    driver = url.get_driver_name()
-    if driver in _POSTGRESQL:
-        url = url.update_query_dict({**_LIBPQ, **url.query})
-        if driver == "psycopg":
-            # Statements prepared on their own outlive a transaction, which poolers do not bear.
-            options["prepare_threshold"] = None
-    elif driver in _MYSQL:
-        options = {"connect_timeout": _CONNECT_TIMEOUT_S, "read_timeout": max(1, int(timeout_s))}
-    return create_engine(url, connect_args=options, poolclass=NullPool)
+_MAX_MESSAGE_CHARS: Final = 300
 
 
-def _with_driver(url: URL) -> URL:
-    """Return `url` with a driver that is installed, the one it names before any other."""
-    backend, _, named = url.drivername.partition("+")
-    backend = "postgresql" if backend == "postgres" else backend
-    known = {"postgresql": _POSTGRESQL, "mysql": _MYSQL}.get(backend, {})
-    if not known or (named and named not in known):
-        return url
-    for driver in sorted(known, key=lambda driver: driver != named):
-        if find_spec(known[driver]) is not None:
-            return url.set(drivername=f"{backend}+{driver}")
-    if backend == "postgresql":
-        raise MissingExtraError("a PostgreSQL database", "postgres")
-    raise RecipeError("a MySQL database needs a driver", hint=f"pip install {named or 'pymysql'}")
+class DatabaseOwner(NamedTuple):
+    """The program that a database belongs to, and its name for the database."""
+
+    program: str
+    noun: str
+
+
+class _FailureKind(NamedTuple):
+    """One kind of failure: the pattern of the drivers' messages, and our error with the cure."""
+
+    regex: str
+    error: type[MlcatError]
+    sentence: str
+    cure: str
+
+
+_KINDS: Final = (
+    _FailureKind(
+        regex=r"password|role .* does not exist|not permitted to log in|no pg_hba\.conf entry"
+        r"|access denied for user (?!.* to database)",
+        error=AuthenticationError,
+        sentence="rejects the login",
+        cure="check the user name and password in the address",
+    ),
+    _FailureKind(
+        regex=r"permission denied|access denied|command denied",
+        error=NotAuthorizedError,
+        sentence="denies reading",
+        cure="grant the user SELECT on {program}'s tables; nothing else is needed",
+    ),
+    _FailureKind(
+        regex=r"unable to open database file",
+        error=NotAuthorizedError,
+        sentence="cannot be opened",
+        cure="make the file readable; beside a server in WAL mode, make its folder writable too",
+    ),
+    _FailureKind(
+        regex=r"database .* does not exist|unknown database",
+        error=RecipeError,
+        sentence="does not exist",
+        cure="check the name of the database in the address",
+    ),
+    _FailureKind(
+        regex=r"not a database|no such (table|column)|does(n't| not) exist|unknown (table|column)",
+        error=ProtocolMismatchError,
+        sentence="does not hold the tables of {program}",
+        cure="check that the address is that of {program}'s own tables",
+    ),
+    _FailureKind(
+        regex=r"is locked|statement timeout|lock wait timeout",
+        error=SourceUnavailableError,
+        sentence="is locked for too long",
+        cure="a migration may be running; try again later, or raise `timeout_s`",
+    ),
+    _FailureKind(
+        regex=r"malformed|corrupt|invalid page|could not decode",
+        error=SourceUnavailableError,
+        sentence="is damaged",
+        cure="restore it; for SQLite, `PRAGMA integrity_check` shows the damage",
+    ),
+    _FailureKind(
+        regex="",
+        error=SourceUnavailableError,
+        sentence="does not answer",
+        cure="check that it is running and the address is correct",
+    ),
+)
+
+
+def failure(holder: DatabaseOwner, where: str, error: Exception) -> MlcatError:
+    """Return the error to raise for one of the engine's, of the database at `where`."""
+    message = _driver_message(error, where)
+    kind = next(kind for kind in _KINDS if re.search(kind.regex, message, re.IGNORECASE))
+    words = holder._asdict()
+    return kind.error(
+        f"the {holder.noun} {redact_url(where)} {kind.sentence.format(**words)}: {message}",
+        hint=kind.cure.format(**words),
+    )
+
+
+def _driver_message(error: Exception, where: str) -> str:
+    """Return the driver's message, without SQL and the password in `where`, on one line."""
+    cause = error if isinstance(error, sqlite3.Error) else getattr(error, "orig", None)
+    if cause is None:
+        return type(error).__name__
+    # MySQL's drivers give a number before the text.
+    texts = [text for text in cause.args if isinstance(text, str)]
+    message = " ".join(" ".join(texts).split())
+    password = _password(where)
+    if not message or (password is not None and password in message):
+        return type(cause).__name__
+    return redact_urls(message)[:_MAX_MESSAGE_CHARS]
+
+
+def _password(where: str) -> str | None:
+    if sqlite_name(where) is not None:
+        return None
+    from mlcat_ingest.sql.engine import database_url
+
+    return database_url(where).password

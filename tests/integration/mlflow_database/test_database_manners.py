@@ -7,7 +7,6 @@ from contextlib import contextmanager
 
 import pytest
 from sqlalchemy import URL, create_engine, make_url, text
-from sqlalchemy.exc import SQLAlchemyError
 
 from mlcat_ingest.errors import (
     AuthenticationError,
@@ -20,6 +19,7 @@ from mlcat_ingest.errors import (
 from mlcat_ingest.sources.base import ReadRequest
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.database import access
+from mlcat_ingest.sources.mlflow.read.database.access import Database
 from mlcat_ingest.sources.mlflow.read.open import open_reader
 from mlcat_ingest.sources.mlflow.source import MlflowSource
 from mlcat_ingest.sql.readonly import open_readonly
@@ -179,10 +179,21 @@ def test_a_migration_that_holds_the_tables_is_not_waited_for_for_ever(store: Sto
 
 def test_the_database_cannot_be_written(store: Store) -> None:
     engine = open_readonly(store.database, timeout_s=10)
-    refused = pytest.raises(SQLAlchemyError, match=r"(?i)read[- ]?only")
+    refused = pytest.raises(engine.errors, match=r"(?i)read[- ]?only")
     with engine.connect() as connection, refused:
-        connection.execute(text("DELETE FROM tags"))
+        connection.execute("DELETE FROM tags")
     engine.dispose()
+
+
+def test_a_stream_has_every_row(store: Store) -> None:
+    database = Database(store.database, timeout_s=10)
+    every = "SELECT run_uuid FROM runs ORDER BY run_uuid"
+    with database.page() as read:
+        whole = list(read(every))
+        streamed = [tuple(row) for row in read(every, stream=True)]
+    database.close()
+    assert len(whole) > 1
+    assert streamed == whole
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from mlcat_ingest.sources.feast.config import password_in
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.mapping.model import commit_url
 from mlcat_ingest.sources.mlflow.values.uris import normalise_uri
-from mlcat_ingest.sql.engine import DatabaseOwner, failure
+from mlcat_ingest.sql.readonly import DatabaseOwner, failure
 
 PASSWORD = "head@tail"
 TEXT = f"cannot reach http://bob:{PASSWORD}@db.example.com:5000/x, nor //me:{PASSWORD}@other"
@@ -175,7 +175,7 @@ def test_every_place_that_shows_an_address_hides_all_of_the_password() -> None:
     driver = OperationalError("SELECT 1", None, ValueError(TEXT))
     shown = [
         mask(TEXT),
-        str(failure(DatabaseOwner("MLflow", "database"), "x", driver, None)),
+        str(failure(DatabaseOwner("MLflow", "database"), "x", driver)),
         normalise_uri(url),
         MlflowConfig(tracking_uri=f"postgresql://bob:{PASSWORD}@h/db").public_uri,
         commit_url(f"{url}/repo.git", "abcdef12"),

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
@@ -37,12 +36,11 @@ from mlcat_ingest.sql.database import (
     Engine,
     SqlConnection,
     SqliteEngine,
-    connect_readonly,
-    readable_file,
     sqlite_name,
 )
 from mlcat_ingest.sql.filelock import FileLock, holder_of
 from mlcat_ingest.sql.migrations import migrate, pending
+from mlcat_ingest.sql.readonly import open_readonly
 
 log = logging.getLogger(__name__)
 
@@ -386,16 +384,9 @@ def read_only(url: str, *, timeout_s: float) -> Iterator[SqlConnection | None]:
         StateUnavailableError: it cannot be reached.
     """
     path = file_of(url)
-    engine: Engine
     if path is not None:
         _require_file(path)
-        path = readable_file(str(path))
-        engine = SqliteEngine(url, str(path), partial(connect_readonly, path, timeout_s))
-    else:
-        from mlcat_ingest.sql.engine import TextEngine
-        from mlcat_ingest.sql.readonly import open_readonly
-
-        engine = TextEngine(url, open_readonly(url, timeout_s=timeout_s))
+    engine = open_readonly(url, timeout_s=timeout_s)
     try:
         with translate_errors(url), engine.connect() as connection:
             is_older = bool(pending(connection, tables.COMPONENT, tables.MIGRATIONS))

@@ -25,8 +25,9 @@ from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.feast.files import too_large
 from mlcat_ingest.sources.feast.registry import Kind, RawObject, RegistryTransport
-from mlcat_ingest.sql.engine import DatabaseOwner, failure
-from mlcat_ingest.sql.readonly import open_readonly, schema_of, sqlite_file, with_schema
+from mlcat_ingest.sql.database import readable_file
+from mlcat_ingest.sql.engine import TextConnection, readonly_engine
+from mlcat_ingest.sql.readonly import DatabaseOwner, failure, schema_of, with_schema
 
 _HOLDER: Final = DatabaseOwner("Feast", "Feast registry")
 _ROWS_AT_ONCE: Final = 200
@@ -54,11 +55,12 @@ class DatabaseRegistry(RegistryTransport):
         """Prepare the engine; no statement is run.
 
         Raises:
-            RecipeError, MissingExtraError, NotAuthorizedError: as `open_readonly`.
+            RecipeError, MissingExtraError, NotAuthorizedError: as `readonly_engine`.
         """
         self.shown = redact_url(address)
+        self._address = address
         self._config = config
-        self._engine = open_readonly(address, timeout_s=config.timeout_s)
+        self._engine = readonly_engine(address, timeout_s=config.timeout_s)
         self._url = make_url(address)
 
     def server_id(self) -> str:
@@ -68,7 +70,7 @@ class DatabaseRegistry(RegistryTransport):
         """
         url, backend = self._url, self._url.get_backend_name()
         if backend == "sqlite":
-            return f"sqlite{sqlite_file(url).resolve()}"
+            return f"sqlite{readable_file(url.database or ':memory:').resolve()}"
         backend = "postgresql" if backend == "postgres" else backend
         port = url.port or _PORTS.get(backend)
         database = f"{backend}/{(url.host or '').lower()}:{port}/{url.database or ''}"
@@ -79,7 +81,7 @@ class DatabaseRegistry(RegistryTransport):
 
     def _schema(self, connection: Connection) -> str | None:
         self.requests += 1
-        return schema_of(connection, _NEEDED[0])
+        return schema_of(TextConnection(connection), _NEEDED[0])
 
     def objects(self) -> Iterator[RawObject]:
         """Yield every object, all of one moment; one that was cut off is yielded as it is.
@@ -140,7 +142,7 @@ class DatabaseRegistry(RegistryTransport):
             with self._engine.connect() as connection:
                 yield connection
         except SQLAlchemyError as error:
-            raise failure(_HOLDER, self.shown, error, self._url.password) from None
+            raise failure(_HOLDER, self._address, error) from None
 
     def close(self) -> None:
         """Close connections; safe to call twice."""

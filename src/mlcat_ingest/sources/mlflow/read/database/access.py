@@ -9,31 +9,10 @@ releases in `checks.REVISIONS`.
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import chain
 from typing import Any, Final, NamedTuple
-
-from sqlalchemy import (
-    BindParameter,
-    ColumnClause,
-    ColumnElement,
-    Connection,
-    Executable,
-    Select,
-    TableClause,
-    and_,
-    bindparam,
-    column,
-    false,
-    func,
-    literal,
-    literal_column,
-    make_url,
-    or_,
-    select,
-    table,
-)
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.errors import NotAuthorizedError, ProtocolMismatchError
@@ -41,18 +20,16 @@ from mlcat_ingest.sources.mlflow.config import RunSelect
 from mlcat_ingest.sources.mlflow.read.checks import MlflowFeature
 from mlcat_ingest.sources.mlflow.read.reader import MlflowConnection, ModelFilter, RunFilter
 from mlcat_ingest.sources.mlflow.values.records import EXTERNAL_TAG, HISTORY_TAG
-from mlcat_ingest.sql.engine import DatabaseOwner, failure
-from mlcat_ingest.sql.readonly import open_readonly, schema_of, with_schema
+from mlcat_ingest.sql.database import SqlConnection
+from mlcat_ingest.sql.readonly import (
+    DatabaseOwner,
+    failure,
+    open_readonly,
+    schema_of,
+    with_schema,
+)
 
 Row = tuple[Any, ...]
-
-Rows = Sequence[Row]
-
-IDS: Final[BindParameter[str]] = bindparam("ids", expanding=True)
-"""Stands in a statement for the ids that it is run with: built once, it costs half each time."""
-
-# Few enough that rows are gone before the garbage collector looks at them.
-_ROWS_AT_A_TIME: Final = 500
 
 _HOLDER: Final = DatabaseOwner("MLflow", "MLflow database")
 
@@ -69,14 +46,25 @@ IDS_A_PAGE: Final = 100
 """Ids named in one statement. 200 take a tenth less CPU, and 3 MiB more: their records wait."""
 
 # Rows without a moment come last, whichever way the others are sorted.
-_LAST: Final[Mapping[bool, ColumnElement[int]]] = {
-    False: literal_column("9223372036854775807"),
-    True: literal_column("-9223372036854775807"),
-}
+_LAST: Final = {False: 9223372036854775807, True: -9223372036854775807}
 
 
-def _table(name: str, columns: str) -> TableClause:
-    return table(name, *(column(key) for key in columns.split()))
+class Sql(NamedTuple):
+    """A part of a statement, with the values of its question marks."""
+
+    text: str
+    values: tuple[Any, ...] = ()
+
+
+class Table(NamedTuple):
+    """A table, and those of its columns that are read."""
+
+    name: str
+    columns: tuple[str, ...]
+
+
+def _table(name: str, columns: str) -> Table:
+    return Table(name, tuple(columns.split()))
 
 
 EXPERIMENTS: Final = _table(
@@ -128,7 +116,6 @@ MODEL_VERSIONS: Final = _table(
 MODEL_VERSION_TAGS: Final = _table("model_version_tags", "name version key value workspace")
 
 WORKSPACES: Final = _table("workspaces", "name")
-ALEMBIC_VERSION: Final = _table("alembic_version", "version_num")
 
 _COMMON: Final = (
     *(EXPERIMENTS, EXPERIMENT_TAGS, RUNS, PARAMS, TAGS, LATEST_METRICS),
@@ -140,7 +127,7 @@ _OF_LOGGED_MODELS: Final = (
 )
 
 
-def tables_of(version: str) -> tuple[TableClause, ...]:
+def tables_of(version: str) -> tuple[Table, ...]:
     """Return the tables that are read of a database that MLflow `version` made."""
     return (
         *_COMMON,
@@ -149,84 +136,84 @@ def tables_of(version: str) -> tuple[TableClause, ...]:
     )
 
 
-def plain(table: TableClause) -> list[ColumnClause[Any]]:
+def plain(table: Table) -> str:
     """Return the columns that a table has in every schema: all but the workspace of its rows."""
-    return [key for key in table.c if key.name != "workspace"]
+    # MySQL takes `key` as the name of a column behind that of its table only.
+    return ", ".join(f"{table.name}.{key}" for key in table.columns if key != "workspace")
 
 
-def in_workspace(table: TableClause, workspace: str | None) -> list[ColumnElement[bool]]:
+def where(conditions: Iterable[Sql]) -> Sql:
+    """Return the clause of a statement whose rows meet all conditions."""
+    every = list(conditions)
+    text = " AND ".join(one.text for one in every)
+    values = chain.from_iterable(one.values for one in every)
+    return Sql(f" WHERE {text}" if text else "", tuple(values))
+
+
+def in_workspace(table: Table, workspace: str | None) -> list[Sql]:
     """Return the condition that a row is of `workspace`; none where the schema has none."""
-    return [] if workspace is None else [table.c.workspace == workspace]
+    return [] if workspace is None else [Sql(f"{table.name}.workspace = ?", (workspace,))]
 
 
-def wanted_runs(
-    experiment_ids: Sequence[str], only: RunFilter, *, outputs: bool
-) -> Iterator[ColumnElement[bool]]:
+def wanted_runs(experiment_ids: Sequence[str], only: RunFilter, *, outputs: bool) -> Iterator[Sql]:
     """Yield the conditions for the runs of some experiments that `only` wants.
 
     `outputs`: whether the schema has the models that runs logged.
     """
-    runs = RUNS.c
-    yield is_one_of(runs.experiment_id, experiment_ids)
+    yield is_one_of("runs.experiment_id", experiment_ids)
     if only.since_ms is not None:
-        yield runs.start_time >= only.since_ms
+        yield Sql("runs.start_time >= ?", (only.since_ms,))
     if only.before_ms is not None:
-        yield runs.start_time < only.before_ms
+        yield Sql("runs.start_time < ?", (only.before_ms,))
     if only.ended_since_ms is not None:
-        yield runs.end_time >= only.ended_since_ms
+        yield Sql("runs.end_time >= ?", (only.ended_since_ms,))
     if only.statuses:
-        yield runs.status.in_(only.statuses)
+        yield Sql("runs.status IN ?", (list(only.statuses),))
     if only.run_ids is not None:
-        yield runs.run_uuid.in_(only.run_ids)
+        yield Sql("runs.run_uuid IN ?", (list(only.run_ids),))
     if only.deleted:
-        yield runs.lifecycle_stage == "deleted"
+        yield Sql("runs.lifecycle_stage = 'deleted'")
     if only.select != "all":
         yield _may_have_model(only.select, outputs=outputs)
 
 
-def wanted_models(
-    experiment_ids: Sequence[str], only: ModelFilter
-) -> Iterator[ColumnElement[bool]]:
+def wanted_models(experiment_ids: Sequence[str], only: ModelFilter) -> Iterator[Sql]:
     """Yield the conditions for the logged models of some experiments that `only` wants."""
-    models = LOGGED_MODELS.c
-    yield is_one_of(models.experiment_id, experiment_ids)
-    yield models.lifecycle_stage != "deleted"
+    yield is_one_of("experiment_id", experiment_ids)
+    yield Sql("lifecycle_stage <> 'deleted'")
     if only.updated_since_ms is not None:
-        yield models.last_updated_timestamp_ms >= only.updated_since_ms
+        yield Sql("last_updated_timestamp_ms >= ?", (only.updated_since_ms,))
     if only.run_ids is not None:
-        yield models.source_run_id.in_(only.run_ids)
+        yield Sql("source_run_id IN ?", (list(only.run_ids),))
     if only.model_ids is not None:
-        yield models.model_id.in_(only.model_ids)
+        yield Sql("model_id IN ?", (list(only.model_ids),))
     if only.newest_external is not None:
-        tags = LOGGED_MODEL_TAGS.c
-        external = (tags.tag_key == EXTERNAL_TAG, tags.tag_value == "true")
-        yield models.model_id.in_(select(tags.model_id).where(*external))
+        tagged = "SELECT model_id FROM logged_model_tags WHERE tag_key = ? AND tag_value = 'true'"
+        yield Sql(f"model_id IN ({tagged})", (EXTERNAL_TAG,))
 
 
-def _may_have_model(chosen: RunSelect, *, outputs: bool) -> ColumnElement[bool]:
+def _may_have_model(chosen: RunSelect, *, outputs: bool) -> Sql:
     """Return a condition that holds for all runs that the recipe selects, and for some others.
 
     A version can name its run, or a logged model that the run made.
     """
-    versions, inputs, tags = MODEL_VERSIONS.c, INPUTS.c, TAGS.c
-    ids = [select(versions.run_id).where(versions.run_id.is_not(None))]
+    ids = ["SELECT run_id FROM model_versions WHERE run_id IS NOT NULL"]
     if outputs:
-        ids.append(select(inputs.source_id).where(inputs.source_type == "RUN_OUTPUT"))
+        ids.append("SELECT source_id FROM inputs WHERE source_type = 'RUN_OUTPUT'")
     if chosen == "with_model":
-        ids.append(select(tags.run_uuid).where(tags.key == HISTORY_TAG))
-    return or_(*(RUNS.c.run_uuid.in_(run_ids) for run_ids in ids))
+        ids.append(f"SELECT run_uuid FROM tags WHERE tags.key = '{HISTORY_TAG}'")
+    return Sql(f"({' OR '.join(f'runs.run_uuid IN ({run_ids})' for run_ids in ids)})")
 
 
-def is_one_of(column: ColumnElement[Any], ids: Sequence[str]) -> ColumnElement[bool]:
+def is_one_of(column: str, ids: Sequence[str]) -> Sql:
     """Return the condition that a number in a column is one of `ids`."""
     # Spelled out: SQLite takes fewer parameters than there can be experiments.
-    numbers = [int(id_) for id_ in ids]
-    return column.in_(bindparam(None, numbers, expanding=True, literal_execute=True))
+    return Sql(f"{column} IN ({', '.join(str(int(id_)) for id_ in ids)})")
 
 
-def rows_of(table: TableClause, owner: str) -> Select[Any]:
-    """Return the statement for the rows of `table` whose column `owner` is one of `IDS`."""
-    return select(table).where(table.c[owner].in_(IDS))
+def rows_of(table: Table, owner: str) -> str:
+    """Return the statement for the rows of `table` whose column `owner` is one of a list."""
+    return f"SELECT {plain(table)} FROM {table.name} WHERE {owner} IN ?"
 
 
 class Database(MlflowConnection):
@@ -244,9 +231,10 @@ class Database(MlflowConnection):
         """
         self.shown = redact_url(uri)
         self.statements = 0
+        self._uri = uri
         self._engine = open_readonly(uri, timeout_s=timeout_s)
-        self._password = make_url(uri).password
-        self._connection: Connection | None = None
+        self._open = ExitStack()
+        self._connection: SqlConnection | None = None
         self._brief = False
         self._moment_ms = 0
 
@@ -262,30 +250,29 @@ class Database(MlflowConnection):
         """
         try:
             yield Read(self, self._connect())
-        except SQLAlchemyError as error:
+        except self._engine.errors as error:
             self.close()
-            raise failure(_HOLDER, self.shown, error, self._password) from None
-        except self._engine.dialect.loaded_dbapi.Error as error:
-            # Rows are fetched past SQLAlchemy, so the driver's errors come as they are.
-            self.close()
-            wrapped = DBAPIError(None, None, error)
-            raise failure(_HOLDER, self.shown, wrapped, self._password) from None
+            raise failure(_HOLDER, self._uri, error) from None
         finally:
-            if self._brief and self._connection is not None:
-                self._connection.rollback()
+            if self._brief:
+                self._end_moment()
 
-    def _connect(self) -> Connection:
+    def _connect(self) -> SqlConnection:
         if self._connection is None:
-            self._connection = self._engine.connect()
+            connection = self._open.enter_context(self._engine.connect())
+            self._connection = connection
             self._moment_ms = _now_ms()
-            if self._engine.name == "sqlite":
-                mode = self._connection.exec_driver_sql("PRAGMA journal_mode").scalar()
-                self._connection.rollback()
-                self._brief = mode != "wal"
-            elif self._engine.name in _CLOCK:
-                clock = self._connection.exec_driver_sql(_CLOCK[self._engine.name])
-                self._moment_ms = int(clock.scalar_one())
+            if connection.dialect == "sqlite":
+                self._brief = connection.scalar("PRAGMA journal_mode") != "wal"
+            elif connection.dialect in _CLOCK:
+                self._moment_ms = int(connection.scalar(_CLOCK[connection.dialect]))
         return self._connection
+
+    def _end_moment(self) -> None:
+        self._connection = None
+        # The connection can be what failed.
+        with suppress(*self._engine.errors):
+            self._open.close()
 
     def requests_made(self) -> int:
         """Return how many statements were run so far."""
@@ -310,7 +297,7 @@ class Database(MlflowConnection):
         with self.page() as read:
             # Other programs have a table of that name too.
             read(_nothing_of(RUNS))
-            rows = read(select(ALEMBIC_VERSION.c.version_num))
+            rows = list(read("SELECT version_num FROM alembic_version"))
         if not rows:
             self.close()
             raise ProtocolMismatchError(
@@ -319,7 +306,7 @@ class Database(MlflowConnection):
             )
         return sorted(str(revision) for (revision,) in rows)
 
-    def unreadable(self, tables: Sequence[TableClause]) -> list[str]:
+    def unreadable(self, tables: Sequence[Table]) -> list[str]:
         """Return the names of those `tables` that the user may not read."""
         names = []
         for listed in tables:
@@ -332,69 +319,48 @@ class Database(MlflowConnection):
 
     def close(self) -> None:
         """End the transaction and the connection; safe to call twice, reading opens anew."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
+        self._end_moment()
+        self._engine.dispose()
 
 
 class Read:
-    """Runs statements inside one `Database.page`.
+    """Runs statements inside one `Database.page`."""
 
-    Rows are the driver's own: SQLAlchemy's would take a fifth more of the time, for nothing here.
-    """
-
-    def __init__(self, database: Database, connection: Connection) -> None:
+    def __init__(self, database: Database, connection: SqlConnection) -> None:
         """Count statements on `database`."""
         self._database = database
         self._connection = connection
-        self.is_sqlite = connection.dialect.name == "sqlite"
+        self.is_sqlite = connection.dialect == "sqlite"
 
-    def __call__(self, statement: Executable) -> Rows:
-        """Return all rows of a statement."""
+    def __call__(self, statement: str, *values: Any, stream: bool = False) -> Iterable[Row]:
+        """Return the rows of a statement; with `stream` the database sends them in parts."""
         self._database.statements += 1
-        result = self._connection.execute(statement)
-        rows: Rows = result.cursor.fetchall()
-        result.close()
-        return rows
+        return self._connection.execute(statement, *values, stream=stream)
 
-    def schema_of(self, listed: TableClause) -> str | None:
+    def schema_of(self, listed: Table) -> str | None:
         """Return the schema in which a table is found; None where a database has no schemas."""
         self._database.statements += 1
         return schema_of(self._connection, listed.name)
-
-    def of(self, ids: Sequence[str], statement: Executable) -> Iterator[Row]:
-        """Yield the rows of a statement that has `IDS`, which are `ids`; use them up in order."""
-        return self._rows(statement, {IDS.key: ids})
-
-    def stream(self, statement: Executable) -> Iterator[Row]:
-        """Yield the rows of a statement, which the database sends in parts; use them up."""
-        return self._rows(statement.execution_options(stream_results=True), {})
-
-    def _rows(self, statement: Executable, values: Mapping[str, Any]) -> Iterator[Row]:
-        self._database.statements += 1
-        result = self._connection.execute(statement, values)
-        while rows := result.cursor.fetchmany(_ROWS_AT_A_TIME):
-            yield from rows
-        result.close()
 
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _nothing_of(table: TableClause) -> Select[Any]:
-    return select(literal(1)).select_from(table).where(false())
+def _nothing_of(table: Table) -> str:
+    return f"SELECT 1 FROM {table.name} WHERE 1 = 0"
 
 
 class IdQuery(NamedTuple):
-    """A query of ids, by moment, of the rows that meet all conditions; ties go by id.
+    """A query of ids, by moment, of the rows of a table that meet all conditions; ties go by id.
 
     The first `skip` ids are left out.
     """
 
-    identity: ColumnElement[Any]
-    moment: ColumnElement[Any]
-    conditions: tuple[ColumnElement[bool], ...]
+    table: Table
+    identity: str
+    moment: str
+    conditions: tuple[Sql, ...]
     newest_first: bool = False
     skip: int = 0
 
@@ -406,13 +372,13 @@ def pages_of_ids(
 
     A row that appears behind the place that is read comes too; none is listed twice.
     """
-    moment = func.coalesce(ordered.moment, _LAST[ordered.newest_first])
-    after: tuple[int, str] | None = None
+    after: Row | None = None
     left = limit
     while left is None or left > 0:
         wanted = IDS_A_BLOCK if left is None else min(left, IDS_A_BLOCK)
+        statement, values = _next(ordered, after, wanted)
         with database.page() as read:
-            block = read(_next(ordered, moment, after).limit(wanted))
+            block = list(read(statement, *values))
         ids = [row[1] for row in block]
         after = block[-1] if block else None
         del block  # the moments of thousands of rows, for nothing
@@ -422,14 +388,15 @@ def pages_of_ids(
         left = None if left is None else left - len(ids)
 
 
-def _next(
-    ordered: IdQuery, moment: ColumnElement[Any], after: tuple[Any, ...] | None
-) -> Select[Any]:
-    identity = ordered.identity
-    statement = select(moment, identity).where(*ordered.conditions)
+def _next(ordered: IdQuery, after: Row | None, wanted: int) -> Sql:
+    table, identity, column, conditions, newest_first, skip = ordered
+    moment = f"coalesce({column}, {_LAST[newest_first]})"
     if after is not None:
-        beyond = moment < after[0] if ordered.newest_first else moment > after[0]
-        statement = statement.where(or_(beyond, and_(moment == after[0], identity > after[1])))
-    elif ordered.skip:
-        statement = statement.offset(ordered.skip)
-    return statement.order_by(moment.desc() if ordered.newest_first else moment, identity)
+        beyond = f"{moment} {'<' if newest_first else '>'} ?"
+        beyond = f"({beyond} OR {moment} = ? AND {identity} > ?)"
+        conditions = (*conditions, Sql(beyond, (after[0], *after)))
+    listed, values = where(conditions)
+    order = f"{moment}{' DESC' if newest_first else ''}, {identity}"
+    page = f"LIMIT {wanted} OFFSET {0 if after else skip}"
+    text = f"SELECT {moment}, {identity} FROM {table.name}{listed} ORDER BY {order} {page}"
+    return Sql(text, values)

@@ -6,8 +6,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Self
 
-from sqlalchemy import select
-
 from mlcat_ingest.core.extras import require_extra
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import MlcatError, ProtocolMismatchError
@@ -22,14 +20,15 @@ from mlcat_ingest.sources.mlflow.read.checks import (
 from mlcat_ingest.sources.mlflow.read.database.access import (
     LOGGED_MODELS,
     RUNS,
-    TAGS,
     Database,
     IdQuery,
+    Sql,
     is_one_of,
     pages_of_ids,
     tables_of,
     wanted_models,
     wanted_runs,
+    where,
 )
 from mlcat_ingest.sources.mlflow.read.database.rows import (
     ModelRegistry,
@@ -157,12 +156,15 @@ class DatabaseReader:
         """
         if not self._has_logged_models:
             return
-        models, left = LOGGED_MODELS.c, only.newest_external
-        newest_first = left is not None
+        left = only.newest_external
         for ids in chunks(experiment_ids, EXPERIMENTS_A_LISTING):
             wanted = tuple(wanted_models(ids, only))
             ordered = IdQuery(
-                models.model_id, models.creation_timestamp_ms, wanted, newest_first=newest_first
+                LOGGED_MODELS,
+                "model_id",
+                "creation_timestamp_ms",
+                wanted,
+                newest_first=only.newest_external is not None,
             )
             for model_ids in pages_of_ids(self.connection, ordered, left):
                 with self.connection.page() as read:
@@ -178,14 +180,12 @@ class DatabaseReader:
         Cost: five to eight statements for 100 runs, or for fewer where these are large, and a walk
         over all runs for each 10,000.
         """
-        runs, outputs, left = RUNS.c, self._has_logged_models, only.limit
-        newest_first = only.limit is not None
+        outputs, left = self._has_logged_models, only.limit
         slices = PageSize(RUNS_A_SLICE, ENTRIES_A_SLICE, FIRST_SLICE)
         for ids in chunks(experiment_ids, EXPERIMENTS_A_LISTING):
             wanted = tuple(wanted_runs(ids, only, outputs=outputs))
-            ordered = IdQuery(
-                runs.run_uuid, runs.start_time, wanted, newest_first=newest_first, skip=only.skip
-            )
+            newest_first = only.limit is not None
+            ordered = IdQuery(RUNS, "run_uuid", "start_time", wanted, newest_first, only.skip)
             for page in pages_of_ids(self.connection, ordered, left):
                 while run_ids := page[: slices.runs]:
                     del page[: slices.runs]
@@ -200,16 +200,15 @@ class DatabaseReader:
 
         Cost: one statement for each 2,000 experiments, which walks over all child runs.
         """
-        every, tags = replace(only, select="all"), TAGS.c
-        of_run = tags.run_uuid == RUNS.c.run_uuid
-        named = select(tags.value).distinct().join_from(TAGS, RUNS, of_run)
+        every = replace(only, select="all")
+        named = "SELECT DISTINCT value FROM tags JOIN runs ON tags.run_uuid = runs.run_uuid"
+        child = Sql("tags.key = ? AND value <> tags.run_uuid", (PARENT_TAG,))
         parents: set[str] = set()
         for ids in chunks(experiment_ids, EXPERIMENTS_A_LISTING):
             wanted = wanted_runs(ids, every, outputs=self._has_logged_models)
+            listed, values = where([child, *wanted])
             with self.connection.page() as read:
-                rows = read(
-                    named.where(tags.key == PARENT_TAG, tags.value != tags.run_uuid, *wanted)
-                )
+                rows = list(read(f"{named}{listed}", *values))
             parents.update(parent for (parent,) in rows)
         return parents
 
@@ -220,12 +219,12 @@ class DatabaseReader:
 
         Cost: a statement for each 2,000 experiments, which walks over all their runs.
         """
-        runs, sums = RUNS.c, [Counter[int]() for _ in before_ms]
-        columns = select(runs.experiment_id, runs.run_uuid, runs.start_time)
+        sums = [Counter[int]() for _ in before_ms]
+        columns = "SELECT experiment_id, run_uuid, start_time FROM runs"
         for ids in chunks(experiment_ids, EXPERIMENTS_A_LISTING):
-            of_experiments = is_one_of(runs.experiment_id, ids)
+            statement = f"{columns} WHERE {is_one_of('experiment_id', ids).text}"
             with self.connection.page() as read:
-                for experiment_id, run_id, started in read.stream(columns.where(of_experiments)):
+                for experiment_id, run_id, started in read(statement, stream=True):
                     # MLflow's ids are random, so that their sum is as good as a hash.
                     number = int.from_bytes(run_id.encode())
                     for moment, sum_of in zip(before_ms, sums, strict=True):

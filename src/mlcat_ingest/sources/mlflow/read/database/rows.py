@@ -12,19 +12,6 @@ from sqlite3 import Error as SqliteError
 from sys import intern
 from typing import Any, Final
 
-from sqlalchemy import (
-    ColumnElement,
-    Join,
-    Select,
-    TableClause,
-    and_,
-    func,
-    literal,
-    select,
-    tuple_,
-    union,
-)
-
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
@@ -32,9 +19,6 @@ from mlcat_ingest.sources.mlflow.read.database.access import (
     DATASETS,
     EXPERIMENT_TAGS,
     EXPERIMENTS,
-    IDS,
-    INPUT_TAGS,
-    INPUTS,
     LATEST_METRICS,
     LOGGED_MODEL_METRICS,
     LOGGED_MODEL_PARAMS,
@@ -48,13 +32,15 @@ from mlcat_ingest.sources.mlflow.read.database.access import (
     REGISTERED_MODELS,
     RUNS,
     TAGS,
-    WORKSPACES,
     Database,
     Read,
     Row,
+    Sql,
+    Table,
     in_workspace,
     plain,
     rows_of,
+    where,
 )
 from mlcat_ingest.sources.mlflow.read.decode import (
     Aliases,
@@ -93,13 +79,10 @@ _NAN: Final = float("nan")
 
 _INFOS: Final = rows_of(RUNS, "run_uuid")
 _METRICS: Final = rows_of(LATEST_METRICS, "run_uuid")
+_OBJECTS: Final = "run_uuid, json_group_object(key, coalesce(value, ''))"
 _TEXTS: Final = {
     table.name: (
-        select(
-            table.c.run_uuid, func.json_group_object(table.c.key, func.coalesce(table.c.value, ""))
-        )
-        .where(table.c.run_uuid.in_(IDS))
-        .group_by(table.c.run_uuid),
+        f"SELECT {_OBJECTS} FROM {table.name} WHERE run_uuid IN ? GROUP BY run_uuid",
         rows_of(table, "run_uuid"),
     )
     for table in (PARAMS, TAGS)
@@ -107,22 +90,20 @@ _TEXTS: Final = {
 """The statements for parameters and for tags: one JSON object a run, and one row each."""
 
 
-_LINK: Final = (INPUTS.c.destination_id, INPUTS.c.source_id)
-_USED: Final = (INPUTS.c.destination_type == "RUN", INPUTS.c.destination_id.in_(IDS))
-_LINKS: Final = select(*_LINK).where(*_USED)
+_USED: Final = "destination_type = 'RUN' AND destination_id IN ?"
+_LINKS: Final = f"SELECT destination_id, source_id FROM inputs WHERE {_USED}"
 # Many runs use the same few datasets, whose schema and profile can be long: each comes once.
-_DATASETS: Final = select(DATASETS).where(
-    DATASETS.c.dataset_uuid.in_(select(INPUTS.c.source_id).where(*_USED))
+_DATASETS: Final = (
+    f"SELECT {plain(DATASETS)} FROM datasets"
+    f" WHERE dataset_uuid IN (SELECT source_id FROM inputs WHERE {_USED})"
 )
 _DATASET_TAGS: Final = (
-    select(*_LINK, INPUT_TAGS.c.name, INPUT_TAGS.c.value)
-    .join_from(INPUTS, INPUT_TAGS, INPUT_TAGS.c.input_uuid == INPUTS.c.input_uuid)
-    .where(*_USED)
+    "SELECT destination_id, source_id, input_tags.name, input_tags.value FROM inputs"
+    f" JOIN input_tags ON input_tags.input_uuid = inputs.input_uuid WHERE {_USED}"
 )
-_OUTPUTS: Final = select(INPUTS.c.source_id, INPUTS.c.destination_id, INPUTS.c.step).where(
-    INPUTS.c.source_type == "RUN_OUTPUT",
-    INPUTS.c.source_id.in_(IDS),
-    INPUTS.c.destination_type == "MODEL_OUTPUT",
+_OUTPUTS: Final = (
+    "SELECT source_id, destination_id, step FROM inputs WHERE source_type = 'RUN_OUTPUT'"
+    " AND source_id IN ? AND destination_type = 'MODEL_OUTPUT'"
 )
 
 # Source: `LoggedModelStatus` of MLflow 3.
@@ -141,15 +122,15 @@ DELETED_STAGE: Final = "Deleted_Internal"
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 
 _TABLES: Final = {
-    "run": (RUNS, RUNS.c.run_uuid),
-    "experiment": (EXPERIMENTS, EXPERIMENTS.c.experiment_id),
-    "registered": (REGISTERED_MODELS, REGISTERED_MODELS.c.name),
-    "version": (MODEL_VERSIONS, MODEL_VERSIONS.c.name),
-    "logged_model": (LOGGED_MODELS, LOGGED_MODELS.c.model_id),
+    "run": (RUNS, "run_uuid"),
+    "experiment": (EXPERIMENTS, "experiment_id"),
+    "registered": (REGISTERED_MODELS, "name"),
+    "version": (MODEL_VERSIONS, "name"),
+    "logged_model": (LOGGED_MODELS, "model_id"),
 }
 
 
-def load_runs(read: Read, refusals: Refusals, ids: Sequence[str], *, outputs: bool) -> list[Run]:
+def load_runs(read: Read, refusals: Refusals, ids: list[str], *, outputs: bool) -> list[Run]:
     """Return the runs of `ids` that are there, in the order of `ids`.
 
     `outputs`: whether the schema has logged models. The models that runs took in are left
@@ -157,10 +138,10 @@ def load_runs(read: Read, refusals: Refusals, ids: Sequence[str], *, outputs: bo
 
     Cost: five statements, seven where a run has datasets, and one for outputs.
     """
-    infos = {row[0]: row for row in read.of(ids, _INFOS)}
+    infos = {row[0]: row for row in read(_INFOS, ids)}
     params = _texts(read, ids, PARAMS)
     tags = _texts(read, ids, TAGS)
-    metrics = _metrics(read.of(ids, _METRICS))
+    metrics = _metrics(read(_METRICS, ids))
     datasets = _datasets(read, ids)
     made = _outputs(read, ids) if outputs else {}
 
@@ -186,15 +167,15 @@ class _SharedKeys(dict[Any, Any]):
         return shared
 
 
-def _texts(read: Read, ids: Sequence[str], table: TableClause) -> Mapping[Any, dict[str, str]]:
+def _texts(read: Read, ids: list[str], table: Table) -> Mapping[Any, dict[str, str]]:
     """Return the parameters or tags of runs; SQLite gives those of a run as one JSON text."""
     objects, rows = _TEXTS[table.name]
     if read.is_sqlite:
         try:
-            return {owner: loads(text) for owner, text in read.of(ids, objects)}
+            return {owner: loads(text) for owner, text in read(objects, ids)}
         except (SqliteError, CodecError):
             pass  # there is a value that is no text, or SQLite has no JSON
-    return by_owner(read.of(ids, rows))
+    return by_owner(read(rows, ids))
 
 
 def by_owner(rows: Iterable[tuple[Any, ...]]) -> Mapping[Any, dict[str, str]]:
@@ -249,12 +230,12 @@ def _metrics(rows: Iterable[Row]) -> Mapping[str, list[Metric]]:
     return metrics
 
 
-def _datasets(read: Read, ids: Sequence[str]) -> Mapping[str, tuple[DatasetInput, ...]]:
-    links = dict.fromkeys(read.of(ids, _LINKS))
+def _datasets(read: Read, ids: list[str]) -> Mapping[str, tuple[DatasetInput, ...]]:
+    links = dict.fromkeys(read(_LINKS, ids))
     if not links:
         return {}
-    datasets = {row[0]: row[1:] for row in read.of(ids, _DATASETS)}
-    tags = by_owner((row[:2], *row[2:]) for row in read.of(ids, _DATASET_TAGS))
+    datasets = {row[0]: row[1:] for row in read(_DATASETS, ids)}
+    tags = by_owner((row[:2], *row[2:]) for row in read(_DATASET_TAGS, ids))
     used: defaultdict[str, list[DatasetInput]] = defaultdict(list)
     for run_id, dataset_id in links:
         if dataset_id in datasets:
@@ -273,22 +254,22 @@ def _datasets(read: Read, ids: Sequence[str]) -> Mapping[str, tuple[DatasetInput
     return {run_id: tuple(sorted(inputs, key=dataset_order)) for run_id, inputs in used.items()}
 
 
-def _outputs(read: Read, ids: Sequence[str]) -> Mapping[str, tuple[ModelOutput, ...]]:
+def _outputs(read: Read, ids: list[str]) -> Mapping[str, tuple[ModelOutput, ...]]:
     outputs: defaultdict[str, list[ModelOutput]] = defaultdict(list)
-    for run_id, model_id, step in read.of(ids, _OUTPUTS):
+    for run_id, model_id, step in read(_OUTPUTS, ids):
         outputs[run_id].append(ModelOutput(model_id, step or 0))
     return {run_id: tuple(sorted(made, key=output_order)) for run_id, made in outputs.items()}
 
 
-def load_logged_models(read: Read, refusals: Refusals, ids: Sequence[str]) -> list[LoggedModel]:
+def load_logged_models(read: Read, refusals: Refusals, ids: list[str]) -> list[LoggedModel]:
     """Return the logged models of `ids` that are there, in the order of `ids`.
 
     Cost: four statements.
     """
-    infos = {row[0]: row for row in read.of(ids, _MODEL_INFOS)}
-    params = by_owner(read.of(ids, _MODEL_PARAMS))
-    tags = by_owner(read.of(ids, _MODEL_TAGS))
-    metrics, logged_by = _model_metrics(read.of(ids, _MODEL_METRICS))
+    infos = {row[0]: row for row in read(_MODEL_INFOS, ids)}
+    params = by_owner(read(_MODEL_PARAMS, ids))
+    tags = by_owner(read(_MODEL_TAGS, ids))
+    metrics, logged_by = _model_metrics(read(_MODEL_METRICS, ids))
 
     def model(model_id: str) -> LoggedModel:
         return _logged_model(
@@ -365,13 +346,14 @@ class ModelRegistry:
         Cost: three statements.
         """
         models = REGISTERED_MODELS
-        listed = in_workspace(models, self._workspace)
+        listed, values = where(in_workspace(models, self._workspace))
         tagged = self._select_tags(models, REGISTERED_MODEL_TAGS, "name")
         aliased = self._select_tags(models, REGISTERED_MODEL_ALIASES, "name")
+        statement = f"SELECT {plain(models)} FROM registered_models{listed} ORDER BY name"
         with self._database.page() as read:
-            rows = read(select(*plain(models)).where(*listed).order_by(models.c.name))
-            tags = by_owner(read(tagged.where(*listed)))
-            aliases = read(aliased.where(*listed))
+            rows = list(read(statement, *values))
+            tags = by_owner(read(f"{tagged}{listed}", *values))
+            aliases = list(read(f"{aliased}{listed}", *values))
         versions: defaultdict[str, dict[str, str]] = defaultdict(dict)
         for name, alias, version in aliases:
             versions[name][alias] = str(version)
@@ -397,24 +379,29 @@ class ModelRegistry:
         Cost: two statements a page, and one.
         """
         versions = MODEL_VERSIONS
-        order = (versions.c.name, versions.c.version)
-        spelled, joined = self._with_models()
-        number = tuple_(*order)
+        number = "(model_versions.name, model_versions.version)"
+        order = "model_versions.name, model_versions.version"
+        page = (
+            f"SELECT coalesce(registered_models.name, model_versions.name), {plain(versions)}"
+            f" FROM model_versions LEFT JOIN registered_models"
+            f" ON {self._is_of(REGISTERED_MODELS, versions, 'name')}"
+        )
+        tagged = self._select_tags(versions, MODEL_VERSION_TAGS, "name", "version")
         listed = [
             *in_workspace(versions, self._workspace),
-            versions.c.current_stage != DELETED_STAGE,
+            Sql("model_versions.current_stage <> ?", (DELETED_STAGE,)),
         ]
         prompts = self._names_of_prompts()
-        beyond: list[ColumnElement[bool]] = []
+        beyond: list[Sql] = []
         while True:
-            page = select(spelled, *plain(versions)).select_from(joined).where(*listed, *beyond)
-            tagged = self._select_tags(versions, MODEL_VERSION_TAGS, "name", "version")
+            after, values = where([*listed, *beyond])
+            statement = f"{page}{after} ORDER BY {order} LIMIT {VERSIONS_A_PAGE}"
             with self._database.page() as read:
-                rows = read(page.order_by(*order).limit(VERSIONS_A_PAGE))
+                rows = list(read(statement, *values))
                 if not rows:
                     return
-                last = tuple_(*rows[-1][1:3])
-                tag_rows = read(tagged.where(*listed, *beyond, number <= last))
+                last = tuple(rows[-1][1:3])
+                tag_rows = list(read(f"{tagged}{after} AND {number} <= (?, ?)", *values, *last))
             tags = by_owner((row[:2], *row[2:]) for row in tag_rows)
 
             def version(row: Row, tags: Mapping[Any, dict[str, str]] = tags) -> ModelVersion:
@@ -422,36 +409,31 @@ class ModelRegistry:
 
             listed_rows = (row for row in rows if row[0] not in prompts)
             yield self._refusals.usable(VERSION, version, listed_rows, itemgetter(0, 2))
-            beyond = [number > last]
-
-    def _with_models(self) -> tuple[ColumnElement[str], Join]:
-        """Return the name of a version as its registered model spells it, and the join for that."""
-        models, versions = REGISTERED_MODELS.c, MODEL_VERSIONS.c
-        same = models.name == versions.name
-        if self._workspace is not None:
-            same &= models.workspace == versions.workspace
-        joined = MODEL_VERSIONS.outerjoin(REGISTERED_MODELS, same)
-        return func.coalesce(models.name, versions.name), joined
+            beyond = [Sql(f"{number} > (?, ?)", last)]
 
     def _names_of_prompts(self) -> frozenset[str]:
         tags = MODEL_VERSION_TAGS
-        statement = self._select_tags(REGISTERED_MODELS, tags, "name").where(
-            *in_workspace(tags, self._workspace), tags.c.key == PROMPT_TAG
-        )
+        prompts = Sql("model_version_tags.key = ?", (PROMPT_TAG,))
+        listed, values = where([*in_workspace(tags, self._workspace), prompts])
         with self._database.page() as read:
-            rows = read(statement)
+            tagged = self._select_tags(REGISTERED_MODELS, tags, "name")
+            rows = list(read(f"{tagged}{listed}", *values))
         # Looked at again, since MySQL compares without case.
         return frozenset(
             name for name, _, key, value in rows if key == PROMPT_TAG and value == "true"
         )
 
-    def _select_tags(self, owner: TableClause, table: TableClause, *key: str) -> Select[Any]:
+    def _select_tags(self, owner: Table, table: Table, *key: str) -> str:
         """Return a statement for the rows of `table` with the key as their owner spells it."""
-        same = [owner.c[name] == table.c[name] for name in key]
-        if self._workspace is not None:
-            same.append(owner.c.workspace == table.c.workspace)
-        rest = [column for column in plain(table) if column.name not in key]
-        return select(*(owner.c[name] for name in key), *rest).join_from(owner, table, and_(*same))
+        rest = Table(table.name, tuple(one for one in table.columns if one not in key))
+        columns = f"{plain(Table(owner.name, key))}, {plain(rest)}"
+        joined = f"{owner.name} JOIN {table.name} ON {self._is_of(owner, table, *key)}"
+        return f"SELECT {columns} FROM {joined}"
+
+    def _is_of(self, owner: Table, table: Table, *key: str) -> str:
+        """Return the condition that a row of `table` is of one of `owner`, by their key."""
+        same = key if self._workspace is None else (*key, "workspace")
+        return " AND ".join(f"{owner.name}.{one} = {table.name}.{one}" for one in same)
 
 
 def _version(name: str, row: Sequence[Any], tags: dict[str, str], aliases: Aliases) -> ModelVersion:
@@ -480,14 +462,17 @@ def load_experiments(
 
     Cost: two statements.
     """
-    listed = in_workspace(EXPERIMENTS, workspace)
+    listed, values = where(in_workspace(EXPERIMENTS, workspace))
     # The second key is that of MLflow's listing.
-    order = (EXPERIMENTS.c.creation_time, EXPERIMENTS.c.experiment_id.desc())
-    same = EXPERIMENT_TAGS.c.experiment_id == EXPERIMENTS.c.experiment_id
-    tagged = select(*EXPERIMENT_TAGS.c).join_from(EXPERIMENT_TAGS, EXPERIMENTS, same)
+    order = "creation_time, experiments.experiment_id DESC"
+    experiments = f"SELECT {plain(EXPERIMENTS)} FROM experiments{listed} ORDER BY {order}"
+    tagged = (
+        f"SELECT {plain(EXPERIMENT_TAGS)} FROM experiment_tags JOIN experiments"
+        f" ON experiment_tags.experiment_id = experiments.experiment_id{listed}"
+    )
     with database.page() as read:
-        rows = read(select(*plain(EXPERIMENTS)).where(*listed).order_by(*order))
-        tags = by_owner(read(tagged.where(*listed)))
+        rows = list(read(experiments, *values))
+        tags = by_owner(read(tagged, *values))
 
     def experiment(row: Row) -> Experiment:
         experiment_id, name, place, stage, created, updated = row
@@ -506,19 +491,17 @@ def load_experiments(
 
 def first_created_ms(database: Database, workspace: str | None) -> int | None:
     """Return when experiment 0 of a workspace was made; None where it is not known."""
+    first = [Sql("experiment_id = 0"), *in_workspace(EXPERIMENTS, workspace)]
+    listed, values = where(first)
     with database.page() as read:
-        rows = read(
-            select(EXPERIMENTS.c.creation_time).where(
-                EXPERIMENTS.c.experiment_id == 0, *in_workspace(EXPERIMENTS, workspace)
-            )
-        )
+        rows = list(read(f"SELECT creation_time FROM experiments{listed}", *values))
     return moment(rows[0][0]) if rows else None
 
 
 def workspace_names(database: Database) -> tuple[str, ...]:
     """Return the names of all workspaces, `default` first, of a schema that has them."""
     # A server can keep its list of workspaces elsewhere.
-    named = union(select(WORKSPACES.c.name), select(EXPERIMENTS.c.workspace))
+    named = "SELECT name FROM workspaces UNION SELECT workspace FROM experiments"
     with database.page() as read:
         names = {name for (name,) in read(named)} | {DEFAULT_WORKSPACE}
     return tuple(sorted(names, key=lambda name: (name != DEFAULT_WORKSPACE, name)))
@@ -530,17 +513,18 @@ def is_there(database: Database, target: MlflowObject, workspace: str | None) ->
     Cost: one statement.
     """
     table, name = _TABLES[target.kind]
-    conditions = [name == (_number(target.name) if target.kind == "experiment" else target.name)]
+    wanted = _number(target.name) if target.kind == "experiment" else target.name
+    conditions = [Sql(f"{name} = ?", (wanted,))]
     if target.version:
-        versions = MODEL_VERSIONS.c
-        conditions.append(versions.version == _number(target.version))
-        conditions.append(versions.current_stage != DELETED_STAGE)
+        conditions.append(Sql("version = ?", (_number(target.version),)))
+        conditions.append(Sql("current_stage <> ?", (DELETED_STAGE,)))
     if table is LOGGED_MODELS:
-        conditions.append(LOGGED_MODELS.c.lifecycle_stage != "deleted")
-    if "workspace" in table.c:
+        conditions.append(Sql("lifecycle_stage <> 'deleted'"))
+    if "workspace" in table.columns:
         conditions.extend(in_workspace(table, workspace))
+    there, values = where(conditions)
     with database.page() as read:
-        return bool(read(select(literal(1)).select_from(table).where(*conditions)))
+        return any(True for _ in read(f"SELECT 1 FROM {table.name}{there}", *values))
 
 
 def _number(text: str) -> int:

@@ -23,7 +23,7 @@ from mlcat_ingest.sources.mlflow.read.checks import REVISIONS
 from mlcat_ingest.sources.mlflow.read.client import check_store
 from mlcat_ingest.sources.mlflow.read.database.reader import DatabaseReader
 from mlcat_ingest.sources.mlflow.read.open import open_reader
-from mlcat_ingest.sql import readonly
+from mlcat_ingest.sql import engine
 from support.mlflow_tables import BEFORE_WORKSPACES, NEWEST, make_database, reader_of
 
 SECRET = "hunter2"
@@ -207,7 +207,7 @@ def test_a_driver_that_is_missing_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     absent = {*missing.split(), "psycopg2"} if missing else set()
-    monkeypatch.setattr(readonly, "find_spec", lambda name: None if name in absent else object())
+    monkeypatch.setattr(engine, "find_spec", lambda name: None if name in absent else object())
     with pytest.raises(error, match=sentence) as reported:
         opened(tracking_uri=uri.format(SECRET))
     assert SECRET not in str(reported.value)
@@ -229,9 +229,9 @@ def test_a_driver_that_is_there_is_taken(
     named: str, installed: str, chosen: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = installed.split()
-    monkeypatch.setattr(readonly, "find_spec", lambda name: object() if name in there else None)
+    monkeypatch.setattr(engine, "find_spec", lambda name: object() if name in there else None)
     url = make_url(f"{named}://h/db")
-    assert readonly._with_driver(url).drivername == chosen
+    assert engine._with_driver(url).drivername == chosen
 
 
 # --- a registry elsewhere -------------------------------------------------------------------------
