@@ -41,6 +41,7 @@ QUIET = {
 TIMES = "×"  # noqa: RUF001 - times, as the budgets say it
 PAGE = 500
 CONNECTIONS = 3
+DELAY_MS = 500
 LISTINGS = ("experiments", "registered models", "versions", "logged models")
 """What is listed besides runs; each listing here has one page."""
 
@@ -52,13 +53,16 @@ Contender = Callable[[Path, Server], Costs]
 class Ours:
     """Our ingest of one store into one catalog, pass after pass."""
 
-    def __init__(self, folder: Path, source: str, catalog: str, more: str = "") -> None:
+    def __init__(
+        self, folder: Path, source: str, catalog: str, more: str = "", connections: int = 4
+    ) -> None:
         recipe = folder / "recipe.yml"
         self._report = folder / "report.json"
         self.command = [sys.executable, "-m", "mlcat_ingest", "-q", str(recipe)]
         recipe.write_text(
             f"name: benchmark\nsource: {source}\n"
-            f"sink: {{type: rest, config: {{server: '{catalog}', token: ''}}}}\n"
+            f"sink: {{type: rest, config: {{server: '{catalog}', token: '', "
+            f"connections: {connections}}}}}\n"
             f"limits: {{max_new_entities: 10000000}}\n{more}"
         )
 
@@ -327,6 +331,20 @@ def wide(bench: Bench) -> Iterator[Figure]:
         yield Figure(f"{name}, peak memory", cost.peak_mib, "MiB", f"≤ {most_mib}")
 
 
+def distant(bench: Bench) -> Iterator[Figure]:
+    """The main job into a catalog that answers after half a second, over more connections."""
+    with bench.stored(runs=bench.runs) as store:
+        for count in (1, 2, 3, 4, 8):
+            with (
+                tempfile.TemporaryDirectory(dir=bench.folder) as name,
+                counting(Path(name), f"--delay-ms={DELAY_MS}") as catalog,
+            ):
+                cost = Ours(Path(name), mlflow(store), catalog, connections=count).ingest(store)
+            yield Figure(f"time, connections: {count}", cost.wall_s, "s")
+            yield Figure(f"CPU, connections: {count}", cost.cpu_s, "s")
+            yield Figure(f"peak memory, connections: {count}", cost.peak_mib, "MiB")
+
+
 def versions(bench: Bench) -> Iterator[Figure]:
     """The versions of one registered model, a request each, and of another pass."""
     count = bench.runs // 25
@@ -383,6 +401,7 @@ PARTS: Mapping[str, Callable[[Bench], Iterator[Figure] | Iterator[str]]] = {
     "postgresql": postgresql,
     "large": large,
     "wide": wide,
+    "distant": distant,
     "versions": versions,
     "features": features,
     "catalog": catalog,

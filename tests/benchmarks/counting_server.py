@@ -1,13 +1,15 @@
 """A catalog service that does next to nothing: it takes every proposal, keeps it and counts.
 
-    python tests/benchmarks/counting_server.py --port 8099 [--record batches.jsonl]
+    python tests/benchmarks/counting_server.py --port 8099 [--record batches.jsonl] [--delay-ms 500]
 
 `GET /counts` tells what arrived. With `--record` the bodies of ingest requests are kept, a line
-each, those that are refused left out. It answers what the clients of a run ask: `/config`, ingest,
+each, those that are refused left out. With `--delay-ms` each answer comes so much later, as from a
+distant service, or a busy one. It answers what the clients of a run ask: `/config`, ingest,
 batch reads (aspects as they were sent) and evaluation (no tests).
 """
 
 import argparse
+import asyncio
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 COUNTS: Counter[str] = Counter()
 STORED: defaultdict[str, dict[str, str]] = defaultdict(dict)
@@ -95,11 +98,25 @@ app = Starlette(
 )
 
 
+class Delayed:
+    """The service, some seconds away."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await asyncio.sleep(self._seconds)
+        await app(scope, receive, send)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--record", type=Path)
+    parser.add_argument("--delay-ms", type=int, default=0)
     chosen = parser.parse_args()
     if chosen.record:
         RECORD.append(chosen.record)
-    uvicorn.run(app, host="127.0.0.1", port=chosen.port, log_level="warning")
+    served = Delayed(chosen.delay_ms / 1000)
+    uvicorn.run(served, host="127.0.0.1", port=chosen.port, log_level="warning")

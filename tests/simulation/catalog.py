@@ -150,7 +150,7 @@ class Client(Catalog, Searches):
 
     @property
     def facts(self) -> CatalogFacts:
-        return CatalogFacts(batch_size=12)
+        return CatalogFacts(batch_size=12, connections=3)
 
     def open(self, *, read_only: bool = False) -> str:
         del read_only

@@ -267,6 +267,7 @@ class CatalogFacts:
         keeps: a later run can read what was written, and build on it.
         exists: there is a catalog before `open` makes one.
         batch_size: proposals in one write request at most.
+        connections: requests that it takes at the same time.
         enforces_conditions: it refuses a write that names another version than is stored; None
             where that is not known.
         may_drop: it may acknowledge parts of an aspect that it does not store.
@@ -275,6 +276,7 @@ class CatalogFacts:
     keeps: bool = True
     exists: bool = True
     batch_size: int = MAX_REQUEST_ITEMS
+    connections: int = 4
     enforces_conditions: bool | None = None
     may_drop: bool = False
 

@@ -56,7 +56,7 @@ class RestSinkConfig(ConnectionConfig):
     connections: int = Field(
         default=4, ge=1, le=64, validation_alias=AliasChoices("connections", "max_threads")
     )
-    """Maximum number of concurrent requests."""
+    """Maximum number of concurrent requests. A run has as many batches in flight, up to 16."""
     batch_size: int = Field(
         default=MAX_REQUEST_ITEMS,
         ge=1,

@@ -62,11 +62,10 @@ from mlcat_ingest.sources.base import (
 
 log = logging.getLogger(__name__)
 
-WORKERS: Final = 3
-"""Chunks that are read, merged and written at the same time, so that latencies overlap.
+MOST_WORKERS: Final = 16
+"""Chunks that are read, merged and written at the same time, at most, so that latencies overlap.
 
-With two a catalog that is as busy as this process waits for it a seventh of the time; a fourth
-would only wait, with 5 MiB in its hands.
+There is one for each connection to the catalog, of 5 MiB at most.
 """
 
 GRACE_S: Final = 3.0
@@ -190,7 +189,8 @@ class PipelineRun:
             self._wait(self._start("connect", self._connect), progress)
             cancellation.check()
             log.info("%s %s", self._options.doing, self._catalog)
-            workers = [self._start("write", self._work) for _ in range(WORKERS)]
+            count = min(sink.facts.connections, MOST_WORKERS)
+            workers = [self._start("write", self._work) for _ in range(count)]
             conductor = self._start("map", lambda: self._conduct(workers))
             self._threads += [*workers, conductor]
             self._wait(conductor, progress, keep)

@@ -4,12 +4,12 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
-from mlcat_ingest.client.base import Evaluation
+from mlcat_ingest.client.base import CatalogFacts, Evaluation
 from mlcat_ingest.errors import (
     AuthenticationError,
     CatalogUnavailableError,
@@ -24,7 +24,7 @@ from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome
 from mlcat_ingest.pipeline.report.render import as_json
 from mlcat_ingest.pipeline.report.report import EntityCounts, Report
 from mlcat_ingest.pipeline.report.tally import Progress
-from mlcat_ingest.pipeline.run import WORKERS, OnProgress, PipelineRun, RunOptions
+from mlcat_ingest.pipeline.run import MOST_WORKERS, OnProgress, PipelineRun, RunOptions
 from mlcat_ingest.sources.base import Finished, Page, ReadRequest, Source, SourceRecord
 from support.fakes import FakeSink, FakeSource, group_urn, model_urn
 from support.recipes import a_recipe
@@ -220,12 +220,25 @@ def test_one_urn_is_never_twice_in_flight() -> None:
     assert {one["mlModelProperties"]["description"] for one in sink.stored.values()} == {"11"}
 
 
-def test_chunks_are_written_while_others_wait() -> None:
-    met = threading.Barrier(WORKERS, timeout=30)
-    sink = FakeSink(before_read=lambda _: (met.wait(), None)[1])
-    report = run(FakeSource([models(200 * WORKERS)]), sink)
+@pytest.mark.parametrize(("connections", "workers"), [(1, 1), (6, 6), (64, MOST_WORKERS)])
+def test_a_chunk_is_written_over_each_connection(connections: int, workers: int) -> None:
+    class Connected(FakeSink):
+        @property
+        def facts(self) -> CatalogFacts:
+            return replace(super().facts, connections=connections)
+
+    met = threading.Barrier(workers, timeout=30)
+    started: list[int] = []
+
+    def wait(_: object) -> None:
+        met.wait()
+        started.append(sum(one.name == "mlcat-write" for one in threading.enumerate()))
+        met.wait()
+
+    sink = Connected(before_read=wait)
+    report = run(FakeSource([models(200 * workers)]), sink)
     assert report.exit_code == 0
-    assert len(sink.reads) == WORKERS
+    assert started == [workers] * workers
 
 
 def test_groups_are_written_before_their_members_fill_a_chunk() -> None:

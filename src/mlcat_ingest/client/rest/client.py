@@ -113,6 +113,7 @@ class CatalogClient(AspectReader, Emitter, Closing):
             return CatalogFacts(batch_size=size, may_drop=True)
         return CatalogFacts(
             batch_size=size,
+            connections=self._connection.connections,
             enforces_conditions=service.enforces_conditions,
             may_drop=service.may_drop,
         )

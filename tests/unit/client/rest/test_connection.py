@@ -50,10 +50,12 @@ def test_a_given_version_takes_the_place_of_the_reported_one(
     service: FakeService, versions: object
 ) -> None:
     service.on("GET", "/config", Answer(body={"noCode": "true", "versions": versions}))
-    with CatalogClient(service.server, "", server_version="v1.6.0") as client:
+    options = HttpOptions(connections=7)
+    with CatalogClient(service.server, "", options=options, server_version="v1.6.0") as client:
         assert client.facts.enforces_conditions is None
         assert client.connect() == Capabilities(datahub=True, datahub_version="v1.6.0")
-        assert client.facts.enforces_conditions is True
+        facts = client.facts
+        assert (facts.enforces_conditions, facts.connections) == (True, 7)
 
 
 @pytest.mark.parametrize(

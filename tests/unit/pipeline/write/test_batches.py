@@ -10,6 +10,7 @@ from itertools import groupby
 
 import pytest
 
+from mlcat_ingest.client.base import CatalogFacts
 from mlcat_ingest.errors import AspectRejectedError
 from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.pipeline.merge.limits import HEAVIEST
@@ -20,6 +21,7 @@ from support.fakes import FakeSink, FakeSource, model_urn
 from support.recipes import a_recipe
 
 PAGE = 150
+WORKERS = CatalogFacts().connections
 
 
 def version(name: str, number: int, **properties: object) -> Entity:
@@ -135,8 +137,8 @@ def test_versions_that_did_not_change_cost_no_write_and_hold_none_up() -> None:
 
 @pytest.mark.parametrize(
     ("versions", "entries", "most"),
-    # What waits, and what three workers had read when it was too much.
-    [(1_200, 0, MOST_WAITING + 3 * 200 + 1), (75, HEAVIEST // 10, 10 + 3 * 10 + 1)],
+    # What waits, and what all workers had read when it was too much.
+    [(1_200, 0, MOST_WAITING + WORKERS * 200 + 1), (75, HEAVIEST // 10, 10 + WORKERS * 10 + 1)],
     ids=["narrow", "wide"],
 )
 def test_what_waits_for_its_turn_is_bounded(versions: int, entries: int, most: int) -> None:
