@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import requests
-from sqlalchemy import Connection, MetaData, select
+from sqlalchemy import MetaData, select
+from sqlalchemy.engine import Connection
 
 from mlcat_ingest.catalog.schema.tables import aspect, entity
 from mlcat_ingest.catalog.schema.values import BACKGROUND_TYPES

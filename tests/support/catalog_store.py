@@ -7,7 +7,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, event, func, or_, select
+from sqlalchemy import event, func, or_, select
+from sqlalchemy.engine import Connection
+from sqlalchemy.sql.expression import ColumnElement
 
 from mlcat_ingest.catalog.schema.tables import entity
 from mlcat_ingest.catalog.schema.values import BACKGROUND_TYPES, Write
@@ -58,8 +60,8 @@ def named(store: Store, text: str = "") -> tuple[str, ...]:
     """Return the entities with each word of `text` in URN or name, the newest first."""
     words = [
         or_(
-            entity.c.urn.icontains(word, autoescape=True),
-            entity.c.name.icontains(word, autoescape=True),
+            func.lower(entity.c.urn).contains(word.lower(), autoescape=True),
+            func.lower(entity.c.name).contains(word.lower(), autoescape=True),
         )
         for word in text.split()
     ]

@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 import pytest
-from sqlalchemy import URL, create_engine, make_url, text
+from sqlalchemy import create_engine, text
+from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import OperationalError
 
-POSTGRES = "postgresql+psycopg://postgres@127.0.0.1:5432/postgres"
+from mlcat_ingest.sql.engine import POSTGRESQL_DRIVER
+
+POSTGRES = f"postgresql+{POSTGRESQL_DRIVER}://postgres@127.0.0.1:5432/postgres"
 REDIS = "redis://127.0.0.1:6379/0"
 MARIADB = "mysql+pymysql://root@127.0.0.1:3306/mysql"
 
@@ -61,7 +64,7 @@ def _redis(url: URL, *words: str) -> None:
 def _database(address: str, users: str | None, drop: str) -> Iterator[str]:
     url = make_url(address)
     name = f"mlcat_{uuid.uuid4().hex[:12]}"
-    server = create_engine(url, isolation_level="AUTOCOMMIT")
+    server = create_engine(url, isolation_level="AUTOCOMMIT", future=True)
     try:
         try:
             with server.connect() as connection:

@@ -9,7 +9,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Final
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import insert, select, update
+from sqlalchemy.engine import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from mlcat_ingest.catalog.schema.tables import setting, task
@@ -137,7 +138,7 @@ class Tasks:
                 run_time_nanos=0,
                 status=_text(status),
             )
-            return int(connection.execute(new.returning(task.c.id)).scalar_one())
+            return int(connection.execute(new).lastrowid)
 
         task_id = self._store.change(register)
         self._threads.submit(self._run, task_id, job).add_done_callback(_log_failure)

@@ -7,19 +7,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import (
-    URL,
-    Connection,
-    CursorResult,
-    Engine,
-    NullPool,
-    create_engine,
-    event,
-    make_url,
-)
+from sqlalchemy import __version__, create_engine, event
+from sqlalchemy.engine import URL, Connection, CursorResult, Engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.pool import NullPool, QueuePool
 
-from mlcat_ingest.core.extras import require_extra
 from mlcat_ingest.errors import MissingExtraError, RecipeError
 from mlcat_ingest.sql import database
 from mlcat_ingest.sql.database import connect_readonly, prepare_sqlite, readable_file
@@ -27,10 +19,13 @@ from mlcat_ingest.sql.database import connect_readonly, prepare_sqlite, readable
 # Few enough that rows are gone before the garbage collector looks at them.
 _STREAMED_ROWS: Final = 500
 
+# psycopg 3 came to SQLAlchemy with 2.0, and Airflow 3.0 holds it at 1.4.
+POSTGRESQL_DRIVER: Final = "psycopg2" if __version__.startswith("1.") else "psycopg"
+
 _CONNECT_TIMEOUT_S: Final = 10
 
 # Drivers and their modules, the preferred one first.
-_POSTGRESQL: Final = {"psycopg": "psycopg", "psycopg2": "psycopg2"}
+_POSTGRESQL: Final = {POSTGRESQL_DRIVER: POSTGRESQL_DRIVER, "psycopg2": "psycopg2"}
 _MYSQL: Final = {"pymysql": "pymysql", "mysqldb": "MySQLdb"}
 
 # Where the address says nothing else: a peer that is gone is noticed, and a name for its log.
@@ -58,7 +53,8 @@ _BEGIN: Final = {
 def database_url(where: str | Path) -> URL:
     """Return the address of the database at `where`: a URL, or the path of an SQLite file.
 
-    PostgreSQL without a driver in its address is opened through psycopg, the extra `postgres`.
+    PostgreSQL without a driver in its address is opened through psycopg, the extra `postgres`, and
+    beside SQLAlchemy 1.4 through psycopg2.
 
     Raises:
         RecipeError: `where` looks like a URL and is none.
@@ -70,8 +66,8 @@ def database_url(where: str | Path) -> URL:
     except ArgumentError as error:
         raise RecipeError("the database address is not a URL") from error
     # What libpq takes too; SQLAlchemy's own choice would be a driver that no extra installs.
-    if url.drivername in {"postgres", "postgresql"}:
-        return url.set(drivername="postgresql+psycopg")
+    if url.drivername in {"postgres", "postgresql", "postgresql+psycopg"}:
+        return url.set(drivername=f"postgresql+{POSTGRESQL_DRIVER}")
     return url
 
 
@@ -87,10 +83,19 @@ def open_engine(where: str | Path) -> Engine:
         MissingExtraError: it is one of PostgreSQL, and its driver is not installed.
     """
     url = database_url(where)
-    if url.drivername == "postgresql+psycopg":
-        require_extra("postgres", "a PostgreSQL database")
+    if url.drivername == f"postgresql+{POSTGRESQL_DRIVER}" and find_spec(POSTGRESQL_DRIVER) is None:
+        raise missing_driver()
+    # SQLAlchemy 2 does so by itself for a file of SQLite.
+    options = {"check_same_thread": False} if url.get_backend_name() == "sqlite" else {}
     try:
-        engine = create_engine(url, pool_size=8, max_overflow=40)
+        engine = create_engine(
+            url,
+            poolclass=QueuePool,
+            pool_size=8,
+            max_overflow=40,
+            connect_args=options,
+            future=True,
+        )
     except (ArgumentError, ImportError, TypeError) as error:
         shown = url.render_as_string(hide_password=True)
         raise RecipeError(f"cannot use the database {shown}: {error}") from error
@@ -102,6 +107,16 @@ def open_engine(where: str | Path) -> Engine:
         event.listen(engine, "connect", prepare)
         event.listen(engine, "begin", _begin_sqlite)
     return engine
+
+
+def missing_driver() -> RecipeError:
+    """Return the error of a PostgreSQL database for which no driver is installed."""
+    if POSTGRESQL_DRIVER == "psycopg":
+        return MissingExtraError("a PostgreSQL database", "postgres")
+    return RecipeError(
+        f"a PostgreSQL database needs psycopg2 beside SQLAlchemy {__version__}",
+        hint="pip install psycopg2-binary",
+    )
 
 
 def _begin_sqlite(connection: Connection) -> None:
@@ -162,7 +177,7 @@ class TextConnection(database.SqlConnection):
         # Of a stream SQLAlchemy has fetched the first row already.
         if stream or not result.returns_rows:
             return result
-        return _DriverRows(result, self._connection.dialect.loaded_dbapi.Error)
+        return _DriverRows(result, self._connection.dialect.dbapi.Error)
 
     def execute_many(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
         """Execute `statement` once for the values of each of `rows`."""
@@ -237,7 +252,7 @@ def readonly_engine(where: str, *, timeout_s: float) -> Engine:
 def _readonly(url: URL, timeout_s: float) -> Engine:
     if url.get_backend_name() == "sqlite":
         connect = partial(connect_readonly, readable_file(url.database or ":memory:"), timeout_s)
-        return create_engine("sqlite://", creator=connect, poolclass=NullPool)
+        return create_engine("sqlite://", creator=connect, poolclass=NullPool, future=True)
     options: dict[str, Any] = {}
     driver = url.get_driver_name()
     if driver in _POSTGRESQL:
@@ -247,7 +262,7 @@ def _readonly(url: URL, timeout_s: float) -> Engine:
             options["prepare_threshold"] = None
     elif driver in _MYSQL:
         options = {"connect_timeout": _CONNECT_TIMEOUT_S, "read_timeout": max(1, int(timeout_s))}
-    return create_engine(url, connect_args=options, poolclass=NullPool)
+    return create_engine(url, connect_args=options, poolclass=NullPool, future=True)
 
 
 def _with_driver(url: URL) -> URL:
@@ -255,11 +270,11 @@ def _with_driver(url: URL) -> URL:
     backend, _, named = url.drivername.partition("+")
     backend = "postgresql" if backend == "postgres" else backend
     known = {"postgresql": _POSTGRESQL, "mysql": _MYSQL}.get(backend, {})
-    if not known or (named and named not in known):
+    if not known or (named and named not in {"psycopg", *known}):
         return url
     for driver in sorted(known, key=lambda driver: driver != named):
         if find_spec(known[driver]) is not None:
             return url.set(drivername=f"{backend}+{driver}")
     if backend == "postgresql":
-        raise MissingExtraError("a PostgreSQL database", "postgres")
+        raise missing_driver()
     raise RecipeError("a MySQL database needs a driver", hint=f"pip install {named or 'pymysql'}")

@@ -8,8 +8,9 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
 import pytest
-from sqlalchemy import LargeBinary, MetaData, String, create_engine, make_url, text
+from sqlalchemy import LargeBinary, MetaData, String, create_engine, text
 from sqlalchemy.dialects.mysql import LONGBLOB
+from sqlalchemy.engine import make_url
 
 from mlcat_ingest.errors import (
     AuthenticationError,
@@ -36,13 +37,16 @@ SERVERS = [
 
 def copied(address: str) -> None:
     """Copy the registry that is kept for tests into an empty database, with Feast's own types."""
-    source, target = create_engine(f"sqlite:///{SQL_REGISTRY}"), create_engine(address)
+    source, target = (
+        create_engine(f"sqlite:///{SQL_REGISTRY}", future=True),
+        create_engine(address, future=True),
+    )
     tables = MetaData()
     tables.reflect(source)
     for table in tables.sorted_tables:
         for column in table.columns:
             if isinstance(column.type, LargeBinary):
-                column.type = LargeBinary().with_variant(LONGBLOB(), "mysql", "mariadb")
+                column.type = LargeBinary().with_variant(LONGBLOB(), "mysql")
             elif isinstance(column.type, String):
                 column.type = String(255)
     with source.connect() as old, target.begin() as new:
@@ -55,7 +59,7 @@ def copied(address: str) -> None:
 
 
 def execute(address: str, *statements: str) -> None:
-    engine = create_engine(address)
+    engine = create_engine(address, future=True)
     with engine.begin() as connection:
         for statement in statements:
             connection.execute(text(statement))

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from sqlalchemy import URL, create_engine, make_url, text
+from sqlalchemy import create_engine, text
+from sqlalchemy.engine import URL, make_url
 
 from mlcat_ingest.errors import (
     AuthenticationError,
@@ -49,7 +50,7 @@ _CONNECTIONS = {
 
 def execute(database: str, *statements: str) -> None:
     """Run statements as the user that owns the database."""
-    engine = create_engine(database)
+    engine = create_engine(database, future=True)
     with engine.begin() as connection:
         for statement in statements:
             connection.execute(text(statement))
@@ -58,7 +59,7 @@ def execute(database: str, *statements: str) -> None:
 
 def number(database: str, statement: str, **values: object) -> int:
     """Return the one number that a statement gives."""
-    engine = create_engine(database)
+    engine = create_engine(database, future=True)
     with engine.connect() as connection:
         found = connection.scalar(text(statement), values)
     engine.dispose()
@@ -87,7 +88,7 @@ def reading_user(store: Store, *, but: str = "") -> Iterator[URL]:
 
 
 def tables_of(database: str) -> list[str]:
-    engine = create_engine(database)
+    engine = create_engine(database, future=True)
     with engine.connect() as connection:
         schema = "current_schema()" if engine.name == "postgresql" else "database()"
         where = f"table_schema = {schema}"
@@ -166,7 +167,7 @@ def test_a_database_without_mlflow_is_reported(served: Store) -> None:
 def test_a_migration_that_holds_the_tables_is_not_waited_for_for_ever(store: Store) -> None:
     if store.kind != "postgresql":
         pytest.skip("only PostgreSQL locks a table against readers that easily")
-    engine = create_engine(store.database)
+    engine = create_engine(store.database, future=True)
     with engine.begin() as connection:
         connection.execute(text("LOCK TABLE runs IN ACCESS EXCLUSIVE MODE"))
         with pytest.raises(SourceUnavailableError, match=r"`timeout_s`"):

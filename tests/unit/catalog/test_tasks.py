@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, text
+from sqlalchemy import text
+from sqlalchemy.engine import Connection
 
 from mlcat_ingest.catalog import tasks as tasks_module
 from mlcat_ingest.catalog.errors import BusyError

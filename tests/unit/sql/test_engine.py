@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mlcat_ingest.errors import MissingExtraError, RecipeError
+from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.sql.database import Engine, SqliteEngine, write_transaction
-from mlcat_ingest.sql.engine import TextEngine, database_url, open_engine
+from mlcat_ingest.sql.engine import POSTGRESQL_DRIVER, TextEngine, database_url, open_engine
 
 
 def test_a_path_and_a_url_name_the_same_file(tmp_path: Path) -> None:
@@ -20,15 +20,20 @@ def test_a_path_and_a_url_name_the_same_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+psycopg"])
 def test_postgresql_is_opened_through_the_driver_of_its_extra(scheme: str) -> None:
-    assert database_url(f"{scheme}://u@h/db").drivername == "postgresql+psycopg"
+    assert database_url(f"{scheme}://u@h/db").drivername == f"postgresql+{POSTGRESQL_DRIVER}"
 
 
-def test_a_driver_that_is_missing_is_reported_with_the_extra_that_brings_it(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("driver", "cure"),
+    [("psycopg", r"mlcat-ingest\[postgres\]"), ("psycopg2", "pip install psycopg2-binary")],
+)
+def test_a_driver_that_is_missing_is_reported_with_what_brings_it(
+    driver: str, cure: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(MissingExtraError, match=r"mlcat-ingest\[postgres\]"):
-        open_engine("postgresql://h/db")
+    monkeypatch.setattr("mlcat_ingest.sql.engine.POSTGRESQL_DRIVER", driver)
+    monkeypatch.setitem(sys.modules, driver, None)
+    with pytest.raises(RecipeError, match=cure):
+        open_engine("postgresql+psycopg://h/db")
     with pytest.raises(RecipeError, match="cannot use the database"):
         open_engine("mysql+nodriver_of_this_name://h/db")
 

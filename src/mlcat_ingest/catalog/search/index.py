@@ -13,7 +13,8 @@ from itertools import chain, repeat
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
-from sqlalchemy import Connection, Table, delete, insert, or_, select
+from sqlalchemy import Table, delete, insert, or_, select
+from sqlalchemy.engine import Connection
 
 from mlcat_ingest.catalog.schema.tables import (
     EVERY,
@@ -318,12 +319,13 @@ def _find_sets(connection: Connection, table: Table, encoded: Sequence[str]) -> 
 
 def _delete_unused(connection: Connection, table: Table, ids: Sequence[int]) -> None:
     for batch in _slices(ids, _ITEMS):
-        unused = delete(table).where(table.c.id.in_(batch), table.c.entities == 0)
+        unused = table.c.id.in_(batch) & (table.c.entities == 0)
         rows = [
             (number, at)
-            for at, encoded in connection.execute(unused.returning(table.c.id, table.c.members))
+            for at, encoded in connection.execute(select(table.c.id, table.c.members).where(unused))
             for number in decode(encoded)
         ]
+        connection.execute(delete(table).where(unused))
         if table is profile:
             run_many(connection, _DELETE_MEMBER, rows)
 

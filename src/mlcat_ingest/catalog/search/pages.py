@@ -10,19 +10,9 @@ else's writes can change that.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import (
-    Column,
-    ColumnElement,
-    Connection,
-    Select,
-    and_,
-    case,
-    false,
-    func,
-    literal_column,
-    or_,
-    select,
-)
+from sqlalchemy import Column, and_, case, false, func, literal_column, or_, select
+from sqlalchemy.engine import Connection
+from sqlalchemy.sql.expression import ColumnElement, Select
 
 from mlcat_ingest.catalog.schema.tables import (
     entity,

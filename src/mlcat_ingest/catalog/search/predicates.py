@@ -6,10 +6,6 @@ from operator import ge, gt, le, lt
 from typing import Any, Final
 
 from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    FromClause,
-    Select,
     Text,
     and_,
     cast,
@@ -22,6 +18,8 @@ from sqlalchemy import (
     true,
     type_coerce,
 )
+from sqlalchemy.engine import Connection
+from sqlalchemy.sql.expression import ColumnElement, FromClause, Select
 
 from mlcat_ingest.catalog.schema.tables import (
     EVERY,

@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import func, select
+from sqlalchemy.engine import Connection
 
 from mlcat_ingest.catalog.errors import BadRequestError
 from mlcat_ingest.catalog.limits import (

@@ -4,7 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, select, true
+from sqlalchemy import and_, func, or_, select, true
+from sqlalchemy.engine import Connection
+from sqlalchemy.sql.expression import ColumnElement, Select
 
 from mlcat_ingest.catalog.schema.tables import fts, profile, searched
 from mlcat_ingest.catalog.schema.values import BACKGROUND_TYPES

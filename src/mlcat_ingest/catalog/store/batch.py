@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import starmap
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection
+from sqlalchemy.engine import Connection
 
 from mlcat_ingest.catalog.errors import (
     ComputedFieldError,

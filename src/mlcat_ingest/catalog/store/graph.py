@@ -8,18 +8,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from sqlalchemy import (
-    Connection,
-    Select,
-    case,
-    false,
-    func,
-    literal,
-    or_,
-    select,
-    tuple_,
-    union,
-)
+from sqlalchemy import case, false, func, literal, or_, select, tuple_, union
+from sqlalchemy.engine import Connection
+from sqlalchemy.sql.expression import Select
 
 from mlcat_ingest.catalog.schema.tables import edge, entity
 from mlcat_ingest.catalog.schema.values import RelatedEntity

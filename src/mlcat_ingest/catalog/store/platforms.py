@@ -5,7 +5,8 @@ Those that this package and DataHub's clients write about, as a DataHub 1.x serv
 
 from typing import Final
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import insert, select
+from sqlalchemy.engine import Connection
 
 from mlcat_ingest.catalog.schema.tables import setting
 from mlcat_ingest.catalog.schema.values import SYSTEM_ACTOR, Write

@@ -3,20 +3,9 @@
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    FromClause,
-    Row,
-    Select,
-    and_,
-    bindparam,
-    exists,
-    func,
-    literal,
-    or_,
-    select,
-)
+from sqlalchemy import and_, bindparam, exists, func, literal, or_, select
+from sqlalchemy.engine import Connection, Row
+from sqlalchemy.sql.expression import ColumnElement, FromClause, Select
 
 from mlcat_ingest.catalog.errors import BadRequestError
 from mlcat_ingest.catalog.limits import NAMES

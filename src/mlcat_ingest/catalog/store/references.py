@@ -4,7 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, get_args, get_origin
 
-from sqlalchemy import Connection, Select, select, tuple_
+from sqlalchemy import select, tuple_
+from sqlalchemy.engine import Connection
+from sqlalchemy.sql.expression import Select
 
 from mlcat_ingest.catalog.schema.tables import aspect, edge, entity
 from mlcat_ingest.catalog.schema.values import UNKNOWN_ACTOR, Reference, References, Write

@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Connection, select
+from sqlalchemy import select
+from sqlalchemy.engine import Connection
+from sqlalchemy.sql.expression import ColumnElement
 
 from mlcat_ingest.catalog.schema.tables import aspect, entity
 from mlcat_ingest.catalog.schema.virtual import key_edges

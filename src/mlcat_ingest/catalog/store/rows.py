@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from sqlalchemy import Connection, Table, insert, select
+from sqlalchemy import Table, insert, select
 from sqlalchemy.dialects import sqlite
+from sqlalchemy.engine import Connection
 
 from mlcat_ingest.catalog.schema.tables import aspect, aspect_history, edge, entity, timeseries
 from mlcat_ingest.catalog.schema.values import Moment

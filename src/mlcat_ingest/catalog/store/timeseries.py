@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import ColumnElement, Connection, delete, select, tuple_
+from sqlalchemy import delete, select, tuple_
+from sqlalchemy.engine import Connection
+from sqlalchemy.sql.expression import ColumnElement
 
 from mlcat_ingest.catalog.schema.tables import entity, timeseries
 from mlcat_ingest.catalog.schema.values import TimeseriesEvent

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection
+from sqlalchemy.engine import Connection
 
 from mlcat_ingest.catalog.errors import (
     AspectRefusedError,

@@ -4,21 +4,13 @@ Source: `SqlRegistry` of feast 0.67. Older versions lack some of its tables.
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Final
 
-from sqlalchemy import (
-    Connection,
-    LargeBinary,
-    TableClause,
-    Unicode,
-    column,
-    inspect,
-    make_url,
-    select,
-    table,
-)
+from sqlalchemy import LargeBinary, Unicode, column, inspect, select, table
+from sqlalchemy.engine import Connection, make_url
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.sql.expression import TableClause
 
 from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.errors import ProtocolMismatchError
@@ -132,7 +124,7 @@ class DatabaseRegistry(RegistryTransport):
             column(f"{prefix}_proto", LargeBinary),
         ).select_from(stored)
         streamed = {"yield_per": _ROWS_AT_ONCE}
-        with connection.execute(statement, execution_options=streamed) as rows:
+        with closing(connection.execute(statement, execution_options=streamed)) as rows:
             for name, project, proto in rows:
                 yield RawObject(kind, project or "", name or "", bytes(proto or b""))
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, text
+from sqlalchemy import text
+from sqlalchemy.engine import Connection
 
 from mlcat_ingest.catalog.schema.migrations import MIGRATIONS
 from mlcat_ingest.catalog.schema.values import Write

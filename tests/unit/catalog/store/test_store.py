@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, event, inspect, text
+from sqlalchemy import event, inspect, text
+from sqlalchemy.engine import Connection
 from sqlalchemy.exc import OperationalError
 
 from mlcat_ingest.catalog.errors import BusyError, InvalidProposalError, VersionConflictError

@@ -1,7 +1,8 @@
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, text
+from sqlalchemy import text
+from sqlalchemy.engine import Connection
 
 from mlcat_ingest.catalog.errors import InvalidProposalError
 from mlcat_ingest.catalog.schema.values import DeletionResult, TimeseriesEvent, Write, WriteResult

@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from sqlalchemy import Connection
+from sqlalchemy.engine import Connection
 
 from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.store import Store

@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from sqlalchemy import Connection, Select, func, or_, select
+from sqlalchemy import func, or_, select
+from sqlalchemy.engine import Connection
+from sqlalchemy.sql.expression import Select
 
 from mlcat_ingest.catalog.schema.tables import edge, entity, keyword, member, searched
 from mlcat_ingest.catalog.schema.values import UrnPage

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
-from sqlalchemy import ColumnElement
+from sqlalchemy.sql.expression import ColumnElement
 
 from mlcat_ingest.catalog.schema.tables import edge
 from mlcat_ingest.catalog.schema.values import UrnPage

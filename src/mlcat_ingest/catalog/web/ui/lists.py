@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
-from sqlalchemy import ColumnElement, Connection, Select, func, select, true
+from sqlalchemy import func, select, true
+from sqlalchemy.engine import Connection
+from sqlalchemy.sql.expression import ColumnElement, Select
 
 from mlcat_ingest.catalog.schema.tables import edge, entity, searched
 from mlcat_ingest.catalog.schema.values import AspectVersion, UrnPage

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import make_url
+from sqlalchemy.engine import make_url
 
 from mlcat_ingest.errors import (
     MissingExtraError,
@@ -207,6 +207,7 @@ def test_a_driver_that_is_missing_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     absent = {*missing.split(), "psycopg2"} if missing else set()
+    monkeypatch.setattr("mlcat_ingest.sql.engine.POSTGRESQL_DRIVER", "psycopg")
     monkeypatch.setattr(engine, "find_spec", lambda name: None if name in absent else object())
     with pytest.raises(error, match=sentence) as reported:
         opened(tracking_uri=uri.format(SECRET))
@@ -230,8 +231,18 @@ def test_a_driver_that_is_there_is_taken(
 ) -> None:
     there = installed.split()
     monkeypatch.setattr(engine, "find_spec", lambda name: object() if name in there else None)
+    drivers = {"psycopg": "psycopg", "psycopg2": "psycopg2"}
+    monkeypatch.setattr(engine, "_POSTGRESQL", drivers)
     url = make_url(f"{named}://h/db")
     assert engine._with_driver(url).drivername == chosen
+
+
+def test_beside_sqlalchemy_1_4_postgresql_has_one_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "find_spec", lambda _: object())
+    monkeypatch.setattr(engine, "_POSTGRESQL", {"psycopg2": "psycopg2"})
+    for named in ("postgresql", "postgresql+psycopg", "postgresql+psycopg2"):
+        url = engine._with_driver(make_url(f"{named}://h/db"))
+        assert url.drivername == "postgresql+psycopg2"
 
 
 # --- a registry elsewhere -------------------------------------------------------------------------
