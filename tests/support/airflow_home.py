@@ -44,8 +44,9 @@ class Airflow:
         }
 
     def run(self, *command: str, **env: str) -> str:
-        """Run one of Airflow's own commands, and return what it printed."""
-        return self._run([str(self.venv.python), "-m", "airflow", *command], env).stdout
+        """Run one of Airflow's own commands, and return what it printed, standard output last."""
+        done = self._run([str(self.venv.python), "-m", "airflow", *command], env)
+        return done.stderr + done.stdout
 
     def python(self, script: Path, *arguments: str, **env: str) -> str:
         """Run a script, and return all that it printed, its standard output last."""
@@ -89,13 +90,13 @@ class Outcome:
     printed: str
 
 
-def make_airflow(folder: Path, **settings: str) -> Airflow:
-    """Make an Airflow with an empty database; its venv is made on first use.
+def make_airflow(folder: Path, release: str = "3.3", **settings: str) -> Airflow:
+    """Make an Airflow of a release with an empty database; its venv is made on first use.
 
     `settings` are variables of the environment of all its processes. Without an address of a
     database among them, it is the copy of one in SQLite that is kept with the venv.
     """
-    airflow = airflow_of(folder, **settings)
+    airflow = airflow_of(folder, release, **settings)
     if DATABASE in settings:
         airflow.run("db", "migrate")
         return airflow
@@ -108,10 +109,10 @@ def make_airflow(folder: Path, **settings: str) -> Airflow:
     return airflow
 
 
-def airflow_of(folder: Path, **settings: str) -> Airflow:
+def airflow_of(folder: Path, release: str = "3.3", **settings: str) -> Airflow:
     """Make an Airflow without a database, which does for connections of the environment."""
     packages = folder / "packages"
-    venv = venv_for("airflow-3.3")
+    venv = venv_for(f"airflow-{release}")
     _install_metadata(packages)
     home = folder / "home"
     home.mkdir()

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 from airflow.dag_processing.dagbag import DagBag
 from airflow.models.asset import AssetEvent
@@ -23,7 +24,6 @@ from sqlalchemy import select
 from mlcat_ingest import errors
 from mlcat_ingest.airflow.assets import group_asset
 from mlcat_ingest.airflow.operator import (
-    RETRY_POLICY,
     MlcatDrainOperator,
     MlcatFinishOperator,
     MlcatIngestOperator,
@@ -120,10 +120,18 @@ def _provider() -> dict[str, Any]:
 def _retries() -> dict[str, str]:
     some = (errors.RecipeError, errors.LimitError, errors.NotAuthorizedError)
     later = (errors.SourceUnavailableError, errors.CatalogUnavailableError)
-    return {
-        kind.__name__: RETRY_POLICY.evaluate(kind("x"), 1, 2).action.value
-        for kind in (*some, *later)
-    }
+    return {kind.__name__: _raised(kind) for kind in (*some, *later)}
+
+
+def _raised(kind: type[errors.MlcatError]) -> str:
+    """Return the name of the error that a task ends with whose work raises `kind`."""
+    operator = MlcatIngestOperator(task_id="failing", recipe={})
+    with mock.patch.object(operator, "_execute", side_effect=kind("x")):
+        try:
+            operator.execute({})
+        except (errors.MlcatError, AirflowException) as error:
+            return type(error).__name__
+    return "none"
 
 
 def _killed() -> list[str]:

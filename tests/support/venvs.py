@@ -41,8 +41,11 @@ REQUIREMENTS: dict[str, tuple[str, ...]] = {
         *("apache-airflow-providers-celery>=3.26", "celery[redis]<5.7"),
         *("psycopg[binary]>=3.1.18", "asyncpg>=0.30"),
     ),
-    "airflow-2.10": ("apache-airflow>=2.10,<2.11", "sqlalchemy<2"),
-    "airflow-3.1": ("apache-airflow>=3.1,<3.2",),
+    # Each resolved as of its release: later libraries break it.
+    "airflow-2.11": ("--exclude-newer=2026-04-15", "apache-airflow==2.11.2", *dependencies()),
+    "airflow-3.0": ("--exclude-newer=2025-09-05", "apache-airflow==3.0.6", *dependencies()),
+    "airflow-3.1": ("--exclude-newer=2026-03-20", "apache-airflow==3.1.8", *dependencies()),
+    "airflow-3.2": ("--exclude-newer=2026-06-01", "apache-airflow==3.2.2", *dependencies()),
     # All that training needs to log to a server.
     "mlflow-skinny-3.17": ("mlflow-skinny>=3.17,<3.18",),
     "mlflow-3.17-auth": ("mlflow[auth]>=3.17,<3.18",),

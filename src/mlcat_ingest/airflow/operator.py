@@ -2,6 +2,7 @@
 
 import logging
 import os
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Final, TypeVar
@@ -13,13 +14,10 @@ from mlcat_ingest.airflow.sdk import (
     AirflowException,
     AirflowFailException,
     BaseOperator,
-    ExceptionRetryPolicy,
-    RetryAction,
-    RetryRule,
 )
 from mlcat_ingest.core.environment import local_path
 from mlcat_ingest.core.text import plural
-from mlcat_ingest.errors import RecipeError
+from mlcat_ingest.errors import FatalError, RecipeError
 from mlcat_ingest.hooks.drain import drain_spool
 from mlcat_ingest.hooks.spool import EventSpool
 from mlcat_ingest.pipeline.report.render import as_text
@@ -32,18 +30,6 @@ from mlcat_ingest.workflows.shard import LEAST_SIZE, MOST, ShardGroup, Sharding
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-RETRY_POLICY: Final = ExceptionRetryPolicy(
-    rules=[
-        RetryRule(
-            exception=["mlcat_ingest.errors.RecipeError", "mlcat_ingest.errors.FatalError"],
-            action=RetryAction.FAIL,
-            reason="a retry cannot succeed; correct the recipe, a limit or the permissions",
-        )
-    ]
-)
-"""An error that another attempt cannot cure fails the task; others follow the task's `retries`."""
-
 
 _KILLED: Final = "killed; acknowledged writes remain in the catalog"
 
@@ -67,15 +53,29 @@ class _RecipeOperator(BaseOperator):
         mlflow_conn_id: str | None = None,
         **kwargs: Any,
     ) -> None:
-        # A mapped task is made with every option named, those that were left out as None.
-        if kwargs.get("retry_policy") is None:
-            kwargs["retry_policy"] = RETRY_POLICY
         super().__init__(**kwargs)
         self.recipe = recipe
         self.mlcat_conn_id = mlcat_conn_id
         self.mlflow_conn_id = mlflow_conn_id
         self.catalog_page = ""
         self._is_running = self._is_killed = False
+
+    def execute(self, context: Any) -> Any:
+        """Do the task's work, and return what other tasks need to know.
+
+        Raises:
+            AirflowFailException: it cannot succeed, also in another attempt.
+            AirflowException: the task was killed.
+            MlcatError: another attempt may succeed.
+        """
+        try:
+            return self._execute(context)
+        except (RecipeError, FatalError) as error:
+            raise AirflowFailException(str(error)) from error
+
+    @abstractmethod
+    def _execute(self, context: Any) -> Any:
+        """Do the work of one kind of task."""
 
     def on_kill(self) -> None:
         """Stop as Ctrl-C does: requests under way come to their end, and the task fails."""
@@ -158,8 +158,7 @@ class MlcatIngestOperator(_RecipeOperator):
         self.shard = shard
         self.full = full
 
-    def execute(self, context: Any) -> dict[str, Any]:
-        """Run, and return the report's summary."""
+    def _execute(self, context: Any) -> dict[str, Any]:
         recipe = self._recipe()
         if self.shard is None:
             pipeline = Pipeline(recipe)
@@ -185,8 +184,7 @@ class MlcatPlanOperator(_RecipeOperator):
         self.most = most
         self.least_size = least_size
 
-    def execute(self, context: Any) -> list[dict[str, Any]]:
-        """Return the shards, the largest first."""
+    def _execute(self, context: Any) -> list[dict[str, Any]]:
         del context
         sharding = Sharding(self._recipe())
         most, least_size = int(self.most), int(self.least_size)
@@ -212,8 +210,7 @@ class MlcatFinishOperator(_RecipeOperator):
         self.shards = shards
         self.reports = reports
 
-    def execute(self, context: Any) -> dict[str, Any]:
-        """Check that all shards were read, finish, and return the joined summary."""
+    def _execute(self, context: Any) -> dict[str, Any]:
         reports = [report for report in self.reports or () if report is not None]
         planned = len(self.shards or ())
         if len(reports) != planned:
@@ -239,8 +236,7 @@ class MlcatDrainOperator(_RecipeOperator):
         super().__init__(**kwargs)
         self.spool = spool
 
-    def execute(self, context: Any) -> dict[str, int]:
-        """Drain, and return how many events and runs that was."""
+    def _execute(self, context: Any) -> dict[str, int]:
         del context
         spool = EventSpool(local_path(self.spool))
         resolved = resolve(self._recipe())

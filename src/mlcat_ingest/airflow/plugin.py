@@ -6,13 +6,17 @@ from typing import Any, ClassVar
 from airflow.listeners import hookimpl
 from airflow.plugins_manager import AirflowPlugin
 
-from mlcat_ingest.airflow.sdk import conf
 from mlcat_ingest.core.environment import SWITCH, is_on
 
 log = logging.getLogger(__name__)
 
 
 def _listeners() -> list[Any]:
+    try:
+        from mlcat_ingest.airflow.sdk import conf
+    except ImportError as error:
+        log.warning("%s", error)
+        return []
     # Not `getboolean`, which raises: a slip of the pen must not stop any task.
     on = is_on(conf.get("mlcat", "listener", fallback=""))
     if on is None:
