@@ -177,7 +177,8 @@ class TextConnection(database.SqlConnection):
         # Of a stream SQLAlchemy has fetched the first row already.
         if stream or not result.returns_rows:
             return result
-        return _DriverRows(result, self._connection.dialect.dbapi.Error)
+        driver: Any = self._connection.dialect.dbapi
+        return _DriverRows(result, driver.Error)
 
     def execute_many(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
         """Execute `statement` once for the values of each of `rows`."""
