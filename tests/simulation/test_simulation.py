@@ -175,12 +175,12 @@ BROKEN: Mapping[Callable[[Patch], None], int] = {
     entries_of_others_retracted: 19,
     probe_of_one_aspect: 282,
     refused_counts_as_written: 14,
-    version_sets_not_settled: 7,
+    version_sets_not_settled: 479,
     writes_under_way_are_forgotten: 33,
     what_met_itself_is_not_written_again: 33,
-    removed_groups_are_forgotten: 296,
-    stamps_not_compared: 0,
-    digests_not_compared: 0,
+    removed_groups_are_forgotten: 680,
+    stamps_not_compared: 31,
+    digests_not_compared: 2,
 }
 """Rules that are broken on purpose, and the seed that is tried first."""
 
