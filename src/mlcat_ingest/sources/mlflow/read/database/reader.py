@@ -227,8 +227,10 @@ class DatabaseReader:
                 for experiment_id, run_id, started in read(statement, stream=True):
                     # MLflow's ids are random, so that their sum is as good as a hash.
                     number = int.from_bytes(run_id.encode())
+                    # SQLite may hold other types; such a run is refused when it is read.
+                    started_ms = started if isinstance(started, int) else 0
                     for moment, sum_of in zip(before_ms, sums, strict=True):
-                        if (started or 0) < moment:
+                        if started_ms < moment:
                             sum_of[experiment_id] += number
         return [
             {id_: f"{sum_of[int(id_)] % 2**128:x}" for id_ in experiment_ids} for sum_of in sums
