@@ -345,6 +345,20 @@ def distant(bench: Bench) -> Iterator[Figure]:
             yield Figure(f"peak memory, connections: {count}", cost.peak_mib, "MiB")
 
 
+def profile(bench: Bench) -> Iterator[Figure]:
+    """The share of each stage of the CPU of the threads of a first ingest from SQLite."""
+    with (
+        tempfile.TemporaryDirectory(dir=bench.folder) as name,
+        counting(Path(name)) as catalog,
+        bench.stored(runs=bench.runs) as store,
+    ):
+        ours, shares = Ours(Path(name), mlflow(store), catalog), Path(name) / "shares.json"
+        python, *_, recipe = ours.command
+        run([python, str(HERE / "profiled.py"), str(shares), recipe], server=store, env=QUIET)
+        for stage, share in json.loads(shares.read_text()).items():
+            yield Figure(stage, 100 * share, "%")
+
+
 def versions(bench: Bench) -> Iterator[Figure]:
     """The versions of one registered model, a request each, and of another pass."""
     count = bench.runs // 25
@@ -402,6 +416,7 @@ PARTS: Mapping[str, Callable[[Bench], Iterator[Figure] | Iterator[str]]] = {
     "large": large,
     "wide": wide,
     "distant": distant,
+    "profile": profile,
     "versions": versions,
     "features": features,
     "catalog": catalog,

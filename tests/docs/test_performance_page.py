@@ -51,7 +51,7 @@ def test_the_benchmark_prints_these_rows(database: str | None) -> None:
         with postgres_database():
             parts = [database]  # there is one
     else:
-        parts = ["http", "datahub", "sqlite", "versions", "features", "catalog"]
+        parts = ["http", "datahub", "sqlite", "profile", "versions", "features", "catalog"]
     command = [sys.executable, str(BENCHMARK), "--runs", "50", "--rounds", "1", "--settle", "0"]
     command += ["--parts", ",".join(parts)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
