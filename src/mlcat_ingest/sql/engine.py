@@ -137,7 +137,7 @@ def write_transaction(engine: Engine) -> Iterator[Connection]:
 class _DriverRows:
     """The driver's own rows of a statement: SQLAlchemy's would take a fifth more of the time."""
 
-    def __init__(self, result: CursorResult[Any], error: type[Exception]) -> None:
+    def __init__(self, result: "CursorResult[Any]", error: type[Exception]) -> None:
         self.rowcount = result.rowcount
         self._rows = self._fetch(result, error)
 
@@ -145,7 +145,7 @@ class _DriverRows:
         return self._rows  # who iterates again goes on, as with the cursor of a driver
 
     @staticmethod
-    def _fetch(result: CursorResult[Any], failed: type[Exception]) -> Iterator[Any]:
+    def _fetch(result: "CursorResult[Any]", failed: type[Exception]) -> Iterator[Any]:
         try:
             while rows := result.cursor.fetchmany(_STREAMED_ROWS):
                 yield from rows
