@@ -84,6 +84,7 @@ def test_nothing_can_be_written(path: Path) -> None:
     engine = open_readonly(f"sqlite:///{path}", timeout_s=1)
     with engine.connect() as connection, pytest.raises(sqlite3.Error, match="readonly"):
         connection.execute("DELETE FROM runs")
+    engine.dispose()
 
 
 @pytest.mark.parametrize("form", ["sqlite:///{}", "sqlite:///file:{}?mode=rwc&uri=true"])
