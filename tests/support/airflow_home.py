@@ -4,13 +4,12 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from support.venvs import REPOSITORY, Venv, locked, venv_for
+from support.venvs import REPOSITORY, Venv, install_metadata, locked, venv_for
 
 DAGS = REPOSITORY / "airflow_dags"
 DATABASE = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
@@ -113,18 +112,7 @@ def airflow_of(folder: Path, release: str = "3.3", **settings: str) -> Airflow:
     """Make an Airflow without a database, which does for connections of the environment."""
     packages = folder / "packages"
     venv = venv_for(f"airflow-{release}")
-    _install_metadata(packages)
+    install_metadata(packages)
     home = folder / "home"
     home.mkdir()
     return Airflow(home, venv, packages, settings)
-
-
-def _install_metadata(packages: Path) -> None:
-    command = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-deps", "--target"]
-    done = subprocess.run(
-        [*command, str(packages), "--python", sys.executable, "-e", str(REPOSITORY)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr

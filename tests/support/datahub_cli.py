@@ -7,13 +7,13 @@ test must not leave the machine.
 import functools
 import os
 import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from support.forks import Forks
+from support.venvs import OURS, Venv
 
 _PROGRAM: Final = """
 import sys
@@ -30,10 +30,10 @@ def run(arguments):
 
 
 @functools.cache
-def _forks() -> Forks:
-    return Forks(
-        Path(sys.executable), _PROGRAM, {**_kept(), **_SETTINGS, "HOME": tempfile.gettempdir()}
-    )
+def _forks(venv: Venv, packages: str) -> Forks:
+    """Return the process that forks in `venv`; Python looks into the folders `packages`, too."""
+    env = {**_kept(), **_SETTINGS, "HOME": tempfile.gettempdir(), "PYTHONPATH": packages}
+    return Forks(venv.python, _PROGRAM, env)
 
 
 def _kept() -> dict[str, str]:
@@ -49,18 +49,23 @@ _SETTINGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class DataHubCli:
-    """The command line, set to one server; `home` is its home folder."""
+    """The command line, set to one server; `home` is its home folder, `venv` where it is installed.
+
+    `packages` are folders, joined as in a path, that a venv without our package finds it in.
+    """
 
     server: str
     home: Path
     token: str = ""
+    venv: Venv = OURS
+    packages: str = ""
 
     def run(
         self, *args: str, check: bool = True, **environment: str
     ) -> subprocess.CompletedProcess[str]:
         """Run `datahub ARGS...`; with `check`, a status other than 0 fails the test."""
         out, err = (Path(tempfile.mkstemp(dir=self.home)[1]) for _ in range(2))
-        process = _forks().fork(
+        process = _forks(self.venv, self.packages).fork(
             args,
             self.home,
             out,

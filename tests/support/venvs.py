@@ -59,6 +59,11 @@ REQUIREMENTS: dict[str, tuple[str, ...]] = {
         *("mlflow-skinny>=3.17,<3.18", "sagemaker-mlflow>=0.5,<0.6"),
         *dependencies(),
     ),
+    # DataHub's command line, and what our source in it needs; the tests' own environment has 1.7.
+    **{
+        f"datahub-{sdk[:3]}": (f"acryl-datahub=={sdk}", *dependencies())
+        for sdk in ("1.4.0.9", "1.5.0.19", "1.6.0.17")
+    },
     # DataHub's server for assistants, which brings a DataHub SDK of its own.
     "mcp-datahub-0.8": ("mcp-server-datahub>=0.8,<0.9",),
     "feast-0.67": (
@@ -124,6 +129,12 @@ def make_venv(name: str, requirements: tuple[str, ...], *, root: Path = ROOT) ->
             finally:
                 shutil.rmtree(building, ignore_errors=True)
     return Venv(target)
+
+
+def install_metadata(folder: Path) -> None:
+    """Put into `folder` what says which entry points we have, for a venv that runs our source."""
+    command = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-deps", "--target"]
+    _run([*command, str(folder), "--python", sys.executable, "-e", str(REPOSITORY)])
 
 
 @contextmanager

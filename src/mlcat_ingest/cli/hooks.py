@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from mlcat_ingest.cli import output
-from mlcat_ingest.cli.exit_status import stop_on_sigterm
 from mlcat_ingest.cli.options import ADDRESS, OutputSettings, output_options, read_recipe
 from mlcat_ingest.core.environment import local_path
+from mlcat_ingest.core.operating_system import stop_on_sigterm
 from mlcat_ingest.hooks.settings import spool_of
 from mlcat_ingest.hooks.spool import EventSpool, read_lines
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from mlcat_ingest.cli import output
-from mlcat_ingest.cli.exit_status import stop_on_sigterm
 from mlcat_ingest.cli.files import fail_on_tests_option
 from mlcat_ingest.cli.options import (
     OutputSettings,
@@ -15,6 +14,7 @@ from mlcat_ingest.cli.options import (
     output_options,
     reading_options,
 )
+from mlcat_ingest.core.operating_system import stop_on_sigterm
 from mlcat_ingest.core.text import plural
 
 if TYPE_CHECKING:

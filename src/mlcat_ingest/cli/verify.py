@@ -3,9 +3,9 @@
 import click
 
 from mlcat_ingest.cli import output
-from mlcat_ingest.cli.exit_status import stop_on_sigterm
 from mlcat_ingest.cli.options import OutputSettings, ReadingOptions, output_options
 from mlcat_ingest.cli.plan import print_changes, print_json_line
+from mlcat_ingest.core.operating_system import stop_on_sigterm
 
 
 @click.command(

@@ -24,7 +24,7 @@ MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "postgres": ("psycopg",),
     "tests": ("re2",),
 }
-"""The modules of each extra. Airflow is not among them: it is what imports us."""
+"""The modules of each extra. Airflow and DataHub are not among them: they import us."""
 
 
 def package_version() -> str:

@@ -99,6 +99,8 @@ class RunOptions:
     """Verb for the user: how the run treats its catalog."""
     listing: RecipeListing | None = None
     """How the catalog lists the run; None where it does not."""
+    run_id: str | None = None
+    """Identifier that the program which started the run knows it by; None where there is none."""
 
 
 class PipelineRun:
@@ -122,7 +124,7 @@ class PipelineRun:
             options.on_dead_letter,
             add=options.add_dead_letters,
         )
-        tally = Tally(recipe.name, options.mask, self._letters)
+        tally = Tally(recipe.name, options.mask, self._letters, options.run_id)
         self._context = context = RunContext(sink, tally, options.state.tracker)
         self.found_ids: set[str] = set()
         self._threads: list[Future[None]] = []

@@ -189,6 +189,17 @@ def draft_of(
     return Draft(data, Origin(label, base_dir, parsed.lines, spelled, broken), tuple(problems))
 
 
+def draft_of_data(data: Mapping[str, Any], label: str) -> Draft:
+    """Return the draft in data that another program has parsed and filled: no `${...}` is expanded.
+
+    Relative paths start at the working folder.
+    """
+    spelled: dict[Loc, Loc] = {}
+    problems: list[Problem] = []
+    ours = _in_our_keys(dict(data), spelled, Origin(label), problems)
+    return Draft(ours, Origin(label, Path.cwd(), spelled=spelled), tuple(problems))
+
+
 def _in_our_keys(
     data: dict[str, Any], spelled: dict[Loc, Loc], origin: Origin, problems: list[Problem]
 ) -> dict[str, Any]:

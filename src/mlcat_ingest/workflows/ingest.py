@@ -77,6 +77,7 @@ class Pipeline:
         accept_renaming: bool = False,
         gate: QualityGateOptions | None = None,
         changes: OnWritten | None = None,
+        run_id: str | None = None,
     ) -> Report:
         """Run once and return the report, which has the error of a failed run.
 
@@ -84,7 +85,8 @@ class Pipeline:
         `keep` gets the current report at the start and every few seconds.
         `full` ignores checkpoints, and compares all with the catalog; `accept_renaming` allows a
         recipe whose naming options changed. `gate` names the metadata tests that must not fail.
-        `changes` gets each change that the catalog acknowledged.
+        `changes` gets each change that the catalog acknowledged. `run_id` is kept with each aspect
+        that the run writes, in place of an identifier of its own.
         """
         recipe = self._resolved.recipe
         state_options = state_options_of(recipe, full=full, accept_renaming=accept_renaming)
@@ -94,6 +96,7 @@ class Pipeline:
             state=StateSession(recipe.state.url, state_options, mask=secrets.mask),
             quality_gate=gate,
             listing=listing_of(self._resolved),
+            run_id=run_id,
         )
         run = PipelineRun(self.build_sources(), self.build_sink(), options, _delivery(changes))
         return run.execute(progress, keep)

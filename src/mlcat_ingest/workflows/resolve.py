@@ -80,7 +80,15 @@ def load_resolved(path: str | Path, environ: Mapping[str, str] | None = None) ->
         RecipeSyntaxError: it is not YAML or JSON.
         RecipeValidationError: something in it is wrong; all of it is listed.
     """
-    draft: Draft = read_draft(path, environ)
+    return resolve_draft(read_draft(path, environ))
+
+
+def resolve_draft(draft: Draft) -> ResolvedRecipe:
+    """Return the recipe of a draft, resolved.
+
+    Raises:
+        RecipeValidationError: something in it is wrong; all of it is listed.
+    """
     recipe, problems = Recipe.from_draft(draft)
     return _resolve_data(recipe, problems, draft.data, draft.origin)
 

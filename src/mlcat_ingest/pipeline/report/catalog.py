@@ -159,7 +159,6 @@ def _result(report: Report, listing: RecipeListing) -> dict[str, Any]:
 
 def _as_json_text(report: Report, listing: RecipeListing) -> str:
     """Return the report as JSON text, in the sections of DataHub's; cut to its numbers if long."""
-    not_usable = _entries("not usable", report.failed_examples)
     data: dict[str, Any] = {
         "cli": {"cli_version": listing.version},
         "source": {
@@ -167,22 +166,16 @@ def _as_json_text(report: Report, listing: RecipeListing) -> str:
             "report": {
                 "events_produced": report.proposals_sent,
                 "records": report.records,
-                "failures": list(_failures(report)),
-                "warnings": [*not_usable, *_notes(report, warnings=True)],
-                "infos": list(_notes(report, warnings=False)),
+                "failures": list(failures_of(report)),
+                "warnings": [*unusable_of(report), *notes_of(report, warnings=True)],
+                "infos": list(notes_of(report, warnings=False)),
             },
         },
         "sink": {
             "type": listing.sink,
             "report": {
                 "total_records_written": report.proposals_sent,
-                "failures": [
-                    *_entries("refused by the catalog", report.rejected_examples),
-                    *(
-                        _entry("dropped by the catalog", f"of {count:,}", [what])
-                        for what, count in report.dropped.items()
-                    ),
-                ],
+                "failures": list(losses_of(report)),
             },
         },
         "mlcat": as_data(report),
@@ -196,7 +189,11 @@ def _as_json_text(report: Report, listing: RecipeListing) -> str:
     return text
 
 
-def _failures(report: Report) -> Iterator[dict[str, Any]]:
+def failures_of(report: Report) -> Iterator[dict[str, Any]]:
+    """Yield the error that ended a run, and the gate that it did not pass.
+
+    Like all entries of DataHub's reports it has `title`, `message` and `context`, a list of texts.
+    """
     if report.failure is not None:
         yield _entry(report.failure.kind, str(report.failure))
     gate = report.gate
@@ -205,7 +202,20 @@ def _failures(report: Report) -> Iterator[dict[str, Any]]:
         yield _entry("metadata tests did not pass", "; ".join([what, *gate.not_evaluated]))
 
 
-def _notes(report: Report, *, warnings: bool) -> Iterator[dict[str, Any]]:
+def unusable_of(report: Report) -> Iterator[dict[str, Any]]:
+    """Yield the first few records that could not be used."""
+    yield from _entries("not usable", report.failed_examples)
+
+
+def losses_of(report: Report) -> Iterator[dict[str, Any]]:
+    """Yield the first few entities that the catalog refused, and what it dropped."""
+    yield from _entries("refused by the catalog", report.rejected_examples)
+    for what, count in report.dropped.items():
+        yield _entry("dropped by the catalog", f"of {count:,}", [what])
+
+
+def notes_of(report: Report, *, warnings: bool) -> Iterator[dict[str, Any]]:
+    """Yield the notes that a person can act on, or with `warnings` false the others."""
     for kind, count in report.notes.items():
         if (kind in WARNINGS) == warnings:
             examples = report.note_examples.get(kind, ())[:EXAMPLES]

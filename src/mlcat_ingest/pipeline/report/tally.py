@@ -78,17 +78,24 @@ class Progress:
 class Tally:
     """Counts of one run; every method may be called from any thread."""
 
-    def __init__(self, name: str, mask: Mask = str, letters: DeadLetters | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        mask: Mask = str,
+        letters: DeadLetters | None = None,
+        run_id: str | None = None,
+    ) -> None:
         """Count for the recipe `name`; `mask` hides secrets in every text that is kept.
 
-        Refused entities and unusable records are written to `letters`, too.
+        Refused entities and unusable records are written to `letters`, too. Without `run_id` the
+        run gets an identifier of its own.
         """
         self._letters = letters or DeadLetters()
         self._name = name
         self._mask = mask
         self._lock = threading.Lock()
         self._started_at_ms = _now_ms()
-        self._run_id = new_run_id(name, self._started_at_ms)
+        self._run_id = run_id or new_run_id(name, self._started_at_ms)
         self._started_s = time.monotonic()
         self._counters = {name: Counter[str]() for name in COUNTERS}
         self._counts: Counter[tuple[str, str]] = Counter()

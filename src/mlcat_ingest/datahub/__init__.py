@@ -1,0 +1,1 @@
+"""DataHub runs recipes: the source `mlcat` of `datahub ingest`; it imports nothing by itself."""
