@@ -85,7 +85,7 @@ class MlcatReport(SourceReport):
 
 
 class MlcatSource(TestableSource):
-    """A recipe as a source of DataHub's; its whole run is the one call for work units."""
+    """A recipe as a source of DataHub; the call for work units is the whole run."""
 
     platform = "mlcat"
 
@@ -114,7 +114,7 @@ class MlcatSource(TestableSource):
         return cls(ctx, Pipeline(replace(resolved, sink=service_sink(_sink_of(client), "sink"))))
 
     def get_workunit_processors(self) -> list[MetadataWorkUnitProcessor | None]:
-        """Return none: one of DataHub's would warn that no work unit came."""
+        """Return none: one of DataHub's would warn that there were no work units."""
         return []
 
     def get_workunits_internal(self) -> Iterable[MetadataWorkUnit]:
@@ -146,10 +146,10 @@ class MlcatSource(TestableSource):
 
     @staticmethod
     def test_connection(config_dict: dict[str, Any]) -> TestConnectionReport:
-        """Check the recipe and its sources; DataHub does not tell the sink."""
+        """Check the recipe and its sources; DataHub does not pass on the sink."""
         try:
             checked = examine(_resolved(config_dict, "recipe"))
-            # Without a sink the command line has one of its own, which is none of ours.
+            # What it says of a missing sink is true of our command line only.
             found = [(one.side, one.finding) for one in checked if one.side != "sink"]
         except MlcatError as error:
             refused = CapabilityReport(capable=False, failure_reason=mask(str(error)))

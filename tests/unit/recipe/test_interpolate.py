@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from mlcat_ingest.recipe.draft import MAX_FILE_BYTES, interpolate
+from mlcat_ingest.recipe.draft import MAX_FILE_BYTES, draft_of_data, interpolate
 from mlcat_ingest.recipe.secrets import SubstitutedText, mask
 
 ENV = {"A": "alpha", "EMPTY": "", "NESTED": "${A} $${A} {x}: [y]", "API_TOKEN": "tok-12345"}
@@ -118,3 +118,11 @@ def test_defaults_are_the_recipes_own_words() -> None:
     assert isinstance(value, SubstitutedText)
     assert value.pieces == ()
     assert mask("in-plain-sight") == "in-plain-sight"
+
+
+def test_data_that_another_program_has_filled_is_not_expanded() -> None:
+    source = {"type": "mlflow", "config": {"tracking_uri": "http://h/${HOME}"}}
+    draft = draft_of_data({"name": "prod", "source": source}, "inside")
+    assert draft.data == {"name": "prod", "sources": [source]}
+    wrong = draft.origin.problem(("sources", 0, "config", "tracking_uri"), "is wrong")
+    assert wrong.render("inside") == "inside: source.config.tracking_uri: is wrong"
