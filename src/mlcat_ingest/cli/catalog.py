@@ -9,11 +9,11 @@ import click
 
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli.options import OutputSettings, connect, output_options, service_options
-from mlcat_ingest.cli.output import LogInterval, log
 from mlcat_ingest.core.environment import local_path
 from mlcat_ingest.core.extras import require_extra
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import RecipeError
+from mlcat_ingest.pipeline.report.progress import LogInterval, log
 from mlcat_ingest.pipeline.report.report import EXIT_OK, EXIT_PARTIAL
 from mlcat_ingest.recipe.metadata_test_files import read_test_files, read_tests
 

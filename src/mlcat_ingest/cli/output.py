@@ -5,29 +5,24 @@ import json
 import logging
 import os
 import sys
-import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
-from mlcat_ingest.core.text import plural, printable
+from mlcat_ingest.core.text import printable
 from mlcat_ingest.errors import MlcatError
+from mlcat_ingest.pipeline.report.progress import OnProgress, PlainProgress, progress_line
 from mlcat_ingest.recipe.secrets import mask
 
 if TYPE_CHECKING:
     from rich.progress import ProgressColumn
 
-    from mlcat_ingest.pipeline.report.tally import Progress
     from mlcat_ingest.workflows.plan_render import Line, Style
 
-
-PROGRESS: Final = "mlcat_ingest.progress"
-"""Logger of progress lines where there is no terminal; `record.progress` holds the numbers."""
 
 NOISY: Final = ("urllib3", "py.warnings", "databricks")
 """Libraries that log what we say in our own words: retries, deprecations, missing credentials."""
@@ -106,12 +101,6 @@ def traceback_of(error: BaseException) -> str:
     return "\n".join(printable(mask(line)) for line in lines)
 
 
-PLAIN_INTERVAL_S: Final = 5.0
-"""Seconds between two progress lines where there is no terminal."""
-
-PATIENCE_S: Final = 5.0
-"""Seconds without an answer after which progress shows it."""
-
 _COLOURS: Final = {"plain": "none", "added": "green", "changed": "yellow", "removed": "red"}
 
 _NOTABLE: "Final[Mapping[Style, Sequence[str]]]" = {
@@ -132,9 +121,6 @@ _NOTABLE: "Final[Mapping[Style, Sequence[str]]]" = {
 }
 """How lines of reports and findings begin, by the colour that they have on a terminal."""
 
-log = logging.getLogger(PROGRESS)
-
-OnProgress = Callable[["Progress"], None]
 ShownProgress = AbstractContextManager[OnProgress | None]
 
 
@@ -210,50 +196,6 @@ def progress(*, quiet: bool, as_lines: bool = False) -> Iterator[OnProgress | No
             yield show
     else:
         yield PlainProgress()
-
-
-class LogInterval:
-    """The time between two progress lines in the log."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Be silent for the first five seconds."""
-        self._clock = clock
-        self._next_s = clock() + PLAIN_INTERVAL_S
-
-    def is_over(self) -> bool:
-        """Return True if it is time for a line; then the next interval begins."""
-        over = self._clock() >= self._next_s
-        if over:
-            self._next_s = self._clock() + PLAIN_INTERVAL_S
-        return over
-
-
-class PlainProgress(LogInterval):
-    """Logs how far a run is, at most every five seconds."""
-
-    def __call__(self, now: "Progress") -> None:
-        """Log `now` if it is time."""
-        if self.is_over():
-            log.info("%s", progress_line(now), extra={"progress": _numbers(now)})
-
-
-def progress_line(now: "Progress") -> str:
-    """Return progress as one line; it begins with the side that lets the run wait."""
-    pending = now.pending_request
-    waiting = f"{pending}; " if pending and pending.seconds >= PATIENCE_S else ""
-    return waiting + (
-        f"{plural(now.records, 'record')} read, "
-        f"{plural(now.entities, 'entity', 'entities')} merged, "
-        f"{now.written:,} written, {now.evaluated:,} evaluated"
-    )
-
-
-def _numbers(now: "Progress") -> dict[str, Any]:
-    return {
-        field.name: getattr(now, field.name)
-        for field in fields(now)
-        if field.name != "pending_request"
-    }
 
 
 @contextmanager

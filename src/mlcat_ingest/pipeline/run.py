@@ -38,8 +38,9 @@ from mlcat_ingest.pipeline.removal.rename import GroupCopier, merge_copy
 from mlcat_ingest.pipeline.removal.soft_delete import DeferredRemovals, Removal
 from mlcat_ingest.pipeline.report.catalog import RecipeListing, publish, system_metadata
 from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
+from mlcat_ingest.pipeline.report.progress import OnProgress
 from mlcat_ingest.pipeline.report.report import Report, Verdict
-from mlcat_ingest.pipeline.report.tally import Mask, Progress, RunStatus, Tally
+from mlcat_ingest.pipeline.report.tally import Mask, RunStatus, Tally
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.pipeline.write.batches import BatchWriter, Merger, NewEntityLimit
@@ -76,7 +77,6 @@ KEEP_EVERY_S: Final = 5.0
 
 _TICK_S: Final = 0.2
 
-OnProgress = Callable[[Progress], None]
 OnReport = Callable[[Report], None]
 
 

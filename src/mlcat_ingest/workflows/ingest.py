@@ -12,9 +12,9 @@ from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.pipeline.evaluate.quality_gate import QualityGateOptions
 from mlcat_ingest.pipeline.report.catalog import RecipeListing
+from mlcat_ingest.pipeline.report.progress import OnProgress
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.run import (
-    OnProgress,
     OnReport,
     PipelineRun,
     RunOptions,

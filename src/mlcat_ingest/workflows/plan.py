@@ -38,6 +38,7 @@ from mlcat_ingest.pipeline.merge.provenance import custom_properties, is_removed
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome, Refusal
 from mlcat_ingest.pipeline.report.labels import label_of, label_of_merged
+from mlcat_ingest.pipeline.report.progress import OnProgress
 from mlcat_ingest.pipeline.report.report import (
     EXIT_OK,
     EXIT_PARTIAL,
@@ -45,7 +46,7 @@ from mlcat_ingest.pipeline.report.report import (
     EXIT_TESTS,
     Report,
 )
-from mlcat_ingest.pipeline.run import OnProgress, PipelineRun, RunOptions
+from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.recipe.model import EvaluateSpec, Recipe
 from mlcat_ingest.sources.base import Source

@@ -2,7 +2,7 @@
 
 import logging
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from itertools import groupby, islice
@@ -19,8 +19,9 @@ from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.merge.retract import retract_entity, whole_entity
 from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
+from mlcat_ingest.pipeline.report.progress import OnProgress
 from mlcat_ingest.pipeline.report.report import EXIT_OK, Report
-from mlcat_ingest.pipeline.report.tally import Mask, Progress, RunStatus, Tally
+from mlcat_ingest.pipeline.report.tally import Mask, RunStatus, Tally
 from mlcat_ingest.pipeline.state.session import StateOptions, StatePolicy, StateSession
 from mlcat_ingest.pipeline.write.conflicts import PermittedReads
 from mlcat_ingest.pipeline.write.delivery import Delivery
@@ -128,9 +129,6 @@ class _Names(NullState):
     def partition(self, partition: Partition) -> PartitionState:
         self.keys.append(partition.key)
         return super().partition(partition)
-
-
-OnProgress = Callable[[Progress], None]
 
 
 class Retraction(Closing):

@@ -17,8 +17,9 @@ from typing import Any, Final, Self
 from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.pipeline.read.identities import refuse_equal_identities
+from mlcat_ingest.pipeline.report.progress import OnProgress
 from mlcat_ingest.pipeline.report.report import Report
-from mlcat_ingest.pipeline.run import OnProgress, PipelineRun, RunOptions
+from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.model import Recipe

@@ -22,9 +22,9 @@ from mlcat_ingest.metadata.reserved import SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.applied import NOTHING
 from mlcat_ingest.pipeline.merge.provenance import custom_properties, is_removed, stored_properties
+from mlcat_ingest.pipeline.report.progress import OnProgress
 from mlcat_ingest.pipeline.report.render import note_lines
 from mlcat_ingest.pipeline.report.report import EXIT_OK, EXIT_PARTIAL, UNSEEN, Report
-from mlcat_ingest.pipeline.run import OnProgress
 from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.workflows.ingest import Pipeline

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mlcat_ingest.pipeline.report.tally import Progress
+from mlcat_ingest.pipeline.report.progress import Progress
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.workflows.ingest import Pipeline
 from support import small_store

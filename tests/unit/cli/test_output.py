@@ -12,7 +12,8 @@ import pytest
 
 from mlcat_ingest.cli import output
 from mlcat_ingest.core.pending import UnansweredRequest
-from mlcat_ingest.pipeline.report.tally import Progress
+from mlcat_ingest.pipeline.report import progress
+from mlcat_ingest.pipeline.report.progress import PlainProgress, Progress
 from mlcat_ingest.workflows.plan_render import Line
 
 NOW = Progress(records=1500, entities=1400, written=1300, evaluated=1200, elapsed_s=7.5)
@@ -56,7 +57,7 @@ def test_progress_elsewhere_is_a_line_now_and_then(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(sys, "stderr", Terminal() if as_lines else io.StringIO())
-    monkeypatch.setattr(output, "PLAIN_INTERVAL_S", 0.0)
+    monkeypatch.setattr(progress, "PLAIN_INTERVAL_S", 0.0)
     caplog.set_level(logging.INFO)
     with output.progress(quiet=False, as_lines=as_lines) as show:
         assert show is not None
@@ -70,7 +71,7 @@ def test_progress_says_who_does_not_answer(
 ) -> None:
     stderr = Terminal() if terminal else io.StringIO()
     monkeypatch.setattr(sys, "stderr", stderr)
-    monkeypatch.setattr(output, "PLAIN_INTERVAL_S", 0.0)
+    monkeypatch.setattr(progress, "PLAIN_INTERVAL_S", 0.0)
     monkeypatch.setenv("TERM", "xterm")
     caplog.set_level(logging.INFO)
     silent = UnansweredRequest("http://mlflow:5000/x", 8.2, "answers 429 (throttled)")
@@ -98,7 +99,7 @@ def test_quiet_shows_no_progress() -> None:
 
 def test_plain_progress_speaks_every_five_seconds(caplog: pytest.LogCaptureFixture) -> None:
     now_s = 0.0
-    show = output.PlainProgress(clock=lambda: now_s)
+    show = PlainProgress(clock=lambda: now_s)
     with caplog.at_level(logging.INFO, "mlcat_ingest.progress"):
         for later_s in (1.0, 5.0, 6.0, 9.9, 10.0):
             now_s = later_s
@@ -109,7 +110,7 @@ def test_plain_progress_speaks_every_five_seconds(caplog: pytest.LogCaptureFixtu
 def test_progress_as_json_has_the_numbers(capfd: pytest.CaptureFixture[str]) -> None:
     output.configure_logging(0, quiet=False, log_format="json")
     now_s = 0.0
-    show = output.PlainProgress(clock=lambda: now_s)
+    show = PlainProgress(clock=lambda: now_s)
     now_s = 5.0
     show(NOW)
     line = json.loads(capfd.readouterr().err)

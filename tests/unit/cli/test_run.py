@@ -14,7 +14,7 @@ import pytest
 from mlcat_ingest.catalog.server.lock import Running, ServerLock
 from mlcat_ingest.cli import output
 from mlcat_ingest.errors import SourceUnavailableError
-from mlcat_ingest.pipeline.report.tally import Progress
+from mlcat_ingest.pipeline.report.progress import OnProgress, Progress
 from mlcat_ingest.recipe.model import Recipe
 from support.cli import Invoke
 from support.fakes import FakeSink, FakeSource, model_urn
@@ -202,7 +202,7 @@ def test_sigterm_ends_a_run_with_its_report(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @contextlib.contextmanager
-    def terminating(**_: object) -> Iterator[output.OnProgress]:
+    def terminating(**_: object) -> Iterator[OnProgress]:
         def show(_: Progress) -> None:
             os.kill(os.getpid(), signal.SIGTERM)
 

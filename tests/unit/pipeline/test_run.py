@@ -21,10 +21,10 @@ from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
 from mlcat_ingest.pipeline.merge.applied import decode
 from mlcat_ingest.pipeline.merge.limits import HEAVIEST
 from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome
+from mlcat_ingest.pipeline.report.progress import OnProgress, Progress
 from mlcat_ingest.pipeline.report.render import as_json
 from mlcat_ingest.pipeline.report.report import EntityCounts, Report
-from mlcat_ingest.pipeline.report.tally import Progress
-from mlcat_ingest.pipeline.run import MOST_WORKERS, OnProgress, PipelineRun, RunOptions
+from mlcat_ingest.pipeline.run import MOST_WORKERS, PipelineRun, RunOptions
 from mlcat_ingest.sources.base import Finished, Page, ReadRequest, Source, SourceRecord
 from support.fakes import FakeSink, FakeSource, group_urn, model_urn
 from support.recipes import a_recipe

@@ -10,7 +10,6 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from mlcat_ingest.client.base import EvaluatedBy, Evaluation
-from mlcat_ingest.core.pending import UnansweredRequest
 from mlcat_ingest.core.text import printable
 from mlcat_ingest.errors import LACKS_PERMISSION, NotAuthorizedError
 from mlcat_ingest.links.rules import Links
@@ -20,6 +19,7 @@ from mlcat_ingest.pipeline.merge.entity import MergedEntity, Outcome
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.report.dead_letters import DeadLetters, DeliveryOutcome
 from mlcat_ingest.pipeline.report.labels import label_of, with_label
+from mlcat_ingest.pipeline.report.progress import Progress
 from mlcat_ingest.pipeline.report.report import (
     COUNTERS,
     DanglingDataset,
@@ -61,18 +61,6 @@ class RunStatus:
     error: BaseException | None
     finished: bool = True
     gate: Verdict | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """The progress of a run: records read, entities done, and the request that waits longest."""
-
-    records: int
-    entities: int
-    written: int
-    evaluated: int
-    elapsed_s: float
-    pending_request: UnansweredRequest | None = None
 
 
 class Tally:

@@ -1,0 +1,80 @@
+"""The progress of a run while it goes on, and its lines in a log."""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+from mlcat_ingest.core.pending import UnansweredRequest
+from mlcat_ingest.core.text import plural
+
+PROGRESS: Final = "mlcat_ingest.progress"
+"""Logger of progress lines; `record.progress` holds the numbers."""
+
+PLAIN_INTERVAL_S: Final = 5.0
+"""Seconds between two progress lines in a log."""
+
+PATIENCE_S: Final = 5.0
+"""Seconds without an answer after which progress shows it."""
+
+log = logging.getLogger(PROGRESS)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The progress of a run: records read, entities done, and the request that waits longest."""
+
+    records: int
+    entities: int
+    written: int
+    evaluated: int
+    elapsed_s: float
+    pending_request: UnansweredRequest | None = None
+
+
+OnProgress = Callable[[Progress], None]
+
+
+class LogInterval:
+    """The time between two progress lines in the log."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Be silent for the first five seconds."""
+        self._clock = clock
+        self._next_s = clock() + PLAIN_INTERVAL_S
+
+    def is_over(self) -> bool:
+        """Return True if it is time for a line; then the next interval begins."""
+        over = self._clock() >= self._next_s
+        if over:
+            self._next_s = self._clock() + PLAIN_INTERVAL_S
+        return over
+
+
+class PlainProgress(LogInterval):
+    """Logs how far a run is, at most every five seconds."""
+
+    def __call__(self, now: Progress) -> None:
+        """Log `now` if it is time."""
+        if self.is_over():
+            log.info("%s", progress_line(now), extra={"progress": _numbers(now)})
+
+
+def progress_line(now: Progress) -> str:
+    """Return progress as one line; it begins with the side that lets the run wait."""
+    pending = now.pending_request
+    waiting = f"{pending}; " if pending and pending.seconds >= PATIENCE_S else ""
+    return waiting + (
+        f"{plural(now.records, 'record')} read, "
+        f"{plural(now.entities, 'entity', 'entities')} merged, "
+        f"{now.written:,} written, {now.evaluated:,} evaluated"
+    )
+
+
+def _numbers(now: Progress) -> dict[str, Any]:
+    return {
+        field.name: getattr(now, field.name)
+        for field in fields(now)
+        if field.name != "pending_request"
+    }
