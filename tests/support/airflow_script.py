@@ -30,12 +30,15 @@ from mlcat_ingest.airflow.operator import (
     MlcatPlanOperator,
 )
 from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.pipeline.report import progress
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from support.fakes import FakeSink, FakeSource
 from support.recipes import a_recipe
 
 
 def main(folder: str, steps: list[tuple[str, dict[str, Any], dict[str, str]]]) -> dict[str, Any]:
+    # Runs of tests are shorter than the time between two lines.
+    progress.PLAIN_INTERVAL_S = 0.0  # type: ignore[misc]
     bag = DagBag(dag_folder=folder)
     out: dict[str, Any] = {
         "import_errors": bag.import_errors,

@@ -42,6 +42,6 @@ class CatalogLink(BaseOperatorLink):
         return "Catalog"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        """Return where the catalog that `operator` wrote to shows its pages, empty for none."""
+        """Return the page of the one group that changed, else the catalog's; empty for none."""
         del ti_key
         return str(getattr(operator, "catalog_page", "") or "")

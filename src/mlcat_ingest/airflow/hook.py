@@ -14,8 +14,6 @@ from mlcat_ingest.recipe.model import Recipe, SinkSpec
 from mlcat_ingest.recipe.secrets import SECRETS
 from mlcat_ingest.workflows.resolve import service_sink
 
-_NOT_OF_THE_SINK: Final = frozenset({"ui_url"})
-
 _HTTP_TYPES: Final = frozenset(
     {"", "generic", "http", "https", "mlflow", "datahub_rest", CONNECTION_TYPE}
 )
@@ -55,19 +53,11 @@ class MlcatHook(BaseHook):
         # Empty is none: a token of the environment belongs to another server.
         token = connection.password or extra.pop("token", None) or ""
         config = {
-            key: _parsed(value)
-            for key, value in extra.items()
-            if key not in _NOT_OF_THE_SINK and value is not None and value != ""
+            key: _parsed(value) for key, value in extra.items() if value is not None and value != ""
         }
         config |= {"server": _server_of(connection, self._conn_id), "token": token}
         service_sink(config, f"Airflow connection {self._conn_id}")
         return config
-
-    def page(self) -> str:
-        """Return the address of the catalog's pages."""
-        connection = self.get_connection(self._conn_id)
-        given = _extra_of(connection, self._conn_id).get("ui_url")
-        return str(given or _server_of(connection, self._conn_id))
 
     def test_connection(self) -> tuple[bool, str]:
         """Return whether the service accepts the connection, and the problem if not."""

@@ -8,23 +8,31 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Final, TypeVar
 
 from mlcat_ingest.airflow.assets import CatalogLink, publish
-from mlcat_ingest.airflow.hook import MlcatHook, RecipeSource, recipe_of
-from mlcat_ingest.airflow.reports import join_summaries, refused_by, summary_of
+from mlcat_ingest.airflow.hook import RecipeSource, recipe_of
+from mlcat_ingest.airflow.reports import (
+    changed_group_lines,
+    join_summaries,
+    page_of,
+    refused_by,
+    summary_of,
+)
 from mlcat_ingest.airflow.sdk import (
     AirflowException,
     AirflowFailException,
     BaseOperator,
 )
+from mlcat_ingest.client.config import RestSinkConfig
+from mlcat_ingest.client.rest.behaviour import pages_of
 from mlcat_ingest.core.environment import local_path
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import FatalError, RecipeError
 from mlcat_ingest.hooks.drain import drain_spool
 from mlcat_ingest.hooks.spool import EventSpool
+from mlcat_ingest.pipeline.report.progress import PlainProgress
 from mlcat_ingest.pipeline.report.render import as_text
 from mlcat_ingest.pipeline.report.report import EXIT_PARTIAL, Report
-from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.workflows.ingest import Pipeline
-from mlcat_ingest.workflows.resolve import resolve
+from mlcat_ingest.workflows.resolve import ResolvedRecipe, resolve
 from mlcat_ingest.workflows.shard import LEAST_SIZE, MOST, ShardGroup, Sharding
 
 log = logging.getLogger(__name__)
@@ -85,10 +93,13 @@ class _RecipeOperator(BaseOperator):
         if self._is_running:
             raise KeyboardInterrupt
 
-    def _recipe(self) -> Recipe:
-        if self.mlcat_conn_id:
-            self.catalog_page = MlcatHook(self.mlcat_conn_id).page()
-        return recipe_of(self.recipe, self.mlcat_conn_id or None, self.mlflow_conn_id or None)
+    def _resolve(self) -> ResolvedRecipe:
+        recipe = recipe_of(self.recipe, self.mlcat_conn_id or None, self.mlflow_conn_id or None)
+        resolved = resolve(recipe)
+        if resolved.sink is not None and isinstance(resolved.sink.config, RestSinkConfig):
+            config = resolved.sink.config
+            self.catalog_page = config.ui_url or pages_of(config.server or "")
+        return resolved
 
     def _until_killed(self, run: Callable[[], T]) -> T:
         """Run, and return the result.
@@ -118,8 +129,10 @@ class _RecipeOperator(BaseOperator):
 
     def _summary(self, report: Report) -> dict[str, Any]:
         """Log a report, and return its summary if everything arrived; see `_run_recipe`."""
-        for line in as_text(report).splitlines():
+        for line in (*as_text(report).splitlines(), *changed_group_lines(report)):
             log.info("%s", line)
+        if report.group_page and len(report.changed_group_urns) == 1:
+            self.catalog_page = page_of(report, report.changed_group_urns[0])
         if report.interrupted:
             raise AirflowException(_KILLED)
         report.raise_for_failure()
@@ -159,16 +172,16 @@ class MlcatIngestOperator(_RecipeOperator):
         self.full = full
 
     def _execute(self, context: Any) -> dict[str, Any]:
-        recipe = self._recipe()
+        resolved = self._resolve()
         if self.shard is None:
-            pipeline = Pipeline(recipe)
-            done = self._run_recipe(lambda: pipeline.run(full=self.full))
+            pipeline = Pipeline(resolved)
+            done = self._run_recipe(lambda: pipeline.run(PlainProgress(), full=self.full))
             publish(context, self.outlets, done)
             return done
-        shard, sharding = ShardGroup.of_data(self.shard), Sharding(recipe)
+        shard, sharding = ShardGroup.of_data(self.shard), Sharding(resolved)
         context["mlcat_shard"] = shard.label
         again = context["ti"].try_number > 1
-        return self._run_recipe(lambda: sharding.read(shard, again=again))
+        return self._run_recipe(lambda: sharding.read(shard, PlainProgress(), again=again))
 
 
 class MlcatPlanOperator(_RecipeOperator):
@@ -186,7 +199,7 @@ class MlcatPlanOperator(_RecipeOperator):
 
     def _execute(self, context: Any) -> list[dict[str, Any]]:
         del context
-        sharding = Sharding(self._recipe())
+        sharding = Sharding(self._resolve())
         most, least_size = int(self.most), int(self.least_size)
         shards = self._until_killed(lambda: sharding.shards(most, least_size))
         for shard in shards:
@@ -217,8 +230,10 @@ class MlcatFinishOperator(_RecipeOperator):
             raise AirflowFailException(
                 f"{len(reports)} of {plural(planned, 'shard')} reported; clear the failed tasks"
             )
-        sharding = Sharding(self._recipe())
-        done = join_summaries([*reports, self._run_recipe(sharding.finish)])
+        sharding = Sharding(self._resolve())
+        done = join_summaries(
+            [*reports, self._run_recipe(lambda: sharding.finish(PlainProgress()))]
+        )
         publish(context, self.outlets, done)
         return done
 
@@ -239,7 +254,7 @@ class MlcatDrainOperator(_RecipeOperator):
     def _execute(self, context: Any) -> dict[str, int]:
         del context
         spool = EventSpool(local_path(self.spool))
-        resolved = resolve(self._recipe())
+        resolved = self._resolve()
         result = self._until_killed(lambda: drain_spool(resolved, spool, str(self.recipe)))
         if result.report is not None:
             self._summary(result.report)

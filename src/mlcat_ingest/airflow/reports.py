@@ -1,11 +1,12 @@
-"""A report as what Airflow keeps of a task: a few kilobytes that name no record's content."""
+"""A report as what Airflow keeps and logs of a task: a summary of a few kilobytes, and links."""
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import accumulate
 from typing import Any, Final
+from urllib.parse import quote
 
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.pipeline.report.report import COUNTERS, Report
@@ -14,6 +15,8 @@ EXAMPLES: Final = 3
 TESTS: Final = 50
 GROUP_CHARS: Final = 5_000
 """How much of the URNs of changed groups is kept: of usual ones, some sixty."""
+LINKS: Final = 10
+"""How many changed groups the log of a task names."""
 
 Summary = Mapping[str, Any]
 
@@ -48,6 +51,23 @@ def summary_of(report: Report) -> dict[str, Any]:
         "more_failing_tests": len(failing[TESTS:]),
         "not_evaluated": evaluation.not_evaluated,
     }
+
+
+def page_of(report: Report, urn: str) -> str:
+    """Return the address of a group's page; its URN where the catalog's pages are not known."""
+    return report.group_page.replace("{urn}", quote(urn, safe="")) or urn
+
+
+def changed_group_lines(report: Report) -> Iterator[str]:
+    """Yield the lines of a log about the groups that a run changed: the pages of the first few."""
+    if not report.changed_groups:
+        return
+    yield f"  groups       {report.changed_groups:,} changed"
+    shown = report.changed_group_urns[:LINKS]
+    for urn in shown:
+        yield f"    {page_of(report, urn)}"
+    if report.changed_groups > len(shown):
+        yield f"    … and {report.changed_groups - len(shown):,} more"
 
 
 def join_summaries(summaries: Sequence[Summary]) -> dict[str, Any]:

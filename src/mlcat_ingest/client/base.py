@@ -271,6 +271,8 @@ class CatalogFacts:
         enforces_conditions: it refuses a write that names another version than is stored; None
             where that is not known.
         may_drop: it may acknowledge parts of an aspect that it does not store.
+        group_page: address of a group's page, with `{urn}` for its percent-encoded URN; empty where
+            that is not known.
     """
 
     keeps: bool = True
@@ -279,6 +281,7 @@ class CatalogFacts:
     connections: int = 4
     enforces_conditions: bool | None = None
     may_drop: bool = False
+    group_page: str = ""
 
 
 class Catalog(Reads, Writes, Protocol):

@@ -70,6 +70,9 @@ class RestSinkConfig(ConnectionConfig):
         Annotated[str, Field(pattern=r"^v?[0-9]+\.[0-9]+")] | None, BeforeValidator(none_if_empty)
     ] = None
     """Version of DataHub's server, such as `"v1.6.0"`, in place of the version that it reports."""
+    ui_url: Annotated[ServiceUrl | None, BeforeValidator(none_if_empty)] = None
+    """Address of the catalog's pages, for links. Default: `server` without `/gms` or `/api/gms`;
+    DataHub has none at the address of GMS itself."""
 
 
 class FileSinkConfig(RecipeModel):

@@ -335,6 +335,7 @@ class PipelineRun:
                 error=error,
                 finished=finished,
                 gate=self._verdict,
+                group_page=self._context.sink.facts.group_page,
             )
         )
 

@@ -3,14 +3,17 @@
 import json
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from datahub.emitter.mcp import MetadataChangeProposalWrapper
 from datahub.emitter.rest_emitter import DatahubRestEmitter
 from datahub.ingestion.graph.client import DataHubGraph
 from datahub.ingestion.graph.config import DatahubClientConfig
+from datahub.ingestion.graph.links import make_url_for_urn
 from datahub.metadata.schema_classes import MLModelPropertiesClass
 
+from mlcat_ingest.client.rest.behaviour import Capabilities
 from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.metadata.proposal import Proposal
 from support.fake_service import Answer, Asked, FakeService, fake_service
@@ -49,6 +52,12 @@ def test_a_batch_says_the_same(service: FakeService) -> None:
     assert unwrapped(our_request) == unwrapped(their_request)
     protocol = "X-RestLi-Protocol-Version"
     assert our_request.headers[protocol] == their_request.headers[protocol]
+
+
+def test_a_group_has_the_same_page() -> None:
+    urn = group_urn("m (1), 100% größe")
+    ours = Capabilities(datahub=True, datahub_version=None).group_page("https://dh/api/gms", None)
+    assert ours.replace("{urn}", quote(urn, safe="")) == make_url_for_urn("https://dh", urn)[:-1]
 
 
 def test_reads_ask_the_same(service: FakeService) -> None:

@@ -1,10 +1,12 @@
 """The DAG files that come with us, run by a real Airflow against a real MLflow and a catalog."""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -14,6 +16,7 @@ from mlcat_ingest.metadata.codec import dumps
 from support.airflow_home import Airflow, Outcome, Step, make_airflow
 from support.bulk_runs import insert_runs
 from support.catalog_server import RunningCatalog, running_catalog
+from support.fakes import group_urn
 from support.mlflow_server import MlflowServer, running
 from support.venvs import OURS, REPOSITORY
 
@@ -51,7 +54,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 def connections(mlflow: MlflowServer, catalog: RunningCatalog) -> dict[str, str]:
     given = {
         "MLCAT_DEFAULT": {"conn_type": "mlcat", "host": catalog.url, "password": TOKEN},
-        "DATAHUB": {"conn_type": "datahub_rest", "host": catalog.url, "password": TOKEN},
+        "DATAHUB": {"conn_type": "datahub_rest", "host": f"{catalog.url}/gms", "password": TOKEN},
         "MLFLOW": {"conn_type": "http", "host": mlflow.url},
     }
     found = {f"AIRFLOW_CONN_{name}": json.dumps(value) for name, value in given.items()}
@@ -189,6 +192,10 @@ def test_the_shards_end_as_one_run_does(world: World) -> None:
     assert found == expected
 
 
+def test_tasks_log_their_progress(world: World) -> None:
+    assert re.search(r"\d+ records? read, \d+ entit(y|ies) merged, ", world.outcome.printed)
+
+
 def test_summaries_are_small_and_add_up(world: World) -> None:
     xcoms = world.outcome.runs[2]["xcoms"]
     returned = {(task, at): value for task, at, key, value in xcoms if key == "return_value"}
@@ -220,6 +227,16 @@ def test_feature_stores_come_before_runs_through_a_connection_of_datahub(world: 
     assert summary["entities"]["mlFeatureTable"]["created"] > 0
     links = {value for _, _, key, value in run["xcoms"] if key == "_link_CatalogLink"}
     assert links == {world.catalog.url}
+
+
+def test_a_task_that_changed_one_group_links_to_its_page(world: World) -> None:
+    [link] = [
+        value
+        for task, index, key, value in world.outcome.runs[2]["xcoms"]
+        if (task, index, key) == ("ingest", 0, "_link_CatalogLink")
+    ]
+    pages = f"{world.catalog.url}/entity/"
+    assert (link[: len(pages)], unquote(link[len(pages) :])) == (pages, group_urn("large-0"))
 
 
 def test_the_connections_secret_is_nowhere(world: World) -> None:

@@ -7,7 +7,13 @@ import pytest
 from jinja2 import Environment
 
 from mlcat_ingest.airflow.provider import get_provider_info
-from mlcat_ingest.airflow.reports import TESTS, join_summaries, refused_by, summary_of
+from mlcat_ingest.airflow.reports import (
+    TESTS,
+    changed_group_lines,
+    join_summaries,
+    refused_by,
+    summary_of,
+)
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.pipeline.report.report import (
     EntityCounts,
@@ -15,6 +21,7 @@ from mlcat_ingest.pipeline.report.report import (
     FailedRecord,
     Report,
 )
+from support.fakes import group_urn
 
 TEST = "urn:li:test:owned"
 DAG = Path(__file__).parents[3] / "airflow_dags" / "mlcat_ingest_dag.py"
@@ -65,6 +72,26 @@ def test_what_several_runs_counted_is_added() -> None:
     assert {name: done[name] for name in counted} == {
         name: 2 * count for name, count in counted.items()
     }
+
+
+def test_the_log_links_to_the_first_changed_groups() -> None:
+    names = [f"g{at:02}" for at in range(12)]
+    report = a_report(
+        changed_groups=120,
+        changed_group_urns=tuple(map(group_urn, names)),
+        group_page="https://dh/mlModelGroup/{urn}",
+    )
+    head, *links, last = changed_group_lines(report)
+    assert (head, last) == ("  groups       120 changed", "    … and 110 more")
+    begin = "    https://dh/mlModelGroup/urn%3Ali%3AmlModelGroup%3A%28urn%3Ali%3AdataPlatform%3A"
+    assert links == [f"{begin}mlflow%2C{name}%2CPROD%29" for name in names[:10]]
+
+
+def test_without_known_pages_the_log_has_the_urns_of_changed_groups() -> None:
+    urn = group_urn("g")
+    report = a_report(changed_groups=1, changed_group_urns=(urn,))
+    assert list(changed_group_lines(report)) == ["  groups       1 changed", f"    {urn}"]
+    assert list(changed_group_lines(a_report())) == []
 
 
 def test_a_summary_stays_small_whatever_failed() -> None:

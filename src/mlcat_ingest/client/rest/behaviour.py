@@ -20,6 +20,7 @@ from mlcat_ingest.metadata.urn import FABRICS
 
 _DATAHUB: Final = "acryldata/datahub"
 _OURS: Final = "mlcat-ingest"
+_FRONTENDS_PATH: Final = "/api/gms"
 _VERSION = re.compile(r"v?(\d+)\.(\d+)")
 
 SMALLEST_RELEASE: Final = (1, 0)
@@ -109,6 +110,18 @@ class Capabilities:
         ]
         return f"{self.describe()} {'; '.join(facts)}"
 
+    def group_page(self, server: str, ui_url: str | None) -> str:
+        """Return the address of a group's page, with `{urn}` for its percent-encoded URN.
+
+        It is empty for DataHub's GMS, unless `server` is a path of the frontend: GMS has no pages.
+
+        Source: `make_url_for_urn` of DataHub's SDK.
+        """
+        if not self.datahub:
+            return f"{ui_url or pages_of(server)}/entity/{{urn}}"
+        pages = ui_url or (pages_of(server) if server.endswith(_FRONTENDS_PATH) else "")
+        return f"{pages}/mlModelGroup/{{urn}}" if pages else ""
+
     def upgrade_message(self) -> str:
         """Return the sentence for the user about a release that is not supported."""
         smallest = ".".join(map(str, SMALLEST_RELEASE))
@@ -122,6 +135,11 @@ class Capabilities:
         if not self.datahub:
             return "the catalog"
         return f"DataHub {self.datahub_version}" if self.datahub_version else "DataHub"
+
+
+def pages_of(server: str) -> str:
+    """Return the address of the pages of a service whose API is at `server`."""
+    return server.rstrip("/").removesuffix(_FRONTENDS_PATH).removesuffix("/gms")
 
 
 def read_capabilities(connection: Connection) -> Capabilities:

@@ -6,11 +6,12 @@ written, read back and deleted for good.
 
 import secrets
 from collections.abc import Generator, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from typing import Final, Literal
 
-from mlcat_ingest.client.base import Catalog
+from mlcat_ingest.client.base import Catalog, CatalogFacts
 from mlcat_ingest.client.config import RestSinkConfig
 from mlcat_ingest.client.rest.auth import Credentials, resolve
 from mlcat_ingest.client.rest.behaviour import Capabilities
@@ -41,6 +42,14 @@ class RestCatalog(CatalogClient, Catalog):
             server_version=config.server_version,
         )
         self._config = config
+
+    @property
+    def facts(self) -> CatalogFacts:
+        """The facts of the service, as far as it is open; see `CatalogClient.facts`."""
+        service, facts = self._capabilities, super().facts
+        if service is None:
+            return facts
+        return replace(facts, group_page=service.group_page(self.server, self._config.ui_url))
 
     def check(self, *, write: bool = False) -> Iterator[Finding]:
         """Yield what the service answers to each kind of request; see `Catalog.check`."""

@@ -331,6 +331,9 @@ class Report:
     """Groups that were written or removed, or a member of which was."""
     changed_group_urns: tuple[str, ...] = ()
     """The first few of these groups."""
+    group_page: str = ""
+    """Address of a group's page in the catalog, with `{urn}` for its percent-encoded URN; empty if
+    it is not known."""
     proposals_sent: int = counter(
         int, metric="proposals", help_text="Proposals sent to the catalog."
     )

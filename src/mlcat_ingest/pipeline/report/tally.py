@@ -61,6 +61,7 @@ class RunStatus:
     error: BaseException | None
     finished: bool = True
     gate: Verdict | None = None
+    group_page: str = ""
 
 
 class Tally:
@@ -319,6 +320,7 @@ class Tally:
                 entities=_by_type(self._counts),
                 changed_groups=len(self._group_hashes),
                 changed_group_urns=tuple(map(self._clean, sorted(self._group_urns))),
+                group_page=self._clean(status.group_page),
                 dead_letter_file=self._dead_letter_file(),
                 failed_examples=tuple(self._failed),
                 rejected_examples=tuple(self._rejected),

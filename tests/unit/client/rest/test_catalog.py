@@ -196,6 +196,31 @@ def test_check_tells_what_datahub_it_is(
     assert words in found.detail
 
 
+@pytest.mark.parametrize(
+    ("path", "datahub", "ui_url", "page"),
+    [
+        ("", False, None, "{server}/entity/"),
+        ("/gms", False, None, "{server}/entity/"),
+        ("", False, "https://pages.example", "https://pages.example/entity/"),
+        ("/api/gms", True, None, "{server}/mlModelGroup/"),
+        ("/api/gms", True, "https://pages.example/", "https://pages.example/mlModelGroup/"),
+        # GMS itself has no pages.
+        ("", True, None, ""),
+        ("", True, "https://pages.example", "https://pages.example/mlModelGroup/"),
+    ],
+)
+def test_the_pages_of_groups_follow_the_service(
+    service: FakeService, path: str, ui_url: str | None, page: str, *, datahub: bool
+) -> None:
+    versions = {"acryldata/datahub": {"version": "v1.6.0"}} if datahub else {}
+    service.on("GET", f"{path}/config", Answer(body={"noCode": "true", "versions": versions}))
+    given = config(service, token="", ui_url=ui_url)
+    sink = RestCatalog(given.model_copy(update={"server": f"{service.server}{path}"}))
+    assert sink.facts.group_page == ""
+    sink.open()
+    assert sink.facts.group_page == (page and page.format(server=service.server) + "{urn}")
+
+
 def test_the_recipe_may_name_the_version(service: FakeService) -> None:
     versions = {"acryldata/datahub": {"version": "head"}}
     service.on("GET", "/config", Answer(body={"noCode": "true", "versions": versions}))

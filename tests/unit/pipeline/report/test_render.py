@@ -193,7 +193,7 @@ def test_keys_of_the_data_that_are_no_counters() -> None:
     assert [key for key in as_data(GOOD) if key not in COUNTERS] == [
         *("name", "finished", "exit_code", "started_at_ms", "finished_at_ms", "duration_s"),
         "run_id",
-        *("catalog", "passes", "entities", "changed_groups", "changed_group_urns"),
+        *("catalog", "passes", "entities", "changed_groups", "changed_group_urns", "group_page"),
         *("dead_letter_file", "failed_examples", "rejected", "rejected_examples"),
         *("notes", "note_examples", "lineage", "features", "evaluation", "gate", "hooks"),
         *("failure", "interrupted"),
