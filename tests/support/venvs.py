@@ -40,6 +40,7 @@ REQUIREMENTS: dict[str, tuple[str, ...]] = {
         # The executor of several machines, which cannot be imported beside Celery 5.7.
         *("apache-airflow-providers-celery>=3.26", "celery[redis]<5.7"),
         *("psycopg[binary]>=3.1.18", "asyncpg>=0.30"),
+        "apache-airflow-providers-openlineage>=2.20.3,<3",
     ),
     # Each resolved as of its release: later libraries break it.
     "airflow-2.11": ("--exclude-newer=2026-04-15", "apache-airflow==2.11.2", *dependencies()),

@@ -4,6 +4,7 @@ import logging
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Final, TypeVar
 
@@ -31,6 +32,7 @@ from mlcat_ingest.hooks.spool import EventSpool
 from mlcat_ingest.pipeline.report.progress import PlainProgress
 from mlcat_ingest.pipeline.report.render import as_text
 from mlcat_ingest.pipeline.report.report import EXIT_PARTIAL, Report
+from mlcat_ingest.sources.base import Capability
 from mlcat_ingest.workflows.ingest import Pipeline
 from mlcat_ingest.workflows.resolve import ResolvedRecipe, resolve
 from mlcat_ingest.workflows.shard import LEAST_SIZE, MOST, ShardGroup, Sharding
@@ -66,6 +68,8 @@ class _RecipeOperator(BaseOperator):
         self.mlcat_conn_id = mlcat_conn_id
         self.mlflow_conn_id = mlflow_conn_id
         self.catalog_page = ""
+        self._resolved: ResolvedRecipe | None = None
+        self._report: Report | None = None
         self._is_running = self._is_killed = False
 
     def execute(self, context: Any) -> Any:
@@ -93,9 +97,32 @@ class _RecipeOperator(BaseOperator):
         if self._is_running:
             raise KeyboardInterrupt
 
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
+        """Return the task's `OperatorLineage`; OpenLineage's provider calls this at its end.
+
+        An input is a system that the recipe reads, by its address without credentials. An output is
+        a changed group that the report names, by its URN, in the namespace of the catalog.
+        """
+        from airflow.providers.common.compat.openlineage.facet import Dataset
+        from airflow.providers.openlineage.extractors import OperatorLineage
+
+        del task_instance
+        lineage = OperatorLineage()
+        if self._resolved is None:
+            return lineage
+        for spec in self._resolved.sources:
+            with closing(spec.build()) as source:
+                holds = "features" if Capability.FEATURES in source.capabilities else "experiments"
+                lineage.inputs.append(Dataset(source.address or spec.type, holds))
+        if self._resolved.sink is not None and self._report is not None:
+            with closing(self._resolved.sink.build()) as sink:
+                for urn in self._report.changed_group_urns:
+                    lineage.outputs.append(Dataset(sink.address, urn))
+        return lineage
+
     def _resolve(self) -> ResolvedRecipe:
         recipe = recipe_of(self.recipe, self.mlcat_conn_id or None, self.mlflow_conn_id or None)
-        resolved = resolve(recipe)
+        self._resolved = resolved = resolve(recipe)
         if resolved.sink is not None and isinstance(resolved.sink.config, RestSinkConfig):
             config = resolved.sink.config
             self.catalog_page = config.ui_url or pages_of(config.server or "")
@@ -129,6 +156,7 @@ class _RecipeOperator(BaseOperator):
 
     def _summary(self, report: Report) -> dict[str, Any]:
         """Log a report, and return its summary if everything arrived; see `_run_recipe`."""
+        self._report = report
         for line in (*as_text(report).splitlines(), *changed_group_lines(report)):
             log.info("%s", line)
         if report.group_page and len(report.changed_group_urns) == 1:

@@ -298,6 +298,9 @@ class Source(ABC, Generic[RecordT]):
     place: str = ""
     """Its place in the recipe, such as `sources[0]`; set once it is built."""
 
+    address: str = ""
+    """The address of the system without credentials, as lineage names it; empty if it has none."""
+
     @abstractmethod
     def read(self, request: ReadRequest) -> Iterator[Page[RecordT] | Finished]:
         """Yield records in pages, groups before what belongs to them.

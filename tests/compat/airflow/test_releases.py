@@ -1,18 +1,24 @@
 """The DAG files that come with us, run by each Airflow 3, in an environment as of its release."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
+import requests
 
 from support.airflow_home import make_airflow
 from support.bulk_runs import insert_runs
 from support.catalog_server import running_catalog
 from support.mlflow_server import MlflowServer, running
-from support.venvs import OURS
+from support.venvs import OURS, REPOSITORY
 
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(900)]
+
+
+DEFINITIONS = REPOSITORY / "recipes" / "definitions"
 
 
 @pytest.fixture(scope="module")
@@ -53,3 +59,47 @@ def test_the_dags_run_on_each_release(release: str, mlflow: MlflowServer, tmp_pa
         assert catalog.store.list_urns("mlModel").total == 24
     for failure in ("Failed to import plugin", "error calling listener"):
         assert failure not in printed
+
+
+def test_a_task_links_to_the_changed_groups_and_names_them_as_lineage(
+    mlflow: MlflowServer, tmp_path: Path
+) -> None:
+    events = tmp_path / "events.jsonl"
+    transport = {"type": "file", "log_file_path": str(events), "append": True}
+    with running_catalog(tmp_path / "catalog.db", token="of-the-catalog") as catalog:
+        connection = {"conn_type": "mlcat", "host": catalog.url, "password": "of-the-catalog"}
+        airflow = make_airflow(
+            tmp_path,
+            AIRFLOW__OPENLINEAGE__TRANSPORT=json.dumps(transport),
+            AIRFLOW_CONN_MLCAT_DEFAULT=json.dumps(connection),
+            MLFLOW_TRACKING_URI=mlflow.url.replace("//", "//someone:of-mlflow@"),
+        )
+        path = tmp_path / "both.yml"
+        path.write_text(
+            "name: both\nsources:\n"
+            "  - {type: mlflow, config: {tracking_uri: '${MLFLOW_TRACKING_URI}'}}\n"
+            f"  - {{type: definitions, config: {{path: '{DEFINITIONS}'}}}}\n"
+        )
+        printed = airflow.run("dags", "test", "mlcat_simple", MLCAT_RECIPE=str(path))
+        groups = catalog.store.list_urns("mlModelGroup").urns
+        links = re.findall(rf"{catalog.url}/entity/(\S+)", printed)
+        assert sorted(map(unquote, links)) == sorted(groups)
+        headers = {"Authorization": "Bearer of-the-catalog"}
+        page = requests.get(f"{catalog.url}/entity/{links[0]}", headers=headers, timeout=30)
+        assert page.ok
+    assert "both: everything arrived after" in printed
+    assert "\x1b" not in printed
+    written = events.read_text()
+    [ended] = [
+        event
+        for event in map(json.loads, written.splitlines())
+        if event["eventType"] == "COMPLETE" and event["job"]["name"] == "mlcat_simple.ingest"
+    ]
+
+    def named(side: str) -> list[tuple[str, str]]:
+        return sorted((one["namespace"], one["name"]) for one in ended[side])
+
+    assert named("inputs") == [(str(DEFINITIONS), "features"), (mlflow.url, "experiments")]
+    assert named("outputs") == sorted((catalog.url, urn) for urn in groups)
+    assert "of-mlflow" not in written
+    assert "of-the-catalog" not in written

@@ -552,3 +552,4 @@ class DefinitionsSource(FeatureSource):
         """
         # The platform of its tables is named in each file.
         super().__init__(config, "definitions", FileReader(config.path, config.path_in_recipe))
+        self.address = str(config.path)

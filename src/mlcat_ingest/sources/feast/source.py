@@ -9,6 +9,7 @@ from google.protobuf.message import DecodeError
 
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.core.pending import UnansweredRequest
+from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.sources.base import Missing, Unlisted
 from mlcat_ingest.sources.definitions.source import DefinitionReader, FeatureSource
@@ -177,6 +178,7 @@ class FeastSource(FeatureSource):
         config = with_repo_options(config)
         super().__init__(config, "feast", FeastReader(config, transport_for(config)))
         self._feast = config
+        self.address = "" if config.registry is None else redact_url(config.registry.path)
 
     def _takes(self, definition: FeatureTable | Broken) -> bool:
         config = self._feast

@@ -93,6 +93,7 @@ class MlflowSource(Source[JoinedRecord]):
                 file of owners cannot be used, or there are no credentials for Databricks.
         """
         self._config = config
+        self.address = config.public_uri
         self._selection = RunSelection(config)
         self._reader = reader
         self._owners = Owners(config.owners)

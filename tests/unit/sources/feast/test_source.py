@@ -199,3 +199,14 @@ def test_a_registry_is_fetched_once_until_the_reader_is_closed() -> None:
     reader.close()
     assert [one.name for one in reader.read()] == ["v"]
     assert transport.fetched == 2
+
+
+@pytest.mark.parametrize(
+    ("registry", "address"),
+    [
+        ("postgresql://reader:pa55@db:5432/feast?password=x", "postgresql://db:5432/feast"),
+        ("feast.example:6570", "feast.example:6570"),
+    ],
+)
+def test_the_address_of_a_registry_has_no_credentials(registry: str, address: str) -> None:
+    assert FeastSource(config(registry=registry)).address == address
