@@ -2,6 +2,7 @@
 
 import pytest
 
+from mlcat_ingest.client.base import CatalogFacts
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
@@ -70,3 +71,11 @@ def test_the_number_counts_all_and_the_first_are_named(
     assert report.changed_groups == 5
     assert len(report.changed_group_urns) == 3
     assert set(report.changed_group_urns) < set(some)
+
+
+def test_the_report_has_the_address_of_the_catalogs_pages(
+    sink: FakeSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = CatalogFacts(group_page="https://pages.example/entity/{urn}")
+    monkeypatch.setattr(FakeSink, "facts", facts)
+    assert run(sink, a_group("a")).group_page == facts.group_page
