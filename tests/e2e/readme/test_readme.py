@@ -1,5 +1,6 @@
 """The README's commands and recipe, run as they stand there, on real servers."""
 
+import json
 import os
 import re
 import signal
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.workflows.resolve import resolve
@@ -112,10 +114,14 @@ def test_the_commands_run_in_their_order_and_the_hook_writes_its_run(
     assert "auc" in shown.stdout
 
 
-def test_the_recipe_loads() -> None:
-    (text,) = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
-    recipe = Recipe.parse(text, environ={"MLCAT_SERVER": "http://127.0.0.1:8080"})
-    assert [source.type for source in resolve(recipe).sources] == ["mlflow"]
+def test_the_recipes_load() -> None:
+    of_datahub, text = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
+    given = yaml.safe_load(of_datahub)
+    assert given["source"]["type"] == "mlcat"
+    data = {"name": given["pipeline_name"], **given["source"]["config"]}
+    for loaded in (text, json.dumps(data)):
+        recipe = Recipe.parse(loaded, environ={"MLCAT_SERVER": "http://127.0.0.1:8080"})
+        assert [source.type for source in resolve(recipe).sources] == ["mlflow"]
 
 
 def test_the_error_it_shows_is_the_one_that_is_reported(tmp_path: Path) -> None:
