@@ -2,12 +2,10 @@
 
 import logging
 from collections.abc import Iterator, Mapping
-from typing import Final
 
 from mlcat_ingest.client.base import Catalog, StoredEntity
 from mlcat_ingest.metadata.aspects.common import EDITABLE_ML_MODEL_GROUP_PROPERTIES, STATUS
 from mlcat_ingest.metadata.proposal import Aspect, Entity
-from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata.reserved import OWN_PREFIX, RENAMED_TO
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.applied import NOTHING, Base, read_bases
@@ -16,15 +14,10 @@ from mlcat_ingest.pipeline.merge.entity import MergedEntity, merge_entity
 from mlcat_ingest.pipeline.merge.provenance import CUSTOM, custom_properties, stored_properties
 from mlcat_ingest.pipeline.merge.rules import UNION, MergeRules, properties_aspect
 from mlcat_ingest.pipeline.state.tracker import Tracker
-from mlcat_ingest.pipeline.write.conflicts import write_again
+from mlcat_ingest.pipeline.write.conflicts import COPIED, CURATED
 from mlcat_ingest.pipeline.write.delivery import ROUNDS, DeliveryTarget
 
 log = logging.getLogger(__name__)
-
-_LISTS: Final[Mapping[str, str]] = {
-    name: spec.curated for name, spec in ASPECTS.items() if spec.curated is not None
-}
-"""Aspects whose entries are added to those that the new group has; the field that lists them."""
 
 
 def merge_copy(entity: Entity, stored: StoredEntity | None) -> MergedEntity:
@@ -86,8 +79,6 @@ class GroupCopier:
             missing = dict(_foreign(old, source, stored[target], applied))
             held = {name: stored[target][name] for name in theirs if name in stored[target]}
             merged = merge_copy(Entity(target, missing), held)
-            if target in self._tracker.writes.found:
-                merged = write_again(merged)  # a copy that broke off may be stored, and not found
             if not self._write(merged, old):
                 return
             self._write(merge_copy(Entity(old, renamed), source), old)
@@ -99,7 +90,7 @@ class GroupCopier:
 
     def _follow(self, old: str, new: str) -> tuple[str, Mapping[str, StoredEntity]]:
         """Return the name that the group `new` has by now, and the groups that were read."""
-        names = (*_LISTS, EDITABLE_ML_MODEL_GROUP_PROPERTIES, STATUS, _main_aspect(old))
+        names = (*COPIED, STATUS, _main_aspect(old))
         stored = dict(self._sink.read_many([old, new], names))
         seen = {new}
         while (name := new_name(new, stored.get(new, NOTHING))) is not None and name not in seen:
@@ -135,7 +126,7 @@ def _foreign(
 ) -> Iterator[tuple[str, Aspect]]:
     """Yield the aspects of `old` without what is `applied`, as far as `new` lacks them."""
     main_aspect = _main_aspect(group)
-    for name, field in _LISTS.items():
+    for name, field in CURATED.items():
         left = _without(old, name, applied)
         if left and left.get(field):
             yield name, left if name not in new else {field: left[field]}

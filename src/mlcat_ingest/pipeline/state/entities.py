@@ -149,8 +149,8 @@ class UnacknowledgedWrites:
     Then an entity is stored and never found, until it is written again, with the same values too.
 
     Attributes:
-        found: entities whose writes an earlier run began, and no run had seen the end of.
-        earlier: those of them that are not written again yet.
+        earlier: entities whose writes an earlier run began, whose end no run has seen, and that
+            are not written again yet.
     """
 
     def __init__(self, database: RunDatabase) -> None:
@@ -159,7 +159,6 @@ class UnacknowledgedWrites:
         self._lock = threading.Lock()
         self._kept: set[str] = set()
         self._ended: set[str] = set()
-        self.found: Collection[str] = ()
         self.earlier: set[str] = set()
 
     def load(self) -> None:
@@ -173,7 +172,6 @@ class UnacknowledgedWrites:
             )
         )
         self._kept.update(self.earlier)
-        self.found = frozenset(self.earlier)
 
     def begin(self, urns: Collection[str], rows: Sequence[RecordRow] = ()) -> set[str]:
         """Keep that `urns` are about to be written, and `rows`; a run that is killed leaves them.

@@ -6,8 +6,13 @@ from typing import Final
 
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import LimitError
-from mlcat_ingest.metadata.aspects.common import STATUS, VERSION_PROPERTIES
+from mlcat_ingest.metadata.aspects.common import (
+    EDITABLE_ML_MODEL_GROUP_PROPERTIES,
+    STATUS,
+    VERSION_PROPERTIES,
+)
 from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.metadata.registry import allows
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
@@ -17,7 +22,12 @@ from mlcat_ingest.pipeline.merge.limits import HEAVIEST, weight_of
 from mlcat_ingest.pipeline.merge.rules import version_set_of
 from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome
 from mlcat_ingest.pipeline.state.stamps import Stamps, stamps_of
-from mlcat_ingest.pipeline.write.conflicts import PermittedReads, aspects_to_read, write_again
+from mlcat_ingest.pipeline.write.conflicts import (
+    COPIED,
+    PermittedReads,
+    aspects_to_read,
+    write_again,
+)
 from mlcat_ingest.pipeline.write.delivery import DeliveryTarget
 from mlcat_ingest.pipeline.write.version_sets import LatestVersions
 from mlcat_ingest.recipe.model import LimitsSpec
@@ -246,12 +256,16 @@ class Merger:
         if denied:
             self._refuse(entity_type, denied)
         refused = {outcome.merged.urn for outcome in denied}
+        earlier = self._context.tracker.writes.earlier.intersection(stored)
+        if earlier and allows(entity_type, EDITABLE_ML_MODEL_GROUP_PROPERTIES):
+            # What was not acknowledged may have been a copy, of aspects that no source has.
+            copied = self._context.sink.read_many(sorted(earlier), COPIED)
+            stored.update({urn: {**copied.get(urn, {}), **stored[urn]} for urn in earlier})
         results = [
             self._merge_one(entity, stored.get(urn))
             for urn, entity in entities.items()
             if urn not in refused
         ]
-        earlier = self._context.tracker.writes.earlier
         if earlier:
             results = [
                 write_again(entity) if entity.urn in earlier else entity for entity in results

@@ -14,7 +14,11 @@ from typing import Final, Literal
 
 from mlcat_ingest.client.base import Catalog, StoredAspect, StoredEntity
 from mlcat_ingest.errors import AspectChangedError, NotAuthorizedError
-from mlcat_ingest.metadata.aspects.common import STATUS, VERSION_PROPERTIES
+from mlcat_ingest.metadata.aspects.common import (
+    EDITABLE_ML_MODEL_GROUP_PROPERTIES,
+    STATUS,
+    VERSION_PROPERTIES,
+)
 from mlcat_ingest.metadata.proposal import (
     IF_VERSION_MATCH,
     NO_SUCH_VERSION,
@@ -22,7 +26,7 @@ from mlcat_ingest.metadata.proposal import (
     Entity,
     Proposal,
 )
-from mlcat_ingest.metadata.registry import KEY_ASPECTS, allows, key_aspect, key_aspect_name
+from mlcat_ingest.metadata.registry import ASPECTS, KEY_ASPECTS, allows, key_aspect, key_aspect_name
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.aspects import rebase_aspect
 from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity, Outcome, with_applied_of
@@ -32,6 +36,14 @@ from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome, Refusal
 from mlcat_ingest.pipeline.state.stamps import read_number
 
 log = logging.getLogger(__name__)
+
+CURATED: Final[Mapping[str, str]] = {
+    name: spec.curated for name, spec in ASPECTS.items() if spec.curated is not None
+}
+"""Aspects that people add entries to; the field that lists them."""
+
+COPIED: Final = (*CURATED, EDITABLE_ML_MODEL_GROUP_PROPERTIES)
+"""Aspects that a copy to a renamed group writes, beside its properties."""
 
 
 def read_stored(sink: Catalog, entities: Iterable[Entity]) -> dict[str, StoredEntity]:

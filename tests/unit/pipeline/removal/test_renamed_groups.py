@@ -269,21 +269,31 @@ def test_a_group_that_has_its_name_again_is_not_hidden(history: History) -> None
     history.check()
 
 
-def test_a_copy_without_an_answer_is_written_again_by_the_next_full_pass(history: History) -> None:
-    class Dying(FakeSink):
-        def write(self, proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
-            refused = super().write(proposals)
-            copied = [one for one in proposals if (one.entity_urn, one.aspect_name) == (NEW, LINKS)]
-            if copied and copied[0].headers != NEVER:
-                raise CatalogUnavailableError("killed before its index had the change")
-            return refused
+class Dying(FakeSink):
+    """A catalog that is killed after it stored the copied links."""
 
-    history.sink.put(OLD, LINKS, {"elements": [{"url": "https://wiki.example/x"}]})
+    def write(self, proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
+        refused = super().write(proposals)
+        copied = [one for one in proposals if (one.entity_urn, one.aspect_name) == (NEW, LINKS)]
+        if copied and copied[0].headers != NEVER:
+            raise CatalogUnavailableError("killed before its index had the change")
+        return refused
+
+
+@pytest.mark.parametrize("is_completed_by_another_recipe", [False, True])
+def test_a_copy_without_an_answer_is_written_again_by_the_next_full_pass(
+    history: History, *, is_completed_by_another_recipe: bool
+) -> None:
+    link = {"url": "https://wiki.example.com", "description": "docs"}
+    history.sink.put(OLD, LINKS, {"elements": [link]})
+    history.other_runs()
     history.renamed("b")
     sink = history.one.sink
     history.one.sink = Dying(place=sink.address, stored=sink.stored, versions=sink.versions)
     assert history.one.report(full=history.full).exit_code == 1
     history.one.sink = sink
+    if is_completed_by_another_recipe:
+        history.two.ingest(full=True)
     sink.writes.clear()
     history.one.ingest(full=True)
     assert (NEW, LINKS) in {
