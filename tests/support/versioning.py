@@ -33,6 +33,11 @@ class VersioningSink(FakeSink):
                 and "isLatest" in one.aspect
             ):
                 return "IsLatest should not be specified, this is a computed field."
+            if one.change_type == "PATCH" and self._version(urn, one.aspect_name) < 0:
+                return (
+                    f"Patch not supported for aspect with name {one.aspect_name}. Default aspect is"
+                    f" required because no aspect currently exists for urn {urn}"
+                )
             if one.aspect_name == VERSION_SET and self._version(one.aspect["latest"], VERSION) < 0:
                 return "Cannot set latest version to unversioned entity"
         return super()._problem(urn, entity)

@@ -246,3 +246,20 @@ def test_sets_are_settled_in_batches() -> None:
     run(sink, *versions)
     assert {one for one, _ in sink.latest().values()} == {model_urn(f"{name}_2") for name in names}
     assert [(len(batch), batch[0].aspect_name) for batch in sink.writes] == [(150, VERSION_SET)] * 2
+
+
+def test_a_version_that_is_deleted_before_its_patch_is_written_whole() -> None:
+    sink = a_sink(1, 2)
+    sink.checks_versions = False
+
+    def delete(proposals: Sequence[Proposal]) -> None:
+        if any(one.change_type == "PATCH" for one in proposals):
+            del sink.stored[urn(1)]
+            sink.before_write = lambda _: None
+
+    sink.before_write = delete
+    changed = version(1)
+    renamed = {**changed.aspects[VERSION], "version": {"versionTag": "one"}}
+    run(sink, Entity(urn(1), {**changed.aspects, VERSION: renamed}))
+    assert sink.stored[urn(1)][VERSION]["version"] == {"versionTag": "one"}
+    assert sink.stored[urn(1)]["mlModelProperties"]["name"] == "m_1"
