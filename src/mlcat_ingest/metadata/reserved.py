@@ -51,6 +51,14 @@ FEATURES_TAG: Final = "mlcat.features"
 TRAINING_JOB_TAG: Final = "mlcat.training_job"
 """The tag of a run whose value is the URN of the job that trained it, or of one run of the job."""
 
+TESTS_TAG: Final = "mlcat.tests"
+"""The tag of a run or version with the verdict of the catalog's metadata tests."""
+
+TESTS_AT_TAG: Final = "mlcat.tests_at"
+"""The tag of a run or version with the time since which `mlcat.tests` has its value."""
+
+VERDICT_TAGS: Final = frozenset({TESTS_TAG, TESTS_AT_TAG})
+
 TYPE_TAG: Final = "mlcat.type"
 """The tag of a field, or parameter of a feature, with its data type, such as COUNT."""
 

@@ -25,6 +25,7 @@ from mlcat_ingest.errors import LimitError, MlcatError, StateUnavailableError, i
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
 from mlcat_ingest.pipeline.evaluate.quality_gate import QualityGate, QualityGateOptions
+from mlcat_ingest.pipeline.evaluate.write_back import VerdictWriter
 from mlcat_ingest.pipeline.flow.queues import Channel, InFlight, StoppedError
 from mlcat_ingest.pipeline.merge.entity import merge_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules
@@ -134,7 +135,10 @@ class PipelineRun:
 
         gate = options.quality_gate
         self._gate = None if gate is None else QualityGate(gate, sink, recipe.evaluate.test_urns)
-        self._evaluator = Evaluator(context, recipe.evaluate, complete=gate is not None)
+        verdicts = VerdictWriter(context, sources) if recipe.evaluate.write_back else None
+        self._evaluator = Evaluator(
+            context, recipe.evaluate, complete=gate is not None, verdicts=verdicts
+        )
 
         self._keys = PrimaryKeys(sink, partial(tally.note, "primary_keys_not_taken"))
         self._linker = Linker(context)

@@ -5,7 +5,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, PrivateAttr
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    PrivateAttr,
+    model_validator,
+)
 
 from mlcat_ingest.recipe.draft import Draft, draft_of, read_draft
 from mlcat_ingest.recipe.fields import Duration, NotContent, Public, PublicStr, RecipeModel
@@ -97,6 +104,16 @@ class EvaluateSpec(RecipeModel):
     created; a test with another definition in the catalog is an error."""
     scope: Literal["written", "all"] = "written"
     """`written` evaluates the changed entities of a run, `all` every entity of the run."""
+    write_back: bool = False
+    """Whether to write the verdict of a model's tests to its MLflow run or version, as the tags
+    `mlcat.tests` and `mlcat.tests_at`. MLflow has to be read over HTTP, as a user with permission
+    to edit."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.write_back and not self.enabled:
+            raise ValueError("`write_back` requires `enabled: true`")
+        return self
 
 
 class LineageSpec(RecipeModel):

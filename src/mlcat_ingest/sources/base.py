@@ -265,6 +265,19 @@ class Missing:
 
 
 @dataclass(frozen=True, slots=True)
+class EntityTags:
+    """Tags to set on the object that an entity was made from.
+
+    `properties` is the entity's stored properties aspect. An object that has the first of the
+    `tags` already is left as it is.
+    """
+
+    urn: str
+    properties: Aspect
+    tags: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class ComingTable:
     """A feature table that a source is about to yield, of the `source` that it will carry.
 
@@ -300,6 +313,9 @@ class Source(ABC, Generic[RecordT]):
 
     address: str = ""
     """The address of the system without credentials, as lineage names it; empty if it has none."""
+
+    can_set_tags: bool = False
+    """Whether `set_tags` does anything; set once it is built."""
 
     @abstractmethod
     def read(self, request: ReadRequest) -> Iterator[Page[RecordT] | Finished]:
@@ -347,6 +363,18 @@ class Source(ABC, Generic[RecordT]):
         """
         del partition, unlisted
         return ()
+
+    def set_tags(self, entities: Sequence[EntityTags]) -> Iterator[tuple[str, str | None]]:
+        """Set tags of the objects of `entities` that are of this source.
+
+        Yield for each entity its URN, and why its object did not get them, None if it has them.
+        Called while and after `read` yields, from any thread.
+
+        Raises:
+            SourceUnavailableError: the system does not answer.
+        """
+        del entities
+        return iter(())
 
     def coming_tables(self) -> Iterator[ComingTable]:
         """Yield every feature table that `read` is going to yield; asked before it, raises as it.

@@ -392,7 +392,9 @@ def make_plan(
     """
     evaluate = EvaluateSpec(enabled=False)
     if gate is not None:
-        evaluate = recipe.evaluate.model_copy(update={"where": "client", "should_push": False})
+        evaluate = recipe.evaluate.model_copy(
+            update={"where": "client", "should_push": False, "write_back": False}
+        )
     options = RunOptions(
         recipe.model_copy(update={"evaluate": evaluate}),
         quality_gate=gate,

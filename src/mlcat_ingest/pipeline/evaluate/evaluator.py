@@ -13,6 +13,7 @@ from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.evaluate.recipe_tests import create_tests
+from mlcat_ingest.pipeline.evaluate.write_back import VerdictWriter
 from mlcat_ingest.pipeline.merge.applied import NOTHING
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome
@@ -33,14 +34,17 @@ class Evaluator:
         spec: EvaluateSpec,
         *,
         complete: bool = False,
+        verdicts: VerdictWriter | None = None,
     ) -> None:
         """Evaluate through the catalog; nothing is called if `spec` switches it off.
 
         With `complete`, entities without a result are evaluated too: the quality gate needs them.
+        `verdicts` are written back before they are kept.
         """
         self._context = context
         self._spec = spec
         self._complete = complete
+        self._verdicts = verdicts
         self._results = context.tracker.results
         self._lock = threading.Lock()
         self._waiting: list[str] = []
@@ -179,7 +183,13 @@ class Evaluator:
         if evaluation.not_evaluated is not None:
             self._over = True
         self._context.tally.tests_evaluated(evaluation)
-        self._results.save(evaluation.outcomes)
+        outcomes = evaluation.outcomes
+        failed = set() if self._verdicts is None else self._verdicts.write(outcomes)
+        if failed and not self._complete:
+            # Without a result, the next full pass evaluates them again.
+            self._results.save_missing(failed)
+            outcomes = {urn: outcomes[urn] for urn in outcomes if urn not in failed}
+        self._results.save(outcomes)
         self._miss(urn for urn in batch if urn not in evaluation.outcomes)
 
     def _miss(self, urns: Iterable[str]) -> None:

@@ -361,6 +361,13 @@ class Report:
     )
     """Entities whose write may have replaced that of another writer, as the catalog has no
     versions."""
+    verdicts_written: int = counter(
+        int,
+        text="tests        {count} written back to MLflow",
+        nouns=("verdict",),
+    )
+    """Models whose run or version has the verdict of their metadata tests as tags: with
+    `evaluate.write_back`."""
     dropped: Mapping[str, int] = counter(
         dict,
         help_text="Entities with an acknowledged write that the catalog did not store.",

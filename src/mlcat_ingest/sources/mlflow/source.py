@@ -16,11 +16,13 @@ from mlcat_ingest.errors import ProtocolMismatchError, RecipeError
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE, Naming, Templates
 from mlcat_ingest.metadata.proposal import Entity, Note
+from mlcat_ingest.metadata.reserved import SOURCE_KEY
 from mlcat_ingest.recipe.fields import content_of
 from mlcat_ingest.recipe.secrets import comparable
 from mlcat_ingest.sources.base import (
     Capability,
     Changes,
+    EntityTags,
     Everything,
     Finished,
     Missing,
@@ -40,11 +42,12 @@ from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.checks import OMITS
 from mlcat_ingest.sources.mlflow.read.open import open_reader
 from mlcat_ingest.sources.mlflow.read.reader import Reader
+from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from mlcat_ingest.sources.mlflow.read.signin import find_account
 from mlcat_ingest.sources.mlflow.select.changes import ChangedRuns
 from mlcat_ingest.sources.mlflow.select.joins import ParentRuns
 from mlcat_ingest.sources.mlflow.select.known import KnownRuns
-from mlcat_ingest.sources.mlflow.select.missing import find_missing
+from mlcat_ingest.sources.mlflow.select.missing import find_missing, object_of
 from mlcat_ingest.sources.mlflow.select.selection import (
     RunSelection,
     check_divisible,
@@ -104,6 +107,7 @@ class MlflowSource(Source[JoinedRecord]):
         self._nothing_listed: list[str] = []
         self._naming(DEFAULT_WORKSPACE)
         self._databricks = self._databricks_address()
+        self.can_set_tags = config.over_http and config.reader != "client" and not self._databricks
 
     def shards(self) -> Iterator[Shard]:
         """Yield every experiment that has runs, as a shard."""
@@ -260,6 +264,19 @@ class MlflowSource(Source[JoinedRecord]):
         if place is None:
             return ()
         return find_missing(*place, unlisted, tables_listed=partition in self._tables_listed)
+
+    def set_tags(self, entities: Sequence[EntityTags]) -> Iterator[tuple[str, str | None]]:
+        """Set tags of the runs and versions of `entities`.
+
+        Cost: a read of each object, and a write; one a tag for a version.
+        """
+        for entity in entities:
+            custom = entity.properties.get("customProperties") or {}
+            keys = str(custom.get(SOURCE_KEY)).split(",")
+            for reader, scope in filter(None, map(self._places.get, keys)):
+                target = object_of(scope, entity.urn, entity.properties)
+                if isinstance(reader, RestReader) and target and target.kind in {"run", "version"}:
+                    yield entity.urn, reader.set_tags(target, entity.tags)
 
     def pending_request(self) -> UnansweredRequest | None:
         """Return the request that waits longest for its answer."""

@@ -16,7 +16,7 @@ from mlcat_ingest.metadata.aspects.common import (
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.naming import Name
 from mlcat_ingest.metadata.proposal import Aspect, Entity
-from mlcat_ingest.metadata.reserved import OWN_PREFIX, SOURCE_KEY
+from mlcat_ingest.metadata.reserved import OWN_PREFIX, SOURCE_KEY, VERDICT_TAGS
 from mlcat_ingest.metadata.urn import tag
 from mlcat_ingest.sources.mlflow.mapping.text import Truncator
 from mlcat_ingest.sources.mlflow.values.joined import RunFiles, SizeLimits, WorkspaceScope
@@ -105,6 +105,8 @@ class PropertiesBuilder:
                 values[key] = value
 
     def _add_special(self, key: str, value: str) -> None:
+        if key in VERDICT_TAGS:
+            return  # the catalog's own verdict, written back: no change of the record
         self.add(self.truncator.name(source_name(key), "tag name"), value, "tag.")
 
     def limit_entries(self, what: str, names: list[str], limit: int) -> list[str]:

@@ -452,6 +452,19 @@ def _http(signed: RequestAuth) -> Http:
     )
 
 
+def _tag_requests(
+    target: MlflowObject, tags: Sequence[Mapping[str, str]]
+) -> Iterator[tuple[str, Mapping[str, object]]]:
+    """Yield the requests that set tags of a run or a version: endpoint and body."""
+    if target.kind == "run":
+        yield "runs/log-batch", {"run_id": target.name, "tags": tags}
+        return
+    # The first tag last: where it is set, the others are.
+    for tag in reversed(tags):
+        named = {"name": target.name, "version": target.version}
+        yield "model-versions/set-tag", {**named, **tag}
+
+
 class RestReader(ApiReader):
     """A `Reader` over MLflow's REST API, versions 2.x and 3.x, open source or compatible."""
 
@@ -537,8 +550,10 @@ class RestReader(ApiReader):
 
     def is_gone(self, target: MlflowObject) -> bool:
         """Return whether the server reports that the object does not exist, also not in trash."""
-        tracked = target.kind not in {"registered", "version"}
-        http = self.connection.tracking if tracked else self.connection.registry
+        return reports_missing(self._get_object(target))
+
+    def _get_object(self, target: MlflowObject) -> Reply:
+        http, api = self._api_of(target)
         if target.kind == "logged_model":
             endpoint, params = f"logged-models/{quote(target.name, safe='')}", []
         else:
@@ -546,9 +561,33 @@ class RestReader(ApiReader):
             params = [(parameter, target.name)]
         if target.version:
             params.append(("version", target.version))
-        address = f"{API if tracked else self.registry_api}/{endpoint}"
-        reply = self.connection.get(http, address, params, self._header, is_passing=_is_passing)
-        return reports_missing(reply)
+        address = f"{api}/{endpoint}"
+        return self.connection.get(http, address, params, self._header, is_passing=_is_passing)
+
+    def _api_of(self, target: MlflowObject) -> tuple[Http, str]:
+        if target.kind in {"registered", "version"}:
+            return self.connection.registry, self.registry_api
+        return self.connection.tracking, API
+
+    def set_tags(self, target: MlflowObject, tags: Mapping[str, str]) -> str | None:
+        """Set tags of a run or a version, unless it has the first of them; return why they are not.
+
+        Raises:
+            SourceUnavailableError: the server does not answer.
+
+        Cost: a read, and a write; one a tag for a version.
+        """
+        reply = self._get_object(target)
+        found = object_of(reply) if reply.ok else {}
+        held = found.get("model_version") or (found.get("run") or {}).get("data") or {}
+        wanted = [{"key": key, "value": value} for key, value in tags.items()]
+        if reply.ok and wanted[0] not in held.get("tags", ()):
+            http, api = self._api_of(target)
+            for endpoint, body in _tag_requests(target, wanted):
+                reply = self.connection.post(http, f"{api}/{endpoint}", body, self._header)
+                if not reply.ok:
+                    break
+        return None if reply.ok else f"{reply.status}{_message(reply)}"
 
     def text_of(self, place: FileLocation, path: str) -> str | None:
         """Return the content of a file of a run or logged model, which the server has access to.

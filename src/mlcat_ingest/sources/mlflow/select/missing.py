@@ -109,7 +109,7 @@ def _suspects(
 ) -> Mapping[str, Sequence[_Suspect]]:
     suspects: dict[str, list[_Suspect]] = {}
     for entity in unlisted:
-        source = _source_of(scope, entity)
+        source = object_of(scope, entity.urn, entity.properties)
         if source is None:
             continue
         experiment_id = (entity.properties.get(_CUSTOM) or {}).get(PropertyKey.EXPERIMENT_ID)
@@ -135,23 +135,23 @@ def _tables(
             yield Missing(entity.urn, lambda: True, second_pass=True)
 
 
-def _source_of(scope: WorkspaceScope, entity: Unlisted) -> MlflowObject | None:
+def object_of(scope: WorkspaceScope, urn: str, properties: Aspect) -> MlflowObject | None:
     """Return the object of an entity by its properties, if they lead to the URN that it has."""
-    custom = entity.properties.get(_CUSTOM) or {}
+    custom = properties.get(_CUSTOM) or {}
     naming = scope.naming
     registered, version = custom.get(PropertyKey.REGISTERED_MODEL), custom.get(PropertyKey.VERSION)
     run_id, experiment_id = custom.get(PropertyKey.RUN_ID), custom.get(PropertyKey.EXPERIMENT_ID)
     model_id = custom.get(PropertyKey.MODEL_ID)
     try:
-        if registered and version and naming.version(registered, version).urn == entity.urn:
+        if registered and version and naming.version(registered, version).urn == urn:
             return MlflowObject("version", registered, version)
-        if registered and scope.registered_group(registered).urn == entity.urn:
+        if registered and scope.registered_group(registered).urn == urn:
             return MlflowObject("registered", registered)
-        if run_id and entity.urn in _urns_of_run(scope, run_id):
+        if run_id and urn in _urns_of_run(scope, run_id):
             return MlflowObject("run", run_id)
-        if model_id and naming.model(model_id).urn == entity.urn:
+        if model_id and naming.model(model_id).urn == urn:
             return MlflowObject("logged_model", model_id)
-        if experiment_id and _group_as_named(scope, entity.properties, experiment_id) == entity.urn:
+        if experiment_id and _group_as_named(scope, properties, experiment_id) == urn:
             return MlflowObject("experiment", experiment_id)
     except InvalidUrnError:
         return None

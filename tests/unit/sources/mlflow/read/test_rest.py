@@ -24,7 +24,7 @@ from mlcat_ingest.sources.mlflow.read.listing import (
     SLICE_BYTES,
     offset_token,
 )
-from mlcat_ingest.sources.mlflow.read.reader import ModelFilter, RunFilter
+from mlcat_ingest.sources.mlflow.read.reader import MlflowObject, ModelFilter, RunFilter
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from mlcat_ingest.testing.service import (
     FailingService,
@@ -607,3 +607,55 @@ def test_a_certificate_that_nobody_vouches_for_names_the_key_of_the_recipe(tmp_p
         assert str(reported.value).endswith("signed the certificate)")
         key = tmp_path / "cert.pem"
         assert reader_of(server, ca_bundle=str(key)).workspaces()
+
+
+TAGS = {"mlcat.tests": "passing", "mlcat.tests_at": "2026-11-28"}
+RUN, VERSION = MlflowObject("run", "r1"), MlflowObject("version", "m", "2")
+
+
+@pytest.mark.parametrize(
+    ("target", "endpoints"),
+    [
+        (RUN, ["runs/get", "runs/log-batch"]),
+        (VERSION, ["model-versions/get", *["model-versions/set-tag"] * 2]),
+    ],
+)
+def test_tags_are_set_unless_the_first_of_them_is(
+    target: MlflowObject, endpoints: list[str]
+) -> None:
+    held: list[dict[str, str]] = []
+    found = {
+        "runs/get": {"run": {"data": {"tags": held}}},
+        "model-versions/get": {"model_version": {"tags": held}},
+    }
+
+    def answer(request: ServiceRequest) -> ServiceAnswer:
+        name = urlsplit(request.path).path.rpartition("/mlflow/")[2]
+        if request.method == "POST":
+            body = json.loads(request.body)
+            held.extend(
+                body["tags"] if "tags" in body else [{k: body[k] for k in ("key", "value")}]
+            )
+        return as_json(found.get(name, {}))
+
+    with failing_service(answer) as server:
+        reader = reader_of(server)
+        assert reader.set_tags(target, TAGS) is None
+        assert {one["key"]: one["value"] for one in held} == TAGS
+        assert reader.set_tags(target, TAGS) is None
+        asked = [path.rpartition("/mlflow/")[2] for path in paths(server)]
+    assert asked == [*endpoints, endpoints[0]]
+
+
+@pytest.mark.parametrize("target", [RUN, VERSION])
+@pytest.mark.parametrize("failing", ["/get", "-batch", "/set-tag"])
+def test_a_refusal_of_a_tag_is_returned_with_its_reason(target: MlflowObject, failing: str) -> None:
+    def answer(request: ServiceRequest) -> ServiceAnswer:
+        if urlsplit(request.path).path.endswith(failing):
+            return refusal("PERMISSION_DENIED", 403, "no EDIT")
+        return as_json({})
+
+    with failing_service(answer) as server:
+        problem = reader_of(server).set_tags(target, TAGS)
+        reached = any(path.endswith(failing) for path in paths(server))
+        assert problem == ("403: no EDIT" if reached else None)
