@@ -6,6 +6,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pytest
+
 from support.venvs import Venv
 
 _VERSIONS = (
@@ -42,3 +44,14 @@ def versions(venv: Venv) -> dict[str, str]:
     """Return the version of each distribution, by its name in lower case."""
     found: dict[str, str] = json.loads(output([venv.python, "-I", "-c", _VERSIONS], venv.path))
     return found
+
+
+def skip_without_index(errors: str) -> None:
+    """Skip a test whose program could not reach the package index; in CI it has to."""
+    unreachable = (
+        "Failed to fetch",
+        "the network was disabled",
+        "Network connectivity is disabled",
+    )
+    if any(words in errors for words in unreachable) and not os.environ.get("CI"):
+        pytest.skip(f"the package index cannot be reached: {errors.splitlines()[0]}")

@@ -44,7 +44,13 @@ REQUIREMENTS: dict[str, tuple[str, ...]] = {
     ),
     # Each resolved as of its release: later libraries break it.
     "airflow-2.11": ("--exclude-newer=2026-04-15", "apache-airflow==2.11.2", *dependencies()),
-    "airflow-3.0": ("--exclude-newer=2025-09-05", "apache-airflow==3.0.6", *dependencies()),
+    "airflow-3.0": (
+        "--exclude-newer=2025-09-05",
+        # Our floors are newer.
+        "--exclude-newer-package=orjson=2026-02-15",
+        "--exclude-newer-package=urllib3=2026-02-15",
+        *("apache-airflow==3.0.6", *dependencies()),
+    ),
     "airflow-3.1": ("--exclude-newer=2026-03-20", "apache-airflow==3.1.8", *dependencies()),
     "airflow-3.2": ("--exclude-newer=2026-06-01", "apache-airflow==3.2.2", *dependencies()),
     # All that training needs to log to a server.
