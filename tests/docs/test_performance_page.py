@@ -10,7 +10,7 @@ from benchmarks.make_page import MEASURED, PAGE, TEMPLATE, page, tables
 from support.services import postgres_database
 
 BENCHMARK = MEASURED.with_name("bench_mlflow.py")
-README = (PAGE.parents[2] / "README.md").read_text()
+INSTALLATION = PAGE.with_name("installation.md").read_text()
 PRINTED = tables(MEASURED.read_text())
 
 
@@ -31,8 +31,8 @@ def test_the_template_has_no_measurement() -> None:
     assert {one[0] for one in re.finditer(rf"\b\d[\d,.]* {units}(?!\w)", text)} <= shares
 
 
-def test_the_readme_has_the_sizes_that_were_printed() -> None:
-    shown = re.findall(r"\| (?:`(\w+)`)? ?\| [^|]+ \| (\d+) \| (\d+ MiB) \|", README)
+def test_the_installation_page_has_the_sizes_that_were_printed() -> None:
+    shown = re.findall(r"\| (?:`(\w+)`)? ?\| [^|]+ \| (\d+) \| (\d+ MiB) \|", INSTALLATION)
     rows = dict(re.findall(r"^\| (.+?) \| (.+?) \|", PRINTED["install"], re.MULTILINE))
     printed = {
         extra.strip("`"): (rows[f"{key}, packages"], rows[f"{key}, size"])

@@ -97,9 +97,16 @@ def test_a_row_of_a_key_has_its_type_default_other_names_and_meaning() -> None:
 
 
 def test_links_out_of_the_docs_lead_to_files_of_the_site() -> None:
-    assert "](../overview.md#installation)" in on_site("reference/airflow.md")
+    assert "](../overview.md#try-it)" in on_site("reference/features-of-runs.md")
     assert "](../recipes/feast.yml)" in on_site("reference/feature-stores.md")
-    assert "](overview.md#installation)" in on_site("README.md")
+    assert "](contributing.md#set-up-and-check)" in on_site("README.md")
+
+
+def test_the_site_has_the_sections_of_the_docs_in_their_order() -> None:
+    site = (REFERENCE.parents[1] / ".mkdocs.yml").read_text().partition("\nnav:\n")[2]
+    *sections, project = re.findall(r"(?m)^  - (.+):$", site)
+    assert sections == re.findall(r"(?m)^## (.+)$", (REFERENCE.parent / "README.md").read_text())
+    assert project == "Project"
 
 
 def test_every_section_of_the_recipe_page_has_an_example() -> None:
