@@ -52,7 +52,7 @@ def call(
     encoded = [(name.encode(), value.encode("latin-1")) for name, value in pairs]
     scope = {
         "type": "http",
-        "asgi": {"version": "3.0"},
+        "asgi": {"version": "3.0", "spec_version": "2.4"},
         "http_version": "1.1",
         "method": method,
         "scheme": scheme,

@@ -39,6 +39,18 @@ PARENT_RUN: Final = "mlflow.parent_run"
 PARENT_RUN_NAME: Final = "mlflow.parent_run_name"
 """Custom property of a child run's model: the name of its parent."""
 
+RUN_STATUS: Final = "mlflow.status"
+"""Custom property of a run's model: its status, such as FINISHED."""
+
+RUN_DURATION: Final = "mlflow.duration_ms"
+"""Custom property of a run's model: how long the run took, in milliseconds."""
+
+VERSIONS: Final = "mlflow.versions"
+"""Custom property of a run's model: its registered versions, a JSON list of `name:version`."""
+
+ALIASES: Final = "mlflow.aliases"
+"""Custom property of a version: its aliases, a JSON list of `name@alias`."""
+
 CHECK_KEY: Final = "mlcat.check"
 """Custom property of the entity that `check --write` writes and deletes."""
 

@@ -13,7 +13,13 @@ from mlcat_ingest.metadata.aspects.common import (
     VERSION_PROPERTIES,
 )
 from mlcat_ingest.metadata.registry import ASPECTS
-from mlcat_ingest.metadata.reserved import FEATURES_PREFIX, OWN_PREFIX, PARENT_RUN, SOURCE_KEY
+from mlcat_ingest.metadata.reserved import (
+    FEATURES_PREFIX,
+    OWN_PREFIX,
+    PARENT_RUN,
+    RUN_STATUS,
+    SOURCE_KEY,
+)
 
 _ALIASES: Final[Mapping[str, str]] = {
     "entityType": "_entityType",
@@ -117,8 +123,11 @@ BODY_ENDINGS: Final = ("Properties", "Info")
 
 KEYWORD_FIELDS: Final = frozenset(
     rule.field for rules in (_BODY, *_ASPECTS.values()) for rule in rules if rule.keyword
-) | {"_entityType", "platform", "origin", PARENT_RUN, SOURCE_KEY, IS_LATEST}
+) | {"_entityType", "platform", "origin", "status", PARENT_RUN, SOURCE_KEY, IS_LATEST}
 """Fields whose values are indexed as they are."""
+
+_KEYWORDS: Final = {PARENT_RUN: PARENT_RUN, RUN_STATUS: "status"}
+"""Custom property whose values are keywords, to their field."""
 
 # Their URNs name an orchestrator, which is a platform by another name.
 _FLOWS: Final = frozenset({"dataFlow", "dataJob"})
@@ -213,8 +222,8 @@ def _custom_properties(custom: object) -> Iterator[SearchableText]:
         # How the features of a model were found is for people to look for.
         if not key.startswith(OWN_PREFIX) or key.startswith(FEATURES_PREFIX):
             yield _CUSTOM, f"{key}={value[:_MAX_VALUE_CHARS]}", PROPERTIES, False
-            if key == PARENT_RUN:
-                yield PARENT_RUN, value[:_MAX_VALUE_CHARS], None, True
+            if field := _KEYWORDS.get(key):
+                yield field, value[:_MAX_VALUE_CHARS], None, True
         elif key == SOURCE_KEY:
             for text in value.split(","):
                 yield SOURCE_KEY, text, None, True

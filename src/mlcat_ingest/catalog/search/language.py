@@ -51,7 +51,6 @@ _MEANT: Final[Mapping[str, str]] = {
     **dict.fromkeys(("metric", "score"), "metrics"),
     **dict.fromkeys(("param", "parameter", "parameters", "hyperparameter"), "params"),
     "label": "tag",
-    "status": "property",
 }
 """Name that people try to the one that they mean."""
 

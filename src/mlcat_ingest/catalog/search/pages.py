@@ -18,11 +18,10 @@ from mlcat_ingest.catalog.schema.tables import (
     entity,
     fts,
     indexed_text,
-    keyword,
-    numeric_field,
     searched,
 )
 from mlcat_ingest.catalog.search.fields import field_name
+from mlcat_ingest.catalog.search.numbers import join_number
 from mlcat_ingest.catalog.search.predicates import begins_with, matching
 from mlcat_ingest.catalog.search.query import Term, all_of, up_to
 from mlcat_ingest.catalog.search.request import SearchRequest, SortKey
@@ -215,14 +214,10 @@ def _join_sort(
             query = query.join(named, named.c.id == selection.id)
             column = named.c[column.name]
         return query, [_Key(column, sort.descending)]
-    keyword_id = connection.scalar(
-        select(keyword.c.id).where(keyword.c.field == field, keyword.c.value == name)
-    )
-    numbers = numeric_field.alias()
-    own = and_(numbers.c.keyword_id == keyword_id, numbers.c.entity_id == selection.id)
+    query, numbers = join_number(connection, query, selection, sort.field)
     # Entities without such a number come last, whichever way the others go.
-    missing = case((numbers.c.value.is_(None), 1), else_=0)
-    return query.outerjoin(numbers, own), [_Key(missing), _Key(numbers.c.value, sort.descending)]
+    missing = case((numbers.is_(None), 1), else_=0)
+    return query, [_Key(missing), _Key(numbers, sort.descending)]
 
 
 def _behind(keys: Sequence[_Key], place: Sequence[Any]) -> ColumnElement[bool]:

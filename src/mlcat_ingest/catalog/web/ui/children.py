@@ -60,8 +60,10 @@ def models_of_group(store: Store, group: str, start: int, count: int) -> UrnPage
     return urn_page(store, newest_first, start, count)
 
 
-def nested_rows(store: Store, urns: Sequence[str]) -> tuple[tuple[str, ...], tuple[ListRow, ...]]:
-    """Return the metrics that most of these models have, and a row for each, with its children.
+def nested_rows(
+    store: Store, urns: Sequence[str], columns: tuple[str, ...] = ()
+) -> tuple[tuple[str, ...], tuple[ListRow, ...]]:
+    """Return columns, and a row for each of these models and its children; see `model_rows`.
 
     Cost: three SQL statements for each thousand URNs, however many children there are.
     """
@@ -70,7 +72,7 @@ def nested_rows(store: Store, urns: Sequence[str]) -> tuple[tuple[str, ...], tup
     below = _newest_children(store, sorted(set(shown) - set(urns)))
     totals = {urn: runs.total for urn, runs in (children | below).items()}
     parents = set(urns)
-    columns, rows = model_rows(store, shown)
+    columns, rows = model_rows(store, shown, columns)
     nested = (
         replace(row, depth=int(row.urn not in parents), children=totals.get(row.urn, 0))
         for row in rows

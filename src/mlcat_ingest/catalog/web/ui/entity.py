@@ -6,17 +6,19 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from sqlalchemy.sql.expression import ColumnElement
+from starlette.datastructures import QueryParams
 
 from mlcat_ingest.catalog.schema.tables import edge
 from mlcat_ingest.catalog.schema.values import UrnPage
 from mlcat_ingest.catalog.schema.virtual import Identity
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.ui.children import children_of, models_of_group, nested_rows
+from mlcat_ingest.catalog.web.ui.children import children_of, nested_rows
 from mlcat_ingest.catalog.web.ui.facts import Piece, overview
 from mlcat_ingest.catalog.web.ui.lists import (
     PAGE_ROWS,
     Aspects,
     EntityList,
+    Heading,
     ListRow,
     description_of,
     display_name,
@@ -29,6 +31,7 @@ from mlcat_ingest.catalog.web.ui.lists import (
     rows_of,
     steps_of,
 )
+from mlcat_ingest.catalog.web.ui.runs import RunsView, runs_table
 from mlcat_ingest.catalog.web.ui.text import (
     entity_href,
     entity_type,
@@ -112,10 +115,12 @@ def test_rows(store: Store, subject: Subject) -> list[dict[str, object]]:
     return rows
 
 
-def entity_page(store: Store, urn: str, tab: str, start: int) -> Mapping[str, object] | None:
+def entity_page(
+    store: Store, urn: str, query: QueryParams, start: int
+) -> Mapping[str, object] | None:
     """Return the page of `urn`; None if the catalog neither has it nor refers to it.
 
-    Of `overview`, `listing` and `tests` the chosen tab has one.
+    Of `overview`, `runs`, `listing` and `tests` the chosen tab has one.
 
     Cost: a handful of SQL statements, however long the lists are.
     """
@@ -126,6 +131,7 @@ def entity_page(store: Store, urn: str, tab: str, start: int) -> Mapping[str, ob
     counts = _tab_counts(store, subject)
     first = next(iter(counts))
     identity = Identity.of(urn)
+    tab = query.get("tab", "")
     chosen = tab if tab in counts else first
     return {
         "urn": urn,
@@ -153,6 +159,7 @@ def entity_page(store: Store, urn: str, tab: str, start: int) -> Mapping[str, ob
         "overview": overview(store, subject.aspects, subject.properties)
         if chosen == "overview"
         else None,
+        "runs": runs_table(store, RunsView.of(urn, query, start)) if chosen == "models" else None,
         "listing": _listing(store, subject, chosen, start),
         "tests": test_rows(store, subject) if chosen == "tests" else None,
     }
@@ -204,9 +211,10 @@ def _listing(store: Store, subject: Subject, tab: str, start: int) -> EntityList
     """
     columns: tuple[str, ...] = ()
     rows: Sequence[ListRow]
-    if tab in {"children", "models"}:
-        find = models_of_group if tab == "models" else children_of
-        page = find(store, subject.urn, start, PAGE_ROWS)
+    if tab == "models":
+        return None
+    if tab == "children":
+        page = children_of(store, subject.urn, start, PAGE_ROWS)
         columns, rows = nested_rows(store, page.urns)
     elif tab in _REFERENCE_TABS:
         urns = subject.urns(_REFERENCE_TABS[tab])
@@ -221,7 +229,7 @@ def _listing(store: Store, subject: Subject, tab: str, start: int) -> EntityList
         page.total, start, len(page.urns), lambda at: entity_href(subject.urn, tab=tab, start=at)
     )
     mixed = tab in {"failing", "group", "passing", "used"}
-    return EntityList(tuple(rows), part, columns, mixed=mixed)
+    return EntityList(tuple(rows), part, tuple(map(Heading.of, columns)), mixed=mixed)
 
 
 def _place(store: Store, subject: Subject) -> list[Piece]:

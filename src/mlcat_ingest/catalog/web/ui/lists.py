@@ -1,11 +1,12 @@
 """Lists of entities: their rows, pages and queries; the first page, and a list a kind."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from urllib.parse import quote
 
+import orjson
 from sqlalchemy import func, select, true
 from sqlalchemy.engine import Connection
 from sqlalchemy.sql.expression import ColumnElement, Select
@@ -21,6 +22,7 @@ from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.text import (
     KIND_LABELS,
     created_at,
+    duration,
     entity_href,
     entity_type,
     kind_label,
@@ -31,6 +33,7 @@ from mlcat_ingest.catalog.web.ui.text import (
 from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
 from mlcat_ingest.metadata.aspects.common import BROWSE_PATHS_V2, STATUS, SUB_TYPES
 from mlcat_ingest.metadata.registry import ENTITIES
+from mlcat_ingest.metadata.reserved import ALIASES, RUN_DURATION, RUN_STATUS, VERSIONS
 
 PAGE_ROWS: Final = 50
 """How many rows a page of a list has."""
@@ -54,7 +57,10 @@ class ListRow:
     """One entity of a list. `ingested` is false where it is only referred to.
 
     `place` tells apart entities of one name: instance, workspace, experiment. A child run follows
-    its parent at `depth` 1; `children` counts the child runs of the entity itself.
+    its parent at `depth` 1; `children` counts the child runs of the entity itself. `numbers` are
+    the metrics and parameters as stored, by names such as `metrics.auc`; `marks` are registered
+    versions and aliases. Its value in the column
+    `best` is the best of the list.
     """
 
     urn: str
@@ -73,6 +79,16 @@ class ListRow:
     place: str = ""
     depth: int = 0
     children: int = 0
+    status: str = ""
+    duration_ms: str = ""
+    best: int | None = None
+    marks: tuple[str, ...] = ()
+    numbers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def duration(self) -> str:
+        """How long the run took, in words."""
+        return duration(self.duration_ms)
 
     @property
     def children_href(self) -> str:
@@ -82,13 +98,39 @@ class ListRow:
 
 @dataclass(frozen=True, slots=True)
 class Pager:
-    """The shown part of a list; `before` and `after` are addresses, None at the ends."""
+    """The shown part of a list; `before` and `after` are addresses, None at the ends.
+
+    `pages` are numbers with addresses: the first, the last, and those around this one.
+    """
 
     first: int
     last: int
     total: int
     before: str | None
     after: str | None
+    pages: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def page(self) -> int:
+        """The number of the shown page."""
+        return (self.first - 1) // PAGE_ROWS + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """The heading of a column of values; `href` sorts by it, and `order` says if it is sorted."""
+
+    name: str
+    title: str
+    href: str = ""
+    order: str = ""
+
+    @classmethod
+    def of(cls, column: str, href: str = "", order: str = "") -> "Heading":
+        """Return the heading of a metric or parameter, such as `metrics.auc`."""
+        family, _, name = column.partition(".")
+        kind = "metric" if family == "metrics" else "parameter"
+        return cls(name, f"{kind} {name}", href, order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +139,7 @@ class EntityList:
 
     rows: tuple[ListRow, ...]
     pager: Pager
-    columns: tuple[str, ...] = ()
+    columns: tuple[Heading, ...] = ()
     mixed: bool = False
 
     @property
@@ -117,7 +159,10 @@ class EntityList:
 
 def pager(total: int, start: int, shown: int, address: Callable[[int], str]) -> Pager:
     """Return the pager of `shown` rows from `start`; `address(start)` is where a page is."""
+    this, count = start // PAGE_ROWS + 1, -(-total // PAGE_ROWS)
+    numbers = sorted({1, *range(max(1, this - 2), min(count, this + 2) + 1), count})
     return Pager(
+        pages=tuple((number, address((number - 1) * PAGE_ROWS)) for number in numbers),
         first=min(start + 1, start + shown),
         last=start + shown,
         total=total,
@@ -135,16 +180,16 @@ def properties_of(urn: str, aspects: Aspects) -> Mapping[str, Any]:
 def display_name(urn: str, aspects: Aspects) -> str:
     """Return the name that people gave the entity, or else the one in its URN."""
     properties = properties_of(urn, aspects)
-    for field in ("displayName", "name"):
-        if isinstance(name := properties.get(field), str) and name.strip():
+    for key in ("displayName", "name"):
+        if isinstance(name := properties.get(key), str) and name.strip():
             return name
     return Identity.of(urn).name
 
 
 def description_of(properties: Mapping[str, Any]) -> str:
     """Return the description in an aspect with properties; glossary terms call it a definition."""
-    for field in ("description", "definition"):
-        if isinstance(text := properties.get(field), str):
+    for key in ("description", "definition"):
+        if isinstance(text := properties.get(key), str):
             return text
     return ""
 
@@ -185,35 +230,54 @@ def names_of(store: Store, urns: Sequence[str]) -> dict[str, str]:
     return {urn: display_name(urn, stored.get(urn, {})) for urn in urns}
 
 
-def model_rows(store: Store, urns: Sequence[str]) -> tuple[tuple[str, ...], list[ListRow]]:
-    """Return the metrics that most of these models have, and a row for each with their values."""
-    stored = store.get_many(urns, _SHOWN)
-    metrics = {urn: _metrics(properties_of(urn, stored.get(urn, {}))) for urn in urns}
-    columns = _common(metrics.values())
-    rows = [
-        _row(urn, stored.get(urn), tuple(metrics[urn].get(name, "") for name in columns))
-        for urn in urns
+def model_rows(
+    store: Store, urns: Sequence[str], columns: tuple[str, ...] = ()
+) -> tuple[tuple[str, ...], list[ListRow]]:
+    """Return columns, and a row for each of these models with its values in them.
+
+    Without any given `columns`, those are the metrics that most of the models have.
+    """
+    rows = rows_of(store, urns)
+    columns = columns or _common(rows)
+    return columns, [
+        replace(row, cells=tuple(short_number(row.numbers.get(name, "")) for name in columns))
+        for row in rows
     ]
-    return columns, rows
 
 
-def _metrics(properties: Mapping[str, Any]) -> dict[str, str]:
+_NUMBERS: Final = (("trainingMetrics", "metrics"), ("hyperParams", "params"))
+
+
+def _numbers(properties: Mapping[str, Any]) -> dict[str, str]:
     return {
-        str(metric.get("name")): short_number(scalar(metric.get("value")))
-        for metric in properties.get("trainingMetrics") or []
+        f"{family}.{entry.get('name')}": scalar(entry.get("value"))
+        for field_name, family in _NUMBERS
+        for entry in properties.get(field_name) or []
     }
 
 
-def _common(metrics: Collection[Mapping[str, str]]) -> tuple[str, ...]:
-    """Return the names that most of `metrics` have, the most common first."""
-    counts = Counter(name for metrics_of_model in metrics for name in metrics_of_model)
+def _common(rows: Iterable[ListRow]) -> tuple[str, ...]:
+    """Return the metrics that most of `rows` have, the most common first."""
+    counts = Counter(name for row in rows for name in row.numbers if name.startswith("metrics."))
     return tuple(sorted(counts, key=lambda name: (-counts[name], name))[:_MOST_METRICS])
 
 
-def _row(urn: str, stored: Aspects | None, cells: tuple[str, ...] = ()) -> ListRow:
+def _marks(custom: Mapping[str, str]) -> Iterator[str]:
+    """Yield the registered versions and aliases that a model names."""
+    for key in (VERSIONS, ALIASES):
+        try:
+            names = orjson.loads(custom.get(key, "[]"))
+        except orjson.JSONDecodeError:
+            continue  # cut off, or written by others
+        if isinstance(names, list):
+            yield from map(str, names)
+
+
+def _row(urn: str, stored: Aspects | None) -> ListRow:
     aspects = stored or {}
     properties = properties_of(urn, aspects)
     results = aspects[TEST_RESULTS].value if TEST_RESULTS in aspects else {}
+    custom = properties.get("customProperties") or {}
     return ListRow(
         urn=urn,
         href=entity_href(urn),
@@ -227,8 +291,11 @@ def _row(urn: str, stored: Aspects | None, cells: tuple[str, ...] = ()) -> ListR
         created=created_at(properties),
         passing=len(results.get("passing") or []),
         failing=len(results.get("failing") or []),
-        cells=cells,
         place=" / ".join(steps_of(aspects)),
+        status=custom.get(RUN_STATUS, ""),
+        duration_ms=custom.get(RUN_DURATION, ""),
+        marks=tuple(_marks(custom)),
+        numbers=_numbers(properties),
     )
 
 

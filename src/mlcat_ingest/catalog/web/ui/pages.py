@@ -5,11 +5,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from importlib.resources import files
+from itertools import chain
 from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Scope
 
@@ -20,6 +22,7 @@ from mlcat_ingest.catalog.web.http import RequestContext, json_response
 from mlcat_ingest.catalog.web.refusals import ErrorAnswer
 from mlcat_ingest.catalog.web.ui.entity import entity_page
 from mlcat_ingest.catalog.web.ui.lists import home, kind_page
+from mlcat_ingest.catalog.web.ui.runs import EXPORTS, RunsView, export
 from mlcat_ingest.catalog.web.ui.search_page import search_view, suggestions
 
 HEADERS: Final = {
@@ -172,7 +175,9 @@ class _Pages:
             return _missing("")
         if request.query.get("format") == "json":
             return self._json(urn)
-        page = entity_page(self._store, urn, request.query.get("tab", ""), _start(request.query))
+        if (kind := request.query.get("export")) in EXPORTS:
+            return self._export(urn, kind, request.query)
+        page = entity_page(self._store, urn, request.query, _start(request.query))
         return _missing(urn) if page is None else HtmlPage("entity.html", {"page": page})
 
     def static(self, request: RequestContext) -> Response:
@@ -180,6 +185,16 @@ class _Pages:
         if file is None:
             raise NotFoundError(f"no file {request.path['name']}")
         return file.response()
+
+    def _export(self, urn: str, kind: str, query: QueryParams) -> Response:
+        rows = export(self._store, RunsView.of(urn, query, 0), kind)
+        first = next(rows)  # before the head is sent: a filter may be wrong
+        name = f'attachment; filename="runs.{kind}"'
+        return StreamingResponse(
+            chain([first], rows),
+            headers={**HEADERS, "Content-Disposition": name},
+            media_type=EXPORTS[kind],
+        )
 
     def _json(self, urn: str) -> HtmlPage | Response:
         stored = self._store.get_many([urn]).get(urn)

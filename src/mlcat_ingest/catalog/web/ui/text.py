@@ -60,6 +60,23 @@ def moment(milliseconds: object) -> str:
     return when.strftime("%Y-%m-%d %H:%M UTC")
 
 
+def duration(milliseconds: str) -> str:
+    """Return a duration in words: `4 ms`, `25 s`, `3 min 5 s`, `2 h 4 min`, `3 d 1 h`."""
+    if not (milliseconds.isascii() and milliseconds.isdigit()):
+        return milliseconds
+    count = int(milliseconds)
+    if count < 1_000:
+        return f"{count} ms"
+    if count < 10_000:
+        return f"{count / 1_000:.1f} s"
+    left, parts = count // 1_000, []
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")):
+        if left >= size:
+            parts.append(f"{left // size} {unit}")
+            left %= size
+    return " ".join(parts[:2])
+
+
 def stamp(value: object) -> str:
     """Return the time of an audit stamp or a time stamp, or an empty text."""
     return moment(value.get("time")) if isinstance(value, Mapping) else ""

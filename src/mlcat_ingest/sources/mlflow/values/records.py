@@ -228,13 +228,13 @@ class PropertyKey(StrEnum):
     """Custom properties that the mapping writes itself."""
 
     ABANDONED = "mlflow.abandoned"
-    ALIASES = "mlflow.aliases"
+    ALIASES = reserved.ALIASES
     ARTIFACT_LOCATION = "mlflow.artifact_location"
     ARTIFACT_URI = "mlflow.artifact_uri"
     CHILDREN = "mlflow.children"
     COLUMN_TYPE = "mlflow.column_type"
     DATASETS = "mlflow.datasets"
-    DURATION_MS = "mlflow.duration_ms"
+    DURATION_MS = reserved.RUN_DURATION
     EXPERIMENT_ID = "mlflow.experiment_id"
     FULL_NAME = "mlflow.full_name"
     LATEST_VERSION = "mlflow.latest_version"
@@ -264,10 +264,10 @@ class PropertyKey(StrEnum):
     SIGNATURE_PARAMETERS = "signature.parameters"
     SIGNATURE_OF = "mlflow.signature_of"
     SOURCE = "mlflow.source"
-    STATUS = "mlflow.status"
+    STATUS = reserved.RUN_STATUS
     VERSION = "mlflow.version"
     VERSION_STATUS = "mlflow.version_status"
-    VERSIONS = "mlflow.versions"
+    VERSIONS = reserved.VERSIONS
 
 
 class SubType(StrEnum):

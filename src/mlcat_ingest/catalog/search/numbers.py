@@ -1,0 +1,88 @@
+"""The metrics and parameters of the entities of a search: their names, and points for a chart."""
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import Text, and_, func, literal, select
+from sqlalchemy.engine import Connection
+from sqlalchemy.sql.expression import ColumnElement, Select
+
+from mlcat_ingest.catalog.schema.tables import (
+    entity,
+    keyword,
+    numeric_field,
+    numeric_field_set,
+    searched,
+)
+from mlcat_ingest.catalog.search.fields import field_name
+from mlcat_ingest.catalog.search.query import parse_query
+from mlcat_ingest.catalog.search.request import SearchRequest
+from mlcat_ingest.catalog.search.selection import Selection, select_entities
+
+POINTS: Final = 500
+"""Most points of a chart; of more entities the newest are shown."""
+
+_FAMILIES: Final = {"metrics": "metrics", "hyperParams": "params"}
+"""Field of the index to what a query calls it."""
+
+
+class Point(NamedTuple):
+    """One entity of a chart."""
+
+    urn: str
+    x: float
+    y: float
+
+
+def join_number(
+    connection: Connection, query: Select[Any], selection: Selection, field: str
+) -> tuple[Select[Any], ColumnElement[Any]]:
+    """Return `query`, joined to the values of a metric or parameter, and the column of these."""
+    family, name = field_name(field)
+    keyword_id = connection.scalar(
+        select(keyword.c.id).where(keyword.c.field == family, keyword.c.value == name)
+    )
+    numbers = numeric_field.alias()
+    own = and_(numbers.c.keyword_id == keyword_id, numbers.c.entity_id == selection.id)
+    return query.outerjoin(numbers, own), numbers.c.value
+
+
+def numeric_names(connection: Connection, request: SearchRequest) -> list[str]:
+    """Return the metrics and parameters that found entities have: `metrics.auc`, sorted.
+
+    Cost: a walk through all hits, and two SQL statements.
+    """
+    selection = select_entities(connection, request, parse_query(request.query))
+    sets = selection.query(searched.c.figure_set_id, joined=True).distinct()
+    encoded = select(numeric_field_set.c.members).where(numeric_field_set.c.id.in_(sets))
+    ids = {int(number) for text in connection.scalars(encoded) for number in text.split()}
+    named = select(keyword.c.id, keyword.c.field, keyword.c.value)
+    rows = connection.execute(named.where(keyword.c.field.in_(_FAMILIES)))
+    return sorted(f"{_FAMILIES[field]}.{name}" for number, field, name in rows if number in ids)
+
+
+def points(
+    connection: Connection, request: SearchRequest, y: str, x: str
+) -> tuple[int, Sequence[Point]]:
+    """Return how many found entities have numbers in `y` and `x`, and the newest of these.
+
+    `x` is a metric, a parameter, or `created`, in epoch milliseconds.
+
+    Cost: two walks through all hits.
+    """
+    selection = select_entities(connection, request, parse_query(request.query))
+    query, heights = join_number(connection, selection.query(joined=True), selection, y)
+    widths: ColumnElement[Any] = searched.c.created_ms
+    if x != "created":
+        query, widths = join_number(connection, query, selection, x)
+    # In SQLite every text is greater than every number, and the empty one is the least text.
+    query = query.where(*(column < literal("", Text) for column in (heights, widths)))
+    total = connection.scalar(query.with_only_columns(func.count())) or 0
+    named = entity.alias()
+    newest = (
+        query.join(named, named.c.id == selection.id)
+        .with_only_columns(named.c.urn, widths, heights)
+        .order_by(searched.c.created_ms.desc(), named.c.id.desc())
+        .limit(POINTS)
+    )
+    return total, [Point(*row) for row in connection.execute(newest)]

@@ -1,0 +1,309 @@
+"""The models of a group as a table: filtered, sorted, with chosen columns, a chart and an export.
+
+The address holds the view: `filter` in the language of the search box, `sort` (`-` before it
+reverses), `show` once for each column, `chart` over `over`, `start`.
+"""
+
+import csv
+import io
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+from urllib.parse import urlencode
+
+import orjson
+from starlette.datastructures import QueryParams
+
+from mlcat_ingest.catalog.errors import BadRequestError
+from mlcat_ingest.catalog.search.fields import field_name
+from mlcat_ingest.catalog.search.language import combine, read_query
+from mlcat_ingest.catalog.search.numbers import POINTS, Point, numeric_names, points
+from mlcat_ingest.catalog.search.pages import ADDED
+from mlcat_ingest.catalog.search.request import Criterion, SearchRequest, SortKey
+from mlcat_ingest.catalog.search.search import unknown_number
+from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.web.ui.children import models_of_group, nested_rows
+from mlcat_ingest.catalog.web.ui.lists import (
+    PAGE_ROWS,
+    EntityList,
+    Heading,
+    ListRow,
+    model_rows,
+    pager,
+)
+from mlcat_ingest.catalog.web.ui.text import entity_href, moment, short_number
+
+EXPORTS: Final = {"csv": "text/csv", "json": "application/json"}
+"""Formats of an export, with their media types."""
+
+_METRICS: Final = "metrics."
+_TIMES: Final = ("created", "lastModified")
+_EXPORT_ROWS: Final = 500
+
+_LESS_IS_BETTER: Final = re.compile(
+    r"loss|err|mae|mse|mape|rmse|perplexity|latency|duration|time|bias|drift", re.IGNORECASE
+)
+"""Names of metrics whose best value is the smallest."""
+
+_WIDTH, _HEIGHT, _MARGIN = 720, 220, 10
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+
+
+@dataclass(frozen=True, slots=True)
+class RunsView:
+    """What a reader asked to see of the models of a group, as the address has it."""
+
+    urn: str
+    filter: str = ""
+    sort: str = ""
+    columns: tuple[str, ...] = ()
+    chart: str = ""
+    over: str = "created"
+    start: int = 0
+
+    @classmethod
+    def of(cls, urn: str, query: QueryParams, start: int) -> "RunsView":
+        """Return the view of an address."""
+        return cls(
+            urn,
+            query.get("filter", "").strip(),
+            query.get("sort", ""),
+            tuple(dict.fromkeys(query.getlist("show"))),
+            query.get("chart", ""),
+            query.get("over", "") or "created",
+            start,
+        )
+
+    @property
+    def fields(self) -> list[tuple[str, str]]:
+        """The parameters of the address, but for the place in the list."""
+        given = [("filter", self.filter), ("sort", self.sort)]
+        given += [("show", column) for column in self.columns]
+        given += [("chart", self.chart), ("over", "" if self.over == "created" else self.over)]
+        return [(name, value) for name, value in given if value]
+
+    def href(self, **changes: str) -> str:
+        """Return the address of this view with other values of some parameters."""
+        kept = [(name, value) for name, value in self.fields if name not in changes]
+        query = urlencode([*kept, *changes.items()], errors="replace")
+        return f"{entity_href(self.urn)}?{query}" if query else entity_href(self.urn)
+
+    @property
+    def action(self) -> str:
+        """The address of the group, for forms."""
+        return entity_href(self.urn)
+
+    @property
+    def cleared(self) -> str:
+        """The address of this view without filter and order."""
+        return replace(self, filter="", sort="").href()
+
+    @property
+    def sort_field(self) -> str:
+        """The field that the list is sorted by; empty for the newest first."""
+        return self.sort.removeprefix("-")
+
+    def request(self, count: int = PAGE_ROWS) -> SearchRequest:
+        """Return the search for the rows of this view.
+
+        Raises:
+            BadRequestError: the filter or the order is not understood.
+        """
+        words, any_of = read_query(self.filter, strict=True)
+        field = self.sort_field
+        if field and field not in {"name", *_TIMES} and field_name(field).name is None:
+            raise BadRequestError(f"sort: no column `{field}`")
+        newest = SortKey("created", descending=True), SortKey(ADDED, descending=True)
+        own = (Criterion("groups", (self.urn,)),)
+        return SearchRequest(
+            words,
+            any_of=combine(any_of or ((),), (own,)),
+            sort=(SortKey(field, self.sort.startswith("-")),) if field else newest,
+            start=self.start,
+            count=count,
+            highlight=False,
+        )
+
+
+def runs_table(store: Store, view: RunsView) -> Mapping[str, object]:
+    """Return the table of the models of a group.
+
+    Child runs follow their parents where the list is neither filtered nor sorted.
+
+    Cost: two walks through the models of the group, two for the chart; a dozen SQL statements.
+    """
+    names = store.read(lambda sql: numeric_names(sql, RunsView(view.urn).request()))
+    # What the list is sorted by is shown.
+    wanted = dict.fromkeys((*view.columns, *([view.sort_field] if view.columns else ())))
+    shown = tuple(name for name in wanted if name in names)
+    problem, columns = "", shown
+    rows: Sequence[ListRow] = ()
+    total = 0
+    try:
+        request = view.request()
+        if view.filter or view.sort:
+            page = store.search(request)
+            total = page.total
+            columns, rows = model_rows(store, [hit.urn for hit in page.hits], shown)
+        else:
+            roots = models_of_group(store, view.urn, view.start, PAGE_ROWS)
+            total = roots.total
+            columns, rows = nested_rows(store, roots.urns, shown)
+        if not total:
+            any_of = request.any_of
+            problem = store.read(lambda sql: unknown_number(sql, any_of))
+        chart = _chart(store, view, request, columns)
+    except BadRequestError as error:
+        problem, chart = error.message, None
+    at_root = sum(not row.depth for row in rows)
+    return {
+        "view": view,
+        "problem": problem,
+        "names": [(name, name in columns) for name in names],
+        "listing": EntityList(
+            _with_best(view, columns, rows),
+            pager(total, view.start, at_root, lambda at: view.href(start=str(at))),
+            tuple(_heading(view, column) for column in columns),
+        ),
+        "chart": chart,
+        "exports": [(kind.upper(), view.href(export=kind)) for kind in EXPORTS],
+    }
+
+
+def _heading(view: RunsView, column: str) -> Heading:
+    best_first = column if _is_better_less(column) else f"-{column}"
+    sorts = view.sort if view.sort_field == column else ""
+    turned = column if sorts.startswith("-") else f"-{column}"
+    order = "descending" if sorts.startswith("-") else "ascending"
+    return Heading.of(
+        column, view.href(sort=turned if sorts else best_first), order if sorts else ""
+    )
+
+
+def _is_better_less(column: str) -> bool:
+    return not column.startswith(_METRICS) or _LESS_IS_BETTER.search(column) is not None
+
+
+def _with_best(
+    view: RunsView, columns: Sequence[str], rows: Sequence[ListRow]
+) -> tuple[ListRow, ...]:
+    """Return `rows`, the best one marked where the list begins with it: sorted by a metric."""
+    field = view.sort_field
+    is_best_first = _is_better_less(field) is not view.sort.startswith("-")
+    if view.start or not rows or field not in columns or not is_best_first:
+        return tuple(rows)
+    if not field.startswith(_METRICS) or field not in rows[0].numbers:
+        return tuple(rows)
+    return replace(rows[0], best=columns.index(field)), *rows[1:]
+
+
+def _chart(
+    store: Store, view: RunsView, request: SearchRequest, columns: Sequence[str]
+) -> Mapping[str, object] | None:
+    """Return the chart of a metric over the time, or over another metric or parameter."""
+    metrics = [name for name in (view.chart, view.sort_field, *columns) if name]
+    y = next((name for name in metrics if field_name(name).name is not None), None)
+    if y is None:
+        return None
+    x = view.over if field_name(view.over).name is not None else "created"
+    total, found = store.read(lambda sql: points(sql, request, y, x))
+    finite = [one for one in found if math.isfinite(one.x) and math.isfinite(one.y)]
+    if not finite:
+        return None
+    left, right = min(one.x for one in finite), max(one.x for one in finite)
+    low, high = min(one.y for one in finite), max(one.y for one in finite)
+    label = moment if x == "created" else _number
+    return {
+        "y": y,
+        "x": x,
+        "width": _WIDTH,
+        "height": _HEIGHT,
+        "points": [_circle(one, (left, right), (low, high), y) for one in finite],
+        "low": _number(low),
+        "high": _number(high),
+        "left": label(left),
+        "right": label(right),
+        "omitted": total - POINTS if total > POINTS else 0,
+    }
+
+
+def _circle(
+    point: Point, across: tuple[float, float], up: tuple[float, float], y: str
+) -> dict[str, object]:
+    return {
+        "href": entity_href(point.urn),
+        "x": _at(point.x, across, _WIDTH),
+        "y": round(_HEIGHT - _at(point.y, up, _HEIGHT), 1),
+        "title": f"{y.partition('.')[2]} {_number(point.y)}",
+    }
+
+
+def _at(value: float, ends: tuple[float, float], length: int) -> float:
+    """Return the place of a value on an axis of this length; the middle if all are equal."""
+    low, high = ends
+    part = (value - low) / (high - low) if high > low else 0.5
+    return round(_MARGIN + part * (length - 2 * _MARGIN), 1)
+
+
+def _number(value: float) -> str:
+    return short_number(str(value))
+
+
+def export(store: Store, view: RunsView, kind: str) -> Iterator[str]:
+    """Yield all models of a view as CSV or JSON: the chosen columns, or else every one.
+
+    Raises:
+        BadRequestError: the filter or the order is not understood, with the first piece.
+
+    Cost: a search for each 500 models.
+    """
+    names = store.read(lambda sql: numeric_names(sql, RunsView(view.urn).request()))
+    columns = view.columns or tuple(names)
+    rows = _exported(store, view, columns)
+    if kind == "json":
+        yield "["
+        for at, row in enumerate(rows):
+            yield ",\n" * (at > 0) + orjson.dumps(row).decode()
+        yield "]\n"
+        return
+    heads = ("urn", "name", "status", "created", "duration_ms", *columns)
+    buffer = io.StringIO()
+    writer = csv.writer(buffer)
+    writer.writerow(map(_cell, heads))
+    for row in rows:
+        writer.writerow(_cell(row.get(head, "")) for head in heads)
+        yield buffer.getvalue()
+        buffer.seek(0)
+        buffer.truncate()
+    yield buffer.getvalue()
+
+
+def _exported(store: Store, view: RunsView, columns: tuple[str, ...]) -> Iterator[dict[str, str]]:
+    after: str | None = None
+    while True:
+        request = RunsView(view.urn, view.filter, view.sort).request(_EXPORT_ROWS)
+        page = store.search(replace(request, scroll=True, after=after))
+        _, rows = model_rows(store, [hit.urn for hit in page.hits], columns)
+        for row in rows:
+            yield {
+                "urn": row.urn,
+                "name": row.name,
+                "status": row.status,
+                "created": row.created,
+                "duration_ms": row.duration_ms,
+                **{column: row.numbers[column] for column in columns if column in row.numbers},
+            }
+        after = page.next_scroll
+        if after is None:
+            return
+
+
+def _cell(text: str) -> str:
+    """Return a cell that no spreadsheet takes for a formula."""
+    try:
+        float(text)
+    except ValueError:
+        return f"'{text}" if text.startswith(_FORMULA) else text
+    return text
