@@ -83,8 +83,8 @@ _TELLING: Final = b"@%?#&;"
 
 def may_have_credentials(data: bytes) -> bool:
     """Return whether a text in this JSON may be another one without its credentials."""
-    # Without one of these `redact_urls` replaces nothing: two looks at all texts of an aspect.
-    return len(data.translate(None, _TELLING)) < len(data) or b"u0026" in data
+    # Without one of these `redact_urls` replaces nothing. One byte is found many times as fast.
+    return any(map(data.__contains__, _TELLING)) or (b"\\" in data and b"u0026" in data)
 
 
 def redact_tree(value: Any, json_of: Callable[[Any], bytes | None] = lambda _: None) -> Any:
