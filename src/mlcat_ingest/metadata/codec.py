@@ -30,14 +30,21 @@ JsonObject: TypeAlias = dict[str, Any]
 """A decoded JSON object; its values are checked where they are read."""
 
 
-def dumps(value: object) -> bytes:
-    """Return `value` as compact UTF-8 JSON, keys in their own order.
+def dumps(value: object, option: int = _PLAIN) -> bytes:
+    """Return `value` as compact UTF-8 JSON, keys in their own order but for an orjson `option`.
 
     Raises:
         CodecError: `value` holds NaN, an infinity, an integer beyond 64 bits, a key that is not a
             string, a lone surrogate, more than 250 levels, or something that is not JSON.
     """
-    return _dumps(value, _PLAIN)
+    try:
+        data = orjson.dumps(value, option=option)
+    except TypeError as error:
+        raise CodecError(_complaint(value) or f"no faithful JSON form: {error}") from error
+    # A non-finite float is the only way besides None to a null, so most values need no walk.
+    if b"null" in data and (complaint := _complaint(value)) is not None:
+        raise CodecError(complaint, hint="write it as text")
+    return data
 
 
 def embedded(text: str) -> object:
@@ -70,7 +77,7 @@ def canonical(value: object) -> bytes:
     Raises:
         CodecError: as `dumps`.
     """
-    return _dumps(value, _PLAIN | orjson.OPT_SORT_KEYS)
+    return dumps(value, _PLAIN | orjson.OPT_SORT_KEYS)
 
 
 def content_hash(value: object) -> str:
@@ -105,17 +112,6 @@ def text_of(value: object) -> bytes | None:
         return orjson.dumps(value, option=_PLAIN)
     except TypeError:
         return None
-
-
-def _dumps(value: object, option: int) -> bytes:
-    try:
-        data = orjson.dumps(value, option=option)
-    except TypeError as error:
-        raise CodecError(_complaint(value) or f"no faithful JSON form: {error}") from error
-    # A non-finite float is the only way besides None to a null, so most values need no walk.
-    if b"null" in data and (complaint := _complaint(value)) is not None:
-        raise CodecError(complaint, hint="write it as text")
-    return data
 
 
 def _complaint(value: object) -> str | None:

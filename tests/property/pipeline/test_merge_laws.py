@@ -5,12 +5,14 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.pipeline.merge.aspects import (
     MergedAspect,
     first_aspect,
     first_of_many,
     merge_aspect,
+    says_nothing,
 )
 from mlcat_ingest.pipeline.merge.rules import RECORD_KEYS, MergeRules, keys_of
 from mlcat_ingest.recipe.rules import Policy
@@ -98,8 +100,9 @@ def test_what_nobody_wrote_before_is_merged_as_with_nothing_stored(
     name, _, fresh = case
     first = merge_aspect(name, None, fresh, chosen)
     assert first_aspect(name, fresh) == first
-    assert first_of_many(name, fresh) == first
-    assert json.dumps(first_of_many(name, fresh)) == json.dumps(first_aspect(name, fresh))
+    of_many = first_of_many({name: fresh, STATUS: {"removed": False}})
+    assert of_many == ({} if says_nothing(fresh) else {name: first})
+    assert json.dumps([*of_many.values()]) == json.dumps([first_aspect(name, fresh)] * len(of_many))
 
 
 @given(aspects)

@@ -12,7 +12,7 @@ that begin as those of 6.
 
 import hashlib
 from binascii import b2a_base64
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from types import MappingProxyType
@@ -61,7 +61,7 @@ def canonical_bytes(value: object) -> bytes:
 
 
 def _digest(data: bytes) -> str:
-    text = b2a_base64(hashlib.sha256(data).digest(), newline=False).translate(_URL_SAFE)
+    text = b2a_base64(hashlib.sha256(data).digest()[:_CHARS]).translate(_URL_SAFE)
     return text[:_CHARS].decode()
 
 
@@ -180,13 +180,20 @@ def applied_key(writer: str) -> str:
 
 def encode(base: Base) -> str:
     """Return a base as the text of its custom property."""
-    labels = _labels()
     parts = [
-        (labels.get((aspect, name)) or _spelled_out(aspect, name)) + text
+        label + applied[name]
         for aspect, applied in sorted(base.items())
-        for name, text in sorted(applied.items())
+        for label, name in _labels(aspect, tuple(applied))
     ]
     return _FORMAT + _BETWEEN.join(parts)
+
+
+@lru_cache(_CACHED_TEXTS)
+def _labels(aspect: str, names: tuple[str, ...]) -> Sequence[tuple[str, str]]:
+    """Return the label of each field of an aspect, and the field, in the order of their names."""
+    known = {labelled: label for label, labelled in _names_by_label().items()}
+    spelled = {name: known.get((aspect, name)) or _spelled_out(aspect, name) for name in names}
+    return [(spelled[name], name) for name in sorted(names)]
 
 
 def decode(text: object) -> Base | None:
@@ -229,11 +236,6 @@ def _names_by_label() -> Mapping[str, tuple[str, str]]:
         if spec.type is not None
         for name in fields(spec.type)
     }
-
-
-@cache
-def _labels() -> Mapping[tuple[str, str], str]:
-    return {names: label for label, names in _names_by_label().items()}
 
 
 def _decode_old(text: str) -> Base | None:

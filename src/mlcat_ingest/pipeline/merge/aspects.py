@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from mlcat_ingest.errors import CodecError
+from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.codec import dumps, loads
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.pipeline.merge.applied import NOTHING, AppliedFields
@@ -28,9 +29,9 @@ from mlcat_ingest.pipeline.merge.rules import (
 
 _NOT_APPLIED = AppliedField()
 
-_REMEMBERED: Final = 1024
-_LONGEST: Final = 512
-"""How many aspects are remembered, and bytes of the longest of them."""
+_REMEMBERED: Final = 512
+_LONGEST: Final = 1024
+"""How many sets of aspects are remembered, and bytes of the longest of them."""
 
 
 class MergedAspect(NamedTuple):
@@ -49,30 +50,45 @@ class MergedAspect(NamedTuple):
 def first_aspect(name: str, fresh: Aspect) -> MergedAspect:
     """Return an aspect that is neither stored nor applied, as most of a first ingest are."""
     unowned = UNOWNED.get(name, ())
-    value = {field: entry for field, entry in fresh.items() if entry is not None}
+    value: dict[str, object] = {}
     applied: dict[str, str] = {}
-    for field, entry in value.items():
-        if field in unowned:
-            continue
-        value[field], text = first_field(name, field, entry)
-        if text:
-            applied[field] = text
+    for field, entry in fresh.items():
+        if field in unowned and entry is not None:
+            value[field] = entry
+        elif entry is not None:
+            value[field], text = first_field(name, field, entry)
+            if text:
+                applied[field] = text
     # An aspect of nothing but empty values is not worth writing where there is none.
     return MergedAspect(None if not applied and says_nothing(fresh) else value, applied)
 
 
-def first_of_many(name: str, fresh: Aspect) -> MergedAspect:
-    """Return `first_aspect` of an aspect that many entities may have, such as one owner's."""
+def first_of_many(aspects: Mapping[str, Aspect]) -> Mapping[str, MergedAspect]:
+    """Return `first_aspect` of those aspects that say something; many entities may have the same.
+
+    Only an entity that was removed needs the status of one that is not, and no status is applied.
+    """
     try:
-        text = dumps(fresh)
+        text = dumps(aspects)
     except CodecError:
-        return first_aspect(name, fresh)
-    return _remembered(name, text) if len(text) <= _LONGEST else first_aspect(name, fresh)
+        return _first_of(aspects)
+    return _remembered(text) if len(text) <= _LONGEST else _first_of(aspects)
 
 
 @lru_cache(_REMEMBERED)
-def _remembered(name: str, text: bytes) -> MergedAspect:
-    return first_aspect(name, loads(text))
+def _remembered(text: bytes) -> Mapping[str, MergedAspect]:
+    return _first_of(loads(text))
+
+
+def _first_of(aspects: Mapping[str, Aspect]) -> Mapping[str, MergedAspect]:
+    first = {}
+    for name, fresh in aspects.items():
+        if name == STATUS:
+            if fresh.get("removed") is True:
+                first[name] = MergedAspect(fresh, NOTHING)
+        elif not says_nothing(fresh):
+            first[name] = first_aspect(name, fresh)
+    return first
 
 
 def merge_aspect(

@@ -137,17 +137,10 @@ def _plain(entity: Entity) -> Iterator[Proposal]:
 def _create(entity: Entity, rules: MergeRules, main_aspect: str) -> MergedEntity:
     """Return what to write of an entity that the catalog does not have: all of it is ours."""
     urn, aspects = entity.urn, entity.aspects
-    applied: dict[str, AppliedFields] = {}
-    proposals: list[Proposal] = []
     notes: list[Note] = []
-    for name, fresh in aspects.items():
-        # Only an entity that was removed needs the status of one that is not.
-        if name == STATUS and fresh.get("removed") is True:
-            proposals.append(propose(urn, name, None, fresh))
-        # Most entities lack most aspects.
-        elif name not in {STATUS, main_aspect} and not says_nothing(fresh):
-            value, applied[name], _ = first_of_many(name, fresh)
-            proposals.append(propose(urn, name, None, value))
+    beside = first_of_many({n: fresh for n, fresh in aspects.items() if n != main_aspect})
+    applied = {name: merged.applied for name, merged in beside.items()}
+    proposals = [propose(urn, name, None, merged.value) for name, merged in beside.items()]
     # A status alone adds no entries, so it needs no base to tell them apart.
     if main_aspect in aspects or (proposals and aspects.keys() != {STATUS}):
         key = applied_key(rules.writer or "")

@@ -60,8 +60,8 @@ them is computed anew."""
 
 def without_computed(aspect_name: str, aspect: Aspect) -> Aspect:
     """Return an aspect without the fields that the service computes."""
-    computed = COMPUTED.get(aspect_name, frozenset())
-    if computed.isdisjoint(aspect):
+    computed = COMPUTED.get(aspect_name)
+    if not computed or computed.isdisjoint(aspect):
         return aspect
     return {field: value for field, value in aspect.items() if field not in computed}
 
