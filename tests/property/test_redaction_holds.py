@@ -62,7 +62,7 @@ def test_no_secret_parameter_stays(text: str, name: str) -> None:
     assert "S3CRET" not in redact_urls(f"{text}/?a=1&{name}=S3CRET&{text}")
 
 
-@given(st.text('s:/@ab=%2F\\u0026&;?#" jdbctoken', max_size=40) | st.text())
+@given(st.text('s:/@ab=%2F\\u00263&;?#" jdbctoken', max_size=40) | st.text())
 def test_a_text_that_changes_has_what_tells_of_credentials(text: str) -> None:
     data = json.dumps({"a": [text]}, ensure_ascii=False).encode("utf-8", "surrogatepass")
     assert may_have_credentials(data) or redact_urls(text) == text

@@ -78,13 +78,14 @@ def redact_urls(text: str, mask: str = "") -> str:
     return _SECRET_PARAMS.sub(_without_params, text)
 
 
-_TELLING: Final = b"@%?#&;"
-
-
 def may_have_credentials(data: bytes) -> bool:
     """Return whether a text in this JSON may be another one without its credentials."""
-    # Without one of these `redact_urls` replaces nothing. One byte is found many times as fast.
-    return any(map(data.__contains__, _TELLING)) or (b"\\" in data and b"u0026" in data)
+    # Without these `redact_urls` replaces nothing. One byte is found many times as fast as several.
+    if b"@" in data or b"%" in data:
+        return True
+    is_escaped = b"\\" in data
+    has_params = any(map(data.__contains__, b"?#&;")) or (is_escaped and b"u0026" in data)
+    return has_params and (b"=" in data or (is_escaped and b"u003" in data))
 
 
 def redact_tree(value: Any, json_of: Callable[[Any], bytes | None] = lambda _: None) -> Any:

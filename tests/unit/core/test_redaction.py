@@ -158,8 +158,9 @@ def test_a_tree_is_copied_only_where_an_address_has_credentials(
 
 
 def test_json_tells_whether_a_text_may_have_credentials() -> None:
-    assert not may_have_credentials(b'{"a":"https://h:1/x/y","b":[1,null]}')
-    for text in ("//u:p@h", "/?token=1", "/#token=1", "/&token=1", "/;token=1", r"/\u0026token=1"):
+    assert not may_have_credentials(b'{"a":"https://h:1/#/x/y","b":[1,null]}')
+    parameters = ("/?token=1", "/#token=1", "/&token=1", "/;token=1", r"/\u0026token=1")
+    for text in ("//u:p@h", *parameters, r"/?token\u003d1", r"/?token\u003D1"):
         assert may_have_credentials(dumps([text]))
         assert redact_tree([text], text_of) == [redact_urls(text)] != [text]
 
