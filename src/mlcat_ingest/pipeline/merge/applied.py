@@ -36,7 +36,7 @@ NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 _FORMAT: Final = "2"
 _OLD_FORMAT: Final = "1 "
 _OLD_CHARS: Final = 8
-_CHARS: Final = 6
+FINGERPRINT_CHARS: Final = 6
 _URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
 _LABEL_CHARS: Final = 4
 _BETWEEN: Final = ":"
@@ -61,8 +61,8 @@ def canonical_bytes(value: object) -> bytes:
 
 
 def _digest(data: bytes) -> str:
-    text = b2a_base64(hashlib.sha256(data).digest()[:_CHARS]).translate(_URL_SAFE)
-    return text[:_CHARS].decode()
+    text = b2a_base64(hashlib.sha256(data).digest()[:FINGERPRINT_CHARS]).translate(_URL_SAFE)
+    return text[:FINGERPRINT_CHARS].decode()
 
 
 @lru_cache(_CACHED_KEYS)
@@ -72,13 +72,13 @@ def key_fingerprint(key: Hashable) -> str:
 
 
 def text_of_keys(keys: tuple[Hashable, ...]) -> str:
-    """Return the text of the entries with these merge keys."""
+    """Return the text of the entries with these merge keys, each once."""
     # Runs of one experiment have the same keys over and over; a run with thousands is not kept.
     return _cached_text(keys) if len(keys) <= _LONGEST_CACHED else _text(keys)
 
 
 def _text(keys: Iterable[Hashable]) -> str:
-    return join_fingerprints(map(key_fingerprint, keys))
+    return join_fingerprints(map(key_fingerprint, dict.fromkeys(keys)))
 
 
 _cached_text = lru_cache(_CACHED_TEXTS)(_text)
@@ -91,7 +91,9 @@ def join_fingerprints(fingerprints: Iterable[str]) -> str:
 
 def fingerprints_in(text: str) -> frozenset[str]:
     """Return the fingerprints that a text joins."""
-    return frozenset(text[at : at + _CHARS] for at in range(0, len(text), _CHARS))
+    return frozenset(
+        text[at : at + FINGERPRINT_CHARS] for at in range(0, len(text), FINGERPRINT_CHARS)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +223,7 @@ def _field_of(part: str) -> tuple[str, str, str] | None:
     if names is None and part.startswith(_SPELLED) and part.count(_SPELLED) == _SPELLED_PARTS:
         _, aspect, name, text = part.split(_SPELLED)
         names = unquote(aspect), unquote(name)
-    return None if names is None or len(text) % _CHARS else (*names, text)
+    return None if names is None or len(text) % FINGERPRINT_CHARS else (*names, text)
 
 
 def _spelled_out(aspect: str, name: str) -> str:
@@ -259,4 +261,4 @@ def _is_applied(applied: object) -> bool:
 
 
 def _shorten(text: str) -> str:
-    return "".join(text[at : at + _CHARS] for at in range(0, len(text), _OLD_CHARS))
+    return "".join(text[at : at + FINGERPRINT_CHARS] for at in range(0, len(text), _OLD_CHARS))

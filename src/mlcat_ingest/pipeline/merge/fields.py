@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from mlcat_ingest.pipeline.merge.applied import (
+    FINGERPRINT_CHARS,
     fingerprint,
     fingerprints_in,
     is_own,
@@ -64,17 +65,17 @@ def merge_field(
     return _merge_value(policy, stored, fresh, applied)
 
 
-def first_field(aspect_name: str, name: str, fresh: object) -> MergedField:
-    """Return a field that is neither stored nor applied: all of its value is ours."""
+def first_field(aspect_name: str, name: str, fresh: object) -> tuple[object, str]:
+    """Return value and text of a field that is neither stored nor applied: all of it is ours."""
     if not isinstance(fresh, COLLECTIONS) or name in single_fields(aspect_name):
-        return MergedField(fresh, fingerprint(fresh))
+        return fresh, fingerprint(fresh)
     if isinstance(fresh, dict):
-        return MergedField(fresh, text_of_keys(map_keys(fresh)))
+        return fresh, text_of_keys(map_keys(fresh))
     keys = keys_of(aspect_name, name, fresh)
-    if len(set(keys)) == len(keys):
-        return MergedField(fresh, text_of_keys(tuple(keys)))
-    once = dict(zip(keys, fresh, strict=True))
-    return MergedField(list(once.values()), text_of_keys(tuple(once)))
+    text = text_of_keys(tuple(keys))
+    if len(text) == len(keys) * FINGERPRINT_CHARS:
+        return fresh, text
+    return list(dict(zip(keys, fresh, strict=True)).values()), text
 
 
 def _merge_absent(

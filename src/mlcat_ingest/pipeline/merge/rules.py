@@ -205,10 +205,10 @@ def keys_of(aspect_name: str, field: str, entries: Sequence[object]) -> Sequence
 
 
 def _are_plain(keys: Sequence[Key | tuple[object, ...]]) -> bool:
-    kinds = set(map(type, keys))
-    if kinds <= _TEXT:
-        return True
-    return kinds <= _FIELDS and _TEXT_OR_NONE.issuperset(type(part) for key in keys for part in key)
+    return _TEXT.issuperset(map(type, keys)) or (
+        _FIELDS.issuperset(map(type, keys))
+        and _TEXT_OR_NONE.issuperset(type(part) for key in keys for part in key)
+    )
 
 
 def _tolerant_key(key_of: KeyOf, entry: object) -> Key:
