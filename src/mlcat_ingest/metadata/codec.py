@@ -96,9 +96,8 @@ def record_hash(value: object, parts_of: Callable[[object], object] | None = Non
     which orjson would write as a null. Then, and for what orjson refuses, the standard library
     makes the text, which has such numbers. Keys count in their order.
     """
-    try:
-        data = orjson.dumps(value, default=parts_of, option=_PLAIN)
-    except TypeError:
+    data = text_of(value, parts_of)
+    if data is None:
         try:
             data = json.dumps(value, default=parts_of).encode()
         except (TypeError, ValueError, RecursionError):
@@ -106,10 +105,10 @@ def record_hash(value: object, parts_of: Callable[[object], object] | None = Non
     return hashlib.sha256(data).hexdigest()[:32]
 
 
-def text_of(value: object) -> bytes | None:
+def text_of(value: object, parts_of: Callable[[object], object] | None = None) -> bytes | None:
     """Return JSON with all texts in `value`, though not all numbers; None where it has no JSON."""
     try:
-        return orjson.dumps(value, option=_PLAIN)
+        return orjson.dumps(value, default=parts_of, option=_PLAIN)
     except TypeError:
         return None
 

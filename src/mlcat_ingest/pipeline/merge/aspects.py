@@ -66,7 +66,7 @@ def first_aspect(name: str, fresh: Aspect) -> MergedAspect:
 def first_of_many(aspects: Mapping[str, Aspect]) -> Mapping[str, MergedAspect]:
     """Return `first_aspect` of those aspects that say something; many entities may have the same.
 
-    Only an entity that was removed needs the status of one that is not, and no status is applied.
+    Only an entity that was removed needs the status of one that is not.
     """
     try:
         text = dumps(aspects)
@@ -81,14 +81,11 @@ def _remembered(text: bytes) -> Mapping[str, MergedAspect]:
 
 
 def _first_of(aspects: Mapping[str, Aspect]) -> Mapping[str, MergedAspect]:
-    first = {}
-    for name, fresh in aspects.items():
-        if name == STATUS:
-            if fresh.get("removed") is True:
-                first[name] = MergedAspect(fresh, NOTHING)
-        elif not says_nothing(fresh):
-            first[name] = first_aspect(name, fresh)
-    return first
+    return {
+        name: first_aspect(name, fresh)
+        for name, fresh in aspects.items()
+        if (fresh.get("removed") is True if name == STATUS else not says_nothing(fresh))
+    }
 
 
 def merge_aspect(

@@ -139,7 +139,7 @@ def _create(entity: Entity, rules: MergeRules, main_aspect: str) -> MergedEntity
     urn, aspects = entity.urn, entity.aspects
     notes: list[Note] = []
     beside = first_of_many({n: fresh for n, fresh in aspects.items() if n != main_aspect})
-    applied = {name: merged.applied for name, merged in beside.items()}
+    applied = {name: merged.applied for name, merged in beside.items() if name != STATUS}
     proposals = [propose(urn, name, None, merged.value) for name, merged in beside.items()]
     # A status alone adds no entries, so it needs no base to tell them apart.
     if main_aspect in aspects or (proposals and aspects.keys() != {STATUS}):

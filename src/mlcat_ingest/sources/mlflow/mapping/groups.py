@@ -228,13 +228,7 @@ def _properties(
         record.registered.description if record.registered else None
     )
     result["description"] = truncator.description(description)
-    created = truncator.time_stamp(version.created_at_ms, "creation time", user)
-    result["date"] = None if created is None else created["time"]
-    result["created"] = created
-    updated = version.last_updated_at_ms
-    result["lastModified"] = truncator.time_stamp(
-        version.created_at_ms if updated is None else updated, "last update"
-    )
+    result |= truncator.times(version.created_at_ms, version.last_updated_at_ms, user)
     result["externalUrl"] = scope.links.version(version.name, version.version)
     result["tags"] = shown_tags(version.tags, scope.limits)
     return result
@@ -287,9 +281,8 @@ def map_experiment(record: JoinedExperiment) -> list[Entity]:
     custom.add_tags(experiment.tags, without=_MAPPED_TAGS)
     properties = _group(custom, experiment.name or experiment.experiment_id)
     properties["description"] = truncator.description(experiment.tags.get(NOTE_TAG))
-    _set_times(
-        properties, experiment.created_at_ms, experiment.last_updated_at_ms, truncator, owner
-    )
+    created_ms, updated_ms = experiment.created_at_ms, experiment.last_updated_at_ms
+    properties |= truncator.times(created_ms, updated_ms, owner, date="createdAt")
     properties["externalUrl"] = scope.links.experiment(experiment.experiment_id)
     aspects[ML_MODEL_GROUP_PROPERTIES] = truncate_aspect(properties, truncator)
     group = Entity(name.urn, aspects, notes=tuple(truncator.notes))
@@ -321,7 +314,8 @@ def map_registered_model(record: JoinedRegisteredModel) -> list[Entity]:
     custom.add_tags(model.tags)
     properties = _group(custom, model.name)
     properties["description"] = truncator.description(model.description)
-    _set_times(properties, model.created_at_ms, model.last_updated_at_ms, truncator)
+    created_ms, updated_ms = model.created_at_ms, model.last_updated_at_ms
+    properties |= truncator.times(created_ms, updated_ms, date="createdAt")
     properties["version"] = None if newest is None else {"versionTag": newest}
     properties["externalUrl"] = scope.links.registered_model(model.name)
     path = browse_path(scope)
@@ -335,17 +329,3 @@ def map_registered_model(record: JoinedRegisteredModel) -> list[Entity]:
 
 def _group(custom: PropertiesBuilder, name: str) -> dict[str, Any]:
     return {"customProperties": custom.values, "name": custom.truncator.text(name, "name")}
-
-
-def _set_times(
-    properties: dict[str, Any],
-    created_ms: int | None,
-    updated_ms: int | None,
-    truncator: Truncator,
-    actor: str | None = None,
-) -> None:
-    created = truncator.time_stamp(created_ms, "creation time", actor)
-    properties["createdAt"] = None if created is None else created["time"]
-    properties["created"] = created
-    updated = created_ms if updated_ms is None else updated_ms
-    properties["lastModified"] = truncator.time_stamp(updated, "last update")

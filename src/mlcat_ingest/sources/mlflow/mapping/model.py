@@ -279,11 +279,8 @@ def _set_scalars(
 ) -> None:
     run = record.run
     result["description"] = truncator.description(run.tags.get(NOTE_TAG))
-    created = truncator.time_stamp(run.start_time_ms, "start time", user)
-    result["date"] = None if created is None else created["time"]
-    result["created"] = created
-    end_ms = run.start_time_ms if run.ended_at_ms is None else run.ended_at_ms
-    result["lastModified"] = truncator.time_stamp(end_ms, "end time")
+    names = "start time", "end time"
+    result |= truncator.times(run.start_time_ms, run.ended_at_ms, user, names=names)
     result["externalUrl"] = record.scope.links.run(run.experiment_id, run.run_id)
     result["type"] = truncator.optional(_type(record), "type")
     result["trainingJobs"] = training_jobs(record, truncator)
@@ -351,17 +348,11 @@ def map_external_model(record: JoinedLoggedModel) -> list[Entity]:
 
 def _properties(record: JoinedLoggedModel, custom: PropertiesBuilder, user: str | None) -> Aspect:
     scope, model, truncator = record.scope, record.model, custom.truncator
-    created = truncator.time_stamp(model.created_at_ms, "creation time", user)
-    updated_ms = model.last_updated_at_ms
     result: dict[str, Any] = {
         "customProperties": custom.values,
         "name": truncator.text(model.name or model.model_id, "name"),
         "description": truncator.description(model.tags.get(NOTE_TAG)),
-        "date": None if created is None else created["time"],
-        "created": created,
-        "lastModified": truncator.time_stamp(
-            model.created_at_ms if updated_ms is None else updated_ms, "last update"
-        ),
+        **truncator.times(model.created_at_ms, model.last_updated_at_ms, user),
         "externalUrl": scope.links.logged_model(model.experiment_id, model.model_id),
         "type": truncator.optional(model.model_type, "type"),
         "hyperParams": hyper_params(model.params, custom),

@@ -86,6 +86,23 @@ class Truncator:
             return None
         return {"time": time_ms} if actor is None else {"time": time_ms, "actor": actor}
 
+    def times(
+        self,
+        created_ms: int | None,
+        updated_ms: int | None,
+        actor: str | None = None,
+        date: str = "date",
+        names: tuple[str, str] = ("creation time", "last update"),
+    ) -> dict[str, Any]:
+        """Return the fields of two times, with their names in notes; the first is the default."""
+        created = self.time_stamp(created_ms, names[0], actor)
+        updated_ms = created_ms if updated_ms is None else updated_ms
+        return {
+            date: None if created is None else created["time"],
+            "created": created,
+            "lastModified": self.time_stamp(updated_ms, names[1]),
+        }
+
 
 def cut(text: str, limit: int) -> str:
     """Return at most `limit` characters of `text` and, if there were more, how many there were.
