@@ -1,8 +1,11 @@
 """The bytes of a run's properties, beside a plain reading of the rules: one text after another."""
 
+import base64
+import hashlib
 import json
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
@@ -10,7 +13,7 @@ from hypothesis import strategies as st
 
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.pipeline.merge.entity import merge_entity
-from mlcat_ingest.pipeline.merge.rules import UNION
+from mlcat_ingest.pipeline.merge.rules import MergeRules
 from mlcat_ingest.sources.mlflow.mapping import map_record
 from mlcat_ingest.sources.mlflow.mapping.properties import OWN_KEYS
 from mlcat_ingest.sources.mlflow.values.joined import JoinedRun
@@ -172,10 +175,40 @@ def plain_reading(run: Run) -> dict[str, Any]:
     return {field: value for field, value in aspect.items() if value is not None}
 
 
+def digest(value: object) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def base_parts(aspect: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the parts of the base that are of the properties, by field."""
+    for field, value in sorted(aspect.items()):
+        name = f"{ML_MODEL_PROPERTIES}.{field}".encode()
+        label = base64.urlsafe_b64encode(hashlib.sha256(name).digest()).decode()[:4]
+        if field == "customProperties":
+            entries = [digest(key)[:6] for key in value if not key.startswith("mlcat.")]
+        elif isinstance(value, list):
+            names = (entry["name"] if isinstance(entry, dict) else entry for entry in value)
+            entries = [digest(name)[:6] for name in dict.fromkeys(names)]
+        else:
+            entries = [digest(value)[:6]]
+        if entries:
+            yield label + "".join(sorted(entries))
+
+
 @given(RUN)
 def test_the_bytes_of_a_run_are_those_of_a_plain_reading_of_the_rules(run: Run) -> None:
-    (model,) = map_record(JoinedRun(SCOPE, run, EXPERIMENT))
-    properties = merge_entity(model, None, UNION).proposals[-1]
-    assert properties.aspect_name == ML_MODEL_PROPERTIES
-    sent = properties.wire()["aspect"]["value"]
-    assert sent == json.dumps(plain_reading(run), separators=(",", ":"))
+    # Twice with the same names: what is remembered of them holds for all values.
+    params = {key: value[::-1] for key, value in run.params.items()}
+    metrics = tuple(metric._replace(value=metric.value / 3) for metric in run.metrics)
+    for one in (run, replace(run, params=params, metrics=metrics)):
+        (model,) = map_record(JoinedRun(SCOPE, one, EXPERIMENT))
+        properties = merge_entity(model, None, MergeRules("daily")).proposals[-1]
+        assert properties.aspect_name == ML_MODEL_PROPERTIES
+        sent = properties.wire()["aspect"]["value"]
+        expected = plain_reading(one)
+        parts = ":".join(base_parts(expected))
+        base = json.loads(sent)["customProperties"]["mlcat.applied.daily"]
+        assert parts in base
+        expected["customProperties"]["mlcat.applied.daily"] = base
+        assert sent == json.dumps(expected, separators=(",", ":"))
