@@ -140,7 +140,9 @@ def test_a_filter_has_the_language_of_the_search_box(store: Store) -> None:
         (("sort", "nothing"), "sort: no column `nothing`"),
     ],
 )
-def test_a_wrong_filter_or_order_has_an_error(store: Store, query: tuple[str, str], problem: str) -> None:
+def test_a_wrong_filter_or_order_has_an_error(
+    store: Store, query: tuple[str, str], problem: str
+) -> None:
     put_run(store, "a", {"auc": 0.95})
     text = page(store, at(CHURN, address(query))).text
     assert problem in text
