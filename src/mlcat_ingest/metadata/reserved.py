@@ -39,6 +39,15 @@ PARENT_RUN: Final = "mlflow.parent_run"
 PARENT_RUN_NAME: Final = "mlflow.parent_run_name"
 """Custom property of a child run's model: the name of its parent."""
 
+RUN_ID: Final = "mlflow.run_id"
+"""Custom property of the model of a run, and of a version that was made from one."""
+
+RUN_MODEL: Final = "mlflow.run_model"
+"""Custom property of a version: the URN of its run's model."""
+
+PARENT_RUN_ID: Final = "mlflow.parent_run_id"
+"""Custom property of a child run's model: the id of its parent."""
+
 RUN_STATUS: Final = "mlflow.status"
 """Custom property of a run's model: its status, such as FINISHED."""
 

@@ -156,7 +156,7 @@ def entity_page(
             }
             for key, count in counts.items()
         ],
-        "overview": overview(store, subject.aspects, subject.properties)
+        "overview": overview(store, urn, subject.aspects, subject.properties)
         if chosen == "overview"
         else None,
         "runs": runs_table(store, RunsView.of(urn, query, start)) if chosen == "models" else None,

@@ -1,14 +1,22 @@
 """The overview of an entity's page: facts, metrics, parameters and custom properties."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
 
+from mlcat_ingest.catalog.search.request import Criterion, SearchRequest
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.lists import PROPERTIES, Aspects, display_name
-from mlcat_ingest.catalog.web.ui.text import created_at, entity_href, scalar, stamp, web_address
+from mlcat_ingest.catalog.web.ui.text import (
+    created_at,
+    duration,
+    entity_href,
+    scalar,
+    stamp,
+    web_address,
+)
 from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
 from mlcat_ingest.metadata.aspects.common import BROWSE_PATHS_V2, STATUS, SUB_TYPES
 from mlcat_ingest.metadata.aspects.governance import (
@@ -27,7 +35,16 @@ from mlcat_ingest.metadata.aspects.processes import (
     DATA_PROCESS_INSTANCE_INPUT,
     ML_TRAINING_RUN_PROPERTIES,
 )
-from mlcat_ingest.metadata.reserved import OWN_PREFIX
+from mlcat_ingest.metadata.reserved import (
+    OWN_PREFIX,
+    PARENT_RUN,
+    PARENT_RUN_ID,
+    PARENT_RUN_NAME,
+    RUN_DURATION,
+    RUN_MODEL,
+    RUN_STATUS,
+    VERSIONS,
+)
 
 _REFERENCES: Final = (
     ("Owners", OWNERSHIP, "owners", "owner"),
@@ -36,6 +53,19 @@ _REFERENCES: Final = (
     ("Trained on", ML_MODEL_TRAINING_DATA, "trainingData", "dataset"),
     ("Evaluated on", ML_MODEL_EVALUATION_DATA, "evaluationData", "dataset"),
 )
+_MLFLOW: Final = "mlflow."
+
+_ON_TOP: Final = frozenset(
+    {
+        *(RUN_STATUS, RUN_DURATION, RUN_MODEL),
+        *(PARENT_RUN, PARENT_RUN_ID, PARENT_RUN_NAME, "mlflow.parentRunId"),
+    }
+)
+"""Custom properties that the page shows as facts, or in its head."""
+
+_VERSIONS: Final = 50
+"""Most registered versions that are named of one run."""
+
 _LABELLED_TAGS: Final = frozenset({"Tags", "Glossary terms"})
 
 
@@ -84,15 +114,20 @@ class NamedValue:
     value: str
 
 
-def overview(store: Store, aspects: Aspects, properties: Mapping[str, Any]) -> Mapping[str, object]:
+def overview(
+    store: Store, urn: str, aspects: Aspects, properties: Mapping[str, Any]
+) -> Mapping[str, object]:
     """Return the overview of an entity: everything that has no other tab."""
     training = {**_value(aspects, ML_TRAINING_RUN_PROPERTIES), **properties}
     return {
-        "facts": facts_of(store, aspects, properties),
+        "facts": facts_of(store, urn, aspects, properties),
         "metrics": metrics(training),
         "parameters": hyper_parameters(training),
-        "custom": custom_properties(properties, ours=False),
-        "bookkeeping": custom_properties(properties, ours=True),
+        "custom": _custom(properties, lambda name: not name.startswith((_MLFLOW, OWN_PREFIX))),
+        "mlflow": _custom(
+            properties, lambda name: name.startswith(_MLFLOW) and name not in _ON_TOP
+        ),
+        "bookkeeping": _custom(properties, lambda name: name.startswith(OWN_PREFIX)),
         "definition": _definition(properties.get("definition")),
         "others": [
             (name, _pretty(stored.value))
@@ -115,21 +150,27 @@ def _pretty(value: object) -> str:
     return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
 
 
-def facts_of(store: Store, aspects: Aspects, properties: Mapping[str, Any]) -> tuple[Fact, ...]:
+def facts_of(
+    store: Store, urn: str, aspects: Aspects, properties: Mapping[str, Any]
+) -> tuple[Fact, ...]:
     """Return the facts that the entity has, in the order of the page; missing ones are left out.
 
-    Cost: one SQL statement, for the names of what is referred to.
+    Cost: one SQL statement, for the names of what is referred to; for a run a search, for its
+    registered versions.
     """
+    custom = properties.get("customProperties") or {}
     source_code = _value(aspects, SOURCE_CODE).get("sourceCode")
     memory = _value(aspects, INSTITUTIONAL_MEMORY).get("elements")
     facts = [
+        _line("Status", custom.get(RUN_STATUS)),
+        _line("Duration", duration(custom.get(RUN_DURATION, ""))),
         _line("Model type", properties.get("type")),
         _line("Data type", properties.get("dataType")),
         _line("Version", _version(properties.get("version"))),
         _line("Category", properties.get("category")),
         _line("Created", created_at(properties)),
         _line("Last modified", stamp(properties.get("lastModified"))),
-        *_references(store, aspects, properties),
+        *_references(store, aspects, properties, _run_and_versions(store, urn, custom)),
         Fact("Source", tuple(_outside(properties.get("externalUrl")))),
         Fact("Code", tuple(_links(source_code, "sourceCodeUrl"))),
         Fact("Links", tuple(_links(memory, "url", "description"))),
@@ -152,12 +193,22 @@ def hyper_parameters(properties: Mapping[str, Any]) -> tuple[NamedValue, ...]:
     return _by_name(dict([*pairs, *_named_values(properties, "hyperParams")]).items())
 
 
-def custom_properties(properties: Mapping[str, Any], *, ours: bool) -> tuple[NamedValue, ...]:
-    """Return the custom properties, by name: only this package's notes, or only the others."""
+def _custom(properties: Mapping[str, Any], wanted: Callable[[str], bool]) -> tuple[NamedValue, ...]:
+    """Return the wanted custom properties, by name."""
     pairs = (properties.get("customProperties") or {}).items()
-    return _by_name(
-        (name, scalar(value)) for name, value in pairs if name.startswith(OWN_PREFIX) is ours
-    )
+    return _by_name((name, scalar(value)) for name, value in pairs if wanted(name))
+
+
+def _run_and_versions(
+    store: Store, urn: str, custom: Mapping[str, str]
+) -> Iterator[tuple[str, list[str]]]:
+    """Yield the run of a version, and the registered versions of a run: label and URNs."""
+    if run := custom.get(RUN_MODEL):
+        yield "Run", [run]
+    elif custom.get(VERSIONS):
+        named = Criterion("customProperties", (f"{RUN_MODEL}={urn}",))
+        page = store.search(SearchRequest(any_of=((named,),), count=_VERSIONS, highlight=False))
+        yield "Registered versions", [hit.urn for hit in page.hits]
 
 
 def _by_name(pairs: Iterable[tuple[str, str]]) -> tuple[NamedValue, ...]:
@@ -181,11 +232,17 @@ def _version(version: object) -> str:
     return scalar(version.get("versionTag")) if isinstance(version, Mapping) else ""
 
 
-def _references(store: Store, aspects: Aspects, properties: Mapping[str, Any]) -> Iterator[Fact]:
+def _references(
+    store: Store,
+    aspects: Aspects,
+    properties: Mapping[str, Any],
+    more: Iterable[tuple[str, list[str]]],
+) -> Iterator[Fact]:
     referred = {
         label: [entry[key] for entry in _value(aspects, aspect).get(field) or [] if key in entry]
         for label, aspect, field, key in _REFERENCES
     }
+    referred.update(more)
     referred["Domain"] = list(_value(aspects, DOMAINS).get("domains") or [])
     for label, field in (("Sources", "sources"), ("Training jobs", "trainingJobs")):
         referred[label] = list(properties.get(field) or [])

@@ -33,7 +33,7 @@ from mlcat_ingest.catalog.web.ui.text import (
 from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
 from mlcat_ingest.metadata.aspects.common import BROWSE_PATHS_V2, STATUS, SUB_TYPES
 from mlcat_ingest.metadata.registry import ENTITIES
-from mlcat_ingest.metadata.reserved import ALIASES, RUN_DURATION, RUN_STATUS, VERSIONS
+from mlcat_ingest.metadata.reserved import ALIASES, RUN_DURATION, RUN_ID, RUN_STATUS, VERSIONS
 
 PAGE_ROWS: Final = 50
 """How many rows a page of a list has."""
@@ -195,8 +195,10 @@ def description_of(properties: Mapping[str, Any]) -> str:
 
 
 def kind_of(urn: str, aspects: Aspects) -> str:
-    """Return what a reader calls the kind of an entity: its subtypes, else its type."""
+    """Return what a reader calls the kind of an entity: its subtypes, Run, or else its type."""
     names = aspects[SUB_TYPES].value.get("typeNames") if SUB_TYPES in aspects else None
+    if not names and RUN_ID in (properties_of(urn, aspects).get("customProperties") or {}):
+        return "Run"
     return ", ".join(names) if names else kind_label(urn)
 
 

@@ -47,7 +47,7 @@ _LESS_IS_BETTER: Final = re.compile(
 )
 """Names of metrics whose best value is the smallest."""
 
-_WIDTH, _HEIGHT, _MARGIN = 720, 220, 10
+_WIDTH, _HEIGHT, _MARGIN = 720, 150, 10
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -214,6 +214,8 @@ def _chart(
         return None
     left, right = min(one.x for one in finite), max(one.x for one in finite)
     low, high = min(one.y for one in finite), max(one.y for one in finite)
+    if left == right and not view.chart:
+        return None  # runs of one moment: a chart that nobody asked for says nothing
     label = moment if x == "created" else _number
     return {
         "y": y,

@@ -253,11 +253,11 @@ class PropertyKey(StrEnum):
     MODEL_URI = "mlflow.model_uri"
     MODEL_UUID = "mlflow.model_uuid"
     PARENT_RUN = reserved.PARENT_RUN
-    PARENT_RUN_ID = "mlflow.parent_run_id"
+    PARENT_RUN_ID = reserved.PARENT_RUN_ID
     PARENT_RUN_NAME = reserved.PARENT_RUN_NAME
     REGISTERED_MODEL = "mlflow.registered_model"
-    RUN_ID = "mlflow.run_id"
-    RUN_MODEL = "mlflow.run_model"
+    RUN_ID = reserved.RUN_ID
+    RUN_MODEL = reserved.RUN_MODEL
     SIGNATURE = "mlflow.signature"
     SIGNATURE_INPUTS = "signature.inputs"
     SIGNATURE_OUTPUTS = "signature.outputs"

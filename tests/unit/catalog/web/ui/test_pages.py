@@ -172,7 +172,7 @@ def test_the_overview_of_a_model(store: Store) -> None:
         "Links Model card",
         "Metrics 2 auc 0.912345678 auc (online) 0.8",
         "Parameters 3 alpha 0.1 l1 0.5 warm true",
-        "Properties 1 mlflow.user ada",
+        "Properties by MLflow and mlcat-ingest 1 mlflow.user ada",
         "Internal properties of mlcat-ingest Internal properties 1 mlcat.source demo",
         'Aspect dataPlatformInstance { "platform": "urn:li:dataPlatform:mlflow" }',
     ):
@@ -181,6 +181,38 @@ def test_the_overview_of_a_model(store: Store) -> None:
     assert found.links[at(model("run1"), "?tab=features")].split() == ["Features", "2"]
     assert found.links[at(model("run1"), "?tab=group")].split() == ["Group", "1"]
     assert found.links[at(model("run1"), "?format=json")] == "Raw JSON"
+
+
+def test_a_run_and_its_versions_lead_to_each_other(store: Store) -> None:
+    run = {"mlflow.run_id": "r1", "mlflow.versions": '["churn:7"]', "team": "growth"}
+    more = {
+        "mlflow.status": "FAILED",
+        "mlflow.duration_ms": "185000",
+        "mlflow.parentRunId": "r0",
+        "mlflow.datasets": "d" * 301,
+    }
+    put(store, model("r1"), mlModelProperties={"name": "hare", "customProperties": run | more})
+    version = {"mlflow.run_id": "r1", "mlflow.run_model": model("r1")}
+    for name in ("churn_7", "other_1"):
+        put(
+            store,
+            model(name),
+            mlModelProperties={"name": name, "customProperties": version},
+            subTypes={"typeNames": ["Model Version"]},
+        )
+    found = page(store, at(model("r1")))
+    assert "hare Run mlflow PROD" in found.text
+    assert "Status FAILED" in found.text
+    assert "Duration 3 min 5 s" in found.text
+    assert found.links[at(model("churn_7"))] == "churn_7"
+    assert found.links[at(model("other_1"))] == "other_1"
+    assert "parentRunId" not in found.text
+    assert "Properties 1 team growth" in found.text
+    assert f"mlflow.datasets {'d' * 120} … {'d' * 301}" in found.text
+    back = page(store, at(model("churn_7")))
+    assert "churn_7 Model Version mlflow PROD" in back.text
+    assert "Run hare" in back.text
+    assert back.links[at(model("r1"))] == "hare"
 
 
 def test_features_that_nobody_wrote_are_distinguished(store: Store) -> None:
