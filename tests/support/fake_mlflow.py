@@ -102,6 +102,9 @@ class FakeReader(MlflowConnection):
     def registered_models(self) -> Iterator[list[RegisteredModel]]:
         return self._pages("registered_models", self.store.registered)
 
+    def narrow_registry(self, names: Sequence[str]) -> None:
+        """Do nothing: who asks takes what it asked for."""
+
     def model_versions(self) -> Iterator[list[ModelVersion]]:
         return self._pages("model_versions", self.store.versions)
 

@@ -1,5 +1,6 @@
 """`mlcat-ingest hooks`: the spool of run hooks, looked at and drained."""
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from mlcat_ingest.core.environment import local_path
 from mlcat_ingest.core.operating_system import stop_on_sigterm
 from mlcat_ingest.hooks.settings import spool_of
 from mlcat_ingest.hooks.spool import EventSpool, read_lines
+from mlcat_ingest.pipeline.report.report import EXIT_OK
 
 if TYPE_CHECKING:
     from mlcat_ingest.hooks.drain import DrainResult
@@ -93,20 +95,27 @@ def status(recipe: str, spool: Path | None, *, as_json: bool) -> None:
 @recipe_argument
 @click.option("--to", metavar="URL", help="With an MLflow URL: the catalog service to write to.")
 @spool_option
+@click.option("--follow", is_flag=True, help="Drain events as they come, until Ctrl-C or SIGTERM.")
 @output_options
-def drain(recipe: str, to: str | None, spool: Path | None) -> int:
-    """Ingest the runs whose events are in the spool of RECIPE, a file or an MLflow URL.
+def drain(recipe: str, to: str | None, spool: Path | None, *, follow: bool) -> int:
+    """Ingest the runs and registered models whose events are in the spool of RECIPE.
 
-    The default of RECIPE is MLCAT_RECIPE. A run of RECIPE may be in progress at the same time.
+    RECIPE is a file or an MLflow URL, by default MLCAT_RECIPE. A run of RECIPE may be in progress
+    at the same time.
 
-    Exit status: that of a run; events whose runs did not arrive remain in the spool.
+    Exit status: that of a run, with --follow 0; events of what did not arrive remain in the spool.
     """
-    events = EventSpool(spool_of(recipe, str(spool or "")))
+    events, settings = EventSpool(spool_of(recipe, str(spool or ""))), OutputSettings.current()
     with stop_on_sigterm():
-        from mlcat_ingest.hooks.drain import drain_spool, retry_briefly
+        from mlcat_ingest.hooks.drain import drain_spool, follow_spool, retry_briefly
 
-        result = drain_spool(retry_briefly(read_recipe(recipe, to)), events, recipe)
-    print_drain(result, OutputSettings.current())
+        resolved = retry_briefly(read_recipe(recipe, to))
+        if follow:
+            with suppress(KeyboardInterrupt):
+                follow_spool(resolved, events, recipe, lambda result: print_drain(result, settings))
+            return EXIT_OK
+        result = drain_spool(resolved, events, recipe)
+    print_drain(result, settings)
     return result.exit_code
 
 

@@ -1,9 +1,9 @@
-"""The drain: ingests the MLflow runs that a spool's events name, at least once each.
+"""The drain: ingests the runs and registered models that a spool's events name, at least once.
 
 It uses the stages of a recipe's run under the recipe's name, so that the entries of a scheduled
 run and of a drain are the same. It takes no lock of the recipe and keeps no state, so it can run
 beside a scheduled run; one spool has one drain at a time. An event is deleted once the catalog has
-stored all proposals of its run. A run may be ingested twice, which changes nothing.
+stored all proposals of what it names. A run may be ingested twice, which changes nothing.
 """
 
 import logging
@@ -19,6 +19,7 @@ from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import MlcatError, StateUnavailableError
 from mlcat_ingest.hooks.sender import URI_VARIABLE
 from mlcat_ingest.hooks.spool import ClaimedEvent, Event, EventSpool
+from mlcat_ingest.pipeline.report.render import hooks_line
 from mlcat_ingest.pipeline.report.report import EXIT_OK, HooksSummary, Report
 from mlcat_ingest.pipeline.write.delivery import OnWritten
 from mlcat_ingest.recipe.connection import ConnectionConfig
@@ -40,27 +41,30 @@ BATCH: Final = 500
 TIMEOUT_S: Final = 10.0
 RETRIES: Final = 1
 RETRY_FOR_S: Final = 5.0
+FOLLOW_S: Final = 0.2
+"""Between two looks at a spool that is followed."""
 REST_S: Final = 2.0
 """Between two passes, so that where runs end all the time they come in batches."""
 
 SideT = TypeVar("SideT", ResolvedSource, ResolvedSink)
 
 EventFilter = Callable[[Event], bool]
-IngestRuns = Callable[[Sequence[str]], NamedRunsResult]
-"""Ingests the runs of these ids, as `Pipeline.run_named` does."""
+IngestNamed = Callable[[Sequence[str], Sequence[str]], NamedRunsResult]
+"""Ingests runs and registered models by their names, as `Pipeline.run_named` does."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrainResult:
     """The outcome of a drain.
 
-    The catalog acknowledged `events`, that named `runs`; `elsewhere` of these are none of the
-    recipe's. `left` events of the recipe wait on. `report` is of what did not go well. A `busy`
-    spool has another drain at work.
+    The catalog acknowledged `events`, that named `runs` and registered `models`; `elsewhere` of
+    these runs are none of the recipe's. `left` events of the recipe wait on. `report` is of what
+    did not go well. A `busy` spool has another drain at work.
     """
 
     events: int = 0
     runs: int = 0
+    models: int = 0
     elsewhere: int = 0
     left: int = 0
     report: Report | None = None
@@ -74,7 +78,8 @@ class DrainResult:
     def summary(self) -> HooksSummary:
         """Return the counts of the drain for the report of a run."""
         summary = HooksSummary(
-            self.exit_code, self.events, self.runs, self.elsewhere, self.left, self.busy
+            *(self.exit_code, self.events, self.runs, self.models),
+            *(self.elsewhere, self.left, self.busy),
         )
         if self.report is None:
             return summary
@@ -135,22 +140,22 @@ def drain_into(
     """
     pipeline, passes = Pipeline(resolved), count()
 
-    def ingest(run_ids: Sequence[str]) -> NamedRunsResult:
+    def ingest(run_ids: Sequence[str], models: Sequence[str]) -> NamedRunsResult:
         more = next(passes) > 0
         letters = spool.refused_file
-        return pipeline.run_named(run_ids, dead_letters=letters, more=more, changes=changes)
+        return pipeline.run_named(run_ids, models, dead_letters=letters, more=more, changes=changes)
 
     return drain(spool, event_filter(resolved, recipe), ingest, rest_s=rest_s)
 
 
 def drain(
-    spool: EventSpool, accepts: EventFilter, ingest: IngestRuns, *, rest_s: float = 0.0
+    spool: EventSpool, accepts: EventFilter, ingest: IngestNamed, *, rest_s: float = 0.0
 ) -> DrainResult:
-    """Ingest the runs of all events that the filter `accepts`.
+    """Ingest the runs and registered models of all events that the filter `accepts`.
 
     A failure keeps the events of its pass, and ends the drain. A refusal keeps the events of its
-    run, and the drain goes on. Events written meanwhile are taken too, after `rest_s` seconds in
-    which more of them can come together.
+    run or model, and the drain goes on. Events written meanwhile are taken too, after `rest_s`
+    seconds in which more of them can come together.
 
     Raises:
         StateUnavailableError: the spool cannot be written.
@@ -177,10 +182,10 @@ def drain(
 class _Drain:
     """One drain under way."""
 
-    def __init__(self, spool: EventSpool, accepts: EventFilter, ingest: IngestRuns) -> None:
+    def __init__(self, spool: EventSpool, accepts: EventFilter, ingest: IngestNamed) -> None:
         self._spool, self._accepts, self._ingest = spool, accepts, ingest
         self.kept: set[str] = set()
-        self._events = self._runs = self._elsewhere = 0
+        self._events = self._runs = self._models = self._elsewhere = 0
         self._bad: Report | None = None
 
     @property
@@ -200,32 +205,41 @@ class _Drain:
             try:
                 done = self._take(claimed)
             finally:
-                self._spool.delete([event.name for event in claimed if event.event.run_id in done])
-                kept = [event.name for event in claimed if event.event.run_id not in done]
+                self._spool.delete([event.name for event in claimed if done >= _named(event)])
+                kept = [event.name for event in claimed if not done >= _named(event)]
                 self._spool.release(kept)
                 self.kept.update(kept)
             if len(claimed) < BATCH:
                 return
 
     def _take(self, claimed: Sequence[ClaimedEvent]) -> frozenset[str]:
-        """Ingest the runs of these events, and return the ids of those that have arrived."""
-        ids = list(dict.fromkeys(event.event.run_id for event in claimed))
-        outcome = self._ingest(ids)
+        """Ingest what these events name, and return the names of what has arrived."""
+        ids, models = (
+            list(dict.fromkeys(name for name in names if name))
+            for names in zip(*((one.event.run_id, one.event.model) for one in claimed), strict=True)
+        )
+        outcome = self._ingest(ids, models)
         if outcome.report.exit_code != EXIT_OK:
             self._bad = outcome.report
         if self.ended:
             return frozenset()
-        done = frozenset(ids) - outcome.refused
-        self._events += sum(1 for event in claimed if event.event.run_id in done)
-        self._runs += len(done)
+        done = frozenset((*ids, *models)) - outcome.refused
+        self._events += sum(1 for event in claimed if done >= _named(event))
+        self._runs += len(done.intersection(ids))
+        self._models += len(done.intersection(models))
         self._elsewhere += len(outcome.unknown)
         _log_unknown(claimed, outcome.unknown)
         return done
 
     def result(self, *, busy: bool) -> DrainResult:
         return DrainResult(
-            self._events, self._runs, self._elsewhere, self.remaining(), self._bad, busy
+            *(self._events, self._runs, self._models, self._elsewhere),
+            *(self.remaining(), self._bad, busy),
         )
+
+
+def _named(event: ClaimedEvent) -> frozenset[str]:
+    return frozenset(event.event.names)
 
 
 def _log_unknown(claimed: Sequence[ClaimedEvent], unknown: Sequence[str]) -> None:
@@ -266,8 +280,7 @@ def drain_all(spool: EventSpool, recipe: str, server: str) -> str | None:
 
 def _drain_fast(resolved: ResolvedRecipe, spool: EventSpool, place: str) -> str | None:
     result = drain_into(fail_fast(resolved), spool, place, rest_s=REST_S)
-    events, runs = plural(result.events, "event"), plural(result.runs, "run")
-    log.info("processed %s (%s), %d remaining", events, runs, result.left)
+    log.info("%s", hooks_line(result.summary()))
     report = result.report
     if report is None:
         return None
@@ -276,6 +289,37 @@ def _drain_fast(resolved: ResolvedRecipe, spool: EventSpool, place: str) -> str 
         log.error("some records were refused; see %s", report.dead_letter_file)
         return None
     return str(report.failure or "interrupted")
+
+
+def follow_spool(
+    resolved: ResolvedRecipe, spool: EventSpool, recipe: str, report: Callable[[DrainResult], None]
+) -> None:
+    """Drain the events for `recipe` as they come, until Ctrl-C.
+
+    `report` takes the result of each drain that was not busy. After one that failed the pause of
+    the spool is kept, which gets longer. It holds no lock while it waits, so other drains can be
+    at work.
+
+    Raises:
+        StateUnavailableError: the spool cannot be written.
+    """
+    known: frozenset[str] = frozenset()
+    while True:
+        names, result = spool.names(), None
+        if not names <= known and not spool.backoff.remaining_s():
+            result = drain_into(resolved, spool, recipe)
+        if result is None or result.busy:
+            time.sleep(FOLLOW_S)
+            continue
+        report(result)
+        if result.report is not None and result.report.interrupted:
+            return
+        if result.report is not None and result.report.failure is not None:
+            spool.backoff.record_failure(str(result.report.failure))
+        else:
+            spool.backoff.reset()
+            # Events of other recipes, and refused ones, wait for the next event.
+            known = names & spool.names()
 
 
 def fail_fast(resolved: ResolvedRecipe) -> ResolvedRecipe:

@@ -2,10 +2,12 @@
 
 MLflow has no event for the end of a run. Every way to end a run calls `update_run_info` of a store
 that `get_store` of MLflow's registry of stores returned, so that method is wrapped on each store.
-Neither is public, so both are checked first: if they differ from the known form, nothing is
-wrapped, and a warning says so.
+Likewise the methods of a store of registered models that change one of these. None is public, so
+all are checked first: if they differ from the known form, nothing is wrapped, and a warning says
+so.
 """
 
+import inspect
 import logging
 import os
 import threading
@@ -20,24 +22,38 @@ from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.hooks.sender import Sender
 from mlcat_ingest.hooks.settings import HookConfig, HookSettings, with_config
 from mlcat_ingest.hooks.spool import Event, EventSpool
+from mlcat_ingest.metadata.reserved import OWN_PREFIX
 
 log = logging.getLogger("mlcat_ingest.hooks")
 
 END_STATES: Final = frozenset({"FINISHED", "FAILED", "KILLED"})
 """The states of runs that have ended, as MLflow spells them."""
 
+REGISTRY_CHANGES: Final = (
+    *("create_registered_model", "update_registered_model", "rename_registered_model"),
+    *("delete_registered_model", "set_registered_model_tag", "delete_registered_model_tag"),
+    *("set_registered_model_alias", "delete_registered_model_alias", "create_model_version"),
+    *("update_model_version", "transition_model_version_stage", "delete_model_version"),
+    *("set_model_version_tag", "delete_model_version_tag"),
+)
+"""The methods of a store of registered models that change one of these, or its versions."""
+
 _MARK: Final = "mlcat_listener"
 
 ResultT = TypeVar("ResultT")
-OnEnd = Callable[[str, str, str], None]
-"""Called with a run's id, its status, and the tracking URI of its store."""
+OnEvent = Callable[..., object]
+"""Called as `Listener` is."""
+Attach = Callable[[Any, OnEvent, Callable[[], str]], None]
 
 
 class Listener:
-    """Writes an event for each run that ends; any failure in it is logged once."""
+    """Writes an event for each run that ends, and for each change of a registered model.
+
+    Any failure in it is logged once.
+    """
 
     def __init__(self, settings: HookSettings) -> None:
-        """Write to the spool of `settings`, once a run ends."""
+        """Write to the spool of `settings`, once something happens."""
         self._settings = settings
         self._spool = EventSpool(settings.spool)
         self._sender = Sender(settings, self._spool)
@@ -45,8 +61,8 @@ class Listener:
         if (problem := settings.problem) is not None:
             self._warn(problem)
 
-    def __call__(self, run_id: str, status: str, tracking_uri: str) -> None:
-        """Write the event; the sender sends it soon.
+    def __call__(self, run_id: str, status: str, tracking_uri: str, model: str = "") -> bool:
+        """Write the event, whose drain starts soon; return whether it is written.
 
         Cost: one durable write of a small file; no network.
         """
@@ -57,14 +73,17 @@ class Listener:
             os.environ.get("MLFLOW_WORKSPACE", ""),
             self._settings.recipe,
             time.time_ns() // 1_000_000,
+            model,
         )
         try:
             if not self._spool.put(event):
                 self._warn(f"the spool {self._spool.folder} is full")
+                return False
         except OSError as error:
             self._warn(f"cannot write to the spool {self._spool.folder}: {error.strerror}")
-        else:
-            self._sender.notify(tracking_uri)
+            return False
+        self._sender.notify(tracking_uri)
+        return True
 
 
 class SingleWarning:
@@ -85,11 +104,11 @@ class SingleWarning:
             )
 
 
-def listen(registry: Any, on_end: OnEnd, uri_of: Callable[[Any], str]) -> bool:
-    """Let the stores that `registry` gives tell `on_end` of runs that end, from now on.
+def listen(registry: Any, on_event: OnEvent, uri_of: Callable[[Any], str], attach: Attach) -> bool:
+    """Let the stores that `registry` gives tell `on_event` of what happens, from now on.
 
-    `uri_of` returns the tracking URI that an argument of `get_store` means. False is returned where
-    this MLflow is not one that can be listened to.
+    `uri_of` returns the tracking URI that an argument of `get_store` means, and `attach` is one of
+    the two functions below. False is returned where this MLflow is not one that can be listened to.
     """
     get_store = getattr(registry, "get_store", None)
     if not callable(get_store) or not hasattr(registry, "__dict__"):
@@ -99,7 +118,7 @@ def listen(registry: Any, on_end: OnEnd, uri_of: Callable[[Any], str]) -> bool:
 
     def get_attached_store(store_uri: Any = None, *args: Any, **options: Any) -> Any:
         store = get_store(store_uri, *args, **options)
-        run_guarded(lambda: attach(store, on_end, lambda: uri_of(store_uri)))
+        run_guarded(lambda: attach(store, on_event, lambda: uri_of(store_uri)))
         return store
 
     setattr(get_attached_store, _MARK, True)
@@ -107,8 +126,8 @@ def listen(registry: Any, on_end: OnEnd, uri_of: Callable[[Any], str]) -> bool:
     return True
 
 
-def attach(store: Any, on_end: OnEnd, uri: Callable[[], str]) -> None:
-    """Let one store tell `on_end` of runs that end, unless it does so already."""
+def attach_runs(store: Any, on_end: OnEvent, uri: Callable[[], str]) -> None:
+    """Let one tracking store tell `on_end` of runs that end, unless it does so already."""
     update = getattr(store, "update_run_info", None)
     if not callable(update) or getattr(update, _MARK, False):
         return
@@ -123,10 +142,46 @@ def attach(store: Any, on_end: OnEnd, uri: Callable[[], str]) -> None:
     store.update_run_info = update_run_info
 
 
-def _notify_end(info: Any, on_end: OnEnd, tracking_uri: str) -> None:
+def _notify_end(info: Any, on_end: OnEvent, tracking_uri: str) -> None:
     status = str(info.status)
     if status in END_STATES:
         on_end(str(info.run_id), status, tracking_uri)
+
+
+def attach_models(store: Any, on_change: OnEvent, uri: Callable[[], str]) -> None:
+    """Let one store of registered models tell `on_change` of changes, unless it does so already."""
+    for name in REGISTRY_CHANGES:
+        change = getattr(store, name, None)
+        if callable(change) and not getattr(change, _MARK, False):
+            setattr(store, name, _reporting(name, change, on_change, uri()))
+
+
+def _reporting(
+    name: str, change: Callable[..., Any], on_change: OnEvent, tracking_uri: str
+) -> Callable[..., Any]:
+    parameters = inspect.signature(change)
+
+    def changed(*args: Any, **options: Any) -> Any:
+        result = change(*args, **options)
+        run_guarded(lambda: notify(result, parameters.bind(*args, **options).arguments))
+        return result
+
+    def notify(result: Any, given: Mapping[str, Any]) -> None:
+        key = given.get("key") or getattr(given.get("tag"), "key", "")
+        if is_own_tag(key):
+            return
+        # Of a run the catalog has the names of its versions, and no more of these.
+        run_id = str(result.run_id or "") if name == "create_model_version" else ""
+        for model in dict.fromkeys(filter(None, map(given.get, ("name", "new_name")))):
+            on_change(run_id, "", tracking_uri, str(model))
+
+    setattr(changed, _MARK, True)
+    return changed
+
+
+def is_own_tag(key: Any) -> bool:
+    """Return whether a tag is one that this package writes to MLflow: no change to tell of."""
+    return isinstance(key, str) and key.startswith(OWN_PREFIX)
 
 
 _warn_of_errors = SingleWarning()
@@ -217,4 +272,4 @@ def _listen(settings: HookSettings) -> bool:
     def uri_of(given: Any) -> str:
         return str(given or get_uri())
 
-    return listen(registry, Listener(settings), uri_of)
+    return listen(registry, Listener(settings), uri_of, attach_runs)

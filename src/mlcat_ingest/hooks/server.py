@@ -1,14 +1,22 @@
 """MLflow's own server with the hook: `mlflow server --app-name mlcat`, or `mlcat-basic-auth`.
 
-It hears of runs from every client in every language. The applications are MLflow's; only the stores
-behind them are listened to. An MLflow that is not known starts its server all the same.
+It hears of runs and registered models from every client in every language. The applications are
+MLflow's; only the stores behind them are listened to. An MLflow that is not known starts its server
+all the same.
 """
 
 import os
 from typing import Any
 
 from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.hooks.listener import Listener, attach, listen, run_guarded, warn
+from mlcat_ingest.hooks.listener import (
+    Listener,
+    attach_models,
+    attach_runs,
+    listen,
+    run_guarded,
+    warn,
+)
 from mlcat_ingest.hooks.settings import HookSettings
 
 
@@ -48,15 +56,22 @@ def _listen() -> None:
         return
     from mlflow.server import handlers
 
-    registry = getattr(handlers, "_tracking_store_registry", None)
     listener = Listener(settings)
 
     def uri_of(given: Any) -> str:
         return str(given or os.environ.get("_MLFLOW_SERVER_FILE_STORE", ""))
 
-    if registry is None or not listen(registry, listener, uri_of):
-        warn("this version of MLflow is not supported by the hook")
-    # It may be there already, for the application asks for it when it is imported.
-    store = getattr(handlers, "_tracking_store", None)
-    if store is not None:
-        attach(store, listener, lambda: uri_of(None))
+    def tracking_uri(_: Any = None) -> str:
+        return uri_of(None)  # the recipe reads registered models by it, wherever they are stored
+
+    for name, attach, uri in (
+        ("_tracking_store", attach_runs, uri_of),
+        ("_model_registry_store", attach_models, tracking_uri),
+    ):
+        registry = getattr(handlers, f"{name}_registry", None)
+        if registry is None or not listen(registry, listener, uri, attach):
+            warn("this version of MLflow is not supported by the hook")
+        # It may be there already, for the application asks for it when it is imported.
+        store = getattr(handlers, name, None)
+        if store is not None:
+            attach(store, listener, tracking_uri)

@@ -41,18 +41,25 @@ MAX_BYTES = 64_000
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A run has ended. A hint only: the drain reads the run from MLflow.
+    """A run has ended, or a registered model has changed. A hint only: the drain reads from MLflow.
 
-    `tracking_uri` is without credentials, `workspace` empty where none was set. `recipe` is the
-    path of the recipe that was named, empty where only a catalog was.
+    `model` is the name of the registered model, and `run_id` then the run of its new version; the
+    other one is empty. `tracking_uri` is without credentials, `workspace` empty where none was set.
+    `recipe` is the path of the recipe that was named, empty where only a catalog was.
     """
 
-    run_id: str
+    run_id: str = ""
     status: str = ""
     tracking_uri: str = ""
     workspace: str = ""
     recipe: str = ""
     at_ms: int = 0
+    model: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The run and the registered model that it is about, as far as it has them."""
+        return tuple(filter(None, (self.run_id, self.model)))
 
     def is_for(self, recipe: str) -> bool:
         """Return whether it is for a recipe, by the name of the file, for paths differ by host."""
@@ -73,9 +80,12 @@ class Event:
             return None
         known = {field.name: data[field.name] for field in fields(cls) if field.name in data}
         texts = [value for name, value in known.items() if name != "at_ms"]
-        if not known.get("run_id") or not all(isinstance(value, str) for value in texts):
+        if not isinstance(known.get("at_ms", 0), int) or not all(
+            isinstance(value, str) for value in texts
+        ):
             return None
-        return cls(**known) if isinstance(known.get("at_ms", 0), int) else None
+        event = cls(**known)
+        return event if event.names else None
 
 
 MAX_EVENTS: Final = 10_000
@@ -217,7 +227,11 @@ class EventSpool:
 
     def pending(self) -> int:
         """Return how many events there are, those that a drain has claimed among them."""
-        return len(self.waiting()) + len(_names(self._claimed))
+        return len(self.names())
+
+    def names(self) -> frozenset[str]:
+        """Return the names of the files of these events."""
+        return frozenset(self.waiting()).union(_names(self._claimed))
 
     def events(self) -> Iterator[Event]:
         """Return the unclaimed events, oldest first; skip files without an event."""
@@ -226,8 +240,8 @@ class EventSpool:
 
     def oldest_ms(self) -> int | None:
         """Return when the oldest event was written, in epoch milliseconds."""
-        names = sorted([*self.waiting(), *_names(self._claimed)])
-        return _moment(names[0]) if names else None
+        names = self.names()
+        return _moment(min(names)) if names else None
 
     @contextmanager
     def drain_lock(self) -> Iterator[bool]:
@@ -338,7 +352,8 @@ class EventSpool:
         self.delete([name])
 
     def _drop(self, event: Event, why: str) -> None:
-        line = json.dumps({"run_id": event.run_id, "why": why, "at_ms": int(time.time() * 1000)})
+        named = {"run_id": event.run_id} | ({"model": event.model} if event.model else {})
+        line = json.dumps({**named, "why": why, "at_ms": int(time.time() * 1000)})
         with self.open_log(self.dropped_file.name) as handle:
             if handle.tell() < _DROPPED_BYTES:
                 handle.write(f"{line}\n".encode())

@@ -294,6 +294,7 @@ class PipelineRun:
         """Keep the checkpoint of a partition until all of it is acknowledged."""
         self._context.tally.source_notes(finished.notes)
         self.found_ids.update(finished.found_ids)
+        self._removal.named.extend(finished.groups)
         if finished.index is not None:
             self._linker.add(finished.index)
         if isinstance(finished.partition, PartitionPass) and finished.checkpoint is not None:

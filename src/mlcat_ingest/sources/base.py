@@ -28,7 +28,7 @@ class Capability(Enum):
     """`shards` divides it, so that several processes can read it: the scopes `Shards` and
     `Remainder`."""
     RUNS = "runs"
-    """It finds runs by their ids: the scope `Runs`."""
+    """It finds runs by their ids, and registered models by their names: the scope `Runs`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +67,13 @@ class Remainder:
 class Runs:
     """The runs with these ids that the recipe selects, with their experiments.
 
-    Unknown ids are ignored. Partitions are listed, which keeps the names of entities stable, but
+    With them come the registered models with the names `models`, and all their versions. Unknown
+    ids and names are ignored. Partitions are listed, which keeps the names of entities stable, but
     get no new checkpoint.
     """
 
     ids: Sequence[str]
+    models: Sequence[str] = ()
     needs: ClassVar[Capability | None] = Capability.RUNS
 
 
@@ -216,19 +218,33 @@ class Page(Generic[RecordT_co]):
 
 
 @dataclass(frozen=True, slots=True)
+class NamedGroup:
+    """The group of a name in `Runs.models`, in the partition of the key `source`.
+
+    `listed` are the URNs of the group and its members, as far as the system has their objects.
+    """
+
+    source: str
+    urn: str
+    listed: Collection[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     """The end of a partition: all that was asked for of it has been yielded.
 
     The `checkpoint` counts once all of it is acknowledged; None leaves the last one as it is. It is
     `complete` if every record of the partition was listed. `found_ids` are those of `Runs` that are
-    in the partition, `index` is of the features of a feature store. `notes` are of the reading as a
-    whole, such as objects that the source may not show.
+    in the partition, `groups` those that it names, there or not. `index` is of the features of a
+    feature store. `notes` are of the reading as a whole, such as objects that the source may not
+    show.
     """
 
     partition: PartitionState | None = None
     checkpoint: Mapping[str, object] | None = None
     complete: bool = False
     found_ids: Collection[str] = ()
+    groups: Sequence[NamedGroup] = ()
     index: FeatureIndex | None = None
     notes: Sequence[Note] = ()
 
@@ -359,7 +375,7 @@ class Source(ABC, Generic[RecordT]):
         """Yield those of `unlisted` that the partition of this key does not hold, asking in bulk.
 
         Neither an entity that the recipe's filters leave out is yielded, nor one whose fate cannot
-        be told. Asked after a complete pass, before `close`. Raises as `read` does.
+        be told. Asked after `read`, before `close`. Raises as `read` does.
         """
         del partition, unlisted
         return ()

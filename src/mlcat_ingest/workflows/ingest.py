@@ -1,5 +1,6 @@
 """Ingestion: a recipe made ready to run, its sources, its sink and its options put together."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -34,9 +35,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NamedRunsResult:
-    """The outcome of an ingestion of runs that were named by their ids.
+    """The outcome of an ingestion of named runs and registered models.
 
-    No source found the `unknown` ones. Something of the `refused` ones did not arrive.
+    No source found the `unknown` runs. Something of the `refused` runs and models did not arrive.
     """
 
     report: Report
@@ -104,16 +105,17 @@ class Pipeline:
     def run_named(
         self,
         run_ids: Sequence[str],
+        models: Sequence[str] = (),
         *,
         dead_letters: Path | None = None,
         more: bool = False,
         changes: OnWritten | None = None,
     ) -> NamedRunsResult:
-        """Bring these runs of MLflow into the catalog, as a run of the recipe would.
+        """Bring these runs and registered models into the catalog, as a run of the recipe would.
 
-        It keeps no state and takes no lock, so it can be beside a run at work: nothing is removed,
-        and the next run reads the same runs again. With `more`, a later call for further runs adds
-        to `dead_letters` and deletes nothing there.
+        Versions and models that MLflow has no more are removed from the groups of `models`. It
+        keeps no state and takes no lock, so it can be beside a run at work: the next run reads the
+        same again. With `more`, a later call adds to `dead_letters` and deletes nothing there.
         """
         recipe = self._resolved.recipe
         letters: list[str] = []
@@ -125,14 +127,14 @@ class Pipeline:
             state=StateSession(
                 recipe.state.url, StateOptions(recipe.name), StatePolicy.NAMES, secrets.mask
             ),
-            scope=Runs(run_ids),
+            scope=Runs(run_ids, models),
         )
         able = {Capability.RUNS, Capability.FEATURES}
         sources = [source for source in self.build_sources() if able & source.capabilities]
         run = PipelineRun(sources, self.build_sink(), options, _delivery(changes))
         report = run.execute()
         unknown = [run_id for run_id in run_ids if run_id not in run.found_ids]
-        return NamedRunsResult(report, unknown, refused_runs(run_ids, letters))
+        return NamedRunsResult(report, unknown, refused_names((*run_ids, *models), letters))
 
     def plan(
         self,
@@ -252,16 +254,17 @@ def state_options_of(recipe: Recipe, *, full: bool, accept_renaming: bool) -> St
     )
 
 
-def refused_runs(run_ids: Sequence[str], letters: Iterable[str]) -> frozenset[str]:
-    """Return the runs that dead letters are about, by the ids in their names.
+def refused_names(names: Sequence[str], letters: Iterable[str]) -> frozenset[str]:
+    """Return the runs and registered models that dead letters are about, by the names in them.
 
     All are returned where one says nothing of that, such as that of an experiment: it may be of
     any.
     """
     refused: set[str] = set()
     for letter in letters:
-        about = [run_id for run_id in run_ids if run_id in letter]
+        # A run's id is in no other name, but that of a model may be a part of one.
+        about = [name for name in names if re.search(rf"\b{re.escape(name)}(?=[_,]|\b)", letter)]
         if not about:
-            return frozenset(run_ids)
+            return frozenset(names)
         refused.update(about)
     return frozenset(refused)

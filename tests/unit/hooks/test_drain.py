@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from mlcat_ingest.errors import CatalogUnavailableError, StateUnavailableError
-from mlcat_ingest.hooks.drain import DrainResult, drain, event_filter
+from mlcat_ingest.hooks import drain as drain_module
+from mlcat_ingest.hooks.drain import DrainResult, drain, event_filter, follow_spool
 from mlcat_ingest.hooks.spool import Event, EventSpool
 from mlcat_ingest.pipeline.report.report import Report, failure_of
 from mlcat_ingest.pipeline.report.tally import RunStatus, Tally
 from mlcat_ingest.recipe.model import Recipe
-from mlcat_ingest.workflows.ingest import NamedRunsResult, refused_runs
+from mlcat_ingest.workflows.ingest import NamedRunsResult, refused_names
 from mlcat_ingest.workflows.resolve import resolve
 
 
@@ -37,9 +38,9 @@ class Pipe:
         self._unknown = unknown
         self._refuses = refuses
 
-    def __call__(self, run_ids: Sequence[str]) -> NamedRunsResult:
-        self.asked.append(list(run_ids))
-        refused = self._refuses & set(run_ids)
+    def __call__(self, run_ids: Sequence[str], models: Sequence[str] = ()) -> NamedRunsResult:
+        self.asked.append([*run_ids, *models])
+        refused = self._refuses & {*run_ids, *models}
         report = a_report(self._errors.pop(0) if self._errors else None, *refused)
         return NamedRunsResult(report, self._unknown, refused)
 
@@ -56,6 +57,72 @@ def test_a_run_that_ended_twice_is_asked_for_once_and_both_events_go(tmp_path: P
     assert drain(spool, bool, pipe) == DrainResult(events=3, runs=2)
     assert sorted(pipe.asked[0]) == ["a", "b"]
     assert spool.pending() == 0
+
+
+def test_models_and_the_run_of_a_new_version_are_asked_for_together(tmp_path: Path) -> None:
+    spool, pipe = a_spool(tmp_path), Pipe(refuses=frozenset({"sick"}))
+    for event in (Event(model="m"), Event("a", model="m"), Event("b", model="sick"), Event("b")):
+        spool.put(event)
+    drained = drain(spool, bool, pipe)
+    assert pipe.asked == [["a", "b", "m", "sick"]]
+    assert (drained.events, drained.runs, drained.models, drained.left) == (3, 2, 1, 1)
+    assert [event.model for event in spool.events()] == ["sick"]
+
+
+@pytest.mark.parametrize(
+    ("letters", "refused"),
+    [
+        (["urn:li:mlModel:(urn:li:dataPlatform:mlflow,fraud_2,PROD)"], {"fraud"}),
+        (["urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,registered:fr,PROD)"], {"fr"}),
+        (["urn:li:mlModel:(urn:li:dataPlatform:mlflow,aa,PROD)"], {"aa"}),
+    ],
+)
+def test_a_model_is_not_refused_for_another_whose_name_holds_its_own(
+    letters: list[str], refused: set[str]
+) -> None:
+    assert refused_names(["aa", "fr", "fraud"], letters) == refused
+
+
+def results_of(spool: EventSpool, pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> list[DrainResult]:
+    """Follow a spool until the first look at which nothing is to be done."""
+
+    def drain_all(*_: object) -> DrainResult:
+        return drain(spool, bool, pipe)
+
+    def rest(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(drain_module, "drain_into", drain_all)
+    monkeypatch.setattr("mlcat_ingest.hooks.drain.time.sleep", rest)
+    results: list[DrainResult] = []
+    with pytest.raises(KeyboardInterrupt):
+        follow_spool(resolve(Recipe.for_tracking_uri("http://m")), spool, "r", results.append)
+    return results
+
+
+def test_a_follower_takes_what_a_killed_drain_had_claimed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = a_spool(tmp_path, "a")
+    with spool.drain_lock():
+        assert spool.claim(9, bool)
+    [result] = results_of(spool, Pipe(), monkeypatch)
+    assert (result.events, spool.pending()) == (1, 0)
+
+
+def test_a_follower_drains_refused_events_again_only_with_a_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool, pipe = a_spool(tmp_path, "a"), Pipe(refuses=frozenset({"a"}))
+    assert len(results_of(spool, pipe, monkeypatch)) == 1
+    assert pipe.asked == [["a"]]
+
+
+def test_a_follower_pauses_after_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spool, pipe = a_spool(tmp_path, "a"), Pipe(CatalogUnavailableError("down"))
+    assert len(results_of(spool, pipe, monkeypatch)) == 1
+    assert spool.backoff.reason() == str(failure_of(CatalogUnavailableError("down")))
+    assert spool.backoff.remaining_s() > 0
 
 
 def test_what_a_failure_ends_stays_and_ends_the_drain(tmp_path: Path) -> None:
@@ -96,25 +163,25 @@ def test_what_failed_stays_whole_though_only_some_of_it_was_refused(tmp_path: Pa
     ],
 )
 def test_what_tells_of_no_run_may_be_of_any(letters: list[str], refused: set[str]) -> None:
-    assert refused_runs(["aa", "bb", "cc"], letters) == refused
+    assert refused_names(["aa", "bb", "cc"], letters) == refused
 
 
 def test_an_event_written_during_the_drain_is_taken_too(tmp_path: Path) -> None:
     spool = a_spool(tmp_path, "a")
     pipe = Pipe()
 
-    def bring(run_ids: Sequence[str]) -> NamedRunsResult:
+    def bring(run_ids: Sequence[str], models: Sequence[str]) -> NamedRunsResult:
         if not pipe.asked:
             spool.put(Event("late"))
-        return pipe(run_ids)
+        return pipe(run_ids, models)
 
     assert drain(spool, bool, bring).events == 2
     assert pipe.asked == [["a"], ["late"]]
 
 
 def test_an_error_that_nobody_expects_lets_the_events_wait_again(tmp_path: Path) -> None:
-    def broken(run_ids: Sequence[str]) -> NamedRunsResult:
-        raise ZeroDivisionError(run_ids)
+    def broken(run_ids: Sequence[str], models: Sequence[str]) -> NamedRunsResult:
+        raise ZeroDivisionError(run_ids, models)
 
     spool = a_spool(tmp_path, "a")
     with pytest.raises(ZeroDivisionError):
@@ -131,7 +198,9 @@ def test_where_another_drain_is_at_work_nothing_is_done(tmp_path: Path) -> None:
 
 def test_runs_that_no_source_has_are_counted_and_done(tmp_path: Path) -> None:
     spool = a_spool(tmp_path, "a", "foreign")
-    assert drain(spool, bool, Pipe(unknown=["foreign"])) == DrainResult(2, 2, 1)
+    assert drain(spool, bool, Pipe(unknown=["foreign"])) == DrainResult(
+        events=2, runs=2, elsewhere=1
+    )
     assert spool.pending() == 0
 
 

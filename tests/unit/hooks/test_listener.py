@@ -13,7 +13,14 @@ import pytest
 
 from mlcat_ingest import hooks
 from mlcat_ingest.hooks import listener as listener_module
-from mlcat_ingest.hooks.listener import Listener, SingleWarning, attach, listen, run_guarded
+from mlcat_ingest.hooks.listener import (
+    Listener,
+    SingleWarning,
+    attach_models,
+    attach_runs,
+    listen,
+    run_guarded,
+)
 from mlcat_ingest.hooks.plugin import NoRunContext
 from mlcat_ingest.hooks.settings import HookSettings
 
@@ -48,7 +55,10 @@ def test_each_end_of_a_run_is_reported_once_however_often_the_store_is_asked_for
     registry = Registry(Store())
     for _ in range(2):
         assert listen(
-            registry, lambda *args: reported.append(args), lambda given: given or "default"
+            registry,
+            lambda *args: reported.append(args),
+            lambda given: given or "default",
+            attach_runs,
         )
     store: Any = registry.get_store("http://mlflow:5000")
     assert registry.get_store("http://mlflow:5000") is store
@@ -61,7 +71,7 @@ def test_each_end_of_a_run_is_reported_once_however_often_the_store_is_asked_for
 def test_only_ends_are_reported(status: str, events: int) -> None:
     reported: list[str] = []
     store = Store(status)
-    attach(store, lambda run_id, *_: reported.append(run_id), lambda: "")
+    attach_runs(store, lambda run_id, *_: reported.append(run_id), lambda: "")
     store.update_run_info("r1")
     assert len(reported) == events
 
@@ -74,21 +84,71 @@ def test_an_error_of_the_store_is_the_callers_and_nothing_is_reported() -> None:
             raise LookupError(run_id, args, options)
 
     store = Broken()
-    attach(store, lambda run_id, *_: reported.append(run_id), lambda: "")
+    attach_runs(store, lambda run_id, *_: reported.append(run_id), lambda: "")
     with pytest.raises(LookupError, match="r1"):
         store.update_run_info("r1")
     assert reported == []
 
 
+class ModelStore:
+    """A store of registered models, as far as a listener looks at it."""
+
+    def create_model_version(self, name: str, source: str, run_id: str | None = None) -> Any:
+        return SimpleNamespace(name=name, source=source, run_id=run_id)
+
+    def rename_registered_model(self, name: str, new_name: str) -> Any:
+        return SimpleNamespace(name=new_name, was=name)
+
+    def set_model_version_tag(self, name: str, version: str, tag: Any) -> None:
+        if not name:
+            raise LookupError(version, tag)
+
+    def delete_registered_model_tag(self, name: str, key: str) -> None:
+        del name, key
+
+
+def test_each_change_of_a_registered_model_is_reported_with_its_names() -> None:
+    reported: list[tuple[str, ...]] = []
+    store: Any = ModelStore()
+    registry = Registry(store)
+    for _ in range(2):
+        listen(registry, lambda *args: reported.append(args), lambda _: "uri", attach_models)
+        registry.get_store()
+    assert store.create_model_version("m", source="s", run_id="r").run_id == "r"
+    store.create_model_version(name="m", source="s")
+    store.rename_registered_model("m", new_name="n")
+    store.set_model_version_tag("m", "1", SimpleNamespace(key="team"))
+    store.delete_registered_model_tag(name="m", key="team")
+    assert reported == [
+        ("r", "", "uri", "m"),
+        ("", "", "uri", "m"),
+        ("", "", "uri", "m"),
+        ("", "", "uri", "n"),
+        ("", "", "uri", "m"),
+        ("", "", "uri", "m"),
+    ]
+
+
+def test_tags_that_the_catalog_writes_back_and_failed_changes_are_not_reported() -> None:
+    reported: list[object] = []
+    store: Any = ModelStore()
+    attach_models(store, lambda *args: reported.append(args), lambda: "")
+    store.set_model_version_tag("m", "1", tag=SimpleNamespace(key="mlcat.tests"))
+    store.delete_registered_model_tag("m", "mlcat.tests_at")
+    with pytest.raises(LookupError):
+        store.set_model_version_tag("", "1", SimpleNamespace(key="team"))
+    assert reported == []
+
+
 @pytest.mark.parametrize("registry", [None, object(), SimpleNamespace(get_store=3)])
 def test_what_is_no_registry_is_left_alone(registry: object) -> None:
-    assert not listen(registry, lambda *_: None, str)
+    assert not listen(registry, lambda *_: None, str, attach_runs)
 
 
 @pytest.mark.parametrize("store", [None, 3, object(), SimpleNamespace(update_run_info=None)])
 def test_what_is_no_store_is_given_as_it_is(store: object) -> None:
     registry = Registry(store)
-    assert listen(registry, lambda *_: None, str)
+    assert listen(registry, lambda *_: None, str, attach_runs)
     assert registry.get_store() is store
 
 
@@ -97,7 +157,7 @@ def test_errors_of_ours_are_reported_once_and_stop_nobody(caplog: pytest.LogCapt
         raise ZeroDivisionError("ours")
 
     store = Store()
-    attach(store, broken, lambda: "")
+    attach_runs(store, broken, lambda: "")
     for _ in range(3):
         assert store.update_run_info("r").run_id == "r"
     (warning,) = caplog.messages

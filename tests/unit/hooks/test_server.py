@@ -9,6 +9,7 @@ import pytest
 
 from mlcat_ingest.hooks import listener, server
 from mlcat_ingest.hooks.listener import SingleWarning
+from mlcat_ingest.hooks.spool import EventSpool
 
 FLASK, ASGI, WITH_AUTH = object(), object(), object()
 
@@ -82,12 +83,22 @@ def test_a_store_that_is_there_already_is_heard(
 ) -> None:
     ended = SimpleNamespace(run_id="r", status="FINISHED")
     store = SimpleNamespace(update_run_info=lambda *_: ended)
+
+    def delete_registered_model(name: str) -> None:
+        assert name == "m"
+
+    models = SimpleNamespace(delete_registered_model=delete_registered_model)
     handlers._tracking_store = store
     handlers._tracking_store_registry = Registry(store)
+    handlers._model_registry_store = models
+    handlers._model_registry_store_registry = Registry(models)
     monkeypatch.setenv("MLCAT_SERVER", "http://c")
     monkeypatch.setenv("MLCAT_SPOOL", str(tmp_path))
     monkeypatch.setenv("MLCAT_HOOK_SEND", "0")
     monkeypatch.setenv("_MLFLOW_SERVER_FILE_STORE", "sqlite:///m.db")
     assert server.create_app() is FLASK
     handlers._tracking_store_registry.get_store().update_run_info("r")
-    assert len(list((tmp_path / "new").iterdir())) == 1
+    handlers._model_registry_store.delete_registered_model(name="m")
+    events = list(EventSpool(tmp_path).events())
+    assert [event.names for event in events] == [("r",), ("m",)]
+    assert [event.tracking_uri for event in events] == ["sqlite:///m.db"] * 2

@@ -27,7 +27,7 @@ from mlcat_ingest.pipeline.removal.unlisted import UnlistedEntities
 from mlcat_ingest.pipeline.report.labels import label_of, with_label
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.recipe.model import LimitsSpec
-from mlcat_ingest.sources.base import Capability, Missing, Source, Unlisted
+from mlcat_ingest.sources.base import Capability, Missing, NamedGroup, Source, Unlisted
 
 log = logging.getLogger(__name__)
 
@@ -120,23 +120,27 @@ class DeferredRemovals:
 
 @dataclass(frozen=True, slots=True)
 class _MissingEntity:
-    part: PartitionPass
+    source: str
+    part: PartitionPass | None
     missing: Missing
     label: str | None
     removed: bool
     changed_ms: int
 
     @classmethod
-    def of(cls, part: PartitionPass, missing: Missing, entity: Unlisted) -> Self:
+    def of(
+        cls, source: str, missing: Missing, entity: Unlisted, part: PartitionPass | None = None
+    ) -> Self:
         stamp = entity.properties.get("lastModified") or NOTHING
         label = label_of(entity.urn, entity.properties)
-        return cls(part, missing, label, entity.removed, stamp.get("time") or 0)
+        return cls(source, part, missing, label, entity.removed, stamp.get("time") or 0)
 
 
 class Removal:
     """Finds what to remove after a source was read; used by one thread.
 
     `next_pass` lists the entities that are removed if the next complete pass lacks them, too.
+    `named` takes the groups of `Finished`, of which that source is asked.
     """
 
     def __init__(
@@ -157,6 +161,7 @@ class Removal:
         self._max_ratio = limits.max_removed_ratio
         self._moved: list[_MissingEntity] = []
         self.next_pass: list[str] = []
+        self.named: list[NamedGroup] = []
         self._unlisted = UnlistedEntities(context, writer, keys)
 
     def after(self, source: Source[Any], passes: Sequence[PartitionPass]) -> Iterator[Entity]:
@@ -198,7 +203,7 @@ class Removal:
         gone = [entity for entity in missing if entity.missing.switched_off]
         limited = [entity for entity in missing if not entity.missing.switched_off]
         count, removed = waiting + len(limited), waiting
-        total = sum(map(self._unlisted.total, passes)) if count > FLOOR else count
+        total = count if count <= FLOOR else self._total(passes, limited)
         if count and not total:
             what = f"{plural(count, 'entity', 'entities')} not removed"
             self._note("removal_without_state", f"{what}: the number of all entities is unknown")
@@ -216,6 +221,10 @@ class Removal:
                 self._note("unlisted_kept", f"{about}: not listed, and not reported as deleted")
         if removed <= most:
             return gone
+        if not passes:
+            what = f"{plural(count, 'entity', 'entities')} not removed"
+            self._note("unlisted_kept", f"{what}: more than limits.max_removed_ratio allows")
+            return None
         raise LimitError(
             f"{count:,} of {plural(total, 'entity', 'entities')} of "
             f"{', '.join(part.source for part in passes)} would be removed, more than "
@@ -223,6 +232,11 @@ class Removal:
             hint="list them with `mlcat-ingest plan`; if the removal is right, raise the limit "
             "for one run",
         )
+
+    def _total(self, passes: Sequence[PartitionPass], missing: Sequence[_MissingEntity]) -> int:
+        if passes:
+            return sum(map(self._unlisted.total, passes))
+        return sum(map(self._unlisted.models, {entity.source for entity in missing}))
 
     def copy_moved(self) -> None:
         """Copy what people put on groups that have another name, now that these are removed.
@@ -236,12 +250,13 @@ class Removal:
             self._copier.copy(entity.missing.urn, entity.missing.moved_to or "")
 
     def _soft_delete(self, entities: Sequence[_MissingEntity]) -> Iterator[Entity]:
-        removed: dict[PartitionPass, list[str]] = {}
+        removed: dict[PartitionPass | None, list[str]] = {}
         for entity in entities:
             if not self._is_used(entity):
                 removed.setdefault(entity.part, []).append(entity.missing.urn)
         for part, urns in removed.items():
-            self._context.tracker.entities.delete(part, urns)
+            if part is not None:
+                self._context.tracker.entities.delete(part, urns)
             for urn in urns:
                 yield Entity(urn, {STATUS: {"removed": True}})
 
@@ -250,6 +265,7 @@ class Removal:
     ) -> Iterator[_MissingEntity]:
         if Capability.MISSING not in source.capabilities:
             return
+        yield from self._missing_of_groups(source)
         if not self._context.tracker.remembers:
             self._note_without_state(source)
             return
@@ -260,7 +276,15 @@ class Removal:
             for batch in self._unlisted.after(part, waiting, new_groups=new_groups):
                 entities = {entity.urn: entity for entity in batch}
                 for missing in source.missing(part.source, batch):
-                    yield _MissingEntity.of(part, missing, entities[missing.urn])
+                    yield _MissingEntity.of(part.source, missing, entities[missing.urn], part)
+
+    def _missing_of_groups(self, source: Source[Any]) -> Iterator[_MissingEntity]:
+        groups, self.named = self.named, []
+        for group in groups:
+            for batch in filter(None, self._unlisted.of_group(group)):
+                entities = {entity.urn: entity for entity in batch}
+                for missing in source.missing(group.source, batch):
+                    yield _MissingEntity.of(group.source, missing, entities[missing.urn])
 
     def _note_without_state(self, source: Source[Any]) -> None:
         if Capability.FEATURES in source.capabilities and self._context.sink.facts.keeps:
@@ -302,7 +326,7 @@ class Removal:
             return False
         try:
             used = any(
-                self._has_foreign(page, gone.part.source, missing.urn)
+                self._has_foreign(page, gone.source, missing.urn)
                 for page in self._context.sink.search.members(missing.urn)
             )
         except CANNOT_ANSWER as error:

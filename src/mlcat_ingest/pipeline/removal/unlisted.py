@@ -24,7 +24,7 @@ from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.read.feature_tables import PrimaryKeys
 from mlcat_ingest.pipeline.removal.rename import new_name
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
-from mlcat_ingest.sources.base import Unlisted
+from mlcat_ingest.sources.base import NamedGroup, Unlisted
 
 log = logging.getLogger(__name__)
 
@@ -72,14 +72,33 @@ class UnlistedEntities:
 
         Cost: one request an entity type, and a statement.
         """
-        try:
-            listed = sum(
-                self._context.sink.search.entities_of_source(entity_type, part.source).total
-                for entity_type in self._types(part)
-            )
-        except CANNOT_ANSWER:
-            listed = 0
+        listed = self._count(part.source, self._types(part))
         return max(listed, self._context.tracker.entities.record_count(part))
+
+    def _count(self, source: str, entity_types: Sequence[str]) -> int:
+        search = self._context.sink.search
+        try:
+            return sum(search.entities_of_source(one, source).total for one in entity_types)
+        except CANNOT_ANSWER:
+            return 0
+
+    def models(self, source: str) -> int:
+        """Return how many live models and groups of a source there are, as far as is known."""
+        return self._count(source, ("mlModel", _GROUP))
+
+    def of_group(self, group: NamedGroup) -> Iterator[list[Unlisted]]:
+        """Yield those of a group and its members that the catalog holds and a pass did not list.
+
+        Cost: one request for each 1,000 members, and one for each batch unlisted.
+        """
+        members: list[str] = []
+        try:
+            for page in self._context.sink.search.members(group.urn):
+                members += page
+        except CANNOT_ANSWER as error:
+            log.info("the members of %s cannot be listed: %s", group.urn, error)
+        urns = (urn for urn in (*members, group.urn) if urn not in group.listed)
+        yield from self._read(group.source, urns, group.listed)
 
     def after(
         self, part: PartitionPass, waiting: Sequence[str], *, new_groups: bool
@@ -96,7 +115,7 @@ class UnlistedEntities:
         known = self._context.tracker.entities
         if not part.is_complete:
             removed = self._removed_groups(part) if new_groups else ()
-            yield from self._read(part, chain(known.renamed_urns(part), removed))
+            yield from self._read(part.source, chain(known.renamed_urns(part), removed))
             return
         listed = ListedUrns(chain(known.listed_urns(part), waiting))
         urns = chain(
@@ -106,7 +125,7 @@ class UnlistedEntities:
             known.renamed_urns(part),
             known.absent_urns(part),
         )
-        yield from self._read(part, (urn for urn in urns if urn not in listed), listed)
+        yield from self._read(part.source, (urn for urn in urns if urn not in listed), listed)
 
     def _removed_groups(self, part: PartitionPass) -> Iterator[str]:
         if _GROUP in part.entity_types:
@@ -134,7 +153,7 @@ class UnlistedEntities:
         ]
 
     def _read(
-        self, part: PartitionPass, urns: Iterable[str], listed: Container[str] = ()
+        self, source: str, urns: Iterable[str], listed: Container[str] = ()
     ) -> Iterator[list[Unlisted]]:
         """Yield the live entities of `urns` that only this source has, and the removed groups.
 
@@ -159,22 +178,18 @@ class UnlistedEntities:
                         for urn, entity in entities.items()
                         if (copy := new_name(urn, entity)) is not None
                     )
-                    yield list(self._unlisted(part, entities))
+                    yield list(self._unlisted(source, entities))
             left = {urn: None for urn in copies if urn not in seen and urn not in listed}
 
-    def _unlisted(
-        self, part: PartitionPass, entities: Mapping[str, StoredEntity]
-    ) -> Iterator[Unlisted]:
+    def _unlisted(self, source: str, entities: Mapping[str, StoredEntity]) -> Iterator[Unlisted]:
         for urn, stored in entities.items():
             properties = stored_properties(urn, stored) or NOTHING
             custom = custom_properties(properties)
             bases = read_bases(custom, self._writer)
             if is_removed(stored):
-                is_ours = part.source in str(custom.get(SOURCE_KEY)).split(",")
+                is_ours = source in str(custom.get(SOURCE_KEY)).split(",")
                 if is_ours and entity_type_of(urn) == _GROUP and RENAMED_TO not in custom:
                     yield Unlisted(urn, properties, removed=True)
             # Not one that another source or recipe has, too or alone.
-            elif custom.get(SOURCE_KEY) == part.source and (
-                bases.ours is not None or not bases.others
-            ):
+            elif custom.get(SOURCE_KEY) == source and (bases.ours is not None or not bases.others):
                 yield Unlisted(urn, properties)

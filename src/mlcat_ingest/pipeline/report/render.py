@@ -280,9 +280,11 @@ def hooks_line(drain: HooksSummary) -> str:
     """Return the result of a drain, in a line."""
     if drain.busy:
         return "another drain of this spool is in progress"
-    elsewhere = f", {drain.elsewhere:,} of them of other recipes" if drain.elsewhere else ""
-    events, runs = plural(drain.events, "event"), plural(drain.runs, "run")
-    return f"processed {events} of {runs}{elsewhere}; {drain.left:,} remaining"
+    elsewhere = f", {drain.elsewhere:,} of the runs of other recipes" if drain.elsewhere else ""
+    events, named = plural(drain.events, "event"), plural(drain.runs, "run")
+    if drain.models:
+        named = f"{named} and {plural(drain.models, 'registered model')}"
+    return f"processed {events} of {named}{elsewhere}; {drain.left:,} remaining"
 
 
 def _notes(report: Report) -> Iterator[str]:

@@ -72,6 +72,8 @@ class HooksSummary:
     """Events that the catalog acknowledged."""
     runs: int = 0
     """Runs that these events named."""
+    models: int = 0
+    """Registered models that these events named."""
     elsewhere: int = 0
     """Runs among these that no source of the recipe has."""
     left: int = 0

@@ -178,10 +178,10 @@ class MlflowSource(Source[JoinedRecord]):
         partition = request.state.partition(partition_of(self._config, scope))
         if isinstance(request.scope, Runs):
             named = RunsByIdReading(
-                reader, scope, self._selection, request.scope.ids, parents=_parents(partition)
+                reader, scope, self._selection, request.scope, parents=_parents(partition)
             )
             yield from self._pages(reader, named)
-            yield Finished(partition, found_ids=named.found_ids)
+            yield Finished(partition, found_ids=named.found_ids, groups=named.groups)
             return 0
         known = self._known_runs(reader, partition, request)
         if known.last_ms is not None and (

@@ -20,7 +20,7 @@ from mlcat_ingest.net.reachability import clock
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.checks import findings, links_finding
 from mlcat_ingest.sources.mlflow.read.decode import logged_model
-from mlcat_ingest.sources.mlflow.read.listing import label_of
+from mlcat_ingest.sources.mlflow.read.listing import label_of, name_filter
 from mlcat_ingest.sources.mlflow.read.reader import (
     ALL_MODELS,
     ALL_RUNS,
@@ -185,6 +185,9 @@ class DatabricksReader(RestReader):
         account = self.connection.sign_in.account
         return self._config if account is None else self._config.of_one(account.address)
 
+    def narrow_registry(self, names: Sequence[str]) -> None:
+        """Do nothing: Databricks lists versions by the name of each registered model anyway."""
+
     def _items(self, listing: str, query: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
         fetch = self._logged_models_page if listing == "logged-models" else self._page
         bare = self._unity_catalog and listing in _DETAILS
@@ -202,15 +205,14 @@ class DatabricksReader(RestReader):
             return
         names = [model.name for page in self.registered_models() for model in page]
         for name in names:
-            mark = '"' if "'" in name else "'"
-            if mark in name:
-                # MLflow's search language has no escape.
+            condition = name_filter(name)
+            if condition is None:
                 log.warning(
                     "cannot list the versions of registered model %s: its name contains ' and \"",
                     name,
                 )
                 continue
-            yield {"filter": f"name={mark}{name}{mark}", "max_results": query["max_results"]}
+            yield {"filter": condition, "max_results": query["max_results"]}
 
     def _page(self, listing: str, query: Mapping[str, Any], token: str | None) -> ListingPage[Any]:
         if listing != "experiments":

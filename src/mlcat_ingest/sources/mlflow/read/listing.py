@@ -6,6 +6,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from operator import attrgetter
 from typing import Any, ClassVar, Final, Literal, TypeVar
 
@@ -67,6 +68,9 @@ KINDS: Final = {
 """The kind of the records of each listing."""
 
 
+NAMES_A_LISTING: Final = 20
+"""The most registered models that are listed by their names, each by itself."""
+
 MOST_KEPT: Final = 1_000_000
 """The most experiments, or registered models: they are kept in memory."""
 MOST_KEPT_PAGES: Final = 10_000
@@ -118,6 +122,13 @@ def models_filter(only: ModelFilter) -> str:
     if only.newest_external is not None:
         clauses.append(f"tags.`{EXTERNAL_TAG}` = 'true'")
     return " AND ".join(clauses)
+
+
+def name_filter(name: str) -> str | None:
+    """Return a filter of the registered model `name`, None where MLflow's language has no such."""
+    mark = '"' if "'" in name else "'"
+    # It has no escape.
+    return None if mark in name else f"name={mark}{name}{mark}"
 
 
 def _id_list(ids: Sequence[str]) -> str:
@@ -241,6 +252,7 @@ class ApiReader(ABC):
         self._experiments: list[list[Experiment]] | None = None
         self._models: list[list[RegisteredModel]] | None = None
         self._prompts: set[str] = set()
+        self._named: list[str] | None = None
         self.lacking: set[str] = set()
         """Listings that the server lacks: it is asked for each only once."""
         self.refusals = Refusals()
@@ -292,6 +304,12 @@ class ApiReader(ABC):
                 [model for model in page if not is_prompt(model.tags)] for page in pages
             ]
         yield from self._models
+
+    def narrow_registry(self, names: Sequence[str]) -> None:
+        """List only the registered models with these names, a request each, if they are few."""
+        conditions = [name_filter(name) for name in names]
+        if len(names) <= NAMES_A_LISTING and None not in conditions:
+            self._named = list(filter(None, conditions))
 
     def model_versions(self) -> Iterator[list[ModelVersion]]:
         """Yield the versions of all registered models in pages, prompts left out."""
@@ -352,7 +370,11 @@ class ApiReader(ABC):
     ) -> Iterator[list[Any]]:
         convert = partial(self.converters[listing], **more)
         seen = RecentIds(label_of(listing))
-        for items in self._items(listing, query):
+        of_registry = listing in {"registered-models", "model-versions"}
+        for items in chain.from_iterable(
+            self._items(listing, {**query, "filter": condition} if condition else query)
+            for condition in (self._named if of_registry and self._named is not None else [""])
+        ):
             records = self.refusals.usable(KINDS[listing], convert, items)
             yield [records[at] for at in seen.new([id_of(record) for record in records])]
 

@@ -215,6 +215,10 @@ class Reader(ReadsFiles, Protocol):
         """Yield all registered models in pages, without the prompts among them."""
         ...
 
+    def narrow_registry(self, names: Sequence[str]) -> None:
+        """List only the registered models with these names from now on, where that costs less."""
+        ...
+
     def model_versions(self) -> Iterator[list[ModelVersion]]:
         """Yield the versions of all registered models in pages, prompts left out.
 

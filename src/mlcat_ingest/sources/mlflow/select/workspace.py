@@ -2,9 +2,12 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final, TypeVar
 
+from mlcat_ingest.errors import InvalidUrnError
+from mlcat_ingest.sources.base import NamedGroup, Runs
 from mlcat_ingest.sources.mlflow.read.listing import chunks
 from mlcat_ingest.sources.mlflow.read.reader import (
     IDS_A_LISTING,
@@ -65,7 +68,7 @@ class RunsById:
         """Read those of `run_ids` that `only` selects, without its limit."""
         self._reader = reader
         self._only = replace(only, limit=None)
-        self._run_ids = run_ids
+        self.run_ids = run_ids
 
     def runs(
         self,
@@ -74,7 +77,7 @@ class RunsById:
     ) -> Iterator[list[Run]]:
         """Yield the runs in pages."""
         del versions
-        for piece in chunks(self._run_ids, IDS_A_LISTING):
+        for piece in chunks(self.run_ids, IDS_A_LISTING):
             only = replace(self._only, run_ids=tuple(piece))
             yield from self._reader.runs(list(experiments), only=only)
 
@@ -371,7 +374,7 @@ class WorkspaceReading:
         run_ids = self._parents.corrections(complete=complete)
         if not run_ids:
             return
-        again = (self._reader, self._scope, self._selection, run_ids)
+        again = (self._reader, self._scope, self._selection, Runs(run_ids))
         reading = by_id(*again, parents=self._parents, listed_only=self._listed_only)
         for page in reading.pages():
             runs = (record for record in page if isinstance(record, JoinedRun))
@@ -463,12 +466,15 @@ def _chunks(records: Iterable[RecordT]) -> Iterator[list[RecordT]]:
 class RunsByIdReading(WorkspaceReading):
     """Reads some runs of one workspace; experiments and registered models come with their runs.
 
-    So do the versions made from them, each after all lower ones of its registered model.
+    So do the versions made from them, each after all lower ones of its registered model. Named
+    registered models come with all their versions, those without a run that is read, without it.
+    Where the recipe leaves experiments out, they come only with the runs that it selects.
 
-    `found_ids` are those of the runs that were read.
+    `found_ids` are those of the runs that were read, `groups` those of the named models.
 
-    Cost: the listings of experiments, registered models and versions, and of the runs see
-    `RunsById`; all runs are listed too where children are collapsed into their parents.
+    Cost: the listings of experiments, registered models and versions, of few named models alone
+    where no run is read; of the runs see `RunsById`. All runs are listed too where children are
+    collapsed into their parents.
     """
 
     def __init__(
@@ -476,15 +482,17 @@ class RunsByIdReading(WorkspaceReading):
         reader: Reader,
         scope: WorkspaceScope,
         selection: RunSelection,
-        run_ids: Sequence[str],
+        named: Runs,
         *,
         parents: ParentRuns,
         listed_only: bool = False,
     ) -> None:
-        """Read those of `run_ids` that the recipe asks for."""
-        named = RunsById(reader, selection.listing(), run_ids)
-        super().__init__(reader, scope, selection, named, parents=parents, listed_only=listed_only)
+        """Read what is `named`, as far as the recipe asks for it."""
+        self._runs = runs = RunsById(reader, selection.listing(), named.ids)
+        super().__init__(reader, scope, selection, runs, parents=parents, listed_only=listed_only)
+        self._named = named.models
         self.found_ids: set[str] = set()
+        self.groups: Sequence[NamedGroup] = ()
 
     def _pages(self, already_read: int) -> Iterator[Sequence[JoinedRecord]]:
         del already_read
@@ -493,14 +501,37 @@ class RunsByIdReading(WorkspaceReading):
             for page in self.read_experiments()
             for record in page
         }
+        if self._named and self._all_experiments and not self._runs.run_ids:
+            self._reader.narrow_registry(self._named)
         self.read_registry()
+        versions = [version for version in self._versions.every() if version.name in self._named]
+        self.groups = list(self._named_groups(versions))
         self._pending_models = dict(self._registered)
+        if self._all_experiments:
+            yield from _chunks(self._groups(self._named))
+        else:
+            made_from = (version.run_id for version in versions if version.run_id)
+            self._runs.run_ids = list(dict.fromkeys((*self._runs.run_ids, *made_from)))
         for page in self.read_runs() if pending else ():
             runs = [record.run for record in page if isinstance(record, JoinedRun)]
             self.found_ids.update(run.run_id for run in runs)
             ids = {run.experiment_id for run in runs}
             yield [*(pending.pop(id_) for id_ in sorted(ids & pending.keys())), *page]
-        yield from self._versions_left(())
+        yield from self._versions_left(
+            name for name in self._named if self._all_experiments or name in self._started_models
+        )
+
+    def _named_groups(self, versions: Iterable[ModelVersion]) -> Iterator[NamedGroup]:
+        scope, listed = self._scope, dict[str, set[str]]()
+        for version in versions:
+            with suppress(InvalidUrnError):
+                urn = scope.naming.version(version.name, version.version).urn
+                listed.setdefault(version.name, set()).add(urn)
+        for name in self._named:
+            with suppress(InvalidUrnError):
+                group = scope.registered_group(name).urn
+                there = {group} if name in self._registered else set()
+                yield NamedGroup(scope.source_key, group, there | listed.get(name, set()))
 
     def _has_children(self, run: Run) -> bool | None:
         known = self._parents.has_children(run)

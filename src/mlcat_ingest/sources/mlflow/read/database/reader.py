@@ -141,6 +141,10 @@ class DatabaseReader:
             self._models = [model for model in models if model.name not in self._prompts]
         yield from map(list, chunks(self._models, MODELS_PAGE))
 
+    def narrow_registry(self, names: Sequence[str]) -> None:
+        """List only the registered models with these names from now on."""
+        self._registry.names = names
+
     def model_versions(self) -> Iterator[list[ModelVersion]]:
         """Yield the versions of all registered models in pages, prompts left out."""
         models = [model for page in self.registered_models() for model in page]

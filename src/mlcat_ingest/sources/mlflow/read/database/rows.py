@@ -339,6 +339,8 @@ class ModelRegistry:
         self._database = database
         self._refusals = refusals
         self._workspace = workspace
+        self.names: Sequence[str] | None = None
+        """The names of the models to list; None for all."""
 
     def registered_models(self) -> list[RegisteredModel]:
         """Return all registered models, prompts among them, by name.
@@ -346,7 +348,7 @@ class ModelRegistry:
         Cost: three statements.
         """
         models = REGISTERED_MODELS
-        listed, values = where(in_workspace(models, self._workspace))
+        listed, values = where(self._listed(models))
         tagged = self._select_tags(models, REGISTERED_MODEL_TAGS, "name")
         aliased = self._select_tags(models, REGISTERED_MODEL_ALIASES, "name")
         statement = f"SELECT {plain(models)} FROM registered_models{listed} ORDER BY name"
@@ -388,7 +390,7 @@ class ModelRegistry:
         )
         tagged = self._select_tags(versions, MODEL_VERSION_TAGS, "name", "version")
         listed = [
-            *in_workspace(versions, self._workspace),
+            *self._listed(versions),
             Sql("model_versions.current_stage <> ?", (DELETED_STAGE,)),
         ]
         prompts = self._names_of_prompts()
@@ -410,6 +412,10 @@ class ModelRegistry:
             listed_rows = (row for row in rows if row[0] not in prompts)
             yield self._refusals.usable(VERSION, version, listed_rows, itemgetter(0, 2))
             beyond = [Sql(f"{number} > (?, ?)", last)]
+
+    def _listed(self, table: Table) -> list[Sql]:
+        names = [] if self.names is None else [Sql(f"{table.name}.name IN ?", (list(self.names),))]
+        return [*in_workspace(table, self._workspace), *names]
 
     def _names_of_prompts(self) -> frozenset[str]:
         tags = MODEL_VERSION_TAGS
