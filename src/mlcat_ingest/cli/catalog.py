@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from mlcat_ingest.cli import output
-from mlcat_ingest.cli.options import OutputSettings, connect, output_options, service_options
+from mlcat_ingest.cli.options import (
+    OutputSettings,
+    connect,
+    one_token,
+    output_options,
+    service_options,
+)
 from mlcat_ingest.core.environment import local_path
 from mlcat_ingest.core.extras import require_extra
 from mlcat_ingest.core.text import plural
@@ -93,35 +99,13 @@ def serve(
     """
     from mlcat_ingest.catalog.server.serve import serve as serve_catalog
 
-    token = _token("--token", token, token_file)
-    read_token = _token("--read-token", read_token, read_token_file)
+    token = one_token("--token", token, token_file)
+    read_token = one_token("--read-token", read_token, read_token_file)
     try:
         serve_catalog(db, host, port, token=token, read_token=read_token, ready=_announce)
     except KeyboardInterrupt:
         output.print_message("stopped")
     return EXIT_OK
-
-
-def _token(option: str, token: str | None, file: Path | None) -> str | None:
-    """Return a token, given as it is or in a file; it is masked in all output from now on."""
-    from mlcat_ingest.recipe.secrets import SECRETS
-
-    if token and file is not None:
-        raise click.UsageError(
-            f"{option} and {option}-file (or their variables) are both given; give one of them"
-        )
-    if file is not None:
-        try:
-            token = file.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            # A decoding error quotes a part of the token.
-            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-            raise RecipeError(f"{option}-file: cannot read {file}: {why}") from None
-        if not token:
-            raise RecipeError(f"{option}-file: {file} is empty")
-    if token:
-        SECRETS.add(token)
-    return token
 
 
 def _announce(running: "Running") -> None:

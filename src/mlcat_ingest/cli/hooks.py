@@ -1,5 +1,6 @@
 """`mlcat-ingest hooks`: the spool of run hooks, looked at and drained."""
 
+import os
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,10 +9,16 @@ from typing import TYPE_CHECKING
 import click
 
 from mlcat_ingest.cli import output
-from mlcat_ingest.cli.options import ADDRESS, OutputSettings, output_options, read_recipe
+from mlcat_ingest.cli.options import (
+    ADDRESS,
+    OutputSettings,
+    one_token,
+    output_options,
+    read_recipe,
+)
 from mlcat_ingest.core.environment import local_path
 from mlcat_ingest.core.operating_system import stop_on_sigterm
-from mlcat_ingest.hooks.settings import spool_of
+from mlcat_ingest.hooks.settings import HookSettings, spool_of
 from mlcat_ingest.hooks.spool import EventSpool, read_lines
 from mlcat_ingest.pipeline.report.report import EXIT_OK
 
@@ -45,7 +52,7 @@ recipe_argument = click.argument("recipe", envvar="MLCAT_RECIPE", callback=_path
     "  mlcat-ingest hooks drain recipe.yml"
 )
 def command() -> None:
-    """Show or drain the spool, the folder of run events that are not in the catalog yet."""
+    """Show or drain the spool, the folder of events that are not in the catalog yet."""
 
 
 @command.command(epilog="\b\nExample:\n  mlcat-ingest hooks status recipe.yml --json")
@@ -117,6 +124,63 @@ def drain(recipe: str, to: str | None, spool: Path | None, *, follow: bool) -> i
         result = drain_spool(resolved, events, recipe)
     print_drain(result, settings)
     return result.exit_code
+
+
+@command.command(epilog="\b\nExample:\n  mlcat-ingest hooks serve recipe.yml --port 8081")
+@recipe_argument
+@spool_option
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=8081,
+    show_default=True,
+    help="Port to listen on; 0 selects a free one.",
+)
+@click.option(
+    "--secret",
+    envvar="MLCAT_WEBHOOK_SECRET",
+    help="Secret of the webhook in MLflow. Other users of this machine can see it in the process "
+    "list: prefer MLCAT_WEBHOOK_SECRET or a file.",
+)
+@click.option(
+    "--secret-file",
+    envvar="MLCAT_WEBHOOK_SECRET_FILE",
+    type=click.Path(path_type=Path),
+    help="File with that secret.",
+)
+@output_options
+def serve(
+    recipe: str,
+    spool: Path | None,
+    host: str,
+    port: int,
+    secret: str | None,
+    secret_file: Path | None,
+) -> int:
+    """Receive webhooks of MLflow, as events for RECIPE, until Ctrl-C.
+
+    The default of RECIPE is MLCAT_RECIPE. Drains start as on a server with the hook.
+    """
+    from mlcat_ingest.hooks.listener import Listener
+    from mlcat_ingest.hooks.webhooks import Webhooks, serve_webhooks
+
+    secret = one_token("--secret", secret, secret_file)
+    if not secret:
+        raise click.UsageError("no secret of the webhook; set MLCAT_WEBHOOK_SECRET")
+    if ADDRESS.match(recipe):
+        raise click.UsageError("webhooks are received for a recipe, which has to be a file")
+    read_recipe(recipe)
+    folder = spool_of(recipe, str(spool or ""))
+    settings = HookSettings.of({**os.environ, "MLCAT_RECIPE": recipe, "MLCAT_SPOOL": str(folder)})
+    if settings is not None:
+        with stop_on_sigterm(), suppress(KeyboardInterrupt):
+            serve_webhooks(Webhooks(secret, Listener(settings)), host, port, _announce)
+    return EXIT_OK
+
+
+def _announce(address: str) -> None:
+    output.out(f"receiving webhooks at {address} (Ctrl-C stops it)")
 
 
 def print_drain(result: "DrainResult", settings: OutputSettings) -> None:

@@ -13,7 +13,7 @@ import click
 from mlcat_ingest.cli import output
 from mlcat_ingest.core.extras import require_extra
 from mlcat_ingest.core.text import printable
-from mlcat_ingest.errors import InvalidUrnError
+from mlcat_ingest.errors import InvalidUrnError, RecipeError
 from mlcat_ingest.recipe.secrets import mask
 
 if TYPE_CHECKING:
@@ -291,3 +291,25 @@ def read_recipe(recipe: str, to: str | None = None, **options: Any) -> "Resolved
                 )
         return load_resolved(recipe)
     return resolve(Recipe.for_tracking_uri(recipe, to, **options))
+
+
+def one_token(option: str, token: str | None, file: Path | None) -> str | None:
+    """Return a token, given as it is or in a file; it is masked in all output from now on."""
+    from mlcat_ingest.recipe.secrets import SECRETS
+
+    if token and file is not None:
+        raise click.UsageError(
+            f"{option} and {option}-file (or their variables) are both given; give one of them"
+        )
+    if file is not None:
+        try:
+            token = file.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            # A decoding error quotes a part of the token.
+            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            raise RecipeError(f"{option}-file: cannot read {file}: {why}") from None
+        if not token:
+            raise RecipeError(f"{option}-file: {file} is empty")
+    if token:
+        SECRETS.add(token)
+    return token

@@ -1,0 +1,86 @@
+"""Deliveries of webhooks: which are taken, and which are refused."""
+
+import json
+from collections.abc import Callable
+from email.message import Message
+from typing import Any
+
+import pytest
+
+from mlcat_ingest.hooks import webhooks as webhooks_module
+from mlcat_ingest.hooks.webhooks import Webhooks
+from support.webhooks import ALIAS, NOW_S, Heard, signed
+
+
+def test_a_delivery_is_taken_once_however_often_it_comes() -> None:
+    heard = Heard()
+    receiver, body = Webhooks("s", heard), json.dumps(ALIAS).encode()
+    for delivery in ("d1", "d1", "d2"):
+        assert receiver.take(signed(body, delivery), body, NOW_S + 200)[0] == 200
+    assert heard.events == [("", "", "", "m")] * 2
+
+
+def test_what_could_not_be_written_is_taken_when_it_comes_again() -> None:
+    heard = Heard()
+    receiver, body = Webhooks("s", heard), json.dumps(ALIAS).encode()
+    heard.is_full = True
+    assert receiver.take(signed(body), body, NOW_S)[0] == 503
+    heard.is_full = False
+    assert receiver.take(signed(body), body, NOW_S)[0] == 200
+    assert len(heard.events) == 1
+
+
+@pytest.mark.parametrize(
+    ("headers", "why"),
+    [
+        (lambda body: signed(body, secret="other"), "signature"),
+        (lambda body: signed(body + b" "), "signature"),
+        (lambda _: Message(), "signature"),
+        (lambda body: signed(body, at_s=NOW_S - 301), "too old"),
+        (lambda body: signed(body, at_s=NOW_S + 301), "clocks"),
+    ],
+)
+def test_what_mlflow_has_not_signed_just_now_is_refused(
+    headers: Callable[[bytes], Message], why: str
+) -> None:
+    heard, body = Heard(), json.dumps(ALIAS).encode()
+    status, text = Webhooks("s", heard).take(headers(body), body, NOW_S)
+    assert status == 401
+    assert why in text
+    assert heard.events == []
+
+
+@pytest.mark.parametrize(
+    ("payload", "status", "events"),
+    [
+        ({"data": {"name": "m", "key": "mlcat.tests"}, "entity": "model_version_tag"}, 200, 0),
+        ({"data": {"name": "p"}, "entity": "prompt"}, 200, 0),
+        ({"data": {"budget": 1}, "entity": "budget_policy"}, 200, 0),
+        ({"data": {"name": "m"}, "entity": "registered_model"}, 200, 1),
+        ({"data": {"name": "m", "run_id": None}, "entity": "model_version"}, 200, 1),
+        ({"data": {"name": ""}, "entity": "model_version"}, 400, 0),
+        ({"data": {"name": 3}, "entity": "model_version"}, 400, 0),
+        ({"data": {"name": "m", "run_id": 3}, "entity": "model_version"}, 400, 0),
+        ({"data": [], "entity": "model_version"}, 400, 0),
+        ({"entity": "model_version"}, 400, 0),
+        ([], 400, 0),
+    ],
+)
+def test_only_registered_models_are_events(payload: Any, status: int, events: int) -> None:
+    heard, body = Heard(), json.dumps(payload).encode()
+    assert Webhooks("s", heard).take(signed(body), body, NOW_S)[0] == status
+    assert len(heard.events) == events
+
+
+def test_what_is_no_json_is_refused() -> None:
+    for body in (b"", b"\xff", b"[" * 100_000):
+        assert Webhooks("s", Heard()).take(signed(body), body, NOW_S)[0] == 400
+
+
+def test_few_ids_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webhooks_module, "MAX_IDS", 3)
+    heard, body = Heard(), json.dumps(ALIAS).encode()
+    receiver = Webhooks("s", heard)
+    for delivery in ("a", "b", "c", "d", "d", "a"):
+        receiver.take(signed(body, delivery), body, NOW_S)
+    assert len(heard.events) == 5
