@@ -18,12 +18,13 @@ from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import MlcatError, StateUnavailableError
 from mlcat_ingest.hooks.sender import URI_VARIABLE
-from mlcat_ingest.hooks.spool import ClaimedEvent, Event, EventSpool
+from mlcat_ingest.hooks.spool import DELETED, ClaimedEvent, Event, EventSpool
 from mlcat_ingest.pipeline.report.render import hooks_line
 from mlcat_ingest.pipeline.report.report import EXIT_OK, HooksSummary, Report
 from mlcat_ingest.pipeline.write.delivery import OnWritten
 from mlcat_ingest.recipe.connection import ConnectionConfig
 from mlcat_ingest.recipe.model import Recipe
+from mlcat_ingest.sources.base import Runs
 from mlcat_ingest.sources.mlflow.values.uris import normalise_uri
 from mlcat_ingest.workflows.ingest import NamedRunsResult, Pipeline
 from mlcat_ingest.workflows.resolve import (
@@ -41,7 +42,7 @@ BATCH: Final = 500
 TIMEOUT_S: Final = 10.0
 RETRIES: Final = 1
 RETRY_FOR_S: Final = 5.0
-FOLLOW_S: Final = 0.2
+FOLLOW_S: Final = 0.1
 """Between two looks at a spool that is followed."""
 REST_S: Final = 2.0
 """Between two passes, so that where runs end all the time they come in batches."""
@@ -49,7 +50,7 @@ REST_S: Final = 2.0
 SideT = TypeVar("SideT", ResolvedSource, ResolvedSink)
 
 EventFilter = Callable[[Event], bool]
-IngestNamed = Callable[[Sequence[str], Sequence[str]], NamedRunsResult]
+IngestNamed = Callable[[Runs], NamedRunsResult]
 """Ingests runs and registered models by their names, as `Pipeline.run_named` does."""
 
 
@@ -140,10 +141,10 @@ def drain_into(
     """
     pipeline, passes = Pipeline(resolved), count()
 
-    def ingest(run_ids: Sequence[str], models: Sequence[str]) -> NamedRunsResult:
+    def ingest(named: Runs) -> NamedRunsResult:
         more = next(passes) > 0
         letters = spool.refused_file
-        return pipeline.run_named(run_ids, models, dead_letters=letters, more=more, changes=changes)
+        return pipeline.run_named(named, dead_letters=letters, more=more, changes=changes)
 
     return drain(spool, event_filter(resolved, recipe), ingest, rest_s=rest_s)
 
@@ -214,11 +215,16 @@ class _Drain:
 
     def _take(self, claimed: Sequence[ClaimedEvent]) -> frozenset[str]:
         """Ingest what these events name, and return the names of what has arrived."""
-        ids, models = (
-            list(dict.fromkeys(name for name in names if name))
-            for names in zip(*((one.event.run_id, one.event.model) for one in claimed), strict=True)
+        events = [one.event for one in claimed]
+        ids, models, deleted = (
+            list(dict.fromkeys(filter(None, names)))
+            for names in (
+                (event.run_id for event in events),
+                (event.model for event in events),
+                (event.model for event in events if event.status == DELETED),
+            )
         )
-        outcome = self._ingest(ids, models)
+        outcome = self._ingest(Runs(ids, models, deleted))
         if outcome.report.exit_code != EXIT_OK:
             self._bad = outcome.report
         if self.ended:

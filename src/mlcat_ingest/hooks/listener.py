@@ -21,7 +21,7 @@ from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.hooks.sender import Sender
 from mlcat_ingest.hooks.settings import HookConfig, HookSettings, with_config
-from mlcat_ingest.hooks.spool import Event, EventSpool
+from mlcat_ingest.hooks.spool import DELETED, Event, EventSpool
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
 
 log = logging.getLogger("mlcat_ingest.hooks")
@@ -38,6 +38,9 @@ REGISTRY_CHANGES: Final = (
 )
 """The methods of a store of registered models that change one of these, or its versions."""
 
+_REMOVING: Final = frozenset(
+    {"rename_registered_model", "delete_registered_model", "delete_model_version"}
+)
 _MARK: Final = "mlcat_listener"
 
 ResultT = TypeVar("ResultT")
@@ -160,6 +163,7 @@ def _reporting(
     name: str, change: Callable[..., Any], on_change: OnEvent, tracking_uri: str
 ) -> Callable[..., Any]:
     parameters = inspect.signature(change)
+    status = DELETED if name in _REMOVING else ""
 
     def changed(*args: Any, **options: Any) -> Any:
         result = change(*args, **options)
@@ -173,7 +177,7 @@ def _reporting(
         # Of a run the catalog has the names of its versions, and no more of these.
         run_id = str(result.run_id or "") if name == "create_model_version" else ""
         for model in dict.fromkeys(filter(None, map(given.get, ("name", "new_name")))):
-            on_change(run_id, "", tracking_uri, str(model))
+            on_change(run_id, status, tracking_uri, str(model))
 
     setattr(changed, _MARK, True)
     return changed

@@ -35,6 +35,9 @@ from mlcat_ingest.core.private_files import PRIVATE, make_folder, open_file
 if sys.platform != "win32":
     import fcntl
 
+DELETED: Final = "DELETED"
+"""The status of an event after which a registered model, or a version of it, may not exist."""
+
 MAX_BYTES = 64_000
 """The most that a file may hold to be read as an event."""
 

@@ -67,13 +67,14 @@ class Remainder:
 class Runs:
     """The runs with these ids that the recipe selects, with their experiments.
 
-    With them come the registered models with the names `models`, and all their versions. Unknown
-    ids and names are ignored. Partitions are listed, which keeps the names of entities stable, but
-    get no new checkpoint.
+    With them come the registered models with the names `models`, and all their versions; of those
+    that are `deleted`, or lost a version, the groups are told. Unknown ids and names are ignored.
+    Partitions are listed, which keeps the names of entities stable, but get no new checkpoint.
     """
 
     ids: Sequence[str]
     models: Sequence[str] = ()
+    deleted: Sequence[str] = ()
     needs: ClassVar[Capability | None] = Capability.RUNS
 
 
@@ -219,7 +220,7 @@ class Page(Generic[RecordT_co]):
 
 @dataclass(frozen=True, slots=True)
 class NamedGroup:
-    """The group of a name in `Runs.models`, in the partition of the key `source`.
+    """The group of a name in `Runs.deleted`, in the partition of the key `source`.
 
     `listed` are the URNs of the group and its members, as far as the system has their objects.
     """

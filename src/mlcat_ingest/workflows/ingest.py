@@ -104,18 +104,17 @@ class Pipeline:
 
     def run_named(
         self,
-        run_ids: Sequence[str],
-        models: Sequence[str] = (),
+        named: Runs,
         *,
         dead_letters: Path | None = None,
         more: bool = False,
         changes: OnWritten | None = None,
     ) -> NamedRunsResult:
-        """Bring these runs and registered models into the catalog, as a run of the recipe would.
+        """Bring named runs and registered models into the catalog, as a run of the recipe would.
 
-        Versions and models that MLflow has no more are removed from the groups of `models`. It
-        keeps no state and takes no lock, so it can be beside a run at work: the next run reads the
-        same again. With `more`, a later call adds to `dead_letters` and deletes nothing there.
+        Of `deleted` models what MLflow has no more is removed. It keeps no state and takes no lock,
+        so it can be beside a run at work: the next run reads the same again. With `more`, a later
+        call adds to `dead_letters` and deletes nothing there.
         """
         recipe = self._resolved.recipe
         letters: list[str] = []
@@ -127,14 +126,14 @@ class Pipeline:
             state=StateSession(
                 recipe.state.url, StateOptions(recipe.name), StatePolicy.NAMES, secrets.mask
             ),
-            scope=Runs(run_ids, models),
+            scope=named,
         )
         able = {Capability.RUNS, Capability.FEATURES}
         sources = [source for source in self.build_sources() if able & source.capabilities]
         run = PipelineRun(sources, self.build_sink(), options, _delivery(changes))
         report = run.execute()
-        unknown = [run_id for run_id in run_ids if run_id not in run.found_ids]
-        return NamedRunsResult(report, unknown, refused_names((*run_ids, *models), letters))
+        unknown = [run_id for run_id in named.ids if run_id not in run.found_ids]
+        return NamedRunsResult(report, unknown, refused_names((*named.ids, *named.models), letters))
 
     def plan(
         self,

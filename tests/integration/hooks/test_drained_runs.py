@@ -5,6 +5,7 @@ import pytest
 from mlcat_ingest.hooks.drain import DrainResult, drain_into
 from mlcat_ingest.hooks.spool import Event, EventSpool
 from mlcat_ingest.pipeline.state.database import held_state
+from mlcat_ingest.sources.base import Runs
 from mlcat_ingest.testing.mlflow_store import mlflow_client
 from mlcat_ingest.workflows.ingest import Pipeline
 from mlcat_ingest.workflows.resolve import load_resolved
@@ -69,9 +70,9 @@ def test_a_drain_needs_no_lock_and_leaves_the_scheduled_run_what_it_would_have_r
 def test_what_is_asked_does_not_grow_with_the_runs(bench: Bench, catalog: RunningCatalog) -> None:
     some = some_runs(bench.mlflow, 1)
     pipeline = Pipeline(load_resolved(bench.recipe))
-    one = pipeline.run_named(some).report
+    one = pipeline.run_named(Runs(some)).report
     more = some_runs(bench.mlflow, 40)
-    brought = pipeline.run_named(more)
+    brought = pipeline.run_named(Runs(more))
     many = brought.report
     assert (list(brought.unknown), brought.refused) == ([], frozenset())
     assert many.evaluation.evaluated >= 40

@@ -14,6 +14,7 @@ import pytest
 from mlflow import MlflowClient
 
 from mlcat_ingest.hooks.drain import drain_into
+from mlcat_ingest.sources.base import Runs
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.open import open_reader
 from mlcat_ingest.testing.mlflow_store import mlflow_client
@@ -226,7 +227,7 @@ def test_many_events_of_a_model_cost_one_reading(
     for moves in (1, 30):
         for number in range(moves):
             client.set_registered_model_alias("busy", f"alias-{number}", "1")
-        report = pipeline.run_named([], sorted(set(waiting(bench)))).report
+        report = pipeline.run_named(Runs([], sorted(set(waiting(bench))))).report
         requests.append((report.source_requests, report.catalog_requests))
     assert requests[0] == requests[1]
     assert len(held.aliases("busy", 1)) == 30

@@ -12,6 +12,7 @@ from mlcat_ingest.hooks.spool import Event, EventSpool
 from mlcat_ingest.pipeline.report.report import Report, failure_of
 from mlcat_ingest.pipeline.report.tally import RunStatus, Tally
 from mlcat_ingest.recipe.model import Recipe
+from mlcat_ingest.sources.base import Runs
 from mlcat_ingest.workflows.ingest import NamedRunsResult, refused_names
 from mlcat_ingest.workflows.resolve import resolve
 
@@ -34,13 +35,15 @@ class Pipe:
         refuses: frozenset[str] = frozenset(),
     ) -> None:
         self.asked: list[list[str]] = []
+        self.deleted: list[str] = []
         self._errors = list(errors)
         self._unknown = unknown
         self._refuses = refuses
 
-    def __call__(self, run_ids: Sequence[str], models: Sequence[str] = ()) -> NamedRunsResult:
-        self.asked.append([*run_ids, *models])
-        refused = self._refuses & {*run_ids, *models}
+    def __call__(self, named: Runs) -> NamedRunsResult:
+        self.asked.append([*named.ids, *named.models])
+        self.deleted += named.deleted
+        refused = self._refuses & {*named.ids, *named.models}
         report = a_report(self._errors.pop(0) if self._errors else None, *refused)
         return NamedRunsResult(report, self._unknown, refused)
 
@@ -61,11 +64,14 @@ def test_a_run_that_ended_twice_is_asked_for_once_and_both_events_go(tmp_path: P
 
 def test_models_and_the_run_of_a_new_version_are_asked_for_together(tmp_path: Path) -> None:
     spool, pipe = a_spool(tmp_path), Pipe(refuses=frozenset({"sick"}))
-    for event in (Event(model="m"), Event("a", model="m"), Event("b", model="sick"), Event("b")):
+    for event in (
+        *(Event(model="m"), Event("a", model="m"), Event("b", model="sick"), Event("b")),
+        Event(model="m", status="DELETED"),
+    ):
         spool.put(event)
     drained = drain(spool, bool, pipe)
-    assert pipe.asked == [["a", "b", "m", "sick"]]
-    assert (drained.events, drained.runs, drained.models, drained.left) == (3, 2, 1, 1)
+    assert (pipe.asked, pipe.deleted) == ([["a", "b", "m", "sick"]], ["m"])
+    assert (drained.events, drained.runs, drained.models, drained.left) == (4, 2, 1, 1)
     assert [event.model for event in spool.events()] == ["sick"]
 
 
@@ -170,18 +176,18 @@ def test_an_event_written_during_the_drain_is_taken_too(tmp_path: Path) -> None:
     spool = a_spool(tmp_path, "a")
     pipe = Pipe()
 
-    def bring(run_ids: Sequence[str], models: Sequence[str]) -> NamedRunsResult:
+    def bring(named: Runs) -> NamedRunsResult:
         if not pipe.asked:
             spool.put(Event("late"))
-        return pipe(run_ids, models)
+        return pipe(named)
 
     assert drain(spool, bool, bring).events == 2
     assert pipe.asked == [["a"], ["late"]]
 
 
 def test_an_error_that_nobody_expects_lets_the_events_wait_again(tmp_path: Path) -> None:
-    def broken(run_ids: Sequence[str], models: Sequence[str]) -> NamedRunsResult:
-        raise ZeroDivisionError(run_ids, models)
+    def broken(named: Runs) -> NamedRunsResult:
+        raise ZeroDivisionError(named)
 
     spool = a_spool(tmp_path, "a")
     with pytest.raises(ZeroDivisionError):

@@ -122,8 +122,8 @@ def test_each_change_of_a_registered_model_is_reported_with_its_names() -> None:
     assert reported == [
         ("r", "", "uri", "m"),
         ("", "", "uri", "m"),
-        ("", "", "uri", "m"),
-        ("", "", "uri", "n"),
+        ("", "DELETED", "uri", "m"),
+        ("", "DELETED", "uri", "n"),
         ("", "", "uri", "m"),
         ("", "", "uri", "m"),
     ]

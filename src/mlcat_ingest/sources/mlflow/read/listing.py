@@ -68,8 +68,8 @@ KINDS: Final = {
 """The kind of the records of each listing."""
 
 
-NAMES_A_LISTING: Final = 20
-"""The most registered models that are listed by their names, each by itself."""
+NAMES_A_LISTING: Final = 5
+"""The most registered models that are listed by their names, two requests each; of more all are."""
 
 MOST_KEPT: Final = 1_000_000
 """The most experiments, or registered models: they are kept in memory."""

@@ -470,7 +470,8 @@ class RunsByIdReading(WorkspaceReading):
     registered models come with all their versions, those without a run that is read, without it.
     Where the recipe leaves experiments out, they come only with the runs that it selects.
 
-    `found_ids` are those of the runs that were read, `groups` those of the named models.
+    `found_ids` are those of the runs that were read, `groups` those of the models of which
+    something is deleted.
 
     Cost: the listings of experiments, registered models and versions, of few named models alone
     where no run is read; of the runs see `RunsById`. All runs are listed too where children are
@@ -490,7 +491,7 @@ class RunsByIdReading(WorkspaceReading):
         """Read what is `named`, as far as the recipe asks for it."""
         self._runs = runs = RunsById(reader, selection.listing(), named.ids)
         super().__init__(reader, scope, selection, runs, parents=parents, listed_only=listed_only)
-        self._named = named.models
+        self._named, self._deleted = named.models, named.deleted
         self.found_ids: set[str] = set()
         self.groups: Sequence[NamedGroup] = ()
 
@@ -527,7 +528,7 @@ class RunsByIdReading(WorkspaceReading):
             with suppress(InvalidUrnError):
                 urn = scope.naming.version(version.name, version.version).urn
                 listed.setdefault(version.name, set()).add(urn)
-        for name in self._named:
+        for name in self._deleted:
             with suppress(InvalidUrnError):
                 group = scope.registered_group(name).urn
                 there = {group} if name in self._registered else set()

@@ -37,7 +37,7 @@ def read(named: Runs, **config: Any) -> tuple[list[str], list[NamedGroup]]:
 
 
 def test_a_named_model_comes_with_all_its_versions_and_no_run() -> None:
-    records, [group] = read(Runs([], ["one"]))
+    records, [group] = read(Runs([], ["one"], ["one"]))
     assert records == ["registered one", "version one 1", "version one 2"]
     assert sorted(urn.rpartition("mlflow,")[2] for urn in group.listed) == [
         *("one_1,PROD)", "one_2,PROD)", "registered:one,PROD)")
@@ -45,14 +45,15 @@ def test_a_named_model_comes_with_all_its_versions_and_no_run() -> None:
 
 
 def test_the_run_of_a_new_version_comes_too() -> None:
-    records, _ = read(Runs(["r1"], ["one"]))
+    records, groups = read(Runs(["r1"], ["one"]))
+    assert groups == []
     assert records == [
         *("registered one", "experiment fraud", "run r1", "version one 1", "version one 2")
     ]
 
 
 def test_of_a_model_that_does_not_exist_only_its_group_is_told() -> None:
-    records, [group] = read(Runs([], ["gone"]))
+    records, [group] = read(Runs([], ["gone"], ["gone"]))
     assert records == []
     assert "registered:gone" in group.urn
     assert group.listed == set()
@@ -60,7 +61,8 @@ def test_of_a_model_that_does_not_exist_only_its_group_is_told() -> None:
 
 def test_where_experiments_are_left_out_models_come_only_with_a_run_that_is_selected() -> None:
     chosen = {"experiments": {"allow": ["fraud"]}}
-    records, groups = read(Runs([], ["one", "two", "bare"]), **chosen)
+    names = ["one", "two", "bare"]
+    records, groups = read(Runs([], names, names), **chosen)
     assert records == [
         *("experiment fraud", "registered one", "run r1", "version one 1", "version one 2")
     ]
