@@ -90,7 +90,7 @@ class Webhooks:
         return HTTPStatus.SERVICE_UNAVAILABLE, "the spool cannot be written"
 
 
-class _Server(ThreadingHTTPServer):
+class _Receiver(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, address: tuple[str, int], webhooks: Webhooks) -> None:
@@ -114,7 +114,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: _Server
+    server: _Receiver
 
     def setup(self) -> None:
         super().setup()
@@ -167,7 +167,7 @@ def serve_webhooks(webhooks: Webhooks, host: str, port: int, ready: Callable[[st
         RecipeError: the address cannot be bound.
     """
     try:
-        server = _Server((host, port), webhooks)
+        server = _Receiver((host, port), webhooks)
     except OSError as error:
         raise RecipeError(
             f"cannot listen on {host}, port {port}: {error.strerror}",

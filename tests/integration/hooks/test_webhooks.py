@@ -113,7 +113,7 @@ def test_what_mlflow_sends_is_in_the_spool_and_drained(
     assert held["aliases"] == [{"versionTag": "champion"}]
 
 
-def test_mlflow_is_told_that_its_secret_is_another(
+def test_mlflow_shows_that_its_secret_is_another(
     server: tuple[Bench, MlflowClient], receiver: str
 ) -> None:
     bench, client = server

@@ -69,10 +69,11 @@ def test_what_cannot_be_drained_stays_and_is_in_the_exit_status(
     assert len(spool.waiting()) == 1
 
 
-@pytest.mark.parametrize("command", ["status", "drain"])
+@pytest.mark.parametrize("command", ["status", "drain", "serve"])
 def test_a_recipe_that_is_not_there_is_a_usage_error(
-    command: str, tmp_path: Path, invoke: Invoke
+    command: str, tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("MLCAT_WEBHOOK_SECRET", "made-up")
     typo = tmp_path / "typo.yml"
     done = invoke("hooks", command, str(typo))
     assert (done.code, done.out) == (2, "")
@@ -102,3 +103,17 @@ def test_a_drain_at_work_is_reported(recipe: Path, invoke: Invoke) -> None:
     with spool.drain_lock():
         done = invoke("hooks", "drain", str(recipe))
     assert (done.code, done.err) == (0, "hooks: another drain of this spool is in progress\n")
+
+
+def test_webhooks_need_a_secret_and_a_recipe_in_a_file(
+    recipe: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    none = invoke("hooks", "serve", str(recipe))
+    assert (none.code, "set MLCAT_WEBHOOK_SECRET" in none.err) == (2, True)
+    empty = recipe.parent / "secret"
+    empty.write_text("\n")
+    done = invoke("hooks", "serve", str(recipe), "--secret-file", str(empty))
+    assert (done.code, "--secret-file" in done.err) == (2, True)
+    monkeypatch.setenv("MLCAT_WEBHOOK_SECRET", "made-up")
+    address = invoke("hooks", "serve", "http://127.0.0.1:5000")
+    assert (address.code, "has to be a file" in address.err) == (2, True)

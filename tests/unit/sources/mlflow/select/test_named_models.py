@@ -52,7 +52,7 @@ def test_the_run_of_a_new_version_comes_too() -> None:
     ]
 
 
-def test_of_a_model_that_does_not_exist_only_its_group_is_told() -> None:
+def test_a_model_that_does_not_exist_has_a_group_without_members() -> None:
     records, [group] = read(Runs([], ["gone"], ["gone"]))
     assert records == []
     assert "registered:gone" in group.urn
