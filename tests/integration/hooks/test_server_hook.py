@@ -42,6 +42,28 @@ def test_a_run_that_any_client_ends_is_in_the_spool(tmp_path: Path) -> None:
     assert found.event.tracking_uri == f"sqlite:///{tmp_path / 'store' / 'mlflow.db'}"
 
 
+def test_an_earlier_mlflow_tells_of_registered_models_too(tmp_path: Path) -> None:
+    env = {
+        "PYTHONPATH": as_installed(tmp_path / "site"),
+        "MLCAT_RECIPE": str(tmp_path / "recipe.yml"),
+        "MLCAT_HOOK_SEND": "0",
+    }
+    arguments = ("--app-name", "mlcat")
+    venv = venv_for("mlflow-2")
+    with running(venv, tmp_path / "store", extra_args=arguments, env=env) as server:
+        api = f"{server.url}/api/2.0/mlflow"
+        for path, body in (
+            ("registered-models/create", {"name": "m"}),
+            ("model-versions/create", {"name": "m", "source": "s3://b/m"}),
+            ("registered-models/alias", {"name": "m", "alias": "a", "version": "1"}),
+        ):
+            reply = requests.post(f"{api}/{path}", json=body, timeout=60)
+            assert reply.status_code == 200, reply.text
+        run_id = a_run_that_ends(server.url)
+    spool = EventSpool(tmp_path / ".mlcat" / "spool")
+    assert [event.names for event in spool.events()] == [("m",)] * 3 + [(run_id,)]
+
+
 def test_basic_authentication_goes_on_beside_the_hook(tmp_path: Path) -> None:
     (tmp_path / "auth.ini").write_text(
         "[mlflow]\ndefault_permission = READ\n"
