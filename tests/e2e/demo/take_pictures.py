@@ -18,7 +18,10 @@ from support.browser import chromium  # noqa: E402 - found there
 
 IMAGES = TESTS.parent / "docs" / "images"
 WIDTH, HEIGHT = 1280, 700
-STEPS = {"group": ["wine-cultivars", "mean_test_score"], "model": ["breast-cancer-screening", "logistic"]}
+STEPS = {
+    "group": ["wine-cultivars", "mean_test_score"],
+    "model": ["breast-cancer-screening", "logistic"],
+}
 """The links to click, from the home page to that of each picture."""
 
 
