@@ -22,7 +22,7 @@ from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.hooks.sender import Sender
 from mlcat_ingest.hooks.settings import HookConfig, HookSettings, with_config
 from mlcat_ingest.hooks.spool import DELETED, Event, EventSpool
-from mlcat_ingest.metadata.reserved import OWN_PREFIX
+from mlcat_ingest.metadata.reserved import VERDICT_TAGS
 
 log = logging.getLogger("mlcat_ingest.hooks")
 
@@ -185,7 +185,7 @@ def _reporting(
 
 def is_own_tag(key: Any) -> bool:
     """Return whether a tag is one that this package writes to MLflow: no change to tell of."""
-    return isinstance(key, str) and key.startswith(OWN_PREFIX)
+    return isinstance(key, str) and key in VERDICT_TAGS
 
 
 _warn_of_errors = SingleWarning()

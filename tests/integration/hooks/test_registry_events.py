@@ -235,7 +235,7 @@ def test_many_events_of_a_model_cost_one_reading(
 
 def test_no_move_is_lost_over_killed_drains(hooked: tuple[Bench, MlflowClient], held: Held) -> None:
     bench, client = hooked
-    names = [f"moved-{number}" for number in range(5)]
+    names = [f"moved-{number}" for number in range(40)]
     for name in names:
         client.create_registered_model(name)
         for _ in range(3):
@@ -243,13 +243,13 @@ def test_no_move_is_lost_over_killed_drains(hooked: tuple[Bench, MlflowClient], 
     chance = random.Random(7)
 
     def move(name: str) -> str:
-        versions = [chance.choice("123") for _ in range(40)]
+        versions = [chance.choice("123") for _ in range(5)]
         for version in versions:
             client.set_registered_model_alias(name, "champion", version)
         return versions[-1]
 
     command = [sys.executable, "-m", "mlcat_ingest", "hooks", "drain", str(bench.recipe)]
-    with ThreadPoolExecutor(len(names)) as pool:
+    with ThreadPoolExecutor(5) as pool:
         moves = [pool.submit(move, name) for name in names]
         for kills in count():
             if kills >= 4 and all(one.done() for one in moves):

@@ -118,7 +118,7 @@ def test_each_change_of_a_registered_model_is_reported_with_its_names() -> None:
     store.create_model_version(name="m", source="s")
     store.rename_registered_model("m", new_name="n")
     store.set_model_version_tag("m", "1", SimpleNamespace(key="team"))
-    store.delete_registered_model_tag(name="m", key="team")
+    store.delete_registered_model_tag(name="m", key="mlcat.features")  # a person's
     assert reported == [
         ("r", "", "uri", "m"),
         ("", "", "uri", "m"),
