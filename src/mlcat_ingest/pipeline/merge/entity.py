@@ -181,8 +181,10 @@ def bases_of(written: Iterable[MergedEntity]) -> dict[str, str]:
         key = applied_key(merged.writer or "")
         aspects = [aspect.value for aspect in merged.stored.values()]
         aspects += [proposal.aspect for proposal in merged.proposals]
-        texts = (custom_properties(aspect).get(key) for aspect in aspects)
-        bases.update((merged.urn, text) for text in texts if isinstance(text, str))
+        for aspect in aspects:
+            text = custom_properties(aspect).get(key)
+            if isinstance(text, str):
+                bases[merged.urn] = text
     return bases
 
 

@@ -70,4 +70,4 @@ def weight_of(entity: Entity) -> int:
     properties = entity.aspects.get(properties_aspect(entity.entity_type) or "")
     if properties is None:
         return 0
-    return sum([len(value) for value in properties.values() if isinstance(value, COLLECTIONS)])
+    return sum([len(value) for value in properties.values() if type(value) in COLLECTIONS])

@@ -42,12 +42,13 @@ def training_metrics(record: JoinedRun, custom: PropertiesBuilder) -> list[Entry
     run, system_metrics = record.run, record.scope.options.system_metrics
     models = {key: _with_nan(model, run, custom) for key, model in record.models.items()}
     metrics: Sequence[Metric] = run.metrics
-    if not system_metrics:
+    named = {metric.key: metric for metric in metrics}
+    if not system_metrics and SYSTEM_PREFIX in "\n".join(named):
         metrics = [metric for metric in metrics if not metric.key.startswith(SYSTEM_PREFIX)]
         if len(metrics) < len(run.metrics):
             count = len(run.metrics) - len(metrics)
             custom.truncator.note("system_metrics_left_out", str(count))
-    named = {metric.key: metric for metric in metrics}
+        named = {metric.key: metric for metric in metrics}
     of_models = models or any(metric.model_id is not None for metric in metrics)
     if of_models or len(named) < len(metrics):
         outputs = [output.model_id for output in run.model_outputs]
