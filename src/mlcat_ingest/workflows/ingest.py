@@ -133,7 +133,7 @@ class Pipeline:
         run = PipelineRun(sources, self.build_sink(), options, _delivery(changes))
         report = run.execute()
         unknown = [run_id for run_id in named.ids if run_id not in run.found_ids]
-        return NamedRunsResult(report, unknown, refused_names((*named.ids, *named.models), letters))
+        return NamedRunsResult(report, unknown, refused_names(named, letters))
 
     def plan(
         self,
@@ -253,7 +253,7 @@ def state_options_of(recipe: Recipe, *, full: bool, accept_renaming: bool) -> St
     )
 
 
-def refused_names(names: Sequence[str], letters: Iterable[str]) -> frozenset[str]:
+def refused_names(named: Runs, letters: Iterable[str]) -> frozenset[str]:
     """Return the runs and registered models that dead letters are about, by the names in them.
 
     All are returned where one says nothing of that, such as that of an experiment: it may be of
@@ -261,9 +261,12 @@ def refused_names(names: Sequence[str], letters: Iterable[str]) -> frozenset[str
     """
     refused: set[str] = set()
     for letter in letters:
-        # A run's id is in no other name, but that of a model may be a part of one.
-        about = [name for name in names if re.search(rf"\b{re.escape(name)}(?=[_,]|\b)", letter)]
+        about = [run_id for run_id in named.ids if run_id in letter]
+        # The name of a model may be a part of another.
+        about += [
+            name for name in named.models if re.search(rf"\b{re.escape(name)}(?=_|\b)", letter)
+        ]
         if not about:
-            return frozenset(names)
+            return frozenset((*named.ids, *named.models))
         refused.update(about)
     return frozenset(refused)

@@ -20,12 +20,19 @@ from mlcat_ingest.sources.mlflow.read.open import open_reader
 from mlcat_ingest.testing.mlflow_store import mlflow_client
 from mlcat_ingest.workflows.ingest import Pipeline
 from mlcat_ingest.workflows.resolve import load_resolved
-from support.catalog_server import RunningCatalog
+from support.catalog_server import RunningCatalog, running_catalog
 from support.hooks import RECIPE, Bench
 from support.mlflow_server import running
 from support.venvs import OURS
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCatalog]:
+    """A catalog of this server alone: two servers have experiments of one name."""
+    with running_catalog(tmp_path_factory.mktemp("catalog") / "catalog.db") as catalog:
+        yield catalog
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +61,8 @@ def waiting(bench: Bench) -> list[str]:
 def drained(bench: Bench) -> int:
     """Drain all events; return how many they were."""
     done = drain_into(load_resolved(bench.recipe), bench.spool, str(bench.recipe))
-    assert (done.report, done.left) == (None, 0)
+    assert done.report is None, done.report
+    assert done.left == 0
     return done.events
 
 

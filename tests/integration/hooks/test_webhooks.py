@@ -14,7 +14,7 @@ from mlcat_ingest.hooks.drain import drain_into
 from mlcat_ingest.hooks.spool import Event
 from mlcat_ingest.testing.mlflow_store import mlflow_client
 from mlcat_ingest.workflows.resolve import load_resolved
-from support.catalog_server import RunningCatalog
+from support.catalog_server import RunningCatalog, running_catalog
 from support.hooks import RECIPE, Bench
 from support.mlflow_server import running
 from support.ports import free_port
@@ -32,6 +32,13 @@ EVENTS = [
     WebhookEvent.from_str("model_version_alias.deleted"),
     WebhookEvent.from_str("prompt.created"),
 ]
+
+
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCatalog]:
+    """A catalog of this server alone: two servers have experiments of one name."""
+    with running_catalog(tmp_path_factory.mktemp("catalog") / "catalog.db") as catalog:
+        yield catalog
 
 
 @pytest.fixture(scope="module")

@@ -86,7 +86,7 @@ def test_models_and_the_run_of_a_new_version_are_asked_for_together(tmp_path: Pa
 def test_a_model_is_not_refused_for_another_whose_name_holds_its_own(
     letters: list[str], refused: set[str]
 ) -> None:
-    assert refused_names(["aa", "fr", "fraud"], letters) == refused
+    assert refused_names(Runs(["aa"], ["fr", "fraud"]), letters) == refused
 
 
 def results_of(spool: EventSpool, pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> list[DrainResult]:
@@ -169,7 +169,7 @@ def test_what_failed_stays_whole_though_only_some_of_it_was_refused(tmp_path: Pa
     ],
 )
 def test_what_tells_of_no_run_may_be_of_any(letters: list[str], refused: set[str]) -> None:
-    assert refused_names(["aa", "bb", "cc"], letters) == refused
+    assert refused_names(Runs(["aa", "bb", "cc"]), letters) == refused
 
 
 def test_an_event_written_during_the_drain_is_taken_too(tmp_path: Path) -> None:
