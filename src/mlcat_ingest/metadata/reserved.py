@@ -48,6 +48,9 @@ RUN_MODEL: Final = "mlflow.run_model"
 PARENT_RUN_ID: Final = "mlflow.parent_run_id"
 """Custom property of a child run's model: the id of its parent."""
 
+PARENT_TAG: Final = "mlflow.parentRunId"
+"""MLflow's own tag of a child run, with the id of its parent."""
+
 RUN_STATUS: Final = "mlflow.status"
 """Custom property of a run's model: its status, such as FINISHED."""
 

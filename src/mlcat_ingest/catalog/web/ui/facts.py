@@ -40,6 +40,7 @@ from mlcat_ingest.metadata.reserved import (
     PARENT_RUN,
     PARENT_RUN_ID,
     PARENT_RUN_NAME,
+    PARENT_TAG,
     RUN_DURATION,
     RUN_MODEL,
     RUN_STATUS,
@@ -58,7 +59,7 @@ _MLFLOW: Final = "mlflow."
 _ON_TOP: Final = frozenset(
     {
         *(RUN_STATUS, RUN_DURATION, RUN_MODEL),
-        *(PARENT_RUN, PARENT_RUN_ID, PARENT_RUN_NAME, "mlflow.parentRunId"),
+        *(PARENT_RUN, PARENT_RUN_ID, PARENT_RUN_NAME, PARENT_TAG),
     }
 )
 """Custom properties that the page shows as facts, or in its head."""

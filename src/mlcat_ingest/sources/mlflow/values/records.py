@@ -23,7 +23,7 @@ NOTE_TAG: Final = "mlflow.note.content"
 EXTERNAL_TAG: Final = "mlflow.model.isExternal"
 """Tag of a logged model that is kept elsewhere, such as an agent; its value is `true`."""
 
-PARENT_TAG: Final = "mlflow.parentRunId"
+PARENT_TAG: Final = reserved.PARENT_TAG
 USER_TAG: Final = "mlflow.user"
 OWNER_TAGS: Final = ("mlflow.ownerEmail", USER_TAG)
 """Experiment tags that name the owner, the best first."""
