@@ -135,12 +135,16 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class EntityList:
-    """A page of rows, with the headings of their extra cells; `mixed` may have several types."""
+    """A page of rows, with the headings of their extra cells; `mixed` may have several types.
+
+    Rows that are `selectable` have a check box, of a form around the list.
+    """
 
     rows: tuple[ListRow, ...]
     pager: Pager
     columns: tuple[Heading, ...] = ()
     mixed: bool = False
+    selectable: bool = False
 
     @property
     def shows_kinds(self) -> bool:
@@ -250,7 +254,8 @@ def model_rows(
 _NUMBERS: Final = (("trainingMetrics", "metrics"), ("hyperParams", "params"))
 
 
-def _numbers(properties: Mapping[str, Any]) -> dict[str, str]:
+def numbers_of(properties: Mapping[str, Any]) -> dict[str, str]:
+    """Return the metrics and parameters of a model, by names such as `metrics.auc`."""
     return {
         f"{family}.{entry.get('name')}": scalar(entry.get("value"))
         for field_name, family in _NUMBERS
@@ -297,7 +302,7 @@ def _row(urn: str, stored: Aspects | None) -> ListRow:
         status=custom.get(RUN_STATUS, ""),
         duration_ms=custom.get(RUN_DURATION, ""),
         marks=tuple(_marks(custom)),
-        numbers=_numbers(properties),
+        numbers=numbers_of(properties),
     )
 
 

@@ -20,6 +20,7 @@ from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.auth import CSRF
 from mlcat_ingest.catalog.web.http import RequestContext, json_response
 from mlcat_ingest.catalog.web.refusals import ErrorAnswer
+from mlcat_ingest.catalog.web.ui.compare import compare_page
 from mlcat_ingest.catalog.web.ui.entity import entity_page
 from mlcat_ingest.catalog.web.ui.lists import home, kind_page
 from mlcat_ingest.catalog.web.ui.runs import EXPORTS, RunsView, export
@@ -127,6 +128,7 @@ def ui_routes(store: Store, renderer: Renderer) -> list[Route]:
             ("/", pages.home),
             ("/entity/{urn:path}", pages.entity),
             ("/kind/{entity_type}", pages.kind),
+            ("/compare", pages.compare),
             ("/search", pages.search),
             ("/search/suggest", pages.suggest),
             ("/static/{name}", pages.static),
@@ -159,6 +161,10 @@ class _Pages:
         if page is None:
             raise NotFoundError(f"no entities of the type {kind} in the catalog")
         return HtmlPage("list.html", {"page": page})
+
+    def compare(self, request: RequestContext) -> HtmlPage:
+        page = compare_page(self._store, request.query.getlist("urn"))
+        return HtmlPage("compare.html", {"page": page})
 
     def search(self, request: RequestContext) -> HtmlPage:
         text = _search_text(request)

@@ -166,6 +166,7 @@ def runs_table(store: Store, view: RunsView) -> Mapping[str, object]:
             _with_best(view, columns, rows),
             pager(total, view.start, at_root, lambda at: view.href(start=str(at))),
             tuple(_heading(view, column) for column in columns),
+            selectable=total > 1,
         ),
         "chart": chart,
         "exports": [(kind.upper(), view.href(export=kind)) for kind in EXPORTS],
@@ -173,7 +174,7 @@ def runs_table(store: Store, view: RunsView) -> Mapping[str, object]:
 
 
 def _heading(view: RunsView, column: str) -> Heading:
-    best_first = column if _is_better_less(column) else f"-{column}"
+    best_first = column if is_better_less(column) else f"-{column}"
     sorts = view.sort if view.sort_field == column else ""
     turned = column if sorts.startswith("-") else f"-{column}"
     order = "descending" if sorts.startswith("-") else "ascending"
@@ -182,7 +183,8 @@ def _heading(view: RunsView, column: str) -> Heading:
     )
 
 
-def _is_better_less(column: str) -> bool:
+def is_better_less(column: str) -> bool:
+    """Return whether the smallest value of a metric is the best, as of a loss; a parameter's is."""
     return not column.startswith(_METRICS) or _LESS_IS_BETTER.search(column) is not None
 
 
@@ -191,7 +193,7 @@ def _with_best(
 ) -> tuple[ListRow, ...]:
     """Return `rows`, the best one marked where the list begins with it: sorted by a metric."""
     field = view.sort_field
-    is_best_first = _is_better_less(field) is not view.sort.startswith("-")
+    is_best_first = is_better_less(field) is not view.sort.startswith("-")
     if view.start or not rows or field not in columns or not is_best_first:
         return tuple(rows)
     if not field.startswith(_METRICS) or field not in rows[0].numbers:

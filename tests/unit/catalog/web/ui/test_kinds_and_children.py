@@ -83,7 +83,7 @@ def test_children_stand_under_their_parent_on_the_page_of_the_group(store: Store
     found = page(store, at(group("churn"))).text
     assert "Models 11" in found
     assert (
-        "alone parent 8 child runs child7 1 child run child6 child5 child4 child3 Export" in found
+        "alone parent 8 child runs child7 1 child run child6 child5 child4 child3 Compare" in found
     )
 
 

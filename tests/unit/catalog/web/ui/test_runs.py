@@ -51,7 +51,8 @@ def put_run(
 def names(store: Store, query: str = "", urn: str = CHURN) -> list[str]:
     """Return the names of the rows in their order."""
     rows = re.findall(
-        r'<th scope="row"[^>]*><a [^>]*><bdi>(.*?)</bdi>', get(store, at(urn, query)).text
+        r'<th scope="row"[^>]*>(?:<input[^>]*> )?<a [^>]*><bdi>(.*?)</bdi>',
+        get(store, at(urn, query)).text,
     )
     return [html.unescape(name) for name in rows]
 
