@@ -2,7 +2,7 @@
 
     .venv/bin/python tests/e2e/demo/take_pictures.py
 
-It writes `group.png` and `model.png` to `docs/images`.
+It writes `group.png`, `comparison.png` and `model.png` to `docs/images`.
 """
 
 import re
@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from urllib.parse import urlencode
 
 TESTS = Path(__file__).resolve().parents[2]
 sys.path[0] = str(TESTS)
@@ -17,12 +18,22 @@ sys.path[0] = str(TESTS)
 from support.browser import chromium  # noqa: E402 - found there
 
 IMAGES = TESTS.parent / "docs" / "images"
-WIDTH, HEIGHT = 1280, 700
+WIDTH, HEIGHT = 1280, 900
 STEPS = {
-    "group": ["wine-cultivars", "mean_test_score"],
+    "group": ["wine-cultivars"],
     "model": ["breast-cancer-screening", "logistic"],
 }
 """The links to click, from the home page to that of each picture."""
+
+VIEW = urlencode(
+    [
+        ("sort", "-metrics.mean_test_score"),
+        *(("show", f"params.svc__{name}") for name in ("C", "kernel")),
+        ("chart", "metrics.mean_test_score"),
+        ("over", "params.svc__C"),
+    ]
+)
+"""The view of the group: its runs, the best first, and a chart over a parameter."""
 
 
 def take_pictures(address: str, folder: Path) -> None:
@@ -34,7 +45,15 @@ def take_pictures(address: str, folder: Path) -> None:
             for link in links:
                 page.get_by_role("link", name=link, exact=True).first.click()
                 page.wait_for_load_state()
+            if name == "group":
+                page.goto(f"{page.url}?{VIEW}")
             page.screenshot(path=folder / f"{name}.png")
+            if name == "group":
+                for box in page.get_by_role("checkbox", name="Compare").all()[:3]:
+                    box.check()
+                page.get_by_role("button", name="Compare the chosen models").click()
+                page.wait_for_load_state()
+                page.screenshot(path=folder / "comparison.png")
 
 
 def main() -> None:

@@ -47,7 +47,7 @@ _LESS_IS_BETTER: Final = re.compile(
 )
 """Names of metrics whose best value is the smallest."""
 
-_WIDTH, _HEIGHT, _MARGIN = 720, 150, 10
+_WIDTH, _HEIGHT, _MARGIN = 720, 110, 10
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 

@@ -176,7 +176,7 @@ def test_a_chart_has_a_point_for_each_pair_of_numbers(store: Store) -> None:
     answer = get(store, at(CHURN, "?chart=metrics.auc&over=params.depth")).text
     circles = re.findall(r'<a href="([^"]+)"[^>]*><circle cx="([\d.]+)" cy="([\d.]+)"', answer)
     places = {href: (float(x), float(y)) for href, x, y in circles}
-    assert places == {at(model("a")): (10, 140), at(model("b")): (710, 10)}
+    assert places == {at(model("a")): (10, 100), at(model("b")): (710, 10)}
     assert "metrics.auc over <bdi>params.depth" in answer.replace(
         "<bdi>metrics.auc</bdi>", "metrics.auc"
     )
@@ -187,7 +187,7 @@ def test_a_chart_has_a_point_for_each_pair_of_numbers(store: Store) -> None:
 
 def test_equal_values_are_in_the_middle_of_the_chart(store: Store) -> None:
     put_run(store, "a", {"auc": 0.5})
-    assert 'cx="360.0" cy="75.0"' in get(store, at(CHURN, "?chart=metrics.auc")).text
+    assert 'cx="360.0" cy="55.0"' in get(store, at(CHURN, "?chart=metrics.auc")).text
     assert "<circle" not in get(store, at(CHURN)).text
 
 
