@@ -165,6 +165,20 @@ def test_json_tells_whether_a_text_may_have_credentials() -> None:
         assert redact_tree([text], text_of) == [redact_urls(text)] != [text]
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'["https://h/u0026a=1"]',
+        b'["https://h/\\n=1"]',
+        b'["https://h/a=1"]',
+        b'["https://h/?a\\n"]',
+        b'["https://h/?u003d"]',
+    ],
+)
+def test_json_without_a_parameter_and_its_value_has_no_credentials(data: bytes) -> None:
+    assert not may_have_credentials(data)
+
+
 def test_user_name_and_password_of_an_address() -> None:
     assert user_info("http://bob:p@s:s@h/x") == ("bob", "p@s:s")
     assert user_info("http://token@h") == ("token", None)

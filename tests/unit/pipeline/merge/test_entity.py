@@ -424,6 +424,13 @@ def test_a_file_says_that_an_entity_was_removed_before_it_says_anything_else() -
     merged = merge_entity(entity, None, RULES, can_read=False)
     assert [one.aspect_name for one in merged.proposals] == ["status", HOME]
     assert merged.proposals[0].aspect == {"removed": True}
+    [base] = [
+        decode(text)
+        for key, text in merged.proposals[1].aspect["customProperties"].items()
+        if key.startswith("mlcat.applied.")
+    ]
+    assert base is not None
+    assert base.keys() == {HOME}
 
 
 @pytest.mark.parametrize(

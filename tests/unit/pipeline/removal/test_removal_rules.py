@@ -16,7 +16,7 @@ from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.removal.soft_delete import DeferredRemovals, Removal
 from mlcat_ingest.pipeline.removal.unlisted import ListedUrns
 from mlcat_ingest.recipe.model import LimitsSpec
-from mlcat_ingest.sources.base import Capability, Missing, Unlisted
+from mlcat_ingest.sources.base import Capability, Missing, NamedGroup, Unlisted
 from support.fakes import FakeSink, group_urn, model_urn
 
 SOURCE = "mlflow:a:"
@@ -90,6 +90,7 @@ class World:
     entity_types: Sequence[str] = ("mlModel", "mlModelGroup")
     is_gone: Callable[[], bool] = lambda: True
     deferred: Sequence[str] = ()
+    named: Sequence[NamedGroup] = ()
 
     def hold(self, *urns: str, **more: Any) -> None:
         for urn in urns:
@@ -130,7 +131,8 @@ class World:
             limits=LimitsSpec(max_removed_ratio=self.ratio),
         )
         with closing(deferred):
-            entities = list(removal.after(source, [part]))
+            removal.named.extend(self.named)
+            entities = list(removal.after(source, [] if self.named else [part]))
             assert not self.copied, "what is not hidden yet may be edited"
             removal.copy_moved()
         self.next_pass = removal.next_pass
@@ -326,6 +328,52 @@ def test_the_limit_is_a_share_of_what_state_knows_where_nothing_can_be_searched(
     ]
     world.known.count = 24
     assert world.remove() == urns
+
+
+def a_drain(*members: str, listed: Sequence[str] = ()) -> World:
+    """Return a world without state, which was told of a group with these members."""
+    named = NamedGroup(SOURCE, GROUP, frozenset(listed))
+    world = World(remembers=False, named=[named])
+    world.hold(GROUP)
+    world.hold(*members, groups=[GROUP])
+    return world
+
+
+def test_without_state_what_is_gone_of_a_named_group_is_removed() -> None:
+    world = a_drain(A, B, listed=[GROUP, A])
+    world.hold(C)
+    assert world.remove() == [B]
+    assert world.known.deleted == []
+    assert sorted(a_drain(A, B).remove()) == sorted([GROUP, A, B])
+
+
+def test_of_a_named_group_only_what_is_proved_gone_is_removed() -> None:
+    world = a_drain(A, B, listed=[GROUP])
+    answers = iter([False, True])
+    world.is_gone = lambda: next(answers)
+    assert world.remove() == [B]
+    world.capabilities = ()
+    assert world.remove() == []
+
+
+def test_of_a_group_whose_members_cannot_be_listed_only_itself_is_removed() -> None:
+    world = a_drain(A)
+    world.sink.search_error = CatalogRequestError("no search", status=404)
+    world.is_gone = lambda: True
+    assert A not in world.remove()
+
+
+@pytest.mark.parametrize(("count", "others", "removed"), [(10, 0, 10), (11, 0, 0), (11, 43, 11)])
+def test_too_much_of_a_named_group_is_left_to_a_scheduled_run(
+    count: int, others: int, removed: int
+) -> None:
+    members = [model_urn(f"r{n:02}") for n in range(count)]
+    world = a_drain(*members, listed=[GROUP])
+    world.hold(*[model_urn(f"other{n}") for n in range(others)])
+    assert len(world.remove()) == removed
+    kept = f"{count} entities not removed: more than limits.max_removed_ratio allows"
+    notes = [note for note in world.notes if note[1] == kept]
+    assert notes == ([] if removed else [("unlisted_kept", kept)])
 
 
 def test_removed_entities_and_those_of_others_stay(world: World) -> None:
