@@ -42,8 +42,12 @@ def call(
     raw_path, _, query = target.partition("?")
     sent: list[Message] = []
 
+    requests: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
     async def receive() -> Message:
-        return {"type": "http.request", "body": body, "more_body": False}
+        if not requests:
+            await asyncio.Event().wait()  # the client stays: no disconnect comes
+        return requests.pop()
 
     async def send(message: Message) -> None:
         sent.append(message)
@@ -52,7 +56,7 @@ def call(
     encoded = [(name.encode(), value.encode("latin-1")) for name, value in pairs]
     scope = {
         "type": "http",
-        "asgi": {"version": "3.0", "spec_version": "2.4"},
+        "asgi": {"version": "3.0"},
         "http_version": "1.1",
         "method": method,
         "scheme": scheme,
