@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from mlcat_ingest.cli.output import NOISY, StderrHandler
+from mlcat_ingest.recipe.secrets import SECRETS
 from support.examples import load_profile
 
 pytest_plugins = ["support.processes", "support.left_out", "support.skips"]
@@ -75,3 +76,9 @@ def _logging_not_set_up() -> None:
     logging.captureWarnings(False)
     for name in ("mlcat_ingest", *NOISY):
         logging.getLogger(name).setLevel(logging.NOTSET)
+
+
+@pytest.fixture(autouse=True)
+def _no_known_secrets() -> None:
+    """Forget the secrets of earlier tests, which would be masked in what this one prints."""
+    SECRETS.clear()

@@ -80,7 +80,6 @@ def test_ctrl_c_ends_serving_cleanly(
     assert served == [("x.db", "::1", 1, "s3cret-token", None)]
     assert result.err == "stopped\n"
     assert SECRETS.mask("s3cret-token") == "***"
-    SECRETS.clear()
 
 
 @pytest.mark.parametrize("by", ["option", "variable"])
@@ -103,7 +102,6 @@ def test_tokens_come_from_files_too(
     assert invoke("catalog", "serve", *options).code == 0
     assert served[0][3:] == ("s3cret-token", "s3cret-reader")
     assert SECRETS.mask("s3cret-token s3cret-reader") == "*** ***"
-    SECRETS.clear()
 
 
 def test_a_token_file_that_cannot_be_used_is_an_error(

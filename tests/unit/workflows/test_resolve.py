@@ -1,4 +1,3 @@
-from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
 from types import SimpleNamespace
@@ -10,17 +9,10 @@ from pydantic import BaseModel
 from mlcat_ingest.client.config import EmbeddedSinkConfig, FileSinkConfig, RestSinkConfig
 from mlcat_ingest.errors import RecipeValidationError, UnknownPluginError
 from mlcat_ingest.recipe.model import Recipe, SinkSpec, SourceSpec
-from mlcat_ingest.recipe.secrets import SECRETS, mask
+from mlcat_ingest.recipe.secrets import mask
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.workflows import resolve as module
 from mlcat_ingest.workflows.resolve import ResolvedRecipe, embedded_sink, load_resolved, resolve
-
-
-@pytest.fixture(autouse=True)
-def _forget_secrets() -> Iterator[None]:
-    SECRETS.clear()
-    yield
-    SECRETS.clear()
 
 
 @pytest.fixture

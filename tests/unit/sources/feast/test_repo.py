@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.errors import RecipeError, RecipeValidationError
-from mlcat_ingest.recipe.secrets import SECRETS, mask
+from mlcat_ingest.recipe.secrets import mask
 from mlcat_ingest.sources.feast.config import FeastConfig, with_repo_options
 
 
@@ -64,7 +64,6 @@ def test_variables_are_those_of_the_environment_as_feast_has_them(
     )
     assert path_of(config) == "postgresql://feast:s3cret-word@db.example.com/feast"
     assert mask("s3cret-word") == "***"
-    SECRETS.clear()
 
 
 def test_a_variable_that_is_not_set_is_an_error_with_its_line(tmp_path: Path) -> None:
@@ -78,7 +77,6 @@ def test_a_variable_that_is_not_set_is_an_error_with_its_line(tmp_path: Path) ->
 def test_a_dollar_in_a_password_is_left_alone(tmp_path: Path) -> None:
     config = repo(tmp_path, "project: p\nregistry: {path: 'mysql://u:a$bc_none@h/d'}\n")
     assert path_of(config) == "mysql://u:a$bc_none@h/d"
-    SECRETS.clear()
 
 
 def test_a_variable_in_what_is_not_used_does_not_matter(tmp_path: Path) -> None:
