@@ -1,4 +1,4 @@
-"""What the embedded catalog costs: writes, reads, a large group, searches, and its size.
+"""What the embedded catalog costs: writes, reads, a large group, searches, pages, and its size.
 
     python tests/benchmarks/bench_catalog.py
     python tests/benchmarks/bench_catalog.py --parts writes,reads --rounds 5
@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.catalog_entities import VOCABULARY, Aspect, mixed, run, small, word, words
@@ -36,6 +36,7 @@ from support.recorded_requests import proposal
 BATCH = 200
 FILL_BATCH = 2_000
 MEMBERS = 1_000
+PAGE_METRICS = 30
 
 MODEL_QUERY = """query ($urn: String!) { mlModel(urn: $urn) { name description
   properties { description version type mlFeatures groups { urn name } } } }"""
@@ -213,6 +214,39 @@ def full(chosen: Chosen) -> Iterator[Figure]:
         yield Figure("memory after writes", server.peak_mib(), "MiB")
 
 
+def pages(chosen: Chosen) -> Iterator[Figure]:
+    """Open pages about a group with a twentieth of all entities, and about one of its runs."""
+    database = chosen.folder / "pages.db"
+    urn, count = group("many"), chosen.entities // 20
+    fill(database, mixed(chosen.entities - count))
+    fill(database, [(urn, "mlModelGroupProperties", {"name": "many"})])
+    made = [run(chosen.entities + at, metrics=PAGE_METRICS) for at in range(count)]
+    fill(database, ((one, name, value | {"groups": [urn]}) for one, name, value in made))
+    first, second = (f"/entity/{quoted(one)}" for one, _, _ in made[:2])
+    many = f"/entity/{quoted(urn)}"
+    compared = urlencode([("urn", one) for one, _, _ in made[:10]])
+    kinds = {
+        "home": ["/"],
+        "search for a common word": [f"/search?q={word(at)}" for at in (0, 3, 10)],
+        "search by a metric": ["/search?q=metrics.metric_00>0.99"],
+        "all models": ["/kind/mlModel"],
+        "a group": [many, f"{many}?start={count - 50}"],
+        "a group by a metric": [f"{many}?sort=-metrics.metric_07"],
+        "a group, filtered": [f"{many}?filter=metrics.metric_07>0.5+params.param_03<0.5"],
+        "a group with its chart": [f"{many}?chart=metrics.metric_07&over=params.param_03"],
+        "a comparison of ten": [f"/compare?{compared}"],
+        "a run": [first, second],
+        "a run's lineage": [f"{first}?tab=lineage"],
+        "a run's history": [f"{first}?tab=history"],
+    }
+    with serving_catalog(database) as server:
+        for name, addresses in kinds.items():
+            requests = [("GET", address, b"") for address in addresses]
+            send(server, requests, 1)
+            each_ms = max(1000 * send(server, [request], 1) for request in requests)
+            yield Figure(f"page: {name}, the slowest of its addresses", each_ms, "ms", "≤ 200")
+
+
 def searches(sample: int) -> Iterator[tuple[str, str, list[Wire]]]:
     """Yield kinds of searches: a name, its budget and requests; words are of `sample` entities."""
     texts = [words(number, 14) for number in range(0, sample, 20)]
@@ -262,6 +296,7 @@ PARTS: dict[str, Callable[[Chosen], Iterator[Figure]]] = {
     "reads": reads,
     "group": members,
     "full": full,
+    "pages": pages,
 }
 
 

@@ -1,11 +1,19 @@
-"""Debian's Chromium, driven by Playwright."""
+"""Debian's Chromium, driven by Playwright, and what holds for every page that it shows."""
 
+import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, sync_playwright
+
+PHONE, DESK = 375, 1280
+"""Widths of the viewport, in CSS pixels."""
+
+Scheme = Literal["light", "dark"]
 
 _FLAGS = (
     "--no-sandbox",
@@ -30,3 +38,50 @@ def chromium() -> Iterator[Browser]:
             yield browser
         finally:
             browser.close()
+
+
+@contextmanager
+def watched(browser: Browser, address: str, width: int, scheme: Scheme) -> Iterator[Page]:
+    """Give a page; at the end, none of what it showed ran a script, or left `address`."""
+    seen: list[str] = []
+
+    def note(message: ConsoleMessage) -> None:
+        if "Content Security Policy" in message.text:
+            seen.append(message.text)
+
+    def answer(dialog: Dialog) -> None:
+        seen.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def sent(request: Request) -> None:
+        if not request.url.startswith(f"{address}/"):
+            seen.append(request.url)
+
+    with closing(
+        browser.new_context(
+            base_url=address, color_scheme=scheme, viewport={"width": width, "height": 900}
+        )
+    ) as context:
+        context.set_default_timeout(30_000)
+        page = context.new_page()
+        page.on("console", note)
+        page.on("dialog", answer)
+        page.on("request", sent)
+        yield page
+    assert seen == []
+
+
+def check_look(page: Page, scheme: str) -> None:
+    """Check that a page fits its viewport, follows the colours of the system, and is accessible."""
+    assert page.viewport_size is not None
+    wide = page.evaluate("document.documentElement.scrollWidth")
+    assert wide <= page.viewport_size["width"], page.url
+    colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    red, green, blue = (int(part) for part in re.findall(r"\d+", colour)[:3])
+    assert (max(red, green, blue) < 64) is (scheme == "dark"), page.url
+    found = [
+        (violation["id"], [node["html"] for node in violation["nodes"]][:3])
+        for violation in Axe().run(page).response["violations"]
+        if violation["impact"] in {"serious", "critical"}
+    ]
+    assert found == [], page.url

@@ -1,20 +1,18 @@
 """The pages of `catalog serve` in a real browser: signing in, searching, and its script."""
 
 import http.server
-import re
 import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Literal
 from urllib.parse import quote
 
 import pytest
 import requests
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Dialog, Page, expect
 
 from mlcat_ingest.catalog.store.store import Store
-from support.browser import chromium
+from support.browser import DESK, PHONE, Scheme, check_look, chromium, watched
 from support.catalog_process import CatalogProcess, catalog_process
 from support.catalog_store import group, model, put
 
@@ -22,7 +20,6 @@ pytestmark = pytest.mark.e2e
 
 TOKEN, READ_TOKEN = "write-token", "read-token"
 HOSTILE = "<img src=x onerror=alert(1)> hare"
-PHONE, DESK = 375, 1280
 
 
 def fill(database: Path) -> None:
@@ -259,23 +256,11 @@ def test_suggestions_fall_silent_where_the_session_ended(
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [PHONE, DESK])
 def test_pages_fit_and_follow_the_colours_of_the_system(
-    browser: Browser, catalog: CatalogProcess, width: int, scheme: Literal["light", "dark"]
+    browser: Browser, catalog: CatalogProcess, width: int, scheme: Scheme
 ) -> None:
-    refused: list[str] = []
-
-    def note(message: ConsoleMessage) -> None:
-        if "Content Security Policy" in message.text:
-            refused.append(message.text)
-
-    with closing(
-        browser.new_context(
-            base_url=catalog.url, color_scheme=scheme, viewport={"width": width, "height": 720}
-        )
-    ) as context:
-        page = context.new_page()
-        page.on("console", note)
+    with watched(browser, catalog.url, width, scheme) as page:
         page.goto("/login")
-        check_look(page, width, scheme)
+        check_look(page, scheme)
         button = page.get_by_role("button", name="Sign in").bounding_box()
         assert button is not None
         # In the middle, whatever the width.
@@ -283,13 +268,4 @@ def test_pages_fit_and_follow_the_colours_of_the_system(
         sign_in(page)
         for target in ("/", "/nope", "/search?q=hare", "/kind/mlModel", "/entity/x"):
             page.goto(target)
-            check_look(page, width, scheme)
-    assert refused == []
-
-
-def check_look(page: Page, width: int, scheme: str) -> None:
-    wide = page.evaluate("document.documentElement.scrollWidth")
-    assert wide <= width, page.url
-    colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    red, green, blue = (int(part) for part in re.findall(r"\d+", colour)[:3])
-    assert (max(red, green, blue) < 64) is (scheme == "dark"), page.url
+            check_look(page, scheme)
