@@ -37,6 +37,7 @@ BATCH = 200
 FILL_BATCH = 2_000
 MEMBERS = 1_000
 PAGE_METRICS = 30
+PAGE_TIMES = 20
 
 MODEL_QUERY = """query ($urn: String!) { mlModel(urn: $urn) { name description
   properties { description version type mlFeatures groups { urn name } } } }"""
@@ -241,10 +242,8 @@ def pages(chosen: Chosen) -> Iterator[Figure]:
     }
     with serving_catalog(database) as server:
         for name, addresses in kinds.items():
-            requests = [("GET", address, b"") for address in addresses]
-            send(server, requests, 1)
-            each_ms = max(1000 * send(server, [request], 1) for request in requests)
-            yield Figure(f"page: {name}, the slowest of its addresses", each_ms, "ms", "≤ 200")
+            spent = (cpu_ms(server, [("GET", at, b"")] * PAGE_TIMES, chosen) for at in addresses)
+            yield Figure(f"page: {name}, CPU", max(spent), "ms", "≤ 200")
 
 
 def searches(sample: int) -> Iterator[tuple[str, str, list[Wire]]]:
