@@ -68,7 +68,7 @@ def points(
 
     `x` is a metric, a parameter, or `created`, in epoch milliseconds.
 
-    Cost: two walks through all hits.
+    Cost: a walk through all hits.
     """
     selection = select_entities(connection, request, parse_query(request.query))
     query, heights = join_number(connection, selection.query(joined=True), selection, y)
@@ -77,12 +77,12 @@ def points(
         query, widths = join_number(connection, query, selection, x)
     # In SQLite every text is greater than every number, and the empty one is the least text.
     query = query.where(*(column < literal("", Text) for column in (heights, widths)))
-    total = connection.scalar(query.with_only_columns(func.count())) or 0
     named = entity.alias()
     newest = (
         query.join(named, named.c.id == selection.id)
-        .with_only_columns(named.c.urn, widths, heights)
+        .with_only_columns(func.count().over(), named.c.urn, widths, heights)
         .order_by(searched.c.created_ms.desc(), named.c.id.desc())
         .limit(POINTS)
     )
-    return total, [Point(*row) for row in connection.execute(newest)]
+    rows = connection.execute(newest).all()
+    return (rows[0][0] if rows else 0), [Point(*row[1:]) for row in rows]
