@@ -86,14 +86,14 @@ HEAD_SECONDS: Final = 10
 BODY_TAIL_SECONDS: Final = 60
 """How long the rest of a body may take after the answer, and how long an answer is kept unread."""
 
-SIGN_IN_BYTES: Final = 20_000
-"""Longest form of the sign-in, in bytes."""
+FORM_BYTES: Final = 20_000
+"""Longest form of the pages, in bytes."""
 
-SIGN_IN_SECONDS: Final = 5
-"""Longest time that this form may take to arrive, in seconds."""
+FORM_SECONDS: Final = 5
+"""Longest time that a form may take to arrive, in seconds."""
 
 SIGN_INS_AT_ONCE: Final = 5
-"""Most such forms that arrive from one address at the same time."""
+"""Most forms of the sign-in that arrive from one address at the same time."""
 
 TARGET_BYTES: Final = 65_536
 """Longest path and query of a request, in bytes."""

@@ -54,7 +54,7 @@ def create_app(
     counters = Route("/metrics", metrics.page, methods=["GET"])
     mounts = [Mount(prefix, routes=interface) for prefix in PREFIXES if prefix]
     page_requests = PageRequests([*mounts, *interface, counters])
-    pages = ui_routes(store, renderer)
+    pages = ui_routes(store, renderer, limits)
     open_pages = {file.path for file in renderer.files}
     if authenticator is not None:
         pages += SignInPages(authenticator, sessions, renderer, limits).routes()

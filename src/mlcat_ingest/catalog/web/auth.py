@@ -28,7 +28,13 @@ SESSION_COOKIE: Final = "mlcat_session"
 
 
 CSRF: Final = "mlcat.csrf"
-"""The key of an ASGI scope under which the pages find the token that their forms send along."""
+"""The key of an ASGI scope under which the pages find the token that their forms send along.
+
+A request with a bearer token has none: no page of another site can send one.
+"""
+
+SIGNED_IN: Final = "mlcat.signed_in"
+"""The key of an ASGI scope under which the pages find whether the request has a session."""
 
 MAY_WRITE: Final = "mlcat.may_write"
 """The key of an ASGI scope under which endpoints find whether the request may write."""
@@ -37,6 +43,12 @@ _IPV6_PREFIX_BITS: Final = 64
 
 
 _ADDRESSES: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    expiry_s: float
+    may_write: bool
 
 
 @dataclass(slots=True)
@@ -166,24 +178,28 @@ class Sessions:
         self._clock = clock
         self._key = secrets.token_bytes(32)
         # All live equally long, so the oldest is the first to expire.
-        self._expiry_s: OrderedDict[str, float] = OrderedDict()
+        self._started: OrderedDict[str, _Session] = OrderedDict()
 
-    def start(self) -> str:
+    def start(self, *, may_write: bool = False) -> str:
         """Return the id of a new session; beyond `SESSIONS` the oldest ends."""
         session = secrets.token_urlsafe(32)
-        self._expiry_s[session] = self._clock() + SESSION_SECONDS
-        while len(self._expiry_s) > SESSIONS:
-            self._expiry_s.popitem(last=False)
+        self._started[session] = _Session(self._clock() + SESSION_SECONDS, may_write)
+        while len(self._started) > SESSIONS:
+            self._started.popitem(last=False)
         return session
 
     def is_open(self, session: str) -> bool:
         """Return whether a session of this id was started, and neither ended nor expired."""
-        expiry_s = self._expiry_s.get(session)
-        return expiry_s is not None and self._clock() < expiry_s
+        started = self._started.get(session)
+        return started is not None and self._clock() < started.expiry_s
+
+    def may_write(self, session: str) -> bool:
+        """Return whether an open session was started with the token that permits writing."""
+        return self.is_open(session) and self._started[session].may_write
 
     def end(self, session: str) -> None:
         """End a session; an unknown id is none."""
-        self._expiry_s.pop(session, None)
+        self._started.pop(session, None)
 
     def form_token(self, cookie: str) -> str:
         """Return the CSRF token of the forms that a browser with `cookie` sends.

@@ -3,9 +3,9 @@
 import asyncio
 from codecs import BOM_UTF8
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
-from urllib.parse import unquote_to_bytes
+from urllib.parse import parse_qsl, unquote_to_bytes
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import QueryParams
@@ -19,7 +19,7 @@ from mlcat_ingest.catalog.errors import (
     MalformedBodyError,
     SlowRequestError,
 )
-from mlcat_ingest.catalog.limits import Limits
+from mlcat_ingest.catalog.limits import FORM_BYTES, FORM_SECONDS, Limits
 from mlcat_ingest.catalog.web.auth import MAY_WRITE
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import CodecError
@@ -30,6 +30,8 @@ READING_METHODS: Final = frozenset({"GET", "HEAD"})
 
 # A refused body is read on for so many times its limit, so that the client gets to the answer.
 _PATIENCE = 4
+
+_FORM_FIELDS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +174,28 @@ async def read_body(request: Request, limits: Limits) -> bytes:
         raise SlowRequestError(
             f"the request body did not arrive in time; the limit is {limits.body_seconds:g} s"
         ) from error
+
+
+async def read_form(request: Request, limits: Limits) -> dict[str, str]:
+    """Return the fields of the form that `request` sends.
+
+    Raises:
+        BadRequestError: it has too many fields.
+        BodyTooLargeError: it is longer than `FORM_BYTES`.
+        SlowRequestError: it takes longer to arrive than `FORM_SECONDS`.
+    """
+    body = await read_body(
+        request,
+        replace(
+            limits,
+            body_bytes=min(FORM_BYTES, limits.body_bytes),
+            body_seconds=min(FORM_SECONDS, limits.body_seconds),
+        ),
+    )
+    try:
+        return dict(parse_qsl(body.decode("utf-8", "replace"), max_num_fields=_FORM_FIELDS))
+    except ValueError as error:
+        raise BadRequestError("the form has too many fields") from error
 
 
 async def _read_body(request: Request, limit_bytes: int) -> bytes:

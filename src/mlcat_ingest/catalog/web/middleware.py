@@ -29,6 +29,7 @@ from mlcat_ingest.catalog.web.auth import (
     CSRF,
     MAY_WRITE,
     SESSION_COOKIE,
+    SIGNED_IN,
     Authenticator,
     Sessions,
     client_address,
@@ -56,6 +57,10 @@ class PageRequests:
     def __contains__(self, scope: Scope) -> bool:
         """Return whether a request reads a page, be it there or not."""
         return scope["method"] in READING_METHODS and self._is_path_of_pages(scope)
+
+    def take_session(self, scope: Scope) -> bool:
+        """Return whether a request may have a session in place of a token: pages, and forms."""
+        return scope["method"] in {*READING_METHODS, "POST"} and self._is_path_of_pages(scope)
 
     def by_browser(self, scope: Scope) -> bool:
         """Return whether a request is for a page and takes HTML, as those of browsers do."""
@@ -219,14 +224,16 @@ class Guard:
             headers = Headers(scope=scope)
             if self._authenticator is None:
                 _refuse_other_sites(headers)
+                scope[CSRF] = self._sessions.form_token("")
             elif (token := _bearer_token(headers)) is not None:
                 permission = self._authenticator.permission(token, client_address(scope))
                 if permission is None:
                     raise UnauthenticatedError(_UNAUTHORIZED)
                 scope[MAY_WRITE] = permission == "write"
             elif (session := self._session(scope)) is not None:
-                scope[MAY_WRITE] = False
+                scope[MAY_WRITE] = self._sessions.may_write(session)
                 scope[CSRF] = self._sessions.form_token(session)
+                scope[SIGNED_IN] = True
             elif scope in self._pages and self._pages.by_browser(scope):
                 await redirect_to_sign_in(scope)(scope, receive, send)
                 return
@@ -235,9 +242,10 @@ class Guard:
         await self._app(scope, receive, send)
 
     def _session(self, scope: Scope) -> str | None:
-        """Return the open session of a request for a page; no other request may use one."""
+        """Return the open session of a request to the pages; no other request may use one."""
         session = HTTPConnection(scope).cookies.get(SESSION_COOKIE, "")
-        return session if self._sessions.is_open(session) and scope in self._pages else None
+        is_taken = self._sessions.is_open(session) and self._pages.take_session(scope)
+        return session if is_taken else None
 
 
 def _bearer_token(headers: Mapping[str, str]) -> bytes | None:

@@ -31,6 +31,7 @@ from mlcat_ingest.catalog.web.ui.lists import (
     rows_of,
     steps_of,
 )
+from mlcat_ingest.catalog.web.ui.metadata_tests import rule_in_words
 from mlcat_ingest.catalog.web.ui.runs import RunsView, runs_table
 from mlcat_ingest.catalog.web.ui.text import (
     entity_href,
@@ -120,7 +121,8 @@ def entity_page(
 ) -> Mapping[str, object] | None:
     """Return the page of `urn`; None if the catalog neither has it nor refers to it.
 
-    Of `overview`, `runs`, `listing` and `tests` the chosen tab has one.
+    Of `overview`, `runs`, `listing` and `tests` the chosen tab has one; the overview of a metadata
+    test has a `rule`, too.
 
     Cost: a handful of SQL statements, however long the lists are.
     """
@@ -135,6 +137,7 @@ def entity_page(
     chosen = tab if tab in counts else first
     return {
         "urn": urn,
+        "href": entity_href(urn),
         "title": display_name(urn, subject.aspects),
         "kind": kind_of(urn, subject.aspects),
         "place": _place(store, subject),
@@ -161,6 +164,9 @@ def entity_page(
         else None,
         "runs": runs_table(store, RunsView.of(urn, query, start)) if chosen == "models" else None,
         "listing": _listing(store, subject, chosen, start),
+        "rule": rule_in_words(store, subject.properties)
+        if chosen == "overview" and TEST_INFO in subject.aspects
+        else None,
         "tests": test_rows(store, subject) if chosen == "tests" else None,
     }
 

@@ -143,8 +143,8 @@ def _definition(definition: object) -> str:
     text = scalar(definition.get("json")) if isinstance(definition, Mapping) else ""
     try:
         return _pretty(orjson.loads(text))
-    except orjson.JSONDecodeError:
-        return text
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+        return text  # no JSON, or nested too deeply to be laid out
 
 
 def _pretty(value: object) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 import orjson
-from sqlalchemy import func, select, true
+from sqlalchemy import func, literal, select, true, union_all
 from sqlalchemy.engine import Connection
 from sqlalchemy.sql.expression import ColumnElement, Select
 
@@ -37,6 +37,9 @@ from mlcat_ingest.metadata.reserved import ALIASES, RUN_DURATION, RUN_ID, RUN_ST
 
 PAGE_ROWS: Final = 50
 """How many rows a page of a list has."""
+
+COUNTED: Final = 5_000
+"""Most failing, and most passing, entities of a test that lists count."""
 
 PROPERTIES: Final = {
     name: kind.properties
@@ -375,6 +378,52 @@ def home(store: Store) -> Mapping[str, object]:
     }
 
 
+def outcome_counts(store: Store, tests: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """Return how many entities fail and pass each test; `COUNTED` and one more for any more.
+
+    Removed entities are left out.
+
+    Cost: one SQL statement, of at most two walks through `COUNTED` edges for each test.
+    """
+    if not tests:
+        return {}
+
+    def number(test: str, relationship: str) -> ColumnElement[int]:
+        entities = (
+            select(edge.c.source_id)
+            .where(edge.c.destination == test, edge.c.relationship == relationship)
+            .where(~marked_removed(edge.c.source_id))
+            .limit(COUNTED + 1)
+        )
+        return select(func.count()).select_from(entities.subquery()).scalar_subquery()
+
+    counts = union_all(
+        *(
+            select(literal(test), number(test, "IsFailing"), number(test, "IsPassing"))
+            for test in tests
+        )
+    )
+    rows = store.read(lambda connection: connection.execute(counts).all())
+    return {test: (failing, passing) for test, failing, passing in rows}
+
+
+def counted(count: int) -> str:
+    """Return a number of `outcome_counts` as text."""
+    return f"{count:,}" if count <= COUNTED else f"{COUNTED:,}+"
+
+
+def with_outcomes(
+    store: Store, rows: Sequence[ListRow]
+) -> tuple[tuple[Heading, ...], list[ListRow]]:
+    """Return columns for the numbers of failing and passing entities, and the rows with them."""
+    counts = outcome_counts(store, [row.urn for row in rows])
+    headings = (
+        Heading("Failing", "entities that fail the test"),
+        Heading("Passing", "entities that pass the test"),
+    )
+    return headings, [replace(row, cells=tuple(map(counted, counts[row.urn]))) for row in rows]
+
+
 def _newest(entity_type: str, start: int, count: int) -> SearchRequest:
     return SearchRequest(
         entity_types=frozenset({entity_type}),
@@ -396,6 +445,9 @@ def kind_page(store: Store, entity_type: str, start: int) -> Mapping[str, object
         return None
     path = f"/kind/{quote(entity_type, safe='')}"
     rows = rows_of(store, [hit.urn for hit in page.hits])
+    columns: tuple[Heading, ...] = ()
+    if entity_type == "test":
+        columns, rows = with_outcomes(store, rows)
     part = pager(page.total, start, len(rows), lambda at: f"{path}?start={at}")
     title = kind_name(entity_type, plural=True)
-    return {"title": title, "listing": EntityList(tuple(rows), part)}
+    return {"title": title, "listing": EntityList(tuple(rows), part, columns)}

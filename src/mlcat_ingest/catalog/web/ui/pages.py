@@ -1,7 +1,8 @@
 """The pages of the catalog: their routes, and their rendering as HTML responses."""
 
 import hashlib
-from collections.abc import Callable, Mapping
+import hmac
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from importlib.resources import files
@@ -9,20 +10,23 @@ from itertools import chain
 from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Scope
 
-from mlcat_ingest.catalog.errors import BadRequestError, NotFoundError
+from mlcat_ingest.catalog.errors import BadRequestError, ForbiddenError, NotFoundError
+from mlcat_ingest.catalog.limits import DEFAULT_LIMITS, Limits
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.auth import CSRF
-from mlcat_ingest.catalog.web.http import RequestContext, json_response
+from mlcat_ingest.catalog.web.auth import CSRF, SIGNED_IN
+from mlcat_ingest.catalog.web.http import RequestContext, json_response, read_form
 from mlcat_ingest.catalog.web.refusals import ErrorAnswer
 from mlcat_ingest.catalog.web.ui.compare import compare_page
 from mlcat_ingest.catalog.web.ui.entity import entity_page
 from mlcat_ingest.catalog.web.ui.lists import home, kind_page
+from mlcat_ingest.catalog.web.ui.metadata_tests import Evaluation, evaluate_now
 from mlcat_ingest.catalog.web.ui.runs import EXPORTS, RunsView, export
 from mlcat_ingest.catalog.web.ui.search_page import search_view, suggestions
 
@@ -31,7 +35,8 @@ HEADERS: Final = {
         "default-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
     ),
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    # Forms name their own site as their origin; no other site learns an address.
+    "Referrer-Policy": "same-origin",
     # After the sign-out the browser's "back" shows nothing.
     "Cache-Control": "no-store",
 }
@@ -97,8 +102,8 @@ class Renderer:
 
     def response(self, page: HtmlPage, scope: Scope) -> Response:
         """Return `page` as the response to the request of `scope`, whose session it shows."""
-        # The token of the form that signs out; only a request with a session has it.
-        shown = {"search": "", "csrf": scope.get(CSRF, ""), **page.values}
+        session = {"csrf": scope.get(CSRF, ""), "signed_in": scope.get(SIGNED_IN, False)}
+        shown = {"search": "", **session, **page.values}
         html = self._templates.get_template(page.template).render(shown)
         # A lone surrogate has no UTF-8 form; it may only come from an address.
         body = html.encode("utf-8", "replace")
@@ -119,10 +124,10 @@ _MAX_SEARCH_CHARS: Final = 200
 PageHandler = Callable[[RequestContext], HtmlPage | Response]
 
 
-def ui_routes(store: Store, renderer: Renderer) -> list[Route]:
-    """Return the routes of the pages and of their files; all of them read `store`."""
+def ui_routes(store: Store, renderer: Renderer, limits: Limits = DEFAULT_LIMITS) -> list[Route]:
+    """Return the routes of the pages over `store`, of their files, and of their one form."""
     pages = _Pages(store, renderer)
-    return [
+    routes = [
         Route(path, _handler(handler, renderer))
         for path, handler in (
             ("/", pages.home),
@@ -134,6 +139,8 @@ def ui_routes(store: Store, renderer: Renderer) -> list[Route]:
             ("/static/{name}", pages.static),
         )
     ]
+    evaluate = _form_handler(pages.evaluate, renderer, limits)
+    return [*routes, Route("/entity/{urn:path}", evaluate, methods=["POST"])]
 
 
 def _handler(handler: PageHandler, renderer: Renderer) -> Callable[[Request], Response]:
@@ -143,6 +150,28 @@ def _handler(handler: PageHandler, renderer: Renderer) -> Callable[[Request], Re
         if isinstance(answered, HtmlPage):
             return renderer.response(answered, request.scope)
         return answered
+
+    return answer
+
+
+def _form_handler(
+    handler: Callable[[RequestContext, Mapping[str, str]], HtmlPage],
+    renderer: Renderer,
+    limits: Limits,
+) -> Callable[[Request], Awaitable[Response]]:
+    """Return the endpoint of a form that writes; it was made for the one who sends it."""
+
+    async def answer(request: Request) -> Response:
+        context = RequestContext.of(request)
+        context.check_may_write()
+        fields = await read_form(request, limits)
+        token: str | None = request.scope.get(CSRF)
+        if token is not None and not hmac.compare_digest(
+            token.encode(), fields.get("csrf", "").encode()
+        ):
+            raise ForbiddenError("the form belongs to another session; reload the page")
+        page = await run_in_threadpool(handler, context, fields)
+        return await run_in_threadpool(renderer.response, page, request.scope)
 
     return answer
 
@@ -184,7 +213,13 @@ class _Pages:
         if (kind := request.query.get("export")) in EXPORTS:
             return self._export(urn, kind, request.query)
         page = entity_page(self._store, urn, request.query, _start(request.query))
-        return _missing(urn) if page is None else HtmlPage("entity.html", {"page": page})
+        return _missing(urn) if page is None else _entity(page, request)
+
+    def evaluate(self, request: RequestContext, fields: Mapping[str, str]) -> HtmlPage:
+        urn = request.urn_after("/entity/")
+        evaluation = evaluate_now(self._store, urn, _start(fields))
+        page = entity_page(self._store, urn, QueryParams(), 0)
+        return _missing(urn) if page is None else _entity(page, request, evaluation)
 
     def static(self, request: RequestContext) -> Response:
         file = self._files.get(request.path["name"])
@@ -211,6 +246,13 @@ class _Pages:
             for name, aspect in stored.items()
         }
         return json_response({"urn": urn, "aspects": aspects}, headers=HEADERS)
+
+
+def _entity(
+    page: Mapping[str, object], request: RequestContext, evaluation: Evaluation | None = None
+) -> HtmlPage:
+    values = {"page": page, "evaluation": evaluation, "may_write": request.may_write}
+    return HtmlPage("entity.html", values)
 
 
 def _missing(urn: str) -> HtmlPage:

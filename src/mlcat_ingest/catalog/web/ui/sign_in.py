@@ -2,25 +2,22 @@
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import Scope
 
-from mlcat_ingest.catalog.errors import BadRequestError, ForbiddenError, TooManyRequestsError
+from mlcat_ingest.catalog.errors import ForbiddenError, TooManyRequestsError
 from mlcat_ingest.catalog.limits import (
     SESSION_SECONDS,
-    SIGN_IN_BYTES,
-    SIGN_IN_SECONDS,
     SIGN_INS_AT_ONCE,
     Limits,
 )
 from mlcat_ingest.catalog.web.auth import SESSION_COOKIE, Authenticator, Sessions, client_address
-from mlcat_ingest.catalog.web.http import read_body, scheme_of
+from mlcat_ingest.catalog.web.http import read_form, scheme_of
 from mlcat_ingest.catalog.web.ui.pages import HEADERS, HtmlPage, Renderer
 
 SIGN_IN: Final = "/login"
@@ -28,7 +25,6 @@ SIGN_OUT: Final = "/logout"
 
 _FORM_COOKIE: Final = "mlcat_sign_in"
 _FORM_SECONDS: Final = 3_600
-_FORM_FIELDS: Final = 10
 
 _EXPIRED: Final = "The form has expired or the browser blocks cookies. Allow cookies and try again."
 _WRONG: Final = "Wrong token."
@@ -44,11 +40,7 @@ class SignInPages:
         self._authenticator = authenticator
         self._sessions = sessions
         self._renderer = renderer
-        self._limits = replace(
-            limits,
-            body_bytes=min(SIGN_IN_BYTES, limits.body_bytes),
-            body_seconds=min(SIGN_IN_SECONDS, limits.body_seconds),
-        )
+        self._limits = limits
         self._arriving: list[str] = []
 
     def routes(self) -> list[Route]:
@@ -88,7 +80,8 @@ class SignInPages:
         if permission is None:
             return self._form(request, target, 401, _WRONG, {"WWW-Authenticate": "Bearer"})
         response = _redirect(target)
-        _set_cookie(response, request, SESSION_COOKIE, self._sessions.start(), SESSION_SECONDS)
+        session = self._sessions.start(may_write=permission == "write")
+        _set_cookie(response, request, SESSION_COOKIE, session, SESSION_SECONDS)
         _set_cookie(response, request, _FORM_COOKIE, "", 0)
         return response
 
@@ -129,13 +122,9 @@ class SignInPages:
             )
         self._arriving.append(address)
         try:
-            body = await read_body(request, self._limits)
+            return await read_form(request, self._limits)
         finally:
             self._arriving.remove(address)
-        try:
-            return dict(parse_qsl(body.decode("utf-8", "replace"), max_num_fields=_FORM_FIELDS))
-        except ValueError as error:
-            raise BadRequestError("the form has too many fields") from error
 
 
 def redirect_to_sign_in(scope: Scope) -> Response:

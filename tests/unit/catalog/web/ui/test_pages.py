@@ -378,7 +378,7 @@ def test_metadata_tests_and_their_results(store: Store) -> None:
 
     test = page(store, at("urn:li:test:pass"))
     assert "Category ml" in test.text
-    assert 'Definition { "on": { "types": [ "mlModel" ] }, "rules": [] }' in test.text
+    assert 'Definition as JSON { "on": { "types": [ "mlModel" ] }, "rules": [] }' in test.text
     assert at(urn) in page(store, at("urn:li:test:pass", "?tab=passing")).links
     assert "No entities." in page(store, at("urn:li:test:pass", "?tab=failing")).text
 

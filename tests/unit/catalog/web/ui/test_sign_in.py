@@ -1,9 +1,8 @@
 """The sign-in of browsers: sessions, CSRF tokens, and the limits of a session."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing
-from html import unescape
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -14,53 +13,12 @@ from mlcat_ingest.catalog.limits import SESSION_SECONDS, SESSIONS, WRONG_TOKENS
 from mlcat_ingest.catalog.web.app import create_app
 from mlcat_ingest.catalog.web.auth import Sessions
 from mlcat_ingest.catalog.web.ui.sign_in import local_path
-from support.asgi import Answer, call
+from support.asgi import call
 from support.catalog_store import model, open_store, put
+from support.pages import Browser, form_of
 
 TOKEN = "write-tök-en"
 READ_TOKEN = "read-token"
-HTML = "text/html,application/xhtml+xml,*/*;q=0.8"
-
-
-class Browser:
-    """A browser without scripts: it keeps cookies, and sends forms as they stand in a page."""
-
-    def __init__(self, app: Starlette, **headers: str) -> None:
-        self.app = app
-        self.cookies: dict[str, str] = {}
-        self.set_cookies: list[str] = []
-        self.headers: Mapping[str, str] = {"accept": HTML, **headers}
-
-    def get(self, target: str, **headers: str) -> Answer:
-        return self._send("GET", target, b"", headers)
-
-    def post(self, target: str, fields: Mapping[str, str], **headers: str) -> Answer:
-        typed = {"content-type": "application/x-www-form-urlencoded", **headers}
-        return self._send("POST", target, urlencode(fields).encode(), typed)
-
-    def sign_in(self, token: str, next_page: str = "/") -> Answer:
-        fields = form_of(self.get(f"/login?{urlencode({'next': next_page})}"))
-        return self.post("/login", {**fields, "token": token})
-
-    def _send(self, method: str, target: str, body: bytes, headers: Mapping[str, str]) -> Answer:
-        sent = {**self.headers, **headers}
-        if self.cookies:
-            sent["cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
-        answer = call(self.app, method, target, body, sent)
-        self.set_cookies = answer.set_cookies
-        for line in answer.set_cookies:
-            name, _, value = line.partition(";")[0].partition("=")
-            if "Max-Age=0" in line:
-                self.cookies.pop(name, None)
-            else:
-                self.cookies[name] = value
-        return answer
-
-
-def form_of(page: Answer) -> dict[str, str]:
-    """Return the hidden fields of the form in a page."""
-    found = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', page.text)
-    return {name: unescape(value) for name, value in found}
 
 
 @pytest.fixture
