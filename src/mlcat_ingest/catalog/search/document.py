@@ -18,7 +18,7 @@ from mlcat_ingest.catalog.search.tokens import fold, tokenize
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.codec import loads
 
-INDEX_VERSION: Final = 5
+INDEX_VERSION: Final = 6
 """One more whenever documents or their tokens come out differently: stores then index anew."""
 
 BOUNDS: Final = tuple(f"={column[0]}" for column in COLUMNS)

@@ -14,9 +14,7 @@ from mlcat_ingest.metadata.aspects.common import (
     EdgeRecord,
 )
 from mlcat_ingest.metadata.aspects.declaration import aspect
-from mlcat_ingest.metadata.aspects.markers import (
-    Edge,
-)
+from mlcat_ingest.metadata.aspects.markers import AnyUrn, Edge, Millis
 from mlcat_ingest.metadata.aspects.ml import MLHyperParam, MLMetric
 
 
@@ -172,4 +170,42 @@ ML_TRAINING_RUN_PROPERTIES: Final = aspect(
     MLTrainingRunProperties,
     "dataProcessInstance",
     merge_keys={"hyperParams": "name", "trainingMetrics": "name"},
+)
+
+
+class ExecutionRequestSource(TypedDict):
+    """The reason for an ingestion run: the ingestion source that it is a run of."""
+
+    type: str
+    ingestionSource: NotRequired[
+        Annotated[str, Edge("ingestionSource", "dataHubIngestionSource", search="ingestionSource")]
+    ]
+
+
+class CliVersionAudit(TypedDict):
+    """Where a server took the version of its command line from."""
+
+    source: Literal[
+        "SOURCE_CONFIG_OVERRIDE", "MATRIX_COHORT", "MATRIX_CONNECTOR_DEFAULT", "APPLICATION_DEFAULT"
+    ]
+    serverVersion: NotRequired[str]
+
+
+class ExecutionRequestInput(TypedDict):
+    """An ingestion run as it was asked for; open entity types have it unchecked."""
+
+    task: str
+    args: dict[str, str]
+    executorId: str
+    source: ExecutionRequestSource
+    requestedAt: Millis
+    actorUrn: NotRequired[AnyUrn]
+    cliVersionAudit: NotRequired[CliVersionAudit]
+
+
+DATAHUB_EXECUTION_REQUEST_INPUT: Final = aspect(
+    "dataHubExecutionRequestInput",
+    "execution.ExecutionRequestInput",
+    ExecutionRequestInput,
+    "dataHubExecutionRequest",
 )

@@ -14,9 +14,6 @@ CORP_USER_EDITABLE_INFO: Final = aspect(
 )
 CORP_USER_INFO: Final = aspect("corpUserInfo", "identity.CorpUserInfo", on="corpuser")
 DATA_FLOW_INFO: Final = aspect("dataFlowInfo", "datajob.DataFlowInfo", on="dataFlow", patch_keys={})
-DATAHUB_EXECUTION_REQUEST_INPUT: Final = aspect(
-    "dataHubExecutionRequestInput", "execution.ExecutionRequestInput", on="dataHubExecutionRequest"
-)
 DATAHUB_EXECUTION_REQUEST_RESULT: Final = aspect(
     "dataHubExecutionRequestResult",
     "execution.ExecutionRequestResult",

@@ -12,6 +12,7 @@ from mlcat_ingest.catalog.schema.tables import edge
 from mlcat_ingest.catalog.schema.values import UrnPage
 from mlcat_ingest.catalog.schema.virtual import Identity
 from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.web.ui import ingestion
 from mlcat_ingest.catalog.web.ui.children import children_of, nested_rows
 from mlcat_ingest.catalog.web.ui.facts import Piece, overview
 from mlcat_ingest.catalog.web.ui.lists import (
@@ -49,6 +50,7 @@ _TABS: Final[Mapping[str, tuple[str, ...]]] = {
     "mlModelGroup": ("models", "overview"),
     "mlFeatureTable": ("features", "overview"),
     "test": ("overview", "failing", "passing"),
+    ingestion.RECIPE: ("ingestions",),
 }
 """Entity type to its tabs before `used`, the first of which is shown first."""
 
@@ -58,6 +60,7 @@ _LABELS: Final = {
     "features": "Features",
     "group": "Group",
     "models": "Models",
+    "ingestions": "Ingestion runs",
     "failing": "Failing",
     "passing": "Passing",
     "used": "Used by",
@@ -67,7 +70,12 @@ _LABELS: Final = {
 _REFERENCE_TABS: Final = {"features": "mlFeatures", "group": "groups"}
 """Tab to the field of the properties that it lists."""
 
-_REFERRER_TABS: Final = {"models": "MemberOf", "failing": "IsFailing", "passing": "IsPassing"}
+_REFERRER_TABS: Final = {
+    "models": "MemberOf",
+    "failing": "IsFailing",
+    "passing": "IsPassing",
+    "ingestions": ingestion.RUN_OF,
+}
 """Tab to the relationship of the entities that it lists, which refer to this one.
 
 The tab `used` lists those with any other relationship to it.
@@ -121,8 +129,8 @@ def entity_page(
 ) -> Mapping[str, object] | None:
     """Return the page of `urn`; None if the catalog neither has it nor refers to it.
 
-    Of `overview`, `runs`, `listing` and `tests` the chosen tab has one; the overview of a metadata
-    test has a `rule`, too.
+    Of `overview`, `runs`, `listing`, `ingestion` and `tests` the chosen tab has one; the overview
+    of a metadata test has a `rule`, too.
 
     Cost: a handful of SQL statements, however long the lists are.
     """
@@ -160,8 +168,9 @@ def entity_page(
             for key, count in counts.items()
         ],
         "overview": overview(store, urn, subject.aspects, subject.properties)
-        if chosen == "overview"
+        if chosen == "overview" and entity_type(urn) != ingestion.RUN
         else None,
+        "ingestion": _ingestion(store, subject, chosen, start),
         "runs": runs_table(store, RunsView.of(urn, query, start)) if chosen == "models" else None,
         "listing": _listing(store, subject, chosen, start),
         "rule": rule_in_words(store, subject.properties)
@@ -169,6 +178,15 @@ def entity_page(
         else None,
         "tests": test_rows(store, subject) if chosen == "tests" else None,
     }
+
+
+def _ingestion(store: Store, subject: Subject, tab: str, start: int) -> Mapping[str, object] | None:
+    """Return the content of the page of a recipe or an ingestion run."""
+    if tab == "ingestions":
+        return ingestion.recipe_page(store, subject.urn, subject.aspects, start)
+    if tab == "overview" and entity_type(subject.urn) == ingestion.RUN:
+        return ingestion.run_page(store, subject.urn, subject.aspects)
+    return None
 
 
 def _catalog_description(subject: Subject) -> str:
@@ -217,7 +235,7 @@ def _listing(store: Store, subject: Subject, tab: str, start: int) -> EntityList
     """
     columns: tuple[str, ...] = ()
     rows: Sequence[ListRow]
-    if tab == "models":
+    if tab in {"models", "ingestions"}:
         return None
     if tab == "children":
         page = children_of(store, subject.urn, start, PAGE_ROWS)

@@ -1,5 +1,6 @@
 """Lists of entities: their rows, pages and queries; the first page, and a list a kind."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,12 +28,14 @@ from mlcat_ingest.catalog.web.ui.text import (
     entity_type,
     kind_label,
     kind_name,
+    moment,
     scalar,
     short_number,
 )
 from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
 from mlcat_ingest.metadata.aspects.common import BROWSE_PATHS_V2, STATUS, SUB_TYPES
-from mlcat_ingest.metadata.registry import ENTITIES
+from mlcat_ingest.metadata.aspects.processes import DATAHUB_EXECUTION_REQUEST_INPUT
+from mlcat_ingest.metadata.registry import ENTITY_TYPES
 from mlcat_ingest.metadata.reserved import ALIASES, RUN_DURATION, RUN_ID, RUN_STATUS, VERSIONS
 
 PAGE_ROWS: Final = 50
@@ -43,12 +46,20 @@ COUNTED: Final = 5_000
 
 PROPERTIES: Final = {
     name: kind.properties
-    for name, kind in ENTITIES.items()
+    for name, kind in ENTITY_TYPES.items()
     if kind.shows_properties and kind.properties is not None
 }
 """Entity type to the aspect that has its name and description."""
 
-_SHOWN: Final = frozenset({*PROPERTIES.values(), BROWSE_PATHS_V2, STATUS, SUB_TYPES, TEST_RESULTS})
+_SHOWN: Final = frozenset(
+    {
+        *PROPERTIES.values(),
+        *(BROWSE_PATHS_V2, STATUS, SUB_TYPES, TEST_RESULTS, DATAHUB_EXECUTION_REQUEST_INPUT),
+    }
+)
+_CLI_RECIPE: Final = re.compile(r"\[CLI\] .*\[(?P<recipe>[^\[\]]+)\]")
+"""The name that DataHub's command line, and ours, give to the ingestion source of a recipe."""
+
 _MOST_METRICS: Final = 4
 _ANY: Final = true()
 
@@ -189,8 +200,24 @@ def display_name(urn: str, aspects: Aspects) -> str:
     properties = properties_of(urn, aspects)
     for key in ("displayName", "name"):
         if isinstance(name := properties.get(key), str) and name.strip():
-            return name
+            named_by_cli = _CLI_RECIPE.fullmatch(name)
+            return name if named_by_cli is None else named_by_cli["recipe"]
+    stored = aspects.get(DATAHUB_EXECUTION_REQUEST_INPUT)
+    request = {} if stored is None else stored.value
+    if recipe := recipe_of(request):
+        return f"{recipe} {moment(request.get('requestedAt'))}".rstrip()
     return Identity.of(urn).name
+
+
+def recipe_of(request: Mapping[str, Any]) -> str:
+    """Return the name of the recipe of an ingestion run, or an empty text."""
+    args = request.get("args")
+    try:
+        recipe = orjson.loads(args["recipe"]) if isinstance(args, Mapping) else None
+    except (KeyError, TypeError, orjson.JSONDecodeError):
+        return ""
+    name = recipe.get("pipeline_name") if isinstance(recipe, Mapping) else None
+    return name if isinstance(name, str) and not entity_type(name) else ""
 
 
 def description_of(properties: Mapping[str, Any]) -> str:
@@ -366,7 +393,7 @@ def home(store: Store) -> Mapping[str, object]:
     (types,) = store.search(_COUNTS).facets
     counts = dict(types.counts)
     others = sorted(item for item in counts.items() if item[0] not in _PROMINENT)
-    latest = store.search(_newest("mlModelGroup", 0, _LATEST_GROUPS))
+    latest = store.search(newest("mlModelGroup", 0, _LATEST_GROUPS))
     urns = [hit.urn for hit in latest.hits]
     sizes = store.read(lambda connection: _group_sizes(connection, urns))
     return {
@@ -424,7 +451,8 @@ def with_outcomes(
     return headings, [replace(row, cells=tuple(map(counted, counts[row.urn]))) for row in rows]
 
 
-def _newest(entity_type: str, start: int, count: int) -> SearchRequest:
+def newest(entity_type: str, start: int, count: int) -> SearchRequest:
+    """Return the search for entities of one type, the newest first."""
     return SearchRequest(
         entity_types=frozenset({entity_type}),
         sort=(SortKey("created", descending=True), SortKey(ADDED, descending=True)),
@@ -440,7 +468,7 @@ def _kind(entity_type: str, count: int) -> dict[str, object]:
 
 def kind_page(store: Store, entity_type: str, start: int) -> Mapping[str, object] | None:
     """Return a page of the entities of one kind, the newest first; None for an unknown kind."""
-    page = store.search(_newest(entity_type, start, PAGE_ROWS))
+    page = store.search(newest(entity_type, start, PAGE_ROWS))
     if not page.total and entity_type not in KIND_LABELS:
         return None
     path = f"/kind/{quote(entity_type, safe='')}"

@@ -98,7 +98,7 @@ class Clause:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RuleInWords:
     """A metadata test in words.
 
     Without a `problem` it applies to the `kinds` of entities, to those that satisfy the `condition`
@@ -112,7 +112,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChangedOutcome:
     """An entity with another outcome than before; empty where the test does not apply to it."""
 
     row: ListRow
@@ -121,7 +121,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
+class EvaluationNow:
     """An evaluation of one test: its counts, and the first changes.
 
     `after_id` is where the next evaluation goes on; None where no entity is left.
@@ -131,11 +131,11 @@ class Evaluation:
     passing: int
     failing: int
     changed: int
-    changes: tuple[Change, ...]
+    changes: tuple[ChangedOutcome, ...]
     after_id: int | None
 
 
-def rule_in_words(store: Store, info: Mapping[str, Any]) -> Rule:
+def rule_in_words(store: Store, info: Mapping[str, Any]) -> RuleInWords:
     """Return the definition in a `testInfo` aspect in words, or why it has none.
 
     Cost: one SQL statement, for the names of what the definition refers to.
@@ -143,12 +143,12 @@ def rule_in_words(store: Store, info: Mapping[str, Any]) -> Rule:
     try:
         definition = _definition("", info)
     except BadRequestError as error:
-        return Rule(problem=error.message)
+        return RuleInWords(problem=error.message)
     texts = {*_values(definition.conditions), *_values(definition.rules)}
     urns = sorted(text for text in texts if entity_type(text))
     values = {urn: Piece(name, entity_href(urn)) for urn, name in names_of(store, urns).items()}
     selects_all = definition.conditions == All(())
-    return Rule(
+    return RuleInWords(
         kinds=_kinds(definition),
         condition=None if selects_all else _clause(definition.conditions, values),
         requirement=_clause(definition.rules, values),
@@ -232,7 +232,7 @@ def _subject(path: str) -> str:
     return " / ".join(_WORD_START.sub(" ", step).lower() for step in shown.split("."))
 
 
-def evaluate_now(store: Store, urn: str, after_id: int) -> Evaluation:
+def evaluate_now(store: Store, urn: str, after_id: int) -> EvaluationNow:
     """Evaluate one test on its entities, store the outcomes, and return what changed.
 
     Its entities are those of its types, and those with a stored outcome of it.
@@ -265,9 +265,10 @@ def evaluate_now(store: Store, urn: str, after_id: int) -> Evaluation:
             last_id = None
     rows = rows_of(store, [found for found, _, _ in changed[:SHOWN_CHANGES]])
     changes = (
-        Change(row, before, after) for row, (_, before, after) in zip(rows, changed, strict=False)
+        ChangedOutcome(row, before, after)
+        for row, (_, before, after) in zip(rows, changed, strict=False)
     )
-    return Evaluation(evaluated, passing, failing, len(changed), tuple(changes), last_id)
+    return EvaluationNow(evaluated, passing, failing, len(changed), tuple(changes), last_id)
 
 
 def _entities(

@@ -23,10 +23,11 @@ from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.auth import CSRF, SIGNED_IN
 from mlcat_ingest.catalog.web.http import RequestContext, json_response, read_form
 from mlcat_ingest.catalog.web.refusals import ErrorAnswer
+from mlcat_ingest.catalog.web.ui import ingestion
 from mlcat_ingest.catalog.web.ui.compare import compare_page
 from mlcat_ingest.catalog.web.ui.entity import entity_page
 from mlcat_ingest.catalog.web.ui.lists import home, kind_page
-from mlcat_ingest.catalog.web.ui.metadata_tests import Evaluation, evaluate_now
+from mlcat_ingest.catalog.web.ui.metadata_tests import EvaluationNow, evaluate_now
 from mlcat_ingest.catalog.web.ui.runs import EXPORTS, RunsView, export
 from mlcat_ingest.catalog.web.ui.search_page import search_view, suggestions
 
@@ -121,6 +122,12 @@ def error_page(refusal: ErrorAnswer) -> HtmlPage:
 _MAX_DIGITS: Final = 9
 _MAX_SEARCH_CHARS: Final = 200
 
+_INGESTION_LISTS: Final = {
+    ingestion.RUN: ingestion.runs_page,
+    ingestion.RECIPE: ingestion.recipes_page,
+}
+"""Entity type to its list, where that is another one than of names and descriptions."""
+
 PageHandler = Callable[[RequestContext], HtmlPage | Response]
 
 
@@ -186,6 +193,9 @@ class _Pages:
 
     def kind(self, request: RequestContext) -> HtmlPage:
         kind = request.path["entity_type"]
+        if (list_page := _INGESTION_LISTS.get(kind)) is not None:
+            values = {"page": list_page(self._store, _start(request.query))}
+            return HtmlPage("ingestion_list.html", values)
         page = kind_page(self._store, kind, _start(request.query))
         if page is None:
             raise NotFoundError(f"no entities of the type {kind} in the catalog")
@@ -249,7 +259,7 @@ class _Pages:
 
 
 def _entity(
-    page: Mapping[str, object], request: RequestContext, evaluation: Evaluation | None = None
+    page: Mapping[str, object], request: RequestContext, evaluation: EvaluationNow | None = None
 ) -> HtmlPage:
     values = {"page": page, "evaluation": evaluation, "may_write": request.may_write}
     return HtmlPage("entity.html", values)

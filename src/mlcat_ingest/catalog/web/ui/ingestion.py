@@ -1,0 +1,341 @@
+"""The pages of ingestion: the runs of recipes, and the recipes with their latest runs.
+
+The aspects are unchecked: any field may be missing, or of another type. Reports are read in the
+sections that DataHub's command line and ours share, and ours in its own counts, too.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import orjson
+from sqlalchemy import func, select
+from sqlalchemy.engine import Connection
+
+from mlcat_ingest.catalog.schema.tables import edge, entity
+from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.web.ui.facts import Fact, Piece
+from mlcat_ingest.catalog.web.ui.lists import (
+    PAGE_ROWS,
+    Aspects,
+    display_name,
+    names_of,
+    newest,
+    pager,
+    recipe_of,
+    referrers,
+)
+from mlcat_ingest.catalog.web.ui.text import (
+    duration,
+    entity_href,
+    entity_type,
+    kind_name,
+    moment,
+    scalar,
+)
+from mlcat_ingest.metadata.aspects.processes import DATAHUB_EXECUTION_REQUEST_INPUT
+from mlcat_ingest.metadata.aspects.untyped import (
+    DATAHUB_EXECUTION_REQUEST_RESULT,
+    DATAHUB_INGESTION_SOURCE_INFO,
+)
+from mlcat_ingest.metadata.reserved import SOURCE_KEY
+
+RUN: Final = "dataHubExecutionRequest"
+RECIPE: Final = "dataHubIngestionSource"
+RUN_OF: Final = "ingestionSource"
+"""The relationship of a run to its recipe."""
+
+_MARKS: Final = {
+    "SUCCESS": "good",
+    "SUCCEEDED_WITH_WARNINGS": "good",
+    **dict.fromkeys(("FAILURE", "ABORTED", "CANCELLED", "TIMEOUT", "UP_FOR_RETRY"), "bad"),
+}
+_COUNTS: Final = ("created", "updated", "unchanged", "removed", "left_out", "rejected")
+_SHOWN_ENTRIES: Final = 50
+_SHOWN_CHARS: Final = 1_000
+
+Object = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class IngestionRun:
+    """A run of a recipe, as a row of a list.
+
+    `mark` is `good`, `bad` or `quiet`. A count is None where the report does not have it. Without
+    an `href` the recipe has no run yet.
+    """
+
+    recipe: Piece
+    href: str = ""
+    started: str = ""
+    status: str = "no run yet"
+    mark: str = "quiet"
+    duration: str = ""
+    written: int | None = None
+    unchanged: int | None = None
+    removed: int | None = None
+    refused: int | None = None
+    failing: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReportEntry:
+    """A failure, warning or note of a report: its text, and what it is about."""
+
+    text: str
+    context: tuple[Piece, ...]
+
+
+def runs_page(store: Store, start: int) -> Mapping[str, object]:
+    """Return a page of all ingestion runs, the newest first."""
+    page = store.search(newest(RUN, start, PAGE_ROWS))
+    rows = _runs(store, [hit.urn for hit in page.hits])
+    part = pager(page.total, start, len(rows), lambda at: f"/kind/{RUN}?start={at}")
+    return {"title": kind_name(RUN, plural=True), "rows": rows, "pager": part}
+
+
+def recipes_page(store: Store, start: int = 0, count: int = PAGE_ROWS) -> Mapping[str, object]:
+    """Return a page of the recipes, each with its latest run.
+
+    Cost: a handful of SQL statements, however many recipes and runs there are.
+    """
+    page = store.search(newest(RECIPE, start, count))
+    urns = [hit.urn for hit in page.hits]
+    latest = store.read(lambda connection: _latest(connection, urns))
+    by_urn = dict(zip(latest.values(), _runs(store, list(latest.values())), strict=True))
+    names = names_of(store, urns)
+    rows = [
+        by_urn[latest[urn]] if urn in latest else IngestionRun(_link(names, urn)) for urn in urns
+    ]
+    part = pager(page.total, start, len(rows), lambda at: f"/kind/{RECIPE}?start={at}")
+    return {"title": kind_name(RECIPE, plural=True), "rows": rows, "pager": part}
+
+
+def recipe_page(store: Store, urn: str, aspects: Aspects, start: int) -> Mapping[str, object]:
+    """Return the content of a recipe's page: facts, and a page of its runs, the newest first.
+
+    The sources are those that the first of these runs has read.
+    """
+    info = _value(aspects, DATAHUB_INGESTION_SOURCE_INFO)
+    page = referrers(store, urn, edge.c.relationship == RUN_OF, start, PAGE_ROWS)
+    rows = _runs(store, page.urns)
+    facts = (
+        _fact("Type", info.get("type")),
+        _fact("Version", _object(info.get("config")).get("version")),
+        _fact("Schedule", _object(info.get("schedule")).get("interval")),
+    )
+    part = pager(page.total, start, len(rows), lambda at: entity_href(urn, start=at))
+    stored = store.get_many(page.urns[:1], {DATAHUB_EXECUTION_REQUEST_RESULT})
+    results = (_value(of_run, DATAHUB_EXECUTION_REQUEST_RESULT) for of_run in stored.values())
+    passes = [
+        one
+        for result in results
+        for one in _passes(_object(_report(result).get("mlcat")).get("passes"))
+    ]
+    shown = [fact for fact in facts if fact.pieces]
+    return {"facts": shown, "rows": rows, "pager": part, "passes": passes}
+
+
+def run_page(store: Store, urn: str, aspects: Aspects) -> Mapping[str, object]:
+    """Return the content of a run's page.
+
+    Cost: two SQL statements, for the names of what the report is about.
+    """
+    request, result = _request(aspects), _value(aspects, DATAHUB_EXECUTION_REQUEST_RESULT)
+    report = _report(result)
+    ours = _object(report.get("mlcat"))
+    source, sink = _object(report.get("source")), _object(report.get("sink"))
+    evaluation = _object(ours.get("evaluation"))
+    groups = [group for group in _list(ours.get("changed_group_urns")) if isinstance(group, str)]
+    tests = _numbers(evaluation.get("failing_tests"))
+    recipe = _recipe_urn(request)
+    names = names_of(store, [*groups, *tests, *([recipe] if recipe else [])])
+    (run,) = _rows({urn: aspects}, names)
+    from_source, to_sink = _object(source.get("report")), _object(sink.get("report"))
+    text = scalar(result.get("report"))
+    return {
+        "run": run,
+        "headline": text.partition("\n")[0] if ours else "",
+        "facts": [fact for fact in _facts(run, request, report) if fact.pieces],
+        "passes": [*_passes(ours.get("passes"))],
+        "kinds": [
+            (kind_name(kind, plural=True), [_number(_object(counts).get(key)) for key in _COUNTS])
+            for kind, counts in _object(ours.get("entities")).items()
+        ],
+        "groups": [_link(names, group) for group in groups],
+        "more_groups": max(0, (_number(ours.get("changed_groups")) or 0) - len(groups)),
+        "tests": [(_link(names, test), count) for test, count in tests.items()],
+        "sections": [
+            (label, entries)
+            for label, entries in (
+                ("Failures", _entries(from_source.get("failures"))),
+                ("Refused by the catalog", _entries(to_sink.get("failures"))),
+                ("Warnings", _entries(from_source.get("warnings"))),
+                ("Notes", _entries(from_source.get("infos"))),
+            )
+            if entries
+        ],
+        "report": text,
+    }
+
+
+def _latest(connection: Connection, recipes: Sequence[str]) -> dict[str, str]:
+    """Return the latest run of each of `recipes` that has one."""
+    last = (
+        select(edge.c.destination, func.max(edge.c.source_id).label("id"))
+        .where(edge.c.destination.in_(recipes), edge.c.relationship == RUN_OF)
+        .group_by(edge.c.destination)
+        .subquery()
+    )
+    query = select(last.c.destination, entity.c.urn).join(entity, entity.c.id == last.c.id)
+    return {row.destination: row.urn for row in connection.execute(query)}
+
+
+def _runs(store: Store, urns: Sequence[str]) -> list[IngestionRun]:
+    wanted = {DATAHUB_EXECUTION_REQUEST_INPUT, DATAHUB_EXECUTION_REQUEST_RESULT}
+    stored = store.get_many(urns, wanted)
+    aspects = {urn: stored.get(urn, {}) for urn in urns}
+    recipes = {_recipe_urn(_request(of_run)) for of_run in aspects.values()}
+    return _rows(aspects, names_of(store, sorted(recipes - {""})))
+
+
+def _rows(runs: Mapping[str, Aspects], names: Mapping[str, str]) -> list[IngestionRun]:
+    """Return a row for each run; `names` are those of the recipes."""
+    rows: list[IngestionRun] = []
+    for urn, aspects in runs.items():
+        request, result = _request(aspects), _value(aspects, DATAHUB_EXECUTION_REQUEST_RESULT)
+        recipe, status = _recipe_urn(request), scalar(result.get("status"))
+        ours = _object(_report(result).get("mlcat"))
+        row = IngestionRun(
+            recipe=_link(names, recipe) if recipe else Piece(recipe_of(request)),
+            href=entity_href(urn),
+            started=moment(result.get("startTimeMs", request.get("requestedAt")))
+            or display_name(urn, {}),
+            status=status or "no result yet",
+            mark=_MARKS.get(status, "quiet"),
+            duration=duration(scalar(result.get("durationMs"))),
+            written=_total(ours, "created", "updated"),
+            unchanged=_total(ours, "unchanged"),
+            removed=_total(ours, "removed"),
+            refused=_total(ours, "rejected"),
+            failing=_number(_object(ours.get("evaluation")).get("failing")),
+        )
+        rows.append(row)
+    return rows
+
+
+def _total(report: Object, *keys: str) -> int | None:
+    """Return a sum over all kinds of entities; None where the report does not count them."""
+    if not isinstance(report.get("entities"), Mapping):
+        return None
+    kinds = map(_object, report["entities"].values())
+    return sum(_number(counts.get(key)) or 0 for counts in kinds for key in keys)
+
+
+def _facts(run: IngestionRun, request: Object, report: Object) -> Iterator[Fact]:
+    ours, cli = _object(report.get("mlcat")), _object(report.get("cli"))
+    source, sink = _object(report.get("source")), _object(report.get("sink"))
+    evaluation = _object(ours.get("evaluation"))
+    yield Fact("Recipe", (run.recipe,) if run.recipe.text else ())
+    yield _fact("Started", run.started)
+    yield _fact("Duration", run.duration)
+    yield _fact("Source type", source.get("type"))
+    yield _fact("Records read", _object(source.get("report")).get("records"))
+    yield _fact("Catalog", ours.get("catalog") or sink.get("type"))
+    yield _fact("Records written", _object(sink.get("report")).get("total_records_written"))
+    if _number(evaluation.get("evaluated")):
+        passing, failing = (_number(evaluation.get(key)) or 0 for key in ("passing", "failing"))
+        yield _fact("Results of metadata tests", f"{passing:,} passing, {failing:,} failing")
+    yield _fact("Version", cli.get("cli_version") or _object(request.get("args")).get("version"))
+    yield _fact("Trigger", _object(request.get("source")).get("type"))
+
+
+def _passes(passes: object) -> Iterator[tuple[str, str, str]]:
+    """Yield the source of each pass, how it was read, and the search for its entities."""
+    for one in map(_object, _list(passes)):
+        if key := scalar(one.get("source")):
+            escaped = key.replace("\\", "\\\\").replace('"', '\\"')
+            query = urlencode({"q": f'{SOURCE_KEY}:"{escaped}"'}, errors="replace")
+            yield scalar(one.get("label")) or key, scalar(one.get("why")), f"/search?{query}"
+
+
+def _entries(entries: object) -> list[ReportEntry]:
+    """Return the entries of a section of a report, the first ones of a long list."""
+    return [_entry(entry) for entry in _list(entries)[:_SHOWN_ENTRIES]]
+
+
+def _entry(entry: object) -> ReportEntry:
+    if not isinstance(entry, Mapping):
+        return ReportEntry(_short(entry), ())
+    # The titles of our notes are names: `dataset_unresolved`.
+    title = _short(entry.get("title") or "").replace("_", " ")
+    message = _short(entry.get("message") or "")
+    text = ": ".join(part for part in (title, message) if part) or _short(dict(entry))
+    context = _list(entry.get("context"))[:_SHOWN_ENTRIES]
+    return ReportEntry(text, tuple(map(_about, context)))
+
+
+def _about(text: object) -> Piece:
+    """Return what an entry is about; if it begins with a URN, as a link to that entity."""
+    shown = _short(text)
+    urn, _, label = shown.partition(" ")
+    if entity_type(urn) and urn.count("(") == urn.count(")"):
+        return Piece(label or urn, entity_href(urn))
+    return Piece(shown)
+
+
+def _short(value: object) -> str:
+    text = value if isinstance(value, str) else orjson.dumps(value).decode()
+    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
+
+
+def _report(result: Object) -> Object:
+    """Return the report in a result, empty where it is none."""
+    text = _object(result.get("structuredReport")).get("serializedValue")
+    try:
+        return _object(orjson.loads(text)) if isinstance(text, str) else {}
+    except orjson.JSONDecodeError:
+        return {}
+
+
+def _request(aspects: Aspects) -> Object:
+    return _value(aspects, DATAHUB_EXECUTION_REQUEST_INPUT)
+
+
+def _recipe_urn(request: Object) -> str:
+    urn = _object(request.get("source")).get("ingestionSource")
+    return urn if isinstance(urn, str) and entity_type(urn) else ""
+
+
+def _link(names: Mapping[str, str], urn: str) -> Piece:
+    return Piece(names.get(urn) or urn, entity_href(urn))
+
+
+def _fact(label: str, value: object) -> Fact:
+    text = f"{value:,}" if _number(value) is not None else value
+    return Fact(label, (Piece(text),) if isinstance(text, str) and text else ())
+
+
+def _value(aspects: Aspects, name: str) -> Object:
+    return aspects[name].value if name in aspects else {}
+
+
+def _object(value: object) -> Object:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: object) -> Sequence[object]:
+    return value if isinstance(value, list) else ()
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _numbers(value: object) -> dict[str, int]:
+    return {
+        key: count
+        for key, item in _object(value).items()
+        if entity_type(key) and (count := _number(item)) is not None
+    }
