@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Final
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import func, insert, select, update
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -27,6 +27,7 @@ from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.metadata.codec import dumps, loads
 
 _EVENTS_AT_ONCE: Final = 1_000
+_NODE_ID: Final = select(setting.c.value).where(setting.c.name == "node_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,57 @@ class IndexTaskStatus:
         self.deleted += done.deleted
         self.noops += done.noops
         self.batches += 1
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRow:
+    """A task; `phase` is `running` or `waiting` until it is completed.
+
+    `run_time_ms` is 0 where it is not known, as of a task that the catalog's end cut short.
+    """
+
+    task_id: str
+    kind: str
+    completed: bool
+    phase: str
+    started_ms: int
+    run_time_ms: int
+    status: IndexTaskStatus
+    failure: str | None
+
+    @property
+    def done(self) -> int:
+        """How much of `status.total` is done."""
+        counted = self.status.deleted
+        if self.kind == Reindexing.kind:
+            counted = self.status.updated + self.status.noops
+        return min(counted, self.status.total)
+
+
+def list_tasks(connection: Connection, start: int, count: int) -> tuple[int, list[TaskRow]]:
+    """Return how many tasks there are, and a page of them, the newest first.
+
+    Cost: a handful of SQL statements.
+    """
+    total = connection.scalar(select(func.count()).select_from(task)) or 0
+    node_id = connection.scalar(_NODE_ID)
+    running = connection.scalar(select(func.min(task.c.id)).where(task.c.completed == 0))
+    query = select(task).order_by(task.c.id.desc()).offset(start).limit(count)
+    return total, [
+        TaskRow(
+            task_id=f"{node_id}:{row.id}",
+            kind=row.kind,
+            completed=bool(row.completed),
+            phase="running" if row.id == running else "waiting",
+            started_ms=row.started_ms,
+            run_time_ms=row.run_time_nanos // 1_000_000
+            if row.completed
+            else now_ms() - row.started_ms,
+            status=IndexTaskStatus(**loads(row.status)),
+            failure=row.failure,
+        )
+        for row in connection.execute(query)
+    ]
 
 
 class Tasks:
@@ -200,8 +252,7 @@ def _save(connection: Connection, task_id: int, status: IndexTaskStatus, **value
 
 
 def _node_id(connection: Connection) -> str:
-    query = select(setting.c.value).where(setting.c.name == "node_id")
-    known = connection.scalar(query)
+    known = connection.scalar(_NODE_ID)
     if known is not None:
         return str(known)
     node_id = secrets.token_hex(11)

@@ -16,7 +16,8 @@ from mlcat_ingest.catalog.schema.tables import edge, entity, searched
 from mlcat_ingest.catalog.schema.values import AspectVersion, UrnPage
 from mlcat_ingest.catalog.schema.virtual import DEFAULT_STEP, Identity
 from mlcat_ingest.catalog.search.pages import ADDED
-from mlcat_ingest.catalog.search.request import SearchRequest, SortKey
+from mlcat_ingest.catalog.search.predicates import NOWHERE, matching, resolve
+from mlcat_ingest.catalog.search.request import Criterion, SearchRequest, SortKey
 from mlcat_ingest.catalog.store.reads import marked_removed
 from mlcat_ingest.catalog.store.rows import chunks
 from mlcat_ingest.catalog.store.store import Store
@@ -41,7 +42,7 @@ from mlcat_ingest.metadata.reserved import ALIASES, RUN_DURATION, RUN_ID, RUN_ST
 PAGE_ROWS: Final = 50
 """How many rows a page of a list has."""
 
-COUNTED: Final = 5_000
+COUNTED: Final = 1_000
 """Most failing, and most passing, entities of a test that lists count."""
 
 PROPERTIES: Final = {
@@ -343,15 +344,31 @@ def referrers(
 
     Entities that are marked as removed are left out.
     """
-    sources = (
-        select(entity.c.id, entity.c.urn, searched.c.created_ms)
-        .join(edge, edge.c.source_id == entity.c.id)
-        .outerjoin(searched, searched.c.id == entity.c.id)
-        .where(edge.c.destination == urn, condition, ~marked_removed(entity.c.id))
-        .distinct()
-    )
-    newest_first = sources.order_by(searched.c.created_ms.desc(), entity.c.id.desc())
-    return urn_page(store, newest_first, start, count)
+
+    def read(connection: Connection) -> UrnPage:
+        edges = edge.c.destination == urn, condition, _is_live(connection, edge.c.source_id)
+        total = connection.scalar(select(func.count(edge.c.source_id.distinct())).where(*edges))
+        if not count:
+            return UrnPage(total or 0, ())
+        newest_first = (
+            select(entity.c.urn)
+            .outerjoin(searched, searched.c.id == entity.c.id)
+            .where(entity.c.id.in_(select(edge.c.source_id).where(*edges)))
+            .order_by(searched.c.created_ms.desc(), entity.c.id.desc())
+        )
+        page = connection.scalars(newest_first.offset(start).limit(count))
+        return UrnPage(total or 0, tuple(page))
+
+    return store.read(read)
+
+
+def _is_live(connection: Connection, entity_id: ColumnElement[int]) -> ColumnElement[bool]:
+    """Return the condition that an entity is not removed, for many entities at once.
+
+    `marked_removed` looks at each of them, which takes a second for 200,000.
+    """
+    removed = resolve(connection, Criterion("removed", ("true",))).match or NOWHERE
+    return entity_id.not_in(matching(removed))
 
 
 def urn_page(store: Store, rows: Select[Any], start: int, count: int) -> UrnPage:
@@ -366,14 +383,13 @@ def urn_page(store: Store, rows: Select[Any], start: int, count: int) -> UrnPage
 
 
 def _group_sizes(connection: Connection, urns: Collection[str]) -> dict[str, int]:
-    """Return the number of models of each group that has any."""
+    """Return the number of models of each group that has any, without the removed ones."""
     sizes: dict[str, int] = {}
     for chunk in chunks(urns):
         query = (
-            select(edge.c.destination, func.count(edge.c.source_id.distinct()))
-            .join(entity, entity.c.id == edge.c.source_id)
+            select(edge.c.destination, func.count())
             .where(edge.c.destination.in_(chunk), edge.c.relationship == "MemberOf")
-            .where(~marked_removed(entity.c.id))
+            .where(_is_live(connection, edge.c.source_id))
             .group_by(edge.c.destination)
         )
         sizes.update({row[0]: row[1] for row in connection.execute(query)})

@@ -32,7 +32,7 @@ from mlcat_ingest.metadata_tests.definition import (
 )
 from mlcat_ingest.metadata_tests.evaluate import read_test
 
-AT_ONCE: Final = 20_000
+AT_ONCE: Final = 10_000
 """Most entities that one press of the button evaluates."""
 
 SHOWN_CHANGES: Final = 50

@@ -24,12 +24,15 @@ from mlcat_ingest.catalog.web.auth import CSRF, SIGNED_IN
 from mlcat_ingest.catalog.web.http import RequestContext, json_response, read_form
 from mlcat_ingest.catalog.web.refusals import ErrorAnswer
 from mlcat_ingest.catalog.web.ui import ingestion
+from mlcat_ingest.catalog.web.ui.activity import activity
 from mlcat_ingest.catalog.web.ui.compare import compare_page
 from mlcat_ingest.catalog.web.ui.entity import entity_page
 from mlcat_ingest.catalog.web.ui.lists import home, kind_page
 from mlcat_ingest.catalog.web.ui.metadata_tests import EvaluationNow, evaluate_now
 from mlcat_ingest.catalog.web.ui.runs import EXPORTS, RunsView, export
 from mlcat_ingest.catalog.web.ui.search_page import search_view, suggestions
+from mlcat_ingest.catalog.web.ui.tasks_page import PATH as TASKS
+from mlcat_ingest.catalog.web.ui.tasks_page import tasks_page
 
 HEADERS: Final = {
     "Content-Security-Policy": (
@@ -141,6 +144,7 @@ def ui_routes(store: Store, renderer: Renderer, limits: Limits = DEFAULT_LIMITS)
             ("/entity/{urn:path}", pages.entity),
             ("/kind/{entity_type}", pages.kind),
             ("/compare", pages.compare),
+            (TASKS, pages.tasks),
             ("/search", pages.search),
             ("/search/suggest", pages.suggest),
             ("/static/{name}", pages.static),
@@ -189,7 +193,8 @@ class _Pages:
         self._files = {file.name: file for file in renderer.files}
 
     def home(self, request: RequestContext) -> HtmlPage:
-        return HtmlPage("home.html", {"page": home(self._store), "address": request.origin})
+        values = {"page": home(self._store), "activity": activity(self._store)}
+        return HtmlPage("home.html", {**values, "address": request.origin})
 
     def kind(self, request: RequestContext) -> HtmlPage:
         kind = request.path["entity_type"]
@@ -200,6 +205,9 @@ class _Pages:
         if page is None:
             raise NotFoundError(f"no entities of the type {kind} in the catalog")
         return HtmlPage("list.html", {"page": page})
+
+    def tasks(self, request: RequestContext) -> HtmlPage:
+        return HtmlPage("tasks.html", {"page": tasks_page(self._store, _start(request.query))})
 
     def compare(self, request: RequestContext) -> HtmlPage:
         page = compare_page(self._store, request.query.getlist("urn"))
