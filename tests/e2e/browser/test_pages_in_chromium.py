@@ -1,6 +1,7 @@
 """The pages of `catalog serve` in a real browser: signing in, searching, and its script."""
 
 import http.server
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -20,6 +21,9 @@ pytestmark = pytest.mark.e2e
 
 TOKEN, READ_TOKEN = "write-token", "read-token"
 HOSTILE = "<img src=x onerror=alert(1)> hare"
+TEST = "urn:li:test:described"
+RULES = {"property": "mlModelProperties.description", "operator": "exists"}
+DEFINITION = {"type": "JSON", "json": json.dumps({"on": {"types": ["mlModel"]}, "rules": RULES})}
 
 
 def fill(database: Path) -> None:
@@ -28,6 +32,7 @@ def fill(database: Path) -> None:
         for number in range(12):
             properties = {"name": f"bold-hare-{number}", "groups": [group("churn")]}
             put(store, model(f"m{number}"), mlModelProperties=properties)
+        put(store, TEST, testInfo={"name": "Described", "category": "c", "definition": DEFINITION})
         put(store, model("hostile"), mlModelProperties={"name": HOSTILE})
 
 
@@ -154,6 +159,34 @@ def test_another_site_cannot_sign_somebody_out(page: Page, other_site: str) -> N
     tab = page.context.new_page()
     tab.goto("/")
     expect(tab.get_by_role("heading", name="Catalog contents")).to_be_visible()
+
+
+def test_a_metadata_test_is_run_from_its_page(page: Page) -> None:
+    sign_in(page, target=f"/entity/{quote(TEST, safe='')}")
+    page.get_by_role("button", name="Run now").click()
+    expect(page.get_by_role("status")).to_contain_text("13 entities: 0 passing, 13 failing.")
+
+
+def test_without_a_token_a_metadata_test_runs_from_its_own_page_only(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """Only a browser shows which origin it names under the headers of the page."""
+    fill(tmp_path / "c.db")
+    with (
+        catalog_process(tmp_path / "c.db", {}) as process,
+        closing(browser.new_context(base_url=process.url)) as context,
+    ):
+        page = context.new_page()
+        path = f"/entity/{quote(TEST, safe='')}"
+        page.set_content(
+            f'<form action="{process.url}{path}" method="post"><button>run</button></form>'
+        )
+        page.get_by_role("button").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Forbidden")
+        page.goto(path)
+        expect(page.get_by_role("link", name="Failing")).to_have_text("Failing 0")
+        page.get_by_role("button", name="Run now").click()
+        expect(page.get_by_role("link", name="Failing")).to_have_text("Failing 13")
 
 
 def test_without_scripts_all_of_it_works(browser: Browser, catalog: CatalogProcess) -> None:
