@@ -12,7 +12,9 @@ import pytest
 import requests
 from playwright.sync_api import Browser, BrowserContext, Dialog, Page, expect
 
+from mlcat_ingest.catalog.store.reindex import ReindexScope
 from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.tasks import Tasks
 from support.browser import DESK, PHONE, Scheme, check_look, chromium, watched
 from support.catalog_process import CatalogProcess, catalog_process
 from support.catalog_store import group, model, put
@@ -24,10 +26,37 @@ HOSTILE = "<img src=x onerror=alert(1)> hare"
 TEST = "urn:li:test:described"
 RULES = {"property": "mlModelProperties.description", "operator": "exists"}
 DEFINITION = {"type": "JSON", "json": json.dumps({"on": {"types": ["mlModel"]}, "rules": RULES})}
+RUN = "urn:li:dataHubExecutionRequest:nightly-1"
+NIGHTLY = "<script>alert(1)</script> nightly"
+RECIPE = "urn:li:dataHubIngestionSource:nightly"
+REPORT = {
+    "source": {"report": {"failures": [{"title": NIGHTLY, "context": [NIGHTLY]}]}},
+    "mlcat": {
+        "entities": {"mlModel": {"created": 1_234, "rejected": 2}},
+        "passes": [{"source": "mlflow:e25a:default", "label": NIGHTLY}],
+    },
+}
+TARGETS = (
+    *("/", "/search?q=hare", "/kind/mlModel", "/kind/test", f"/entity/{TEST}", "/tasks"),
+    *(f"/kind/{urn.split(':')[2]}" for urn in (RUN, RECIPE)),
+    *(f"/entity/{urn}" for urn in (RUN, RECIPE)),
+)
 
 
 def fill(database: Path) -> None:
-    with closing(Store.open(database)) as store:
+    with closing(Store.open(database)) as store, closing(Tasks(store)) as tasks:
+        tasks.reindex(ReindexScope())
+        put(store, RECIPE, dataHubIngestionSourceInfo={"name": f"[CLI] mlflow [{NIGHTLY}]"})
+        put(
+            store,
+            RUN,
+            dataHubExecutionRequestInput={"source": {"ingestionSource": RECIPE}},
+            dataHubExecutionRequestResult={
+                "status": "FAILURE",
+                "startTimeMs": 1_700_000_000_000,
+                "structuredReport": {"serializedValue": json.dumps(REPORT)},
+            },
+        )
         put(store, group("churn"), mlModelGroupProperties={"name": "Churn"})
         for number in range(12):
             properties = {"name": f"bold-hare-{number}", "groups": [group("churn")]}
@@ -299,6 +328,6 @@ def test_pages_fit_and_follow_the_colours_of_the_system(
         # In the middle, whatever the width.
         assert abs(button["x"] + button["width"] / 2 - width / 2) < 2
         sign_in(page)
-        for target in ("/", "/nope", "/search?q=hare", "/kind/mlModel", "/entity/x"):
+        for target in (*TARGETS, "/nope", "/entity/x"):
             page.goto(target)
             check_look(page, scheme)
