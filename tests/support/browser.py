@@ -84,4 +84,4 @@ def check_look(page: Page, scheme: str) -> None:
         for violation in Axe().run(page).response["violations"]
         if violation["impact"] in {"serious", "critical"}
     ]
-    assert found == [], page.url
+    assert not found, f"{page.url}: {found}"
