@@ -38,6 +38,9 @@ from mlcat_ingest.metadata.reserved import ALIASES, RUN_DURATION, RUN_ID, RUN_ST
 PAGE_ROWS: Final = 50
 """How many rows a page of a list has."""
 
+NEWEST_FIRST: Final = (SortKey("created", descending=True), SortKey(ADDED, descending=True))
+"""The order of lists that nobody has sorted."""
+
 PROPERTIES: Final = {
     name: kind.properties
     for name, kind in ENTITIES.items()
@@ -251,7 +254,11 @@ def model_rows(
     ]
 
 
-_NUMBERS: Final = (("trainingMetrics", "metrics"), ("hyperParams", "params"))
+_NUMBERS: Final = (
+    ("trainingMetrics", "metrics"),
+    ("onlineMetrics", "onlineMetrics"),
+    ("hyperParams", "params"),
+)
 
 
 def numbers_of(properties: Mapping[str, Any]) -> dict[str, str]:
@@ -378,7 +385,7 @@ def home(store: Store) -> Mapping[str, object]:
 def _newest(entity_type: str, start: int, count: int) -> SearchRequest:
     return SearchRequest(
         entity_types=frozenset({entity_type}),
-        sort=(SortKey("created", descending=True), SortKey(ADDED, descending=True)),
+        sort=NEWEST_FIRST,
         start=start,
         count=count,
     )
