@@ -19,6 +19,7 @@ from mlcat_ingest.catalog.search.request import SearchRequest, SortKey
 from mlcat_ingest.catalog.store.reads import marked_removed
 from mlcat_ingest.catalog.store.rows import chunks
 from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.web.ui.markdown import plain_line
 from mlcat_ingest.catalog.web.ui.text import (
     KIND_LABELS,
     created_at,
@@ -298,7 +299,7 @@ def _row(urn: str, stored: Aspects | None) -> ListRow:
         name=display_name(urn, aspects),
         kind=kind_of(urn, aspects),
         platform=Identity.of(urn).platform,
-        description=description_of(properties),
+        description=plain_line(description_of(properties)),
         ingested=stored is not None,
         removed=is_removed(aspects),
         data_type=scalar(properties.get("dataType")),

@@ -3,7 +3,7 @@
 The address holds the view: `q`, the choices, `sort` (`-` before it reverses), `start`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final
 from urllib.parse import urlencode
@@ -31,6 +31,7 @@ from mlcat_ingest.catalog.web.ui.lists import (
     pager,
     rows_of,
 )
+from mlcat_ingest.catalog.web.ui.markdown import plain_line
 from mlcat_ingest.catalog.web.ui.runs import is_better_less
 from mlcat_ingest.catalog.web.ui.text import kind_name, short_number
 
@@ -213,26 +214,25 @@ def _hit_row(row: ListRow, hit: Hit, terms: Sequence[Term]) -> dict[str, object]
     field, value = elsewhere[0] if elsewhere else ("description", row.description)
     if not value and "urn" in dict(hit.matched):
         field, value = "urn", row.urn
+    as_line = plain_line if field == "description" else _one_line
     return {
         "row": row,
         "name": marks(row.name, terms),
         "field": _FIELD_LABELS.get(field, field) if value else "",
-        "snippet": _snippet(value, terms),
+        "snippet": _snippet(value, terms, as_line),
     }
 
 
-def _snippet(text: str, terms: Sequence[Term]) -> Pieces:
-    """Return the part of a text around its first mark, in pieces."""
-    pieces = marks(" ".join(text.split()), terms)
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _snippet(text: str, terms: Sequence[Term], as_line: Callable[[str], str]) -> Pieces:
+    """Return the part of a text around its first mark, as one line, in pieces."""
+    pieces = marks(text, terms)
     before = pieces[0][0] if pieces and not pieces[0][1] else ""
-    skip = max(0, len(before) - _SNIPPET_LEAD) if len(pieces) > 1 else 0
-    shown: list[tuple[str, bool]] = [("…", False)] if skip else []
-    left = _SNIPPET_CHARS
-    for piece, marked in pieces:
-        part = piece[skip : skip + left]
-        skip = 0
-        shown.append((part, marked))
-        left -= len(part)
-        if left <= 0:
-            break
-    return (*shown, ("…", False)) if left <= 0 else tuple(shown)
+    start = max(0, len(before) - _SNIPPET_LEAD) if len(pieces) > 1 else 0
+    end = start + _SNIPPET_CHARS
+    cut = ("…", False)
+    shown = marks(as_line(text[start:end]), terms)
+    return (*[cut][: bool(start)], *shown, *[cut][: end < len(text)])
