@@ -30,6 +30,7 @@ from mlcat_ingest.catalog.web.ui.lists import (
     referrers,
     rows_of,
     steps_of,
+    version_set_names,
 )
 from mlcat_ingest.catalog.web.ui.markdown import plain_line, render_markdown
 from mlcat_ingest.catalog.web.ui.runs import RunsView, runs_table
@@ -137,7 +138,8 @@ def entity_page(
     chosen = tab if tab in counts else first
     return {
         "urn": urn,
-        "title": display_name(urn, subject.aspects),
+        "title": version_set_names(store, {urn: subject.aspects}).get(urn)
+        or display_name(urn, subject.aspects),
         "kind": kind_of(urn, subject.aspects),
         "place": _place(store, subject),
         "parent": _parent(subject),
@@ -151,6 +153,8 @@ def entity_page(
         "ingested": subject.ingested,
         "removed": is_removed(subject.aspects),
         "json_href": entity_href(urn, format="json"),
+        "unknown_tab": tab if tab and tab not in counts else "",
+        "shown_tab": _LABELS[chosen],
         "tabs": [
             {
                 "label": _LABELS[key],

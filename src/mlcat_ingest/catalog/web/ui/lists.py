@@ -26,13 +26,20 @@ from mlcat_ingest.catalog.web.ui.text import (
     duration,
     entity_href,
     entity_type,
+    is_visible,
     kind_label,
     kind_name,
     scalar,
     short_number,
+    visible,
 )
 from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
-from mlcat_ingest.metadata.aspects.common import BROWSE_PATHS_V2, STATUS, SUB_TYPES
+from mlcat_ingest.metadata.aspects.common import (
+    BROWSE_PATHS_V2,
+    STATUS,
+    SUB_TYPES,
+    VERSION_SET_PROPERTIES,
+)
 from mlcat_ingest.metadata.registry import ENTITIES
 from mlcat_ingest.metadata.reserved import ALIASES, RUN_DURATION, RUN_ID, RUN_STATUS, VERSIONS
 
@@ -49,7 +56,12 @@ PROPERTIES: Final = {
 }
 """Entity type to the aspect that has its name and description."""
 
-_SHOWN: Final = frozenset({*PROPERTIES.values(), BROWSE_PATHS_V2, STATUS, SUB_TYPES, TEST_RESULTS})
+_SHOWN: Final = frozenset(
+    {
+        *PROPERTIES.values(),
+        *(BROWSE_PATHS_V2, STATUS, SUB_TYPES, TEST_RESULTS, VERSION_SET_PROPERTIES),
+    }
+)
 _MOST_METRICS: Final = 4
 _ANY: Final = true()
 
@@ -104,7 +116,8 @@ class ListRow:
 class Pager:
     """The shown part of a list; `before` and `after` are addresses, None at the ends.
 
-    `pages` are numbers with addresses: the first, the last, and those around this one.
+    `pages` are numbers with addresses: the first, the last, and those around this one. `beyond` is
+    the address of the last page where this one is behind it.
     """
 
     first: int
@@ -113,6 +126,7 @@ class Pager:
     before: str | None
     after: str | None
     pages: tuple[tuple[int, str], ...] = ()
+    beyond: str | None = None
 
     @property
     def page(self) -> int:
@@ -168,6 +182,7 @@ class EntityList:
 def pager(total: int, start: int, shown: int, address: Callable[[int], str]) -> Pager:
     """Return the pager of `shown` rows from `start`; `address(start)` is where a page is."""
     this, count = start // PAGE_ROWS + 1, -(-total // PAGE_ROWS)
+    beyond = address((count - 1) * PAGE_ROWS) if start >= total > 0 else None
     numbers = sorted({1, *range(max(1, this - 2), min(count, this + 2) + 1), count})
     return Pager(
         pages=tuple((number, address((number - 1) * PAGE_ROWS)) for number in numbers),
@@ -176,6 +191,7 @@ def pager(total: int, start: int, shown: int, address: Callable[[int], str]) -> 
         total=total,
         before=address(max(0, start - PAGE_ROWS)) if start else None,
         after=address(start + PAGE_ROWS) if start + shown < total and shown else None,
+        beyond=beyond,
     )
 
 
@@ -189,9 +205,10 @@ def display_name(urn: str, aspects: Aspects) -> str:
     """Return the name that people gave the entity, or else the one in its URN."""
     properties = properties_of(urn, aspects)
     for key in ("displayName", "name"):
-        if isinstance(name := properties.get(key), str) and name.strip():
+        if isinstance(name := properties.get(key), str) and is_visible(name):
             return name
-    return Identity.of(urn).name
+    name = Identity.of(urn).name
+    return name if is_visible(name) else urn
 
 
 def description_of(properties: Mapping[str, Any]) -> str:
@@ -207,7 +224,7 @@ def kind_of(urn: str, aspects: Aspects) -> str:
     names = aspects[SUB_TYPES].value.get("typeNames") if SUB_TYPES in aspects else None
     if not names and RUN_ID in (properties_of(urn, aspects).get("customProperties") or {}):
         return "Run"
-    return ", ".join(names) if names else kind_label(urn)
+    return ", ".join(map(visible, names)) if names else kind_label(urn)
 
 
 def steps_of(aspects: Aspects) -> list[str]:
@@ -228,7 +245,9 @@ def rows_of(store: Store, urns: Sequence[str]) -> list[ListRow]:
     Cost: one SQL statement for each thousand URNs.
     """
     stored = store.get_many(urns, _SHOWN)
-    return [_row(urn, stored.get(urn)) for urn in urns]
+    named = version_set_names(store, stored)
+    rows = [_row(urn, stored.get(urn)) for urn in urns]
+    return [replace(row, name=named.get(row.urn, row.name)) for row in rows]
 
 
 def names_of(store: Store, urns: Sequence[str]) -> dict[str, str]:
@@ -237,7 +256,28 @@ def names_of(store: Store, urns: Sequence[str]) -> dict[str, str]:
     Cost: one SQL statement for each thousand URNs.
     """
     stored = store.get_many(urns, _SHOWN)
-    return {urn: display_name(urn, stored.get(urn, {})) for urn in urns}
+    named = {urn: display_name(urn, stored.get(urn, {})) for urn in urns}
+    return named | version_set_names(store, stored)
+
+
+def version_set_names(store: Store, stored: Mapping[str, Aspects]) -> dict[str, str]:
+    """Return the names of those entities that are version sets: those of the versions' models.
+
+    Cost: two SQL statements where there are any.
+    """
+    latest = {
+        urn: aspects[VERSION_SET_PROPERTIES].value["latest"]
+        for urn, aspects in stored.items()
+        if VERSION_SET_PROPERTIES in aspects
+    }
+    versions = store.get_many(list(latest.values()), _SHOWN) if latest else {}
+    groups = {
+        urn: groups[0]
+        for urn, version in latest.items()
+        if (groups := properties_of(version, versions.get(version, {})).get("groups"))
+    }
+    named = store.get_many(list(groups.values()), _SHOWN) if groups else {}
+    return {urn: display_name(group, named.get(group, {})) for urn, group in groups.items()}
 
 
 def model_rows(

@@ -33,7 +33,7 @@ from mlcat_ingest.catalog.web.ui.lists import (
 )
 from mlcat_ingest.catalog.web.ui.markdown import plain_line
 from mlcat_ingest.catalog.web.ui.runs import is_better_less
-from mlcat_ingest.catalog.web.ui.text import kind_name, short_number
+from mlcat_ingest.catalog.web.ui.text import kind_name, short_number, visible
 
 _NARROWED_BY: Final[Mapping[str, tuple[str, str]]] = {
     "type": ("_entityType", "Type"),
@@ -177,7 +177,13 @@ def suggestions(store: Store, text: str) -> list[dict[str, str]]:
     page = store.search(request)
     rows = rows_of(store, [hit.urn for hit in page.hits])
     return [
-        {"name": row.name, "kind": row.kind, "place": row.place, "href": row.href} for row in rows
+        {
+            "name": visible(row.name),
+            "kind": row.kind,
+            "place": visible(row.place),
+            "href": row.href,
+        }
+        for row in rows
     ]
 
 
