@@ -32,6 +32,7 @@ WORDS = {
     "aliases": "a list of MLflow and of GraphQL",
     "container": "an entity type and a field of searches",
     "dataPlatformInstance": "an entity type",
+    "documentation": "the field of the aspect",
     "domains": "a field of searches",
     "glossaryTerms": "a field of searches",
     "inputFields": "a field of GraphQL's own schema",

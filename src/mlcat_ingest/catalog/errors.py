@@ -4,6 +4,7 @@ CatalogError
     BadRequestError 400           the request is not understood
         MalformedBodyError        its body is not JSON
         QueryTooComplexError      a query asks for more than the limits allow
+        UnknownFieldError         a query names a field that does not exist
     UnauthenticatedError 401      no token, or a wrong one
     ForbiddenError 403            not from there, or not with this token
     NotFoundError 404             there is no such thing
@@ -46,6 +47,10 @@ class MalformedBodyError(BadRequestError):
 
 class QueryTooComplexError(BadRequestError):
     """A query asks for more than the limits allow."""
+
+
+class UnknownFieldError(BadRequestError):
+    """A query names a field that does not exist; the sentence has the nearest one."""
 
 
 class UnauthenticatedError(CatalogError):

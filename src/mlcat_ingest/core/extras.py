@@ -9,7 +9,10 @@ from typing import Final
 
 from mlcat_ingest.errors import MissingExtraError
 
-_CATALOG: Final = ("graphql", "jinja2", "prometheus_client", "re2", "starlette", "uvicorn")
+_CATALOG: Final = (
+    *("graphql", "jinja2", "markdown_it", "nh3", "prometheus_client", "re2", "starlette"),
+    "uvicorn",
+)
 _FEAST: Final = ("google.protobuf", "grpc")
 
 MODULES: Final[Mapping[str, tuple[str, ...]]] = {

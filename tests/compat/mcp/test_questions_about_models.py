@@ -110,6 +110,13 @@ def test_search(mcp: McpClient, arguments: dict[str, str], urns: set[str]) -> No
     assert answer["total"] == len(urns)
 
 
+def test_an_assistant_reads_which_field_was_meant(mcp: McpClient) -> None:
+    asked = {"name": "search", "arguments": {"query": "/q experiment:churn"}}
+    answer = mcp.request("tools/call", asked)
+    assert answer["isError"]
+    assert "no field `experiment`; did you mean `group`?" in answer["content"][0]["text"]
+
+
 def test_get_entities(mcp: McpClient) -> None:
     model, group, feature, table = mcp.call("get_entities", urns=[MODEL, GROUP, FEATURE, TABLE])
     custom = {one["key"]: one["value"] for one in model["properties"]["customProperties"]}

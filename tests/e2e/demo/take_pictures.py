@@ -1,8 +1,8 @@
-"""Takes the README's pictures: pages of the demo's catalog in Chromium.
+"""Takes the pictures of the README and the docs: pages of the demo's catalog in Chromium.
 
     .venv/bin/python tests/e2e/demo/take_pictures.py
 
-It writes `group.png`, `comparison.png` and `model.png` to `docs/images`.
+It writes `group.png`, `comparison.png`, `model.png` and `search.png` to `docs/images`.
 """
 
 import re
@@ -35,9 +35,11 @@ VIEW = urlencode(
 )
 """The view of the group: its runs, the best first, and a chart over a parameter."""
 
+SEARCH = urlencode([("q", "metrics.accuracy>0.8")])
+
 
 def take_pictures(address: str, folder: Path) -> None:
-    """Write a picture of a group's and of a model's page to `folder`."""
+    """Write pictures of a group, a comparison, a model and a search to `folder`."""
     with chromium() as browser:
         page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
         for name, links in STEPS.items():
@@ -54,6 +56,8 @@ def take_pictures(address: str, folder: Path) -> None:
                 page.get_by_role("button", name="Compare the chosen models").click()
                 page.wait_for_load_state()
                 page.screenshot(path=folder / "comparison.png")
+        page.goto(f"{address}/search?{SEARCH}")
+        page.screenshot(path=folder / "search.png")
 
 
 def main() -> None:

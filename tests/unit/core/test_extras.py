@@ -19,6 +19,7 @@ MODULE_OF = {
     "google-re2": "re2",
     "graphql-core": "graphql",
     "grpcio": "grpc",
+    "markdown-it-py": "markdown_it",
     "prometheus-client": "prometheus_client",
     "protobuf": "google.protobuf",
     "scikit-learn": "sklearn",

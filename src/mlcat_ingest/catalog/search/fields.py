@@ -38,6 +38,7 @@ _NUMERIC_FIELDS: Final[Mapping[str, str]] = {
     "hyperParameters": "hyperParams",
     "params": "hyperParams",
 }
+_SPELLINGS: Final = {"hyperParams": "params"}
 
 
 class FieldName(NamedTuple):
@@ -45,6 +46,11 @@ class FieldName(NamedTuple):
 
     field: str
     name: str | None = None
+
+    @property
+    def column(self) -> str:
+        """What queries and lists call one metric or parameter: `metrics.auc`, `params.depth`."""
+        return f"{_SPELLINGS.get(self.field, self.field)}.{self.name}"
 
 
 def field_name(alias: str) -> FieldName:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Final, NamedTuple
 
-from mlcat_ingest.catalog.errors import BadRequestError
+from mlcat_ingest.catalog.errors import BadRequestError, UnknownFieldError
 from mlcat_ingest.catalog.limits import QUERY_LEVELS, SEARCH_CRITERIA
 from mlcat_ingest.catalog.search.fields import ANYWHERE, field_name
 from mlcat_ingest.catalog.search.predicates import SEARCHABLE, TIMES
@@ -135,13 +135,13 @@ class _Clauses:
 def read_query(text: str, *, strict: bool = False) -> ReadQuery:
     """Return what a query asks for; nothing, or `*`, matches everything.
 
-    A `strict` query, which somebody typed, names no unknown field and compares numbers with
-    numbers. Any other one finds nothing by them, and a name or text by the whole of it, as on a
-    DataHub server.
+    In a `strict` query, which somebody typed into a page, the value of a name or text may be a part
+    of it. In any other one it is the whole of it, as on a DataHub server.
 
     Raises:
-        BadRequestError: the query is not understood, or asks for something that this service does
-            not have; the sentence names it.
+        UnknownFieldError: it names a field that does not exist.
+        BadRequestError: the query is not understood, or compares a number with something else; the
+            sentence names it.
     """
     stripped = text.strip()
     if stripped in {"", MATCH_ALL}:
@@ -221,8 +221,6 @@ class _QueryReader:
         return clauses.negate() if negated else clauses
 
     def _condition(self, name: str, operator: str) -> _Clauses:
-        if operator != ":" and not self._strict and _field(name) is None:
-            return self._term(None, name)  # signs part words, like any other character
         field = self._field(name)
         if (condition := _COMPARISONS.get(operator)) is not None:
             return self._compared(field, condition)
@@ -232,9 +230,9 @@ class _QueryReader:
     def _field(self, text: str) -> str:
         name = _plain(text)
         field = _field(name)
-        if field is None and self._strict:
-            raise BadRequestError(_unknown(name))
-        return field or name
+        if field is None:
+            raise UnknownFieldError(_unknown(name))
+        return field
 
     def _value(self, field: str) -> _Clauses:
         match = self._expect(_VALUE)
@@ -291,7 +289,7 @@ class _QueryReader:
 
     def _check_number(self, field: str, value: str) -> None:
         numeric = field in TIMES or field_name(field).name is not None
-        if self._strict and numeric and not _NUMBER.fullmatch(value):
+        if numeric and not _NUMBER.fullmatch(value):
             raise BadRequestError(f"query: {field} is compared with a number, not {value!r}")
 
     def _equal(self, field: str, *values: str) -> Criterion:

@@ -14,7 +14,7 @@ from mlcat_ingest.catalog.schema.tables import (
     numeric_field_set,
     searched,
 )
-from mlcat_ingest.catalog.search.fields import field_name
+from mlcat_ingest.catalog.search.fields import FieldName, field_name
 from mlcat_ingest.catalog.search.query import parse_query
 from mlcat_ingest.catalog.search.request import SearchRequest
 from mlcat_ingest.catalog.search.selection import Selection, select_entities
@@ -22,8 +22,7 @@ from mlcat_ingest.catalog.search.selection import Selection, select_entities
 POINTS: Final = 500
 """Most points of a chart; of more entities the newest are shown."""
 
-_FAMILIES: Final = {"metrics": "metrics", "hyperParams": "params"}
-"""Field of the index to what a query calls it."""
+_FIELDS: Final = ("metrics", "hyperParams")
 
 
 class Point(NamedTuple):
@@ -57,8 +56,8 @@ def numeric_names(connection: Connection, request: SearchRequest) -> list[str]:
     encoded = select(numeric_field_set.c.members).where(numeric_field_set.c.id.in_(sets))
     ids = {int(number) for text in connection.scalars(encoded) for number in text.split()}
     named = select(keyword.c.id, keyword.c.field, keyword.c.value)
-    rows = connection.execute(named.where(keyword.c.field.in_(_FAMILIES)))
-    return sorted(f"{_FAMILIES[field]}.{name}" for number, field, name in rows if number in ids)
+    rows = connection.execute(named.where(keyword.c.field.in_(_FIELDS)))
+    return sorted(FieldName(field, name).column for number, field, name in rows if number in ids)
 
 
 def points(

@@ -144,6 +144,7 @@ class EntityPredicate:
         match: the expression of the full-text index, None where the index does not know.
         profile: the SQL condition on a profile, None where profiles do not decide it.
         negated: whether the condition must not hold.
+        scans: whether `among` reads a whole table, for want of an index.
     """
 
     check: Callable[[ColumnElement[int]], ColumnElement[bool]]
@@ -151,6 +152,7 @@ class EntityPredicate:
     match: str | None = None
     profile: ColumnElement[bool] | None = None
     negated: bool = False
+    scans: bool = False
 
     def condition(
         self, entity_id: ColumnElement[int], *, individually: bool
@@ -260,14 +262,18 @@ def resolve(connection: Connection, criterion: Criterion) -> EntityPredicate:
 def _time(criterion: Criterion) -> EntityPredicate:
     column = TIMES[field_name(criterion.field).field]
     return _on_entity(
-        lambda row: number_compares(row.c[column], criterion.condition, criterion.values)
+        lambda row: number_compares(row.c[column], criterion.condition, criterion.values),
+        scans=True,
     )
 
 
-def _on_entity(condition: Callable[[FromClause], ColumnElement[bool]]) -> EntityPredicate:
+def _on_entity(
+    condition: Callable[[FromClause], ColumnElement[bool]], *, scans: bool
+) -> EntityPredicate:
     """Return the predicate for a condition on the entity's own row of the index."""
     row = searched.alias()
-    return EntityPredicate(lambda _: condition(searched), select(row.c.id).where(condition(row)))
+    among = select(row.c.id).where(condition(row))
+    return EntityPredicate(lambda _: condition(searched), among, scans=scans)
 
 
 def _number(connection: Connection, field: str, name: str, criterion: Criterion) -> EntityPredicate:
@@ -336,10 +342,13 @@ def _edges(
         values = list(criterion.values)
         if condition in _OF_WHOLE_VALUES:
             values += _urns_named(connection, values)
+            if not any(value.startswith(_URN) for value in criterion.values):
+                condition = Condition.EQUAL
         holds = and_(text_compares(edge.c.destination, condition, values), holds)
     return EntityPredicate(
         check=lambda at: exists(edge.c.aspect).where(edge.c.source_id == at, holds),
         among=select(edge.c.source_id).where(holds),
+        scans=condition in {*PATTERNS, Condition.IEQUAL, Condition.EXISTS},
     )
 
 
@@ -379,7 +388,25 @@ def _anywhere(criterion: Criterion) -> EntityPredicate:
 
 def _name(criterion: Criterion) -> EntityPredicate:
     values = [fold(value) for value in criterion.values]
-    return _on_entity(lambda row: text_compares(row.c.name, criterion.condition, values))
+    # Both are folded, so an index that knows case answers.
+    condition = Condition.EQUAL if criterion.condition is Condition.IEQUAL else criterion.condition
+    return _on_entity(
+        lambda row: _indexed_compares(row.c.name, condition, values),
+        scans=condition in _WITHIN,
+    )
+
+
+_WITHIN: Final = frozenset({Condition.CONTAIN, Condition.END_WITH})
+"""Conditions on a part of a text that does not begin it."""
+
+
+def _indexed_compares(
+    column: ColumnElement[str], condition: Condition, values: Iterable[str]
+) -> ColumnElement[bool]:
+    """Return the condition on a text that has an index, which finds beginnings with their case."""
+    if condition is Condition.START_WITH:
+        return or_(false(), *(begins_with(column, value) for value in values))
+    return text_compares(column, condition, values)
 
 
 def _namespace(criterion: Criterion) -> EntityPredicate:
@@ -395,13 +422,11 @@ def _namespace(criterion: Criterion) -> EntityPredicate:
 def _urn(criterion: Criterion) -> EntityPredicate:
     # Under another name: a search that sorts by URN has the table already.
     named = entity.alias()
-    if criterion.condition is Condition.START_WITH:
-        compared = or_(false(), *(begins_with(named.c.urn, value) for value in criterion.values))
-    else:
-        compared = text_compares(named.c.urn, criterion.condition, criterion.values)
+    compared = _indexed_compares(named.c.urn, criterion.condition, criterion.values)
     return EntityPredicate(
         check=lambda at: exists(named.c.id).where(named.c.id == at, compared),
         among=select(named.c.id).where(compared),
+        scans=criterion.condition in {*_WITHIN, Condition.IEQUAL},
     )
 
 

@@ -136,13 +136,15 @@ class SearchPage:
     """One page of results.
 
     `total` counts all that match. `next_scroll` leads to the page of a scroll after this one; it
-    is None where this page is the last, or its order is one that a scroll cannot go on in.
+    is None where this page is the last, or its order is one that a scroll cannot go on in. After a
+    `full_scan` every entity was compared, since no index answers the filter.
     """
 
     total: int
     hits: tuple[Hit, ...] = ()
     facets: tuple[Facet, ...] = ()
     next_scroll: str | None = None
+    full_scan: bool = False
 
 
 def write_cursor(search: object, place: Sequence[Any]) -> str:

@@ -19,7 +19,7 @@ from mlcat_ingest.catalog.limits import (
 )
 from mlcat_ingest.catalog.schema.tables import entity, keyword, profile, searched
 from mlcat_ingest.catalog.search.document import IndexedEntity
-from mlcat_ingest.catalog.search.fields import field_name, find_all
+from mlcat_ingest.catalog.search.fields import FieldName, field_name, find_all
 from mlcat_ingest.catalog.search.index import decode, read_sources
 from mlcat_ingest.catalog.search.pages import ranked_page, scrolled_page, sorted_page
 from mlcat_ingest.catalog.search.predicates import EXACT
@@ -49,6 +49,7 @@ def search(connection: Connection, request: SearchRequest) -> SearchPage:
         hits=tuple(Hit(urns[at], matched.get(at, ())) for at in ids),
         facets=_count_facets(connection, request, selection),
         next_scroll=next_scroll,
+        full_scan=selection.scans,
     )
 
 
@@ -61,8 +62,8 @@ def unknown_number(connection: Connection, any_of: Alternatives) -> str:
         names = connection.scalars(select(keyword.c.value).where(keyword.c.field == field)).all()
         if name not in names:
             near = difflib.get_close_matches(name, names, n=1)
-            meant = f"; did you mean `{field}.{near[0]}`?" if near else ""
-            return f"query: no entity has `{field}.{name}`{meant}"
+            meant = f"; did you mean `{FieldName(field, near[0]).column}`?" if near else ""
+            return f"query: no entity has `{FieldName(field, name).column}`{meant}"
     return ""
 
 

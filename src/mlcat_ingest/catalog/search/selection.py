@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Final
 
 from sqlalchemy import and_, func, or_, select, true
@@ -36,6 +37,7 @@ class Selection:
     expression in `matching`, none in `excluding`, and satisfy `conditions`. Otherwise `conditions`
     alone find them. `filters` are all criteria once more, as a condition on a row of
     `search_entity`; `profiles` is the whole search as one on a profile, if profiles decide.
+    `scans` tells that some condition is compared with every entity, for want of an index.
     """
 
     terms: tuple[Term, ...]
@@ -45,6 +47,7 @@ class Selection:
     excluding: tuple[str, ...] = ()
     conditions: tuple[ColumnElement[bool], ...] = ()
     profiles: ColumnElement[bool] | None = None
+    scans: bool = False
 
     @property
     def id(self) -> ColumnElement[int]:
@@ -132,17 +135,21 @@ def _fastest_selection(
     if not by_sql and not sql_alternatives:
         profiles = None if terms else _profile_condition(common, alternatives)
         return replace(selection, profiles=profiles)
-    finder = next((p for p in by_sql if p.among is not None and not p.negated), None)
-    if not terms and (finder is not None or not wanted):
+    finders = [p for p in by_sql if p.among is not None and not p.negated]
+    finder = min(finders, key=lambda predicate: predicate.scans, default=None)
+    scans = finder is None or finder.scans
+    if not terms and not (scans and wanted):
         first = true() if finder is None else finder.condition(searched.c.id, individually=False)
         others = [predicate for predicate in common if predicate is not finder]
         conditions = first, _condition(others, alternatives, searched.c.id, individually=True)
-        return replace(selection, by_text=False, conditions=conditions)
+        return replace(selection, by_text=False, conditions=conditions, scans=scans)
     individually = is_few(connection, selection.expression())
     # The sum keeps SQLite from asking the full-text index anew for each id of a list.
     entity_id = fts.c.rowid if individually else fts.c.rowid + 0
     condition = _condition(by_sql, sql_alternatives, entity_id, individually=individually)
-    return replace(selection, conditions=(condition,))
+    compared = chain(by_sql, *sql_alternatives)
+    scans = not individually and any(predicate.scans for predicate in compared)
+    return replace(selection, conditions=(condition,), scans=scans)
 
 
 def _expressions(predicates: Predicates) -> tuple[list[str], list[str]]:

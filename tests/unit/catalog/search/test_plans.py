@@ -1,5 +1,6 @@
 """How SQLite goes about a search, which decides whether it takes milliseconds or minutes."""
 
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -9,6 +10,7 @@ from sqlalchemy import event
 
 from benchmarks.catalog_entities import mixed
 from mlcat_ingest.catalog.schema.values import Write
+from mlcat_ingest.catalog.search.language import read_query
 from mlcat_ingest.catalog.search.request import Condition, Criterion, SearchRequest, SortKey
 from mlcat_ingest.catalog.store.store import Store
 from support.catalog_store import open_store
@@ -18,8 +20,8 @@ ON_MLFLOW = Criterion("platform", ("mlflow",))
 NAMED = Criterion("name", ("ban",), Condition.CONTAIN)
 
 
-def plan_of(store: Store, request: SearchRequest) -> list[str]:
-    """Return the steps of all statements that a search runs on the full-text index."""
+def plan_of(store: Store, request: SearchRequest, about: str = "search_fts") -> list[str]:
+    """Return the steps of all statements of a search that name such tables."""
     seen: list[tuple[str, Any]] = []
 
     def note(_connection: Any, _cursor: Any, statement: str, values: Any, *_rest: Any) -> None:
@@ -32,7 +34,7 @@ def plan_of(store: Store, request: SearchRequest) -> list[str]:
         return [
             step[3]
             for statement, values in seen
-            if "search_fts" in statement
+            if about in statement
             for step in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)
         ]
 
@@ -66,3 +68,46 @@ def test_the_full_text_index_is_walked_once_and_not_for_every_hit(
     assert any("VIRTUAL TABLE INDEX" in step for step in steps)
     # An `=` before the `M` of a match is a match made again for each id that something else gives.
     assert [step for step in steps if "VIRTUAL TABLE INDEX 0:=" in step] == []
+
+
+TABLES = r"SCAN (entity|edge|search_entity|search_figure)(_\d+)?\b"
+SCANNING = (
+    *("name:ban", "name:*ban", "-name:ban*", "urn:*ban", "-metrics.metric_00>0.5"),
+    *(
+        "created>1760000000500",
+        "lastModified<1",
+        "group:*",
+        "group:*001*",
+        "-group:x",
+        "feature:x*",
+    ),
+    *("tag:x OR metrics.metric_00>0.5", "name:ban platform!=mlflow"),
+)
+INDEXED = (
+    *(
+        "ban",
+        "name:ban*",
+        "name:b*n",
+        "metrics.metric_00>0.5",
+        "params.param_00=0.5",
+        "urn:urn:li:mlModel*",
+    ),
+    *("group:experiment-001", "tag:x*", "-tag:x", "owner:*", "property:team=x", "description:ban"),
+    *("type:mlFeature name:ban", "group:experiment-001 name:ban", "ban -group:x", "ban name:dan"),
+    *("ban OR description:dan", "status:FAILED", "*"),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "full_scan"),
+    [*((text, True) for text in SCANNING), *((text, False) for text in INDEXED)],
+)
+@pytest.mark.parametrize("sort", [(), (SortKey("metrics.metric_00", descending=True),)])
+def test_a_search_knows_whether_sqlite_reads_a_whole_table_for_it(
+    store: Store, text: str, *, full_scan: bool, sort: tuple[SortKey, ...]
+) -> None:
+    words, any_of = read_query(text, strict=True)
+    request = SearchRequest(words, any_of=any_of, sort=sort)
+    steps = plan_of(store, request, about="search_")
+    assert any(re.match(TABLES, step) for step in steps) is full_scan
+    assert store.search(request).full_scan is full_scan

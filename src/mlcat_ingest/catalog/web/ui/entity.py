@@ -31,7 +31,9 @@ from mlcat_ingest.catalog.web.ui.lists import (
     referrers,
     rows_of,
     steps_of,
+    version_set_names,
 )
+from mlcat_ingest.catalog.web.ui.markdown import plain_line, render_markdown
 from mlcat_ingest.catalog.web.ui.metadata_tests import rule_in_words
 from mlcat_ingest.catalog.web.ui.runs import RunsView, runs_table
 from mlcat_ingest.catalog.web.ui.text import (
@@ -42,6 +44,7 @@ from mlcat_ingest.catalog.web.ui.text import (
     scalar,
 )
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
+from mlcat_ingest.metadata.aspects.governance import DOCUMENTATION
 from mlcat_ingest.metadata.reserved import PARENT_RUN, PARENT_RUN_NAME
 
 _TABS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -116,7 +119,7 @@ def test_rows(store: Store, subject: Subject) -> list[dict[str, object]]:
         row = {
             "href": entity_href(entry["test"]),
             "name": display_name(entry["test"], aspects),
-            "description": scalar(properties_of(entry["test"], aspects).get("description")),
+            "description": plain_line(description_of(properties_of(entry["test"], aspects))),
             "passed": passed,
             "when": moment((entry.get("lastComputed") or {}).get("time")),
         }
@@ -146,7 +149,8 @@ def entity_page(
     return {
         "urn": urn,
         "href": entity_href(urn),
-        "title": display_name(urn, subject.aspects),
+        "title": version_set_names(store, {urn: subject.aspects}).get(urn)
+        or display_name(urn, subject.aspects),
         "kind": kind_of(urn, subject.aspects),
         "place": _place(store, subject),
         "parent": _parent(subject),
@@ -154,10 +158,14 @@ def entity_page(
         "kind_href": f"/kind/{quote(entity_type(urn), safe='')}",
         "platform": identity.platform,
         "environment": identity.environment,
-        "description": _catalog_description(subject) or description_of(subject.properties),
+        "description": render_markdown(
+            _catalog_description(subject) or description_of(subject.properties)
+        ),
         "ingested": subject.ingested,
         "removed": is_removed(subject.aspects),
         "json_href": entity_href(urn, format="json"),
+        "unknown_tab": tab if tab and tab not in counts else "",
+        "shown_tab": _LABELS[chosen],
         "tabs": [
             {
                 "label": _LABELS[key],
@@ -194,7 +202,9 @@ def _catalog_description(subject: Subject) -> str:
     for name, stored in subject.aspects.items():
         if name.startswith("editable"):
             return description_of(stored.value)
-    return ""
+    written = subject.aspects.get(DOCUMENTATION)
+    texts = [] if written is None else written.value.get("documentations") or []
+    return next((scalar(entry.get("documentation")) for entry in texts), "")
 
 
 def _tab_counts(store: Store, subject: Subject) -> dict[str, int | None]:

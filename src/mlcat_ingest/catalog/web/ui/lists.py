@@ -21,20 +21,28 @@ from mlcat_ingest.catalog.search.request import Criterion, SearchRequest, SortKe
 from mlcat_ingest.catalog.store.reads import marked_removed
 from mlcat_ingest.catalog.store.rows import chunks
 from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.web.ui.markdown import plain_line
 from mlcat_ingest.catalog.web.ui.text import (
     KIND_LABELS,
     created_at,
     duration,
     entity_href,
     entity_type,
+    is_visible,
     kind_label,
     kind_name,
     moment,
     scalar,
     short_number,
+    visible,
 )
 from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
-from mlcat_ingest.metadata.aspects.common import BROWSE_PATHS_V2, STATUS, SUB_TYPES
+from mlcat_ingest.metadata.aspects.common import (
+    BROWSE_PATHS_V2,
+    STATUS,
+    SUB_TYPES,
+    VERSION_SET_PROPERTIES,
+)
 from mlcat_ingest.metadata.aspects.processes import DATAHUB_EXECUTION_REQUEST_INPUT
 from mlcat_ingest.metadata.registry import ENTITY_TYPES
 from mlcat_ingest.metadata.reserved import ALIASES, RUN_DURATION, RUN_ID, RUN_STATUS, VERSIONS
@@ -44,6 +52,9 @@ PAGE_ROWS: Final = 50
 
 COUNTED: Final = 1_000
 """Most failing, and most passing, entities of a test that lists count."""
+
+NEWEST_FIRST: Final = (SortKey("created", descending=True), SortKey(ADDED, descending=True))
+"""The order of lists that nobody has sorted."""
 
 PROPERTIES: Final = {
     name: kind.properties
@@ -55,7 +66,8 @@ PROPERTIES: Final = {
 _SHOWN: Final = frozenset(
     {
         *PROPERTIES.values(),
-        *(BROWSE_PATHS_V2, STATUS, SUB_TYPES, TEST_RESULTS, DATAHUB_EXECUTION_REQUEST_INPUT),
+        *(BROWSE_PATHS_V2, STATUS, SUB_TYPES, TEST_RESULTS, VERSION_SET_PROPERTIES),
+        DATAHUB_EXECUTION_REQUEST_INPUT,
     }
 )
 _CLI_RECIPE: Final = re.compile(r"\[CLI\] .*\[(?P<recipe>[^\[\]]+)\]")
@@ -115,7 +127,8 @@ class ListRow:
 class Pager:
     """The shown part of a list; `before` and `after` are addresses, None at the ends.
 
-    `pages` are numbers with addresses: the first, the last, and those around this one.
+    `pages` are numbers with addresses: the first, the last, and those around this one. `beyond` is
+    the address of the last page where this one is behind it.
     """
 
     first: int
@@ -124,6 +137,7 @@ class Pager:
     before: str | None
     after: str | None
     pages: tuple[tuple[int, str], ...] = ()
+    beyond: str | None = None
 
     @property
     def page(self) -> int:
@@ -179,6 +193,7 @@ class EntityList:
 def pager(total: int, start: int, shown: int, address: Callable[[int], str]) -> Pager:
     """Return the pager of `shown` rows from `start`; `address(start)` is where a page is."""
     this, count = start // PAGE_ROWS + 1, -(-total // PAGE_ROWS)
+    beyond = address((count - 1) * PAGE_ROWS) if start >= total > 0 else None
     numbers = sorted({1, *range(max(1, this - 2), min(count, this + 2) + 1), count})
     return Pager(
         pages=tuple((number, address((number - 1) * PAGE_ROWS)) for number in numbers),
@@ -187,6 +202,7 @@ def pager(total: int, start: int, shown: int, address: Callable[[int], str]) -> 
         total=total,
         before=address(max(0, start - PAGE_ROWS)) if start else None,
         after=address(start + PAGE_ROWS) if start + shown < total and shown else None,
+        beyond=beyond,
     )
 
 
@@ -200,14 +216,15 @@ def display_name(urn: str, aspects: Aspects) -> str:
     """Return the name that people gave the entity, or else the one in its URN."""
     properties = properties_of(urn, aspects)
     for key in ("displayName", "name"):
-        if isinstance(name := properties.get(key), str) and name.strip():
+        if isinstance(name := properties.get(key), str) and is_visible(name):
             named_by_cli = _CLI_RECIPE.fullmatch(name)
             return name if named_by_cli is None else named_by_cli["recipe"]
     stored = aspects.get(DATAHUB_EXECUTION_REQUEST_INPUT)
     request = {} if stored is None else stored.value
     if recipe := recipe_of(request):
         return f"{recipe} {moment(request.get('requestedAt'))}".rstrip()
-    return Identity.of(urn).name
+    name = Identity.of(urn).name
+    return name if is_visible(name) else urn
 
 
 def recipe_of(request: Mapping[str, Any]) -> str:
@@ -234,7 +251,7 @@ def kind_of(urn: str, aspects: Aspects) -> str:
     names = aspects[SUB_TYPES].value.get("typeNames") if SUB_TYPES in aspects else None
     if not names and RUN_ID in (properties_of(urn, aspects).get("customProperties") or {}):
         return "Run"
-    return ", ".join(names) if names else kind_label(urn)
+    return ", ".join(map(visible, names)) if names else kind_label(urn)
 
 
 def steps_of(aspects: Aspects) -> list[str]:
@@ -255,7 +272,9 @@ def rows_of(store: Store, urns: Sequence[str]) -> list[ListRow]:
     Cost: one SQL statement for each thousand URNs.
     """
     stored = store.get_many(urns, _SHOWN)
-    return [_row(urn, stored.get(urn)) for urn in urns]
+    named = version_set_names(store, stored)
+    rows = [_row(urn, stored.get(urn)) for urn in urns]
+    return [replace(row, name=named.get(row.urn, row.name)) for row in rows]
 
 
 def names_of(store: Store, urns: Sequence[str]) -> dict[str, str]:
@@ -264,7 +283,28 @@ def names_of(store: Store, urns: Sequence[str]) -> dict[str, str]:
     Cost: one SQL statement for each thousand URNs.
     """
     stored = store.get_many(urns, _SHOWN)
-    return {urn: display_name(urn, stored.get(urn, {})) for urn in urns}
+    named = {urn: display_name(urn, stored.get(urn, {})) for urn in urns}
+    return named | version_set_names(store, stored)
+
+
+def version_set_names(store: Store, stored: Mapping[str, Aspects]) -> dict[str, str]:
+    """Return the names of those entities that are version sets: those of the versions' models.
+
+    Cost: two SQL statements where there are any.
+    """
+    latest = {
+        urn: aspects[VERSION_SET_PROPERTIES].value["latest"]
+        for urn, aspects in stored.items()
+        if VERSION_SET_PROPERTIES in aspects
+    }
+    versions = store.get_many(list(latest.values()), _SHOWN) if latest else {}
+    groups = {
+        urn: groups[0]
+        for urn, version in latest.items()
+        if (groups := properties_of(version, versions.get(version, {})).get("groups"))
+    }
+    named = store.get_many(list(groups.values()), _SHOWN) if groups else {}
+    return {urn: display_name(group, named.get(group, {})) for urn, group in groups.items()}
 
 
 def model_rows(
@@ -282,7 +322,11 @@ def model_rows(
     ]
 
 
-_NUMBERS: Final = (("trainingMetrics", "metrics"), ("hyperParams", "params"))
+_NUMBERS: Final = (
+    ("trainingMetrics", "metrics"),
+    ("onlineMetrics", "onlineMetrics"),
+    ("hyperParams", "params"),
+)
 
 
 def numbers_of(properties: Mapping[str, Any]) -> dict[str, str]:
@@ -322,7 +366,7 @@ def _row(urn: str, stored: Aspects | None) -> ListRow:
         name=display_name(urn, aspects),
         kind=kind_of(urn, aspects),
         platform=Identity.of(urn).platform,
-        description=description_of(properties),
+        description=plain_line(description_of(properties)),
         ingested=stored is not None,
         removed=is_removed(aspects),
         data_type=scalar(properties.get("dataType")),
@@ -471,7 +515,7 @@ def newest(entity_type: str, start: int, count: int) -> SearchRequest:
     """Return the search for entities of one type, the newest first."""
     return SearchRequest(
         entity_types=frozenset({entity_type}),
-        sort=(SortKey("created", descending=True), SortKey(ADDED, descending=True)),
+        sort=NEWEST_FIRST,
         start=start,
         count=count,
     )

@@ -33,6 +33,7 @@ from mlcat_ingest.catalog.web.ui.runs import EXPORTS, RunsView, export
 from mlcat_ingest.catalog.web.ui.search_page import search_view, suggestions
 from mlcat_ingest.catalog.web.ui.tasks_page import PATH as TASKS
 from mlcat_ingest.catalog.web.ui.tasks_page import tasks_page
+from mlcat_ingest.catalog.web.ui.text import visible
 
 HEADERS: Final = {
     "Content-Security-Policy": (
@@ -101,6 +102,7 @@ class Renderer:
             trim_blocks=True,
             lstrip_blocks=True,
         )
+        self._templates.filters["visible"] = visible
         for file in self.files:
             self._templates.globals[f"{file.name.partition('.')[0]}_href"] = file.href
 

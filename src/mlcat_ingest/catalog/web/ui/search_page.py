@@ -1,17 +1,39 @@
-"""The search page: hits with their highlights, choices that narrow, and suggestions."""
+"""The search page: hits with their highlights, choices that narrow, and suggestions.
 
-from collections.abc import Mapping, Sequence
+The address holds the view: `q`, the choices, `sort` (`-` before it reverses), `start`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Final
 from urllib.parse import urlencode
 
-from mlcat_ingest.catalog.errors import BadRequestError
+from mlcat_ingest.catalog.errors import BadRequestError, UnknownFieldError
+from mlcat_ingest.catalog.search.fields import field_name
 from mlcat_ingest.catalog.search.language import ReadQuery, combine, read_query
 from mlcat_ingest.catalog.search.query import Term, parse_query
-from mlcat_ingest.catalog.search.request import Criterion, Facet, Hit, SearchRequest
+from mlcat_ingest.catalog.search.request import (
+    MATCH_ALL,
+    Alternatives,
+    Criterion,
+    Facet,
+    Hit,
+    SearchRequest,
+    SortKey,
+)
 from mlcat_ingest.catalog.search.search import marks, unknown_number
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.ui.lists import PAGE_ROWS, ListRow, names_of, pager, rows_of
-from mlcat_ingest.catalog.web.ui.text import kind_name
+from mlcat_ingest.catalog.web.ui.lists import (
+    NEWEST_FIRST,
+    PAGE_ROWS,
+    ListRow,
+    names_of,
+    pager,
+    rows_of,
+)
+from mlcat_ingest.catalog.web.ui.markdown import plain_line
+from mlcat_ingest.catalog.web.ui.runs import is_better_less
+from mlcat_ingest.catalog.web.ui.text import kind_name, short_number, visible
 
 _NARROWED_BY: Final[Mapping[str, tuple[str, str]]] = {
     "type": ("_entityType", "Type"),
@@ -22,7 +44,11 @@ _NARROWED_BY: Final[Mapping[str, tuple[str, str]]] = {
 }
 """Parameter of the page to the field it filters on and to the heading of its choices."""
 
+_NEWEST: Final = "-created"
+_BEST_MATCH: Final = "match"
 _CHOICES: Final = 8
+_MEASURED: Final = 4
+"""Most metrics and parameters that a hit shows: those that were searched for."""
 _SUGGESTIONS: Final = 8
 _SNIPPET_CHARS: Final = 220
 _SNIPPET_LEAD: Final = 60
@@ -46,16 +72,28 @@ def search_view(
 ) -> Mapping[str, object]:
     """Return a page of what a search for `text` finds, narrowed by the parameters in `query`.
 
+    Without a `sort` among them the best match is first, of a search without words the best value of
+    the first metric or parameter in it, or else the newest entity.
+
     Cost: that of a search with facets, and two SQL statements.
     """
-    chosen = {key: query[key] for key in _NARROWED_BY if query.get(key)}
-    narrowed = tuple(Criterion(_NARROWED_BY[key][0], (chosen[key],)) for key in chosen)
+    chosen = {key: query[key] for key in (*_NARROWED_BY, "sort") if query.get(key)}
+    narrowed = tuple(
+        Criterion(field, (chosen[key],))
+        for key, (field, _) in _NARROWED_BY.items()
+        if key in chosen
+    )
     try:
         words, any_of = read_query(text, strict=True)
+        columns = _numbers_in(any_of)
+        orders = _orders(words, columns)
+        order = chosen.get("sort") or next(iter(orders))
+        sort = _sort_keys(order)
         page = store.search(
             SearchRequest(
                 words,
                 any_of=combine(any_of or ((),), (narrowed,)),
+                sort=sort,
                 start=start,
                 count=PAGE_ROWS,
                 facets=tuple(field for field, _ in _NARROWED_BY.values()),
@@ -64,30 +102,88 @@ def search_view(
         )
     except BadRequestError as error:
         nothing = pager(0, 0, 0, lambda at: _href(text, chosen, start=at))
-        return {"problem": error.message, "rows": [], "pager": nothing, "choices": []}
+        return {
+            "problem": error.message,
+            "rows": [],
+            "pager": nothing,
+            "choices": [],
+            "orders": [],
+            "full_scan": False,
+        }
     terms = parse_query(words).terms
     rows = rows_of(store, [hit.urn for hit in page.hits])
     return {
         "problem": "" if page.total else store.read(lambda sql: unknown_number(sql, any_of)),
-        "rows": [_hit_row(row, hit, terms) for row, hit in zip(rows, page.hits, strict=True)],
+        "rows": [
+            _hit_row(row, hit, terms) | {"measured": list(_measured(row, columns))}
+            for row, hit in zip(rows, page.hits, strict=True)
+        ],
         "pager": pager(page.total, start, len(rows), lambda at: _href(text, chosen, start=at)),
         "choices": _choices(store, text, chosen, page.facets),
+        "orders": [
+            (label, _href(text, chosen | {"sort": key}), key == order)
+            for key, label in orders.items()
+        ],
+        "full_scan": page.full_scan,
     }
 
 
+def _numbers_in(any_of: Alternatives) -> list[str]:
+    """Return the metrics and parameters that a search names, each once: `metrics.auc`."""
+    names = (field_name(criterion.field) for criterion in chain.from_iterable(any_of))
+    return list(dict.fromkeys(name.column for name in names if name.name is not None))
+
+
+def _orders(words: str, columns: Sequence[str]) -> dict[str, str]:
+    """Return the orders to choose from, with their labels, the usual one first."""
+    orders = {} if words == MATCH_ALL else {_BEST_MATCH: "best match"}
+    for column in columns[:_MEASURED]:
+        name = column.partition(".")[2]
+        both = [(f"-{column}", f"{name}, highest first"), (column, f"{name}, lowest first")]
+        orders |= reversed(both) if is_better_less(column) else both
+    return orders | {_NEWEST: "newest first"}
+
+
+def _sort_keys(order: str) -> tuple[SortKey, ...]:
+    if order in {_BEST_MATCH, _NEWEST}:
+        return NEWEST_FIRST if order == _NEWEST else ()
+    field = order.removeprefix("-")
+    if field_name(field).name is None:
+        raise BadRequestError(f"sort: no metric or parameter `{field}`")
+    return (SortKey(field, order.startswith("-")),)
+
+
+def _measured(row: ListRow, columns: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the name and value of those metrics and parameters that an entity has."""
+    for column in columns[:_MEASURED]:
+        if column in row.numbers:
+            yield column.partition(".")[2], short_number(row.numbers[column])
+
+
 def suggestions(store: Store, text: str) -> list[dict[str, str]]:
-    """Return the best of what a search for `text` finds, to be offered while it is typed."""
+    """Return the best of what a search for `text` finds, to be offered while it is typed.
+
+    Of a text with an unknown field it is the sentence about that.
+    """
     if not text:
         return []
     try:
         words, any_of = read_query(text, strict=True)
+    except UnknownFieldError as error:
+        return [{"name": error.message, "kind": "", "place": "", "href": _href(text, {})}]
     except BadRequestError:
         words, any_of = ReadQuery(text)  # it is not finished yet
     request = SearchRequest(words, any_of=any_of, count=_SUGGESTIONS, highlight=False)
     page = store.search(request)
     rows = rows_of(store, [hit.urn for hit in page.hits])
     return [
-        {"name": row.name, "kind": row.kind, "place": row.place, "href": row.href} for row in rows
+        {
+            "name": visible(row.name),
+            "kind": row.kind,
+            "place": visible(row.place),
+            "href": row.href,
+        }
+        for row in rows
     ]
 
 
@@ -124,26 +220,25 @@ def _hit_row(row: ListRow, hit: Hit, terms: Sequence[Term]) -> dict[str, object]
     field, value = elsewhere[0] if elsewhere else ("description", row.description)
     if not value and "urn" in dict(hit.matched):
         field, value = "urn", row.urn
+    as_line = plain_line if field == "description" else _one_line
     return {
         "row": row,
         "name": marks(row.name, terms),
         "field": _FIELD_LABELS.get(field, field) if value else "",
-        "snippet": _snippet(value, terms),
+        "snippet": _snippet(value, terms, as_line),
     }
 
 
-def _snippet(text: str, terms: Sequence[Term]) -> Pieces:
-    """Return the part of a text around its first mark, in pieces."""
-    pieces = marks(" ".join(text.split()), terms)
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _snippet(text: str, terms: Sequence[Term], as_line: Callable[[str], str]) -> Pieces:
+    """Return the part of a text around its first mark, as one line, in pieces."""
+    pieces = marks(text, terms)
     before = pieces[0][0] if pieces and not pieces[0][1] else ""
-    skip = max(0, len(before) - _SNIPPET_LEAD) if len(pieces) > 1 else 0
-    shown: list[tuple[str, bool]] = [("…", False)] if skip else []
-    left = _SNIPPET_CHARS
-    for piece, marked in pieces:
-        part = piece[skip : skip + left]
-        skip = 0
-        shown.append((part, marked))
-        left -= len(part)
-        if left <= 0:
-            break
-    return (*shown, ("…", False)) if left <= 0 else tuple(shown)
+    start = max(0, len(before) - _SNIPPET_LEAD) if len(pieces) > 1 else 0
+    end = start + _SNIPPET_CHARS
+    cut = ("…", False)
+    shown = marks(as_line(text[start:end]), terms)
+    return (*[cut][: bool(start)], *shown, *[cut][: end < len(text)])

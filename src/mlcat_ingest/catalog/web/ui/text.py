@@ -1,5 +1,7 @@
 """Values as text for readers: names, kinds, times, addresses; Jinja escapes them."""
 
+import re
+import unicodedata
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -14,7 +16,32 @@ KIND_LABELS: Final = {
 }
 """Entity type to what a reader calls it; the ML ones first, in the order of the overview."""
 
+# Embeddings, overrides and isolates; marks that stand for themselves are part of some languages.
+_REORDERING: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
+# Letters and a symbol by their category, and all of them blank.
+_BLANK: Final = frozenset("\u115f\u1160\u3164\uffa0\u2800")
+_NAMED_MARKS: Final = 8
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def is_visible(text: str) -> bool:
+    """Return whether a reader sees anything of `text`: a letter, digit, sign or symbol."""
+    return any(unicodedata.category(char)[0] in "LNPS" and char not in _BLANK for char in text)
+
+
+def visible(text: object) -> str:
+    """Return `text` with the marks named that reorder it, or that it solely consists of."""
+    given = str(text)
+    if given.isascii() or not given.strip():
+        return given
+    if not is_visible(given):
+        return "".join(map(_mark_name, given[:_NAMED_MARKS]))
+    return _REORDERING.sub(lambda mark: _mark_name(mark[0]), given)
+
+
+def _mark_name(mark: str) -> str:
+    return f"⟨U+{ord(mark):04X}⟩"
 
 
 def entity_type(urn: str) -> str:

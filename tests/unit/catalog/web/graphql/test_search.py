@@ -334,6 +334,16 @@ def test_fields_of_datahubs_index(store: Store, field: str, value: str, urn: str
     assert found(store, query="finished") == [model("m")]
 
 
-def test_a_query_that_is_not_understood_names_the_fault(store: Store) -> None:
-    text = '{ searchAcrossEntities(input: {query: "/q (churn"}) { total } }'
-    assert "is not closed" in refused(store, text)["message"]
+@pytest.mark.parametrize(
+    ("query", "fault"),
+    [
+        ("(churn", "is not closed"),
+        ("experiment:churn", "no field `experiment`; did you mean `group`?"),
+        ("metrics.auc>high", "metrics.auc is compared with a number"),
+    ],
+)
+def test_a_query_that_is_not_understood_names_the_fault(
+    store: Store, query: str, fault: str
+) -> None:
+    text = f'{{ searchAcrossEntities(input: {{query: "/q {query}"}}) {{ total }} }}'
+    assert fault in refused(store, text)["message"]

@@ -1,8 +1,10 @@
 """The search page and what it offers while somebody types."""
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import closing
+from html import unescape
 from urllib.parse import quote
 
 import pytest
@@ -33,6 +35,16 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
                 },
                 globalTags={"tags": [{"tag": "urn:li:tag:gold"}] if at < 5 else []},
                 ownership={"owners": [{"owner": JANE, "type": "DATAOWNER"}] if at < 3 else []},
+            )
+        for name, loss in (("large", "2"), ("small", "1")):
+            put(
+                opened,
+                model(name),
+                mlModelProperties={
+                    "name": name,
+                    "trainingMetrics": [{"name": "val_loss", "value": loss}],
+                    "hyperParams": [{"name": "depth", "value": "3"}],
+                },
             )
         yield opened
 
@@ -81,7 +93,7 @@ def test_choices_narrow_and_widen(store: Store) -> None:
         ("experiment:credit-risk", "no field `experiment`; did you mean `group`?"),
         ("metrics.auc>abc", "metrics.auc is compared with a number"),
         ("metrics.acu>0.1", "no entity has `metrics.acu`; did you mean `metrics.auc`?"),
-        ("params.lr<1 OR tag:x", "no entity has `hyperParams.lr`"),
+        ("params.lr<1 OR tag:x", "no entity has `params.lr`"),
         ("metrics.auc>99", "No results."),
     ],
 )
@@ -90,6 +102,81 @@ def test_whatever_is_typed_has_a_page(store: Store, text: str, shown: str) -> No
     assert answer.status == 200
     assert shown in answer.text
     assert "<b>" not in answer.text
+
+
+def hits(found: str) -> list[str]:
+    """Return the names of the hits, in their order."""
+    return re.findall(r'<p class="hit"><a [^>]*><bdi>(.*?)</bdi>', found)
+
+
+def orders(found: str) -> dict[str, str]:
+    """Return the offered orders with their addresses; a `*` is before the chosen one."""
+    (row,) = re.findall(r'<p class="orders">(.*?)</p>', found)
+    links = re.findall(r'<a href="([^"]*)"( aria-current="true")?><bdi>(.*?)</bdi></a>', row)
+    return {f"{'*' * bool(current)}{label}": unescape(href) for href, current, label in links}
+
+
+def test_the_searched_metric_is_shown_and_orders_the_hits_the_best_first(store: Store) -> None:
+    found = get(store, "/search?q=metrics.auc%3E0.5").text
+    assert hits(found)[:2] == ["churn-59", "churn-58"]
+    assert "<dt><bdi>auc</bdi></dt> <dd><bdi>0.59</bdi></dd>" in found
+    offered = orders(found)
+    assert list(offered) == ["*auc, highest first", "auc, lowest first", "newest first"]
+    turned = get(store, offered["auc, lowest first"]).text
+    assert hits(turned)[:2] == ["churn-51", "churn-52"]
+    assert "*auc, lowest first" in orders(turned)
+
+
+def test_of_a_loss_the_lowest_is_first_and_a_parameter_is_shown_as_well(store: Store) -> None:
+    found = get(store, "/search?q=metrics.val_loss%3C9+hyperParams.depth%3E0").text
+    assert hits(found) == ["small", "large"]
+    assert "<dt><bdi>depth</bdi></dt> <dd><bdi>3</bdi></dd>" in found
+    offered = list(orders(found))
+    assert offered[:3] == [
+        "*val_loss, lowest first",
+        "val_loss, highest first",
+        "depth, lowest first",
+    ]
+
+
+def test_words_put_the_best_match_first_and_their_hits_are_ordered_too(store: Store) -> None:
+    found = get(store, "/search?q=churn+metrics.auc%3E0.5").text
+    assert next(iter(orders(found))) == "*best match"
+    best = get(store, orders(found)["auc, highest first"]).text
+    assert hits(best)[0] == "<mark>churn</mark>-59"
+    assert hits(get(store, orders(best)["best match"]).text) == hits(found)
+
+
+def test_choices_and_pages_keep_the_order(store: Store) -> None:
+    found = get(store, "/search?q=churn&sort=metrics.auc").text
+    assert "/search?q=churn&amp;sort=metrics.auc&amp;type=mlModel" in found
+    assert "/search?q=churn&amp;sort=metrics.auc&amp;start=50" in found
+
+
+def test_without_words_the_newest_is_first(store: Store) -> None:
+    found = get(store, "/search?q=platform:mlflow").text
+    assert hits(found)[0] == "small"
+    assert "Sort by" not in found
+
+
+@pytest.mark.parametrize("sort", ["nope", "-metrics.", "<b>", "owner"])
+def test_an_order_that_does_not_exist_is_named(store: Store, sort: str) -> None:
+    found = get(store, f"/search?q=churn&sort={quote(sort)}").text
+    assert "sort: no metric or parameter `" in found
+    assert "<b>" not in found
+
+
+@pytest.mark.parametrize(("text", "expected"), [("name:churn", True), ("tag:gold", False)])
+def test_a_page_names_a_filter_without_an_index(store: Store, text: str, *, expected: bool) -> None:
+    assert ("No index answers this filter" in get(store, f"/search?q={text}").text) is expected
+
+
+def test_a_suggestion_names_an_unknown_field(store: Store) -> None:
+    (suggestion,) = json.loads(get(store, "/search/suggest?q=ownre:jane").text)
+    assert "no field `ownre`; did you mean `owner`?" in suggestion["name"]
+    assert "did you mean `owner`?" in get(store, suggestion["href"]).text
+    unfinished = json.loads(get(store, "/search/suggest?q=churn+(").text)
+    assert unfinished[0]["name"] == "Churn"
 
 
 def test_suggestions_are_few_and_the_best(store: Store) -> None:
