@@ -1,11 +1,11 @@
-"""The graph of edges: lineage, one hop at a time.
+"""The graph of edges: lineage, one hop at a time or over several.
 
 Source: the annotations `isLineage` and `isUpstream` on relationships in DataHub's metadata model
 1.7; a test holds the two tables against the SDK's copy of it.
 """
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from sqlalchemy import case, false, func, literal, or_, select, tuple_, union
@@ -53,18 +53,24 @@ OF_WHOLE_ENTITIES: Final = ~edge.c.destination.startswith("urn:li:schemaField:")
 
 _other = entity.alias("other")
 
+EdgeKinds = frozenset[tuple[str, str]]
+"""Entity types and relationships."""
+
 
 @dataclass(frozen=True, slots=True)
 class LineageQuery:
     """A direction and a page of lineage.
 
     `include_missing` includes entities that are marked as removed, or were never written.
+    `from_destination` and `to_destination` are the kinds of edges that are followed.
     """
 
     upstream: bool
     start: int
     count: int
     include_missing: bool = False
+    from_destination: EdgeKinds = FROM_DESTINATION
+    to_destination: EdgeKinds = TO_DESTINATION
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +83,62 @@ class LineagePage:
     total: int = 0
     hidden: int = 0
     entities: tuple[RelatedEntity, ...] = ()
+
+
+@dataclass(slots=True)
+class Reach:
+    """The entities that were reached, nearest first, each with the one before it.
+
+    It is `partial` where there were more than `most`.
+    """
+
+    origin: str
+    most: int
+    degrees: dict[str, int] = field(default_factory=dict)
+    before: dict[str, str] = field(default_factory=dict)
+    partial: bool = False
+
+    def add(self, urn: str, before: str, degree: int) -> bool:
+        """Note that `urn` was reached, and return whether that is news."""
+        if urn in self.degrees or urn == self.origin:
+            return False
+        if len(self.degrees) >= self.most:
+            self.partial = True
+            return False
+        self.degrees[urn] = degree
+        self.before[urn] = before
+        return True
+
+    def path(self, urn: str) -> list[str]:
+        """Return the way from the origin to `urn`, both ends counted."""
+        way = [urn]
+        while way[-1] != self.origin:
+            way.append(self.before[way[-1]])
+        return way[::-1]
+
+
+Neighbours = Callable[[Sequence[str]], Iterable[tuple[str, str]]]
+"""Returns the next hop of some entities: pairs of one of them and another."""
+
+
+def walk(
+    reach: Reach, neighbours: Neighbours, hops: int, at_once: int, followed: int | None = None
+) -> None:
+    """Follow `neighbours` from the origin, hop by hop, until enough was reached.
+
+    They are asked about `at_once` entities; of one hop the first `followed` lead on, or all.
+    """
+    frontier = [reach.origin]
+    for degree in range(1, hops + 1):
+        reached: list[str] = []
+        for start in range(0, len(frontier), at_once):
+            batch = frontier[start : start + at_once]
+            reached += [urn for before, urn in neighbours(batch) if reach.add(urn, before, degree)]
+            if reach.partial:
+                return
+        frontier = reached if followed is None else reached[: max(followed, 0)]
+        if not frontier:
+            return
 
 
 def lineage(
@@ -102,7 +164,7 @@ def lineage(
 
 
 def _page(urns: list[str], query: LineageQuery) -> Select[Any]:
-    edges = _edges(urns, upstream=query.upstream).subquery()
+    edges = _edges(urns, query).subquery()
     absent = or_(_other.c.id.is_(None), marked_removed(_other.c.id))
     missing = false() if query.include_missing else absent
     is_missing = case((missing, 1), else_=0).label("is_missing")
@@ -116,10 +178,10 @@ def _page(urns: list[str], query: LineageQuery) -> Select[Any]:
     return page_of_each(select(known, hidden), known.c.here, order, query.start, query.count)
 
 
-def _edges(urns: list[str], *, upstream: bool) -> Any:
-    own, foreign = (
-        (FROM_DESTINATION, TO_DESTINATION) if upstream else (TO_DESTINATION, FROM_DESTINATION)
-    )
+def _edges(urns: list[str], query: LineageQuery) -> Any:
+    own, foreign = query.from_destination, query.to_destination
+    if not query.upstream:
+        own, foreign = foreign, own
     kind = tuple_(entity.c.entity_type, edge.c.relationship)
 
     def side(here: Any, there: Any, kinds: Collection[tuple[str, str]], number: int) -> Select[Any]:

@@ -14,6 +14,7 @@ from mlcat_ingest.catalog.schema.virtual import Identity
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.children import children_of, nested_rows
 from mlcat_ingest.catalog.web.ui.facts import Piece, overview
+from mlcat_ingest.catalog.web.ui.lineage import lineage_trees
 from mlcat_ingest.catalog.web.ui.lists import (
     PAGE_ROWS,
     Aspects,
@@ -42,11 +43,17 @@ from mlcat_ingest.catalog.web.ui.text import (
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
 from mlcat_ingest.metadata.reserved import PARENT_RUN, PARENT_RUN_NAME
 
+_IN_LINEAGE: Final = (
+    *("dataJob", "dataProcessInstance", "dataset"),
+    *("mlFeature", "mlModelDeployment", "mlPrimaryKey"),
+)
+
 _TABS: Final[Mapping[str, tuple[str, ...]]] = {
-    "mlModel": ("overview", "features", "group", "children"),
+    "mlModel": ("overview", "features", "group", "children", "lineage"),
     # Of these two a reader wants the content first.
     "mlModelGroup": ("models", "overview"),
-    "mlFeatureTable": ("features", "overview"),
+    "mlFeatureTable": ("features", "overview", "lineage"),
+    **dict.fromkeys(_IN_LINEAGE, ("overview", "lineage")),
     "test": ("overview", "failing", "passing"),
 }
 """Entity type to its tabs before `used`, the first of which is shown first."""
@@ -56,6 +63,7 @@ _LABELS: Final = {
     "children": "Child runs",
     "features": "Features",
     "group": "Group",
+    "lineage": "Lineage",
     "models": "Models",
     "failing": "Failing",
     "passing": "Passing",
@@ -120,7 +128,7 @@ def entity_page(
 ) -> Mapping[str, object] | None:
     """Return the page of `urn`; None if the catalog neither has it nor refers to it.
 
-    Of `overview`, `runs`, `listing` and `tests` the chosen tab has one.
+    Of `overview`, `runs`, `listing`, `lineage` and `tests` the chosen tab has one.
 
     Cost: a handful of SQL statements, however long the lists are.
     """
@@ -161,6 +169,7 @@ def entity_page(
         else None,
         "runs": runs_table(store, RunsView.of(urn, query, start)) if chosen == "models" else None,
         "listing": _listing(store, subject, chosen, start),
+        "lineage": lineage_trees(store, urn) if chosen == "lineage" else None,
         "tests": test_rows(store, subject) if chosen == "tests" else None,
     }
 

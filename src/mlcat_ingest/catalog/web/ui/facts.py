@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import orjson
 
-from mlcat_ingest.catalog.search.request import Criterion, SearchRequest
 from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.web.ui.lineage import versions_of
 from mlcat_ingest.catalog.web.ui.lists import PROPERTIES, Aspects, display_name
 from mlcat_ingest.catalog.web.ui.text import (
     created_at,
@@ -63,9 +63,6 @@ _ON_TOP: Final = frozenset(
     }
 )
 """Custom properties that the page shows as facts, or in its head."""
-
-_VERSIONS: Final = 50
-"""Most registered versions that are named of one run."""
 
 _LABELLED_TAGS: Final = frozenset({"Tags", "Glossary terms"})
 
@@ -207,9 +204,7 @@ def _run_and_versions(
     if run := custom.get(RUN_MODEL):
         yield "Run", [run]
     elif custom.get(VERSIONS):
-        named = Criterion("customProperties", (f"{RUN_MODEL}={urn}",))
-        page = store.search(SearchRequest(any_of=((named,),), count=_VERSIONS, highlight=False))
-        yield "Registered versions", [hit.urn for hit in page.hits]
+        yield "Registered versions", versions_of(store, [urn])
 
 
 def _by_name(pairs: Iterable[tuple[str, str]]) -> tuple[NamedValue, ...]:
