@@ -91,3 +91,8 @@ MAX_REQUEST_ITEMS: Final = 200
 
 MAX_REQUEST_BYTES: Final = 15 * 1024 * 1024
 """Most bytes of proposals in one request; a DataHub server's own limit is 16,000,000."""
+
+
+def is_own(key: str) -> bool:
+    """Return whether a custom property is this package's own."""
+    return key.startswith(OWN_PREFIX) and not key.startswith(ENTRY_PREFIXES)
