@@ -10,12 +10,13 @@ from typing import Any, Final, Literal
 
 from sqlalchemy import case, false, func, literal, or_, select, tuple_, union
 from sqlalchemy.engine import Connection
-from sqlalchemy.sql.expression import Select
+from sqlalchemy.sql.expression import ColumnElement, FromClause, Select
 
 from mlcat_ingest.catalog.schema.tables import edge, entity
 from mlcat_ingest.catalog.schema.values import RelatedEntity
 from mlcat_ingest.catalog.store.reads import marked_removed, page_of_each
 from mlcat_ingest.catalog.store.rows import chunks
+from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata.shapes import edge_markers
 
@@ -48,10 +49,17 @@ FROM_DESTINATION: Final = _edges_of("upstream") | _UNTYPED
 TO_DESTINATION: Final = _edges_of("downstream")
 """Entity type and relationship of edges whose destination comes from their source."""
 
-OF_WHOLE_ENTITIES: Final = ~edge.c.destination.startswith("urn:li:schemaField:")
+
+def _to_whole_entity(edges: FromClause) -> ColumnElement[bool]:
+    return ~edges.c.destination.startswith("urn:li:schemaField:")
+
+
+OF_WHOLE_ENTITIES: Final = _to_whole_entity(edge)
 """SQL condition: the edge leads to an entity, not to one of its fields."""
 
 _other = entity.alias("other")
+_first = edge.alias("first")
+_source = entity.alias("source")
 
 EdgeKinds = frozenset[tuple[str, str]]
 """Entity types and relationships."""
@@ -62,7 +70,8 @@ class LineageQuery:
     """A direction and a page of lineage.
 
     `include_missing` includes entities that are marked as removed, or were never written.
-    `from_destination` and `to_destination` are the kinds of edges that are followed.
+    `from_destination` and `to_destination` are the kinds of edges that are followed. With
+    `arriving` at most that many edges to an entity are read, and the total counts no others.
     """
 
     upstream: bool
@@ -71,6 +80,7 @@ class LineageQuery:
     include_missing: bool = False
     from_destination: EdgeKinds = FROM_DESTINATION
     to_destination: EdgeKinds = TO_DESTINATION
+    arriving: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,17 +192,39 @@ def _edges(urns: list[str], query: LineageQuery) -> Any:
     own, foreign = query.from_destination, query.to_destination
     if not query.upstream:
         own, foreign = foreign, own
-    kind = tuple_(entity.c.entity_type, edge.c.relationship)
-
-    def side(here: Any, there: Any, kinds: Collection[tuple[str, str]], number: int) -> Select[Any]:
-        columns = (here.label("here"), there.label("there"), edge.c.relationship)
-        return (
-            select(*columns, literal(number).label("side"))
-            .select_from(edge.join(entity, entity.c.id == edge.c.source_id))
-            .where(here.in_(urns), kind.in_(sorted(kinds)), OF_WHOLE_ENTITIES)
-        )
-
+    leaving = (
+        _of_kinds(select(entity.c.urn.label("here"), edge.c.destination.label("there")), own)
+        .add_columns(edge.c.relationship, literal(0).label("side"))
+        .where(entity.c.urn.in_(urns))
+    )
+    arriving = _of_kinds(
+        select(edge.c.destination.label("here"), entity.c.urn.label("there")), foreign
+    ).add_columns(edge.c.relationship, literal(1).label("side"))
+    if query.arriving is None:
+        return union(leaving, arriving.where(edge.c.destination.in_(urns)))
+    # The few edges of each entity are found in the index, however many arrive there.
+    given = func.json_each(dumps(urns).decode()).table_valued("value", name="given")
+    names = sorted({relationship for _, relationship in foreign})
+    first = (
+        _of_kinds(select(_first.c.source_id), foreign, _first, _source)
+        .where(_first.c.destination == given.c.value, _first.c.relationship.in_(names))
+        .limit(query.arriving)
+        .correlate(given)
+    )
     return union(
-        side(entity.c.urn, edge.c.destination, own, 0),
-        side(edge.c.destination, entity.c.urn, foreign, 1),
+        leaving,
+        arriving.where(
+            edge.c.destination == given.c.value,
+            edge.c.relationship.in_(names),
+            edge.c.source_id.in_(first),
+        ),
+    )
+
+
+def _of_kinds(
+    columns: Select[Any], kinds: EdgeKinds, edges: FromClause = edge, sources: FromClause = entity
+) -> Select[Any]:
+    kind = tuple_(sources.c.entity_type, edges.c.relationship)
+    return columns.select_from(edges.join(sources, sources.c.id == edges.c.source_id)).where(
+        kind.in_(sorted(kinds)), _to_whole_entity(edges)
     )

@@ -8,8 +8,16 @@ from sqlalchemy import func, or_, select
 from sqlalchemy.engine import Connection
 from sqlalchemy.sql.expression import Select
 
-from mlcat_ingest.catalog.schema.tables import edge, entity, keyword, member, searched
+from mlcat_ingest.catalog.schema.tables import (
+    edge,
+    entity,
+    keyword,
+    keyword_token,
+    member,
+    searched,
+)
 from mlcat_ingest.catalog.schema.values import UrnPage
+from mlcat_ingest.catalog.search.predicates import MAX_TOKENS, matching
 from mlcat_ingest.catalog.store.reads import marked_removed
 from mlcat_ingest.catalog.store.rows import chunks
 from mlcat_ingest.catalog.store.store import Store
@@ -89,7 +97,7 @@ def _newest_children(store: Store, urns: Sequence[str]) -> dict[str, ChildRuns]:
 
     def read(connection: Connection) -> dict[str, ChildRuns]:
         by_parent: dict[str, ChildRuns] = {}
-        for chunk in chunks(urns):
+        for chunk in chunks(urns, MAX_TOKENS):
             children = _children(chunk).subquery()
             rows = (
                 select(children)
@@ -107,6 +115,10 @@ def _newest_children(store: Store, urns: Sequence[str]) -> dict[str, ChildRuns]:
 def _children(parents: Sequence[str]) -> Select[Any]:
     """Select the child runs of `parents`: their place among their siblings, and the number."""
     siblings: dict[str, Any] = {"partition_by": keyword.c.value}
+    named = (keyword.c.field == PARENT_RUN, keyword.c.value.in_(parents))
+    # No index leads from a keyword to the entities, but the full-text index does.
+    token = func.printf(f'"{keyword_token("%d")}"', keyword.c.id)
+    tokens = select(func.group_concat(token, " OR ")).where(*named).scalar_subquery()
     newest_first = (searched.c.created_ms.desc(), entity.c.id.desc())
     return (
         select(
@@ -118,6 +130,5 @@ def _children(parents: Sequence[str]) -> Select[Any]:
         .join(member, member.c.keyword_id == keyword.c.id)
         .join(searched, searched.c.profile_id == member.c.profile_id)
         .join(entity, entity.c.id == searched.c.id)
-        .where(keyword.c.field == PARENT_RUN, keyword.c.value.in_(parents))
-        .where(~marked_removed(entity.c.id))
+        .where(*named, searched.c.id.in_(matching(tokens)), ~marked_removed(entity.c.id))
     )

@@ -14,6 +14,7 @@ from mlcat_ingest.catalog.schema.virtual import Identity
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.children import children_of, nested_rows
 from mlcat_ingest.catalog.web.ui.facts import Piece, overview
+from mlcat_ingest.catalog.web.ui.history import history_page
 from mlcat_ingest.catalog.web.ui.lineage import lineage_trees
 from mlcat_ingest.catalog.web.ui.lists import (
     PAGE_ROWS,
@@ -69,6 +70,7 @@ _LABELS: Final = {
     "passing": "Passing",
     "used": "Used by",
     "tests": "Tests",
+    "history": "History",
 }
 
 _REFERENCE_TABS: Final = {"features": "mlFeatures", "group": "groups"}
@@ -128,7 +130,7 @@ def entity_page(
 ) -> Mapping[str, object] | None:
     """Return the page of `urn`; None if the catalog neither has it nor refers to it.
 
-    Of `overview`, `runs`, `listing`, `lineage` and `tests` the chosen tab has one.
+    Of `overview`, `runs`, `listing`, `lineage`, `tests` and `history` the chosen tab has one.
 
     Cost: a handful of SQL statements, however long the lists are.
     """
@@ -136,7 +138,7 @@ def entity_page(
     subject = Subject(urn, stored or {}, stored is not None)
     if stored is None and not referrers(store, urn).total:
         return None
-    counts = _tab_counts(store, subject)
+    counts = _tab_counts(store, subject) | ({"history": None} if subject.ingested else {})
     first = next(iter(counts))
     identity = Identity.of(urn)
     tab = query.get("tab", "")
@@ -171,6 +173,7 @@ def entity_page(
         "listing": _listing(store, subject, chosen, start),
         "lineage": lineage_trees(store, urn) if chosen == "lineage" else None,
         "tests": test_rows(store, subject) if chosen == "tests" else None,
+        "history": history_page(store, urn, start) if chosen == "history" else None,
     }
 
 

@@ -40,11 +40,11 @@ _OF_TABLES: Final = frozenset({("mlFeatureTable", "Contains"), ("mlFeatureTable"
 
 @dataclass(frozen=True, slots=True)
 class LineageNode:
-    """One entity of the tree, and those behind it; `more` links of it are not shown."""
+    """One entity of the tree, and those behind it; with `more` it has links that are not shown."""
 
     row: ListRow
     nodes: tuple["LineageNode", ...]
-    more: int
+    more: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class LineageTree:
 
     label: str
     nodes: tuple[LineageNode, ...]
-    more: int
+    more: bool
     partial: bool
     deep: bool
 
@@ -64,7 +64,7 @@ def lineage_trees(store: Store, urn: str) -> Mapping[str, object]:
     Cost: at most a handful of SQL statements and a search for each hop, one more for the names.
     """
     trees = (_tree(store, urn, upstream=True), _tree(store, urn, upstream=False))
-    return {"trees": trees, "hops": HOPS, "most": MOST}
+    return {"trees": trees, "hops": HOPS, "most": MOST, "each": EACH}
 
 
 def _tree(store: Store, origin: str, *, upstream: bool) -> LineageTree:
@@ -75,14 +75,16 @@ def _tree(store: Store, origin: str, *, upstream: bool) -> LineageTree:
         0,
         EACH,
         include_missing=True,
+        arriving=EACH + 1,
         from_destination=FROM_DESTINATION | _DATA | (_OF_TABLES if reversed_tables else set()),
         to_destination=TO_DESTINATION | _DEPLOYMENTS | (set() if reversed_tables else _OF_TABLES),
     )
-    more: dict[str, int] = {}
+    more: set[str] = set()
 
     def neighbours(urns: Sequence[str]) -> Iterator[tuple[str, str]]:
         for urn, page in store.read(partial(lineage, urns=urns, query=query)).items():
-            more[urn] = max(0, page.total - EACH)
+            if page.total > EACH:
+                more.add(urn)
             yield from ((urn, end.urn) for end in page.entities)
         yield from _registrations(store, urns, upstream=upstream)
 
@@ -95,14 +97,13 @@ def _tree(store: Store, origin: str, *, upstream: bool) -> LineageTree:
 
     def nodes(urn: str) -> tuple[LineageNode, ...]:
         return tuple(
-            LineageNode(rows[other], nodes(other), more.get(other, 0))
-            for other in behind.get(urn, ())
+            LineageNode(rows[other], nodes(other), other in more) for other in behind.get(urn, ())
         )
 
     return LineageTree(
         "Upstream: what it comes from" if upstream else "Downstream: what comes from it",
         nodes(origin),
-        more.get(origin, 0),
+        origin in more,
         reach.partial,
         max(reach.degrees.values(), default=0) == HOPS,
     )
