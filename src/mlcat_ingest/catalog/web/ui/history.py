@@ -16,7 +16,7 @@ from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.diff import AspectDiff, Sign, diff_aspect, value_text
 
-COMPARED_CHARS: Final = 2_000_000
+COMPARED_CHARS: Final = 800_000
 """Most characters of values that are compared on one page."""
 
 CHANGES: Final = 50
