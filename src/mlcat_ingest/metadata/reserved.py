@@ -51,6 +51,9 @@ PARENT_RUN_ID: Final = "mlflow.parent_run_id"
 PARENT_TAG: Final = "mlflow.parentRunId"
 """MLflow's own tag of a child run, with the id of its parent."""
 
+COMMIT_TAGS: Final = ("mlflow.source.git.commit", "mlflow.databricks.gitRepoCommit")
+"""Tags of a run that hold the commit of its code, the best first."""
+
 RUN_STATUS: Final = "mlflow.status"
 """Custom property of a run's model: its status, such as FINISHED."""
 
