@@ -138,7 +138,12 @@ def entity_page(
     subject = Subject(urn, stored or {}, stored is not None)
     if stored is None and not referrers(store, urn).total:
         return None
-    counts = _tab_counts(store, subject) | ({"history": None} if subject.ingested else {})
+    counts = _tab_counts(store, subject)
+    if subject.ingested:
+        counts["history"] = None
+    elif "used" in counts:
+        # Those that refer to it are all that is known of it.
+        counts = {"used": counts["used"], **counts}
     first = next(iter(counts))
     identity = Identity.of(urn)
     tab = query.get("tab", "")

@@ -382,6 +382,16 @@ def test_a_model_links_to_its_datasets(store: Store) -> None:
     assert "Trained on bank-lake/wine/train.parquet" in found.text
 
 
+def test_a_dataset_that_is_only_referred_to_names_its_users_first(store: Store) -> None:
+    trained = {"trainingData": [{"dataset": DATASET}]}
+    put(store, model("m"), mlModelProperties={"name": "hare"}, mlModelTrainingData=trained)
+    put(store, LEARNED, mlFeatureProperties={"sources": [DATASET]})
+    found = page(store, at(DATASET))
+    assert found.links[at(model("m"))] == "hare"
+    assert found.links[at(LEARNED)] == "f"
+    assert re.search("Used by 2 Overview Lineage", found.text)
+
+
 def test_the_models_of_a_group_are_in_one_tab(store: Store) -> None:
     full_model(store)
     assert at(group("churn"), "?tab=used") not in page(store, at(group("churn"))).links
