@@ -41,6 +41,7 @@ from mlcat_ingest.catalog.web.ui.text import (
     moment,
     scalar,
 )
+from mlcat_ingest.catalog.web.ui.versions import aliases_of
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
 from mlcat_ingest.metadata.reserved import PARENT_RUN, PARENT_RUN_NAME
 
@@ -154,6 +155,9 @@ def entity_page(
         "kind": kind_of(urn, subject.aspects),
         "place": _place(store, subject),
         "parent": _parent(subject),
+        "aliases": aliases_of(store, urn, subject.properties)
+        if entity_type(urn) == "mlModelGroup"
+        else None,
         "kinds": kind_name(entity_type(urn), plural=True),
         "kind_href": f"/kind/{quote(entity_type(urn), safe='')}",
         "platform": identity.platform,
@@ -174,7 +178,9 @@ def entity_page(
         "overview": overview(store, urn, subject.aspects, subject.properties)
         if chosen == "overview"
         else None,
-        "runs": runs_table(store, RunsView.of(urn, query, start)) if chosen == "models" else None,
+        "runs": runs_table(store, RunsView.of(urn, query, start), subject.properties)
+        if chosen == "models"
+        else None,
         "listing": _listing(store, subject, chosen, start),
         "lineage": lineage_trees(store, urn) if chosen == "lineage" else None,
         "tests": test_rows(store, subject) if chosen == "tests" else None,

@@ -33,7 +33,14 @@ from mlcat_ingest.catalog.web.ui.text import (
 from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
 from mlcat_ingest.metadata.aspects.common import BROWSE_PATHS_V2, STATUS, SUB_TYPES
 from mlcat_ingest.metadata.registry import ENTITIES
-from mlcat_ingest.metadata.reserved import ALIASES, RUN_DURATION, RUN_ID, RUN_STATUS, VERSIONS
+from mlcat_ingest.metadata.reserved import (
+    ALIASES,
+    RUN_DURATION,
+    RUN_ID,
+    RUN_MODEL,
+    RUN_STATUS,
+    VERSIONS,
+)
 
 PAGE_ROWS: Final = 50
 """How many rows a page of a list has."""
@@ -60,7 +67,7 @@ class ListRow:
     its parent at `depth` 1; `children` counts the child runs of the entity itself. `numbers` are
     the metrics and parameters as stored, by names such as `metrics.auc`; `marks` are registered
     versions and aliases. Its value in the column
-    `best` is the best of the list.
+    `best` is the best of the list. `run` is the URN of the run of a registered version.
     """
 
     urn: str
@@ -84,11 +91,20 @@ class ListRow:
     best: int | None = None
     marks: tuple[str, ...] = ()
     numbers: Mapping[str, str] = field(default_factory=dict)
+    run: str = ""
+    run_name: str = ""
+    aliases: tuple[str, ...] = ()
+    stage: str = ""
 
     @property
     def duration(self) -> str:
         """How long the run took, in words."""
         return duration(self.duration_ms)
+
+    @property
+    def run_href(self) -> str:
+        """The address of the run of a registered version."""
+        return entity_href(self.run)
 
     @property
     def children_href(self) -> str:
@@ -303,6 +319,7 @@ def _row(urn: str, stored: Aspects | None) -> ListRow:
         duration_ms=custom.get(RUN_DURATION, ""),
         marks=tuple(_marks(custom)),
         numbers=numbers_of(properties),
+        run=custom.get(RUN_MODEL, ""),
     )
 
 

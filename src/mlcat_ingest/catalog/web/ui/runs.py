@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlencode
 
 import orjson
@@ -34,6 +34,7 @@ from mlcat_ingest.catalog.web.ui.lists import (
     pager,
 )
 from mlcat_ingest.catalog.web.ui.text import entity_href, moment, short_number
+from mlcat_ingest.catalog.web.ui.versions import version_rows
 
 EXPORTS: Final = {"csv": "text/csv", "json": "application/json"}
 """Formats of an export, with their media types."""
@@ -127,8 +128,8 @@ class RunsView:
         )
 
 
-def runs_table(store: Store, view: RunsView) -> Mapping[str, object]:
-    """Return the table of the models of a group.
+def runs_table(store: Store, view: RunsView, group: Mapping[str, Any]) -> Mapping[str, object]:
+    """Return the table of the models of a group, which has these properties.
 
     Child runs follow their parents where the list is neither filtered nor sorted.
 
@@ -163,7 +164,7 @@ def runs_table(store: Store, view: RunsView) -> Mapping[str, object]:
         "problem": problem,
         "names": [(name, name in columns) for name in names],
         "listing": EntityList(
-            _with_best(view, columns, rows),
+            version_rows(store, _with_best(view, columns, rows), group),
             pager(total, view.start, at_root, lambda at: view.href(start=str(at))),
             tuple(_heading(view, column) for column in columns),
             selectable=total > 1,
