@@ -64,10 +64,11 @@ class ListRow:
     """One entity of a list. `ingested` is false where it is only referred to.
 
     `place` tells apart entities of one name: instance, workspace, experiment. A child run follows
-    its parent at `depth` 1; `children` counts the child runs of the entity itself. `numbers` are
-    the metrics and parameters as stored, by names such as `metrics.auc`; `marks` are registered
-    versions and aliases. Its value in the column
-    `best` is the best of the list. `run` is the URN of the run of a registered version.
+    its parent at `depth` 1; `children` counts the child runs of the entity itself, which the page
+    at `fold_href` shows, or hides if they are `opened`. `numbers` are the metrics and parameters
+    as stored, by names such as `metrics.auc`; `marks` are registered versions and aliases. Its
+    value in the column `best` is the best of the list. `run` is the URN of the run of a registered
+    version.
     """
 
     urn: str
@@ -86,6 +87,8 @@ class ListRow:
     place: str = ""
     depth: int = 0
     children: int = 0
+    fold_href: str = ""
+    opened: bool = False
     status: str = ""
     duration_ms: str = ""
     best: int | None = None
