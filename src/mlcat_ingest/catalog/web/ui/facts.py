@@ -70,6 +70,7 @@ _FIRST: Final = ("Status", "Duration", "Commit", "Trained on", "Evaluated on", "
 """The facts that come first, in their order."""
 
 _COMMIT_CHARS: Final = 12
+_FIRST_STEP: Final = "step 0"
 _LABELLED_TAGS: Final = frozenset({"Tags", "Glossary terms"})
 
 
@@ -197,11 +198,24 @@ def _code(custom: Mapping[str, str], addresses: Sequence[Piece]) -> Iterator[Fac
 
 
 def metrics(properties: Mapping[str, Any]) -> tuple[NamedValue, ...]:
-    """Return the training metrics, by name; online ones are marked as such."""
+    """Return the training metrics, by name; online ones are marked as such.
+
+    Those of a version are often the first values, where its run has the last: the step is said.
+    """
     online = (
         (f"{name} (online)", value) for name, value in _named_values(properties, "onlineMetrics")
     )
-    return _by_name([*_named_values(properties, "trainingMetrics"), *online])
+    of_version = RUN_MODEL in (properties.get("customProperties") or {})
+    first = {
+        item.get("name")
+        for item in properties.get("trainingMetrics") or []
+        if of_version and item.get("description") == _FIRST_STEP
+    }
+    training = (
+        (name, f"{value} at {_FIRST_STEP}" if name in first else value)
+        for name, value in _named_values(properties, "trainingMetrics")
+    )
+    return _by_name([*training, *online])
 
 
 def hyper_parameters(properties: Mapping[str, Any]) -> tuple[NamedValue, ...]:

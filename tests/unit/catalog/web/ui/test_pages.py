@@ -258,6 +258,23 @@ def test_the_head_of_a_run_has_its_code_data_and_mlflow_page(
     assert not any(link.startswith("javascript") for link in found.links)
 
 
+@pytest.mark.parametrize(
+    ("custom", "shown"),
+    [({"mlflow.run_model": model("r")}, "acc 0.9 loss 1.0 at step 0"), ({}, "acc 0.9 loss 1.0")],
+)
+def test_the_first_values_of_a_version_name_their_step(
+    store: Store, custom: dict[str, str], shown: str
+) -> None:
+    metrics = [
+        {"name": "loss", "value": "1.0", "description": "step 0"},
+        {"name": "acc", "value": "0.9", "description": "step 30"},
+    ]
+    properties = {"trainingMetrics": metrics, "customProperties": custom}
+    put(store, model("v"), mlModelProperties=properties)
+    assert f"Metrics 2 {shown} " in page(store, at(model("v"))).text
+    assert ("at step" in page(store, at(model("v"))).text) is bool(custom)
+
+
 def test_features_that_nobody_wrote_are_distinguished(store: Store) -> None:
     found = page(store, at(full_model(store), "?tab=features"))
     assert found.links[at(feature("customers", "age"))] == "age"
