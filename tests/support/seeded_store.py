@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from mlcat_ingest.metadata.reserved import COMMIT_TAGS
 from mlcat_ingest.sources.mlflow.values.records import (
-    COMMIT_TAGS,
     CONTEXT_TAG,
     NOTE_TAG,
     PARENT_TAG,

@@ -80,6 +80,14 @@ def canonical(value: object) -> bytes:
     return dumps(value, _PLAIN | orjson.OPT_SORT_KEYS)
 
 
+def canonical_bytes(value: object) -> bytes:
+    """Return the canonical JSON of `value`, or some bytes of its own where it has no JSON form."""
+    try:
+        return canonical(value)
+    except CodecError:
+        return repr(value).encode("utf-8", "backslashreplace")
+
+
 def content_hash(value: object) -> str:
     """Return the content hash of `value`: 32 hex digits of SHA-256 over its canonical JSON.
 

@@ -51,6 +51,9 @@ PARENT_RUN_ID: Final = "mlflow.parent_run_id"
 PARENT_TAG: Final = "mlflow.parentRunId"
 """MLflow's own tag of a child run, with the id of its parent."""
 
+COMMIT_TAGS: Final = ("mlflow.source.git.commit", "mlflow.databricks.gitRepoCommit")
+"""Tags of a run that hold the commit of its code, the best first."""
+
 RUN_STATUS: Final = "mlflow.status"
 """Custom property of a run's model: its status, such as FINISHED."""
 
@@ -91,3 +94,8 @@ MAX_REQUEST_ITEMS: Final = 200
 
 MAX_REQUEST_BYTES: Final = 15 * 1024 * 1024
 """Most bytes of proposals in one request; a DataHub server's own limit is 16,000,000."""
+
+
+def is_own(key: str) -> bool:
+    """Return whether a custom property is this package's own."""
+    return key.startswith(OWN_PREFIX) and not key.startswith(ENTRY_PREFIXES)

@@ -15,9 +15,11 @@ from mlcat_ingest.client.base import Catalog, Reads
 from mlcat_ingest.core.text import plural, printable
 from mlcat_ingest.errors import CatalogRequestError, RecipeError
 from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.diff import entries_of, value_text
+from mlcat_ingest.metadata.entries import COLLECTIONS, keys_of, single_fields
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.registry import key_aspect_name
-from mlcat_ingest.metadata.reserved import SOURCE_KEY
+from mlcat_ingest.metadata.reserved import SOURCE_KEY, is_own
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.applied import (
     NOTHING,
@@ -25,21 +27,13 @@ from mlcat_ingest.pipeline.merge.applied import (
     bases_by_writer,
     fingerprint,
     fingerprints_in,
-    is_own,
     key_fingerprint,
 )
 from mlcat_ingest.pipeline.merge.provenance import custom_properties, is_removed, stored_properties
 from mlcat_ingest.pipeline.merge.retract import OF_THE_SERVICE
-from mlcat_ingest.pipeline.merge.rules import (
-    COLLECTIONS,
-    COMPUTED,
-    UNOWNED,
-    keys_of,
-    single_fields,
-)
+from mlcat_ingest.pipeline.merge.rules import COMPUTED, UNOWNED
 from mlcat_ingest.pipeline.report.labels import label_of, with_label
-from mlcat_ingest.workflows.plan_diff import entries_of
-from mlcat_ingest.workflows.plan_render import Line, cut, value_text
+from mlcat_ingest.workflows.plan_render import Line, cut
 
 ENTRIES_SHOWN: Final = 50
 """Entries of one field that are shown."""

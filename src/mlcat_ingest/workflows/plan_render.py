@@ -6,12 +6,20 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from mlcat_ingest.core.text import plural, printable
 from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.diff import (
+    ABSENT,
+    AspectDiff,
+    Change,
+    FieldDiff,
+    Sign,
+    value_text,
+    with_dates,
+)
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.metadata.urn import entity_type_of, parse
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
@@ -20,16 +28,7 @@ from mlcat_ingest.pipeline.report.render import findings, gate_data, gate_lines,
 from mlcat_ingest.pipeline.report.report import EntityCounts, Report
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.workflows.plan import ACTIONS, Impact, Totals
-from mlcat_ingest.workflows.plan_diff import (
-    ABSENT,
-    Action,
-    AspectDiff,
-    Change,
-    EntityDiff,
-    FieldDiff,
-    Sign,
-    diff_merged,
-)
+from mlcat_ingest.workflows.plan_diff import Action, EntityDiff, diff_merged
 
 CHANGES_SHOWN: Final = 10
 """Entries of one field that are shown."""
@@ -39,14 +38,6 @@ VALUE_CHARS: Final = 80
 
 LINES_SHOWN: Final = 10
 """Lines of one text that are shown."""
-
-_TIMES: Final = frozenset(
-    {"time", "date", "createdAt", "created", "lastModified", "lastModifiedAt", "removedTimestamp"}
-)
-"""Fields that hold epoch milliseconds."""
-
-_FIRST_TIME_MS: Final = 10**11
-"""Smaller numbers are no times of these decades."""
 
 Style = Literal["plain", "added", "changed", "removed"]
 
@@ -104,7 +95,7 @@ def _time_in(field: str, value: Any) -> Any:
     """Return the date of a time, by itself or in a time stamp; None for any other value."""
     if isinstance(value, dict) and value.keys() == {"time"}:
         return _time_in("time", value["time"])
-    shown = _with_dates(field, value)
+    shown = with_dates(field, value)
     return shown if value is ABSENT or (isinstance(value, int) and shown != value) else None
 
 
@@ -145,41 +136,6 @@ def _change_lines(start: str, field: str, change: Change) -> Iterator[Line]:
 def cut(text: str, longest: int = VALUE_CHARS) -> str:
     """Return `text`, cut to `longest` characters."""
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
-
-
-def value_text(label: str, field: str, value: Any) -> str:
-    """Return a value as text; of a record what its label does not say already."""
-    if value is ABSENT or value == label:
-        return ""
-    if isinstance(value, dict) and label:
-        rest = {key: item for key, item in value.items() if not _is_in_label(label, item)}
-        value = next(iter(rest.values())) if len(rest) == 1 else rest
-        if value == {}:
-            return ""
-    value = _with_dates(field, value)
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _with_dates(field: str, value: Any) -> Any:
-    """Return a value with its times as dates; `field` is what holds it."""
-    if isinstance(value, dict):
-        return {key: _with_dates(key, item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_with_dates(field, item) for item in value]
-    is_time = field in _TIMES and isinstance(value, int) and value >= _FIRST_TIME_MS
-    return date_of(value) if is_time else value
-
-
-def date_of(epoch_ms: int) -> str:
-    """Return a time as a date with its zone, or the number where no calendar has it."""
-    try:
-        return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    except (OverflowError, ValueError, OSError):
-        return str(epoch_ms)
-
-
-def _is_in_label(label: str, value: Any) -> bool:
-    return isinstance(value, str) and (value == label or value in label.split(" "))
 
 
 def head_lines(report: Report) -> Iterator[Line]:

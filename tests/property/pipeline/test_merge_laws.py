@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.entries import RECORD_KEYS, keys_of
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.pipeline.merge.aspects import (
     MergedAspect,
@@ -14,7 +15,7 @@ from mlcat_ingest.pipeline.merge.aspects import (
     merge_aspect,
     says_nothing,
 )
-from mlcat_ingest.pipeline.merge.rules import RECORD_KEYS, MergeRules, keys_of
+from mlcat_ingest.pipeline.merge.rules import MergeRules
 from mlcat_ingest.recipe.rules import Policy
 from support.merging import HOME, RULES, Shelf
 

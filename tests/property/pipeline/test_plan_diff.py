@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from mlcat_ingest.client.base import StoredAspect
 from mlcat_ingest.metadata.codec import canonical
+from mlcat_ingest.metadata.diff import ABSENT, FieldDiff, diff_aspect, entries_of
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.pipeline.merge.entity import merge_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules
-from mlcat_ingest.workflows.plan_diff import ABSENT, FieldDiff, diff_aspect, entries_of
 from support.fakes import model_urn
 
 HOME = "mlModelProperties"

@@ -115,6 +115,6 @@ indexed_text = _table(
 fts = _table("search_fts", rowid=Integer, search_fts=Text)
 
 
-def keyword_token(number: int) -> str:
+def keyword_token(number: int | str) -> str:
     """Return the token that every entity with this keyword has; no word can look like it."""
     return f"={number}"

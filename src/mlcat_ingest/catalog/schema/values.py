@@ -17,6 +17,9 @@ UNKNOWN_ACTOR: Final = "urn:li:corpuser:unknown"
 SYSTEM_ACTOR: Final = "urn:li:corpuser:__datahub_system"
 """The writer of what the catalog itself adds."""
 
+NO_RUN: Final = "no-run-id-provided"
+"""The run of system metadata that names none."""
+
 BACKGROUND_TYPES: Final = ("dataPlatform",)
 """Entity types that every catalog has some of from the start: shown where they are asked for, left
 out where no type is named."""

@@ -196,7 +196,7 @@ def has_text(expression: str) -> EntityPredicate:
     return EntityPredicate(lambda at: at.in_(matching(expression)), match=f"({expression})")
 
 
-def matching(expression: str) -> Select[Any]:
+def matching(expression: str | ColumnElement[str]) -> Select[Any]:
     """Return the query for the ids of the entities whose texts match `expression`."""
     return select(fts.c.rowid).where(fts.c.search_fts.op("MATCH")(expression))
 

@@ -1,21 +1,22 @@
-"""The graph of edges: lineage, one hop at a time.
+"""The graph of edges: lineage, one hop at a time or over several.
 
 Source: the annotations `isLineage` and `isUpstream` on relationships in DataHub's metadata model
 1.7; a test holds the two tables against the SDK's copy of it.
 """
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from sqlalchemy import case, false, func, literal, or_, select, tuple_, union
 from sqlalchemy.engine import Connection
-from sqlalchemy.sql.expression import Select
+from sqlalchemy.sql.expression import ColumnElement, FromClause, Select
 
 from mlcat_ingest.catalog.schema.tables import edge, entity
 from mlcat_ingest.catalog.schema.values import RelatedEntity
 from mlcat_ingest.catalog.store.reads import marked_removed, page_of_each
 from mlcat_ingest.catalog.store.rows import chunks
+from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata.shapes import edge_markers
 
@@ -48,10 +49,20 @@ FROM_DESTINATION: Final = _edges_of("upstream") | _UNTYPED
 TO_DESTINATION: Final = _edges_of("downstream")
 """Entity type and relationship of edges whose destination comes from their source."""
 
-OF_WHOLE_ENTITIES: Final = ~edge.c.destination.startswith("urn:li:schemaField:")
+
+def _to_whole_entity(edges: FromClause) -> ColumnElement[bool]:
+    return ~edges.c.destination.startswith("urn:li:schemaField:")
+
+
+OF_WHOLE_ENTITIES: Final = _to_whole_entity(edge)
 """SQL condition: the edge leads to an entity, not to one of its fields."""
 
 _other = entity.alias("other")
+_first = edge.alias("first")
+_source = entity.alias("source")
+
+EdgeKinds = frozenset[tuple[str, str]]
+"""Entity types and relationships."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +70,17 @@ class LineageQuery:
     """A direction and a page of lineage.
 
     `include_missing` includes entities that are marked as removed, or were never written.
+    `from_destination` and `to_destination` are the kinds of edges that are followed. With
+    `arriving` at most that many edges to an entity are read, and the total counts no others.
     """
 
     upstream: bool
     start: int
     count: int
     include_missing: bool = False
+    from_destination: EdgeKinds = FROM_DESTINATION
+    to_destination: EdgeKinds = TO_DESTINATION
+    arriving: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +93,62 @@ class LineagePage:
     total: int = 0
     hidden: int = 0
     entities: tuple[RelatedEntity, ...] = ()
+
+
+@dataclass(slots=True)
+class Reach:
+    """The entities that were reached, nearest first, each with the one before it.
+
+    It is `partial` where there were more than `most`.
+    """
+
+    origin: str
+    most: int
+    degrees: dict[str, int] = field(default_factory=dict)
+    before: dict[str, str] = field(default_factory=dict)
+    partial: bool = False
+
+    def add(self, urn: str, before: str, degree: int) -> bool:
+        """Note that `urn` was reached, and return whether that is news."""
+        if urn in self.degrees or urn == self.origin:
+            return False
+        if len(self.degrees) >= self.most:
+            self.partial = True
+            return False
+        self.degrees[urn] = degree
+        self.before[urn] = before
+        return True
+
+    def path(self, urn: str) -> list[str]:
+        """Return the way from the origin to `urn`, both ends counted."""
+        way = [urn]
+        while way[-1] != self.origin:
+            way.append(self.before[way[-1]])
+        return way[::-1]
+
+
+Neighbours = Callable[[Sequence[str]], Iterable[tuple[str, str]]]
+"""Returns the next hop of some entities: pairs of one of them and another."""
+
+
+def walk(
+    reach: Reach, neighbours: Neighbours, hops: int, at_once: int, followed: int | None = None
+) -> None:
+    """Follow `neighbours` from the origin, hop by hop, until enough was reached.
+
+    They are asked about `at_once` entities; of one hop the first `followed` lead on, or all.
+    """
+    frontier = [reach.origin]
+    for degree in range(1, hops + 1):
+        reached: list[str] = []
+        for start in range(0, len(frontier), at_once):
+            batch = frontier[start : start + at_once]
+            reached += [urn for before, urn in neighbours(batch) if reach.add(urn, before, degree)]
+            if reach.partial:
+                return
+        frontier = reached if followed is None else reached[: max(followed, 0)]
+        if not frontier:
+            return
 
 
 def lineage(
@@ -102,7 +174,7 @@ def lineage(
 
 
 def _page(urns: list[str], query: LineageQuery) -> Select[Any]:
-    edges = _edges(urns, upstream=query.upstream).subquery()
+    edges = _edges(urns, query).subquery()
     absent = or_(_other.c.id.is_(None), marked_removed(_other.c.id))
     missing = false() if query.include_missing else absent
     is_missing = case((missing, 1), else_=0).label("is_missing")
@@ -116,21 +188,43 @@ def _page(urns: list[str], query: LineageQuery) -> Select[Any]:
     return page_of_each(select(known, hidden), known.c.here, order, query.start, query.count)
 
 
-def _edges(urns: list[str], *, upstream: bool) -> Any:
-    own, foreign = (
-        (FROM_DESTINATION, TO_DESTINATION) if upstream else (TO_DESTINATION, FROM_DESTINATION)
+def _edges(urns: list[str], query: LineageQuery) -> Any:
+    own, foreign = query.from_destination, query.to_destination
+    if not query.upstream:
+        own, foreign = foreign, own
+    leaving = (
+        _of_kinds(select(entity.c.urn.label("here"), edge.c.destination.label("there")), own)
+        .add_columns(edge.c.relationship, literal(0).label("side"))
+        .where(entity.c.urn.in_(urns))
     )
-    kind = tuple_(entity.c.entity_type, edge.c.relationship)
-
-    def side(here: Any, there: Any, kinds: Collection[tuple[str, str]], number: int) -> Select[Any]:
-        columns = (here.label("here"), there.label("there"), edge.c.relationship)
-        return (
-            select(*columns, literal(number).label("side"))
-            .select_from(edge.join(entity, entity.c.id == edge.c.source_id))
-            .where(here.in_(urns), kind.in_(sorted(kinds)), OF_WHOLE_ENTITIES)
-        )
-
+    arriving = _of_kinds(
+        select(edge.c.destination.label("here"), entity.c.urn.label("there")), foreign
+    ).add_columns(edge.c.relationship, literal(1).label("side"))
+    if query.arriving is None:
+        return union(leaving, arriving.where(edge.c.destination.in_(urns)))
+    # The few edges of each entity are found in the index, however many arrive there.
+    given = func.json_each(dumps(urns).decode()).table_valued("value", name="given")
+    names = sorted({relationship for _, relationship in foreign})
+    first = (
+        _of_kinds(select(_first.c.source_id), foreign, _first, _source)
+        .where(_first.c.destination == given.c.value, _first.c.relationship.in_(names))
+        .limit(query.arriving)
+        .correlate(given)
+    )
     return union(
-        side(entity.c.urn, edge.c.destination, own, 0),
-        side(edge.c.destination, entity.c.urn, foreign, 1),
+        leaving,
+        arriving.where(
+            edge.c.destination == given.c.value,
+            edge.c.relationship.in_(names),
+            edge.c.source_id.in_(first),
+        ),
+    )
+
+
+def _of_kinds(
+    columns: Select[Any], kinds: EdgeKinds, edges: FromClause = edge, sources: FromClause = entity
+) -> Select[Any]:
+    kind = tuple_(sources.c.entity_type, edges.c.relationship)
+    return columns.select_from(edges.join(sources, sources.c.id == edges.c.source_id)).where(
+        kind.in_(sorted(kinds)), _to_whole_entity(edges)
     )

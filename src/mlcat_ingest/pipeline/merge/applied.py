@@ -20,9 +20,9 @@ from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from mlcat_ingest.errors import CodecError
-from mlcat_ingest.metadata.codec import canonical, loads
+from mlcat_ingest.metadata.codec import canonical_bytes, loads
 from mlcat_ingest.metadata.registry import ASPECTS
-from mlcat_ingest.metadata.reserved import APPLIED_PREFIX, ENTRY_PREFIXES, OWN_PREFIX
+from mlcat_ingest.metadata.reserved import APPLIED_PREFIX
 from mlcat_ingest.metadata.shapes import fields
 
 AppliedFields = Mapping[str, str]
@@ -50,14 +50,6 @@ _LONGEST_CACHED: Final = 64
 def fingerprint(value: object) -> str:
     """Return 6 base64url characters of SHA-256 over the canonical JSON of a value."""
     return _digest(canonical_bytes(value))
-
-
-def canonical_bytes(value: object) -> bytes:
-    """Return the canonical JSON of `value`, or some bytes of its own where it has no JSON form."""
-    try:
-        return canonical(value)
-    except CodecError:
-        return repr(value).encode("utf-8", "backslashreplace")
 
 
 def _digest(data: bytes) -> str:
@@ -168,11 +160,6 @@ def with_applied(
         ).items()
     }
     return {**properties, key: encode(joint)} if joint else properties
-
-
-def is_own(key: str) -> bool:
-    """Return whether a custom property is this package's own."""
-    return key.startswith(OWN_PREFIX) and not key.startswith(ENTRY_PREFIXES)
 
 
 def applied_key(writer: str) -> str:

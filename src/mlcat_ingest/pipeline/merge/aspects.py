@@ -10,22 +10,12 @@ from typing import Final, NamedTuple
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.codec import dumps, loads
+from mlcat_ingest.metadata.entries import COLLECTIONS, Key, keys_of, same_json, single_fields
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.pipeline.merge.applied import NOTHING, AppliedFields
 from mlcat_ingest.pipeline.merge.fields import AppliedField, first_field, merge_field
 from mlcat_ingest.pipeline.merge.provenance import custom_properties, with_all_sources
-from mlcat_ingest.pipeline.merge.rules import (
-    COLLECTIONS,
-    COMPUTED,
-    UNION,
-    UNOWNED,
-    Key,
-    MergeRules,
-    keys_of,
-    required_values,
-    same_json,
-    single_fields,
-)
+from mlcat_ingest.pipeline.merge.rules import COMPUTED, UNION, UNOWNED, MergeRules, required_values
 
 _NOT_APPLIED = AppliedField()
 

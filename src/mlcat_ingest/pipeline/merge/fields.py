@@ -3,16 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from mlcat_ingest.pipeline.merge.applied import (
-    FINGERPRINT_CHARS,
-    fingerprint,
-    fingerprints_in,
-    is_own,
-    join_fingerprints,
-    key_fingerprint,
-    text_of_keys,
-)
-from mlcat_ingest.pipeline.merge.rules import (
+from mlcat_ingest.metadata.entries import (
     COLLECTIONS,
     LISTS,
     Key,
@@ -20,6 +11,15 @@ from mlcat_ingest.pipeline.merge.rules import (
     map_keys,
     same_json,
     single_fields,
+)
+from mlcat_ingest.metadata.reserved import is_own
+from mlcat_ingest.pipeline.merge.applied import (
+    FINGERPRINT_CHARS,
+    fingerprint,
+    fingerprints_in,
+    join_fingerprints,
+    key_fingerprint,
+    text_of_keys,
 )
 from mlcat_ingest.recipe.rules import Policy
 

@@ -9,10 +9,11 @@ Source: `SearchDocumentTransformer.java`, `FieldExtractor.java`.
 from typing import Final
 
 from mlcat_ingest.core.text import plural, truncation
+from mlcat_ingest.metadata.entries import COLLECTIONS
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.pipeline.merge.provenance import CUSTOM, custom_properties
-from mlcat_ingest.pipeline.merge.rules import COLLECTIONS, properties_aspect
+from mlcat_ingest.pipeline.merge.rules import properties_aspect
 
 MAX_TEXT_BYTES: Final = 32_766
 """Longest text that the index takes as one term, in bytes of UTF-8."""

@@ -6,10 +6,11 @@ from typing import Final
 
 from mlcat_ingest.client.base import StoredAspect
 from mlcat_ingest.metadata.aspects.common import IS_LATEST, VERSION_PROPERTIES
+from mlcat_ingest.metadata.entries import same_json
 from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, NOT_STORED, Aspect, Proposal
 from mlcat_ingest.metadata.registry import KEY_ASPECTS
 from mlcat_ingest.pipeline.merge.applied import NOTHING
-from mlcat_ingest.pipeline.merge.rules import same_json, without_computed
+from mlcat_ingest.pipeline.merge.rules import without_computed
 
 _IF_ABSENT: Final = {IF_VERSION_MATCH: NOT_STORED}
 

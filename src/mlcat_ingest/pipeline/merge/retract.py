@@ -14,6 +14,7 @@ from mlcat_ingest.metadata.aspects.common import (
     DATA_PLATFORM_INSTANCE,
     STATUS,
 )
+from mlcat_ingest.metadata.entries import same_json
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
 from mlcat_ingest.metadata.registry import ASPECTS, ENTITIES, key_aspect_name
 from mlcat_ingest.metadata.reserved import APPLIED_PREFIX, OWN_PREFIX
@@ -31,7 +32,7 @@ from mlcat_ingest.pipeline.merge.aspects import has_content, without_applied
 from mlcat_ingest.pipeline.merge.entity import MergedEntity, Outcome
 from mlcat_ingest.pipeline.merge.proposals import propose
 from mlcat_ingest.pipeline.merge.provenance import CUSTOM, custom_properties
-from mlcat_ingest.pipeline.merge.rules import UNOWNED, MergeRules, properties_aspect, same_json
+from mlcat_ingest.pipeline.merge.rules import UNOWNED, MergeRules, properties_aspect
 
 OF_THE_SERVICE: Final = frozenset(
     {STATUS, TEST_RESULTS, BROWSE_PATHS, BROWSE_PATHS_V2, DATA_PLATFORM_INSTANCE}

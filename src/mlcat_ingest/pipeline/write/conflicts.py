@@ -19,6 +19,7 @@ from mlcat_ingest.metadata.aspects.common import (
     STATUS,
     VERSION_PROPERTIES,
 )
+from mlcat_ingest.metadata.entries import same_json
 from mlcat_ingest.metadata.proposal import (
     IF_VERSION_MATCH,
     NO_SUCH_VERSION,
@@ -31,7 +32,7 @@ from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.aspects import rebase_aspect
 from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity, Outcome, with_applied_of
 from mlcat_ingest.pipeline.merge.proposals import propose, propose_equal
-from mlcat_ingest.pipeline.merge.rules import properties_aspect, same_json, without_computed
+from mlcat_ingest.pipeline.merge.rules import properties_aspect, without_computed
 from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome, Refusal
 from mlcat_ingest.pipeline.state.stamps import read_number
 

@@ -15,10 +15,11 @@ from typing import Final, Protocol
 
 from mlcat_ingest.client.base import StoredEntity
 from mlcat_ingest.errors import AspectChangedError, AspectRejectedError, AspectTooLargeError
+from mlcat_ingest.metadata.entries import same_json
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity
-from mlcat_ingest.pipeline.merge.rules import properties_aspect, same_json, without_computed
+from mlcat_ingest.pipeline.merge.rules import properties_aspect, without_computed
 from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome, Refusal
 from mlcat_ingest.pipeline.write.conflicts import ConflictGuard, read_stored, write_again
 from mlcat_ingest.pipeline.write.read_back import ReadBack

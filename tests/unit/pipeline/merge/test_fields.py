@@ -2,9 +2,9 @@
 
 import pytest
 
+from mlcat_ingest.metadata.entries import map_keys, same_json
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.pipeline.merge.aspects import merge_aspect
-from mlcat_ingest.pipeline.merge.rules import map_keys, same_json
 from support.fakes import group_urn
 from support.merging import RULES
 

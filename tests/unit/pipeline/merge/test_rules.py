@@ -1,9 +1,9 @@
 """The rules of a writer, and the aspects and fields that they speak of."""
 
+from mlcat_ingest.metadata.entries import keys_of
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.merge.rules import (
     MergeRules,
-    keys_of,
     properties_aspect,
     version_set_of,
     without_computed,

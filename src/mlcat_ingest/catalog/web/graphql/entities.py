@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from graphql import GraphQLResolveInfo
 
-from mlcat_ingest.catalog.schema.values import UNKNOWN_ACTOR, Direction
+from mlcat_ingest.catalog.schema.values import NO_RUN, UNKNOWN_ACTOR, Direction
 from mlcat_ingest.catalog.web.graphql.nodes import Cohort, Edges, Node, Record, kind_of, node_of
 from mlcat_ingest.catalog.web.graphql.resolvers import (
     Fields,
@@ -27,7 +27,7 @@ from mlcat_ingest.metadata.urn import PREFIX, entity_type_of
 _RELATIONSHIPS_COUNT: Final = 100
 _MOST_TYPES: Final = 100
 _PLATFORM: Final = f"{PREFIX}dataPlatform:"
-_NO_RUN: Final = (None, "no-run-id-provided")
+_NO_RUN: Final = (None, NO_RUN)
 # The first part of these URNs is the bare name of a platform.
 _NAMED_PLATFORM: Final = frozenset({"chart", "dashboard", "dataFlow"})
 

@@ -1,7 +1,7 @@
 """The fields of lineage: one hop of an entity, and searches along lineage over several hops."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -9,7 +9,7 @@ from graphql import GraphQLResolveInfo
 
 from mlcat_ingest.catalog.limits import SEARCH_VALUES
 from mlcat_ingest.catalog.search.request import Condition, Criterion, SearchPage
-from mlcat_ingest.catalog.store.graph import LineageQuery, lineage
+from mlcat_ingest.catalog.store.graph import LineageQuery, Reach, lineage, walk
 from mlcat_ingest.catalog.web.graphql.nodes import EDGES_AT_ONCE, Node
 from mlcat_ingest.catalog.web.graphql.resolvers import (
     Fields,
@@ -71,62 +71,18 @@ _FARTHER: Final = "+"
 _Alternative = tuple[Criterion, ...]
 
 
-@dataclass(slots=True)
-class _Reach:
-    """The entities that were reached, nearest first, each with the one before it.
-
-    It is `partial` where there were more than `most`.
-    """
-
-    origin: str
-    most: int
-    degrees: dict[str, int] = field(default_factory=dict)
-    before: dict[str, str] = field(default_factory=dict)
-    partial: bool = False
-
-    def add(self, urn: str, before: str, degree: int) -> bool:
-        """Note that `urn` was reached, and return whether that is news."""
-        if urn in self.degrees or urn == self.origin:
-            return False
-        if len(self.degrees) >= self.most:
-            self.partial = True
-            return False
-        self.degrees[urn] = degree
-        self.before[urn] = before
-        return True
-
-    def path(self, urn: str) -> list[str]:
-        """Return the way from the origin to `urn`, both ends counted."""
-        way = [urn]
-        while way[-1] != self.origin:
-            way.append(self.before[way[-1]])
-        return way[::-1]
-
-
-def _walk(info: GraphQLResolveInfo, reach: _Reach, inputs: Mapping[str, Any], hops: int) -> None:
+def _walk(info: GraphQLResolveInfo, reach: Reach, inputs: Mapping[str, Any], hops: int) -> None:
     """Follow lineage from the origin, hop by hop, until enough was reached."""
     context = context_of(info)
     page = LineageQuery(inputs["direction"] == "UPSTREAM", 0, _EDGES_EACH, include_missing=True)
     followed = (inputs.get("lineageFlags") or {}).get("entitiesExploredPerHopLimit")
-    at_once = EDGES_AT_ONCE // _EDGES_EACH
-    frontier = [reach.origin]
-    for degree in range(1, hops + 1):
-        reached: list[str] = []
-        for start in range(0, len(frontier), at_once):
-            context.check_time()
-            batch = frontier[start : start + at_once]
-            pages = context.store.read(partial(lineage, urns=batch, query=page))
-            reached += [
-                end.urn
-                for urn, ends in pages.items()
-                for end in ends.entities
-                if reach.add(end.urn, urn, degree)
-            ]
-            if reach.partial:
-                return
-        frontier = reached if followed is None else reached[: max(followed, 0)]
-        if not frontier:
-            return
+
+    def neighbours(urns: Sequence[str]) -> Iterator[tuple[str, str]]:
+        context.check_time()
+        pages = context.store.read(partial(lineage, urns=urns, query=page))
+        return ((urn, end.urn) for urn, ends in pages.items() for end in ends.entities)
+
+    walk(reach, neighbours, hops, EDGES_AT_ONCE // _EDGES_EACH, followed)
 
 
 def _hops(criteria: Sequence[_Alternative]) -> int:
@@ -163,7 +119,7 @@ def _at_degree(criterion: Criterion, degree: int) -> bool:
     return holds is not criterion.negated
 
 
-def _among(reach: _Reach, criteria: Sequence[_Alternative]) -> tuple[_Alternative, ...]:
+def _among(reach: Reach, criteria: Sequence[_Alternative]) -> tuple[_Alternative, ...]:
     """Return `criteria` as they read once the degrees are known: about URNs that were reached."""
     narrowed: list[_Alternative] = []
     for alternative in criteria or ((),):
@@ -188,7 +144,7 @@ def _search(_root: Any, info: GraphQLResolveInfo, **arguments: Mapping[str, Any]
     most = (SEARCH_VALUES - own_values) // max(1, len(criteria))
     if most < 1:
         raise bad_request(f"the filter has more than {SEARCH_VALUES} values")
-    reach = _Reach(urn, min(most, context_of(info).limits.page_size))
+    reach = Reach(urn, min(most, context_of(info).limits.page_size))
     _walk(info, reach, inputs, _hops(criteria))
     request = search_request(inputs, context_of(info).limits)
     request = replace(request, any_of=_among(reach, criteria))
@@ -201,7 +157,7 @@ def _search(_root: Any, info: GraphQLResolveInfo, **arguments: Mapping[str, Any]
     }
 
 
-def _results(info: GraphQLResolveInfo, page: SearchPage, reach: _Reach) -> list[dict[str, Any]]:
+def _results(info: GraphQLResolveInfo, page: SearchPage, reach: Reach) -> list[dict[str, Any]]:
     ways = {hit.urn: reach.path(hit.urn) for hit in page.hits}
     nodes = nodes_in(info, (urn for way in ways.values() for urn in way))
     results = found_entities(info, page.hits)

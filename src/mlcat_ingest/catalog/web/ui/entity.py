@@ -15,6 +15,8 @@ from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui import ingestion
 from mlcat_ingest.catalog.web.ui.children import children_of, nested_rows
 from mlcat_ingest.catalog.web.ui.facts import Piece, overview
+from mlcat_ingest.catalog.web.ui.history import history_page
+from mlcat_ingest.catalog.web.ui.lineage import lineage_trees
 from mlcat_ingest.catalog.web.ui.lists import (
     PAGE_ROWS,
     Aspects,
@@ -43,15 +45,22 @@ from mlcat_ingest.catalog.web.ui.text import (
     moment,
     scalar,
 )
+from mlcat_ingest.catalog.web.ui.versions import aliases_of
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
 from mlcat_ingest.metadata.aspects.governance import DOCUMENTATION
 from mlcat_ingest.metadata.reserved import PARENT_RUN, PARENT_RUN_NAME
 
+_IN_LINEAGE: Final = (
+    *("dataJob", "dataProcessInstance", "dataset"),
+    *("mlFeature", "mlModelDeployment", "mlPrimaryKey"),
+)
+
 _TABS: Final[Mapping[str, tuple[str, ...]]] = {
-    "mlModel": ("overview", "features", "group", "children"),
+    "mlModel": ("overview", "features", "group", "children", "lineage"),
     # Of these two a reader wants the content first.
     "mlModelGroup": ("models", "overview"),
-    "mlFeatureTable": ("features", "overview"),
+    "mlFeatureTable": ("features", "overview", "lineage"),
+    **dict.fromkeys(_IN_LINEAGE, ("overview", "lineage")),
     "test": ("overview", "failing", "passing"),
     ingestion.RECIPE: ("ingestions",),
 }
@@ -62,12 +71,14 @@ _LABELS: Final = {
     "children": "Child runs",
     "features": "Features",
     "group": "Group",
+    "lineage": "Lineage",
     "models": "Models",
     "ingestions": "Ingestion runs",
     "failing": "Failing",
     "passing": "Passing",
     "used": "Used by",
     "tests": "Tests",
+    "history": "History",
 }
 
 _REFERENCE_TABS: Final = {"features": "mlFeatures", "group": "groups"}
@@ -132,8 +143,8 @@ def entity_page(
 ) -> Mapping[str, object] | None:
     """Return the page of `urn`; None if the catalog neither has it nor refers to it.
 
-    Of `overview`, `runs`, `listing`, `ingestion` and `tests` the chosen tab has one; the overview
-    of a metadata test has a `rule`, too.
+    Of `overview`, `runs`, `listing`, `ingestion`, `lineage`, `tests` and `history` the chosen tab
+    has one; the overview of a metadata test has a `rule`, too.
 
     Cost: a handful of SQL statements, however long the lists are.
     """
@@ -142,6 +153,11 @@ def entity_page(
     if stored is None and not referrers(store, urn).total:
         return None
     counts = _tab_counts(store, subject)
+    if subject.ingested:
+        counts["history"] = None
+    elif "used" in counts:
+        # Those that refer to it are all that is known of it.
+        counts = {"used": counts["used"], **counts}
     first = next(iter(counts))
     identity = Identity.of(urn)
     tab = query.get("tab", "")
@@ -154,6 +170,9 @@ def entity_page(
         "kind": kind_of(urn, subject.aspects),
         "place": _place(store, subject),
         "parent": _parent(subject),
+        "aliases": aliases_of(store, urn, subject.properties)
+        if entity_type(urn) == "mlModelGroup"
+        else None,
         "kinds": kind_name(entity_type(urn), plural=True),
         "kind_href": f"/kind/{quote(entity_type(urn), safe='')}",
         "platform": identity.platform,
@@ -179,12 +198,16 @@ def entity_page(
         if chosen == "overview" and entity_type(urn) != ingestion.RUN
         else None,
         "ingestion": _ingestion(store, subject, chosen, start),
-        "runs": runs_table(store, RunsView.of(urn, query, start)) if chosen == "models" else None,
+        "runs": runs_table(store, RunsView.of(urn, query, start), subject.properties)
+        if chosen == "models"
+        else None,
         "listing": _listing(store, subject, chosen, start),
         "rule": rule_in_words(store, subject.properties)
         if chosen == "overview" and TEST_INFO in subject.aspects
         else None,
+        "lineage": lineage_trees(store, urn) if chosen == "lineage" else None,
         "tests": test_rows(store, subject) if chosen == "tests" else None,
+        "history": history_page(store, urn, start) if chosen == "history" else None,
     }
 
 

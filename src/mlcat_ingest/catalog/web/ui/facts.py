@@ -1,13 +1,14 @@
 """The overview of an entity's page: facts, metrics, parameters and custom properties."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
 
-from mlcat_ingest.catalog.search.request import Criterion, SearchRequest
+from mlcat_ingest.catalog.schema.virtual import Identity
 from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.web.ui.lineage import versions_of
 from mlcat_ingest.catalog.web.ui.lists import PROPERTIES, Aspects, display_name
 from mlcat_ingest.catalog.web.ui.text import (
     created_at,
@@ -36,6 +37,7 @@ from mlcat_ingest.metadata.aspects.processes import (
     ML_TRAINING_RUN_PROPERTIES,
 )
 from mlcat_ingest.metadata.reserved import (
+    COMMIT_TAGS,
     OWN_PREFIX,
     PARENT_RUN,
     PARENT_RUN_ID,
@@ -64,9 +66,11 @@ _ON_TOP: Final = frozenset(
 )
 """Custom properties that the page shows as facts, or in its head."""
 
-_VERSIONS: Final = 50
-"""Most registered versions that are named of one run."""
+_FIRST: Final = ("Status", "Duration", "Commit", "Trained on", "Evaluated on", "MLflow")
+"""The facts that come first, in their order."""
 
+_COMMIT_CHARS: Final = 12
+_FIRST_STEP: Final = "step 0"
 _LABELLED_TAGS: Final = frozenset({"Tags", "Glossary terms"})
 
 
@@ -172,19 +176,46 @@ def facts_of(
         _line("Created", created_at(properties)),
         _line("Last modified", stamp(properties.get("lastModified"))),
         *_references(store, aspects, properties, _run_and_versions(store, urn, custom)),
-        Fact("Source", tuple(_outside(properties.get("externalUrl")))),
-        Fact("Code", tuple(_links(source_code, "sourceCodeUrl"))),
+        Fact(
+            "MLflow" if Identity.of(urn).platform == "mlflow" else "Source",
+            tuple(_outside(properties.get("externalUrl"))),
+        ),
+        *_code(custom, list(_links(source_code, "sourceCodeUrl"))),
         Fact("Links", tuple(_links(memory, "url", "description"))),
     ]
+    order = {label: at for at, label in enumerate(_FIRST)}
+    facts.sort(key=lambda fact: order.get(fact.label, len(order)))
     return tuple(fact for fact in facts if fact.pieces)
 
 
+def _code(custom: Mapping[str, str], addresses: Sequence[Piece]) -> Iterator[Fact]:
+    """Yield the commit of a run, with the address of it if there is one, and other addresses."""
+    commit = next((custom[tag] for tag in COMMIT_TAGS if custom.get(tag)), "")
+    own = [piece for piece in addresses if commit and commit in piece.text]
+    link = own[0].href if own else None
+    yield Fact("Commit", (Piece(commit[:_COMMIT_CHARS], link, outside=True),) if commit else ())
+    yield Fact("Code", tuple(piece for piece in addresses if piece not in own[:1]))
+
+
 def metrics(properties: Mapping[str, Any]) -> tuple[NamedValue, ...]:
-    """Return the training metrics, by name; online ones are marked as such."""
+    """Return the training metrics, by name; online ones are marked as such.
+
+    Those of a version are often the first values, where its run has the last: the step is said.
+    """
     online = (
         (f"{name} (online)", value) for name, value in _named_values(properties, "onlineMetrics")
     )
-    return _by_name([*_named_values(properties, "trainingMetrics"), *online])
+    of_version = RUN_MODEL in (properties.get("customProperties") or {})
+    first = {
+        item.get("name")
+        for item in properties.get("trainingMetrics") or []
+        if of_version and item.get("description") == _FIRST_STEP
+    }
+    training = (
+        (name, f"{value} at {_FIRST_STEP}" if name in first else value)
+        for name, value in _named_values(properties, "trainingMetrics")
+    )
+    return _by_name([*training, *online])
 
 
 def hyper_parameters(properties: Mapping[str, Any]) -> tuple[NamedValue, ...]:
@@ -207,9 +238,7 @@ def _run_and_versions(
     if run := custom.get(RUN_MODEL):
         yield "Run", [run]
     elif custom.get(VERSIONS):
-        named = Criterion("customProperties", (f"{RUN_MODEL}={urn}",))
-        page = store.search(SearchRequest(any_of=((named,),), count=_VERSIONS, highlight=False))
-        yield "Registered versions", [hit.urn for hit in page.hits]
+        yield "Registered versions", versions_of(store, [urn])
 
 
 def _by_name(pairs: Iterable[tuple[str, str]]) -> tuple[NamedValue, ...]:

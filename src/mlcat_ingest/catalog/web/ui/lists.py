@@ -45,7 +45,14 @@ from mlcat_ingest.metadata.aspects.common import (
 )
 from mlcat_ingest.metadata.aspects.processes import DATAHUB_EXECUTION_REQUEST_INPUT
 from mlcat_ingest.metadata.registry import ENTITY_TYPES
-from mlcat_ingest.metadata.reserved import ALIASES, RUN_DURATION, RUN_ID, RUN_STATUS, VERSIONS
+from mlcat_ingest.metadata.reserved import (
+    ALIASES,
+    RUN_DURATION,
+    RUN_ID,
+    RUN_MODEL,
+    RUN_STATUS,
+    VERSIONS,
+)
 
 PAGE_ROWS: Final = 50
 """How many rows a page of a list has."""
@@ -84,10 +91,11 @@ class ListRow:
     """One entity of a list. `ingested` is false where it is only referred to.
 
     `place` tells apart entities of one name: instance, workspace, experiment. A child run follows
-    its parent at `depth` 1; `children` counts the child runs of the entity itself. `numbers` are
-    the metrics and parameters as stored, by names such as `metrics.auc`; `marks` are registered
-    versions and aliases. Its value in the column
-    `best` is the best of the list.
+    its parent at `depth` 1; `children` counts the child runs of the entity itself, which the page
+    at `fold_href` shows, or hides if they are `opened`. `numbers` are the metrics and parameters
+    as stored, by names such as `metrics.auc`; `marks` are registered versions and aliases. Its
+    value in the column `best` is the best of the list. `run` is the URN of the run of a registered
+    version.
     """
 
     urn: str
@@ -106,16 +114,27 @@ class ListRow:
     place: str = ""
     depth: int = 0
     children: int = 0
+    fold_href: str = ""
+    opened: bool = False
     status: str = ""
     duration_ms: str = ""
     best: int | None = None
     marks: tuple[str, ...] = ()
     numbers: Mapping[str, str] = field(default_factory=dict)
+    run: str = ""
+    run_name: str = ""
+    aliases: tuple[str, ...] = ()
+    stage: str = ""
 
     @property
     def duration(self) -> str:
         """How long the run took, in words."""
         return duration(self.duration_ms)
+
+    @property
+    def run_href(self) -> str:
+        """The address of the run of a registered version."""
+        return entity_href(self.run)
 
     @property
     def children_href(self) -> str:
@@ -378,6 +397,7 @@ def _row(urn: str, stored: Aspects | None) -> ListRow:
         duration_ms=custom.get(RUN_DURATION, ""),
         marks=tuple(_marks(custom)),
         numbers=numbers_of(properties),
+        run=custom.get(RUN_MODEL, ""),
     )
 
 

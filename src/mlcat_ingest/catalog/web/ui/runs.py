@@ -1,7 +1,8 @@
 """The models of a group as a table: filtered, sorted, with chosen columns, a chart and an export.
 
 The address holds the view: `filter` in the language of the search box, `sort` (`-` before it
-reverses), `show` once for each column, `chart` over `over`, `start`.
+reverses), `show` once for each column, `chart` over `over`, `open` once for each parent whose child
+runs are shown, `start`.
 """
 
 import csv
@@ -10,7 +11,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlencode
 
 import orjson
@@ -34,6 +35,7 @@ from mlcat_ingest.catalog.web.ui.lists import (
     pager,
 )
 from mlcat_ingest.catalog.web.ui.text import entity_href, moment, short_number
+from mlcat_ingest.catalog.web.ui.versions import version_rows
 
 EXPORTS: Final = {"csv": "text/csv", "json": "application/json"}
 """Formats of an export, with their media types."""
@@ -62,6 +64,7 @@ class RunsView:
     chart: str = ""
     over: str = "created"
     start: int = 0
+    opened: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, urn: str, query: QueryParams, start: int) -> "RunsView":
@@ -74,6 +77,7 @@ class RunsView:
             query.get("chart", ""),
             query.get("over", "") or "created",
             start,
+            tuple(dict.fromkeys(query.getlist("open"))),
         )
 
     @property
@@ -82,6 +86,7 @@ class RunsView:
         given = [("filter", self.filter), ("sort", self.sort)]
         given += [("show", column) for column in self.columns]
         given += [("chart", self.chart), ("over", "" if self.over == "created" else self.over)]
+        given += [("open", urn) for urn in self.opened]
         return [(name, value) for name, value in given if value]
 
     def href(self, **changes: str) -> str:
@@ -89,6 +94,16 @@ class RunsView:
         kept = [(name, value) for name, value in self.fields if name not in changes]
         query = urlencode([*kept, *changes.items()], errors="replace")
         return f"{entity_href(self.urn)}?{query}" if query else entity_href(self.urn)
+
+    def folded(self, row: ListRow) -> ListRow:
+        """Return the row of a parent with the address that shows or hides its child runs."""
+        if not row.children or row.depth:
+            return row
+        others = tuple(urn for urn in self.opened if urn != row.urn)
+        opened = row.urn in self.opened
+        view = replace(self, opened=others if opened else (*others, row.urn))
+        place = {"start": str(self.start)} if self.start else {}
+        return replace(row, fold_href=view.href(**place), opened=opened)
 
     @property
     def action(self) -> str:
@@ -127,10 +142,11 @@ class RunsView:
         )
 
 
-def runs_table(store: Store, view: RunsView) -> Mapping[str, object]:
-    """Return the table of the models of a group.
+def runs_table(store: Store, view: RunsView, group: Mapping[str, Any]) -> Mapping[str, object]:
+    """Return the table of the models of a group, which has these properties.
 
-    Child runs follow their parents where the list is neither filtered nor sorted.
+    Child runs are below their parents where the list is neither filtered nor sorted: hidden, unless
+    the view opens them.
 
     Cost: two walks through the models of the group, two for the chart; a dozen SQL statements.
     """
@@ -150,7 +166,8 @@ def runs_table(store: Store, view: RunsView) -> Mapping[str, object]:
         else:
             roots = models_of_group(store, view.urn, view.start, PAGE_ROWS)
             total = roots.total
-            columns, rows = nested_rows(store, roots.urns, shown)
+            columns, nested = nested_rows(store, roots.urns, shown, view.opened)
+            rows = [view.folded(row) for row in nested]
         if not total:
             any_of = request.any_of
             problem = store.read(lambda sql: unknown_number(sql, any_of))
@@ -163,7 +180,7 @@ def runs_table(store: Store, view: RunsView) -> Mapping[str, object]:
         "problem": problem,
         "names": [(name, name in columns) for name in names],
         "listing": EntityList(
-            _with_best(view, columns, rows),
+            version_rows(store, _with_best(view, columns, rows), group),
             pager(total, view.start, at_root, lambda at: view.href(start=str(at))),
             tuple(_heading(view, column) for column in columns),
             selectable=total > 1,

@@ -52,9 +52,6 @@ REPO_TAGS: Final = (
 )
 """Run tags that may hold the repository's address, the best first."""
 
-COMMIT_TAGS: Final = ("mlflow.source.git.commit", "mlflow.databricks.gitRepoCommit")
-"""Run tags that hold the commit, the best first."""
-
 _PARTS: Final = ("inputs", "outputs", "params")
 
 Column = Mapping[str, Any]

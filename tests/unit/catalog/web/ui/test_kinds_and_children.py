@@ -1,11 +1,17 @@
 """Kinds, places and child runs on the pages."""
 
 from typing import Any
+from urllib.parse import urlencode
 
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.ui.children import children_of, models_of_group, nested_rows
+from mlcat_ingest.catalog.web.ui.children import (
+    SHOWN_CHILDREN,
+    children_of,
+    models_of_group,
+    nested_rows,
+)
 from support.catalog_store import MLFLOW, group, model, put, statements
-from support.pages import at, page
+from support.pages import at, get, page
 
 INSTANCE = f"urn:li:dataPlatformInstance:({MLFLOW},eu)"
 
@@ -73,18 +79,54 @@ def test_the_default_path_is_no_place(store: Store) -> None:
     assert "Default" not in page(store, at(model("a"))).text
 
 
-def test_children_stand_under_their_parent_on_the_page_of_the_group(store: Store) -> None:
+def test_children_open_under_their_parent_on_the_page_of_the_group(store: Store) -> None:
     put_group(store, group("churn"), "churn", "ML Experiment")
     for run in ("parent", "alone"):
         put_run(store, run)
     for index in range(8):
         put_run(store, f"child{index}", "parent")
     put_run(store, "grandchild", "child7")
-    found = page(store, at(group("churn"))).text
-    assert "Models 11" in found
+    found = page(store, at(group("churn")))
+    assert "Models 11" in found.text
+    assert "alone parent 8 child runs Compare" in found.text
+    (link,) = (href for href, text in found.links.items() if text == "8 child runs")
+    assert link == at(group("churn"), f"?{urlencode({'open': model('parent')})}")
+    opened = page(store, link)
     assert (
-        "alone parent 8 child runs child7 1 child run child6 child5 child4 child3 Compare" in found
+        "alone parent 8 child runs all child7 1 child run child6 child5 child4 child3 child2 "
+        "child1 child0 Compare" in opened.text
     )
+    closing = f'<a href="{at(group("churn"))}" class="badge quiet" aria-expanded="true">8 child'
+    assert closing in get(store, link).text
+    assert opened.links[at(model("parent"), "?tab=children")] == "all"
+
+
+def test_no_more_than_the_newest_children_are_opened(store: Store) -> None:
+    put_run(store, "parent")
+    for index in range(SHOWN_CHILDREN + 1):
+        put_run(store, f"child{index}", "parent")
+    _, rows = nested_rows(store, [model("parent")], opened=[model("parent")])
+    assert [row.name for row in rows[:2]] == ["parent", f"child{SHOWN_CHILDREN}"]
+    assert len(rows) == 1 + SHOWN_CHILDREN
+    assert rows[0].children == SHOWN_CHILDREN + 1
+
+
+def test_forms_and_links_of_a_group_keep_what_is_opened(store: Store) -> None:
+    put_group(store, group("churn"), "churn", "ML Experiment")
+    metrics = {"trainingMetrics": [{"name": "auc", "value": "0.9"}], "groups": [group("churn")]}
+    for name in ("parent", "alone"):
+        put(store, model(name), mlModelProperties={"name": name, **metrics})
+    put_run(store, "child", "parent")
+    hostile = "<b>&amp;"
+    query = urlencode([("open", model("parent")), ("open", hostile)])
+    target = at(group("churn"), f"?{query}")
+    answer = get(store, target).text
+    assert answer.count(f'<input type="hidden" name="open" value="{model("parent")}">') >= 2
+    sorts = [link for link in page(store, target).links if "sort=-metrics.auc" in link]
+    assert sorts
+    assert all(query in link for link in sorts)
+    flat = page(store, sorts[0])
+    assert flat.links[at(model("child"))] == "child"
 
 
 def test_a_child_of_a_parent_elsewhere_stands_alone(store: Store) -> None:
@@ -116,7 +158,7 @@ def test_a_removed_child_is_left_out(store: Store) -> None:
     put(store, put_run(store, "gone", "parent"), status={"removed": True})
     put_run(store, "child", "parent")
     assert children_of(store, model("parent"), 0, 9).urns == (model("child"),)
-    (_, child) = nested_rows(store, [model("parent")])[1]
+    (_, child) = nested_rows(store, [model("parent")], opened=[model("parent")])[1]
     assert (child.urn, child.depth) == (model("child"), 1)
 
 
@@ -126,7 +168,8 @@ def test_rows_take_three_statements_however_many_children_there_are(store: Store
         for child in range(parent):
             put_run(store, f"c{parent}.{child}", f"p{parent}")
     with statements(store) as counted:
-        _, rows = nested_rows(store, [model(f"p{parent}") for parent in range(5)])
+        parents = [model(f"p{parent}") for parent in range(5)]
+        _, rows = nested_rows(store, parents, opened=parents)
     assert [(row.name, row.children) for row in rows if not row.depth] == [
         (f"p{parent}", parent) for parent in range(5)
     ]

@@ -162,7 +162,7 @@ def test_the_overview_of_a_model(store: Store) -> None:
         "Created 2023-11-14 22:13 UTC",
         "Owners Ada L.",
         "Tags gold",
-        "Source http://mlflow.example/run",
+        "MLflow http://mlflow.example/run",
         "Code https://code.example/a",
         "Links Model card",
         "Metrics 2 auc 0.912345678 auc (online) 0.8",
@@ -208,6 +208,66 @@ def test_a_run_and_its_versions_lead_to_each_other(store: Store) -> None:
     assert "churn_7 Model Version mlflow PROD" in back.text
     assert "Run hare" in back.text
     assert back.links[at(model("r1"))] == "hare"
+
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.mark.parametrize(
+    ("address", "is_linked"),
+    [
+        (f"https://git.example/acme/wine/commit/{COMMIT}", True),
+        (f"javascript:alert('{COMMIT}')", False),
+        ("https://git.example/acme/wine", False),
+        (None, False),
+    ],
+)
+def test_the_head_of_a_run_has_its_code_data_and_mlflow_page(
+    store: Store, address: str | None, *, is_linked: bool
+) -> None:
+    custom = {"mlflow.run_id": "r1", "mlflow.status": "FINISHED", "mlflow.duration_ms": "4"}
+    custom["mlflow.source.git.commit"] = COMMIT
+    code = [{"type": "TRAINING_PIPELINE_SOURCE_CODE", "sourceCodeUrl": address}] if address else []
+    put(
+        store,
+        model("r1"),
+        mlModelProperties={
+            "customProperties": custom,
+            "type": "Lasso",
+            "externalUrl": "https://mlflow.example/#/runs/r1",
+        },
+        mlModelTrainingData={"trainingData": [{"dataset": DATASET}]},
+        sourceCode={"sourceCode": code},
+    )
+    found = page(store, at(model("r1")))
+    assert re.search(
+        f"Status FINISHED Duration 4 ms Commit {COMMIT[:12]} Trained on "
+        "bank-lake/wine/train.parquet MLflow https://mlflow.example/#/runs/r1 Model type Lasso",
+        found.text,
+    )
+    assert (address in found.links) is (is_linked or address == "https://git.example/acme/wine")
+    if is_linked:
+        assert address is not None
+        assert found.links[address] == COMMIT[:12]
+    assert ("Code" in found.text) is (address is not None and COMMIT not in address)
+    assert not any(link.startswith("javascript") for link in found.links)
+
+
+@pytest.mark.parametrize(
+    ("custom", "shown"),
+    [({"mlflow.run_model": model("r")}, "acc 0.9 loss 1.0 at step 0"), ({}, "acc 0.9 loss 1.0")],
+)
+def test_the_first_values_of_a_version_name_their_step(
+    store: Store, custom: dict[str, str], shown: str
+) -> None:
+    metrics = [
+        {"name": "loss", "value": "1.0", "description": "step 0"},
+        {"name": "acc", "value": "0.9", "description": "step 30"},
+    ]
+    properties = {"trainingMetrics": metrics, "customProperties": custom}
+    put(store, model("v"), mlModelProperties=properties)
+    assert f"Metrics 2 {shown} " in page(store, at(model("v"))).text
+    assert ("at step" in page(store, at(model("v"))).text) is bool(custom)
 
 
 def test_features_that_nobody_wrote_are_distinguished(store: Store) -> None:
@@ -332,6 +392,16 @@ def test_a_model_links_to_its_datasets(store: Store) -> None:
     found = page(store, at(model("m")))
     assert found.links[at(DATASET)] == "bank-lake/wine/train.parquet"
     assert "Trained on bank-lake/wine/train.parquet" in found.text
+
+
+def test_a_dataset_that_is_only_referred_to_names_its_users_first(store: Store) -> None:
+    trained = {"trainingData": [{"dataset": DATASET}]}
+    put(store, model("m"), mlModelProperties={"name": "hare"}, mlModelTrainingData=trained)
+    put(store, LEARNED, mlFeatureProperties={"sources": [DATASET]})
+    found = page(store, at(DATASET))
+    assert found.links[at(model("m"))] == "hare"
+    assert found.links[at(LEARNED)] == "f"
+    assert re.search("Used by 2 Overview Lineage", found.text)
 
 
 def test_the_models_of_a_group_are_in_one_tab(store: Store) -> None:

@@ -1,0 +1,198 @@
+"""The history of one entity: who wrote which version of its aspects when, and what changed."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Final
+
+from mlcat_ingest.catalog.schema.values import NO_RUN, SYSTEM_ACTOR, UNKNOWN_ACTOR
+from mlcat_ingest.catalog.store import history
+from mlcat_ingest.catalog.store.history import VersionInfo, VersionKey
+from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.web.ui.facts import Piece
+from mlcat_ingest.catalog.web.ui.lists import PAGE_ROWS, Pager, names_of, pager
+from mlcat_ingest.catalog.web.ui.text import entity_href, moment
+from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
+from mlcat_ingest.metadata.codec import loads
+from mlcat_ingest.metadata.diff import AspectDiff, Sign, diff_aspect, value_text
+
+COMPARED_CHARS: Final = 800_000
+"""Most characters of values that are compared on one page."""
+
+CHANGES: Final = 50
+"""Most changes that are shown of one version."""
+
+_VALUE_CHARS: Final = 2_000
+_LABEL_CHARS: Final = 200
+_RUN: Final = "urn:li:dataHubExecutionRequest:"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedValue:
+    """One change: of the entry `label` of a field, or of the whole field."""
+
+    sign: Sign
+    field: str
+    label: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShownVersion:
+    """A version of an aspect and what it changed; `more` changes are not shown.
+
+    `note` says what no change shows. A version that is too large to be compared on this page is
+    compared on that at `compare_href`.
+    """
+
+    aspect: str
+    version: int
+    created: bool = False
+    note: str = ""
+    changes: tuple[ChangedValue, ...] = ()
+    more: int = 0
+    compare_href: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """The versions that one writer wrote at one moment."""
+
+    when: str
+    writers: tuple[Piece, ...]
+    versions: tuple[ShownVersion, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPage:
+    """A page of the history of an entity, the newest revision first."""
+
+    revisions: tuple[Revision, ...]
+    pager: Pager
+
+
+def history_page(store: Store, urn: str, start: int) -> HistoryPage:
+    """Return a page of the versions of the aspects of `urn`.
+
+    Cost: half a dozen SQL statements, and the comparison of at most `COMPARED_CHARS` characters.
+    """
+    total, found = store.read(lambda sql: history.versions(sql, urn, start, PAGE_ROWS))
+    values = _values(store, urn, found)
+    named = [urn for entry in found for urn in _named_by(entry)]
+    names, known = names_of(store, named), store.exists(named)
+    pieces = {
+        urn: Piece(
+            f"run {name}" if urn.startswith(_RUN) else name,
+            entity_href(urn) if urn in known else None,
+        )
+        for urn, name in names.items()
+    }
+    hrefs = [entity_href(urn, tab="history", start=start + at) for at in range(len(found))]
+    # What is too large even as the first of a page is compared on none.
+    hrefs[:1] = [""] * len(hrefs[:1])
+    shown = [_version(*pair, values) for pair in zip(found, hrefs, strict=True)]
+    revisions = []
+    for (when, writers), group in groupby(
+        zip(found, shown, strict=True),
+        lambda pair: (pair[0].modified_ms, _writers(pair[0], pieces)),
+    ):
+        revisions.append(Revision(moment(when), writers, tuple(version for _, version in group)))
+    return HistoryPage(
+        tuple(revisions),
+        pager(total, start, len(found), lambda at: entity_href(urn, tab="history", start=at)),
+    )
+
+
+def _values(
+    store: Store, urn: str, found: Sequence[VersionInfo]
+) -> Mapping[VersionKey, Mapping[str, Any] | None]:
+    """Return the values of versions and of those before them; None for those not compared."""
+    keys = dict.fromkeys(key for entry in found for key in _keys(entry))
+    sizes = store.read(lambda sql: history.sizes(sql, urn, keys))
+    chosen: set[VersionKey] = set()
+    left = COMPARED_CHARS
+    for entry in found:
+        wanted = sizes.keys() & set(_keys(entry)) - chosen
+        left -= sum(sizes[key] for key in wanted)
+        if left < 0:
+            break
+        chosen |= wanted
+    texts = store.read(lambda sql: history.texts(sql, urn, chosen))
+    return dict.fromkeys(sizes) | {key: loads(text) for key, text in texts.items()}
+
+
+def _keys(entry: VersionInfo) -> tuple[VersionKey, VersionKey]:
+    return (entry.aspect, entry.version), (entry.aspect, entry.version - 1)
+
+
+def _version(
+    entry: VersionInfo, href: str, values: Mapping[VersionKey, Mapping[str, Any] | None]
+) -> ShownVersion:
+    keys = [key for key in _keys(entry) if key in values]
+    new, *before = (values[key] for key in keys)
+    note = "The aspect was deleted afterwards." if entry.deleted else ""
+    if new is None or None in before:
+        note = f"Too large to be compared. {note}" if not href else note
+        return ShownVersion(entry.aspect, entry.version, note=note.strip(), compare_href=href)
+    diff = diff_aspect(entry.aspect, before[0] if before else None, new)
+    changes = [] if diff is None else list(_changes(diff))
+    if diff is None:
+        note = f"Only internal properties of mlcat-ingest changed. {note}".strip()
+    return ShownVersion(
+        entry.aspect,
+        entry.version,
+        not before,
+        note,
+        tuple(changes[:CHANGES]),
+        max(0, len(changes) - CHANGES),
+    )
+
+
+def _changes(diff: AspectDiff) -> Iterator[ChangedValue]:
+    for field in diff.fields:
+        for change in field.changes:
+            old, new = (
+                _cut(value_text(change.label, field.field, value), _VALUE_CHARS)
+                for value in _differing(change.old, change.new)
+            )
+            label = _cut(change.label, _LABEL_CHARS)
+            yield ChangedValue(change.sign, field.field, label, old, new)
+        if field.reordered and not field.changes:
+            yield ChangedValue("changed", field.field, "", "", "in another order")
+
+
+def _differing(old: Any, new: Any) -> tuple[Any, Any]:
+    """Return two values; of two records only the fields in which they differ."""
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return old, new
+    pairs = ((old, new), (new, old))
+    kept = [{k: v for k, v in one.items() if k not in two or two[k] != v} for one, two in pairs]
+    return kept[0], kept[1]
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}…"
+
+
+def _named_by(entry: VersionInfo) -> Iterator[str]:
+    """Yield the URNs that tell who wrote a version: the person, and the run of a recipe."""
+    if entry.modified_by not in {UNKNOWN_ACTOR, SYSTEM_ACTOR}:
+        yield entry.modified_by
+    if run := _run_of(entry):
+        yield f"{_RUN}{run}"
+
+
+def _run_of(entry: VersionInfo) -> str:
+    run = entry.system_metadata.get("runId")
+    return run if isinstance(run, str) and run != NO_RUN else ""
+
+
+def _writers(entry: VersionInfo, named: Mapping[str, Piece]) -> tuple[Piece, ...]:
+    recipe = entry.system_metadata.get("pipelineName")
+    pieces = [Piece(f"recipe {recipe}")] if isinstance(recipe, str) and recipe else []
+    pieces += [named[urn] for urn in _named_by(entry)]
+    if pieces:
+        return tuple(pieces)
+    by_catalog = entry.modified_by == SYSTEM_ACTOR or entry.aspect == TEST_RESULTS
+    return (Piece("the catalog" if by_catalog else "a person or tool"),)

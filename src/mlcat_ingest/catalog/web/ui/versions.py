@@ -1,0 +1,89 @@
+"""The registered versions of a group: their columns, and where the aliases are."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import orjson
+
+from mlcat_ingest.catalog.search.request import Criterion, SearchRequest
+from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.web.ui.facts import Piece
+from mlcat_ingest.catalog.web.ui.lists import ListRow, names_of, properties_of
+from mlcat_ingest.catalog.web.ui.text import entity_href, scalar
+from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS
+from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
+from mlcat_ingest.metadata.reserved import ALIASES
+
+_STAGES: Final = ("production", "staging", "archived")
+_STAGE_TAG: Final = "urn:li:tag:mlflow_"
+_MOST: Final = 50
+"""Most aliases that are shown of one model."""
+
+
+def version_rows(
+    store: Store, rows: Sequence[ListRow], group: Mapping[str, Any]
+) -> tuple[ListRow, ...]:
+    """Return `rows` with aliases, stage and run of those that are registered versions.
+
+    They do not repeat the description of their `group`, which has these properties.
+
+    Cost: two SQL statements if there are any.
+    """
+    runs = [row.run for row in rows if row.run]
+    if not runs:
+        return tuple(rows)
+    names = names_of(store, runs)
+    tags = store.get_many([row.urn for row in rows], {GLOBAL_TAGS})
+    return tuple(
+        replace(
+            row,
+            aliases=tuple(mark.rpartition("@")[2] for mark in row.marks if "@" in mark),
+            marks=tuple(mark for mark in row.marks if "@" not in mark),
+            stage=_stage(tags.get(row.urn, {})),
+            run_name=names.get(row.run, ""),
+            description="" if row.description == group.get("description") else row.description,
+        )
+        for row in rows
+    )
+
+
+def _stage(aspects: Mapping[str, Any]) -> str:
+    tags = aspects[GLOBAL_TAGS].value.get("tags") if GLOBAL_TAGS in aspects else None
+    named = {str(entry.get("tag")).removeprefix(_STAGE_TAG) for entry in tags or ()}
+    return next((stage.capitalize() for stage in _STAGES if stage in named), "")
+
+
+def aliases_of(store: Store, urn: str, properties: Mapping[str, Any]) -> Mapping[str, object]:
+    """Return the aliases of a group, each with the version that it leads to, and how many more.
+
+    Cost: a search and one SQL statement if there are any.
+    """
+    versions = dict(_aliases(properties))
+    shown = dict(sorted(versions.items())[:_MOST])
+    hrefs = _versions(store, urn, list(shown.values())) if shown else {}
+    pieces = [(alias, Piece(version, hrefs.get(version))) for alias, version in shown.items()]
+    return {"shown": pieces, "more": len(versions) - len(shown)}
+
+
+def _aliases(properties: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    try:
+        found = orjson.loads((properties.get("customProperties") or {}).get(ALIASES, "{}"))
+    except orjson.JSONDecodeError:
+        return  # cut off, or written by others
+    if isinstance(found, dict):
+        yield from ((alias, scalar(version)) for alias, version in found.items())
+
+
+def _versions(store: Store, group: str, versions: Sequence[str]) -> dict[str, str]:
+    """Return the address of each of these versions of a group."""
+    members = (Criterion("groups", (group,)), Criterion("version", tuple(versions)))
+    request = SearchRequest(any_of=(members,), count=2 * _MOST, highlight=False)
+    urns = [hit.urn for hit in store.search(request).hits]
+    stored = store.get_many(urns, {ML_MODEL_PROPERTIES})
+    tags = {urn: properties_of(urn, aspects).get("version") for urn, aspects in stored.items()}
+    return {
+        scalar(tag.get("versionTag")): entity_href(urn)
+        for urn, tag in tags.items()
+        if isinstance(tag, Mapping)
+    }

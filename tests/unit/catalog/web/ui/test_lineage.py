@@ -1,0 +1,200 @@
+"""The tab of lineage: trees in both directions, bounded, each entity once."""
+
+import re
+from itertools import pairwise
+
+import pytest
+
+from mlcat_ingest.catalog.schema.values import Write
+from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.web.ui.lineage import EACH, HOPS, MOST, LineageNode, lineage_trees
+from support.catalog_store import feature, group, model, put, statements, table
+from support.names import HOSTILE
+from support.pages import at, page
+
+ORDERS = "urn:li:dataset:(urn:li:dataPlatform:s3,lake/orders,PROD)"
+TRAINING = "urn:li:dataset:(urn:li:dataPlatform:s3,lake/training,PROD)"
+INSTANCE = "urn:li:dataProcessInstance:night"
+
+
+@pytest.fixture
+def churn(store: Store) -> Store:
+    put(store, feature("t", "f"), mlFeatureProperties={"sources": [ORDERS]})
+    put(store, table("t"), mlFeatureTableProperties={"mlFeatures": [feature("t", "f")]})
+    put(
+        store,
+        model("run"),
+        mlModelProperties={
+            "name": "hare",
+            "mlFeatures": [feature("t", "f")],
+            "groups": [group("churn")],
+            "trainingJobs": [INSTANCE],
+            "customProperties": {"mlflow.run_id": "run", "mlflow.versions": '["churn:1"]'},
+        },
+        mlModelTrainingData={"trainingData": [{"dataset": TRAINING}]},
+    )
+    custom = {"mlflow.run_id": "run", "mlflow.run_model": model("run")}
+    put(
+        store,
+        model("churn_1"),
+        mlModelProperties={"groups": [group("registered:churn")], "customProperties": custom},
+        subTypes={"typeNames": ["Model Version"]},
+    )
+    put(store, INSTANCE, dataProcessInstanceInput={"inputs": [TRAINING]})
+    return store
+
+
+def drawn(store: Store, urn: str, *, upstream: bool) -> list[str]:
+    """Return the lines of a tree: the URN after a dot for each hop before it."""
+
+    def lines(nodes: tuple[LineageNode, ...], depth: int) -> list[str]:
+        return [
+            line
+            for node in nodes
+            for line in ("." * depth + node.row.urn, *lines(node.nodes, depth + 1))
+        ]
+
+    trees = lineage_trees(store, urn)["trees"]
+    assert isinstance(trees, tuple)
+    return lines(trees[0 if upstream else 1].nodes, 0)
+
+
+def test_a_run_comes_from_data_features_and_jobs(churn: Store) -> None:
+    assert drawn(churn, model("run"), upstream=True) == [
+        feature("t", "f"),
+        f".{ORDERS}",
+        f".{table('t')}",
+        INSTANCE,
+        TRAINING,
+    ]
+
+
+def test_what_comes_from_a_run_are_its_versions_and_groups(churn: Store) -> None:
+    assert drawn(churn, model("run"), upstream=False) == [
+        group("churn"),
+        model("churn_1"),
+        f".{group('registered:churn')}",
+    ]
+
+
+def test_a_version_comes_from_its_run(churn: Store) -> None:
+    assert drawn(churn, model("churn_1"), upstream=True)[:2] == [
+        model("run"),
+        f".{feature('t', 'f')}",
+    ]
+
+
+@pytest.mark.parametrize("dataset", [ORDERS, TRAINING])
+def test_the_registered_model_depends_on_a_dataset_that_is_only_referred_to(
+    churn: Store, dataset: str
+) -> None:
+    urns = [line.lstrip(".") for line in drawn(churn, dataset, upstream=False)]
+    assert {model("run"), model("churn_1"), group("registered:churn")} <= set(urns)
+    assert len(urns) == len(set(urns))
+    assert "Lineage" in page(churn, at(dataset)).text
+
+
+def test_the_lineage_of_a_table_is_that_of_its_features(churn: Store) -> None:
+    assert drawn(churn, table("t"), upstream=True) == [feature("t", "f"), f".{ORDERS}"]
+    assert drawn(churn, table("t"), upstream=False)[:2] == [
+        feature("t", "f"),
+        f".{model('run')}",
+    ]
+    other = feature("t", "unused")
+    put(churn, table("t"), mlFeatureTableProperties={"mlFeatures": [feature("t", "f"), other]})
+    assert not [line for line in drawn(churn, model("run"), upstream=True) if other in line]
+
+
+def test_the_page_links_each_entity_once_with_its_kind(churn: Store) -> None:
+    found = page(churn, at(model("run"), "?tab=lineage"))
+    assert "Feature f Dataset lake/orders" in found.text
+    assert "Upstream: what it comes from" in found.text
+    assert "Model Version churn_1" in found.text
+    assert found.links[at(TRAINING)] == "lake/training"
+    assert "lake/training referenced, not ingested" in found.text
+    assert len(re.findall("lake/training", found.text)) == 1
+
+
+def test_a_removed_entity_is_marked_and_a_circle_ends(store: Store) -> None:
+    put(store, ORDERS, upstreamLineage={"upstreams": [{"dataset": TRAINING, "type": "COPY"}]})
+    put(store, TRAINING, upstreamLineage={"upstreams": [{"dataset": ORDERS, "type": "COPY"}]},
+        status={"removed": True})  # fmt: skip
+    assert drawn(store, ORDERS, upstream=True) == [TRAINING]
+    assert "lake/training removed" in page(store, at(ORDERS, "?tab=lineage")).text
+
+
+def test_the_tab_of_an_entity_without_lineage(store: Store) -> None:
+    put(store, model("alone"), mlModelProperties={})
+    assert "Nothing in the catalog." in page(store, at(model("alone"), "?tab=lineage")).text
+
+
+def test_links_beyond_those_shown_are_counted(store: Store) -> None:
+    store.write(
+        [
+            Write(
+                model(f"m{index}"), "mlModelTrainingData", {"trainingData": [{"dataset": ORDERS}]}
+            )
+            for index in range(EACH + 2)
+        ]
+    )
+    text = page(store, at(ORDERS, "?tab=lineage")).text
+    assert "m20 and more" not in text
+    assert text.count("and more") == 1
+    assert "There are more" not in text
+
+
+def test_more_entities_than_are_shown_are_announced(store: Store) -> None:
+    features = [feature("t", f"f{index:02}") for index in range(EACH)]
+    put(store, model("m"), mlModelProperties={"mlFeatures": features})
+    sources = [
+        [f"urn:li:dataset:(urn:li:dataPlatform:s3,d{index}.{part},PROD)" for part in range(EACH)]
+        for index in range(EACH)
+    ]
+    store.write(
+        [
+            Write(urn, "mlFeatureProperties", {"sources": found})
+            for urn, found in zip(features, sources, strict=True)
+        ]
+    )
+    assert len(drawn(store, model("m"), upstream=True)) == MOST
+    text = page(store, at(model("m"), "?tab=lineage")).text
+    assert f"There are more: these are the {MOST} nearest." in text
+
+
+@pytest.mark.parametrize("longer", [0, 1])
+def test_hops_beyond_those_shown_are_announced(store: Store, longer: int) -> None:
+    chain = [f"urn:li:dataset:(urn:li:dataPlatform:s3,d{index},PROD)" for index in range(HOPS + 1)]
+    for after, before in pairwise(chain[: HOPS + longer]):
+        put(store, after, upstreamLineage={"upstreams": [{"dataset": before, "type": "COPY"}]})
+    assert len(drawn(store, chain[0], upstream=True)) == HOPS - 1 + longer
+    text = page(store, at(chain[0], "?tab=lineage")).text
+    assert (f"Only {HOPS} hops are shown." in text) is bool(longer)
+
+
+@pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_names_in_lineage_are_only_text(store: Store, name: str) -> None:
+    custom = {"mlflow.run_model": name, "mlflow.versions": name}
+    put(
+        store,
+        model("m"),
+        mlModelProperties={"name": name, "groups": [group("g")], "customProperties": custom},
+    )
+    put(store, group("g"), mlModelGroupProperties={"name": name})
+    found = page(store, at(model("m"), "?tab=lineage"))
+    assert " ".join(name.replace("\x00", "").split()) in found.text.replace("\x00", "").replace(
+        "\ufffd", ""
+    )
+
+
+def test_a_tree_takes_the_same_statements_however_wide_it_is(churn: Store) -> None:
+    with statements(churn) as few:
+        lineage_trees(churn, ORDERS)
+    churn.write(
+        [
+            Write(model(f"m{index}"), "mlModelProperties", {"mlFeatures": [feature("t", "f")]})
+            for index in range(100)
+        ]
+    )
+    with statements(churn) as many:
+        lineage_trees(churn, ORDERS)
+    assert len(many) <= len(few)
