@@ -133,7 +133,7 @@ def test_the_lists_of_runs_and_recipes(store: Store) -> None:
     assert f"New no run yet {unknown} {newest} Served" in recipes.text
     recipe = page(store, at(source_urn("churn")))
     assert "churn Ingestion source" in recipe.text
-    assert "Ingestion runs 2 Type mlflow Version mlcat-ingest 1.2.3" in recipe.text
+    assert "Ingestion runs 2 History Type mlflow Version mlcat-ingest 1.2.3" in recipe.text
     assert recipe.text.index("23:13 UTC") < recipe.text.index("22:13 UTC")
     assert "Used by" not in recipe.text
 
