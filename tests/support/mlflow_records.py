@@ -33,7 +33,7 @@ from mlcat_ingest.sources.mlflow.values.records import (
 )
 from mlcat_ingest.sources.mlflow.values.signatures import signature_tables
 from mlcat_ingest.sources.mlflow.values.uris import ui_links
-from mlcat_ingest.sources.owners import Owners, OwnersConfig
+from mlcat_ingest.sources.options import Owners, OwnersConfig
 
 Json = Mapping[str, Any]
 

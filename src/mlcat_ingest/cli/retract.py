@@ -9,7 +9,7 @@ from mlcat_ingest.cli import output
 from mlcat_ingest.cli.options import OutputSettings, ReadingOptions, output_options, service_options
 from mlcat_ingest.cli.output import confirm
 from mlcat_ingest.cli.plan import print_entities, print_json, print_json_line
-from mlcat_ingest.core.operating_system import stop_on_sigterm
+from mlcat_ingest.core.environment import stop_on_sigterm
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.pipeline.report.report import EXIT_FAILED, EXIT_OK
 

@@ -24,10 +24,9 @@ from typing import IO, Any, Final, Self, cast
 from mlcat_ingest.catalog.server.lock import Running, log_new_file, read_lock
 from mlcat_ingest.client.base import Catalog, CatalogFacts, NoEntities, Searches, StoredAspect
 from mlcat_ingest.client.config import EmbeddedSinkConfig
-from mlcat_ingest.client.rest.auth import Credentials, resolve
 from mlcat_ingest.client.rest.catalog import check_writes
 from mlcat_ingest.client.rest.client import CatalogClient
-from mlcat_ingest.client.rest.connection import PEER, Connection
+from mlcat_ingest.client.rest.connection import PEER, Connection, Credentials, resolve
 from mlcat_ingest.core.extras import require_extra
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.core.pending import UnansweredRequest

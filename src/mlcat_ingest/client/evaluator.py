@@ -480,8 +480,7 @@ def _stored_results(aspects: Mapping[str, Any]) -> tuple[Aspect, str | None]:
 
 def _readable(infos: Mapping[str, Aspect]) -> "tuple[list[MetadataTest], dict[str, str]]":
     """Return the tests that can be evaluated here, and why the others cannot, by URN."""
-    from mlcat_ingest.metadata_tests.evaluate import read_test
-    from mlcat_ingest.metadata_tests.properties import reads_times
+    from mlcat_ingest.metadata_tests.evaluate import read_test, reads_times
 
     tests: list[MetadataTest] = []
     unevaluated: dict[str, str] = {}

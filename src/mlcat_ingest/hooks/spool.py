@@ -29,7 +29,7 @@ from pathlib import Path, PurePath
 from random import SystemRandom
 from typing import IO, Any, Final, Self
 
-from mlcat_ingest.core.operating_system import require_posix
+from mlcat_ingest.core.environment import require_posix
 from mlcat_ingest.core.private_files import PRIVATE, make_folder, open_file
 
 if sys.platform != "win32":

@@ -17,8 +17,9 @@ from mlcat_ingest.links.evidence import (
     FeastTags,
     LinkOptions,
 )
-from mlcat_ingest.links.index import FeatureMatch, Features
-from mlcat_ingest.links.references import (
+from mlcat_ingest.links.index import (
+    FeatureMatch,
+    Features,
     Ref,
     UnreadableFileError,
     entries,

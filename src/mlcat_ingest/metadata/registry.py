@@ -21,8 +21,7 @@ from mlcat_ingest.metadata.aspects import (
     processes,
     untyped,
 )
-from mlcat_ingest.metadata.aspects.declaration import AspectSpec
-from mlcat_ingest.metadata.aspects.markers import Default
+from mlcat_ingest.metadata.aspects.declaration import AspectSpec, Default
 from mlcat_ingest.metadata.codec import JsonObject
 from mlcat_ingest.metadata.shapes import edges_of, fields
 from mlcat_ingest.metadata.urn import KINDS, check, entity_type_of

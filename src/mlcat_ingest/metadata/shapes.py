@@ -13,7 +13,7 @@ from typing import (
     get_type_hints,
 )
 
-from mlcat_ingest.metadata.aspects.markers import Edge
+from mlcat_ingest.metadata.aspects.declaration import Edge
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,10 @@ from pydantic import (
 
 from mlcat_ingest.recipe.draft import Draft, draft_of, read_draft
 from mlcat_ingest.recipe.fields import Duration, NotContent, Public, PublicStr, RecipeModel
-from mlcat_ingest.recipe.masking import mask_secrets
 from mlcat_ingest.recipe.problems import Origin, Problem
 from mlcat_ingest.recipe.rules import EnrichRule, FieldName, Policy
 from mlcat_ingest.recipe.secrets import mask_tree
-from mlcat_ingest.recipe.validate import validate_config
+from mlcat_ingest.recipe.validate import mask_secrets, validate_config
 from mlcat_ingest.recipe.values import RecipePath, RecipeUrl, file_stem
 
 _DATAHUB = "is an option of DataHub's own runner; delete it"

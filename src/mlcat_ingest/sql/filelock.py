@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
-from mlcat_ingest.core.operating_system import require_posix
+from mlcat_ingest.core.environment import require_posix
 from mlcat_ingest.core.private_files import open_file
 
 if sys.platform != "win32":

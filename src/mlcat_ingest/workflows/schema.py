@@ -8,7 +8,7 @@ from pydantic.json_schema import models_json_schema
 
 from mlcat_ingest.client.config import SINK_ALIASES, SINKS
 from mlcat_ingest.errors import UnknownPluginError
-from mlcat_ingest.metadata_tests.operators import NAMES, UNARY
+from mlcat_ingest.metadata_tests.definition import NAMES, UNARY
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.definitions.file_source import DefinitionsDocument
 from mlcat_ingest.sources.plugins import SOURCES, config_class, source_types

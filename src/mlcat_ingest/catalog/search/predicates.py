@@ -46,7 +46,7 @@ from mlcat_ingest.catalog.search.fields import (
 from mlcat_ingest.catalog.search.query import phrase, term
 from mlcat_ingest.catalog.search.request import Condition, Criterion
 from mlcat_ingest.catalog.search.tokens import fold, tokenize
-from mlcat_ingest.metadata.aspects.markers import Edge
+from mlcat_ingest.metadata.aspects.declaration import Edge
 from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata.reserved import SOURCE_KEY
 from mlcat_ingest.metadata.shapes import fields

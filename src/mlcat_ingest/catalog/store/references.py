@@ -15,7 +15,7 @@ from mlcat_ingest.catalog.store.batch import Batch
 from mlcat_ingest.catalog.store.prepare import prepare
 from mlcat_ingest.catalog.store.reads import count_rows
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.metadata.aspects.markers import Edge, UrnOf
+from mlcat_ingest.metadata.aspects.declaration import Edge, UrnOf
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata.shapes import bare, fields

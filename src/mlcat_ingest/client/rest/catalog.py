@@ -13,10 +13,9 @@ from typing import Final, Literal
 
 from mlcat_ingest.client.base import Catalog, CatalogFacts
 from mlcat_ingest.client.config import RestSinkConfig
-from mlcat_ingest.client.rest.auth import Credentials, resolve
 from mlcat_ingest.client.rest.behaviour import Capabilities
 from mlcat_ingest.client.rest.client import CatalogClient
-from mlcat_ingest.client.rest.connection import PEER, Connection
+from mlcat_ingest.client.rest.connection import PEER, Connection, Credentials, resolve
 from mlcat_ingest.client.rest.evaluate import NO_RESULTS
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import AspectRejectedError, MlcatError, RetryableError

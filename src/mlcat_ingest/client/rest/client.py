@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from mlcat_ingest.client.base import CatalogFacts, Searches, StoredAspect
-from mlcat_ingest.client.rest.auth import Credentials, resolve
 from mlcat_ingest.client.rest.behaviour import Capabilities, read_capabilities
-from mlcat_ingest.client.rest.connection import Connection
+from mlcat_ingest.client.rest.connection import Connection, Credentials, resolve
 from mlcat_ingest.client.rest.emitter import Emitter
 from mlcat_ingest.client.rest.evaluate import ServiceEvaluator
 from mlcat_ingest.client.rest.reader import AspectReader

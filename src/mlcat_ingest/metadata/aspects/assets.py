@@ -14,13 +14,14 @@ from mlcat_ingest.metadata.aspects.common import (
     FabricType,
     TimeStamp,
 )
-from mlcat_ingest.metadata.aspects.declaration import ASSETS, aspect
-from mlcat_ingest.metadata.aspects.markers import (
+from mlcat_ingest.metadata.aspects.declaration import (
+    ASSETS,
     EMPTY_LIST,
     AnyUrn,
     Default,
     Edge,
     UrnOf,
+    aspect,
 )
 
 

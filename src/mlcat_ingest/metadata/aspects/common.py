@@ -6,15 +6,18 @@ texts are plain text unless noted otherwise.
 
 from typing import Annotated, Final, Literal, NotRequired, Required, TypeAlias, TypedDict
 
-from mlcat_ingest.metadata.aspects.declaration import ASSETS, BROWSED, SearchField, aspect
-from mlcat_ingest.metadata.aspects.markers import (
+from mlcat_ingest.metadata.aspects.declaration import (
+    ASSETS,
+    BROWSED,
     EMPTY_LIST,
     EMPTY_MAP,
     AnyUrn,
     Default,
     Edge,
     Millis,
+    SearchField,
     UrnOf,
+    aspect,
 )
 
 FabricType: TypeAlias = Literal[

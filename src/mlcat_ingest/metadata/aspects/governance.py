@@ -11,16 +11,14 @@ from mlcat_ingest.metadata.aspects.declaration import (
     ASSETS,
     ATTRIBUTION,
     BROWSED,
-    SearchField,
-    aspect,
-)
-from mlcat_ingest.metadata.aspects.markers import (
     AnyUrn,
     Default,
     Edge,
     Millis,
     OneOf,
+    SearchField,
     UrnOf,
+    aspect,
 )
 
 OwnershipType: TypeAlias = Literal[

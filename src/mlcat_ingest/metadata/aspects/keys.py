@@ -7,8 +7,7 @@ Source: `com.linkedin.metadata.key.*` of DataHub's metadata model.
 from typing import Annotated, Final, NotRequired, TypedDict
 
 from mlcat_ingest.metadata.aspects.common import FabricType
-from mlcat_ingest.metadata.aspects.declaration import aspect
-from mlcat_ingest.metadata.aspects.markers import Edge, UrnOf
+from mlcat_ingest.metadata.aspects.declaration import Edge, UrnOf, aspect
 
 
 class ModelKey(TypedDict):

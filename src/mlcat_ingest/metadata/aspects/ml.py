@@ -9,8 +9,15 @@ otherwise. "MLflow" names the place that this package's own mapping fills a fiel
 from typing import Annotated, Final, Literal, NotRequired, Required, TypeAlias, TypedDict
 
 from mlcat_ingest.metadata.aspects.common import CustomProperties, TimeStamp, VersionTag
-from mlcat_ingest.metadata.aspects.declaration import aspect
-from mlcat_ingest.metadata.aspects.markers import EMPTY_LIST, Edge, Int32, Millis, OneOf, UrnOf
+from mlcat_ingest.metadata.aspects.declaration import (
+    EMPTY_LIST,
+    Edge,
+    Int32,
+    Millis,
+    OneOf,
+    UrnOf,
+    aspect,
+)
 
 MLFeatureDataType: TypeAlias = Literal[
     "USELESS", "NOMINAL", "ORDINAL", "BINARY", "COUNT", "TIME", "INTERVAL", "IMAGE", "VIDEO",

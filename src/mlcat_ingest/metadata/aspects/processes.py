@@ -13,9 +13,9 @@ from mlcat_ingest.metadata.aspects.common import (
     CustomProperties,
     EdgeRecord,
 )
-from mlcat_ingest.metadata.aspects.declaration import aspect
-from mlcat_ingest.metadata.aspects.markers import (
+from mlcat_ingest.metadata.aspects.declaration import (
     Edge,
+    aspect,
 )
 from mlcat_ingest.metadata.aspects.ml import MLHyperParam, MLMetric
 

@@ -36,10 +36,11 @@ from mlcat_ingest.sql.database import (
     Engine,
     SqlConnection,
     SqliteEngine,
+    migrate,
+    pending,
     sqlite_name,
 )
 from mlcat_ingest.sql.filelock import FileLock, holder_of
-from mlcat_ingest.sql.migrations import migrate, pending
 from mlcat_ingest.sql.readonly import open_readonly
 
 log = logging.getLogger(__name__)

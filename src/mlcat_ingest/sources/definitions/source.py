@@ -44,8 +44,7 @@ from mlcat_ingest.sources.definitions.tables import (
     index_table,
     map_table,
 )
-from mlcat_ingest.sources.options import FeatureStoreConfig
-from mlcat_ingest.sources.owners import Owners
+from mlcat_ingest.sources.options import FeatureStoreConfig, Owners
 
 log = logging.getLogger(__name__)
 

@@ -23,8 +23,13 @@ from mlcat_ingest.sources.definitions.tables import (
 )
 from mlcat_ingest.sources.feast.config import FeastConfig, kind_of, local_path, with_repo_options
 from mlcat_ingest.sources.feast.files import LocalFile
-from mlcat_ingest.sources.feast.messages import MESSAGES, message_class
-from mlcat_ingest.sources.feast.registry import Kind, RawObject, RegistryTransport
+from mlcat_ingest.sources.feast.registry import (
+    MESSAGES,
+    Kind,
+    RawObject,
+    RegistryTransport,
+    message_class,
+)
 from mlcat_ingest.sources.feast.upstream import Upstreams
 from mlcat_ingest.sources.feast.views import ColumnMapper, ViewName, Views
 

@@ -19,7 +19,7 @@ from mlcat_ingest.metadata.proposal import Note
 from mlcat_ingest.sources.datasets import LEVELS, place_of_uri, spark_name
 from mlcat_ingest.sources.definitions.tables import DatasetPlace
 from mlcat_ingest.sources.feast.config import DEFAULT_SCHEMAS, FeastConfig, TableDefaults
-from mlcat_ingest.sources.feast.messages import SOURCE_TYPES
+from mlcat_ingest.sources.feast.registry import SOURCE_TYPES
 
 _ItemT = TypeVar("_ItemT")
 

@@ -14,7 +14,7 @@ from mlcat_ingest.sources.definitions.tables import (
     FeatureTable,
     Key,
 )
-from mlcat_ingest.sources.feast.messages import CONFLICT_POLICIES, STATES, VALUE_TYPES
+from mlcat_ingest.sources.feast.registry import CONFLICT_POLICIES, STATES, VALUE_TYPES
 from mlcat_ingest.sources.feast.upstream import NOTHING, UpstreamDatasets, Upstreams
 
 _SCALARS: Final[Mapping[int, MLFeatureDataType]] = {

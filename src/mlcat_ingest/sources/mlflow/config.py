@@ -35,8 +35,7 @@ from mlcat_ingest.sources.mlflow.values.uris import (
     is_unity_catalog,
     with_known_scheme,
 )
-from mlcat_ingest.sources.options import FeaturesConfig, check_compat
-from mlcat_ingest.sources.owners import OwnersConfig
+from mlcat_ingest.sources.options import FeaturesConfig, OwnersConfig, check_compat
 
 DEFAULT_TRACKING_URI = "http://127.0.0.1:5000"
 

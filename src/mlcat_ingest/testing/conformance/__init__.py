@@ -12,13 +12,13 @@ from typing import Any, Final
 
 from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.sources.base import Source
-from mlcat_ingest.testing.conformance import capability_rules, ingests, mapping_rules, reading_rules
+from mlcat_ingest.testing.conformance import ingests, source_rules
 from mlcat_ingest.testing.conformance.catalog_rules import CATALOG_CHECKS, CatalogSubject
-from mlcat_ingest.testing.conformance.readings import SourceSubject
 from mlcat_ingest.testing.conformance.rules import (
     Check,
     ConformanceError,
     Rule,
+    SourceSubject,
     Violation,
     first_of_each,
 )
@@ -26,23 +26,23 @@ from mlcat_ingest.testing.conformance.rules import (
 __all__ = ["ConformanceError", "Rule", "Violation", "check_catalog", "check_source"]
 
 _SOURCE_CHECKS: Final[tuple[Check[SourceSubject], ...]] = (
-    reading_rules.check_lazy,
-    reading_rules.check_yields,
-    reading_rules.check_order,
-    reading_rules.check_repeatable,
-    reading_rules.check_versions,
-    mapping_rules.check_pure,
-    mapping_rules.check_skippable,
-    mapping_rules.check_entities,
-    reading_rules.check_close,
-    reading_rules.check_cancellation,
-    reading_rules.check_partitions,
-    reading_rules.check_findings,
-    reading_rules.check_errors,
-    capability_rules.check_declared,
-    capability_rules.check_features,
-    capability_rules.check_shards,
-    capability_rules.check_runs,
+    source_rules.check_lazy,
+    source_rules.check_yields,
+    source_rules.check_order,
+    source_rules.check_repeatable,
+    source_rules.check_versions,
+    source_rules.check_pure,
+    source_rules.check_skippable,
+    source_rules.check_entities,
+    source_rules.check_close,
+    source_rules.check_cancellation,
+    source_rules.check_partitions,
+    source_rules.check_findings,
+    source_rules.check_errors,
+    source_rules.check_declared,
+    source_rules.check_features,
+    source_rules.check_shards,
+    source_rules.check_runs,
     ingests.check_complete,
     ingests.check_idempotent,
     ingests.check_secrets,

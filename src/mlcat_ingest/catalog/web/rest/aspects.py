@@ -9,8 +9,8 @@ from mlcat_ingest.catalog.limits import SEARCH_CRITERIA, SEARCH_VALUES
 from mlcat_ingest.catalog.schema.values import TimeseriesEvent
 from mlcat_ingest.catalog.store.prepare import check_urn
 from mlcat_ingest.catalog.store.timeseries import Span, read_events
-from mlcat_ingest.catalog.web.http import RequestContext
-from mlcat_ingest.catalog.web.params import (
+from mlcat_ingest.catalog.web.http import (
+    RequestContext,
     flag,
     integer,
     json_list,

@@ -16,8 +16,8 @@ from mlcat_ingest.catalog.store.prepare import check_urn
 from mlcat_ingest.catalog.store.references import delete_references, find_references
 from mlcat_ingest.catalog.store.rows import now_ms
 from mlcat_ingest.catalog.store.timeseries import Span, delete_events
-from mlcat_ingest.catalog.web.http import RequestContext
-from mlcat_ingest.catalog.web.params import (
+from mlcat_ingest.catalog.web.http import (
+    RequestContext,
     check_count,
     flag,
     json_object,

@@ -12,8 +12,7 @@ from mlcat_ingest.catalog.limits import NAMES
 from mlcat_ingest.catalog.schema.values import UNKNOWN_ACTOR, AspectVersion, Write
 from mlcat_ingest.catalog.store.prepare import check_urn
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.http import RequestContext
-from mlcat_ingest.catalog.web.params import flag, json_object, required_text, texts
+from mlcat_ingest.catalog.web.http import RequestContext, flag, json_object, required_text, texts
 from mlcat_ingest.catalog.web.rest.endpoint import (
     CONNECTOR,
     FLAG,

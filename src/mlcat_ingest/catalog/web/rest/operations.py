@@ -15,8 +15,8 @@ from mlcat_ingest.catalog.store.reindex import ReindexScope
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.store.timeseries import Span, count_events
 from mlcat_ingest.catalog.tasks import Tasks
-from mlcat_ingest.catalog.web.http import RequestContext
-from mlcat_ingest.catalog.web.params import (
+from mlcat_ingest.catalog.web.http import (
+    RequestContext,
     flag,
     json_object,
     json_type,

@@ -18,8 +18,7 @@ from starlette.types import Scope
 from mlcat_ingest.catalog.errors import BadRequestError, NotFoundError
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.auth import CSRF
-from mlcat_ingest.catalog.web.http import RequestContext, json_response
-from mlcat_ingest.catalog.web.refusals import ErrorAnswer
+from mlcat_ingest.catalog.web.http import ErrorAnswer, RequestContext, json_response
 from mlcat_ingest.catalog.web.ui.compare import compare_page
 from mlcat_ingest.catalog.web.ui.entity import entity_page
 from mlcat_ingest.catalog.web.ui.lists import home, kind_page

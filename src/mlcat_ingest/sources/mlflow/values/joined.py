@@ -45,7 +45,7 @@ from mlcat_ingest.sources.mlflow.values.records import (
     parent_of,
 )
 from mlcat_ingest.sources.mlflow.values.uris import UiLinks
-from mlcat_ingest.sources.owners import Owners
+from mlcat_ingest.sources.options import Owners
 
 RUN: Final = "run"
 EXPERIMENT: Final = "experiment"
