@@ -244,7 +244,6 @@ class NoEvaluation(Evaluates):
     """Evaluates nothing, and says why."""
 
     def __init__(self, reason: str) -> None:
-        """Keep the reason, as words for the report."""
         self._reason = reason
 
     def evaluate_batch(

@@ -133,7 +133,6 @@ class _Server:
     """The server of a database: a child of ours, or the `catalog serve` that is alive on it."""
 
     def __init__(self, db: str) -> None:
-        """Keep the database's place."""
         self.file = Path(_path_of(db))
         self._db = db
         self._child: CatalogChild | None = None
@@ -212,7 +211,6 @@ class _ServerConnection(Connection):
     """The connection to a server of a database, in whose errors the child explains itself."""
 
     def __init__(self, server: _Server) -> None:
-        """Ask `server` for its address."""
         super().__init__(lambda: (server.credentials(), _OPTIONS))
         self._explain_exit = server.explain_exit
         self._pending_start = server.pending_start
@@ -315,7 +313,6 @@ class CatalogChild:
     """A child process that serves a catalog at `url`."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        """Watch over `process`; see `start`."""
         self.url = ""
         self._process = process
         # All three are pipes: `start` asks for them.

@@ -73,7 +73,6 @@ class NeighbourCache:
     """Reads aspects of neighbours and keeps the last ones. Safe to use from several threads."""
 
     def __init__(self, catalog: Reads, size: int = CACHED_ASPECTS) -> None:
-        """Read from `catalog`, and keep `size` aspects."""
         self._catalog = catalog
         self._size = size
         self._lock = threading.Lock()
@@ -131,7 +130,6 @@ class WrittenEntities:
     """
 
     def __init__(self) -> None:
-        """Keep nothing yet."""
         self._lock = threading.Lock()
         self._kept: dict[str, WrittenEntity] = {}
         self._entries = 0

@@ -19,7 +19,6 @@ class UnansweredRequest:
     what: str = ""
 
     def __str__(self) -> str:
-        """Return it as words for the user."""
         if self.failure:
             return f"{self.address} {self.failure}; trying again for {self.seconds:.0f} s"
         return f"waiting for {self.peer} ({self.what or self.address}, {self.seconds:.0f} s)"

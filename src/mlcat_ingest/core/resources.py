@@ -16,7 +16,6 @@ class Pace:
     """Allows one line in `period_s` seconds, the first at once."""
 
     def __init__(self, period_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin with a line allowed."""
         self._period_s = period_s
         self._clock = clock
         self._next_s = clock()
@@ -100,7 +99,6 @@ class Closing(ABC):
         """Release all that is held; safe to call twice."""
 
     def __enter__(self) -> Self:
-        """Return itself."""
         return self
 
     def __exit__(
@@ -109,5 +107,4 @@ class Closing(ABC):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close it."""
         self.close()

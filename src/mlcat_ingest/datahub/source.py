@@ -90,7 +90,6 @@ class MlcatSource(TestableSource):
     platform = "mlcat"
 
     def __init__(self, ctx: PipelineContext, pipeline: Pipeline) -> None:
-        """Take a pipeline that is ready to run."""
         super().__init__(ctx)
         self._pipeline = pipeline
         self.report = MlcatReport()

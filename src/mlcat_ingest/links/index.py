@@ -36,7 +36,6 @@ class Ref(NamedTuple):
     asked_as: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """Return the reference as a message spells it."""
         name = f"{self.table}:{self.feature}"
         return name if self.namespace is None else f"{self.namespace}.{name}"
 
@@ -191,7 +190,6 @@ class FeatureIndex:
     """
 
     def __init__(self) -> None:
-        """Begin an index without tables, of a store that is read from now on."""
         self.complete = True
         self._tables: dict[tuple[str | None, str], IndexedTable] = {}
         self._full: dict[str, IndexedTable] = {}

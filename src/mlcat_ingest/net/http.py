@@ -169,7 +169,6 @@ class Http(Closing):
         backoff_s: float = 0.3,
         reads: bool = False,
     ) -> None:
-        """Prepare the session of one service, with its credentials, retries and proxies."""
         options = options or HttpOptions()
         self.base_url, user_auth = _without_user_info(base_url.rstrip("/"))
         self.peer = peer

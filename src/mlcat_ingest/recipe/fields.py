@@ -58,7 +58,6 @@ class OldKey:
     def __init__(
         self, name: str, kind: Any, meaning: Callable[[Any], Any], difference: str
     ) -> None:
-        """Keep the four."""
         self.name = name
         self._difference = difference
         self._kind = kind
@@ -173,7 +172,6 @@ class Duration(str):
     def __get_pydantic_core_schema__(
         cls, source: type[Self], handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        """Validate a `PublicStr`, and make it one of these."""
         del source
         return no_info_after_validator_function(cls, handler.generate_schema(PublicStr))
 
@@ -297,7 +295,6 @@ class RecipeModel(BaseModel):
     """For keys of other tools: the alternative."""
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        """Yield what `repr` shows of each field."""
         for name, value in super().__repr_args__():
             shown = {name or "": value}
             yield name, value if isinstance(value, BaseModel) else mask_tree(shown)[name or ""]

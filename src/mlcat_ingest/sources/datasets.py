@@ -440,7 +440,6 @@ class Datasets:
     """Builds the URNs of datasets by the options of a recipe. Safe for threads."""
 
     def __init__(self, config: DatasetsConfig | None = None) -> None:
-        """Compile the rules."""
         self._config = config or DatasetsConfig()
         self._rewrites = [(re.compile(rule.match), rule.to) for rule in self._config.rewrite]
 

@@ -52,7 +52,6 @@ class SqlConnection(ABC):
     """
 
     def __init__(self, dialect: str, name: str) -> None:
-        """Give the connection its description."""
         self.dialect = dialect
         self.name = name
 
@@ -100,7 +99,6 @@ class Engine(ABC):
     """What its connections raise."""
 
     def __init__(self, url: str) -> None:
-        """Contact nothing yet."""
         self.url = url
 
     @abstractmethod

@@ -31,7 +31,6 @@ class FileLock:
     """A lock that is held by the one process that took it, until `release` or its end."""
 
     def __init__(self, handle: int) -> None:
-        """Own `handle`, a file descriptor that has the lock."""
         self._handle = handle
 
     @classmethod

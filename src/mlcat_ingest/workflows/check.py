@@ -195,7 +195,6 @@ class _Watch:
         patience_s: float,
         late: Literal["warning", "failed"] = "failed",
     ) -> None:
-        """Iterate over `findings` in a thread."""
         self.side = side
         self._findings = findings
         self._patience_s = patience_s

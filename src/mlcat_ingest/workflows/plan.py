@@ -274,7 +274,6 @@ class PlannedDelivery:
     """Stores merged entities in place of writing them."""
 
     def __init__(self, store: PlanStore) -> None:
-        """Keep them in `store`."""
         self._store = store
 
     def deliver(self, batch: Sequence[MergedEntity]) -> Sequence[DeliveryOutcome]:

@@ -51,7 +51,6 @@ class SlowConnections:
     """Closes connections whose client does not send its request, or does not take the answer."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin without a connection."""
         self._clock = clock
         self._waits: dict[Any, tuple[_Wait, float]] = {}
 
@@ -91,11 +90,9 @@ class AcceptErrors:
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin without an error."""
         self._pace = Pace(_LINE_S, clock)
 
     def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Log an error."""
         error = context.get("exception")
         if not isinstance(error, OSError) or error.errno not in _NO_RESOURCES:
             loop.default_exception_handler(context)

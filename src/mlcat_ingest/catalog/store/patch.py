@@ -355,7 +355,6 @@ class _Document:
     """An aspect under a patch; its keyed arrays are `_Entries`."""
 
     def __init__(self, patch: Patch, value: dict[str, Any]) -> None:
-        """Edit `value` as `patch` addresses it."""
         self._patch = patch
         self.value = self._keyed(value, ())
         # Copies of copies would grow for ever.

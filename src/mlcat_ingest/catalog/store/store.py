@@ -138,7 +138,6 @@ class DatabaseFailures:
     """Turns errors of the database into errors for clients."""
 
     def __init__(self) -> None:
-        """Begin without an error."""
         self._pace = Pace(_LINE_S)
 
     @contextmanager
@@ -206,7 +205,6 @@ class StoreWriter:
     """
 
     def __init__(self, engine: Engine, failures: DatabaseFailures) -> None:
-        """Write to the database behind `engine`, with errors of `failures`."""
         self._engine = engine
         self._failures = failures
         self._queue: list[_QueuedJob[Any]] = []

@@ -94,7 +94,6 @@ class ErrorResponses:
     """Makes the response to a request that failed."""
 
     def __init__(self, renderer: Renderer, pages: PageRequests) -> None:
-        """Answer browsers with pages of `renderer`."""
         self._renderer = renderer
         self._pages = pages
 
@@ -132,7 +131,6 @@ class Border:
     """ASGI middleware where every error becomes a response."""
 
     def __init__(self, app: ASGIApp, errors: ErrorResponses) -> None:
-        """Answer for `app` where it raises."""
         self._app = app
         self._errors = errors
 
@@ -314,7 +312,6 @@ class ServiceMetrics:
     """The counters of one service, in a registry of their own."""
 
     def __init__(self) -> None:
-        """Start all counters at zero."""
         self._registry = CollectorRegistry()
         self.requests = Counter(
             "mlcat_catalog_requests",

@@ -49,7 +49,6 @@ class Edge:
         lineage: Literal["upstream", "downstream"] | None = None,
         ours: bool = False,
     ) -> None:
-        """Keep the relationship, the entity types of its destinations, and what holds of it."""
         object.__setattr__(self, "relationship", relationship)
         object.__setattr__(self, "kinds", kinds)
         object.__setattr__(self, "at", at)

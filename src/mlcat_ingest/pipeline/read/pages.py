@@ -91,7 +91,6 @@ class Enricher:
     """Applies rules, in their order, to every entity that they match."""
 
     def __init__(self, rules: Sequence[EnrichRule]) -> None:
-        """Compile the rules."""
         self._rules = [(_condition(rule.match), _additions(rule)) for rule in rules]
         self._types: dict[str, _TypeRules] = {}
 
@@ -377,7 +376,6 @@ class Chunker:
     """
 
     def __init__(self, context: RunContext) -> None:
-        """Start with no entities."""
         self._context = context
         self._buffers: dict[str, dict[str, Entity]] = {}
         self._weights: Counter[str] = Counter()

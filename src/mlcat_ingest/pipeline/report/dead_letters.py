@@ -30,7 +30,6 @@ class Refusal:
     status: int = 0
 
     def __str__(self) -> str:
-        """Return the aspect and the reason."""
         return f"{self.proposal.aspect_name}: {self.reason}"
 
 

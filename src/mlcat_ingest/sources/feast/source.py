@@ -44,7 +44,6 @@ class FeastReader(DefinitionReader):
     """
 
     def __init__(self, config: FeastConfig, transport: RegistryTransport) -> None:
-        """Keep the configuration, and the transport that fetches the objects."""
         self._config = config
         self._transport = transport
         self._objects: Mapping[Kind, list[RawObject]] | None = None

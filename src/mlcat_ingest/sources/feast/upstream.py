@@ -90,7 +90,6 @@ class UpstreamDatasets:
     notes: tuple[Note, ...] = ()
 
     def __add__(self, other: "UpstreamDatasets") -> "UpstreamDatasets":
-        """Return the union of both."""
         return UpstreamDatasets(
             _unique(self.names + other.names),
             _unique(self.datasets + other.datasets),

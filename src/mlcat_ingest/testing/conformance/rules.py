@@ -75,7 +75,6 @@ class ConformanceError(AssertionError):
     """At least one rule is broken; `violations` has the first violation of each."""
 
     def __init__(self, subject: str, violations: Iterable[Violation]) -> None:
-        """Keep the violations, and make a message of one line for each."""
         self.violations = tuple(violations)
         super().__init__("\n".join([f"{subject} breaks:", *map(str, self.violations)]))
 

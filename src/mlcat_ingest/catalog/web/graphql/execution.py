@@ -220,7 +220,6 @@ class Documents:
     """Prepared queries by their text, least recently used first; safe for threads."""
 
     def __init__(self, limits: Limits) -> None:
-        """Check queries against `limits`."""
         self._limits = limits
         self._lock = threading.Lock()
         self._prepared: OrderedDict[str, PreparedQuery] = OrderedDict()
@@ -298,7 +297,6 @@ class GraphQLEndpoint:
     """Answers GraphQL requests from one store."""
 
     def __init__(self, store: Store, limits: Limits) -> None:
-        """Answer from `store` within `limits`."""
         self._store = store
         self._limits = limits
         self._documents = Documents(limits)

@@ -55,7 +55,6 @@ class Loader:
     """
 
     def __init__(self, store: Store) -> None:
-        """Read from `store`; nothing is loaded yet."""
         self.store = store
         self._whole: dict[str, Aspects] = {}
         self._single: dict[str, dict[str, Aspects]] = {}
@@ -226,7 +225,6 @@ class Node:
     __slots__ = ("_parts", "cohort", "kind", "urn")
 
     def __init__(self, urn: str, kind: EntityType, cohort: Cohort) -> None:
-        """Refer to the entity `urn`, one of `cohort`."""
         self.urn = urn
         self.kind = kind
         self.cohort = cohort
@@ -263,7 +261,6 @@ class Record:
     __slots__ = ("node", "value")
 
     def __init__(self, node: Node, value: Mapping[str, Any]) -> None:
-        """Wrap `value`, a part of an aspect of `node`."""
         self.node = node
         self.value = value
 

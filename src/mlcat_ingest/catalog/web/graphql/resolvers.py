@@ -33,7 +33,6 @@ class Context:
     """The store, the loader and the time left of one GraphQL request."""
 
     def __init__(self, store: Store, limits: Limits) -> None:
-        """Work on `store`, within `limits` from now on."""
         self.store = store
         self.limits = limits
         self.loader = Loader(store)

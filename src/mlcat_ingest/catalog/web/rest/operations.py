@@ -55,7 +55,6 @@ class Operations(Resource):
     """The endpoints of `/operations`."""
 
     def __init__(self, store: Store, tasks: Tasks, limits: Limits) -> None:
-        """Start and look up `tasks` of `store`."""
         super().__init__(store, limits)
         self._tasks = tasks
 

@@ -64,7 +64,6 @@ class OpenApiDocument(Resource):
     """The endpoint that describes all endpoints, itself too."""
 
     def __init__(self, endpoints: Sequence[Endpoint]) -> None:
-        """Describe `endpoints`."""
         self._document = describe((*endpoints, *self.endpoints()))
 
     @Endpoint("GET", PATH, {200: OBJECT}, client=OPERATOR)

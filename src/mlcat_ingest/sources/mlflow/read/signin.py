@@ -153,7 +153,6 @@ class OAuthToken(AuthBase):
         return r
 
     def __repr__(self) -> str:
-        """Return a text without the token."""
         return "OAuthToken(***)"
 
     def _try_once_more(self, response: requests.Response, **kwargs: Any) -> requests.Response:
