@@ -19,6 +19,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     SecretStr,
@@ -94,7 +95,13 @@ class PublicUrl(Public):
     """Marks an address that may be printed, less the user name and password in it."""
 
 
-def _printable(text: str) -> str:
+def named(*keys: str) -> Any:
+    """Return an optional field that a recipe may set by any of `keys`, the preferred one first."""
+    return Field(default=None, validation_alias=AliasChoices(*keys))
+
+
+def checked_text(text: str) -> str:
+    """Return `text`, refused where it holds control characters."""
     if not text.isprintable():
         raise ValueError("contains a line break or another control character")
     return text
@@ -103,8 +110,8 @@ def _printable(text: str) -> str:
 def printable_secret(secret: SecretStr | None) -> SecretStr | None:
     """Return `secret`, refused where it holds control characters."""
     # An HTTP header cannot carry these, and its error would be about headers, not about the token.
-    if secret is not None and not secret.get_secret_value().isprintable():
-        raise ValueError("contains a line break or another control character")
+    if secret is not None:
+        checked_text(secret.get_secret_value())
     return secret
 
 
@@ -134,7 +141,7 @@ def _checked_address(text: str) -> str:
 PublicStr = Annotated[
     str,
     StringConstraints(strip_whitespace=True, min_length=1),
-    AfterValidator(_printable),
+    AfterValidator(checked_text),
     Public(),
 ]
 """A text that is no secret: a name, a platform instance, a pattern."""

@@ -5,14 +5,14 @@ import re
 from pathlib import Path
 from typing import Annotated, Final, Self
 
-from pydantic import AfterValidator, AliasChoices, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from mlcat_ingest.core.text import whole_characters
 from mlcat_ingest.errors import InvalidUrnError, RecipeError
 from mlcat_ingest.links.evidence import LinkOptions
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.urn import check, corp_user
-from mlcat_ingest.recipe.fields import PublicStr, RecipeModel
+from mlcat_ingest.recipe.fields import PublicStr, RecipeModel, named
 from mlcat_ingest.recipe.loader import MAX_BYTES, parse
 from mlcat_ingest.recipe.problems import Origin
 from mlcat_ingest.recipe.validate import validate_config
@@ -170,9 +170,7 @@ class FeaturesConfig(RecipeModel):
     """Project of Feast references in runs that name no project. Default: the project of this
     recipe's feature sources, if there is only one."""
 
-    instance: PublicStr | None = Field(
-        default=None, validation_alias=AliasChoices("instance", "platform_instance")
-    )
+    instance: PublicStr | None = named("instance", "platform_instance")
     """Platform instance of feature stores outside this recipe's feature sources: a prefix of every
     name."""
 
@@ -222,9 +220,7 @@ class FeatureStoreConfig(RecipeModel):
     """Environment of the source datasets of features; `datasets` may override it by platform. URNs
     of features and tables contain no environment."""
 
-    instance: PublicStr | None = Field(
-        default=None, validation_alias=AliasChoices("instance", "platform_instance")
-    )
+    instance: PublicStr | None = named("instance", "platform_instance")
     """Platform instance: a prefix of every name, for several stores in one catalog."""
 
     namespace_prefix: PublicStr | None = None
