@@ -63,7 +63,7 @@ def aspects_of(urn: str, hint: str | None = None) -> list[str]:
     """
     from mlcat_ingest.metadata.registry import ENTITIES
     from mlcat_ingest.metadata.urn import entity_type_of
-    from mlcat_ingest.recipe.problems import nearest
+    from mlcat_ingest.recipe.loader import nearest
 
     entity_type = entity_type_of(urn)
     kind = ENTITIES.get(entity_type)

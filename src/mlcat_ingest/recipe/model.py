@@ -16,7 +16,7 @@ from pydantic import (
 
 from mlcat_ingest.recipe.draft import Draft, draft_of, read_draft
 from mlcat_ingest.recipe.fields import Duration, NotContent, Public, PublicStr, RecipeModel
-from mlcat_ingest.recipe.problems import Origin, Problem
+from mlcat_ingest.recipe.loader import Origin, Problem
 from mlcat_ingest.recipe.rules import EnrichRule, FieldName, Policy
 from mlcat_ingest.recipe.secrets import mask_tree
 from mlcat_ingest.recipe.validate import mask_secrets, validate_config

@@ -29,7 +29,7 @@ from mlcat_ingest.recipe.fields import (
     members,
     names_of,
 )
-from mlcat_ingest.recipe.problems import Loc, Origin, Problem, nearest
+from mlcat_ingest.recipe.loader import Loc, Origin, Problem, nearest
 from mlcat_ingest.recipe.secrets import (
     MASK,
     SECRETS,

@@ -13,8 +13,7 @@ from mlcat_ingest.links.evidence import LinkOptions
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.urn import check, corp_user
 from mlcat_ingest.recipe.fields import PublicStr, RecipeModel, named
-from mlcat_ingest.recipe.loader import MAX_BYTES, parse
-from mlcat_ingest.recipe.problems import Origin
+from mlcat_ingest.recipe.loader import MAX_BYTES, Origin, parse
 from mlcat_ingest.recipe.validate import validate_config
 from mlcat_ingest.recipe.values import (
     Fabric,

@@ -11,8 +11,8 @@ from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.client.config import SINK_ALIASES, SINKS, EmbeddedSinkConfig, RestSinkConfig
 from mlcat_ingest.errors import RecipeError, UnknownPluginError
 from mlcat_ingest.recipe.draft import Draft, read_draft
+from mlcat_ingest.recipe.loader import Loc, Origin, Problem, nearest, path_text
 from mlcat_ingest.recipe.model import Recipe
-from mlcat_ingest.recipe.problems import Loc, Origin, Problem, nearest, path_text
 from mlcat_ingest.recipe.validate import mask_secrets, validate_config
 from mlcat_ingest.sources.base import Source
 from mlcat_ingest.sources.plugins import config_class, load, source_class, source_types

@@ -34,8 +34,7 @@ from mlcat_ingest.recipe.fields import (
     checked_text,
     named,
 )
-from mlcat_ingest.recipe.loader import MAX_BYTES, parse
-from mlcat_ingest.recipe.problems import Origin
+from mlcat_ingest.recipe.loader import MAX_BYTES, Origin, parse
 from mlcat_ingest.recipe.secrets import SECRETS, is_secret_name
 from mlcat_ingest.recipe.validate import validate_config
 from mlcat_ingest.recipe.values import (

@@ -9,8 +9,8 @@ import pytest
 from mlcat_ingest.catalog.schema import tables
 from mlcat_ingest.catalog.schema.values import Direction
 from mlcat_ingest.catalog.store import store as store_module
+from mlcat_ingest.catalog.store.reads import Span, read_events
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.store.timeseries import Span, read_events
 from mlcat_ingest.sql.database import migrate
 from mlcat_ingest.sql.engine import TextEngine, open_engine
 from support.catalog_store import model, table

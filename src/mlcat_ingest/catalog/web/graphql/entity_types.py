@@ -6,9 +6,12 @@ from typing import Any, Final
 from graphql import GraphQLResolveInfo
 
 from mlcat_ingest.catalog.schema.values import UNKNOWN_ACTOR, Direction
-from mlcat_ingest.catalog.web.graphql.nodes import Cohort, Edges, Node, Record, kind_of, node_of
 from mlcat_ingest.catalog.web.graphql.resolvers import (
+    Cohort,
+    Edges,
     Fields,
+    Node,
+    Record,
     Resolver,
     aspect,
     aspect_entity,
@@ -16,6 +19,8 @@ from mlcat_ingest.catalog.web.graphql.resolvers import (
     bad_request,
     context_of,
     entry_entity,
+    kind_of,
+    node_of,
     nodes_in,
     objects,
     page_of,

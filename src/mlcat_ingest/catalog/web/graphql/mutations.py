@@ -16,8 +16,13 @@ from mlcat_ingest.catalog.schema.values import UNKNOWN_ACTOR, AspectVersion, Dir
 from mlcat_ingest.catalog.store.rows import now_ms
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.store.version_sets import GENERATED
-from mlcat_ingest.catalog.web.graphql.nodes import Node
-from mlcat_ingest.catalog.web.graphql.resolvers import Fields, bad_request, context_of, nodes_in
+from mlcat_ingest.catalog.web.graphql.resolvers import (
+    Fields,
+    Node,
+    bad_request,
+    context_of,
+    nodes_in,
+)
 from mlcat_ingest.metadata.aspects.assets import TAG_PROPERTIES
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES, VERSION_SET_PROPERTIES
 from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS

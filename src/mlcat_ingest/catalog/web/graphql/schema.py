@@ -37,8 +37,7 @@ from mlcat_ingest.catalog.web.graphql.entity_types import (
     custom_properties,
 )
 from mlcat_ingest.catalog.web.graphql.mutations import MUTATIONS
-from mlcat_ingest.catalog.web.graphql.nodes import Node
-from mlcat_ingest.catalog.web.graphql.resolvers import Fields, Resolver, associated_urn, plain
+from mlcat_ingest.catalog.web.graphql.resolvers import Fields, Node, Resolver, associated_urn, plain
 from mlcat_ingest.catalog.web.graphql.search import LINEAGE, LINEAGE_SEARCH, SEARCH
 
 _TABLES: Final[Sequence[Mapping[str, Fields]]] = (

@@ -25,17 +25,15 @@ from mlcat_ingest.catalog.search.request import (
     SortKey,
 )
 from mlcat_ingest.catalog.store.graph import LineageQuery, lineage
-from mlcat_ingest.catalog.web.graphql.nodes import (
+from mlcat_ingest.catalog.web.graphql.resolvers import (
     EDGES_AT_ONCE,
     ENTITY_TYPES,
     SOUGHT,
-    Node,
-    kind_of,
-)
-from mlcat_ingest.catalog.web.graphql.resolvers import (
     Fields,
+    Node,
     bad_request,
     context_of,
+    kind_of,
     nodes_in,
     page_of,
     parts_of,

@@ -25,7 +25,6 @@ from mlcat_ingest.catalog.web.http import (
     endpoint,
     is_openapi,
 )
-from mlcat_ingest.catalog.web.rest.aspects import Aspects
 from mlcat_ingest.catalog.web.rest.endpoint import (
     COMPONENTS,
     CONNECTOR,
@@ -39,8 +38,7 @@ from mlcat_ingest.catalog.web.rest.endpoint import (
     error_schema,
     record,
 )
-from mlcat_ingest.catalog.web.rest.entities import Entities
-from mlcat_ingest.catalog.web.rest.metadata_tests import MetadataTests
+from mlcat_ingest.catalog.web.rest.entities import Aspects, Entities
 from mlcat_ingest.catalog.web.rest.openapi_entities import (
     ENTITY,
     ENTITY_ASPECT,
@@ -48,7 +46,7 @@ from mlcat_ingest.catalog.web.rest.openapi_entities import (
     EntityWrites,
     target_of,
 )
-from mlcat_ingest.catalog.web.rest.operations import Operations
+from mlcat_ingest.catalog.web.rest.operations import MetadataTests, Operations
 
 PATH: Final = "/openapi.json"
 

@@ -394,7 +394,7 @@ def test_a_table_that_does_not_fit_the_schema_is_noticed() -> None:
 
 
 def test_stored_text_that_an_enum_lacks_reads_as_null(store: Store) -> None:
-    from mlcat_ingest.catalog.web.graphql.nodes import KINDS, Cohort, Loader, Node
+    from mlcat_ingest.catalog.web.graphql.resolvers import KINDS, Cohort, Loader, Node
 
     node = Node("urn:li:mlModel:(p,n,mars)", KINDS["mlModel"], Cohort(Loader(store), []))
     made = schema.executable_schema()
@@ -404,7 +404,14 @@ def test_stored_text_that_an_enum_lacks_reads_as_null(store: Store) -> None:
 
 def test_references_that_cannot_be_read_do_no_harm(store: Store) -> None:
     from mlcat_ingest.catalog.web.graphql.entity_types import RECORDS
-    from mlcat_ingest.catalog.web.graphql.nodes import KINDS, Cohort, Loader, Node, Record, node_of
+    from mlcat_ingest.catalog.web.graphql.resolvers import (
+        KINDS,
+        Cohort,
+        Loader,
+        Node,
+        Record,
+        node_of,
+    )
 
     cohort = Cohort(Loader(store), [model("m")])
     node = Node("urn:li:mlModel:(open", KINDS["mlModel"], cohort)
