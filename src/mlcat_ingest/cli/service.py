@@ -242,7 +242,7 @@ def explain_command(
     `plan` shows the effect of a recipe's next run.
 
     Exit status: 0 the entity was found; 1 the catalog does not have the entity, or it failed; 2
-    invalid explain_command or recipe; 130 interrupted.
+    invalid command or recipe; 130 interrupted.
     """
     from mlcat_ingest.workflows.explain import (
         explain,

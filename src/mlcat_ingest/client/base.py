@@ -10,8 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol
 
-from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.core.pending import RequestSide
+from mlcat_ingest.core.findings import Finding, RequestSide
 from mlcat_ingest.errors import (
     AspectRejectedError,
     CatalogRequestError,

@@ -1,19 +1,20 @@
-"""The surroundings of a process: values of environment variables, locks, and the signal to end.
+"""The surroundings of a process: environment variables, extras, locks, and the signal to end.
 
-Standard library only.
+A module of an extra counts whatever distribution brought it. Standard library only.
 """
 
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from mlcat_ingest.errors import RecipeError
+from mlcat_ingest.errors import MissingExtraError, RecipeError
 
 _ON: Final = frozenset({"1", "true", "t", "yes", "y", "on"})
 _OFF: Final = frozenset({"", "0", "false", "f", "no", "n", "off"})
@@ -69,3 +70,45 @@ def stop_on_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before if before is not None else signal.SIG_DFL)
+
+
+_CATALOG: Final = ("graphql", "jinja2", "prometheus_client", "re2", "starlette", "uvicorn")
+_FEAST: Final = ("google.protobuf", "grpc")
+
+MODULES: Final[Mapping[str, tuple[str, ...]]] = {
+    "aws": ("boto3",),
+    "azure": ("adlfs", "fsspec"),
+    "catalog": _CATALOG,
+    "demo": (*_CATALOG, *_FEAST),
+    "demo-train": (*_CATALOG, *_FEAST, "mlflow", "sklearn"),
+    "feast": _FEAST,
+    "gcs": ("fsspec", "gcsfs"),
+    "mlflow": ("mlflow",),
+    "postgres": ("psycopg",),
+    "tests": ("re2",),
+}
+"""The modules of each extra. Airflow and DataHub are not among them: they import us."""
+
+
+def package_version() -> str:
+    """Return the version of this distribution as it is installed."""
+    from importlib.metadata import version
+
+    return version("mlcat-ingest")
+
+
+def require_extra(extra: str, what: str) -> None:
+    """Check that the modules of an extra are installed, for `what` needs them; import none.
+
+    Raises:
+        MissingExtraError: one of them is not there.
+    """
+    if not all(map(_is_installed, MODULES[extra])):
+        raise MissingExtraError(what, extra)
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # nor is the package that it would be in
+        return False

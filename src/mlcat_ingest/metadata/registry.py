@@ -21,9 +21,8 @@ from mlcat_ingest.metadata.aspects import (
     processes,
     untyped,
 )
-from mlcat_ingest.metadata.aspects.declaration import AspectSpec, Default
+from mlcat_ingest.metadata.aspects.declaration import AspectSpec, Default, edges_of, fields
 from mlcat_ingest.metadata.codec import JsonObject
-from mlcat_ingest.metadata.shapes import edges_of, fields
 from mlcat_ingest.metadata.urn import KINDS, check, entity_type_of
 
 DECLARED: Final[Mapping[str, AspectSpec]] = MappingProxyType(declaration.DECLARED)

@@ -22,7 +22,7 @@ from functools import cache, lru_cache
 from types import ModuleType
 from typing import Any, Final, Protocol
 
-from mlcat_ingest.core.extras import require_extra
+from mlcat_ingest.core.environment import require_extra
 from mlcat_ingest.errors import CodecError, DefinitionError
 from mlcat_ingest.metadata.codec import loads
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mlcat_ingest.client.base import Catalog
-from mlcat_ingest.core.pending import longest_pending_request
+from mlcat_ingest.core.findings import longest_pending_request
 from mlcat_ingest.core.resources import start_thread
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import LimitError, MlcatError, StateUnavailableError, interrupt_behind

@@ -8,7 +8,7 @@ import difflib
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -108,6 +108,13 @@ _STR, _MERGE = "tag:yaml.org,2002:str", "plain:merge"
 _KNOWN_TAGS = {_STR, "tag:yaml.org,2002:seq", "tag:yaml.org,2002:map"}
 _NULLS = {"", "~", "null", "Null", "NULL"}
 _BOOLS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_SCALARS: dict[str, Callable[[str], Any]] = {
+    "plain:null": lambda _: None,
+    "plain:bool": _BOOLS.__getitem__,
+    "plain:int": int,
+    "plain:float": float,
+}
+"""The values of plain scalars by our tags for them; all others are text."""
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,39})")
 _FLOAT = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
 # PyYAML without its C part quotes the text; punctuation is what was expected, and stays.
@@ -251,24 +258,6 @@ def is_typed(text: str) -> bool:
     return _plain_tag(text) != _STR
 
 
-def _scalar(tag: str, value: str) -> Any:
-    match tag:
-        case "plain:null":
-            return None
-        case "plain:bool":
-            return _BOOLS[value]
-        case "plain:int":
-            return int(value)
-        case "plain:float":
-            return float(value)
-        case _:
-            return value
-
-
-def _is_list(node: yaml.Node) -> bool:
-    return isinstance(node, yaml.SequenceNode)
-
-
 class _Walk:
     """Turns composed nodes into data, and notes lines and problems."""
 
@@ -297,7 +286,7 @@ class _Walk:
                 case yaml.SequenceNode():
                     return [self._value(item, (*loc, i)) for i, item in enumerate(node.value)]
                 case _:
-                    return _scalar(node.tag, node.value)
+                    return _SCALARS.get(node.tag, str)(node.value)
 
     def _mapping(self, node: yaml.MappingNode, loc: Loc) -> dict[str, Any]:
         data: dict[str, Any] = {}
@@ -315,7 +304,8 @@ class _Walk:
             if not isinstance(key_node, yaml.ScalarNode):
                 self._note(key_node, loc, "a key must be plain text")
             elif key_node.tag == _MERGE:
-                bases += value_node.value if _is_list(value_node) else [value_node]
+                is_list = isinstance(value_node, yaml.SequenceNode)
+                bases += value_node.value if is_list else [value_node]
             elif (key := str(key_node.value)) in entries:
                 line = entries[key][0].start_mark.line + 1
                 self._note(key_node, (*loc, key), f"duplicate key, already on line {line}")

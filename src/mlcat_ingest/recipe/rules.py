@@ -14,8 +14,8 @@ from pydantic import (
 )
 
 from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.aspects.declaration import fields
 from mlcat_ingest.metadata.registry import ASPECTS
-from mlcat_ingest.metadata.shapes import fields
 from mlcat_ingest.recipe.fields import PublicStr, RecipeModel
 from mlcat_ingest.recipe.values import (
     DomainRef,

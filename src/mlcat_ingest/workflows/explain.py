@@ -37,7 +37,7 @@ from mlcat_ingest.pipeline.merge.rules import (
     keys_of,
     single_fields,
 )
-from mlcat_ingest.pipeline.report.labels import label_of, with_label
+from mlcat_ingest.pipeline.report.render import label_of, with_label
 from mlcat_ingest.workflows.plan_diff import entries_of
 from mlcat_ingest.workflows.plan_render import Line, cut, value_text
 

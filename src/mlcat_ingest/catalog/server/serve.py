@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from mlcat_ingest.catalog.limits import BODY_TAIL_SECONDS, HEAD_SECONDS
 from mlcat_ingest.catalog.server.lock import Running, ServerLock, log_new_file, read_lock
-from mlcat_ingest.core.extras import require_extra
+from mlcat_ingest.core.environment import require_extra
 from mlcat_ingest.core.resources import Pace, collecting_every
 from mlcat_ingest.errors import RecipeError
 

@@ -27,10 +27,9 @@ from mlcat_ingest.catalog.store.prepare import prepare
 from mlcat_ingest.catalog.store.reads import count_rows, marked_removed, page_of_each
 from mlcat_ingest.catalog.store.rows import chunks
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.metadata.aspects.declaration import Edge, UrnOf
+from mlcat_ingest.metadata.aspects.declaration import Edge, UrnOf, bare, edge_markers, fields
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.registry import ASPECTS
-from mlcat_ingest.metadata.shapes import bare, edge_markers, fields
 from mlcat_ingest.metadata.urn import entity_type_of
 
 

@@ -14,12 +14,11 @@ from typing import Any, Final, Self, TypeAlias
 
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
-from mlcat_ingest.metadata.aspects.declaration import ATTRIBUTION
+from mlcat_ingest.metadata.aspects.declaration import ATTRIBUTION, Field, fields
 from mlcat_ingest.metadata.codec import canonical
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.registry import ASPECTS, implied_aspect
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
-from mlcat_ingest.metadata.shapes import Field, fields
 from mlcat_ingest.pipeline.merge.applied import NOTHING, canonical_bytes, is_own
 from mlcat_ingest.recipe.rules import Policy
 

@@ -11,8 +11,7 @@ from functools import cached_property
 from typing import ClassVar, Final
 from urllib.parse import quote, unquote
 
-from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.core.pending import RequestSide, UnansweredRequest
+from mlcat_ingest.core.findings import Finding, RequestSide, UnansweredRequest
 from mlcat_ingest.errors import InvalidUrnError, RecipeError, RecordError
 from mlcat_ingest.links.index import FeatureIndex
 from mlcat_ingest.metadata.codec import content_hash

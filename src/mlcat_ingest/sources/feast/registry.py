@@ -18,8 +18,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, duration_pb2, times
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
-from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.core.pending import RequestSide
+from mlcat_ingest.core.findings import Finding, RequestSide
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import MlcatError, ProtocolMismatchError
 

@@ -7,8 +7,7 @@ from typing import Any, ClassVar, TypeVar
 
 from google.protobuf.message import DecodeError
 
-from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.core.pending import UnansweredRequest
+from mlcat_ingest.core.findings import Finding, UnansweredRequest
 from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.sources.base import Missing, Unlisted
@@ -30,8 +29,7 @@ from mlcat_ingest.sources.feast.registry import (
     RegistryTransport,
     message_class,
 )
-from mlcat_ingest.sources.feast.upstream import Upstreams
-from mlcat_ingest.sources.feast.views import ColumnMapper, ViewName, Views
+from mlcat_ingest.sources.feast.views import ColumnMapper, Upstreams, ViewName, Views
 
 _UsedT = TypeVar("_UsedT")
 

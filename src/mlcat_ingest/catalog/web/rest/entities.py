@@ -59,6 +59,7 @@ from mlcat_ingest.catalog.web.rest.proposals import (
     unescape_envelope,
 )
 from mlcat_ingest.errors import InvalidUrnError
+from mlcat_ingest.metadata.aspects.declaration import fields
 from mlcat_ingest.metadata.codec import dumps, embedded
 from mlcat_ingest.metadata.registry import (
     ASPECTS,
@@ -68,7 +69,6 @@ from mlcat_ingest.metadata.registry import (
     key_aspect_name,
     record_name,
 )
-from mlcat_ingest.metadata.shapes import fields
 from mlcat_ingest.metadata.urn import check, entity_type_of, raw_parts
 
 _ASYNC: Final[Mapping[str, Schema]] = {"async": {"enum": ["true", "false"]}}

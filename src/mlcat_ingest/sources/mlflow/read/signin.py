@@ -27,7 +27,7 @@ import requests
 from pydantic import SecretStr
 from requests.auth import AuthBase, HTTPBasicAuth
 
-from mlcat_ingest.core.extras import require_extra
+from mlcat_ingest.core.environment import require_extra
 from mlcat_ingest.errors import (
     AuthenticationError,
     RecipeError,

@@ -16,7 +16,6 @@ from mlcat_ingest.sources.mlflow.read.reader import (
     RunFilter,
 )
 from mlcat_ingest.sources.mlflow.select.changes import ChangedRuns
-from mlcat_ingest.sources.mlflow.select.files import ModelFiles, with_signature_tables
 from mlcat_ingest.sources.mlflow.select.joins import (
     ParentRuns,
     RelatedRun,
@@ -29,7 +28,9 @@ from mlcat_ingest.sources.mlflow.select.models import (
     EXTERNAL_MODELS,
     ExternalModels,
     LoggedModels,
+    ModelFiles,
     RecentModels,
+    with_signature_tables,
 )
 from mlcat_ingest.sources.mlflow.select.selection import RunSelection
 from mlcat_ingest.sources.mlflow.values.joined import (
