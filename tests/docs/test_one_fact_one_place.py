@@ -78,7 +78,7 @@ def test_each_reserved_key_is_spelled_in_one_module() -> None:
 
 
 def test_each_tag_of_mlflow_and_feast_is_spelled_in_one_module() -> None:
-    for home in ("sources/mlflow/values/records.py", "links/evidence.py"):
+    for home in ("sources/mlflow/values/records.py", "links/rules.py"):
         tags = {
             value
             for module, value in constants()

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from mlcat_ingest.links.evidence import LinkOptions
+from mlcat_ingest.links.rules import LinkOptions
 from mlcat_ingest.metadata.naming import DATAHUB_TEMPLATES, Naming, Templates
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.datasets import Datasets, DatasetsConfig

@@ -25,7 +25,7 @@ from mlcat_ingest.errors import LimitError, MlcatError, StateUnavailableError, i
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator, VerdictWriter
 from mlcat_ingest.pipeline.evaluate.quality_gate import QualityGate, QualityGateOptions
-from mlcat_ingest.pipeline.flow.queues import Channel, InFlight, StoppedError
+from mlcat_ingest.pipeline.flow import Channel, InFlight, StoppedError
 from mlcat_ingest.pipeline.merge.entity import merge_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules
 from mlcat_ingest.pipeline.read.feature_tables import (
@@ -55,8 +55,7 @@ from mlcat_ingest.pipeline.write.batches import BatchWriter, Merger, NewEntityLi
 from mlcat_ingest.pipeline.write.delivery import Delivery, MakeDelivery
 from mlcat_ingest.pipeline.write.version_sets import LatestVersions
 from mlcat_ingest.recipe import secrets
-from mlcat_ingest.recipe.model import Recipe
-from mlcat_ingest.recipe.rules import by_aspect
+from mlcat_ingest.recipe.model import Recipe, by_aspect
 from mlcat_ingest.sources.base import (
     Changes,
     Everything,

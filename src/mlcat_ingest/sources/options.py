@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from mlcat_ingest.core.text import whole_characters
 from mlcat_ingest.errors import InvalidUrnError, RecipeError
-from mlcat_ingest.links.evidence import LinkOptions
+from mlcat_ingest.links.rules import LinkOptions
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.urn import check, corp_user
 from mlcat_ingest.recipe.fields import PublicStr, RecipeModel, named

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 from urllib.parse import quote, unquote, urlsplit
 
-from mlcat_ingest.core.private_files import restrict
+from mlcat_ingest.core.environment import restrict
 from mlcat_ingest.errors import NotAuthorizedError, ProtocolMismatchError, RecipeError
 
 _BUSY_TIMEOUT_MS: Final = 5000

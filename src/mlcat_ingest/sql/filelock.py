@@ -13,8 +13,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
-from mlcat_ingest.core.environment import require_posix
-from mlcat_ingest.core.private_files import open_file
+from mlcat_ingest.core.environment import open_file, require_posix
 
 if sys.platform != "win32":
     import fcntl

@@ -15,7 +15,7 @@ from mlcat_ingest.pipeline.merge.aspects import (
     says_nothing,
 )
 from mlcat_ingest.pipeline.merge.rules import RECORD_KEYS, MergeRules, keys_of
-from mlcat_ingest.recipe.rules import Policy
+from mlcat_ingest.recipe.model import Policy
 from support.merging import HOME, RULES, Shelf
 
 words = st.sampled_from("abcdefgh")

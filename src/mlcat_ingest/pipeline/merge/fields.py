@@ -21,7 +21,7 @@ from mlcat_ingest.pipeline.merge.rules import (
     same_json,
     single_fields,
 )
-from mlcat_ingest.recipe.rules import Policy
+from mlcat_ingest.recipe.model import Policy
 
 _NONE: Final[frozenset[str]] = frozenset()
 

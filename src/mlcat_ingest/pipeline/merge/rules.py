@@ -20,7 +20,7 @@ from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.registry import ASPECTS, implied_aspect
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.pipeline.merge.applied import NOTHING, canonical_bytes, is_own
-from mlcat_ingest.recipe.rules import Policy
+from mlcat_ingest.recipe.model import Policy
 
 
 @dataclass(frozen=True, slots=True)

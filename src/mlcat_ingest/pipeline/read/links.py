@@ -15,9 +15,17 @@ from typing import Final, TypeVar
 from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog
 from mlcat_ingest.core.text import printable
 from mlcat_ingest.errors import InvalidUrnError, MlcatError
-from mlcat_ingest.links.evidence import Evidence, LinkOptions, UnlinkedModel
 from mlcat_ingest.links.index import FeatureIndex, Features
-from mlcat_ingest.links.rules import Candidate, Exists, Links, resolve, verify
+from mlcat_ingest.links.rules import (
+    Candidate,
+    Evidence,
+    Exists,
+    LinkOptions,
+    Links,
+    UnlinkedModel,
+    resolve,
+    verify,
+)
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.aspects.ml import (
     ML_MODEL_EVALUATION_DATA,

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from mlcat_ingest.core.redaction import redact_tree
 from mlcat_ingest.errors import RecipeError, RecordError, SkippableError
-from mlcat_ingest.links.evidence import UnlinkedModel
+from mlcat_ingest.links.rules import UnlinkedModel
 from mlcat_ingest.metadata.aspects.assets import TAG_PROPERTIES
 from mlcat_ingest.metadata.aspects.governance import (
     DOMAINS,
@@ -29,14 +29,14 @@ from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of, parse
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
-from mlcat_ingest.pipeline.flow.queues import Channel
+from mlcat_ingest.pipeline.flow import Channel
 from mlcat_ingest.pipeline.merge.aspects import fold, merge_aspect
 from mlcat_ingest.pipeline.merge.limits import HEAVIEST, weight_of
 from mlcat_ingest.pipeline.merge.rules import UNION, properties_aspect, version_set_of
 from mlcat_ingest.pipeline.read.feature_tables import PrimaryKeys
 from mlcat_ingest.pipeline.read.links import Linker, datasets_of
 from mlcat_ingest.pipeline.state.tracker import ChangedRecord
-from mlcat_ingest.recipe.rules import EnrichRule, Match, OwnerRule
+from mlcat_ingest.recipe.model import EnrichRule, Match, OwnerRule
 from mlcat_ingest.sources.base import (
     Capability,
     FeaturesOnly,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
-from mlcat_ingest.core.private_files import make_folder, opener
+from mlcat_ingest.core.environment import make_folder, opener
 from mlcat_ingest.core.text import printable
 from mlcat_ingest.errors import SkippableError
 from mlcat_ingest.metadata.codec import dumps

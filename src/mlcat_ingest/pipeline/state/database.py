@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
-from mlcat_ingest.core.private_files import make_folder
+from mlcat_ingest.core.environment import make_folder
 from mlcat_ingest.core.text import printable
 from mlcat_ingest.errors import (
     InvalidUrnError,

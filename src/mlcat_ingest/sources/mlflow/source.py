@@ -42,9 +42,8 @@ from mlcat_ingest.sources.mlflow.read.checks import OMITS
 from mlcat_ingest.sources.mlflow.read.reader import Reader
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from mlcat_ingest.sources.mlflow.read.signin import find_account
-from mlcat_ingest.sources.mlflow.select.changes import ChangedRuns
+from mlcat_ingest.sources.mlflow.select.changes import ChangedRuns, KnownRuns
 from mlcat_ingest.sources.mlflow.select.joins import ParentRuns
-from mlcat_ingest.sources.mlflow.select.known import KnownRuns
 from mlcat_ingest.sources.mlflow.select.missing import find_missing, object_of
 from mlcat_ingest.sources.mlflow.select.selection import (
     RunSelection,

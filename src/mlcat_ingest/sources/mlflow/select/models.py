@@ -17,7 +17,7 @@ from mlcat_ingest.errors import (
     ProtocolMismatchError,
     SourceUnavailableError,
 )
-from mlcat_ingest.links.evidence import FEAST_FILE, feast_tags
+from mlcat_ingest.links.rules import FEAST_FILE, feast_tags
 from mlcat_ingest.sources.mlflow.read.listing import chunks
 from mlcat_ingest.sources.mlflow.read.reader import (
     ALL_MODELS,

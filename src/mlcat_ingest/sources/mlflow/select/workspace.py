@@ -15,7 +15,7 @@ from mlcat_ingest.sources.mlflow.read.reader import (
     Reader,
     RunFilter,
 )
-from mlcat_ingest.sources.mlflow.select.changes import ChangedRuns
+from mlcat_ingest.sources.mlflow.select.changes import ChangedRuns, KnownRuns
 from mlcat_ingest.sources.mlflow.select.joins import (
     ParentRuns,
     RelatedRun,
@@ -23,7 +23,6 @@ from mlcat_ingest.sources.mlflow.select.joins import (
     VersionsByOrigin,
     logged_model_id,
 )
-from mlcat_ingest.sources.mlflow.select.known import KnownRuns
 from mlcat_ingest.sources.mlflow.select.models import (
     EXTERNAL_MODELS,
     ExternalModels,

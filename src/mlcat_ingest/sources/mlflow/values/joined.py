@@ -18,8 +18,8 @@ from urllib.parse import quote
 
 from mlcat_ingest.core.text import whole_characters
 from mlcat_ingest.errors import CodecError
-from mlcat_ingest.links.evidence import FEAST_MODEL_NAME, FEAST_OPERATION, LinkOptions
 from mlcat_ingest.links.index import IndexedTable
+from mlcat_ingest.links.rules import FEAST_MODEL_NAME, FEAST_OPERATION, LinkOptions
 from mlcat_ingest.metadata.codec import canonical, record_hash
 from mlcat_ingest.metadata.naming import Name, Naming
 from mlcat_ingest.metadata.proposal import Aspect

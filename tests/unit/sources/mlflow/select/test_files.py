@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mlcat_ingest.errors import NotAuthorizedError, SourceUnavailableError
-from mlcat_ingest.links.evidence import Evidence, LinkOptions, UnlinkedModel
+from mlcat_ingest.links.rules import Evidence, LinkOptions, UnlinkedModel
 from mlcat_ingest.sources.mlflow.mapping import map_record
 from mlcat_ingest.sources.mlflow.read.reader import MAX_BYTES, FileLocation, local_text
 from mlcat_ingest.sources.mlflow.select.models import ModelFiles
