@@ -6,8 +6,9 @@ Markers of `Annotated` fields give widths, defaults, edges and URN kinds. The ty
 declarations in this package, and so do `metadata.validate` and `metadata.shapes` at run time.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cache
 from typing import (
     Annotated,
@@ -25,20 +26,21 @@ from typing import (
 )
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True)
 class UrnOf:
-    """The text (or each text of the list) is a URN, of one of `kinds` where any are given."""
+    """The text (or each text of the list) is a URN, of one of these `types` where any are given."""
 
-    kinds: tuple[str, ...]
+    types: str = ""
 
-    def __init__(self, *kinds: str) -> None:
-        """Keep the entity types that the URN may have; none means any."""
-        object.__setattr__(self, "kinds", kinds)
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The entity types, which `types` separates by blanks."""
+        return tuple(self.types.split())
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True)
 class Edge:
-    """The field holds the destinations of a relationship.
+    """The field holds the destinations of a relationship, of the entity types `types`.
 
     `at` names the field of the nested record that holds the URN, or a list of them, where the field
     itself holds a list of records. People search by it under the field's own name where it is in an
@@ -48,27 +50,17 @@ class Edge:
     """
 
     relationship: str
-    kinds: tuple[str, ...]
-    at: str | None
-    search: str | None
-    lineage: Literal["upstream", "downstream"] | None
-    ours: bool
+    types: str = ""
+    _: KW_ONLY
+    at: str | None = None
+    search: str | None = None
+    lineage: Literal["upstream", "downstream"] | None = None
+    ours: bool = False
 
-    def __init__(
-        self,
-        relationship: str,
-        *kinds: str,
-        at: str | None = None,
-        search: str | None = None,
-        lineage: Literal["upstream", "downstream"] | None = None,
-        ours: bool = False,
-    ) -> None:
-        object.__setattr__(self, "relationship", relationship)
-        object.__setattr__(self, "kinds", kinds)
-        object.__setattr__(self, "at", at)
-        object.__setattr__(self, "search", search)
-        object.__setattr__(self, "lineage", lineage)
-        object.__setattr__(self, "ours", ours)
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The entity types, which `types` separates by blanks."""
+        return tuple(self.types.split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,9 +178,12 @@ def aspect(
 ) -> str:
     """Declare an aspect of the entity types `on`, separated by blanks, and return its name.
 
-    `record` is the record's name without `com.linkedin.`.
+    `record` is the record's name without `com.linkedin.`, or only its package: by convention it has
+    the name of the aspect, with a capital letter.
     """
     entity_types = frozenset(on.split())
+    if record.rpartition(".")[2].islower():
+        record += "." + re.sub("^(ml)?.|Ml(?=[A-Z])", lambda part: part[0].upper(), name)
     DECLARED[name] = AspectSpec(name, f"com.linkedin.{record}", typed, entity_types, **facts)
     return name
 

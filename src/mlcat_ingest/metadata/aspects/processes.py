@@ -51,7 +51,7 @@ class DataJobInputOutput(TypedDict):
 
 DATA_JOB_INPUT_OUTPUT: Final = aspect(
     "dataJobInputOutput",
-    "datajob.DataJobInputOutput",
+    "datajob",
     DataJobInputOutput,
     "dataJob",
     patch_keys={
@@ -75,7 +75,7 @@ class DataProcessInstanceProperties(CustomProperties, total=False):
 
 DATA_PROCESS_INSTANCE_PROPERTIES: Final = aspect(
     "dataProcessInstanceProperties",
-    "dataprocess.DataProcessInstanceProperties",
+    "dataprocess",
     DataProcessInstanceProperties,
     "dataProcessInstance",
 )
@@ -84,15 +84,13 @@ DATA_PROCESS_INSTANCE_PROPERTIES: Final = aspect(
 class DataProcessInstanceInput(TypedDict):
     """The inputs of an execution; `inputEdges` say the same with time and actor."""
 
-    inputs: Annotated[list[str], Edge("Consumes", "dataset", "mlModel")]
+    inputs: Annotated[list[str], Edge("Consumes", "dataset mlModel")]
     inputEdges: NotRequired[
         Annotated[
             list[EdgeRecord],
             Edge(
                 "DataProcessInstanceConsumes",
-                "dataset",
-                "mlModel",
-                "dataProcessInstance",
+                "dataset mlModel dataProcessInstance",
                 at="destinationUrn",
                 lineage="upstream",
             ),
@@ -102,7 +100,7 @@ class DataProcessInstanceInput(TypedDict):
 
 DATA_PROCESS_INSTANCE_INPUT: Final = aspect(
     "dataProcessInstanceInput",
-    "dataprocess.DataProcessInstanceInput",
+    "dataprocess",
     DataProcessInstanceInput,
     "dataProcessInstance",
     merge_keys={"inputEdges": "destinationUrn"},
@@ -113,15 +111,13 @@ DATA_PROCESS_INSTANCE_INPUT: Final = aspect(
 class DataProcessInstanceOutput(TypedDict):
     """The outputs of an execution; `outputEdges` say the same with time and actor."""
 
-    outputs: Annotated[list[str], Edge("Produces", "dataset", "mlModel")]
+    outputs: Annotated[list[str], Edge("Produces", "dataset mlModel")]
     outputEdges: NotRequired[
         Annotated[
             list[EdgeRecord],
             Edge(
                 "DataProcessInstanceProduces",
-                "dataset",
-                "mlModel",
-                "dataProcessInstance",
+                "dataset mlModel dataProcessInstance",
                 at="destinationUrn",
                 lineage="downstream",
             ),
@@ -131,7 +127,7 @@ class DataProcessInstanceOutput(TypedDict):
 
 DATA_PROCESS_INSTANCE_OUTPUT: Final = aspect(
     "dataProcessInstanceOutput",
-    "dataprocess.DataProcessInstanceOutput",
+    "dataprocess",
     DataProcessInstanceOutput,
     "dataProcessInstance",
     patch_keys={"outputs": "", "outputEdges": "destinationUrn"},
@@ -142,15 +138,13 @@ class DataProcessInstanceRelationships(TypedDict):
     """The relations of an execution: its job, its parent and the executions before it."""
 
     upstreamInstances: Annotated[list[str], Edge("UpstreamOf", "dataProcessInstance")]
-    parentTemplate: NotRequired[
-        Annotated[str, Edge("InstanceOf", "dataJob", "dataFlow", "dataset")]
-    ]
+    parentTemplate: NotRequired[Annotated[str, Edge("InstanceOf", "dataJob dataFlow dataset")]]
     parentInstance: NotRequired[Annotated[str, Edge("ChildOf", "dataProcessInstance")]]
 
 
 DATA_PROCESS_INSTANCE_RELATIONSHIPS: Final = aspect(
     "dataProcessInstanceRelationships",
-    "dataprocess.DataProcessInstanceRelationships",
+    "dataprocess",
     DataProcessInstanceRelationships,
     "dataProcessInstance",
 )
@@ -168,7 +162,7 @@ class MLTrainingRunProperties(CustomProperties, total=False):
 
 ML_TRAINING_RUN_PROPERTIES: Final = aspect(
     "mlTrainingRunProperties",
-    "ml.metadata.MLTrainingRunProperties",
+    "ml.metadata",
     MLTrainingRunProperties,
     "dataProcessInstance",
     merge_keys={"hyperParams": "name", "trainingMetrics": "name"},
