@@ -99,7 +99,7 @@ _ELSEWHERE = {
 def __getattr__(name: str) -> Any:
     """Import a public name on its first use (PEP 562)."""
     if name == "__version__":
-        from mlcat_ingest.core.extras import package_version
+        from mlcat_ingest.core.environment import package_version
 
         value: Any = package_version()
     elif name in __all__:

@@ -6,8 +6,12 @@ from pathlib import Path
 
 from mlcat_ingest.catalog import limits
 from mlcat_ingest.catalog.web.rest.routes import rest_endpoints
-from mlcat_ingest.metadata_tests.definition import MAX_PATTERNS
-from mlcat_ingest.metadata_tests.operators import _PATTERN_BYTES, PATTERN_CHARS, PATTERN_TEXT_CHARS
+from mlcat_ingest.metadata_tests.definition import (
+    _PATTERN_BYTES,
+    MAX_PATTERNS,
+    PATTERN_CHARS,
+    PATTERN_TEXT_CHARS,
+)
 from support.rest_client import rest_client
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "catalog.md"

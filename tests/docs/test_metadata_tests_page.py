@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from mlcat_ingest.cli.main import call
+from mlcat_ingest.metadata_tests.definition import NAMES
 from mlcat_ingest.metadata_tests.evaluate import evaluate, read_test
-from mlcat_ingest.metadata_tests.operators import NAMES
 from mlcat_ingest.recipe.loader import parse
 from mlcat_ingest.recipe.metadata_test_files import read_tests
 from mlcat_ingest.workflows.schema import metadata_tests_schema

@@ -19,8 +19,7 @@ from docs.site_hooks import KEYS, commands, models, on_page_markdown
 from mlcat_ingest.cli.main import cli
 from mlcat_ingest.cli.options import OutputSettings
 from mlcat_ingest.pipeline.report import report
-from mlcat_ingest.pipeline.report.prometheus import LAST_SUCCESS, as_prometheus
-from mlcat_ingest.pipeline.report.render import as_data
+from mlcat_ingest.pipeline.report.render import LAST_SUCCESS, as_data, as_prometheus
 from mlcat_ingest.pipeline.report.report import (
     DanglingDataset,
     EntityCounts,

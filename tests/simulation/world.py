@@ -17,7 +17,7 @@ from mlcat_ingest.errors import LimitError, MlcatError
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_GROUP_PROPERTIES
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.reserved import RENAMED_TO
-from mlcat_ingest.pipeline.flow.queues import StoppedError
+from mlcat_ingest.pipeline.flow import StoppedError
 from mlcat_ingest.pipeline.removal import soft_delete
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state.session import StateOptions, StateSession

@@ -8,8 +8,12 @@ from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.definitions.tables import Broken, Definition, FeatureSet, FeatureTable
 from mlcat_ingest.sources.feast.config import FeastConfig
-from mlcat_ingest.sources.feast.messages import MESSAGES
-from mlcat_ingest.sources.feast.registry import RawObject, RegistryTransport, split_registry
+from mlcat_ingest.sources.feast.registry import (
+    MESSAGES,
+    RawObject,
+    RegistryTransport,
+    split_registry,
+)
 from mlcat_ingest.sources.feast.source import FeastReader, FeastSource
 from support.reading import records_of
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from mlcat_ingest.sources.feast.messages import MESSAGES
+from mlcat_ingest.sources.feast.registry import MESSAGES
 
 _INT64, _DOUBLE = 4, 5
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from mlcat_ingest.links.evidence import LinkOptions
+from mlcat_ingest.links.rules import LinkOptions
 from mlcat_ingest.metadata.naming import DATAHUB_TEMPLATES, Naming, Templates
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.datasets import Datasets, DatasetsConfig
@@ -33,7 +33,7 @@ from mlcat_ingest.sources.mlflow.values.records import (
 )
 from mlcat_ingest.sources.mlflow.values.signatures import signature_tables
 from mlcat_ingest.sources.mlflow.values.uris import ui_links
-from mlcat_ingest.sources.owners import Owners, OwnersConfig
+from mlcat_ingest.sources.options import Owners, OwnersConfig
 
 Json = Mapping[str, Any]
 

@@ -10,7 +10,7 @@ from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.checks import REVISIONS, MlflowFeature
 from mlcat_ingest.sources.mlflow.read.database.access import tables_of
 from mlcat_ingest.sources.mlflow.read.database.reader import DatabaseReader
-from mlcat_ingest.sources.mlflow.read.open import open_reader
+from mlcat_ingest.sources.mlflow.source import open_reader
 
 Row = Mapping[str, Any]
 

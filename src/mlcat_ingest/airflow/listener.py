@@ -46,7 +46,6 @@ class TrainingTags:
     """The tags that new runs get in one environment; entries that others put there stay."""
 
     def __init__(self, environ: MutableMapping[str, str]) -> None:
-        """Set tags in `environ`."""
         self._environ = environ
         self._tags: Mapping[str, str] = {}
 

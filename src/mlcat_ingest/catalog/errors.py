@@ -111,7 +111,6 @@ class AspectRefusedError(InvalidProposalError):
     subtype: ClassVar[str] = "VALIDATION"
 
     def __init__(self, urn: str, aspect: str, sentence: str) -> None:
-        """Keep what is refused, and why."""
         super().__init__(f"{urn}: {aspect}: {sentence}")
         self.urn = urn
         self.aspect = aspect
@@ -140,7 +139,6 @@ class TooManyRequestsError(CatalogError):
     http_status = 429
 
     def __init__(self, message: str, *, retry_after_s: int = 1) -> None:
-        """Keep the sentence and the time to wait."""
         super().__init__(message)
         self.retry_after_s = retry_after_s
 

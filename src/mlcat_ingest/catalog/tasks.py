@@ -14,6 +14,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from mlcat_ingest.catalog.schema.tables import setting, task
+from mlcat_ingest.catalog.store.reads import Span, count_events, truncate_batch
 from mlcat_ingest.catalog.store.reindex import (
     BatchProgress,
     ReindexScope,
@@ -22,7 +23,6 @@ from mlcat_ingest.catalog.store.reindex import (
 )
 from mlcat_ingest.catalog.store.rows import now_ms
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.store.timeseries import Span, count_events, truncate_batch
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.metadata.codec import dumps, loads
 

@@ -15,8 +15,7 @@ from mlcat_ingest.cli.options import (
     output_options,
     service_options,
 )
-from mlcat_ingest.core.environment import local_path
-from mlcat_ingest.core.extras import require_extra
+from mlcat_ingest.core.environment import local_path, require_extra
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.pipeline.report.progress import LogInterval, log

@@ -6,7 +6,7 @@ import click
 
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli.options import output_options, read_recipe
-from mlcat_ingest.core.operating_system import stop_on_sigterm
+from mlcat_ingest.core.environment import stop_on_sigterm
 from mlcat_ingest.pipeline.report.report import EXIT_FAILED, EXIT_OK
 
 if TYPE_CHECKING:

@@ -171,7 +171,7 @@ class OutputFiles:
 
 def _metrics(report: "Report", path: Path) -> Iterator[str]:
     """Yield the metrics of a run; `path` has the time of the last success until they are there."""
-    from mlcat_ingest.pipeline.report.prometheus import as_prometheus
+    from mlcat_ingest.pipeline.report.render import as_prometheus
 
     before = path.read_bytes() if path != STDOUT and path.is_file() else b""
     yield as_prometheus(report, before.decode("utf-8", "replace"))

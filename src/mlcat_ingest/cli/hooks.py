@@ -16,8 +16,7 @@ from mlcat_ingest.cli.options import (
     output_options,
     read_recipe,
 )
-from mlcat_ingest.core.environment import local_path
-from mlcat_ingest.core.operating_system import stop_on_sigterm
+from mlcat_ingest.core.environment import local_path, stop_on_sigterm
 from mlcat_ingest.hooks.settings import HookSettings, spool_of
 from mlcat_ingest.hooks.spool import EventSpool, read_lines
 from mlcat_ingest.pipeline.report.report import EXIT_OK

@@ -1,4 +1,4 @@
-"""`mlcat-ingest init`: write a commented starter recipe, and the schema that it names."""
+"""`mlcat-ingest init` and `schema`: a commented starter recipe, and the schemas of the formats."""
 
 import json
 from contextlib import suppress
@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Final
 
 import click
+
+from mlcat_ingest.cli import output
 
 _SCHEMA: Final = "recipe.schema.json"
 
@@ -24,7 +26,7 @@ def command(file: str, tracking_uri: str | None, server: str | None, *, force: b
     Editors complete and check the recipe by recipe.schema.json, which is written beside it.
     """
     from mlcat_ingest.errors import RecipeError
-    from mlcat_ingest.recipe.starter import starter_recipe
+    from mlcat_ingest.recipe.dump import starter_recipe
     from mlcat_ingest.workflows.schema import json_schema
 
     shown = "recipe.yml" if file == "-" else file
@@ -50,3 +52,22 @@ def command(file: str, tracking_uri: str | None, server: str | None, *, force: b
     except OSError as error:
         raise click.UsageError(f"{file} cannot be written: {error.strerror}") from None
     click.echo(f"wrote {file} and {_SCHEMA}; next: mlcat-ingest check {file}", err=True)
+
+
+@click.command(epilog="\b\nExample:\n  mlcat-ingest schema > recipe.schema.json")
+@click.argument("what", type=click.Choice(["recipe", "definitions", "tests"]), default="recipe")
+def schema_command(what: str) -> None:
+    """Print the JSON Schema of recipes, with every installed source and sink.
+
+    `definitions` prints the schema of feature-store definitions files, `tests` that of
+    metadata-test files. Editors complete and check a recipe whose first line is `#
+    yaml-language-server: $schema=recipe.schema.json`.
+    """
+    from mlcat_ingest.workflows import schema
+
+    schemas = {
+        "recipe": schema.json_schema,
+        "definitions": schema.definitions_schema,
+        "tests": schema.metadata_tests_schema,
+    }
+    output.out_json(schemas[what]())

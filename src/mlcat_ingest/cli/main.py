@@ -14,22 +14,22 @@ from typing import IO, Final, NoReturn, cast
 import click
 
 from mlcat_ingest.cli import output
-from mlcat_ingest.cli.exit_status import exit_code_of
 from mlcat_ingest.cli.options import SEE_MORE, OutputSettings, quiet_option, verbose_option
-from mlcat_ingest.core.operating_system import require_posix
+from mlcat_ingest.cli.output import exit_code_of
+from mlcat_ingest.core.environment import require_posix
 from mlcat_ingest.errors import MlcatError, interrupt_behind
 from mlcat_ingest.pipeline.report.report import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
 
 COMMANDS: Final = {
     "run": ("run:command", "Run a recipe: read, merge, write, evaluate, report."),
     "plan": ("plan:command", "Show what a run would write; write nothing."),
-    "explain": ("explain:command", "Show who wrote each entry of an entity."),
-    "retract": ("retract:command", "Undo everything that a recipe has written."),
+    "explain": ("service:explain_command", "Show who wrote each entry of an entity."),
+    "retract": ("plan:retract_command", "Undo everything that a recipe has written."),
     "check": ("check:command", "Test a recipe's connections; change nothing."),
-    "verify": ("verify:command", "Compare the catalog with the sources; change nothing."),
+    "verify": ("plan:verify_command", "Compare the catalog with the sources; change nothing."),
     "demo": ("demo:command", "Ingest a small example into a local catalog."),
     "init": ("init:command", "Write a commented starter recipe."),
-    "schema": ("schema:command", "Print the JSON Schema of recipes."),
+    "schema": ("init:schema_command", "Print the JSON Schema of recipes."),
     "state": ("state:command", "Show or reset the state of a recipe."),
     "hooks": ("hooks:command", "Show or process pending events of run hooks."),
     "catalog": ("catalog:command", "Serve the embedded catalog; push metadata tests."),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeVar
 import click
 
 from mlcat_ingest.cli import output
-from mlcat_ingest.core.extras import require_extra
+from mlcat_ingest.core.environment import require_extra
 from mlcat_ingest.core.text import printable
 from mlcat_ingest.errors import InvalidUrnError, RecipeError
 from mlcat_ingest.recipe.secrets import mask

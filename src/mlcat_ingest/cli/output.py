@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import click
 
 from mlcat_ingest.core.text import printable
-from mlcat_ingest.errors import MlcatError
+from mlcat_ingest.errors import MlcatError, RecipeError
 from mlcat_ingest.pipeline.report.progress import OnProgress, PlainProgress, progress_line
+from mlcat_ingest.pipeline.report.report import EXIT_FAILED, EXIT_USAGE
 from mlcat_ingest.recipe.secrets import mask
 
 if TYPE_CHECKING:
@@ -228,3 +229,8 @@ def confirm(question: str) -> bool:
         raise click.UsageError(
             "confirmation required, but stdin is not a terminal; use --yes"
         ) from None
+
+
+def exit_code_of(error: BaseException) -> int:
+    """Return `EXIT_USAGE` for an error that the user has to cure, else `EXIT_FAILED`."""
+    return EXIT_USAGE if isinstance(error, RecipeError) else EXIT_FAILED

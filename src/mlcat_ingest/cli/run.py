@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from mlcat_ingest.cli import output
-from mlcat_ingest.cli.exit_status import exit_code_of
 from mlcat_ingest.cli.files import OPTION_NAMES, OutputFiles, output_file_options
 from mlcat_ingest.cli.hooks import print_drain, spool_option
 from mlcat_ingest.cli.options import (
@@ -16,7 +15,8 @@ from mlcat_ingest.cli.options import (
     output_options,
     reading_options,
 )
-from mlcat_ingest.core.operating_system import stop_on_sigterm
+from mlcat_ingest.cli.output import exit_code_of
+from mlcat_ingest.core.environment import stop_on_sigterm
 from mlcat_ingest.core.resources import collecting_every, share_one_heap
 from mlcat_ingest.errors import MlcatError, RecipeError
 from mlcat_ingest.hooks.settings import spool_of

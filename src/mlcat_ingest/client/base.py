@@ -10,8 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol
 
-from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.core.pending import RequestSide
+from mlcat_ingest.core.findings import Finding, RequestSide
 from mlcat_ingest.errors import (
     AspectRejectedError,
     CatalogRequestError,
@@ -244,7 +243,6 @@ class NoEvaluation(Evaluates):
     """Evaluates nothing, and says why."""
 
     def __init__(self, reason: str) -> None:
-        """Keep the reason, as words for the report."""
         self._reason = reason
 
     def evaluate_batch(

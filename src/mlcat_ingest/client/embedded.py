@@ -24,13 +24,11 @@ from typing import IO, Any, Final, Self, cast
 from mlcat_ingest.catalog.server.lock import Running, log_new_file, read_lock
 from mlcat_ingest.client.base import Catalog, CatalogFacts, NoEntities, Searches, StoredAspect
 from mlcat_ingest.client.config import EmbeddedSinkConfig
-from mlcat_ingest.client.rest.auth import Credentials, resolve
 from mlcat_ingest.client.rest.catalog import check_writes
 from mlcat_ingest.client.rest.client import CatalogClient
-from mlcat_ingest.client.rest.connection import PEER, Connection
-from mlcat_ingest.core.extras import require_extra
-from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.core.pending import UnansweredRequest
+from mlcat_ingest.client.rest.connection import PEER, Connection, Credentials, resolve
+from mlcat_ingest.core.environment import require_extra
+from mlcat_ingest.core.findings import Finding, UnansweredRequest
 from mlcat_ingest.errors import (
     AuthenticationError,
     CatalogUnavailableError,
@@ -134,7 +132,6 @@ class _Server:
     """The server of a database: a child of ours, or the `catalog serve` that is alive on it."""
 
     def __init__(self, db: str) -> None:
-        """Keep the database's place."""
         self.file = Path(_path_of(db))
         self._db = db
         self._child: CatalogChild | None = None
@@ -213,7 +210,6 @@ class _ServerConnection(Connection):
     """The connection to a server of a database, in whose errors the child explains itself."""
 
     def __init__(self, server: _Server) -> None:
-        """Ask `server` for its address."""
         super().__init__(lambda: (server.credentials(), _OPTIONS))
         self._explain_exit = server.explain_exit
         self._pending_start = server.pending_start
@@ -316,7 +312,6 @@ class CatalogChild:
     """A child process that serves a catalog at `url`."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        """Watch over `process`; see `start`."""
         self.url = ""
         self._process = process
         # All three are pipes: `start` asks for them.

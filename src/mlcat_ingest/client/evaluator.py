@@ -73,7 +73,6 @@ class NeighbourCache:
     """Reads aspects of neighbours and keeps the last ones. Safe to use from several threads."""
 
     def __init__(self, catalog: Reads, size: int = CACHED_ASPECTS) -> None:
-        """Read from `catalog`, and keep `size` aspects."""
         self._catalog = catalog
         self._size = size
         self._lock = threading.Lock()
@@ -131,7 +130,6 @@ class WrittenEntities:
     """
 
     def __init__(self) -> None:
-        """Keep nothing yet."""
         self._lock = threading.Lock()
         self._kept: dict[str, WrittenEntity] = {}
         self._entries = 0
@@ -480,8 +478,7 @@ def _stored_results(aspects: Mapping[str, Any]) -> tuple[Aspect, str | None]:
 
 def _readable(infos: Mapping[str, Aspect]) -> "tuple[list[MetadataTest], dict[str, str]]":
     """Return the tests that can be evaluated here, and why the others cannot, by URN."""
-    from mlcat_ingest.metadata_tests.evaluate import read_test
-    from mlcat_ingest.metadata_tests.properties import reads_times
+    from mlcat_ingest.metadata_tests.evaluate import read_test, reads_times
 
     tests: list[MetadataTest] = []
     unevaluated: dict[str, str] = {}

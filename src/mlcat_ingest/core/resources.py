@@ -3,12 +3,31 @@
 import gc
 import os
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, Self, TypeVar
+
+
+class Pace:
+    """Allows one line in `period_s` seconds, the first at once."""
+
+    def __init__(self, period_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._period_s = period_s
+        self._clock = clock
+        self._next_s = clock()
+
+    def allows(self) -> bool:
+        """Return whether it is time for a line; then the next period begins."""
+        now_s = self._clock()
+        if now_s < self._next_s:
+            return False
+        self._next_s = now_s + self._period_s
+        return True
+
 
 _M_ARENA_MAX: Final = -8
 """The parameter of `mallopt(3)` that bounds how many heaps the C library keeps."""
@@ -80,7 +99,6 @@ class Closing(ABC):
         """Release all that is held; safe to call twice."""
 
     def __enter__(self) -> Self:
-        """Return itself."""
         return self
 
     def __exit__(
@@ -89,5 +107,4 @@ class Closing(ABC):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close it."""
         self.close()

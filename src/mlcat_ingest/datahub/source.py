@@ -24,7 +24,7 @@ from datahub.ingestion.api.source import (
 from datahub.ingestion.api.workunit import MetadataWorkUnit
 from datahub.ingestion.graph.config import DatahubClientConfig
 
-from mlcat_ingest.core.operating_system import require_posix, stop_on_sigterm
+from mlcat_ingest.core.environment import require_posix, stop_on_sigterm
 from mlcat_ingest.errors import MlcatError, RecipeError
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.report.catalog import failures_of, losses_of, notes_of, unusable_of
@@ -90,7 +90,6 @@ class MlcatSource(TestableSource):
     platform = "mlcat"
 
     def __init__(self, ctx: PipelineContext, pipeline: Pipeline) -> None:
-        """Take a pipeline that is ready to run."""
         super().__init__(ctx)
         self._pipeline = pipeline
         self.report = MlcatReport()

@@ -56,7 +56,6 @@ class Listener:
     """
 
     def __init__(self, settings: HookSettings) -> None:
-        """Write to the spool of `settings`, once something happens."""
         self._settings = settings
         self._spool = EventSpool(settings.spool)
         self._sender = Sender(settings, self._spool)
@@ -93,7 +92,6 @@ class SingleWarning:
     """Warns at its first call only: more would hide the output of training."""
 
     def __init__(self) -> None:
-        """Keep quiet until the first call."""
         self._warned = False
         self._lock = threading.Lock()
 

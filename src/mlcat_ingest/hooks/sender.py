@@ -29,7 +29,6 @@ class Sender:
     """Starts a drain some seconds after `notify`, one at a time; later after one that failed."""
 
     def __init__(self, settings: HookSettings, spool: EventSpool) -> None:
-        """Start the drains of one process as `settings` say, until its end."""
         self._settings = settings
         self._spool = spool
         self._uri = ""

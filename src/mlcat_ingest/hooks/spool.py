@@ -29,8 +29,7 @@ from pathlib import Path, PurePath
 from random import SystemRandom
 from typing import IO, Any, Final, Self
 
-from mlcat_ingest.core.operating_system import require_posix
-from mlcat_ingest.core.private_files import PRIVATE, make_folder, open_file
+from mlcat_ingest.core.environment import PRIVATE, make_folder, open_file, require_posix
 
 if sys.platform != "win32":
     import fcntl

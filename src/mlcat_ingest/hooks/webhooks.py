@@ -43,7 +43,6 @@ class Webhooks:
     """Takes deliveries, and tells `on_event` of the registered models in them."""
 
     def __init__(self, secret: str, on_event: OnEvent) -> None:
-        """Take deliveries that are signed with `secret`."""
         self._secret = secret.encode()
         self._on_event = on_event
         self._ids: OrderedDict[str, None] = OrderedDict()

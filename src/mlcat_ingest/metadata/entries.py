@@ -12,11 +12,10 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from mlcat_ingest.errors import CodecError
-from mlcat_ingest.metadata.aspects.declaration import ATTRIBUTION
+from mlcat_ingest.metadata.aspects.declaration import ATTRIBUTION, Field, fields
 from mlcat_ingest.metadata.codec import canonical, canonical_bytes
 from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata.reserved import OWN_PREFIX, is_own
-from mlcat_ingest.metadata.shapes import Field, fields
 
 
 @cache

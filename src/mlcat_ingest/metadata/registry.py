@@ -21,10 +21,8 @@ from mlcat_ingest.metadata.aspects import (
     processes,
     untyped,
 )
-from mlcat_ingest.metadata.aspects.declaration import AspectSpec
-from mlcat_ingest.metadata.aspects.markers import Default
+from mlcat_ingest.metadata.aspects.declaration import AspectSpec, Default, edges_of, fields
 from mlcat_ingest.metadata.codec import JsonObject
-from mlcat_ingest.metadata.shapes import edges_of, fields
 from mlcat_ingest.metadata.urn import KINDS, check, entity_type_of
 
 DECLARED: Final[Mapping[str, AspectSpec]] = MappingProxyType(declaration.DECLARED)
@@ -68,193 +66,116 @@ class EntityType:
         return keys.CORP_USER_KEY if self.entity_type == "corpuser" else f"{self.entity_type}Key"
 
 
+def _named(
+    entity_type: str,
+    properties: str | None = None,
+    editable: str | None = None,
+    *,
+    type_name: str | None = None,
+    enum: str | None = None,
+    sought: bool = False,
+    label: str | None = None,
+    as_json: bool = False,
+) -> EntityType:
+    """Return an entity type that GraphQL has, by default under its own name: `MLModel`, `MLMODEL`.
+
+    Its page shows the main aspect in words if the pages have a `label` for it; not with `as_json`.
+    """
+    name = type_name or re.sub("^(ml)?.", lambda first: first[0].upper(), entity_type)
+    value = enum or re.sub("(?<=[a-z])(?=[A-Z])", "_", name.removesuffix("Entity")).upper()
+    shows = label is not None and not as_json
+    return EntityType(entity_type, properties, editable, name, value, sought, label, shows)
+
+
 # In the order in which the catalog's overview lists them.
 _CHECKED: Final = (
-    EntityType(
+    _named(
         "mlModel",
         ml.ML_MODEL_PROPERTIES,
         common.EDITABLE_ML_MODEL_PROPERTIES,
-        type_name="MLModel",
-        enum="MLMODEL",
         sought=True,
         label="Model",
-        shows_properties=True,
     ),
-    EntityType(
+    _named(
         "mlModelGroup",
         ml.ML_MODEL_GROUP_PROPERTIES,
         common.EDITABLE_ML_MODEL_GROUP_PROPERTIES,
-        type_name="MLModelGroup",
-        enum="MLMODEL_GROUP",
         sought=True,
         label="Model group",
-        shows_properties=True,
     ),
-    EntityType(
+    _named(
         "mlFeatureTable",
         ml.ML_FEATURE_TABLE_PROPERTIES,
         common.EDITABLE_ML_FEATURE_TABLE_PROPERTIES,
-        type_name="MLFeatureTable",
-        enum="MLFEATURE_TABLE",
         sought=True,
         label="Feature table",
-        shows_properties=True,
     ),
-    EntityType(
+    _named(
         "mlFeature",
         ml.ML_FEATURE_PROPERTIES,
         common.EDITABLE_ML_FEATURE_PROPERTIES,
-        type_name="MLFeature",
-        enum="MLFEATURE",
         sought=True,
         label="Feature",
-        shows_properties=True,
     ),
-    EntityType(
+    _named(
         "mlPrimaryKey",
         ml.ML_PRIMARY_KEY_PROPERTIES,
         common.EDITABLE_ML_PRIMARY_KEY_PROPERTIES,
-        type_name="MLPrimaryKey",
-        enum="MLPRIMARY_KEY",
         sought=True,
         label="Primary key",
-        shows_properties=True,
     ),
-    EntityType(
+    _named(
         "mlModelDeployment",
         ml.ML_MODEL_DEPLOYMENT_PROPERTIES,
-        type_name="MLModelDeployment",
         enum="ML_MODEL_DEPLOYMENT",
         sought=True,
         label="Deployment",
+        as_json=True,
     ),
-    EntityType(
+    _named(
         "dataset",
         assets.DATASET_PROPERTIES,
         untyped.EDITABLE_DATASET_PROPERTIES,
-        type_name="Dataset",
-        enum="DATASET",
         sought=True,
         label="Dataset",
-        shows_properties=True,
     ),
-    EntityType(
-        "test",
-        assets.TEST_INFO,
-        type_name="Test",
-        enum="TEST",
-        label="Metadata test",
-        shows_properties=True,
-    ),
-    EntityType(
-        "tag",
-        assets.TAG_PROPERTIES,
-        type_name="Tag",
-        enum="TAG",
-        sought=True,
-        label="Tag",
-        shows_properties=True,
-    ),
-    EntityType(
-        "glossaryTerm",
-        untyped.GLOSSARY_TERM_INFO,
-        type_name="GlossaryTerm",
-        enum="GLOSSARY_TERM",
-        sought=True,
-        label="Glossary term",
-        shows_properties=True,
-    ),
-    EntityType(
-        "domain",
-        untyped.DOMAIN_PROPERTIES,
-        type_name="Domain",
-        enum="DOMAIN",
-        sought=True,
-        label="Domain",
-        shows_properties=True,
-    ),
-    EntityType(
+    _named("test", assets.TEST_INFO, label="Metadata test"),
+    _named("tag", assets.TAG_PROPERTIES, sought=True, label="Tag"),
+    _named("glossaryTerm", untyped.GLOSSARY_TERM_INFO, sought=True, label="Glossary term"),
+    _named("domain", untyped.DOMAIN_PROPERTIES, sought=True, label="Domain"),
+    _named(
         "container",
         assets.CONTAINER_PROPERTIES,
         common.EDITABLE_CONTAINER_PROPERTIES,
-        type_name="Container",
-        enum="CONTAINER",
         sought=True,
         label="Container",
-        shows_properties=True,
     ),
-    EntityType(
+    _named(
         "corpuser",
         untyped.CORP_USER_INFO,
         untyped.CORP_USER_EDITABLE_INFO,
         type_name="CorpUser",
-        enum="CORP_USER",
         sought=True,
         label="User",
-        shows_properties=True,
     ),
-    EntityType(
-        "corpGroup",
-        untyped.CORP_GROUP_INFO,
-        type_name="CorpGroup",
-        enum="CORP_GROUP",
-        sought=True,
-        label="User group",
-        shows_properties=True,
-    ),
-    EntityType(
-        "dataPlatform",
-        assets.DATA_PLATFORM_INFO,
-        type_name="DataPlatform",
-        enum="DATA_PLATFORM",
-        label="Platform",
-        shows_properties=True,
-    ),
-    EntityType(
+    _named("corpGroup", untyped.CORP_GROUP_INFO, sought=True, label="User group"),
+    _named("dataPlatform", assets.DATA_PLATFORM_INFO, label="Platform"),
+    _named(
         "dataPlatformInstance",
         assets.DATA_PLATFORM_INSTANCE_PROPERTIES,
-        type_name="DataPlatformInstance",
-        enum="DATA_PLATFORM_INSTANCE",
         label="Platform instance",
+        as_json=True,
     ),
-    EntityType(
+    _named(
         "dataProcessInstance",
         processes.DATA_PROCESS_INSTANCE_PROPERTIES,
-        type_name="DataProcessInstance",
-        enum="DATA_PROCESS_INSTANCE",
         sought=True,
         label="Process run",
-        shows_properties=True,
     ),
-    EntityType(
-        "versionSet",
-        common.VERSION_SET_PROPERTIES,
-        type_name="VersionSet",
-        enum="VERSION_SET",
-        label="Version set",
-    ),
-    EntityType(
-        "dataFlow",
-        untyped.DATA_FLOW_INFO,
-        untyped.EDITABLE_DATA_FLOW_PROPERTIES,
-        type_name="DataFlow",
-        enum="DATA_FLOW",
-        sought=True,
-    ),
-    EntityType(
-        "dataJob",
-        untyped.DATA_JOB_INFO,
-        untyped.EDITABLE_DATA_JOB_PROPERTIES,
-        type_name="DataJob",
-        enum="DATA_JOB",
-        sought=True,
-    ),
-    EntityType(
-        "structuredProperty",
-        untyped.PROPERTY_DEFINITION,
-        type_name="StructuredPropertyEntity",
-        enum="STRUCTURED_PROPERTY",
-    ),
+    _named("versionSet", common.VERSION_SET_PROPERTIES, label="Version set", as_json=True),
+    _named("dataFlow", untyped.DATA_FLOW_INFO, untyped.EDITABLE_DATA_FLOW_PROPERTIES, sought=True),
+    _named("dataJob", untyped.DATA_JOB_INFO, untyped.EDITABLE_DATA_JOB_PROPERTIES, sought=True),
+    _named("structuredProperty", untyped.PROPERTY_DEFINITION, type_name="StructuredPropertyEntity"),
 )
 
 _NAME: Final = re.compile("[A-Za-z][A-Za-z0-9]{0,99}")
@@ -266,10 +187,10 @@ _UNNAMED: Final = (
 
 # Entity types that DataHub's clients write, and whose aspects are kept whole, unchecked.
 _OPEN: Final = (
-    EntityType("application", type_name="Application", enum="APPLICATION", sought=True),
-    EntityType("assertion", type_name="Assertion", enum="ASSERTION"),
-    EntityType("businessAttribute", type_name="BusinessAttribute", enum="BUSINESS_ATTRIBUTE"),
-    EntityType("chart", untyped.CHART_INFO, type_name="Chart", enum="CHART", sought=True),
+    _named("application", sought=True),
+    _named("assertion"),
+    _named("businessAttribute"),
+    _named("chart", untyped.CHART_INFO, sought=True),
     EntityType("dataContract", enum="DATA_CONTRACT"),
     EntityType("dataHubAccessToken", enum="ACCESS_TOKEN"),
     EntityType("dataHubConnection", enum="DATAHUB_CONNECTION"),
@@ -283,38 +204,22 @@ _OPEN: Final = (
     EntityType("dataHubExecutionRequest", enum="EXECUTION_REQUEST", label="Ingestion run"),
     EntityType("dataHubPolicy", enum="DATAHUB_POLICY"),
     EntityType("dataHubRole", enum="DATAHUB_ROLE"),
-    EntityType("dataHubView", type_name="DataHubView", enum="DATAHUB_VIEW"),
-    EntityType(
-        "dataProduct",
-        untyped.DATA_PRODUCT_PROPERTIES,
-        type_name="DataProduct",
-        enum="DATA_PRODUCT",
-        sought=True,
-    ),
-    EntityType("dataType", type_name="DataTypeEntity", enum="DATA_TYPE"),
-    EntityType("entityType", type_name="EntityTypeEntity", enum="ENTITY_TYPE"),
+    _named("dataHubView", enum="DATAHUB_VIEW"),
+    _named("dataProduct", untyped.DATA_PRODUCT_PROPERTIES, sought=True),
+    _named("dataType", type_name="DataTypeEntity"),
+    _named("entityType", type_name="EntityTypeEntity"),
     EntityType("erModelRelationship", enum="ER_MODEL_RELATIONSHIP"),
-    EntityType("form", untyped.FORM_INFO, type_name="Form", enum="FORM"),
-    EntityType(
-        "glossaryNode",
-        untyped.GLOSSARY_NODE_INFO,
-        type_name="GlossaryNode",
-        enum="GLOSSARY_NODE",
-        sought=True,
-    ),
-    EntityType("incident", type_name="Incident", enum="INCIDENT"),
+    _named("form", untyped.FORM_INFO),
+    _named("glossaryNode", untyped.GLOSSARY_NODE_INFO, sought=True),
+    _named("incident"),
     EntityType("notebook", enum="NOTEBOOK", sought=True),
     EntityType("post", enum="POST"),
-    EntityType("query", type_name="QueryEntity", enum="QUERY"),
+    _named("query", type_name="QueryEntity"),
     EntityType("role", enum="ROLE"),
-    EntityType("schemaField", type_name="SchemaFieldEntity", enum="SCHEMA_FIELD"),
-    EntityType(
-        "dashboard", untyped.DASHBOARD_INFO, type_name="Dashboard", enum="DASHBOARD", sought=True
-    ),
-    EntityType(
-        "document", untyped.DOCUMENT_INFO, type_name="Document", enum="DOCUMENT", sought=True
-    ),
-    EntityType(
+    _named("schemaField", type_name="SchemaFieldEntity"),
+    _named("dashboard", untyped.DASHBOARD_INFO, sought=True),
+    _named("document", untyped.DOCUMENT_INFO, sought=True),
+    _named(
         "ownershipType",
         untyped.OWNERSHIP_TYPE_INFO,
         type_name="OwnershipTypeEntity",

@@ -15,9 +15,17 @@ from operator import itemgetter
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast, get_args, get_origin
 
 from mlcat_ingest.errors import InvalidUrnError
-from mlcat_ingest.metadata.aspects.markers import Bits, Bytes, Edge, OneOf, UrnOf
+from mlcat_ingest.metadata.aspects.declaration import (
+    Bits,
+    Bytes,
+    Edge,
+    OneOf,
+    UrnOf,
+    bare,
+    fields,
+    required_keys,
+)
 from mlcat_ingest.metadata.registry import ASPECTS, ENTITIES, allows
-from mlcat_ingest.metadata.shapes import bare, fields, required_keys
 from mlcat_ingest.metadata.urn import MAX_URN_BYTES, check, entity_type_of
 
 MAX_PROBLEMS: Final = 20

@@ -1,17 +1,32 @@
-"""Evaluation of metadata tests: which tests an entity passes and which it fails."""
+"""Evaluation of metadata tests: which tests an entity passes and which it fails.
+
+Paths of properties are read for many entities with a few calls.
+A path is dotted: an aspect, then its fields, through lists and maps. Behind a value that is
+a URN, the path goes on with an aspect of that entity, as in
+``glossaryTerms.terms.urn.glossaryTermInfo.parentNode``. Three things make it fit for ML metadata:
+
+- in a list of named things a name picks one: ``mlModelProperties.trainingMetrics.accuracy`` is the
+  value of that metric (a field of the things, such as ``value``, goes before a name);
+- of the keys of a map the longest that fits is taken, so keys with dots need no quoting;
+- ``length`` behind a list is how many entries it has.
+"""
 
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
-from mlcat_ingest.errors import DefinitionError
+from mlcat_ingest.errors import DefinitionError, InvalidUrnError
 from mlcat_ingest.metadata.aspects.assets import TestResult, TestResults
 from mlcat_ingest.metadata.aspects.common import AuditStamp
-from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.metadata.aspects.governance import STRUCTURED_PROPERTIES
+from mlcat_ingest.metadata.aspects.untyped import EDITABLE_SCHEMA_METADATA, SCHEMA_METADATA
+from mlcat_ingest.metadata.urn import PREFIX, entity_type_of
 from mlcat_ingest.metadata_tests.definition import (
+    FIELDS_DESCRIBED,
+    OPERATORS,
     All,
     AnyOf,
     Comparison,
@@ -21,13 +36,224 @@ from mlcat_ingest.metadata_tests.definition import (
     is_empty,
     paths_of,
     read_definition,
+    regex_match,
 )
-from mlcat_ingest.metadata_tests.operators import OPERATORS, regex_match
-from mlcat_ingest.metadata_tests.properties import (
-    FetchAspects,
-    PropertyReader,
-    UnreadableAspectError,
-)
+
+MAX_HOPS: Final = 3
+"""How many URNs one path may pass through to further entities."""
+
+_ALIASES: Final = {"schemaFields": (SCHEMA_METADATA, "fields")}
+_SCHEMAS: Final = (SCHEMA_METADATA, EDITABLE_SCHEMA_METADATA)
+_TIMES: Final = frozenset({"__firstSynchronized", "__lastSynchronized", "__lastObserved"})
+_WRAPPERS: Final = frozenset({"string", "int", "long", "float", "double", "boolean"})
+_STRUCTURED_PROPERTY: Final = "urn:li:structuredProperty:"
+
+_Segments = tuple[str, ...]
+
+
+class TimedAspect(Protocol):
+    """An aspect as a catalog stores it; times are milliseconds since the epoch."""
+
+    @property
+    def value(self) -> Mapping[str, Any]:
+        """The fields of the aspect."""
+
+    @property
+    def created_ms(self) -> int:
+        """The time of its first version."""
+
+    @property
+    def modified_ms(self) -> int:
+        """The time of its last change."""
+
+    @property
+    def system_metadata(self) -> Mapping[str, Any]:
+        """The metadata of the write, from its writer."""
+
+
+FetchAspects = Callable[
+    [Collection[str], Collection[str] | None], Mapping[str, Mapping[str, TimedAspect | None]]
+]
+"""Returns the named aspects (None: all) of each URN, by URN and aspect name.
+
+An entity that does not exist has no entry. More aspects than the named ones do no harm. None in
+place of an aspect says that it cannot be read.
+"""
+
+
+class UnreadableAspectError(Exception):
+    """A property path needs an aspect that cannot be read."""
+
+
+def reads_times(path: str) -> bool:
+    """Return whether a property path asks when a catalog stored something."""
+    return path.rpartition(".")[2] in _TIMES
+
+
+class PropertyReader:
+    """Reads property paths of some entities; URNs on the way are noted and `load`ed all at once.
+
+    Cost: one `fetch` when built, and one a `load`; of the entities the aspects that `paths`
+    begin with are in memory, and of those that they lead to the aspects on the way.
+    """
+
+    def __init__(self, fetch: FetchAspects, urns: Collection[str], paths: Iterable[str]) -> None:
+        """Load those aspects of `urns` that `paths` begin with."""
+        self._fetch = fetch
+        self._names = _first_aspects(paths)
+        self._entities = fetch(urns, self._names)
+        self._linked: dict[tuple[str, str], TimedAspect | None] = {}
+        self._unreadable: set[tuple[str, str]] = set()
+        self._pending: set[tuple[str, str]] = set()
+        self._missed = False
+
+    def exists(self, urn: str) -> bool:
+        """Return whether the catalog has `urn`, one of the entities."""
+        return urn in self._entities
+
+    def load(self) -> bool:
+        """Load what `values` lacked since the last call, and return whether there was anything."""
+        if not self._pending:
+            return False
+        urns, names = map(set, zip(*self._pending, strict=True))
+        aspects = self._fetch(urns, names)
+        for urn, name in self._pending:
+            stored = aspects.get(urn, {})
+            self._linked[urn, name] = stored.get(name)
+            if name in stored and stored[name] is None:
+                self._unreadable.add((urn, name))
+        self._pending.clear()
+        return True
+
+    def values(self, urn: str, path: str) -> list[Any] | None:
+        """Return all values at `path` of `urn`; None if something has to be loaded first.
+
+        Raises:
+            UnreadableAspectError: an aspect on the way cannot be read.
+        """
+        self._missed = False
+        values = [*self._entity(urn, tuple(path.split(".")), MAX_HOPS)]
+        return None if self._missed else values
+
+    def _aspect(self, urn: str, name: str) -> Mapping[str, Any] | None:
+        if urn in self._entities and (self._names is None or name in self._names):
+            aspects = self._entities[urn]
+            stored = aspects.get(name)
+            if stored is None and name in aspects:
+                raise UnreadableAspectError
+        elif (urn, name) in self._linked:
+            stored = self._linked[urn, name]
+            if (urn, name) in self._unreadable:
+                raise UnreadableAspectError
+        else:
+            self._pending.add((urn, name))
+            self._missed = True
+            return None
+        return None if stored is None else stored.value
+
+    def _entity(self, urn: str, path: _Segments, hops: int) -> Iterator[Any]:
+        head, *rest = (*_ALIASES.get(path[0], path[:1]), *path[1:])
+        if not rest and (special := self._special(urn, head)) is not None:
+            yield from special
+            return
+        aspect = self._aspect(urn, head)
+        if aspect is None:
+            return
+        if head == STRUCTURED_PROPERTIES and ".".join(rest).startswith(_STRUCTURED_PROPERTY):
+            yield from _structured_values(aspect, ".".join(rest))
+        else:
+            yield from self._walk(aspect, tuple(rest), hops)
+
+    def _special(self, urn: str, name: str) -> list[Any] | None:
+        if name == "urn":
+            return [urn]
+        if name == "entityType":
+            try:
+                return [entity_type_of(urn)]
+            except InvalidUrnError:
+                return [""]
+        if name == FIELDS_DESCRIBED:
+            schema, edited = (self._aspect(urn, aspect) or {} for aspect in _SCHEMAS)
+            return [_fields_described(schema, edited)]
+        if name in _TIMES:
+            return _times(list(filter(None, self._entities.get(urn, {}).values())), name)
+        return None
+
+    def _walk(self, value: Any, path: _Segments, hops: int) -> Iterator[Any]:
+        if isinstance(value, list):
+            if path == ("length",):
+                yield len(value)
+                return
+            for item in value:
+                yield from self._walk(item, path, hops)
+        elif not path:
+            if value is not None:
+                yield _unwrap(value)
+        elif isinstance(value, Mapping):
+            yield from self._field(value, path, hops)
+        elif hops and isinstance(value, str) and value.startswith(PREFIX):
+            yield from self._entity(value, path, hops - 1)
+
+    def _field(self, value: Mapping[str, Any], path: _Segments, hops: int) -> Iterator[Any]:
+        for size in range(len(path), 0, -1):
+            key, rest = ".".join(path[:size]), path[size:]
+            if key in value:
+                yield from self._walk(value[key], rest, hops)
+                return
+            if value.get("name") == key:
+                # The path names this thing: without more it means the thing's value.
+                yield from self._walk(value.get("value", value) if not rest else value, rest, hops)
+                return
+
+
+def _first_aspects(paths: Iterable[str]) -> frozenset[str] | None:
+    """Return the aspects that `paths` begin with, None where that is all that an entity has."""
+    names: set[str] = set()
+    for path in paths:
+        first = path.partition(".")[0]
+        if reads_times(path):
+            return None
+        names.update(_SCHEMAS if first == FIELDS_DESCRIBED else _ALIASES.get(first, (first,))[:1])
+    return frozenset(names)
+
+
+def _unwrap(value: Any) -> Any:
+    """Return the value inside a one-key union wrapper such as ``{"double": 0.5}``."""
+    if isinstance(value, Mapping) and len(value) == 1:
+        ((kind, inner),) = value.items()
+        if kind in _WRAPPERS:
+            return inner
+    return value
+
+
+def _structured_values(aspect: Mapping[str, Any], urn: str) -> Iterator[Any]:
+    for assignment in aspect.get("properties") or []:
+        if assignment.get("propertyUrn") == urn:
+            yield from map(_unwrap, assignment.get("values") or [])
+
+
+def _times(aspects: Collection[TimedAspect], name: str) -> list[int]:
+    if not aspects:
+        return []
+    if name == "__firstSynchronized":
+        return [min(aspect.created_ms for aspect in aspects)]
+    if name == "__lastSynchronized":
+        return [max(aspect.modified_ms for aspect in aspects)]
+    observed = (aspect.system_metadata.get("lastObserved") for aspect in aspects)
+    return sorted(time for time in observed if isinstance(time, int))[-1:]
+
+
+def _fields_described(schema: Mapping[str, Any], edited: Mapping[str, Any]) -> bool:
+    described = {
+        field.get("fieldPath")
+        for field in edited.get("editableSchemaFieldInfo") or []
+        if field.get("description")
+    }
+    fields = schema.get("fields") or []
+    return bool(fields) and all(
+        field.get("description") or field.get("fieldPath") in described for field in fields
+    )
+
 
 _SIDES: Final[tuple[Literal["passing", "failing"], ...]] = ("passing", "failing")
 

@@ -88,7 +88,6 @@ class BearerAuth(AuthBase):
     """Puts ``Authorization: Bearer <token>`` on each request and shows the token nowhere."""
 
     def __init__(self, token: str) -> None:
-        """Keep the token."""
         self._token = token
 
     def __call__(self, r: requests.PreparedRequest) -> requests.PreparedRequest:
@@ -97,7 +96,6 @@ class BearerAuth(AuthBase):
         return r
 
     def __repr__(self) -> str:
-        """Return a text without the token."""
         return "BearerAuth(***)"
 
 

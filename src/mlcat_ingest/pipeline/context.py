@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from mlcat_ingest.client.base import Catalog
-from mlcat_ingest.pipeline.flow.queues import Cancellation
+from mlcat_ingest.pipeline.flow import Cancellation
 from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.pipeline.state.tracker import Tracker
 

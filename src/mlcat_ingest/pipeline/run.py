@@ -18,23 +18,30 @@ from pathlib import Path
 from typing import Any, Final
 
 from mlcat_ingest.client.base import Catalog
-from mlcat_ingest.core.pending import longest_pending_request
+from mlcat_ingest.core.findings import longest_pending_request
 from mlcat_ingest.core.resources import start_thread
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import LimitError, MlcatError, StateUnavailableError, interrupt_behind
 from mlcat_ingest.pipeline.context import RunContext
-from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
+from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator, VerdictWriter
 from mlcat_ingest.pipeline.evaluate.quality_gate import QualityGate, QualityGateOptions
-from mlcat_ingest.pipeline.evaluate.write_back import VerdictWriter
-from mlcat_ingest.pipeline.flow.queues import Channel, InFlight, StoppedError
+from mlcat_ingest.pipeline.flow import Channel, InFlight, StoppedError
 from mlcat_ingest.pipeline.merge.entity import merge_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules
-from mlcat_ingest.pipeline.read.enrich import Enricher
-from mlcat_ingest.pipeline.read.feature_tables import PrimaryKeys, refuse_collisions
-from mlcat_ingest.pipeline.read.identities import refuse_equal_identities
-from mlcat_ingest.pipeline.read.lineage import LineageCheck
-from mlcat_ingest.pipeline.read.links import Linker
-from mlcat_ingest.pipeline.read.pages import Chunk, Chunker, PageMapper, read_pages, request_for
+from mlcat_ingest.pipeline.read.feature_tables import (
+    PrimaryKeys,
+    refuse_collisions,
+    refuse_equal_identities,
+)
+from mlcat_ingest.pipeline.read.links import LineageCheck, Linker
+from mlcat_ingest.pipeline.read.pages import (
+    Chunk,
+    Chunker,
+    Enricher,
+    PageMapper,
+    read_pages,
+    request_for,
+)
 from mlcat_ingest.pipeline.removal.rename import GroupCopier, merge_copy
 from mlcat_ingest.pipeline.removal.soft_delete import DeferredRemovals, Removal
 from mlcat_ingest.pipeline.report.catalog import RecipeListing, publish, system_metadata
@@ -48,8 +55,7 @@ from mlcat_ingest.pipeline.write.batches import BatchWriter, Merger, NewEntityLi
 from mlcat_ingest.pipeline.write.delivery import Delivery, MakeDelivery
 from mlcat_ingest.pipeline.write.version_sets import LatestVersions
 from mlcat_ingest.recipe import secrets
-from mlcat_ingest.recipe.model import Recipe
-from mlcat_ingest.recipe.rules import by_aspect
+from mlcat_ingest.recipe.model import Recipe, by_aspect
 from mlcat_ingest.sources.base import (
     Changes,
     Everything,

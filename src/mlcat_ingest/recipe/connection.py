@@ -10,6 +10,7 @@ from mlcat_ingest.recipe.fields import (
     OptionalSecret,
     OptionalStr,
     RecipeModel,
+    named,
     printable_secret,
     with_new_keys,
 )
@@ -73,22 +74,18 @@ class ConnectionConfig(RecipeModel):
     """Whether to verify the server's TLS certificate; `false` accepts any, for tests only.
     Default: true."""
 
-    ca_bundle: Annotated[RecipePath | None, NotContent()] = Field(
-        default=None,
-        validation_alias=AliasChoices("ca_bundle", "ca_certificate_path", "server_cert_path"),
+    ca_bundle: Annotated[RecipePath | None, NotContent()] = named(
+        "ca_bundle", "ca_certificate_path", "server_cert_path"
     )
     """PEM file or folder of the authorities that may sign the server's certificate. Default: those
     of the system."""
 
-    client_cert: Annotated[RecipePath | None, NotContent()] = Field(
-        default=None,
-        validation_alias=AliasChoices("client_cert", "client_certificate_path", "client_cert_path"),
+    client_cert: Annotated[RecipePath | None, NotContent()] = named(
+        "client_cert", "client_certificate_path", "client_cert_path"
     )
     """PEM file of the client certificate."""
 
-    client_key: Annotated[RecipePath | None, NotContent()] = Field(
-        default=None, validation_alias=AliasChoices("client_key", "client_key_path")
-    )
+    client_key: Annotated[RecipePath | None, NotContent()] = named("client_key", "client_key_path")
     """PEM file of the client certificate's key, unless `client_cert` contains it."""
 
     headers: Annotated[dict[str, _HeaderValue], NotContent()] = Field(

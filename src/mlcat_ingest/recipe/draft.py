@@ -13,8 +13,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.recipe.loader import MAX_BYTES, parse
-from mlcat_ingest.recipe.problems import Loc, Origin, Problem
+from mlcat_ingest.recipe.loader import MAX_BYTES, Loc, Origin, Problem, parse
 from mlcat_ingest.recipe.secrets import SECRETS, SubstitutedText, is_secret_name
 
 MAX_FILE_BYTES = 65_536

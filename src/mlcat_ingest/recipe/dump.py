@@ -1,11 +1,13 @@
-"""A recipe back to YAML, redacted."""
+"""Recipes as YAML text: one back from its model, redacted, and the commented one of `init`."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 import yaml
 from pydantic import SecretStr
 
+from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.recipe.loader import is_typed
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.recipe.secrets import SubstitutedText, mask_tree
@@ -48,3 +50,98 @@ def _escape(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | SubstitutedText | SecretStr):
         return value
     return str(value).replace("${", "$${")
+
+
+_TEMPLATE = """\
+# yaml-language-server: $schema=recipe.schema.json
+# Editors complete and check the recipe by that file; `mlcat-ingest schema` prints it.
+#
+# A recipe of mlcat-ingest: sources, sink, and options of a run.
+#   mlcat-ingest check {file}     tests every connection, changes nothing
+#   mlcat-ingest {file}           runs it
+# ${{VAR}} and ${{VAR:-default}} are filled from the environment, ${{file:/run/secrets/x}} from a
+# file; $${{ is a literal. Relative paths start at this file's folder.
+
+# The name owns every entry that this recipe writes, and its state. Do not change it later:
+# under another name the recipe does not remove its earlier entries.
+name: {name}
+
+sources:
+  - type: mlflow
+    config:
+      # An MLflow server, or its database: sqlite:///mlflow.db (postgresql:// needs the extra
+      # `postgres`); `databricks` over REST; a folder needs the extra `mlflow`.
+      tracking_uri: {tracking_uri}
+      # MLFLOW_TRACKING_USERNAME, _PASSWORD and _TOKEN are taken from the environment.
+      experiments:
+        allow: [".*"]            # regular expressions on the experiment's name
+        deny: []
+      runs:
+        select: all              # all, with_model (that logged or registered one), or registered
+        children: include        # nested runs: include, collapse or skip
+        # since: 30d             # only runs that began after a date, or not longer ago than this
+      env: PROD
+      # instance: team-a         # needed when several MLflow servers share one catalog
+
+# enrich:                        # additions to the entities that match a rule
+#   - match: {{entity: [mlModel, mlModelGroup], name: "fraud"}}
+#     add_tags: [fraud]
+#     set_domain: risk
+#     add_owners: [{{owner: jane, type: BUSINESS_OWNER}}]
+
+{sink}
+evaluate:
+  enabled: true                  # evaluate metadata tests on the written entities
+  should_push: true              # and have the catalog store the results
+
+limits:
+  max_new_entities: 50000        # a run that would create more stops before it writes them
+"""
+
+_REST_SINK = """\
+sink:
+  type: rest                     # a catalog service: DataHub, or `mlcat-ingest catalog serve`
+  config:
+    server: {server}
+    token: "${{MLCAT_TOKEN:-}}"    # empty: none
+"""
+
+_NO_SINK = """\
+# Without a sink, a run on a terminal writes to the embedded catalog (extra `catalog`),
+# ./mlcat-catalog.db.
+# sink:
+#   type: rest                   # a catalog service: DataHub, or `mlcat-ingest catalog serve`
+#   config:
+#     server: http://127.0.0.1:8080
+#     token: "${MLCAT_TOKEN:-}"
+"""
+
+DEFAULT_TRACKING_URI = "${MLFLOW_TRACKING_URI:-http://127.0.0.1:5000}"
+
+
+def starter_recipe(
+    *,
+    tracking_uri: str | None = None,
+    server: str | None = None,
+    name: str = "mlflow",
+    file: str = "recipe.yml",
+) -> str:
+    """Return the text of a commented recipe that loads as it is.
+
+    Raises:
+        RecipeError: an address holds a user name or a password, which belong in no file.
+    """
+    for what, address in (("tracking URI", tracking_uri), ("server", server)):
+        if address and "@" in address.partition("://")[2].partition("/")[0]:
+            raise RecipeError(
+                f"the {what} holds a user name or a password, and would put it into the recipe",
+                hint="remove it, and set MLFLOW_TRACKING_USERNAME and _PASSWORD, or MLCAT_TOKEN",
+            )
+    uri = f'"{DEFAULT_TRACKING_URI}"' if tracking_uri is None else _quote(tracking_uri)
+    sink = _NO_SINK if server is None else _REST_SINK.format(server=_quote(server))
+    return _TEMPLATE.format(file=file, name=_quote(name), tracking_uri=uri, sink=sink)
+
+
+def _quote(text: str) -> str:
+    """Return `text` as a quoted YAML scalar in which nothing is expanded."""
+    return json.dumps(text.replace("${", "$${"), ensure_ascii=False)

@@ -19,6 +19,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     SecretStr,
@@ -58,7 +59,6 @@ class OldKey:
     def __init__(
         self, name: str, kind: Any, meaning: Callable[[Any], Any], difference: str
     ) -> None:
-        """Keep the four."""
         self.name = name
         self._difference = difference
         self._kind = kind
@@ -95,7 +95,13 @@ class PublicUrl(Public):
     """Marks an address that may be printed, less the user name and password in it."""
 
 
-def _printable(text: str) -> str:
+def named(*keys: str) -> Any:
+    """Return an optional field that a recipe may set by any of `keys`, the preferred one first."""
+    return Field(default=None, validation_alias=AliasChoices(*keys))
+
+
+def checked_text(text: str) -> str:
+    """Return `text`, refused where it holds control characters."""
     if not text.isprintable():
         raise ValueError("contains a line break or another control character")
     return text
@@ -104,8 +110,8 @@ def _printable(text: str) -> str:
 def printable_secret(secret: SecretStr | None) -> SecretStr | None:
     """Return `secret`, refused where it holds control characters."""
     # An HTTP header cannot carry these, and its error would be about headers, not about the token.
-    if secret is not None and not secret.get_secret_value().isprintable():
-        raise ValueError("contains a line break or another control character")
+    if secret is not None:
+        checked_text(secret.get_secret_value())
     return secret
 
 
@@ -135,7 +141,7 @@ def _checked_address(text: str) -> str:
 PublicStr = Annotated[
     str,
     StringConstraints(strip_whitespace=True, min_length=1),
-    AfterValidator(_printable),
+    AfterValidator(checked_text),
     Public(),
 ]
 """A text that is no secret: a name, a platform instance, a pattern."""
@@ -173,7 +179,6 @@ class Duration(str):
     def __get_pydantic_core_schema__(
         cls, source: type[Self], handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        """Validate a `PublicStr`, and make it one of these."""
         del source
         return no_info_after_validator_function(cls, handler.generate_schema(PublicStr))
 
@@ -297,7 +302,6 @@ class RecipeModel(BaseModel):
     """For keys of other tools: the alternative."""
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        """Yield what `repr` shows of each field."""
         for name, value in super().__repr_args__():
             shown = {name or "": value}
             yield name, value if isinstance(value, BaseModel) else mask_tree(shown)[name or ""]

@@ -1,21 +1,103 @@
-"""YAML or JSON text to plain data, with the line of every key.
+"""YAML or JSON text to plain data, with the line of every key, and problems at their places.
 
 Scalars follow the core rules of YAML 1.2: `NO`, `on`, `12:30`, `1_000`, `010` and dates are text.
+A problem says where (line and path) and what, without ever repeating a value.
 """
 
+import difflib
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import yaml
 
 from mlcat_ingest.core.text import plural
-from mlcat_ingest.errors import RecipeSyntaxError
-from mlcat_ingest.recipe.problems import Loc, Problem
+from mlcat_ingest.errors import RecipeSyntaxError, RecipeValidationError
+
+Loc = tuple[str | int, ...]
+"""A place in a recipe: keys and list positions, from the top."""
+
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9_$-]+")
+_LONGEST_KEY = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong: its place, a sentence about it, and its line where known."""
+
+    loc: Loc
+    sentence: str
+    line: int | None = None
+
+    def render(self, label: str = "") -> str:
+        """Return `recipe.yml:12: sources[0].config.tracking_uri: <sentence>`."""
+        place = f"{label}:{self.line}" if label and self.line else label
+        parts = [place, path_text(self.loc), self.sentence]
+        return ": ".join(part for part in parts if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The origin of a recipe: file, folder, lines, and the keys as its author wrote them."""
+
+    label: str = ""
+    base_dir: Path | None = None
+    lines: Mapping[Loc, int] = field(default_factory=dict)
+    spelled: Mapping[Loc, Loc] = field(default_factory=dict)
+    broken: frozenset[Loc] = frozenset()
+
+    def as_written(self, loc: Loc) -> Loc:
+        """Return `loc` as the author spelled it: `source.config` and not `sources[0].config`."""
+        for end in range(len(loc), 0, -1):
+            if (written := self.spelled.get(loc[:end])) is not None:
+                return written + loc[end:]
+        return loc
+
+    def line_of(self, loc: Loc) -> int | None:
+        """Return the line of `loc` as written, or of the nearest node around it."""
+        for end in range(len(loc), -1, -1):
+            if (line := self.lines.get(loc[:end])) is not None:
+                return line
+        return None
+
+    def problem(self, loc: Loc, sentence: str) -> Problem:
+        """Return a problem at `loc`, a place in the recipe's own terms or the author's."""
+        written = self.as_written(loc)
+        return Problem(written, sentence, self.line_of(written))
+
+    def error(self, problems: Iterable[Problem]) -> RecipeValidationError:
+        """Return the error that lists `problems` in the order of the file, each once."""
+        ordered = sorted(problems, key=lambda problem: problem.line or 0)
+        return RecipeValidationError(
+            list(dict.fromkeys(problem.render(self.label) for problem in ordered))
+        )
+
+
+def path_text(loc: Loc) -> str:
+    """Return `loc` as a reader writes it: `sources[0].config.headers["X-A b"]`."""
+    text = ""
+    for step in loc:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif _PLAIN_KEY.fullmatch(step):
+            text += f".{step}" if text else step
+        else:
+            short = step if len(step) <= _LONGEST_KEY else step[:_LONGEST_KEY] + "…"
+            text += f"[{json.dumps(short)}]"
+    return text
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """Return the one of `known` that `word` was probably meant to be, or None."""
+    by_lower = {name.lower().replace("-", "_"): name for name in known}
+    close = difflib.get_close_matches(word.lower().replace("-", "_"), by_lower, n=1, cutoff=0.6)
+    return by_lower[close[0]] if close else None
+
 
 MAX_BYTES = 1_048_576
 MAX_DEPTH = 100
@@ -26,6 +108,13 @@ _STR, _MERGE = "tag:yaml.org,2002:str", "plain:merge"
 _KNOWN_TAGS = {_STR, "tag:yaml.org,2002:seq", "tag:yaml.org,2002:map"}
 _NULLS = {"", "~", "null", "Null", "NULL"}
 _BOOLS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_SCALARS: dict[str, Callable[[str], Any]] = {
+    "plain:null": lambda _: None,
+    "plain:bool": _BOOLS.__getitem__,
+    "plain:int": int,
+    "plain:float": float,
+}
+"""The values of plain scalars by our tags for them; all others are text."""
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,39})")
 _FLOAT = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
 # PyYAML without its C part quotes the text; punctuation is what was expected, and stays.
@@ -169,24 +258,6 @@ def is_typed(text: str) -> bool:
     return _plain_tag(text) != _STR
 
 
-def _scalar(tag: str, value: str) -> Any:
-    match tag:
-        case "plain:null":
-            return None
-        case "plain:bool":
-            return _BOOLS[value]
-        case "plain:int":
-            return int(value)
-        case "plain:float":
-            return float(value)
-        case _:
-            return value
-
-
-def _is_list(node: yaml.Node) -> bool:
-    return isinstance(node, yaml.SequenceNode)
-
-
 class _Walk:
     """Turns composed nodes into data, and notes lines and problems."""
 
@@ -215,7 +286,7 @@ class _Walk:
                 case yaml.SequenceNode():
                     return [self._value(item, (*loc, i)) for i, item in enumerate(node.value)]
                 case _:
-                    return _scalar(node.tag, node.value)
+                    return _SCALARS.get(node.tag, str)(node.value)
 
     def _mapping(self, node: yaml.MappingNode, loc: Loc) -> dict[str, Any]:
         data: dict[str, Any] = {}
@@ -233,7 +304,8 @@ class _Walk:
             if not isinstance(key_node, yaml.ScalarNode):
                 self._note(key_node, loc, "a key must be plain text")
             elif key_node.tag == _MERGE:
-                bases += value_node.value if _is_list(value_node) else [value_node]
+                is_list = isinstance(value_node, yaml.SequenceNode)
+                bases += value_node.value if is_list else [value_node]
             elif (key := str(key_node.value)) in entries:
                 line = entries[key][0].start_mark.line + 1
                 self._note(key_node, (*loc, key), f"duplicate key, already on line {line}")

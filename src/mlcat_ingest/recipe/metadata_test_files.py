@@ -10,8 +10,7 @@ from mlcat_ingest.metadata.aspects.assets import TEST_INFO
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.metadata.urn import build
-from mlcat_ingest.recipe.loader import parse
-from mlcat_ingest.recipe.problems import Loc, Origin, Problem
+from mlcat_ingest.recipe.loader import Loc, Origin, Problem, parse
 
 _FIELDS: Final = ("id", "name", "category", "description", "definition")
 _URN: Final = "urn:li:test:"

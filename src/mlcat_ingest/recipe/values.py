@@ -17,7 +17,7 @@ from pydantic import AfterValidator, Field, StringConstraints, ValidationInfo
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.aspects.governance import OwnershipType
 from mlcat_ingest.metadata.urn import FABRICS, PREFIX, build, check, entity_type_of
-from mlcat_ingest.recipe.fields import Public, PublicStr, PublicUrl, RecipeModel
+from mlcat_ingest.recipe.fields import Public, PublicStr, PublicUrl, RecipeModel, checked_text
 
 BASE_DIR = "base_dir"
 """The key of the validation context that holds the recipe's folder."""
@@ -81,9 +81,7 @@ def _path(path: Path, info: ValidationInfo) -> Path:
 
 
 def _url(url: str, info: ValidationInfo) -> str:
-    if not url.isprintable():
-        raise ValueError("contains a line break or another control character")
-    return resolved_url(url, base_dir_of(info))
+    return resolved_url(checked_text(url), base_dir_of(info))
 
 
 RecipePath = Annotated[Path, AfterValidator(_path), Public()]

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar, Generic, Protocol, TypeVar
 
-from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.core.pending import UnansweredRequest
+from mlcat_ingest.core.findings import Finding, UnansweredRequest
 from mlcat_ingest.links.index import FeatureIndex
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
 

@@ -16,13 +16,13 @@ from types import MappingProxyType
 from typing import Annotated, Final, Literal, NamedTuple, Self
 from urllib.parse import unquote, urlsplit
 
-from pydantic import AfterValidator, AliasChoices, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from mlcat_ingest.core.redaction import redact_urls
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.urn import data_platform
 from mlcat_ingest.metadata.urn import dataset as build_urn
-from mlcat_ingest.recipe.fields import PublicStr, RecipeModel
+from mlcat_ingest.recipe.fields import PublicStr, RecipeModel, named
 from mlcat_ingest.recipe.values import Fabric, Pattern
 
 LEVELS: Final[Mapping[str, int]] = MappingProxyType(
@@ -361,17 +361,13 @@ def check_among(
 class PlatformConfig(RecipeModel):
     """How the connector of one platform names its datasets, if not by its defaults."""
 
-    instance: PublicStr | None = Field(
-        default=None, validation_alias=AliasChoices("instance", "platform_instance")
-    )
+    instance: PublicStr | None = named("instance", "platform_instance")
     """The platform instance set in that connector's recipe: a prefix of every name."""
 
     env: Fabric | None = None
     """The environment set in that connector's recipe. Default: that of this source."""
 
-    lowercase: bool | None = Field(
-        default=None, validation_alias=AliasChoices("lowercase", "convert_urns_to_lowercase")
-    )
+    lowercase: bool | None = named("lowercase", "convert_urns_to_lowercase")
     """Whether names are in lower case. Default: true for Athena, Databricks, Glue, Hive, Presto,
     Redshift, Snowflake and Trino; false for others, and for files."""
 
@@ -440,7 +436,6 @@ class Datasets:
     """Builds the URNs of datasets by the options of a recipe. Safe for threads."""
 
     def __init__(self, config: DatasetsConfig | None = None) -> None:
-        """Compile the rules."""
         self._config = config or DatasetsConfig()
         self._rewrites = [(re.compile(rule.match), rule.to) for rule in self._config.rewrite]
 

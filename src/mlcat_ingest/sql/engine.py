@@ -198,7 +198,6 @@ class TextEngine(database.Engine):
     errors = (SQLAlchemyError,)
 
     def __init__(self, url: str, engine: Engine) -> None:
-        """Use the connections of `engine`."""
         super().__init__(url)
         self._engine = engine
 

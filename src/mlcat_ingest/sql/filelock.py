@@ -13,8 +13,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
-from mlcat_ingest.core.operating_system import require_posix
-from mlcat_ingest.core.private_files import open_file
+from mlcat_ingest.core.environment import open_file, require_posix
 
 if sys.platform != "win32":
     import fcntl
@@ -31,7 +30,6 @@ class FileLock:
     """A lock that is held by the one process that took it, until `release` or its end."""
 
     def __init__(self, handle: int) -> None:
-        """Own `handle`, a file descriptor that has the lock."""
         self._handle = handle
 
     @classmethod

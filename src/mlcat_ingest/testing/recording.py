@@ -15,8 +15,7 @@ from mlcat_ingest.client.base import (
     StoredEntity,
     stamp_of,
 )
-from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.core.pending import RequestSide
+from mlcat_ingest.core.findings import Finding, RequestSide
 from mlcat_ingest.errors import AspectChangedError, AspectRejectedError, SkippableError
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES

@@ -29,8 +29,7 @@ from mlcat_ingest.pipeline.merge.provenance import (
     with_all_sources,
 )
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
-from mlcat_ingest.pipeline.read.feature_tables import PrimaryKeys
-from mlcat_ingest.pipeline.read.identities import refuse_equal_identities
+from mlcat_ingest.pipeline.read.feature_tables import PrimaryKeys, refuse_equal_identities
 from mlcat_ingest.pipeline.state.inspection import dead_letter_finding, state_findings
 from mlcat_ingest.recipe.metadata_test_files import read_test_files
 from mlcat_ingest.recipe.model import Recipe
@@ -196,7 +195,6 @@ class _Watch:
         patience_s: float,
         late: Literal["warning", "failed"] = "failed",
     ) -> None:
-        """Iterate over `findings` in a thread."""
         self.side = side
         self._findings = findings
         self._patience_s = patience_s

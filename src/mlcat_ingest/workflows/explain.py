@@ -32,7 +32,7 @@ from mlcat_ingest.pipeline.merge.applied import (
 from mlcat_ingest.pipeline.merge.provenance import custom_properties, is_removed, stored_properties
 from mlcat_ingest.pipeline.merge.retract import OF_THE_SERVICE
 from mlcat_ingest.pipeline.merge.rules import COMPUTED, UNOWNED
-from mlcat_ingest.pipeline.report.labels import label_of, with_label
+from mlcat_ingest.pipeline.report.render import label_of, with_label
 from mlcat_ingest.workflows.plan_render import Line, cut
 
 ENTRIES_SHOWN: Final = 50

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlcat_ingest.client.base import Catalog
-from mlcat_ingest.core.extras import package_version
+from mlcat_ingest.core.environment import package_version
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.pipeline.evaluate.quality_gate import QualityGateOptions

@@ -20,8 +20,7 @@ from mlcat_ingest.client.base import (
     StoredEntity,
     chunks,
 )
-from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.core.pending import RequestSide
+from mlcat_ingest.core.findings import Finding, RequestSide
 from mlcat_ingest.core.resources import Closing
 from mlcat_ingest.errors import AspectRejectedError, CodecError
 from mlcat_ingest.metadata.aspects.common import STATUS, VERSION_PROPERTIES
@@ -37,8 +36,8 @@ from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.merge.provenance import custom_properties, is_removed, stored_properties
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome, Refusal
-from mlcat_ingest.pipeline.report.labels import label_of, label_of_merged
 from mlcat_ingest.pipeline.report.progress import OnProgress
+from mlcat_ingest.pipeline.report.render import label_of, label_of_merged
 from mlcat_ingest.pipeline.report.report import (
     EXIT_OK,
     EXIT_PARTIAL,
@@ -274,7 +273,6 @@ class PlannedDelivery:
     """Stores merged entities in place of writing them."""
 
     def __init__(self, store: PlanStore) -> None:
-        """Keep them in `store`."""
         self._store = store
 
     def deliver(self, batch: Sequence[MergedEntity]) -> Sequence[DeliveryOutcome]:

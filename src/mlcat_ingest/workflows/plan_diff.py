@@ -12,7 +12,7 @@ from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.applied import NOTHING
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.merge.rules import COMPUTED
-from mlcat_ingest.pipeline.report.labels import label_of_merged
+from mlcat_ingest.pipeline.report.render import label_of_merged
 
 Action = Literal["create", "update", "remove", "revive"]
 """An action of a plan on an entity; to remove is a soft delete, to revive takes that back."""

@@ -36,7 +36,6 @@ class UrnList:
     """A set of URNs in a temporary file that ends with the process; for one thread at a time."""
 
     def __init__(self) -> None:
-        """Start with none."""
         self._db = sqlite3.connect("", check_same_thread=False, isolation_level=None)
         self._db.executescript("CREATE TABLE urn (urn TEXT PRIMARY KEY, type TEXT); BEGIN;")
 
@@ -51,7 +50,6 @@ class UrnList:
         self._db.executemany("DELETE FROM urn WHERE urn = ?", [(urn,) for urn in urns])
 
     def __len__(self) -> int:
-        """Return how many there are."""
         (count,) = self._db.execute("SELECT count(*) FROM urn").fetchone()
         return int(count)
 

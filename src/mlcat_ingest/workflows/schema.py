@@ -8,10 +8,10 @@ from pydantic.json_schema import models_json_schema
 
 from mlcat_ingest.client.config import SINK_ALIASES, SINKS
 from mlcat_ingest.errors import UnknownPluginError
-from mlcat_ingest.metadata_tests.operators import NAMES, UNARY
+from mlcat_ingest.metadata_tests.definition import NAMES, UNARY
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.definitions.file_source import DefinitionsDocument
-from mlcat_ingest.sources.plugins import SOURCES, config_class, source_types
+from mlcat_ingest.workflows.resolve import SOURCES, config_class, source_types
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _REFERENCE = {"$ref": "#/$defs/Substitution"}

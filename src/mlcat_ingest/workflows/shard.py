@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 
 from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.pipeline.read.identities import refuse_equal_identities
+from mlcat_ingest.pipeline.read.feature_tables import refuse_equal_identities
 from mlcat_ingest.pipeline.report.progress import OnProgress
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions

@@ -77,7 +77,6 @@ class Verification(Closing):
     """
 
     def __init__(self, plan: Plan, search: SearchResult) -> None:
-        """Count the differences of the plan."""
         self._plan = plan
         self.search = search
         self.totals = Totals(plan.batch_size)

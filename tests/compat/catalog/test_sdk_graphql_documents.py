@@ -18,7 +18,7 @@ from graphql import (
 )
 
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
-from mlcat_ingest.catalog.web.graphql.queries import check_complexity
+from mlcat_ingest.catalog.web.graphql.execution import check_complexity
 from mlcat_ingest.catalog.web.graphql.schema import executable_schema
 from support.catalog_graphql import root_clients
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mlcat_ingest.core.extras import MODULES
+from mlcat_ingest.core.environment import MODULES
 from mlcat_ingest.hooks.spool import EventSpool
 from support import small_store
 from support.catalog_server import RunningCatalog, running_catalog
@@ -101,7 +101,7 @@ def test_what_comes_with_the_wheel(bare: Venv) -> None:
 def test_no_module_of_an_extra_is_there(bare: Venv) -> None:
     names = sorted({module for modules in MODULES.values() for module in modules})
     script = (
-        "import json, sys\nfrom mlcat_ingest.core.extras import _is_installed\n"
+        "import json, sys\nfrom mlcat_ingest.core.environment import _is_installed\n"
         "print(json.dumps([name for name in sys.argv[1:] if _is_installed(name)]))"
     )
     assert json.loads(output([bare.python, "-I", "-c", script, *names], bare.path)) == []

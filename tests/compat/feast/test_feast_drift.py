@@ -17,8 +17,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message_factory import GetMessageClass
 
-from mlcat_ingest.sources.feast.messages import MESSAGES
-from mlcat_ingest.sources.feast.registry import RawObject
+from mlcat_ingest.sources.feast.registry import MESSAGES, RawObject
 from support.feast import DATA, REGISTRY, SQL_REGISTRY
 from support.feast_transports import objects_of
 from support.venvs import venv_for

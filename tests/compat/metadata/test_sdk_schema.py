@@ -8,10 +8,18 @@ import pytest
 from datahub.metadata.schema_classes import ASPECT_NAME_MAP, KEY_ASPECTS
 from datahub.metadata.urns import Urn
 
-from mlcat_ingest.metadata.aspects.markers import Bits, Default, Edge, OneOf, UrnOf
+from mlcat_ingest.metadata.aspects.declaration import (
+    Bits,
+    Default,
+    Edge,
+    Field,
+    OneOf,
+    UrnOf,
+    bare,
+    fields,
+)
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.metadata.registry import ASPECTS, DECLARED, ENTITIES, key_aspect
-from mlcat_ingest.metadata.shapes import Field, bare, fields
 from mlcat_ingest.metadata.urn import KINDS, build
 from support.sdk_schema import aspects_of, assert_valid_for_sdk
 

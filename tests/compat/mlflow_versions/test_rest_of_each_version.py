@@ -16,8 +16,8 @@ import mlcat_ingest
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read.open import open_reader
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
+from mlcat_ingest.sources.mlflow.source import open_reader
 from support.counting_proxy import counting_proxy
 from support.golden import as_lines
 from support.mlflow_readings import entities_of, opened_reader

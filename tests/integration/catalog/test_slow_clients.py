@@ -15,7 +15,7 @@ import pytest
 import requests
 
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
-from mlcat_ingest.catalog.server import connections
+from mlcat_ingest.catalog.server import serve
 from support.catalog_server import RunningCatalog, running_catalog
 
 pytestmark = pytest.mark.integration
@@ -25,9 +25,9 @@ FORM = b"POST /login HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n"
 
 LIMITED = """
 import resource, sys
-from mlcat_ingest.catalog.server import connections
+from mlcat_ingest.catalog.server import serve
 from mlcat_ingest.catalog.server.serve import serve
-connections.HEAD_SECONDS = 3
+serve.HEAD_SECONDS = 3
 resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
 serve(sys.argv[1], port=0, ready=lambda r: print(r.url, flush=True))
 """
@@ -35,8 +35,8 @@ serve(sys.argv[1], port=0, ready=lambda r: print(r.url, flush=True))
 
 @pytest.fixture
 def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningCatalog]:
-    monkeypatch.setattr(connections, "HEAD_SECONDS", 1)
-    monkeypatch.setattr(connections, "BODY_TAIL_SECONDS", 3)
+    monkeypatch.setattr(serve, "HEAD_SECONDS", 1)
+    monkeypatch.setattr(serve, "BODY_TAIL_SECONDS", 3)
     limits = replace(DEFAULT_LIMITS, requests_at_once=2, body_seconds=20)
     with running_catalog(tmp_path / "c.db", token=TOKEN, limits=limits) as running:
         yield running

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.client.rest.client import CatalogClient
-from mlcat_ingest.sources.feast.messages import MESSAGES
+from mlcat_ingest.sources.feast.registry import MESSAGES
 from support.definitions import FeatureWorld
 from support.feast import REGISTRY
 

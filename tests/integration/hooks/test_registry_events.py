@@ -16,7 +16,7 @@ from mlflow import MlflowClient
 from mlcat_ingest.hooks.drain import drain_into
 from mlcat_ingest.sources.base import Runs
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read.open import open_reader
+from mlcat_ingest.sources.mlflow.source import open_reader
 from mlcat_ingest.testing.mlflow_store import mlflow_client
 from mlcat_ingest.workflows.ingest import Pipeline
 from mlcat_ingest.workflows.resolve import load_resolved

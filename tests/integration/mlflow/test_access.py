@@ -22,7 +22,7 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read.open import open_reader
+from mlcat_ingest.sources.mlflow.source import open_reader
 from mlcat_ingest.testing.mlflow_store import mlflow_client
 from support.mlflow_server import add_workspace, running
 from support.ports import free_port

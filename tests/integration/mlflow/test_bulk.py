@@ -7,8 +7,8 @@ import pytest
 
 from mlcat_ingest.errors import SourceUnavailableError
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read.open import open_reader
 from mlcat_ingest.sources.mlflow.read.reader import Reader
+from mlcat_ingest.sources.mlflow.source import open_reader
 from support.bulk_runs import insert_runs
 from support.mlflow_server import MlflowServer, running
 from support.venvs import OURS

@@ -16,13 +16,13 @@ from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read import client as client_reader
 from mlcat_ingest.sources.mlflow.read.databricks import DatabricksReader
 from mlcat_ingest.sources.mlflow.read.decode import Aliases
-from mlcat_ingest.sources.mlflow.read.open import open_reader
 from mlcat_ingest.sources.mlflow.read.reader import (
     FileLocation,
     MlflowObject,
     ModelFilter,
     RunFilter,
 )
+from mlcat_ingest.sources.mlflow.source import open_reader
 from mlcat_ingest.sources.mlflow.values.records import LoggedModel
 from mlcat_ingest.testing.mlflow_store import mlflow_client
 from support.databricks_stub import CLIENT, TOKEN, Databricks, databricks_over

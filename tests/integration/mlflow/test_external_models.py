@@ -15,8 +15,8 @@ from mlcat_ingest.client.embedded import EmbeddedCatalog
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.client import ClientReader
-from mlcat_ingest.sources.mlflow.read.open import open_reader
 from mlcat_ingest.sources.mlflow.read.reader import MlflowObject, ModelFilter, Reader
+from mlcat_ingest.sources.mlflow.source import open_reader
 from support.mlflow_readings import entities_of, records_of
 from support.mlflow_server import MlflowServer, running
 from support.venvs import OURS

@@ -9,9 +9,9 @@ import pytest
 
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.client import ClientReader
-from mlcat_ingest.sources.mlflow.read.open import open_reader
 from mlcat_ingest.sources.mlflow.read.reader import IDS_A_LISTING, ModelFilter, Reader, RunFilter
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
+from mlcat_ingest.sources.mlflow.source import open_reader
 from mlcat_ingest.sources.mlflow.values.records import LoggedModel, Run
 from support.bulk_runs import insert_runs
 from support.mlflow_databases import seeded_server

@@ -12,9 +12,9 @@ from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.client import ClientReader, client_text
 from mlcat_ingest.sources.mlflow.read.database.reader import DatabaseReader
-from mlcat_ingest.sources.mlflow.read.open import open_reader
 from mlcat_ingest.sources.mlflow.read.reader import MAX_BYTES, FileLocation, Reader, RunFilter
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
+from mlcat_ingest.sources.mlflow.source import open_reader
 from mlcat_ingest.sources.mlflow.values.records import Metric, Run
 from support.mlflow_databases import seeded_server
 from support.mlflow_readings import NOT_A_NUMBER, entities_of, opened_reader, records_of

@@ -21,8 +21,7 @@ from mlcat_ingest.sources.base import ReadRequest
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.database import access
 from mlcat_ingest.sources.mlflow.read.database.access import Database
-from mlcat_ingest.sources.mlflow.read.open import open_reader
-from mlcat_ingest.sources.mlflow.source import MlflowSource
+from mlcat_ingest.sources.mlflow.source import MlflowSource, open_reader
 from mlcat_ingest.sql.readonly import open_readonly
 from support.mlflow_databases import Store
 from support.mlflow_readings import opened_reader, records_of

@@ -12,8 +12,7 @@ from mlcat_ingest.pipeline.state.results import failing_tests
 from mlcat_ingest.pipeline.state.session import StateOptions, StatePolicy, StateSession
 from mlcat_ingest.pipeline.state.tables import COMPONENT, MIGRATIONS
 from mlcat_ingest.sources.base import Partition
-from mlcat_ingest.sql.database import Engine, write_transaction
-from mlcat_ingest.sql.migrations import pending
+from mlcat_ingest.sql.database import Engine, pending, write_transaction
 from support.fakes import FakeSink, model_urn
 
 pytestmark = pytest.mark.integration

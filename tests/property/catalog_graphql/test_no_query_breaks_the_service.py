@@ -15,7 +15,7 @@ from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.tasks import Tasks
 from mlcat_ingest.catalog.web.app import create_app
-from mlcat_ingest.catalog.web.graphql.nodes import KINDS
+from mlcat_ingest.catalog.web.graphql.resolvers import KINDS
 from mlcat_ingest.catalog.web.graphql.schema import executable_schema
 from mlcat_ingest.metadata.registry import ASPECTS, ENTITIES
 from support.asgi import call

@@ -5,9 +5,16 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlcat_ingest.links.evidence import Evidence, FeastTags, LinkOptions, UsedDataset
 from mlcat_ingest.links.index import FeatureIndex, Features
-from mlcat_ingest.links.rules import Links, resolve, verify
+from mlcat_ingest.links.rules import (
+    Evidence,
+    FeastTags,
+    LinkOptions,
+    Links,
+    UsedDataset,
+    resolve,
+    verify,
+)
 from mlcat_ingest.metadata.naming import Naming
 from support.examples import examples
 

@@ -16,7 +16,7 @@ from mlcat_ingest.pipeline.merge.aspects import (
     says_nothing,
 )
 from mlcat_ingest.pipeline.merge.rules import MergeRules
-from mlcat_ingest.recipe.rules import Policy
+from mlcat_ingest.recipe.model import Policy
 from support.merging import HOME, RULES, Shelf
 
 words = st.sampled_from("abcdefgh")

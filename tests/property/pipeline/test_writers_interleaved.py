@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.pipeline.context import RunContext
-from mlcat_ingest.pipeline.flow.queues import Cancellation
+from mlcat_ingest.pipeline.flow import Cancellation
 from mlcat_ingest.pipeline.merge.entity import merge_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules
 from mlcat_ingest.pipeline.report.tally import Tally

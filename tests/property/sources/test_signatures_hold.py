@@ -6,9 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlcat_ingest.links.evidence import LinkOptions, UnlinkedModel
 from mlcat_ingest.links.index import Features
-from mlcat_ingest.links.rules import resolve, verify
+from mlcat_ingest.links.rules import LinkOptions, UnlinkedModel, resolve, verify
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.urn import entity_type_of, parse
 from mlcat_ingest.metadata.validate import validate_aspect

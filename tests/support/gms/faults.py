@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from mlcat_ingest.catalog.web.refusals import refusal
+from mlcat_ingest.catalog.web.http import refusal
 from support.gms.requests import SeenRequest
 
 _ACTOR: Final = "urn:li:corpuser:datahub"

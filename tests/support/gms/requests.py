@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mlcat_ingest.catalog.web.refusals import PREFIXES
+from mlcat_ingest.catalog.web.http import PREFIXES
 
 _ACTIONS: Final = {"ingestProposal": "proposal", "ingestProposalBatch": "proposals"}
 

@@ -10,8 +10,7 @@ import pytest
 
 from mlcat_ingest.catalog.search.index import clear
 from mlcat_ingest.catalog.server.lock import Running, ServerLock
-from mlcat_ingest.catalog.store.platforms import known_platforms
-from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.store.store import Store, known_platforms
 from mlcat_ingest.cli.catalog import ReindexProgress
 from mlcat_ingest.errors import (
     AspectRejectedError,

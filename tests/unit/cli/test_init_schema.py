@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from mlcat_ingest.cli import init, schema
+from mlcat_ingest.cli import init
 from mlcat_ingest.cli.main import cli
 from mlcat_ingest.recipe.model import Recipe
 
@@ -110,6 +110,6 @@ def test_init_refuses(folder: Path, arguments: tuple[str, ...], sentence: str) -
 
 
 def test_schema_prints_a_schema() -> None:
-    result = runner().invoke(schema.command, **cli.context_settings)
+    result = runner().invoke(init.schema_command, **cli.context_settings)
     assert result.exit_code == 0
     assert json.loads(result.stdout)["title"] == "mlcat-ingest recipe"

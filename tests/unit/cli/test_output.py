@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from mlcat_ingest.cli import output
-from mlcat_ingest.core.pending import UnansweredRequest
+from mlcat_ingest.core.findings import UnansweredRequest
 from mlcat_ingest.pipeline.report import progress
 from mlcat_ingest.pipeline.report.progress import PlainProgress, Progress
 from mlcat_ingest.workflows.plan_render import Line

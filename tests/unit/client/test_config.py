@@ -6,7 +6,7 @@ import pytest
 from mlcat_ingest.client.config import EmbeddedSinkConfig, FileSinkConfig, RestSinkConfig
 from mlcat_ingest.net.session import Trust
 from mlcat_ingest.recipe.http_options import http_options
-from mlcat_ingest.recipe.problems import Origin
+from mlcat_ingest.recipe.loader import Origin
 from mlcat_ingest.recipe.validate import validate_config
 
 ORIGIN = Origin("r.yml", Path("/the/recipes"))

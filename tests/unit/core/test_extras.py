@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from mlcat_ingest.core import extras
-from mlcat_ingest.core.extras import MODULES, require_extra
+from mlcat_ingest.core import environment
+from mlcat_ingest.core.environment import MODULES, require_extra
 from mlcat_ingest.errors import MissingExtraError
-from mlcat_ingest.sources.plugins import SOURCES, source_class
+from mlcat_ingest.workflows.resolve import SOURCES, source_class
 
 PROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
@@ -64,7 +64,7 @@ def test_one_missing_module_is_reported_with_the_command(
 
 
 def test_a_module_whose_package_is_missing_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extras, "MODULES", {"feast": ("nothing_of_this_name.protobuf",)})
+    monkeypatch.setattr(environment, "MODULES", {"feast": ("nothing_of_this_name.protobuf",)})
     with pytest.raises(MissingExtraError):
         require_extra("feast", "this")
 
@@ -72,7 +72,7 @@ def test_a_module_whose_package_is_missing_is_missing(monkeypatch: pytest.Monkey
 @pytest.mark.process
 def test_what_is_looked_for_is_not_imported() -> None:
     script = (
-        "import sys; from mlcat_ingest.core.extras import MODULES, require_extra\n"
+        "import sys; from mlcat_ingest.core.environment import MODULES, require_extra\n"
         "require_extra('catalog', 'this'); print(*set(MODULES['catalog']) & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)

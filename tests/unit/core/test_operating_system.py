@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from mlcat_ingest.cli.main import call
-from mlcat_ingest.core.operating_system import require_posix
+from mlcat_ingest.core.environment import require_posix
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.hooks import listener
 from mlcat_ingest.hooks.plugin import NoRunContext

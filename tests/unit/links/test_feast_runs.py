@@ -2,9 +2,8 @@
 
 import pytest
 
-from mlcat_ingest.links.evidence import Evidence, LinkOptions, feast_tags
 from mlcat_ingest.links.index import Features
-from mlcat_ingest.links.rules import Links, resolve, verify
+from mlcat_ingest.links.rules import Evidence, LinkOptions, Links, feast_tags, resolve, verify
 from support.feast_runs import (
     WIDE,
     WIDE_VIEW,

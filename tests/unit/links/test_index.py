@@ -2,8 +2,7 @@
 
 import tracemalloc
 
-from mlcat_ingest.links.index import FeatureIndex, Features
-from mlcat_ingest.links.references import Ref
+from mlcat_ingest.links.index import FeatureIndex, Features, Ref
 from mlcat_ingest.metadata.naming import Naming
 
 FEAST = Naming("feast")

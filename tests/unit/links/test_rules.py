@@ -6,9 +6,16 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.links.evidence import Evidence, FeastTags, LinkOptions, UsedDataset
 from mlcat_ingest.links.index import FeatureIndex, Features
-from mlcat_ingest.links.rules import Links, resolve, verify
+from mlcat_ingest.links.rules import (
+    Evidence,
+    FeastTags,
+    LinkOptions,
+    Links,
+    UsedDataset,
+    resolve,
+    verify,
+)
 from mlcat_ingest.metadata.naming import Naming
 
 FEAST = Naming("feast")

@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.errors import InvalidUrnError
+from mlcat_ingest.metadata.aspects.declaration import fields
 from mlcat_ingest.metadata.registry import (
     ASPECTS,
     ENTITIES,
@@ -14,7 +15,6 @@ from mlcat_ingest.metadata.registry import (
     key_aspect_name,
     record_name,
 )
-from mlcat_ingest.metadata.shapes import fields
 from mlcat_ingest.metadata.urn import KINDS
 
 GROUP = "urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,g,PROD)"

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlcat_ingest.errors import DefinitionError
-from mlcat_ingest.metadata_tests.operators import (
+from mlcat_ingest.metadata_tests.definition import (
     NAMES,
     OPERATORS,
     PATTERN_CHARS,

@@ -9,9 +9,9 @@ import pytest
 from mlcat_ingest.catalog.limits import NAMES
 from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.rest.metadata_tests import fetch_aspects
+from mlcat_ingest.catalog.web.rest.operations import fetch_aspects
 from mlcat_ingest.metadata_tests.definition import FIELDS_DESCRIBED
-from mlcat_ingest.metadata_tests.properties import PropertyReader
+from mlcat_ingest.metadata_tests.evaluate import PropertyReader
 from support.catalog_store import feature, group, model, open_store, put
 
 DATASET = "urn:li:dataset:(urn:li:dataPlatform:s3,bucket/data,PROD)"

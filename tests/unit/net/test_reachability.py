@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.errors import SourceUnavailableError
-from mlcat_ingest.net.http import Http
-from mlcat_ingest.net.reachability import clock
+from mlcat_ingest.net.http import Http, clock
 from mlcat_ingest.net.session import HttpOptions, Trust, skew_s
 from mlcat_ingest.testing.service import ServiceAnswer, failing_service
 from support.certificates import make_certificate

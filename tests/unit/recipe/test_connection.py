@@ -7,8 +7,8 @@ from mlcat_ingest.client.config import RestSinkConfig
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.recipe.connection import ConnectionConfig
 from mlcat_ingest.recipe.fields import RecipeModel, content_of, names_of
+from mlcat_ingest.recipe.loader import Origin
 from mlcat_ingest.recipe.model import Recipe
-from mlcat_ingest.recipe.problems import Origin
 from mlcat_ingest.recipe.validate import validate_config
 from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.mlflow.config import MlflowConfig

@@ -2,9 +2,8 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from mlcat_ingest.recipe.dump import recipe_to_yaml
+from mlcat_ingest.recipe.dump import recipe_to_yaml, starter_recipe
 from mlcat_ingest.recipe.model import Recipe, SinkSpec, SourceSpec
-from mlcat_ingest.recipe.starter import starter_recipe
 
 
 def test_the_recipe_that_was_used_can_be_shown() -> None:

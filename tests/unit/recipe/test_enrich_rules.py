@@ -3,8 +3,7 @@
 import pytest
 
 from mlcat_ingest.errors import RecipeValidationError
-from mlcat_ingest.recipe.model import Recipe
-from mlcat_ingest.recipe.rules import EnrichRule, OwnerRule
+from mlcat_ingest.recipe.model import EnrichRule, OwnerRule, Recipe
 
 
 def rules(text: str) -> list[EnrichRule]:

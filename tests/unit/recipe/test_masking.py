@@ -7,9 +7,9 @@ from pydantic import Field, SecretStr
 
 from mlcat_ingest.recipe.draft import interpolate
 from mlcat_ingest.recipe.fields import OptionalSecret, Public, PublicStr, RecipeModel, ServiceUrl
-from mlcat_ingest.recipe.masking import mask_secrets
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.recipe.secrets import mask
+from mlcat_ingest.recipe.validate import mask_secrets
 from mlcat_ingest.recipe.values import RecipePath, RecipeUrl
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 

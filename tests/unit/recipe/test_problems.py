@@ -1,6 +1,6 @@
 import pytest
 
-from mlcat_ingest.recipe.problems import Loc, Origin, Problem, nearest, path_text
+from mlcat_ingest.recipe.loader import Loc, Origin, Problem, nearest, path_text
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,7 @@
 import pytest
 
 from mlcat_ingest.errors import RecipeValidationError
-from mlcat_ingest.recipe.model import Recipe
-from mlcat_ingest.recipe.rules import by_aspect
+from mlcat_ingest.recipe.model import Recipe, by_aspect
 
 
 def recipe(merge: str) -> Recipe:

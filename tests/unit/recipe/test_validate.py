@@ -16,7 +16,7 @@ from mlcat_ingest.recipe.fields import (
     members,
     names_of,
 )
-from mlcat_ingest.recipe.problems import Loc, Origin
+from mlcat_ingest.recipe.loader import Loc, Origin
 from mlcat_ingest.recipe.secrets import SubstitutedText
 from mlcat_ingest.recipe.validate import unknown_key, validate_config
 

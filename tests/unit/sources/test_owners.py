@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from mlcat_ingest.errors import RecipeError, RecipeSyntaxError, RecipeValidationError
 from mlcat_ingest.recipe.model import Recipe
-from mlcat_ingest.sources.owners import Owners, OwnersConfig
+from mlcat_ingest.sources.options import Owners, OwnersConfig
 
 
 def a_config(**values: object) -> OwnersConfig:
@@ -34,7 +34,7 @@ def test_a_urn_that_a_server_would_leave_out_is_nobodys() -> None:
 
 
 def test_the_memory_for_users_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlcat_ingest.sources.owners._CACHED_USERS", 2)
+    monkeypatch.setattr("mlcat_ingest.sources.options._CACHED_USERS", 2)
     found = owners()
     for name in ("a", "b", "c", "a"):
         assert found.urn(name) == f"urn:li:corpuser:{name}"

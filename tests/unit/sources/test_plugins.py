@@ -5,8 +5,8 @@ import pytest
 from pydantic import BaseModel
 
 from mlcat_ingest.errors import UnknownPluginError
-from mlcat_ingest.sources import plugins
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.workflows import resolve
 from support.fakes import FakeSource
 
 
@@ -26,39 +26,39 @@ class Unconfigured:
 def _entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
     here = __name__
     points = [
-        EntryPoint("good", "builtins:object", plugins.GROUP),
-        EntryPoint("unconfigured", "builtins:int", plugins.GROUP),
-        EntryPoint("no-module", "mlcat_no_such_module:X", plugins.GROUP),
-        EntryPoint("no-name", "json:NoSuchName", plugins.GROUP),
+        EntryPoint("good", "builtins:object", resolve.GROUP),
+        EntryPoint("unconfigured", "builtins:int", resolve.GROUP),
+        EntryPoint("no-module", "mlcat_no_such_module:X", resolve.GROUP),
+        EntryPoint("no-name", "json:NoSuchName", resolve.GROUP),
     ]
     loaded: dict[str, Any] = {"good": PluginSource, "unconfigured": Unconfigured}
 
     def entry_points(*, group: str, name: str | None = None) -> list[EntryPoint]:
-        assert group == plugins.GROUP, here
+        assert group == resolve.GROUP, here
         return [point for point in points if name in {None, point.name}]
 
     real = EntryPoint.load
-    monkeypatch.setattr(plugins, "entry_points", entry_points)
+    monkeypatch.setattr(resolve, "entry_points", entry_points)
     monkeypatch.setattr(EntryPoint, "load", lambda point: loaded.get(point.name) or real(point))
 
 
 def test_every_installed_source_is_listed() -> None:
-    known = {"good", "no-module", "no-name", "unconfigured", *plugins.SOURCES}
-    assert plugins.source_types() == sorted(known)
+    known = {"good", "no-module", "no-name", "unconfigured", *resolve.SOURCES}
+    assert resolve.source_types() == sorted(known)
 
 
 def test_a_built_in() -> None:
-    assert plugins.config_class("mlflow") is MlflowConfig
+    assert resolve.config_class("mlflow") is MlflowConfig
 
 
 def test_a_plug_in() -> None:
-    assert plugins.config_class("good") is PluginConfig
-    assert plugins.source_class("good") is PluginSource
+    assert resolve.config_class("good") is PluginConfig
+    assert resolve.source_class("good") is PluginSource
 
 
 def test_a_plug_in_is_a_source() -> None:
     with pytest.raises(UnknownPluginError) as caught:
-        plugins.source_class("unconfigured")
+        resolve.source_class("unconfigured")
     assert str(caught.value) == (
         "the source plug-in 'unconfigured' is not a source "
         "(make its class a subclass of `mlcat_ingest.sources.base.Source`)"
@@ -94,5 +94,5 @@ def test_a_plug_in_is_a_source() -> None:
 )
 def test_plug_ins_that_cannot_be_used(name: str, sentence: str) -> None:
     with pytest.raises(UnknownPluginError) as caught:
-        plugins.config_class(name)
+        resolve.config_class(name)
     assert str(caught.value) == sentence

@@ -3,8 +3,14 @@ from pathlib import Path
 import pytest
 
 from mlcat_ingest.errors import ProtocolMismatchError, RecipeError
-from mlcat_ingest.sql.database import Engine, SqlConnection, SqliteEngine
-from mlcat_ingest.sql.migrations import Migration, migrate, statements
+from mlcat_ingest.sql.database import (
+    Engine,
+    Migration,
+    SqlConnection,
+    SqliteEngine,
+    migrate,
+    statements,
+)
 
 FIRST = Migration("first", statements("CREATE TABLE a (x)"))
 SECOND = Migration("second", statements("CREATE TABLE b (x)", "CREATE TABLE c (x)"))

@@ -4,7 +4,7 @@ import pytest
 from pydantic import BaseModel
 
 from mlcat_ingest.errors import UnknownPluginError
-from mlcat_ingest.sources import plugins
+from mlcat_ingest.workflows import resolve
 from mlcat_ingest.workflows import schema as module
 from mlcat_ingest.workflows.schema import json_schema
 
@@ -14,7 +14,7 @@ class Plugin(BaseModel, extra="forbid"):
 
 
 def test_installed_plug_ins_are_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = plugins.config_class
+    real = resolve.config_class
 
     def config_class(name: str) -> type[BaseModel]:
         if name == "broken":
@@ -43,7 +43,7 @@ def test_installed_plug_ins_are_part_of_it(monkeypatch: pytest.MonkeyPatch) -> N
     }
     built_in = json_schema(plugins=False)["$defs"]
     assert built_in["SourceSpec"]["properties"]["type"]["anyOf"][0]["enum"] == sorted(
-        plugins.SOURCES
+        resolve.SOURCES
     )
 
 

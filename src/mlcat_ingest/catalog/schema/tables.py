@@ -1,6 +1,7 @@
 """The tables of the catalog: entities, aspects, edges, tasks and the search index.
 
-Keys and constraints are in `schema.migrations`, which makes the tables.
+Keys and constraints are in `MIGRATIONS`, the steps that make the tables. A released step never
+changes.
 
 A *keyword* is a field and a value that entities are filtered on and counted by. All keywords of an
 entity together are its *profile*; there are far fewer profiles than entities, so what concerns
@@ -9,10 +10,19 @@ its name is a keyword's value. The words are in an FTS5 table over `search_text`
 this package makes; keywords are tokens there as well, so both meet in one walk through the index.
 """
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from sqlalchemy import BigInteger, Column, Float, Integer, MetaData, Table, Text
 from sqlalchemy.types import TypeEngine
+
+from mlcat_ingest.catalog.errors import InvalidProposalError
+from mlcat_ingest.catalog.schema.values import moment_of
+from mlcat_ingest.catalog.schema.virtual import key_edges
+from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
+from mlcat_ingest.metadata.codec import loads
+from mlcat_ingest.metadata.registry import key_aspect_name
+from mlcat_ingest.sql.database import Migration, SqlConnection, statements
 
 
 def _table(name: str, /, **columns: type[TypeEngine[Any]]) -> Table:
@@ -118,3 +128,209 @@ fts = _table("search_fts", rowid=Integer, search_fts=Text)
 def keyword_token(number: int | str) -> str:
     """Return the token that every entity with this keyword has; no word can look like it."""
     return f"={number}"
+
+
+_SERIES = (
+    "'dataProcessInstanceRunEvent', 'datasetProfile', 'datasetUsageStatistics', 'operation', "
+    "'datahubIngestionRunSummary', 'datahubIngestionCheckpoint'"
+)
+_KEYED = "'mlFeatureTable', 'dataJob'"
+_DEFAULT_RUN = "no-run-id-provided"
+
+
+def fill_in(connection: SqlConnection) -> None:
+    """Name the run of each row, move events to their table, add the edges that keys imply."""
+    for table in ("aspect_history", "aspect"):
+        connection.execute(
+            f"""UPDATE {table} SET run_id = json_extract(system_metadata, '$.runId')
+                WHERE json_type(system_metadata, '$.runId') = 'text'
+                AND json_extract(system_metadata, '$.runId') NOT IN ('', ?)""",  # noqa: S608
+            _DEFAULT_RUN,
+        )
+        _insert(
+            connection,
+            "INSERT OR REPLACE INTO timeseries VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            _events(connection, table),
+        )
+        connection.execute(f"DELETE FROM {table} WHERE aspect IN ({_SERIES})")  # noqa: S608
+    _insert(connection, "INSERT OR IGNORE INTO edge VALUES (?, ?, ?, ?)", _key_edges(connection))
+
+
+def _insert(connection: SqlConnection, statement: str, rows: Iterator[tuple[Any, ...]]) -> None:
+    applied = list(rows)
+    if applied:
+        connection.execute_many(statement, applied)
+
+
+def _events(connection: SqlConnection, table: str) -> Iterator[tuple[Any, ...]]:
+    rows = connection.execute(
+        f"""SELECT entity_id, aspect, value, system_metadata, modified_ms, run_id FROM {table}
+            WHERE aspect IN ({_SERIES})"""  # noqa: S608
+    )
+    for entity_id, aspect, value, *rest in rows:
+        try:
+            moment = moment_of(aspect, loads(value))
+        except InvalidProposalError:
+            continue  # what has no time is no event
+        if moment is not None:
+            yield entity_id, aspect, *moment, value, *rest
+
+
+def _key_edges(connection: SqlConnection) -> Iterator[tuple[Any, ...]]:
+    rows = connection.execute(
+        f"SELECT id, urn, entity_type FROM entity WHERE entity_type IN ({_KEYED})"  # noqa: S608
+    )
+    for entity_id, urn, entity_type in rows:
+        for relationship, destination in key_edges(urn, entity_type):
+            yield destination, relationship, entity_id, key_aspect_name(entity_type)
+
+
+_SEARCH_TABLES: Final = Migration(
+    "search index",
+    statements(
+        """CREATE TABLE search_keyword (
+            id INTEGER PRIMARY KEY,
+            field TEXT NOT NULL,
+            value TEXT NOT NULL,
+            UNIQUE (field, value)
+        )""",
+        """CREATE TABLE search_profile (
+            id INTEGER PRIMARY KEY,
+            members TEXT NOT NULL UNIQUE,
+            entities INTEGER NOT NULL
+        )""",
+        """CREATE TABLE search_member (
+            keyword_id INTEGER NOT NULL,
+            profile_id INTEGER NOT NULL,
+            PRIMARY KEY (keyword_id, profile_id)
+        ) WITHOUT ROWID""",
+        """CREATE TABLE search_figure_set (
+            id INTEGER PRIMARY KEY,
+            members TEXT NOT NULL UNIQUE,
+            entities INTEGER NOT NULL
+        )""",
+        """CREATE TABLE search_figure (
+            keyword_id INTEGER NOT NULL,
+            entity_id INTEGER NOT NULL,
+            value NOT NULL,
+            PRIMARY KEY (keyword_id, entity_id)
+        ) WITHOUT ROWID""",
+        """CREATE TABLE search_entity (
+            id INTEGER PRIMARY KEY,
+            profile_id INTEGER NOT NULL,
+            figure_set_id INTEGER NOT NULL,
+            name TEXT NOT NULL,
+            created_ms BIGINT NOT NULL,
+            modified_ms BIGINT NOT NULL
+        )""",
+        "CREATE INDEX search_entity_by_name ON search_entity (name)",
+        """CREATE TABLE search_text (
+            id INTEGER PRIMARY KEY,
+            name TEXT NOT NULL,
+            description TEXT NOT NULL,
+            tags TEXT NOT NULL,
+            properties TEXT NOT NULL,
+            urn TEXT NOT NULL,
+            keywords TEXT NOT NULL
+        )""",
+        """CREATE VIRTUAL TABLE search_fts USING fts5 (
+            name, description, tags, properties, urn, keywords,
+            content='search_text', content_rowid='id', tokenize="ascii tokenchars '='"
+        )""",
+    ),
+)
+
+_ASPECT_COLUMNS = """
+    entity_id INTEGER NOT NULL REFERENCES entity (id) ON DELETE CASCADE,
+    aspect TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    value TEXT NOT NULL,
+    system_metadata TEXT,
+    created_ms BIGINT NOT NULL,
+    created_by TEXT NOT NULL,
+    modified_ms BIGINT NOT NULL,
+    modified_by TEXT NOT NULL
+"""
+
+_VERSIONED_TABLES = ("aspect", "aspect_history")
+
+_VERSION_INDEXES = (
+    f"""CREATE INDEX aspect_by_version_{name} ON aspect (
+        json_extract(value, '$.versionSet'), json_extract(value, '{path}')
+    ) WHERE aspect = '{VERSION_PROPERTIES}'"""
+    for name, path in (("sort_id", "$.sortId"), ("label", "$.version.versionTag"))
+)
+
+# A released step never changes: what comes later is a further step.
+MIGRATIONS: Final = (
+    Migration(
+        "entities, aspects with history, edges",
+        statements(
+            """CREATE TABLE entity (
+                id INTEGER PRIMARY KEY,
+                urn TEXT NOT NULL UNIQUE,
+                entity_type TEXT NOT NULL,
+                name TEXT,
+                created_ms BIGINT NOT NULL,
+                created_by TEXT NOT NULL
+            )""",
+            "CREATE INDEX entity_by_type ON entity (entity_type, id)",
+            f"CREATE TABLE aspect ({_ASPECT_COLUMNS}, PRIMARY KEY (entity_id, aspect))",
+            f"""CREATE TABLE aspect_history (
+                {_ASPECT_COLUMNS}, PRIMARY KEY (entity_id, aspect, version)
+            )""",
+            """CREATE TABLE edge (
+                destination TEXT NOT NULL,
+                relationship TEXT NOT NULL,
+                source_id INTEGER NOT NULL REFERENCES entity (id) ON DELETE CASCADE,
+                aspect TEXT NOT NULL,
+                PRIMARY KEY (destination, relationship, source_id, aspect)
+            ) WITHOUT ROWID""",
+            "CREATE INDEX edge_by_source ON edge (source_id, aspect)",
+        ),
+    ),
+    Migration(
+        "index tasks",
+        statements(
+            """CREATE TABLE task (
+                id INTEGER PRIMARY KEY AUTOINCREMENT,
+                kind TEXT NOT NULL,
+                completed INTEGER NOT NULL,
+                started_ms BIGINT NOT NULL,
+                run_time_nanos BIGINT NOT NULL,
+                status TEXT NOT NULL,
+                failure TEXT
+            )""",
+            "CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
+        ),
+    ),
+    _SEARCH_TABLES,
+    Migration(
+        "timeseries, and which run wrote what",
+        statements(
+            """CREATE TABLE timeseries (
+                entity_id INTEGER NOT NULL REFERENCES entity (id) ON DELETE CASCADE,
+                aspect TEXT NOT NULL,
+                timestamp_ms BIGINT NOT NULL,
+                identity TEXT NOT NULL,
+                value TEXT NOT NULL,
+                system_metadata TEXT,
+                modified_ms BIGINT NOT NULL,
+                run_id TEXT,
+                PRIMARY KEY (entity_id, aspect, timestamp_ms, identity)
+            ) WITHOUT ROWID""",
+            *(f"ALTER TABLE {name} ADD COLUMN run_id TEXT" for name in _VERSIONED_TABLES),
+            *(
+                f"CREATE INDEX {name}_by_run ON {name} (run_id) WHERE run_id IS NOT NULL"
+                for name in (*_VERSIONED_TABLES, "timeseries")
+            ),
+        ),
+    ),
+    Migration("runs, events and edges of keys that were there before", fill_in),
+    Migration("versions by set, by sort id and by label", statements(*_VERSION_INDEXES)),
+    # The columns stay: they are null from here on, and older SQLite cannot drop a column.
+    Migration(
+        "no index of runs",
+        statements(*(f"DROP INDEX {name}_by_run" for name in (*_VERSIONED_TABLES, "timeseries"))),
+    ),
+)

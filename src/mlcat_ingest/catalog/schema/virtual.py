@@ -15,9 +15,8 @@ from typing import Any, Final, NamedTuple
 
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.aspects.common import BROWSE_PATHS_V2, DATA_PLATFORM_INSTANCE
-from mlcat_ingest.metadata.aspects.markers import Edge
+from mlcat_ingest.metadata.aspects.declaration import Edge, fields
 from mlcat_ingest.metadata.registry import ASPECTS, ENTITIES, edges, key_aspect, key_aspect_name
-from mlcat_ingest.metadata.shapes import fields
 from mlcat_ingest.metadata.urn import FABRICS, PREFIX, parse, raw_parts
 
 PLATFORM: Final = f"{PREFIX}dataPlatform:"

@@ -46,10 +46,9 @@ from mlcat_ingest.catalog.search.fields import (
 from mlcat_ingest.catalog.search.query import phrase, term
 from mlcat_ingest.catalog.search.request import Condition, Criterion
 from mlcat_ingest.catalog.search.tokens import fold, tokenize
-from mlcat_ingest.metadata.aspects.markers import Edge
+from mlcat_ingest.metadata.aspects.declaration import Edge, fields
 from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata.reserved import SOURCE_KEY
-from mlcat_ingest.metadata.shapes import fields
 
 _RELATIONAL: Final[Mapping[Condition, Callable[[Any, Any], ColumnElement[bool]]]] = {
     Condition.GREATER_THAN: gt,

@@ -35,7 +35,6 @@ class ServerLock(Closing):
     """Held by the one server of a database file, from before it opens the file."""
 
     def __init__(self, lock: FileLock) -> None:
-        """Own `lock`, which `acquire` takes."""
         self._lock = lock
 
     @classmethod

@@ -168,7 +168,6 @@ class Batch:
     """
 
     def __init__(self, connection: Connection, actor: str) -> None:
-        """Write as `actor`, all of it at one time."""
         self._connection = connection
         self._actor = actor
         self._now_ms = now_ms()

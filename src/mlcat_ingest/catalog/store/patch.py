@@ -24,11 +24,11 @@ from mlcat_ingest.catalog.schema.values import SYSTEM_ACTOR
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.aspects.assets import UPSTREAM_LINEAGE
 from mlcat_ingest.metadata.aspects.common import AuditStamp
+from mlcat_ingest.metadata.aspects.declaration import fields
 from mlcat_ingest.metadata.aspects.processes import DATA_JOB_INPUT_OUTPUT
 from mlcat_ingest.metadata.aspects.untyped import CHART_INFO, DASHBOARD_INFO, SIBLINGS
 from mlcat_ingest.metadata.codec import dumps, loads
 from mlcat_ingest.metadata.registry import ASPECTS, DECLARED, defaults
-from mlcat_ingest.metadata.shapes import fields
 
 Op = Literal["add", "remove", "replace", "test", "move", "copy"]
 
@@ -355,7 +355,6 @@ class _Document:
     """An aspect under a patch; its keyed arrays are `_Entries`."""
 
     def __init__(self, patch: Patch, value: dict[str, Any]) -> None:
-        """Edit `value` as `patch` addresses it."""
         self._patch = patch
         self.value = self._keyed(value, ())
         # Copies of copies would grow for ever.

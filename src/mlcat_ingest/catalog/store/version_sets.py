@@ -78,7 +78,6 @@ class VersionSets:
     """The version sets that one batch writes to."""
 
     def __init__(self, connection: Connection, current: CurrentAspect) -> None:
-        """Compare with the aspects that `current` returns."""
         self._connection = connection
         self._current = current
         # Aspects as they were before the batch, by URN and name.

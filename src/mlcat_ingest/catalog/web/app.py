@@ -1,29 +1,381 @@
-"""The catalog service as one ASGI application."""
+"""The catalog service as one ASGI application, and its middleware.
 
+Access control, a limit on requests at once, errors as responses, metrics.
+"""
+
+import logging
+import re
+from collections.abc import Collection, Mapping, Sequence
+from http import HTTPStatus
+from time import perf_counter
+from typing import Final
+from urllib.parse import urlsplit
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.routing import Mount, Route
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Match, Mount, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mlcat_ingest.catalog.limits import DEFAULT_LIMITS, Limits
+from mlcat_ingest.catalog.errors import (
+    ForbiddenError,
+    OtherHostError,
+    TargetTooLongError,
+    TooManyRequestsError,
+    UnauthenticatedError,
+)
+from mlcat_ingest.catalog.limits import DEFAULT_LIMITS, TARGET_BYTES, Limits
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.tasks import Tasks
-from mlcat_ingest.catalog.web.auth import Authenticator, Sessions, WrongTokens
-from mlcat_ingest.catalog.web.graphql.execution import graphql_routes
-from mlcat_ingest.catalog.web.middleware import (
-    AddressCheck,
-    Border,
-    ErrorResponses,
-    Guard,
-    Measure,
-    PageRequests,
-    ServiceMetrics,
-    Throttle,
+from mlcat_ingest.catalog.web.auth import (
+    CSRF,
+    MAY_WRITE,
+    SESSION_COOKIE,
+    SIGNED_IN,
+    Authenticator,
+    Sessions,
+    WrongTokens,
+    client_address,
+    is_own_host,
 )
-from mlcat_ingest.catalog.web.refusals import PREFIXES
+from mlcat_ingest.catalog.web.graphql.execution import graphql_routes
+from mlcat_ingest.catalog.web.http import (
+    PREFIXES,
+    READING_METHODS,
+    ErrorAnswer,
+    is_openapi,
+    json_response,
+    refusal,
+    refusal_of,
+)
 from mlcat_ingest.catalog.web.rest.routes import OPEN_PATHS, rest_endpoints, rest_routes
-from mlcat_ingest.catalog.web.ui.pages import Renderer, ui_routes
-from mlcat_ingest.catalog.web.ui.sign_in import SIGN_IN, SIGN_OUT, SignInPages
+from mlcat_ingest.catalog.web.ui.pages import Renderer, error_page, ui_routes
+from mlcat_ingest.catalog.web.ui.sign_in import SIGN_IN, SIGN_OUT, SignInPages, redirect_to_sign_in
+from mlcat_ingest.core.text import plural
+
+_log = logging.getLogger(__name__)
+
+
+_UNAUTHORIZED: Final = "Unauthorized to perform this action."
+
+
+class PageRequests:
+    """Tells requests for a page from requests of API clients."""
+
+    def __init__(self, api: Sequence[BaseRoute]) -> None:
+        """Take every path that no route in `api` answers as a path of the pages."""
+        self._api = api
+
+    def __contains__(self, scope: Scope) -> bool:
+        """Return whether a request reads a page, be it there or not."""
+        return scope["method"] in READING_METHODS and self._is_path_of_pages(scope)
+
+    def take_session(self, scope: Scope) -> bool:
+        """Return whether a request may have a session in place of a token: pages, and forms."""
+        return scope["method"] in {*READING_METHODS, "POST"} and self._is_path_of_pages(scope)
+
+    def by_browser(self, scope: Scope) -> bool:
+        """Return whether a request is for a page and takes HTML, as those of browsers do."""
+        accepted = Headers(scope=scope).get("accept", "")
+        return "text/html" in accepted and self._is_path_of_pages(scope)
+
+    def _is_path_of_pages(self, scope: Scope) -> bool:
+        path: str = scope["path"]
+        # A mount that was tried leaves its prefix behind.
+        from_root = {**scope, "root_path": ""}
+        return (
+            not is_openapi(path)
+            and not path.startswith("/api/")
+            and all(route.matches(from_root)[0] is Match.NONE for route in self._api)
+        )
+
+
+class ErrorResponses:
+    """Makes the response to a request that failed."""
+
+    def __init__(self, renderer: Renderer, pages: PageRequests) -> None:
+        self._renderer = renderer
+        self._pages = pages
+
+    def to_error(self, error: Exception, scope: Scope) -> Response:
+        """Return the response to a request whose handling raised `error`."""
+        path = scope.get("path", "")
+        answer = refusal_of(error, path)
+        if answer is None:
+            _log.error("a request failed: %s", type(error).__name__, exc_info=error)
+            answer = refusal(500, "Internal server error", path)
+        return self._response(answer, scope)
+
+    async def to_http_error(self, request: Request, error: Exception) -> Response:
+        """Return the response to a request that no route takes, or not with its method."""
+        if not isinstance(error, HTTPException):  # pragma: no cover - registered for nothing else
+            raise error
+        path = request.scope["path"]
+        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED and request.method == "OPTIONS":
+            return Response(headers=error.headers)
+        detail = {
+            404: f"no page or endpoint {path}",
+            405: f"{path} does not support {request.method}",
+        }
+        message = detail.get(error.status_code, error.detail)
+        answer = refusal(error.status_code, message, path, headers=error.headers)
+        return self._response(answer, request.scope)
+
+    def _response(self, answer: ErrorAnswer, scope: Scope) -> Response:
+        if self._pages.by_browser(scope):
+            return self._renderer.response(error_page(answer), scope)
+        return json_response(answer.body, answer.status, answer.headers)
+
+
+class Border:
+    """ASGI middleware where every error becomes a response."""
+
+    def __init__(self, app: ASGIApp, errors: ErrorResponses) -> None:
+        self._app = app
+        self._errors = errors
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, and answer in the place of an error."""
+        started = False
+
+        async def watch(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watch)
+        except ClientDisconnect:
+            _log.debug("a client disconnected before its request was read")
+        except Exception as error:
+            response = self._errors.to_error(error, scope)
+            if started:
+                raise
+            await response(scope, receive, send)
+
+
+class AddressCheck:
+    """ASGI middleware that refuses requests by their address: its length, and the host in it.
+
+    Where there is no token, requests have to be for this machine. The page of another site may
+    give its own name the address of this machine, and then its requests are not of another site.
+    """
+
+    def __init__(self, app: ASGIApp, host: str | None) -> None:
+        """Pass requests on to `app`: with a `host`, those for this machine, by that name too."""
+        self._app = app
+        self._host = host
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on.
+
+        Raises:
+            TargetTooLongError: its path and query are too long.
+            OtherHostError: it is not for this machine.
+        """
+        if scope["type"] == "http":
+            if len(scope["raw_path"]) + len(scope["query_string"]) > TARGET_BYTES:
+                raise TargetTooLongError(
+                    "the address of the request is too long; the limit is "
+                    f"{plural(TARGET_BYTES, 'byte')}",
+                    hint="search for fewer words",
+                )
+            if self._host is not None:
+                _refuse_other_hosts(scope, self._host)
+        await self._app(scope, receive, send)
+
+
+def _refuse_other_hosts(scope: Scope, host: str) -> None:
+    headers = Headers(scope=scope).getlist("host")
+    target = scope["raw_path"].decode("latin-1")
+    # A target in absolute form names a host, too.
+    others = [] if target.startswith(("/", "*")) else [_netloc(target) or target]
+    if len(headers) != 1 or not all(is_own_host(name, host) for name in headers + others):
+        raise OtherHostError(
+            f"the request is for {', '.join(headers + others) or 'no host'}; without a token the "
+            "catalog is only for localhost, loopback addresses and the name of --host",
+            hint="use http://localhost with its port, or start the catalog with a token",
+        )
+
+
+class Guard:
+    """ASGI middleware that passes a request on, or refuses it.
+
+    With a token, every path but the open ones needs `Authorization: Bearer <token>`. Only the
+    pages may be read with the cookie of a session instead. Without a token the header is ignored.
+    Requests that a page of another site sends are refused then, so that such a page cannot write
+    through the browser of a user of this machine.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        authenticator: Authenticator | None,
+        sessions: Sessions,
+        pages: PageRequests,
+        open_paths: Collection[str],
+    ) -> None:
+        """Guard `app`; without an `authenticator` there is no token, and anybody may."""
+        self._app = app
+        self._authenticator = authenticator
+        self._sessions = sessions
+        self._pages = pages
+        self._open_paths = frozenset(open_paths)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or send a browser without a session to the sign-in.
+
+        Raises:
+            UnauthenticatedError: the token is missing or wrong.
+            TooManyRequestsError: the client tried too many wrong tokens.
+            ForbiddenError: a page of another site sent the request.
+        """
+        if scope["type"] == "http" and scope["path"] not in self._open_paths:
+            headers = Headers(scope=scope)
+            if self._authenticator is None:
+                _refuse_other_sites(headers)
+                scope[CSRF] = self._sessions.form_token("")
+            elif (token := _bearer_token(headers)) is not None:
+                permission = self._authenticator.permission(token, client_address(scope))
+                if permission is None:
+                    raise UnauthenticatedError(_UNAUTHORIZED)
+                scope[MAY_WRITE] = permission == "write"
+            elif (session := self._session(scope)) is not None:
+                scope[MAY_WRITE] = self._sessions.may_write(session)
+                scope[CSRF] = self._sessions.form_token(session)
+                scope[SIGNED_IN] = True
+            elif scope in self._pages and self._pages.by_browser(scope):
+                await redirect_to_sign_in(scope)(scope, receive, send)
+                return
+            else:
+                raise UnauthenticatedError(_UNAUTHORIZED)
+        await self._app(scope, receive, send)
+
+    def _session(self, scope: Scope) -> str | None:
+        """Return the open session of a request to the pages; no other request may use one."""
+        session = HTTPConnection(scope).cookies.get(SESSION_COOKIE, "")
+        is_taken = self._sessions.is_open(session) and self._pages.take_session(scope)
+        return session if is_taken else None
+
+
+def _bearer_token(headers: Mapping[str, str]) -> bytes | None:
+    """Return the token in the headers; None without one, or with the password of a proxy."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    # Headers arrive as Latin-1; encoded back they are the bytes that were sent.
+    return token.strip().encode("latin-1") if scheme.lower() == "bearer" else None
+
+
+def _refuse_other_sites(headers: Mapping[str, str]) -> None:
+    origin = headers.get("origin")
+    if origin is not None and _netloc(origin) != headers.get("host"):
+        raise ForbiddenError(f"cross-origin requests from {origin} are not allowed")
+
+
+def _netloc(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None
+
+
+class Throttle:
+    """ASGI middleware that turns requests away while too many are in hand.
+
+    Each request holds its body in memory, so their number bounds the memory of the service.
+    """
+
+    def __init__(self, app: ASGIApp, at_once: int, open_paths: Collection[str]) -> None:
+        """Pass `at_once` requests to `app` at most; those to `open_paths` are not counted."""
+        self._app = app
+        self._at_once = at_once
+        self._open_paths = frozenset(open_paths)
+        self._in_hand = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on.
+
+        Raises:
+            TooManyRequestsError: as many requests as allowed are in hand.
+        """
+        if scope["type"] != "http" or scope["path"] in self._open_paths:
+            await self._app(scope, receive, send)
+            return
+        if self._in_hand >= self._at_once:
+            raise TooManyRequestsError(
+                f"too many concurrent requests; the limit is {self._at_once}; try again"
+            )
+        self._in_hand += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._in_hand -= 1
+
+
+class ServiceMetrics:
+    """The counters of one service, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self.requests = Counter(
+            "mlcat_catalog_requests",
+            "Number of answered requests, by endpoint and HTTP status.",
+            ["endpoint", "status"],
+            registry=self._registry,
+        )
+        self.seconds = Histogram(
+            "mlcat_catalog_request_seconds",
+            "Duration of requests in seconds, by endpoint.",
+            ["endpoint"],
+            registry=self._registry,
+        )
+
+    async def page(self, _request: Request) -> Response:
+        """Answer with all counters as Prometheus reads them."""
+        return Response(generate_latest(self._registry), media_type=CONTENT_TYPE_LATEST)
+
+
+class Measure:
+    """ASGI middleware that counts requests and their time."""
+
+    def __init__(self, app: ASGIApp, metrics: ServiceMetrics, routes: Sequence[Route]) -> None:
+        """Count what passes to `app`; the labels are the paths of `routes`."""
+        self._app = app
+        self._metrics = metrics
+        # By identity: the router of a mounted prefix, which answers for unknown paths, has no hash.
+        # Of the paths of one endpoint the first names it.
+        self._labels = {id(route.endpoint): _label(route) for route in reversed(routes)}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on and count it once it is answered."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        status = 0
+        started = perf_counter()
+
+        async def watch(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watch)
+        finally:
+            # Only paths of our own routes become labels: a client's paths have no limit.
+            label = self._labels.get(id(scope.get("endpoint")), "none")
+            self._metrics.requests.labels(label, str(status)).inc()
+            self._metrics.seconds.labels(label).observe(perf_counter() - started)
+
+
+def _label(route: Route) -> str:
+    """Return the path of a route without the types of its parameters and a slash at its end."""
+    return re.sub(r":\w+}", "}", route.path.rstrip("/")) or "/"
 
 
 def create_app(

@@ -65,7 +65,6 @@ class WrongTokens:
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin without a wrong token."""
         self._clock = clock
         self._key = secrets.token_bytes(32)
         self._windows: OrderedDict[str, _Window] = OrderedDict()
@@ -174,7 +173,6 @@ class Sessions:
     """The open sessions, in the memory of this process: a restart ends all of them."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin without a session."""
         self._clock = clock
         self._key = secrets.token_bytes(32)
         # All live equally long, so the oldest is the first to expire.

@@ -1,9 +1,16 @@
-"""The context of a request as plain values, and the results of handlers as HTTP responses."""
+"""Requests as plain values, their named parameters checked by type, and the HTTP responses.
+
+On the paths of OpenAPI an error is `{"error": ..., "message": ...}`; a proposal that cannot be
+written is a 400 there and a version conflict a 412. Everywhere else it is what Rest.li clients
+expect, `{"exceptionClass": ..., "message": ..., "status": ...}`, and both of them are a 422.
+"""
 
 import asyncio
+import re
 from codecs import BOM_UTF8
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote_to_bytes
 
@@ -13,16 +20,22 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mlcat_ingest.catalog.errors import (
+    AspectRefusedError,
     BadRequestError,
     BodyTooLargeError,
+    CatalogError,
+    ComputedFieldError,
     ForbiddenError,
+    InvalidProposalError,
     MalformedBodyError,
     SlowRequestError,
+    TooManyRequestsError,
+    VersionConflictError,
 )
-from mlcat_ingest.catalog.limits import FORM_BYTES, FORM_SECONDS, Limits
+from mlcat_ingest.catalog.limits import FORM_BYTES, FORM_SECONDS, SEARCH_PATTERN_CHARS, Limits
 from mlcat_ingest.catalog.web.auth import MAY_WRITE
 from mlcat_ingest.core.text import plural
-from mlcat_ingest.errors import CodecError
+from mlcat_ingest.errors import CodecError, SkippableError
 from mlcat_ingest.metadata.codec import dumps, loads
 
 READING_METHODS: Final = frozenset({"GET", "HEAD"})
@@ -213,3 +226,301 @@ async def _read_body(request: Request, limit_bytes: int) -> bytes:
             hint="send it in parts",
         )
     return b"".join(parts)
+
+
+_SEPARATORS: Final = re.compile("([,()])")
+_INTEGER: Final = re.compile("-?[0-9]{1,18}")
+
+
+def json_object(value: Any, what: str = "the body") -> Mapping[str, Any]:
+    """Return `value`, which must be a JSON object.
+
+    Raises:
+        BadRequestError: it is something else.
+    """
+    if not isinstance(value, dict):
+        raise BadRequestError(f"{what} must be a JSON object, not {json_type(value)}")
+    return value
+
+
+def json_list(value: Any, what: str, limit: int) -> Sequence[Any]:
+    """Return `value`, which must be a JSON list of at most `limit` items.
+
+    Raises:
+        BadRequestError: it is something else, or longer.
+    """
+    if not isinstance(value, list):
+        raise BadRequestError(f"{what} must be a list, not {json_type(value)}")
+    if len(value) > limit:
+        raise BadRequestError(f"{what} has {plural(len(value), 'item')}; the limit is {limit}")
+    return value
+
+
+def check_count(values: Collection[Any], what: str, limit: int) -> None:
+    """Check how many `what` a body has in all, however it spreads them over its items.
+
+    Raises:
+        BadRequestError: more than `limit`.
+    """
+    if len(values) > limit:
+        raise BadRequestError(
+            f"the body has {len(values)} {what}; the limit is {limit}",
+            hint="send it in parts",
+        )
+
+
+def required_text(params: Mapping[str, Any], name: str) -> str:
+    """Return a text parameter that has to be there.
+
+    Raises:
+        BadRequestError: it is missing, empty, or no text.
+    """
+    value = optional(params, name)
+    if not value:
+        raise BadRequestError(f"{name}: the parameter is missing")
+    return value
+
+
+def optional(params: Mapping[str, Any], *names: str) -> str | None:
+    """Return the first text parameter of `names` that is there.
+
+    Raises:
+        BadRequestError: it is no text.
+    """
+    name, value = _first(params, names)
+    if value is not None and not isinstance(value, str):
+        raise BadRequestError(f"{name}: expected a string, not {json_type(value)}")
+    return value
+
+
+def _first(params: Mapping[str, Any], names: Iterable[str]) -> tuple[str, Any]:
+    """Return the first parameter of `names` that is there, with its name; None without any."""
+    present = (name for name in names if params.get(name) is not None)
+    name = next(present, "")
+    return name, params.get(name)
+
+
+def urn_pattern(params: Mapping[str, Any], name: str) -> str | None:
+    """Return an SQL pattern of URNs, None where there is none.
+
+    Raises:
+        BadRequestError: it is no text, or longer than any URN could be.
+    """
+    pattern = optional(params, name)
+    if pattern is not None and len(pattern) > SEARCH_PATTERN_CHARS:
+        raise BadRequestError(f"{name}: longer than {SEARCH_PATTERN_CHARS} characters")
+    return pattern
+
+
+def texts(params: Mapping[str, Any], limit: int, *names: str) -> list[str] | None:
+    """Return the first list of texts of `names` that is there.
+
+    Raises:
+        BadRequestError: it is no list of texts, or longer than `limit`.
+    """
+    name, items = _first(params, names)
+    if items is None:
+        return None
+    values = json_list(items, name, limit)
+    for at, value in enumerate(values):
+        if not isinstance(value, str):
+            raise BadRequestError(f"{name}[{at}]: expected a string, not {json_type(value)}")
+    return list(values)
+
+
+def flag(params: Mapping[str, Any], *names: str, default: bool = False) -> bool:
+    """Return the first boolean parameter of `names` that is there; `default` where none is.
+
+    Raises:
+        BadRequestError: it is no boolean.
+    """
+    name, value = _first(params, names)
+    if value is None:
+        return default
+    if not isinstance(value, bool):
+        raise BadRequestError(f"{name}: expected true or false, not {json_type(value)}")
+    return value
+
+
+def whole(params: Mapping[str, Any], name: str, default: int = 0) -> int:
+    """Return a whole number, not below zero; texts of digits count as one.
+
+    Raises:
+        BadRequestError: it is something else, or beyond 64 bits.
+    """
+    value = params.get(name)
+    if value is None:
+        return default
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
+        raise BadRequestError(f"{name}: expected a whole number, 0 or more")
+    return value
+
+
+def integer(query: QueryParams, name: str) -> int:
+    """Return a parameter of the query that is a whole number of at most 18 digits.
+
+    Raises:
+        BadRequestError: it is missing, or something else.
+    """
+    text = required_text(query, name)
+    if _INTEGER.fullmatch(text) is None:
+        raise BadRequestError(f"{name}: expected a whole number, not {text!r}")
+    return int(text)
+
+
+def query_flag(query: QueryParams, name: str, *, default: bool = False) -> bool:
+    """Return a parameter of the query that is `true` or `false`, in any case.
+
+    Raises:
+        BadRequestError: it is something else.
+    """
+    text = query.get(name)
+    if text is None:
+        return default
+    if text.lower() not in {"true", "false"}:
+        raise BadRequestError(f"{name}: expected true or false, not {text!r}")
+    return text.lower() == "true"
+
+
+def query_list(query: QueryParams, name: str) -> list[str] | None:
+    """Return the texts of a parameter that may be repeated, and may hold several; None if absent.
+
+    Several are separated by commas, in the `List(a,b)` of Rest.li or without it. A comma inside
+    parentheses, as those of a URN, separates nothing.
+    """
+    texts = query.getlist(name)
+    if not texts:
+        return None
+    inner = [
+        text[5:-1] if text.startswith("List(") and text.endswith(")") else text for text in texts
+    ]
+    return [item for text in inner for part in _split(text) if (item := part.strip())]
+
+
+def _split(text: str) -> Sequence[str]:
+    """Return the parts of `text` between the commas that are not inside parentheses."""
+    if "(" not in text:
+        return text.split(",")
+    parts = [""]
+    depth = 0
+    for piece in _SEPARATORS.split(text):
+        depth += (piece == "(") - (piece == ")")
+        if piece == "," and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += piece
+    return parts
+
+
+def json_type(value: Any) -> str:
+    """Return what `value` is called in JSON."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "a boolean"
+    if isinstance(value, int | float):
+        return "a number"
+    if isinstance(value, str):
+        return "a string"
+    return "a list" if isinstance(value, list) else "an object"
+
+
+PREFIXES: Final = ("", "/gms", "/api/gms")
+"""The prefixes of the endpoints: clients of a gateway put one before every path."""
+
+_EXCEPTION_CLASS: Final = "com.linkedin.restli.server.RestLiServiceException"
+_OPENAPI: Final = tuple(f"{prefix}/openapi/" for prefix in PREFIXES)
+
+# What is left of a body that came too late or is too large is not read: its connection is of no
+# more use.
+_HEADERS: Final[Mapping[int, Mapping[str, str]]] = {
+    401: {"WWW-Authenticate": "Bearer"},
+    408: {"Connection": "close"},
+    413: {"Connection": "close"},
+    503: {"Retry-After": "1"},
+}
+
+
+_TITLES: Final[Mapping[type[CatalogError], str]] = {
+    MalformedBodyError: "Invalid JSON format",
+    VersionConflictError: "Precondition Error",
+    InvalidProposalError: "Validation Error",
+    ForbiddenError: "Authorization Error",
+}
+"""Error class to the title that DataHub gives it on the paths of OpenAPI."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorAnswer:
+    """An error as an answer: its status, its JSON body, and its headers."""
+
+    status: int
+    body: Mapping[str, Any]
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def refusal_of(error: Exception, path: str) -> ErrorAnswer | None:
+    """Return `error` as the answer to a client of `path`; None for a defect of the service."""
+    if isinstance(error, CatalogError):
+        status = _status_of(error, path)
+        headers = dict(_HEADERS.get(status, {}))
+        if isinstance(error, TooManyRequestsError):
+            headers["Retry-After"] = str(error.retry_after_s)
+        title = next((title for kind, title in _TITLES.items() if isinstance(error, kind)), None)
+        return refusal(status, message_of(error), path, title=title, headers=headers)
+    # A JSON text or a URN that cannot be used is always the client's.
+    return refusal(400, str(error), path) if isinstance(error, SkippableError) else None
+
+
+def refusal(
+    status: int,
+    message: str,
+    path: str,
+    *,
+    title: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> ErrorAnswer:
+    """Return a refusal in the shape of the family that `path` belongs to.
+
+    `title` is the short name of the error, by default that of the HTTP status.
+    """
+    # A message may quote a lone surrogate from the request.
+    text = message.encode("utf-8", "backslashreplace").decode()
+    if is_openapi(path):
+        error = title or HTTPStatus(status).phrase
+        return ErrorAnswer(status, {"error": error, "message": text}, headers or {})
+    body = {"exceptionClass": _EXCEPTION_CLASS, "message": text, "status": status}
+    return ErrorAnswer(status, body, {"X-RestLi-Error-Response": "true", **(headers or {})})
+
+
+def is_openapi(path: str) -> bool:
+    """Return whether `path` is one of the OpenAPI family, a gateway's prefix before it or not."""
+    return path.startswith(_OPENAPI)
+
+
+def _status_of(error: CatalogError, path: str) -> int:
+    if is_openapi(path):
+        if isinstance(error, VersionConflictError):
+            return 412
+        if isinstance(error, InvalidProposalError):
+            return 400
+    return error.http_status
+
+
+def message_of(error: CatalogError) -> str:
+    """Return the sentence of an error; of a rule about an aspect, in the form of DataHub 1.7.
+
+    Source: ValidationExceptionCollection and AspectValidationException of DataHub.
+    """
+    if not isinstance(error, AspectRefusedError):
+        return str(error)
+    stage, item = "", f"entityUrn={error.urn}, aspectName={error.aspect}, "
+    if isinstance(error, ComputedFieldError):
+        stage, item = "Failed to validate MCP due to: ", ""
+    return (
+        f"{stage}ValidationExceptionCollection{{EntityAspect:({error.urn},{error.aspect}) "
+        f"Exceptions: [AspectValidationException({item}"
+        f"subType={error.subtype}, msg={error.sentence})]}}"
+    )

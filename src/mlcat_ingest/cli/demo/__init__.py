@@ -19,8 +19,7 @@ import click
 
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli.options import OutputSettings, output_options
-from mlcat_ingest.core.extras import require_extra
-from mlcat_ingest.core.operating_system import stop_on_sigterm
+from mlcat_ingest.core.environment import require_extra, stop_on_sigterm
 from mlcat_ingest.errors import CatalogUnavailableError
 
 HERE: Final = Path(__file__).parent

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from mlcat_ingest.links.evidence import FEAST_REFS
+from mlcat_ingest.links.rules import FEAST_REFS
 from mlcat_ingest.sources.mlflow.values.records import NOTE_TAG
 
 _FEAST: Final = Path(__file__).with_name("feast")

@@ -13,10 +13,8 @@ from typing import Final, Literal
 
 from mlcat_ingest.client.base import Catalog, CatalogFacts
 from mlcat_ingest.client.config import RestSinkConfig
-from mlcat_ingest.client.rest.auth import Credentials, resolve
-from mlcat_ingest.client.rest.behaviour import Capabilities
 from mlcat_ingest.client.rest.client import CatalogClient
-from mlcat_ingest.client.rest.connection import PEER, Connection
+from mlcat_ingest.client.rest.connection import PEER, Capabilities, Connection, Credentials, resolve
 from mlcat_ingest.client.rest.evaluate import NO_RESULTS
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import AspectRejectedError, MlcatError, RetryableError
@@ -25,7 +23,7 @@ from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, NO_SUCH_VERSION, Aspect, Proposal
 from mlcat_ingest.metadata.reserved import CHECK_KEY, MAX_REQUEST_ITEMS
-from mlcat_ingest.net.reachability import clock
+from mlcat_ingest.net.http import clock
 from mlcat_ingest.net.session import HttpOptions
 from mlcat_ingest.recipe.http_options import http_options
 

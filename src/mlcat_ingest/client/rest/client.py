@@ -8,15 +8,19 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from mlcat_ingest.client.base import CatalogFacts, Searches, StoredAspect
-from mlcat_ingest.client.rest.auth import Credentials, resolve
-from mlcat_ingest.client.rest.behaviour import Capabilities, read_capabilities
-from mlcat_ingest.client.rest.connection import Connection
+from mlcat_ingest.client.rest.connection import (
+    Capabilities,
+    Connection,
+    Credentials,
+    read_capabilities,
+    resolve,
+)
 from mlcat_ingest.client.rest.emitter import Emitter
 from mlcat_ingest.client.rest.evaluate import ServiceEvaluator
 from mlcat_ingest.client.rest.reader import AspectReader
 from mlcat_ingest.client.rest.responses import NO_SUCH_CALL, one_line, wrong_address
 from mlcat_ingest.client.rest.search import Search
-from mlcat_ingest.core.pending import RequestSide
+from mlcat_ingest.core.findings import RequestSide
 from mlcat_ingest.core.resources import Closing
 from mlcat_ingest.errors import (
     AspectRejectedError,

@@ -98,7 +98,6 @@ class Emitter:
         max_proposals: int = MAX_REQUEST_ITEMS,
         max_bytes: int = MAX_REQUEST_BYTES,
     ) -> None:
-        """Keep the connection, and the most proposals and bytes of one request."""
         self._connection = connection
         self._max_proposals = max_proposals
         self._max_bytes = max_bytes - len(_HEAD) - len(_TAIL)

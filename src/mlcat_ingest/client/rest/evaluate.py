@@ -49,7 +49,6 @@ class ServiceEvaluator:
     """
 
     def __init__(self, connection: Connection, reader: AspectReader) -> None:
-        """Keep the connection, and what reads results back."""
         self._connection = connection
         self._reader = reader
         self._lock = threading.Lock()

@@ -14,13 +14,14 @@ from mlcat_ingest.metadata.aspects.common import (
     FabricType,
     TimeStamp,
 )
-from mlcat_ingest.metadata.aspects.declaration import ASSETS, aspect
-from mlcat_ingest.metadata.aspects.markers import (
+from mlcat_ingest.metadata.aspects.declaration import (
+    ASSETS,
     EMPTY_LIST,
     AnyUrn,
     Default,
     Edge,
     UrnOf,
+    aspect,
 )
 
 
@@ -39,7 +40,7 @@ class DataPlatformInfo(TypedDict):
 
 
 DATA_PLATFORM_INFO: Final = aspect(
-    "dataPlatformInfo", "dataplatform.DataPlatformInfo", DataPlatformInfo, "dataPlatform"
+    "dataPlatformInfo", "dataplatform", DataPlatformInfo, "dataPlatform"
 )
 
 
@@ -53,7 +54,7 @@ class DataPlatformInstanceProperties(CustomProperties, total=False):
 
 DATA_PLATFORM_INSTANCE_PROPERTIES: Final = aspect(
     "dataPlatformInstanceProperties",
-    "dataplatforminstance.DataPlatformInstanceProperties",
+    "dataplatforminstance",
     DataPlatformInstanceProperties,
     "dataPlatformInstance",
 )
@@ -96,17 +97,13 @@ class UpstreamLineage(TypedDict):
     fineGrainedLineages: NotRequired[
         Annotated[
             list[FineGrainedLineage],
-            Edge("DownstreamOf", "dataset", "schemaField", at="upstreams"),
+            Edge("DownstreamOf", "dataset schemaField", at="upstreams"),
         ]
     ]
 
 
 UPSTREAM_LINEAGE: Final = aspect(
-    "upstreamLineage",
-    "dataset.UpstreamLineage",
-    UpstreamLineage,
-    "dataset",
-    patch_keys={"upstreams": "dataset"},
+    "upstreamLineage", "dataset", UpstreamLineage, "dataset", patch_keys={"upstreams": "dataset"}
 )
 
 
@@ -124,7 +121,7 @@ class DatasetProperties(CustomProperties, total=False):
 
 
 DATASET_PROPERTIES: Final = aspect(
-    "datasetProperties", "dataset.DatasetProperties", DatasetProperties, "dataset", patch_keys={}
+    "datasetProperties", "dataset", DatasetProperties, "dataset", patch_keys={}
 )
 
 
@@ -136,7 +133,7 @@ class TagProperties(TypedDict):
     colorHex: NotRequired[str]
 
 
-TAG_PROPERTIES: Final = aspect("tagProperties", "tag.TagProperties", TagProperties, "tag")
+TAG_PROPERTIES: Final = aspect("tagProperties", "tag", TagProperties, "tag")
 
 
 class ContainerProperties(CustomProperties, total=False):
@@ -152,7 +149,7 @@ class ContainerProperties(CustomProperties, total=False):
 
 
 CONTAINER_PROPERTIES: Final = aspect(
-    "containerProperties", "container.ContainerProperties", ContainerProperties, "container"
+    "containerProperties", "container", ContainerProperties, "container"
 )
 
 
@@ -172,7 +169,7 @@ class TestInfo(TypedDict):
     description: NotRequired[str]
 
 
-TEST_INFO: Final = aspect("testInfo", "test.TestInfo", TestInfo, "test")
+TEST_INFO: Final = aspect("testInfo", "test", TestInfo, "test")
 
 
 class TestResult(TypedDict):
@@ -197,7 +194,7 @@ class TestResults(TypedDict):
 
 TEST_RESULTS: Final = aspect(
     "testResults",
-    "test.TestResults",
+    "test",
     TestResults,
     f"{ASSETS} mlModelDeployment dataProcessInstance tag glossaryTerm domain corpuser corpGroup",
 )

@@ -6,15 +6,18 @@ texts are plain text unless noted otherwise.
 
 from typing import Annotated, Final, Literal, NotRequired, Required, TypeAlias, TypedDict
 
-from mlcat_ingest.metadata.aspects.declaration import ASSETS, BROWSED, SearchField, aspect
-from mlcat_ingest.metadata.aspects.markers import (
+from mlcat_ingest.metadata.aspects.declaration import (
+    ASSETS,
+    BROWSED,
     EMPTY_LIST,
     EMPTY_MAP,
     AnyUrn,
     Default,
     Edge,
     Millis,
+    SearchField,
     UrnOf,
+    aspect,
 )
 
 FabricType: TypeAlias = Literal[
@@ -82,7 +85,7 @@ class Status(TypedDict, total=False):
 
 STATUS: Final = aspect(
     "status",
-    "common.Status",
+    "common",
     Status,
     f"{ASSETS} mlModelDeployment dataPlatformInstance dataProcessInstance tag glossaryTerm "
     "structuredProperty corpuser corpGroup",
@@ -99,7 +102,7 @@ class SubTypes(TypedDict):
 
 SUB_TYPES: Final = aspect(
     "subTypes",
-    "common.SubTypes",
+    "common",
     SubTypes,
     f"{ASSETS} dataProcessInstance glossaryTerm corpuser corpGroup",
     searched=(SearchField("typeNames", "typeNames", "tags"),),
@@ -115,7 +118,7 @@ class DataPlatformInstance(TypedDict):
 
 DATA_PLATFORM_INSTANCE: Final = aspect(
     "dataPlatformInstance",
-    "common.DataPlatformInstance",
+    "common",
     DataPlatformInstance,
     f"{ASSETS} mlModelDeployment dataProcessInstance",
     searched=(
@@ -133,7 +136,7 @@ class Container(TypedDict):
 
 CONTAINER: Final = aspect(
     "container",
-    "container.Container",
+    "container",
     Container,
     "mlModel mlModelGroup mlModelDeployment dataset dataFlow dataJob dataProcessInstance container",
     searched=(
@@ -149,9 +152,7 @@ class BrowsePaths(TypedDict):
     paths: list[str]
 
 
-BROWSE_PATHS: Final = aspect(
-    "browsePaths", "common.BrowsePaths", BrowsePaths, f"{BROWSED} glossaryTerm"
-)
+BROWSE_PATHS: Final = aspect("browsePaths", "common", BrowsePaths, f"{BROWSED} glossaryTerm")
 
 
 class BrowsePathEntry(TypedDict):
@@ -169,7 +170,7 @@ class BrowsePathsV2(TypedDict):
 
 BROWSE_PATHS_V2: Final = aspect(
     "browsePathsV2",
-    "common.BrowsePathsV2",
+    "common",
     BrowsePathsV2,
     BROWSED,
     one_value=frozenset({"path"}),
@@ -184,40 +185,22 @@ class EditableDescription(TypedDict, total=False):
 
 
 EDITABLE_CONTAINER_PROPERTIES: Final = aspect(
-    "editableContainerProperties",
-    "container.EditableContainerProperties",
-    EditableDescription,
-    "container",
+    "editableContainerProperties", "container", EditableDescription, "container"
 )
 EDITABLE_ML_FEATURE_PROPERTIES: Final = aspect(
-    "editableMlFeatureProperties",
-    "ml.metadata.EditableMLFeatureProperties",
-    EditableDescription,
-    "mlFeature",
+    "editableMlFeatureProperties", "ml.metadata", EditableDescription, "mlFeature"
 )
 EDITABLE_ML_FEATURE_TABLE_PROPERTIES: Final = aspect(
-    "editableMlFeatureTableProperties",
-    "ml.metadata.EditableMLFeatureTableProperties",
-    EditableDescription,
-    "mlFeatureTable",
+    "editableMlFeatureTableProperties", "ml.metadata", EditableDescription, "mlFeatureTable"
 )
 EDITABLE_ML_MODEL_GROUP_PROPERTIES: Final = aspect(
-    "editableMlModelGroupProperties",
-    "ml.metadata.EditableMLModelGroupProperties",
-    EditableDescription,
-    "mlModelGroup",
+    "editableMlModelGroupProperties", "ml.metadata", EditableDescription, "mlModelGroup"
 )
 EDITABLE_ML_MODEL_PROPERTIES: Final = aspect(
-    "editableMlModelProperties",
-    "ml.metadata.EditableMLModelProperties",
-    EditableDescription,
-    "mlModel",
+    "editableMlModelProperties", "ml.metadata", EditableDescription, "mlModel"
 )
 EDITABLE_ML_PRIMARY_KEY_PROPERTIES: Final = aspect(
-    "editableMlPrimaryKeyProperties",
-    "ml.metadata.EditableMLPrimaryKeyProperties",
-    EditableDescription,
-    "mlPrimaryKey",
+    "editableMlPrimaryKeyProperties", "ml.metadata", EditableDescription, "mlPrimaryKey"
 )
 
 
@@ -250,7 +233,7 @@ class VersionProperties(TypedDict):
 
 VERSION_PROPERTIES: Final = aspect(
     "versionProperties",
-    "common.VersionProperties",
+    "common",
     VersionProperties,
     "mlModel dataset",
     merge_keys={"aliases": "versionTag"},
@@ -268,5 +251,5 @@ class VersionSetProperties(CustomProperties):
 
 
 VERSION_SET_PROPERTIES: Final = aspect(
-    "versionSetProperties", "versionset.VersionSetProperties", VersionSetProperties, "versionSet"
+    "versionSetProperties", "versionset", VersionSetProperties, "versionSet"
 )

@@ -1,11 +1,99 @@
 """How an aspect is declared: once, beside its record, with all that other modules read of it.
 
 A declaration's value is the aspect's name on the wire, so that every module uses the constant.
+
+Markers of `Annotated` fields give widths, defaults, edges and URN kinds. The type checker reads the
+declarations in this package, and so do `metadata.validate` and `metadata.shapes` at run time.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple, TypedDict, Unpack
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from functools import cache
+from typing import (
+    Annotated,
+    Final,
+    Literal,
+    NamedTuple,
+    NotRequired,
+    Required,
+    TypeAlias,
+    TypedDict,
+    Unpack,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class UrnOf:
+    """The text (or each text of the list) is a URN, of one of these `types` where any are given."""
+
+    types: str = ""
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The entity types, which `types` separates by blanks."""
+        return tuple(self.types.split())
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """The field holds the destinations of a relationship, of the entity types `types`.
+
+    `at` names the field of the nested record that holds the URN, or a list of them, where the field
+    itself holds a list of records. People search by it under the field's own name where it is in an
+    aspect that describes its entity, else under `search`. For an edge of lineage,
+    `lineage` is the direction in which the destination lies. An edge that DataHub's model lacks is
+    `ours`: pages and deletions follow it, lineage does not.
+    """
+
+    relationship: str
+    types: str = ""
+    _: KW_ONLY
+    at: str | None = None
+    search: str | None = None
+    lineage: Literal["upstream", "downstream"] | None = None
+    ours: bool = False
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The entity types, which `types` separates by blanks."""
+        return tuple(self.types.split())
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """The service fills this JSON text in where the field is left out; null is refused."""
+
+    json: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bits:
+    """How wide a signed integer may be."""
+
+    width: Literal[32, 64]
+
+
+class OneOf:
+    """The object has exactly one of its keys: a union that is wrapped by the name of its type."""
+
+
+class Bytes:
+    """The text stands for bytes, one a character, so that it has none above U+00FF."""
+
+
+Millis: TypeAlias = int
+"""Milliseconds since 1970-01-01 UTC."""
+
+Int32: TypeAlias = Annotated[int, Bits(32)]
+AnyUrn: TypeAlias = Annotated[str, UrnOf()]
+
+EMPTY_MAP: Final = Default("{}")
+EMPTY_LIST: Final = Default("[]")
+
 
 ASSETS: Final = (
     "mlModel mlModelGroup mlFeature mlFeatureTable mlPrimaryKey dataset dataFlow dataJob container"
@@ -90,8 +178,107 @@ def aspect(
 ) -> str:
     """Declare an aspect of the entity types `on`, separated by blanks, and return its name.
 
-    `record` is the record's name without `com.linkedin.`.
+    `record` is the record's name without `com.linkedin.`, or only its package: by convention it has
+    the name of the aspect, with a capital letter.
     """
     entity_types = frozenset(on.split())
+    if record.rpartition(".")[2].islower():
+        record += "." + re.sub("^(ml)?.|Ml(?=[A-Z])", lambda part: part[0].upper(), name)
     DECLARED[name] = AspectSpec(name, f"com.linkedin.{record}", typed, entity_types, **facts)
     return name
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a record: `hint` is its bare type, `markers` what `Annotated` adds to it."""
+
+    name: str
+    required: bool
+    hint: object
+    markers: tuple[object, ...] = ()
+
+
+def bare(hint: object) -> tuple[object, tuple[object, ...]]:
+    """Return `hint` without `Required`, `NotRequired` and `Annotated`, and the markers it had."""
+    markers: tuple[object, ...] = ()
+    while get_origin(hint) in (Annotated, Required, NotRequired):
+        hint, *added = get_args(hint)
+        markers = (*added, *markers)
+    return hint, markers
+
+
+def required_keys(record: object) -> frozenset[str] | None:
+    """Return the keys that a `TypedDict` class requires, None for any other type."""
+    return getattr(record, "__required_keys__", None)
+
+
+@cache
+def fields(record: object) -> Mapping[str, Field]:
+    """Return the fields of the `TypedDict` class `record`, in the order they are declared."""
+    hints = get_type_hints(record, include_extras=True)
+    required = required_keys(record) or frozenset()
+    return {name: Field(name, name in required, *bare(hint)) for name, hint in hints.items()}
+
+
+EdgeFinder: TypeAlias = Callable[[object], Iterator[tuple[str, str]]]
+
+
+def edges_of(record: object, value: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Yield the relationship and the URN of the edges in a value of `record`."""
+    for name, find in _edge_finders(record):
+        if name in value:
+            yield from find(value[name])
+
+
+@cache
+def _edge_finders(record: object) -> tuple[tuple[str, EdgeFinder], ...]:
+    """Return the fields of `record` with edges, each with what finds these in its value."""
+    finders: list[tuple[str, EdgeFinder]] = []
+    for member in fields(record).values():
+        markers = (marker for marker in member.markers if isinstance(marker, Edge))
+        finders.extend((member.name, _edge_finder(marker)) for marker in markers)
+        nested = _nested_record(member.hint)
+        if nested is not None and _edge_finders(nested):
+            finders.append((member.name, _nested_finder(nested)))
+    return tuple(finders)
+
+
+def edge_markers(record: object) -> Iterator[Edge]:
+    """Yield the edges that `record` declares, those of nested records included."""
+    for member in fields(record).values():
+        yield from (marker for marker in member.markers if isinstance(marker, Edge))
+        nested = _nested_record(member.hint)
+        if nested is not None:
+            yield from edge_markers(nested)
+
+
+def _nested_record(hint: object) -> object:
+    """Return the record class behind a field, or behind the items of its list."""
+    item = get_args(hint)[0] if get_origin(hint) is list else hint
+    return None if required_keys(item) is None else item
+
+
+def _items(value: object) -> list[object]:
+    return value if isinstance(value, list) else [value]
+
+
+def _edge_finder(marker: Edge) -> EdgeFinder:
+    def find(value: object) -> Iterator[tuple[str, str]]:
+        for item in _items(value):
+            urns = item
+            if marker.at is not None:
+                urns = item.get(marker.at) if isinstance(item, Mapping) else None
+            for urn in _items(urns):
+                if isinstance(urn, str):
+                    yield marker.relationship, urn
+
+    return find
+
+
+def _nested_finder(record: object) -> EdgeFinder:
+    def find(value: object) -> Iterator[tuple[str, str]]:
+        for item in _items(value):
+            if isinstance(item, Mapping):
+                yield from edges_of(record, item)
+
+    return find

@@ -11,16 +11,14 @@ from mlcat_ingest.metadata.aspects.declaration import (
     ASSETS,
     ATTRIBUTION,
     BROWSED,
-    SearchField,
-    aspect,
-)
-from mlcat_ingest.metadata.aspects.markers import (
     AnyUrn,
     Default,
     Edge,
     Millis,
     OneOf,
+    SearchField,
     UrnOf,
+    aspect,
 )
 
 OwnershipType: TypeAlias = Literal[
@@ -42,7 +40,7 @@ class OwnershipSource(TypedDict):
 class Owner(TypedDict):
     """One owner; `typeUrn` names an ownership type that the catalog's users defined."""
 
-    owner: Annotated[str, Edge("OwnedBy", "corpuser", "corpGroup")]
+    owner: Annotated[str, Edge("OwnedBy", "corpuser corpGroup")]
     type: OwnershipType
     typeUrn: NotRequired[Annotated[str, Edge("ownershipType", "ownershipType")]]
     source: NotRequired[OwnershipSource]
@@ -64,7 +62,7 @@ class Ownership(TypedDict):
 
 OWNERSHIP: Final = aspect(
     "ownership",
-    "common.Ownership",
+    "common",
     Ownership,
     f"{ASSETS} mlModelDeployment dataPlatformInstance tag glossaryTerm domain corpGroup",
     merge_keys={"owners": f"owner type typeUrn {ATTRIBUTION}"},
@@ -93,7 +91,7 @@ class GlobalTags(TypedDict):
 
 GLOBAL_TAGS: Final = aspect(
     "globalTags",
-    "common.GlobalTags",
+    "common",
     GlobalTags,
     f"{ASSETS} mlModelDeployment dataPlatformInstance glossaryTerm corpuser corpGroup",
     merge_keys={"tags": f"tag {ATTRIBUTION}"},
@@ -121,7 +119,7 @@ class GlossaryTerms(TypedDict):
 
 GLOSSARY_TERMS: Final = aspect(
     "glossaryTerms",
-    "common.GlossaryTerms",
+    "common",
     GlossaryTerms,
     ASSETS,
     merge_keys={"terms": f"urn {ATTRIBUTION}"},
@@ -156,7 +154,7 @@ class InstitutionalMemory(TypedDict):
 
 INSTITUTIONAL_MEMORY: Final = aspect(
     "institutionalMemory",
-    "common.InstitutionalMemory",
+    "common",
     InstitutionalMemory,
     f"{ASSETS} dataPlatformInstance glossaryTerm domain structuredProperty",
     merge_keys={"elements": "url"},
@@ -185,7 +183,7 @@ class Domains(TypedDict):
 
 DOMAINS: Final = aspect(
     "domains",
-    "domain.Domains",
+    "domain",
     Domains,
     f"{ASSETS} glossaryTerm",
     patch_keys={"domains": ""},
@@ -201,9 +199,7 @@ class Applications(TypedDict):
     applications: Annotated[list[str], Edge("AssociatedWith", "application")]
 
 
-APPLICATIONS: Final = aspect(
-    "applications", "application.Applications", Applications, f"{ASSETS} glossaryTerm"
-)
+APPLICATIONS: Final = aspect("applications", "application", Applications, f"{ASSETS} glossaryTerm")
 
 
 class Deprecation(TypedDict):
@@ -218,7 +214,7 @@ class Deprecation(TypedDict):
 
 DEPRECATION: Final = aspect(
     "deprecation",
-    "common.Deprecation",
+    "common",
     Deprecation,
     f"{ASSETS} mlModelDeployment dataPlatformInstance tag glossaryTerm domain",
     searched=(SearchField("deprecated", "deprecated"),),
@@ -240,7 +236,7 @@ class Documentation(TypedDict):
 
 DOCUMENTATION: Final = aspect(
     "documentation",
-    "common.Documentation",
+    "common",
     Documentation,
     BROWSED,
     searched=(
@@ -274,7 +270,7 @@ class StructuredProperties(TypedDict):
 
 STRUCTURED_PROPERTIES: Final = aspect(
     "structuredProperties",
-    "structured.StructuredProperties",
+    "structured",
     StructuredProperties,
     f"{ASSETS} glossaryTerm domain corpuser corpGroup",
     merge_keys={"properties": "propertyUrn"},

@@ -7,8 +7,7 @@ Source: `com.linkedin.metadata.key.*` of DataHub's metadata model.
 from typing import Annotated, Final, NotRequired, TypedDict
 
 from mlcat_ingest.metadata.aspects.common import FabricType
-from mlcat_ingest.metadata.aspects.declaration import aspect
-from mlcat_ingest.metadata.aspects.markers import Edge, UrnOf
+from mlcat_ingest.metadata.aspects.declaration import Edge, UrnOf, aspect
 
 
 class ModelKey(TypedDict):
@@ -92,34 +91,24 @@ class NameKey(TypedDict):
     name: str
 
 
-CORP_USER_KEY: Final = aspect("corpUserKey", "metadata.key.CorpUserKey", CorpUserKey, "corpuser")
-aspect("mlModelKey", "metadata.key.MLModelKey", ModelKey, "mlModel")
-aspect("mlModelGroupKey", "metadata.key.MLModelGroupKey", ModelKey, "mlModelGroup")
-aspect("mlModelDeploymentKey", "metadata.key.MLModelDeploymentKey", ModelKey, "mlModelDeployment")
-aspect("datasetKey", "metadata.key.DatasetKey", ModelKey, "dataset")
-aspect("mlFeatureKey", "metadata.key.MLFeatureKey", FeatureKey, "mlFeature")
-aspect("mlPrimaryKeyKey", "metadata.key.MLPrimaryKeyKey", FeatureKey, "mlPrimaryKey")
-aspect("mlFeatureTableKey", "metadata.key.MLFeatureTableKey", MLFeatureTableKey, "mlFeatureTable")
-aspect("dataPlatformKey", "metadata.key.DataPlatformKey", DataPlatformKey, "dataPlatform")
-aspect(
-    "dataPlatformInstanceKey",
-    "metadata.key.DataPlatformInstanceKey",
-    DataPlatformInstanceKey,
-    "dataPlatformInstance",
-)
-aspect("dataFlowKey", "metadata.key.DataFlowKey", DataFlowKey, "dataFlow")
-aspect("dataJobKey", "metadata.key.DataJobKey", DataJobKey, "dataJob")
-aspect("versionSetKey", "metadata.key.VersionSetKey", VersionSetKey, "versionSet")
-aspect("containerKey", "metadata.key.ContainerKey", ContainerKey, "container")
-aspect(
-    "dataProcessInstanceKey",
-    "metadata.key.DataProcessInstanceKey",
-    IdKey,
-    "dataProcessInstance",
-)
-aspect("testKey", "metadata.key.TestKey", IdKey, "test")
-aspect("domainKey", "metadata.key.DomainKey", IdKey, "domain")
-aspect("structuredPropertyKey", "structured.StructuredPropertyKey", IdKey, "structuredProperty")
-aspect("tagKey", "metadata.key.TagKey", NameKey, "tag")
-aspect("glossaryTermKey", "metadata.key.GlossaryTermKey", NameKey, "glossaryTerm")
-aspect("corpGroupKey", "metadata.key.CorpGroupKey", NameKey, "corpGroup")
+CORP_USER_KEY: Final = aspect("corpUserKey", "metadata.key", CorpUserKey, "corpuser")
+aspect("mlModelKey", "metadata.key", ModelKey, "mlModel")
+aspect("mlModelGroupKey", "metadata.key", ModelKey, "mlModelGroup")
+aspect("mlModelDeploymentKey", "metadata.key", ModelKey, "mlModelDeployment")
+aspect("datasetKey", "metadata.key", ModelKey, "dataset")
+aspect("mlFeatureKey", "metadata.key", FeatureKey, "mlFeature")
+aspect("mlPrimaryKeyKey", "metadata.key", FeatureKey, "mlPrimaryKey")
+aspect("mlFeatureTableKey", "metadata.key", MLFeatureTableKey, "mlFeatureTable")
+aspect("dataPlatformKey", "metadata.key", DataPlatformKey, "dataPlatform")
+aspect("dataPlatformInstanceKey", "metadata.key", DataPlatformInstanceKey, "dataPlatformInstance")
+aspect("dataFlowKey", "metadata.key", DataFlowKey, "dataFlow")
+aspect("dataJobKey", "metadata.key", DataJobKey, "dataJob")
+aspect("versionSetKey", "metadata.key", VersionSetKey, "versionSet")
+aspect("containerKey", "metadata.key", ContainerKey, "container")
+aspect("dataProcessInstanceKey", "metadata.key", IdKey, "dataProcessInstance")
+aspect("testKey", "metadata.key", IdKey, "test")
+aspect("domainKey", "metadata.key", IdKey, "domain")
+aspect("structuredPropertyKey", "structured", IdKey, "structuredProperty")
+aspect("tagKey", "metadata.key", NameKey, "tag")
+aspect("glossaryTermKey", "metadata.key", NameKey, "glossaryTerm")
+aspect("corpGroupKey", "metadata.key", NameKey, "corpGroup")

@@ -9,8 +9,15 @@ otherwise. "MLflow" names the place that this package's own mapping fills a fiel
 from typing import Annotated, Final, Literal, NotRequired, Required, TypeAlias, TypedDict
 
 from mlcat_ingest.metadata.aspects.common import CustomProperties, TimeStamp, VersionTag
-from mlcat_ingest.metadata.aspects.declaration import aspect
-from mlcat_ingest.metadata.aspects.markers import EMPTY_LIST, Edge, Int32, Millis, OneOf, UrnOf
+from mlcat_ingest.metadata.aspects.declaration import (
+    EMPTY_LIST,
+    Edge,
+    Int32,
+    Millis,
+    OneOf,
+    UrnOf,
+    aspect,
+)
 
 MLFeatureDataType: TypeAlias = Literal[
     "USELESS", "NOMINAL", "ORDINAL", "BINARY", "COUNT", "TIME", "INTERVAL", "IMAGE", "VIDEO",
@@ -19,10 +26,10 @@ MLFeatureDataType: TypeAlias = Literal[
 """The kind of a feature's values; a list of anything is a SEQUENCE."""
 
 JobUrns: TypeAlias = Annotated[
-    list[str], Edge("TrainedBy", "dataJob", "dataProcessInstance", lineage="upstream")
+    list[str], Edge("TrainedBy", "dataJob dataProcessInstance", lineage="upstream")
 ]
 UserUrns: TypeAlias = Annotated[
-    list[str], Edge("UsedBy", "dataJob", "dataProcessInstance", lineage="downstream")
+    list[str], Edge("UsedBy", "dataJob dataProcessInstance", lineage="downstream")
 ]
 SourceUrns: TypeAlias = Annotated[list[str], Edge("DerivedFrom", "dataset", lineage="upstream")]
 
@@ -100,7 +107,7 @@ class MLModelProperties(CustomProperties, total=False):
 
 ML_MODEL_PROPERTIES: Final = aspect(
     "mlModelProperties",
-    "ml.metadata.MLModelProperties",
+    "ml.metadata",
     MLModelProperties,
     "mlModel",
     merge_keys={"hyperParams": "name", "trainingMetrics": "name", "onlineMetrics": "name"},
@@ -135,10 +142,7 @@ class MLModelGroupProperties(CustomProperties, total=False):
 
 
 ML_MODEL_GROUP_PROPERTIES: Final = aspect(
-    "mlModelGroupProperties",
-    "ml.metadata.MLModelGroupProperties",
-    MLModelGroupProperties,
-    "mlModelGroup",
+    "mlModelGroupProperties", "ml.metadata", MLModelGroupProperties, "mlModelGroup"
 )
 
 
@@ -160,7 +164,7 @@ class MLFeatureProperties(CustomProperties, total=False):
 
 
 ML_FEATURE_PROPERTIES: Final = aspect(
-    "mlFeatureProperties", "ml.metadata.MLFeatureProperties", MLFeatureProperties, "mlFeature"
+    "mlFeatureProperties", "ml.metadata", MLFeatureProperties, "mlFeature"
 )
 
 
@@ -180,10 +184,7 @@ class MLFeatureTableProperties(CustomProperties, total=False):
 
 
 ML_FEATURE_TABLE_PROPERTIES: Final = aspect(
-    "mlFeatureTableProperties",
-    "ml.metadata.MLFeatureTableProperties",
-    MLFeatureTableProperties,
-    "mlFeatureTable",
+    "mlFeatureTableProperties", "ml.metadata", MLFeatureTableProperties, "mlFeatureTable"
 )
 
 
@@ -205,10 +206,7 @@ class MLPrimaryKeyProperties(CustomProperties, total=False):
 
 
 ML_PRIMARY_KEY_PROPERTIES: Final = aspect(
-    "mlPrimaryKeyProperties",
-    "ml.metadata.MLPrimaryKeyProperties",
-    MLPrimaryKeyProperties,
-    "mlPrimaryKey",
+    "mlPrimaryKeyProperties", "ml.metadata", MLPrimaryKeyProperties, "mlPrimaryKey"
 )
 
 
@@ -235,10 +233,7 @@ class MLModelDeploymentProperties(CustomProperties, total=False):
 
 
 ML_MODEL_DEPLOYMENT_PROPERTIES: Final = aspect(
-    "mlModelDeploymentProperties",
-    "ml.metadata.MLModelDeploymentProperties",
-    MLModelDeploymentProperties,
-    "mlModelDeployment",
+    "mlModelDeploymentProperties", "ml.metadata", MLModelDeploymentProperties, "mlModelDeployment"
 )
 
 
@@ -259,7 +254,7 @@ class SourceCode(TypedDict):
 
 SOURCE_CODE: Final = aspect(
     "sourceCode",
-    "ml.metadata.SourceCode",
+    "ml.metadata",
     SourceCode,
     "mlModel",
     merge_keys={"sourceCode": "type sourceCodeUrl"},

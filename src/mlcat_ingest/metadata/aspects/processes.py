@@ -13,8 +13,7 @@ from mlcat_ingest.metadata.aspects.common import (
     CustomProperties,
     EdgeRecord,
 )
-from mlcat_ingest.metadata.aspects.declaration import aspect
-from mlcat_ingest.metadata.aspects.markers import AnyUrn, Edge, Millis
+from mlcat_ingest.metadata.aspects.declaration import AnyUrn, Edge, Millis, aspect
 from mlcat_ingest.metadata.aspects.ml import MLHyperParam, MLMetric
 
 
@@ -49,7 +48,7 @@ class DataJobInputOutput(TypedDict):
 
 DATA_JOB_INPUT_OUTPUT: Final = aspect(
     "dataJobInputOutput",
-    "datajob.DataJobInputOutput",
+    "datajob",
     DataJobInputOutput,
     "dataJob",
     patch_keys={
@@ -73,7 +72,7 @@ class DataProcessInstanceProperties(CustomProperties, total=False):
 
 DATA_PROCESS_INSTANCE_PROPERTIES: Final = aspect(
     "dataProcessInstanceProperties",
-    "dataprocess.DataProcessInstanceProperties",
+    "dataprocess",
     DataProcessInstanceProperties,
     "dataProcessInstance",
 )
@@ -82,15 +81,13 @@ DATA_PROCESS_INSTANCE_PROPERTIES: Final = aspect(
 class DataProcessInstanceInput(TypedDict):
     """The inputs of an execution; `inputEdges` say the same with time and actor."""
 
-    inputs: Annotated[list[str], Edge("Consumes", "dataset", "mlModel")]
+    inputs: Annotated[list[str], Edge("Consumes", "dataset mlModel")]
     inputEdges: NotRequired[
         Annotated[
             list[EdgeRecord],
             Edge(
                 "DataProcessInstanceConsumes",
-                "dataset",
-                "mlModel",
-                "dataProcessInstance",
+                "dataset mlModel dataProcessInstance",
                 at="destinationUrn",
                 lineage="upstream",
             ),
@@ -100,7 +97,7 @@ class DataProcessInstanceInput(TypedDict):
 
 DATA_PROCESS_INSTANCE_INPUT: Final = aspect(
     "dataProcessInstanceInput",
-    "dataprocess.DataProcessInstanceInput",
+    "dataprocess",
     DataProcessInstanceInput,
     "dataProcessInstance",
     merge_keys={"inputEdges": "destinationUrn"},
@@ -111,15 +108,13 @@ DATA_PROCESS_INSTANCE_INPUT: Final = aspect(
 class DataProcessInstanceOutput(TypedDict):
     """The outputs of an execution; `outputEdges` say the same with time and actor."""
 
-    outputs: Annotated[list[str], Edge("Produces", "dataset", "mlModel")]
+    outputs: Annotated[list[str], Edge("Produces", "dataset mlModel")]
     outputEdges: NotRequired[
         Annotated[
             list[EdgeRecord],
             Edge(
                 "DataProcessInstanceProduces",
-                "dataset",
-                "mlModel",
-                "dataProcessInstance",
+                "dataset mlModel dataProcessInstance",
                 at="destinationUrn",
                 lineage="downstream",
             ),
@@ -129,7 +124,7 @@ class DataProcessInstanceOutput(TypedDict):
 
 DATA_PROCESS_INSTANCE_OUTPUT: Final = aspect(
     "dataProcessInstanceOutput",
-    "dataprocess.DataProcessInstanceOutput",
+    "dataprocess",
     DataProcessInstanceOutput,
     "dataProcessInstance",
     patch_keys={"outputs": "", "outputEdges": "destinationUrn"},
@@ -140,15 +135,13 @@ class DataProcessInstanceRelationships(TypedDict):
     """The relations of an execution: its job, its parent and the executions before it."""
 
     upstreamInstances: Annotated[list[str], Edge("UpstreamOf", "dataProcessInstance")]
-    parentTemplate: NotRequired[
-        Annotated[str, Edge("InstanceOf", "dataJob", "dataFlow", "dataset")]
-    ]
+    parentTemplate: NotRequired[Annotated[str, Edge("InstanceOf", "dataJob dataFlow dataset")]]
     parentInstance: NotRequired[Annotated[str, Edge("ChildOf", "dataProcessInstance")]]
 
 
 DATA_PROCESS_INSTANCE_RELATIONSHIPS: Final = aspect(
     "dataProcessInstanceRelationships",
-    "dataprocess.DataProcessInstanceRelationships",
+    "dataprocess",
     DataProcessInstanceRelationships,
     "dataProcessInstance",
 )
@@ -166,7 +159,7 @@ class MLTrainingRunProperties(CustomProperties, total=False):
 
 ML_TRAINING_RUN_PROPERTIES: Final = aspect(
     "mlTrainingRunProperties",
-    "ml.metadata.MLTrainingRunProperties",
+    "ml.metadata",
     MLTrainingRunProperties,
     "dataProcessInstance",
     merge_keys={"hyperParams": "name", "trainingMetrics": "name"},

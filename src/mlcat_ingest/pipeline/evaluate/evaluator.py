@@ -1,25 +1,206 @@
-"""Evaluation: the metadata tests of what was written, in batches, once it is durable."""
+"""Evaluation: the metadata tests of what was written, in batches, once it is durable.
+
+Tests of a recipe's files are created where the catalog lacks them, else compared. What the tests of
+a model say becomes tags of its run or version, where the recipe asks for it.
+"""
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Final
 
-from mlcat_ingest.client.base import Evaluates, Evaluation
+from mlcat_ingest.client.base import (
+    CANNOT_ANSWER,
+    Catalog,
+    Evaluates,
+    Evaluation,
+    TestOutcome,
+    chunks,
+)
 from mlcat_ingest.client.evaluator import ClientEvaluator, FallbackEvaluator
-from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
+from mlcat_ingest.errors import AspectChangedError, CodecError, RecipeError, SourceUnavailableError
+from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
-from mlcat_ingest.metadata.proposal import Aspect
-from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
+from mlcat_ingest.metadata.codec import loads
+from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, NOT_STORED, Aspect
+from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS, TESTS_AT_TAG, TESTS_TAG
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.context import RunContext
-from mlcat_ingest.pipeline.evaluate.recipe_tests import create_tests
-from mlcat_ingest.pipeline.evaluate.write_back import VerdictWriter
 from mlcat_ingest.pipeline.merge.applied import NOTHING
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
+from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
-from mlcat_ingest.recipe.metadata_test_files import read_test_files
+from mlcat_ingest.recipe.metadata_test_files import FileTest, read_test_files
 from mlcat_ingest.recipe.model import EvaluateSpec
+from mlcat_ingest.sources.base import EntityTags, Source
+
+_MODEL: Final = "mlModel"
+_TEST: Final = "urn:li:test:"
+
+_NAMES: Final = 10
+"""Failing tests that a tag names; of each at most so many characters as `_NAME_CHARS`."""
+
+_NAME_CHARS: Final = 100
+"""With `_NAMES` far below the 5,000 bytes that MLflow 2.9 takes as a tag."""
+
+_REFUSALS: Final = 16
+"""Refusals before the first verdict is written, after which none is tried."""
+
+
+class VerdictWriter:
+    """Writes the verdicts of models to the sources that take tags. Safe for several threads."""
+
+    def __init__(self, context: RunContext, sources: Sequence[Source[Any]]) -> None:
+        """Write to those of `sources` that can set tags.
+
+        Raises:
+            RecipeError: none can.
+        """
+        self._context = context
+        self._sources = [source for source in sources if source.can_set_tags]
+        self._lock = threading.Lock()
+        self._refused = 0
+        self._was_taken = self._is_over = False
+        if not self._sources:
+            raise RecipeError(
+                "evaluate.write_back: no source is an MLflow server that is read over HTTP",
+                hint="set `tracking_uri` to the address of the server, or delete `write_back`",
+            )
+
+    def write(self, outcomes: Mapping[str, TestOutcome]) -> set[str]:
+        """Write the verdicts of models, and return the models whose verdict could not be written.
+
+        Cost: one read of a batch of models, and two or three requests a model.
+        """
+        name = properties_aspect(_MODEL) or ""
+        models = [urn for urn in outcomes if entity_type_of(urn) == _MODEL]
+        stored = self._context.sink.read_many(models, [name]) if models else {}
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        tagged = [
+            EntityTags(
+                urn,
+                entity[name].value,
+                {TESTS_TAG: verdict_text(outcomes[urn]), TESTS_AT_TAG: now},
+            )
+            for urn, entity in stored.items()
+            if name in entity
+        ]
+        left = {entity.urn for entity in tagged}
+        failed: set[str] = set()
+        for source in self._sources:
+            tags = source.set_tags(tagged)
+            try:
+                while not self._is_over and (one := next(tags, None)) is not None:
+                    urn, problem = one
+                    left.discard(urn)
+                    if problem is not None:
+                        failed.add(urn)
+                    self._count(urn, problem)
+            except SourceUnavailableError as error:
+                self._give_up(str(error))
+        return failed | left if self._is_over else failed
+
+    def _count(self, urn: str, problem: str | None) -> None:
+        self._context.cancellation.check()
+        if problem is None:
+            self._was_taken = True
+            self._context.tally.count(verdicts_written=1)
+            return
+        self._context.tally.note("verdict_not_written", f"{urn}: {problem}")
+        with self._lock:
+            self._refused += 1
+        if self._refused >= _REFUSALS and not self._was_taken:
+            self._give_up(f"none of {_REFUSALS} was taken")
+
+    def _give_up(self, problem: str) -> None:
+        with self._lock:
+            is_first, self._is_over = not self._is_over, True
+        if is_first:
+            detail = f"{problem}: the next full pass evaluates the models again, and tries again"
+            self._context.tally.note("verdicts_not_written", detail)
+
+
+def verdict_text(outcome: TestOutcome) -> str:
+    """Return the verdict as a tag has it: `passing`, `failing: has-owner, …`, or `no tests`."""
+    if not outcome.failing:
+        return "passing" if outcome.passing else "no tests"
+    names = [urn.removeprefix(_TEST)[:_NAME_CHARS] for urn in sorted(set(outcome.failing))]
+    more = len(names) - _NAMES
+    return f"failing: {', '.join(names[:_NAMES])}" + (f" and {more} more" if more > 0 else "")
+
+
+def create_tests(catalog: Catalog, tests: Mapping[str, FileTest]) -> str | None:
+    """Create the missing tests in `catalog`; return why one cannot be created, else None.
+
+    Raises:
+        RecipeError: the catalog holds another test under the same URN.
+        CatalogUnavailableError, AuthenticationError: as named.
+
+    Cost: one read and one write for a batch of tests, one more read where another writer was first.
+    """
+    try:
+        return _create(catalog, tests)
+    except CANNOT_ANSWER as error:
+        return f"the recipe's metadata tests cannot be created: {error.message}"
+
+
+def _create(catalog: Catalog, tests: Mapping[str, FileTest]) -> str | None:
+    for urns in chunks(sorted(tests), MAX_REQUEST_ITEMS):
+        absent = _absent(catalog, tests, urns)
+        while absent:
+            condition = {IF_VERSION_MATCH: NOT_STORED}
+            refused = catalog.write([replace(tests[u].proposal, headers=condition) for u in absent])
+            for error in refused:
+                if not isinstance(error, AspectChangedError):
+                    return f"{tests[error.urn].file}: a metadata test cannot be created: {error}"
+            # Another writer created one of them, so each round leaves fewer.
+            before, absent = absent, _absent(catalog, tests, [error.urn for error in refused])
+            if len(absent) == len(before):
+                return f"the metadata test {absent[0]} cannot be created: {refused[0]}"
+    return None
+
+
+def _absent(catalog: Catalog, tests: Mapping[str, FileTest], urns: Sequence[str]) -> Sequence[str]:
+    """Return the `urns` that the catalog lacks; a test that differs there is an error."""
+    stored = catalog.read_many(urns, [TEST_INFO]) if urns else {}
+    absent = []
+    for urn in urns:
+        info = stored.get(urn, {}).get(TEST_INFO)
+        if info is None:
+            absent.append(urn)
+        elif (field := _difference(tests[urn].proposal.aspect, info.value)) is not None:
+            raise RecipeError(
+                f"{tests[urn].file}: the metadata test {urn} has another {field} in the catalog",
+                hint="edit the file, or update the catalog: mlcat-ingest catalog tests push "
+                f"{tests[urn].file}",
+            )
+    return absent
+
+
+def _difference(own: Aspect, stored: Aspect) -> str | None:
+    """Return the first field in which the file and the catalog differ, else None.
+
+    Definitions are compared as JSON, whatever their white space.
+    """
+    for field, value in own.items():
+        if field == "definition":
+            texts = (value, stored.get(field) or {})
+            mine, theirs = (_json(definition.get("json")) for definition in texts)
+            if mine != theirs:
+                return field
+        elif stored.get(field) != value:
+            return field
+    return None
+
+
+def _json(text: object) -> object:
+    try:
+        return loads(text) if isinstance(text, str) else text
+    except CodecError:
+        return text
+
 
 EVALUATED: Final = frozenset({"mlModel", "mlModelGroup", "mlFeature", "mlFeatureTable"})
 """Entity types whose metadata tests are evaluated."""

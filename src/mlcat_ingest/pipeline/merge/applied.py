@@ -20,10 +20,10 @@ from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from mlcat_ingest.errors import CodecError
+from mlcat_ingest.metadata.aspects.declaration import fields
 from mlcat_ingest.metadata.codec import canonical_bytes, loads
 from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata.reserved import APPLIED_PREFIX
-from mlcat_ingest.metadata.shapes import fields
 
 AppliedFields = Mapping[str, str]
 """Field name to the text of the fingerprints of its entries."""

@@ -21,7 +21,7 @@ from mlcat_ingest.pipeline.merge.applied import (
     key_fingerprint,
     text_of_keys,
 )
-from mlcat_ingest.recipe.rules import Policy
+from mlcat_ingest.recipe.model import Policy
 
 _NONE: Final[frozenset[str]] = frozenset()
 

@@ -10,7 +10,7 @@ from mlcat_ingest.metadata.entries import declared_fields, one_value_fields
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.registry import ASPECTS, implied_aspect
 from mlcat_ingest.pipeline.merge.applied import NOTHING
-from mlcat_ingest.recipe.rules import Policy
+from mlcat_ingest.recipe.model import Policy
 
 
 @dataclass(frozen=True, slots=True)

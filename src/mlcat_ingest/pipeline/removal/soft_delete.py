@@ -24,7 +24,7 @@ from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.read.feature_tables import PrimaryKeys
 from mlcat_ingest.pipeline.removal.rename import GroupCopier
 from mlcat_ingest.pipeline.removal.unlisted import UnlistedEntities
-from mlcat_ingest.pipeline.report.labels import label_of, with_label
+from mlcat_ingest.pipeline.report.render import label_of, with_label
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.recipe.model import LimitsSpec
 from mlcat_ingest.sources.base import Capability, Missing, NamedGroup, Source, Unlisted

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
-from mlcat_ingest.core.private_files import make_folder, opener
+from mlcat_ingest.core.environment import make_folder, opener
 from mlcat_ingest.core.text import printable
 from mlcat_ingest.errors import SkippableError
 from mlcat_ingest.metadata.codec import dumps
@@ -30,7 +30,6 @@ class Refusal:
     status: int = 0
 
     def __str__(self) -> str:
-        """Return the aspect and the reason."""
         return f"{self.proposal.aspect_name}: {self.reason}"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
-from mlcat_ingest.core.pending import UnansweredRequest
+from mlcat_ingest.core.findings import UnansweredRequest
 from mlcat_ingest.core.text import plural
 
 PROGRESS: Final = "mlcat_ingest.progress"

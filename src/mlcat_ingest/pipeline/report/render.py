@@ -1,19 +1,72 @@
-"""Forms of a report: text for people, JSON for programs. Prometheus' comes with its command."""
+"""Forms of a report: text for people, JSON for programs, Prometheus metrics.
+
+The metrics are for the textfile collector of node_exporter. Every series names its recipe, so that
+the files of several recipes can be in one directory. All are gauges of the last run; only the time
+of the last success is older where that run failed.
+Source: Prometheus' text-based exposition format, version 0.0.4.
+"""
 
 import json
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any, Final
 
-from mlcat_ingest.core.text import plural
-from mlcat_ingest.pipeline.report.labels import with_label
-from mlcat_ingest.pipeline.report.report import (
-    EXIT_OK,
-    EntityCounts,
-    HooksSummary,
-    Report,
-    Verdict,
-)
+from mlcat_ingest.core.text import plural, printable
+from mlcat_ingest.errors import InvalidUrnError
+from mlcat_ingest.metadata.urn import entity_type_of, parse
+from mlcat_ingest.pipeline.merge.entity import MergedEntity
+from mlcat_ingest.pipeline.merge.rules import properties_aspect
+from mlcat_ingest.pipeline.report.report import EXIT_OK, EntityCounts, HooksSummary, Report, Verdict
+
+_REGISTERED = "registered:"
+
+
+def label_of(urn: str, properties: Mapping[str, Any] | None) -> str | None:
+    """Return the name in an entity's properties, and its experiment's: `forest 3 (churn)`.
+
+    The name of a group is followed by the one in its URN if they differ: an experiment and a
+    registered model, or the experiments of two workspaces, may have the same name.
+    """
+    name = (properties or {}).get("name")
+    if not isinstance(name, str) or not name:
+        return None
+    if entity_type_of(urn) == "mlModelGroup":
+        in_urn = _name_in(urn)
+        return name if name == in_urn else f"{name} ({in_urn})"
+    groups = [_name_in(group) for group in (properties or {}).get("groups") or ()]
+    # The experiment first: a registered version is in the group of its model, too.
+    groups.sort(key=lambda group: group.startswith(_REGISTERED))
+    return f"{name} ({groups[0]})" if groups else name
+
+
+def label_of_merged(merged: MergedEntity) -> str | None:
+    """Return the label of an entity after the write, else as it is stored."""
+    name = properties_aspect(merged.entity_type)
+    if name is None:
+        return None
+    written = next(
+        (proposal.aspect for proposal in merged.proposals if proposal.aspect_name == name), None
+    )
+    stored = merged.stored.get(name)
+    before = None if stored is None else stored.value
+    values = (written, before, merged.entity.aspects.get(name))
+    label = next(filter(None, (label_of(merged.urn, value) for value in values)), None)
+    return label and printable(label)
+
+
+def with_label(urn: str, label: str | None) -> str:
+    """Return a URN with the label behind it, where there is one."""
+    return urn if label is None else f"{urn} {label}"
+
+
+def _name_in(urn: Any) -> str:
+    try:
+        parts = parse(urn).parts
+    except (InvalidUrnError, TypeError):
+        return str(urn)
+    return parts[1] if len(parts) > 1 else parts[0]
+
 
 _SUMS: Final = ("passing", "failing", "newly_failing")
 _DERIVED: Final = {
@@ -313,3 +366,137 @@ def _examples(what: str, count: int, examples: tuple[Any, ...]) -> Iterator[str]
         yield f"    {example.reference}: {example.reason}"
     if count > len(examples):
         yield f"    … and {count - len(examples):,} more"
+
+
+PREFIX: Final = "mlcat_ingest_"
+LAST_SUCCESS: Final = f"{PREFIX}last_success_timestamp_seconds"
+
+_Labels = Mapping[str, str]
+_OUTCOMES: Final = ("created", "updated", "removed", "unchanged", "left_out", "rejected")
+
+
+def as_prometheus(report: Report, before: str = "") -> str:
+    """Return the metrics of `report`; `before` is the text of the file of the last run."""
+    last_success_s = (
+        report.finished_at_ms / 1000 if report.arrived else _last_success(before, report.name)
+    )
+    return "".join(_families(report, last_success_s))
+
+
+def _last_success(text: str, recipe: str) -> float | None:
+    """Return the time of the last success in the text of an earlier file, if it is there."""
+    series = f"{_series(LAST_SUCCESS, {'recipe': recipe})} "
+    for line in text.split("\n"):
+        if line.startswith(series):
+            try:
+                return float(line.removeprefix(series))
+            except ValueError:
+                return None  # half of a file
+    return None
+
+
+def _families(report: Report, last_success_s: float | None) -> Iterator[str]:
+    def gauge(name: str, help_text: str, value: float) -> str:
+        return _family(report.name, name, help_text, ({}, value))
+
+    finished_s = report.finished_at_ms / 1000
+    yield gauge("up", "Whether everything arrived in the last run.", report.arrived)
+    yield gauge("exit_code", "Exit status of the last run.", report.exit_code)
+    yield gauge("last_run_timestamp_seconds", "End of the last run.", finished_s)
+    if last_success_s is not None:
+        help_text = "End of the last run in which everything arrived."
+        yield gauge("last_success_timestamp_seconds", help_text, last_success_s)
+    yield gauge("duration_seconds", "Wall time of the last run.", report.duration_s)
+    yield from _of_counters(report)
+    yield from _of_entities(report)
+    yield _family(
+        report.name,
+        "requests",
+        "Requests sent, retries included.",
+        ({"side": "source"}, report.source_requests),
+        ({"side": "catalog"}, report.catalog_requests),
+    )
+    yield from _of_tests(report)
+    yield from _of_parts(report)
+
+
+def _of_counters(report: Report) -> Iterator[str]:
+    for name, shown, numbers in report.counters():
+        if "help_text" in shown:
+            labels = [shown["label"]] if "label" in shown else []
+            samples = ((dict.fromkeys(labels, value), count) for value, count in numbers.items())
+            yield _family(report.name, shown.get("metric", name), shown["help_text"], *samples)
+
+
+def _of_entities(report: Report) -> Iterator[str]:
+    yield _family(
+        report.name,
+        "entities",
+        "Entities by type and outcome.",
+        *(
+            ({"type": kind, "outcome": outcome}, getattr(counts, outcome))
+            for kind, counts in report.entities.items()
+            for outcome in _OUTCOMES
+        ),
+    )
+
+
+def _of_tests(report: Report) -> Iterator[str]:
+    tests, gate, family = report.evaluation, report.gate, partial(_family, report.name)
+    help_text = "Entities whose metadata tests were evaluated."
+    yield family("evaluated_entities", help_text, ({}, tests.evaluated))
+    yield family(
+        "test_results",
+        "Results of metadata tests.",
+        ({"outcome": "passing"}, tests.passing),
+        ({"outcome": "failing"}, tests.failing),
+    )
+    help_text = "Whether the evaluation failed or was incomplete."
+    yield family("evaluation_stopped", help_text, ({}, tests.not_evaluated is not None))
+    if gate is not None:
+        yield family("gate_passed", "Whether --fail-on-tests passed.", ({}, gate.passed))
+        yield family(
+            "gate_results",
+            "Last known results of the tests that match --fail-on-tests.",
+            ({"outcome": "passing"}, gate.passing),
+            ({"outcome": "failing"}, gate.failing),
+            ({"outcome": "newly_failing"}, gate.newly_failing),
+        )
+
+
+def _of_parts(report: Report) -> Iterator[str]:
+    """Yield the age of the data in the catalog, for each place that is read."""
+    finished = [
+        ({"source": place.source, "instance": place.instance}, place.current_at_ms / 1000)
+        for place in report.passes
+        if place.current_at_ms is not None
+    ]
+    yield _family(
+        report.name,
+        "current_timestamp_seconds",
+        "Time up to which the catalog matches the source: start of the last complete pass.",
+        *finished,
+    )
+    yield _family(
+        report.name,
+        "lag_seconds",
+        "Lag of the catalog behind the source at the end of the run.",
+        *((labels, report.finished_at_ms / 1000 - at_s) for labels, at_s in finished),
+    )
+
+
+def _family(recipe: str, name: str, help_text: str, *samples: tuple[_Labels, float]) -> str:
+    metric = f"{PREFIX}{name}"
+    lines = [f"# HELP {metric} {help_text}", f"# TYPE {metric} gauge"]
+    for labels, value in samples:
+        lines.append(f"{_series(metric, {'recipe': recipe, **labels})} {float(value)!r}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _series(metric: str, labels: _Labels) -> str:
+    pairs = ",".join(f'{name}="{_escape(value)}"' for name, value in labels.items())
+    return f"{metric}{{{pairs}}}"
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')

@@ -58,7 +58,6 @@ class Failure:
     """True for an error of this package; false for a defect."""
 
     def __str__(self) -> str:
-        """Return the sentence, and the cure on the same line where there is one."""
         return f"{self.message} ({self.hint})" if self.hint else self.message
 
 

@@ -18,8 +18,8 @@ from mlcat_ingest.metadata.proposal import Entity, Note
 from mlcat_ingest.pipeline.merge.entity import MergedEntity, Outcome
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.report.dead_letters import DeadLetters, DeliveryOutcome
-from mlcat_ingest.pipeline.report.labels import label_of, with_label
 from mlcat_ingest.pipeline.report.progress import Progress
+from mlcat_ingest.pipeline.report.render import label_of, with_label
 from mlcat_ingest.pipeline.report.report import (
     COUNTERS,
     DanglingDataset,

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
-from mlcat_ingest.core.private_files import make_folder
+from mlcat_ingest.core.environment import make_folder
 from mlcat_ingest.core.text import printable
 from mlcat_ingest.errors import (
     InvalidUrnError,
@@ -36,10 +36,11 @@ from mlcat_ingest.sql.database import (
     Engine,
     SqlConnection,
     SqliteEngine,
+    migrate,
+    pending,
     sqlite_name,
 )
 from mlcat_ingest.sql.filelock import FileLock, holder_of
-from mlcat_ingest.sql.migrations import migrate, pending
 from mlcat_ingest.sql.readonly import open_readonly
 
 log = logging.getLogger(__name__)

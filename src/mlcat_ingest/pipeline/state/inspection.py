@@ -27,8 +27,7 @@ from mlcat_ingest.pipeline.state.database import (
     translate_errors,
 )
 from mlcat_ingest.pipeline.state.results import failing_tests
-from mlcat_ingest.sql.database import Engine
-from mlcat_ingest.sql.migrations import pending
+from mlcat_ingest.sql.database import Engine, pending
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from mlcat_ingest.sql.migrations import Migration, statements
+from mlcat_ingest.sql.database import Migration, statements
 
 COMPONENT: Final = "state"
 

@@ -16,7 +16,7 @@ from mlcat_ingest.metadata.registry import allows
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
-from mlcat_ingest.pipeline.flow.queues import InFlight
+from mlcat_ingest.pipeline.flow import InFlight
 from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity, bases_of
 from mlcat_ingest.pipeline.merge.limits import HEAVIEST, weight_of
 from mlcat_ingest.pipeline.merge.rules import version_set_of

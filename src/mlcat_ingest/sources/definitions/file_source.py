@@ -28,8 +28,7 @@ from mlcat_ingest.errors import InvalidUrnError, MlcatError, RecipeError, Recipe
 from mlcat_ingest.metadata.aspects.ml import MLFeatureDataType
 from mlcat_ingest.metadata.urn import PREFIX, check, entity_type_of
 from mlcat_ingest.recipe.fields import PublicStr, RecipeModel
-from mlcat_ingest.recipe.loader import ParsedText, parse
-from mlcat_ingest.recipe.problems import Loc, Origin, Problem, nearest
+from mlcat_ingest.recipe.loader import Loc, Origin, ParsedText, Problem, nearest, parse
 from mlcat_ingest.recipe.validate import validate_config
 from mlcat_ingest.recipe.values import RecipePath, base_dir_of
 from mlcat_ingest.sources.datasets import Platform

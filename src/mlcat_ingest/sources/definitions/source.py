@@ -11,8 +11,7 @@ from functools import cached_property
 from typing import ClassVar, Final
 from urllib.parse import quote, unquote
 
-from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.core.pending import RequestSide, UnansweredRequest
+from mlcat_ingest.core.findings import Finding, RequestSide, UnansweredRequest
 from mlcat_ingest.errors import InvalidUrnError, RecipeError, RecordError
 from mlcat_ingest.links.index import FeatureIndex
 from mlcat_ingest.metadata.codec import content_hash
@@ -44,8 +43,7 @@ from mlcat_ingest.sources.definitions.tables import (
     index_table,
     map_table,
 )
-from mlcat_ingest.sources.options import FeatureStoreConfig
-from mlcat_ingest.sources.owners import Owners
+from mlcat_ingest.sources.options import FeatureStoreConfig, Owners
 
 log = logging.getLogger(__name__)
 

@@ -27,7 +27,7 @@ from mlcat_ingest.metadata.reserved import SOURCE_KEY
 from mlcat_ingest.metadata.urn import tag as tag_urn
 from mlcat_ingest.sources.base import RecordVersion
 from mlcat_ingest.sources.datasets import Datasets
-from mlcat_ingest.sources.owners import Owners
+from mlcat_ingest.sources.options import Owners
 
 FEATURE_TYPES: Final[Mapping[str, MLFeatureDataType]] = {
     name: name for name in get_args(MLFeatureDataType)

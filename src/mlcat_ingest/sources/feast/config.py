@@ -14,7 +14,6 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import (
     AfterValidator,
-    AliasChoices,
     BeforeValidator,
     Field,
     SecretStr,
@@ -32,9 +31,10 @@ from mlcat_ingest.recipe.fields import (
     PublicUrl,
     RecipeModel,
     ServiceUrl,
+    checked_text,
+    named,
 )
-from mlcat_ingest.recipe.loader import MAX_BYTES, parse
-from mlcat_ingest.recipe.problems import Origin
+from mlcat_ingest.recipe.loader import MAX_BYTES, Origin, parse
 from mlcat_ingest.recipe.secrets import SECRETS, is_secret_name
 from mlcat_ingest.recipe.validate import validate_config
 from mlcat_ingest.recipe.values import (
@@ -98,15 +98,9 @@ _BESIDE_REGISTRY: Final = {
 }
 
 
-def _printable(text: str) -> str:
-    if not text.isprintable():
-        raise ValueError("contains a line break or another control character")
-    return text
-
-
 def _address(text: str, info: ValidationInfo) -> str:
     # A server's name without a port is no path, if its type is given.
-    if kind_of(_printable(text), info.data.get("registry_type")) == "remote":
+    if kind_of(checked_text(text), info.data.get("registry_type")) == "remote":
         return text
     parts = urlsplit(text)
     if parts.scheme in {"http", "https"} and not (parts.hostname or "").endswith(_AZURE):
@@ -215,9 +209,7 @@ class TableDefaults(RecipeModel):
     database: PublicStr | None = None
     """The database (catalog, BigQuery project) of tables that name none."""
 
-    schema_name: PublicStr | None = Field(
-        default=None, validation_alias=AliasChoices("schema", "schema_name")
-    )
+    schema_name: PublicStr | None = named("schema", "schema_name")
     """The schema (BigQuery dataset) of tables that name none."""
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from mlcat_ingest.core.extras import require_extra
+from mlcat_ingest.core.environment import require_extra
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import (
     AuthenticationError,

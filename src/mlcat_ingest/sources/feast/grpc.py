@@ -27,8 +27,9 @@ from mlcat_ingest.recipe.http_options import auth_of
 from mlcat_ingest.recipe.secrets import MASK, mask
 from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.feast.files import too_large
-from mlcat_ingest.sources.feast.messages import FRAMES, MESSAGES
 from mlcat_ingest.sources.feast.registry import (
+    FRAMES,
+    MESSAGES,
     Kind,
     RawObject,
     RegistryTransport,

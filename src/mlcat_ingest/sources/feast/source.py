@@ -7,8 +7,7 @@ from typing import Any, ClassVar, TypeVar
 
 from google.protobuf.message import DecodeError
 
-from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.core.pending import UnansweredRequest
+from mlcat_ingest.core.findings import Finding, UnansweredRequest
 from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.sources.base import Missing, Unlisted
@@ -23,10 +22,14 @@ from mlcat_ingest.sources.definitions.tables import (
 )
 from mlcat_ingest.sources.feast.config import FeastConfig, kind_of, local_path, with_repo_options
 from mlcat_ingest.sources.feast.files import LocalFile
-from mlcat_ingest.sources.feast.messages import MESSAGES, message_class
-from mlcat_ingest.sources.feast.registry import Kind, RawObject, RegistryTransport
-from mlcat_ingest.sources.feast.upstream import Upstreams
-from mlcat_ingest.sources.feast.views import ColumnMapper, ViewName, Views
+from mlcat_ingest.sources.feast.registry import (
+    MESSAGES,
+    Kind,
+    RawObject,
+    RegistryTransport,
+    message_class,
+)
+from mlcat_ingest.sources.feast.views import ColumnMapper, Upstreams, ViewName, Views
 
 _UsedT = TypeVar("_UsedT")
 
@@ -39,7 +42,6 @@ class FeastReader(DefinitionReader):
     """
 
     def __init__(self, config: FeastConfig, transport: RegistryTransport) -> None:
-        """Keep the configuration, and the transport that fetches the objects."""
         self._config = config
         self._transport = transport
         self._objects: Mapping[Kind, list[RawObject]] | None = None

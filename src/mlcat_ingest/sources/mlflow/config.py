@@ -10,7 +10,6 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from pydantic import (
     AfterValidator,
-    AliasChoices,
     Field,
     model_validator,
 )
@@ -24,6 +23,7 @@ from mlcat_ingest.recipe.fields import (
     PublicStr,
     RecipeModel,
     ServiceUrl,
+    named,
     seconds_in,
 )
 from mlcat_ingest.recipe.values import Fabric, PatternFilter, RecipeUrl
@@ -35,8 +35,7 @@ from mlcat_ingest.sources.mlflow.values.uris import (
     is_unity_catalog,
     with_known_scheme,
 )
-from mlcat_ingest.sources.options import FeaturesConfig, check_compat
-from mlcat_ingest.sources.owners import OwnersConfig
+from mlcat_ingest.sources.options import FeaturesConfig, OwnersConfig, check_compat
 
 DEFAULT_TRACKING_URI = "http://127.0.0.1:5000"
 
@@ -218,9 +217,7 @@ class MlflowConfig(ConnectionConfig):
     env: Fabric = "PROD"
     """Environment in every URN."""
 
-    instance: PublicStr | None = Field(
-        default=None, validation_alias=AliasChoices("instance", "platform_instance")
-    )
+    instance: PublicStr | None = named("instance", "platform_instance")
     """Platform instance: a prefix of every name, for several servers in one catalog."""
 
     compat: Literal["datahub"] | None = None
@@ -231,9 +228,7 @@ class MlflowConfig(ConnectionConfig):
     naming: NamingConfig = NamingConfig()
     """Templates of the names in URNs."""
 
-    ui_url: ServiceUrl | None = Field(
-        default=None, validation_alias=AliasChoices("ui_url", "base_external_url")
-    )
+    ui_url: ServiceUrl | None = named("ui_url", "base_external_url")
     """Address of the MLflow UI for links. Default: the tracking URI."""
 
     server_id: PublicStr | None = None

@@ -8,8 +8,7 @@ from dataclasses import asdict
 from typing import ClassVar, Final
 from urllib.parse import quote, unquote
 
-from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.core.pending import UnansweredRequest
+from mlcat_ingest.core.findings import Finding, UnansweredRequest
 from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import ProtocolMismatchError, RecipeError
@@ -40,13 +39,11 @@ from mlcat_ingest.sources.base import (
 from mlcat_ingest.sources.datasets import Datasets
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.checks import OMITS
-from mlcat_ingest.sources.mlflow.read.open import open_reader
 from mlcat_ingest.sources.mlflow.read.reader import Reader
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from mlcat_ingest.sources.mlflow.read.signin import find_account
-from mlcat_ingest.sources.mlflow.select.changes import ChangedRuns
+from mlcat_ingest.sources.mlflow.select.changes import ChangedRuns, KnownRuns
 from mlcat_ingest.sources.mlflow.select.joins import ParentRuns
-from mlcat_ingest.sources.mlflow.select.known import KnownRuns
 from mlcat_ingest.sources.mlflow.select.missing import find_missing, object_of
 from mlcat_ingest.sources.mlflow.select.selection import (
     RunSelection,
@@ -72,8 +69,69 @@ from mlcat_ingest.sources.mlflow.values.joined import (
     WorkspaceScope,
     parents_in,
 )
-from mlcat_ingest.sources.mlflow.values.uris import is_databricks, registry_of, ui_links
-from mlcat_ingest.sources.owners import Owners
+from mlcat_ingest.sources.mlflow.values.uris import (
+    is_databricks,
+    is_http,
+    is_readable_database,
+    normalise_uri,
+    registry_of,
+    ui_links,
+)
+from mlcat_ingest.sources.options import Owners
+
+
+def open_reader(config: MlflowConfig) -> Reader:
+    """Return the reader of a tracking URI: REST, SQL for a database, else MlflowClient.
+
+    MlflowClient also reads a model registry elsewhere, but for a second server, which is read over
+    REST.
+
+    Raises:
+        MissingExtraError: MlflowClient is needed, or a driver, and it is not installed.
+        RecipeError, RetryableError, FatalError: a database cannot be opened, see `open_database`;
+            or the recipe insists on a reader that cannot read a registry elsewhere.
+
+    Cost: a database is connected to, to see the revision of its schema.
+    """
+    reader = None if config.reader == "client" else _direct(config)
+    if reader is not None:
+        return reader
+    from mlcat_ingest.sources.mlflow.read.client import ClientReader
+
+    return ClientReader(config)
+
+
+def _direct(config: MlflowConfig) -> Reader | None:
+    """Return a reader that needs no MLflow, None where there is none."""
+    if not _reads_registry(config):
+        if config.reader != "auto":
+            raise RecipeError(
+                f"`reader: {config.reader}` cannot read a model registry elsewhere",
+                hint="delete `reader` or `registry_uri`",
+            )
+        return None
+    if is_databricks(config.tracking_uri):
+        from mlcat_ingest.sources.mlflow.read.databricks import DatabricksReader
+
+        return DatabricksReader(config)
+    if is_http(config.tracking_uri):
+        return RestReader(config)
+    if is_readable_database(config.tracking_uri):
+        from mlcat_ingest.sources.mlflow.read.database.reader import open_database
+
+        return open_database(config)
+    return None
+
+
+def _reads_registry(config: MlflowConfig) -> bool:
+    """Return whether the reader of the tracking URI reads the model registry, too."""
+    uri, registry_uri = config.tracking_uri, config.registry_uri
+    return (
+        registry_uri is None
+        or (config.over_http and is_databricks(uri) == is_databricks(registry_uri))
+        or normalise_uri(registry_uri) == normalise_uri(uri)
+    )
+
 
 log = logging.getLogger(__name__)
 

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import AliasChoices, Field, model_validator
+from pydantic import model_validator
 
 from mlcat_ingest.recipe.connection import Retries, Timeout
-from mlcat_ingest.recipe.fields import NotContent, OptionalSecret, PublicStr, ServiceUrl
+from mlcat_ingest.recipe.fields import NotContent, OptionalSecret, PublicStr, ServiceUrl, named
 from mlcat_ingest.sources.options import FeatureStoreConfig, check_compat
 
 
@@ -26,34 +26,28 @@ class SagemakerConfig(FeatureStoreConfig):
         **dict.fromkeys(("database_pattern", "table_pattern"), "is called `tables` here"),
     }
 
-    region: PublicStr | None = Field(
-        default=None, validation_alias=AliasChoices("region", "aws_region")
-    )
+    region: PublicStr | None = named("region", "aws_region")
     """The AWS region, such as `eu-west-1`."""
 
-    profile: Annotated[PublicStr | None, NotContent()] = Field(
-        default=None, validation_alias=AliasChoices("profile", "aws_profile")
-    )
+    profile: Annotated[PublicStr | None, NotContent()] = named("profile", "aws_profile")
     """A profile of the AWS configuration files, which may name a role to assume."""
 
-    access_key_id: Annotated[OptionalSecret, NotContent()] = Field(
-        default=None, validation_alias=AliasChoices("access_key_id", "aws_access_key_id")
+    access_key_id: Annotated[OptionalSecret, NotContent()] = named(
+        "access_key_id", "aws_access_key_id"
     )
     """An access key. Default: boto3's own lookup."""
 
-    secret_access_key: Annotated[OptionalSecret, NotContent()] = Field(
-        default=None, validation_alias=AliasChoices("secret_access_key", "aws_secret_access_key")
+    secret_access_key: Annotated[OptionalSecret, NotContent()] = named(
+        "secret_access_key", "aws_secret_access_key"
     )
     """The secret of the access key."""
 
-    session_token: Annotated[OptionalSecret, NotContent()] = Field(
-        default=None, validation_alias=AliasChoices("session_token", "aws_session_token")
+    session_token: Annotated[OptionalSecret, NotContent()] = named(
+        "session_token", "aws_session_token"
     )
     """The session token of temporary keys."""
 
-    endpoint_url: ServiceUrl | None = Field(
-        default=None, validation_alias=AliasChoices("endpoint_url", "aws_endpoint_url")
-    )
+    endpoint_url: ServiceUrl | None = named("endpoint_url", "aws_endpoint_url")
     """Address of the service, such as a VPC endpoint. Default: the endpoint of the region."""
 
     compat: Literal["datahub"] | None = None

@@ -273,7 +273,6 @@ class AwsLocation(NamedTuple):
     region: str
 
     def __str__(self) -> str:
-        """Return both as one word."""
         return f"{self.account}_{self.region}"
 
 

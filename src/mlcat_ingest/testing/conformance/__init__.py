@@ -7,42 +7,186 @@ It needs the base installation alone, and any test runner. A broken rule is a li
         check_source(lambda: MyRegistrySource(MyRegistryConfig(path=REGISTRY)))
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 
-from mlcat_ingest.client.base import Catalog
+from mlcat_ingest.client.base import Catalog, StoredAspect
+from mlcat_ingest.errors import AspectChangedError
+from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
+from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, NO_SUCH_VERSION, NOT_STORED, Proposal
+from mlcat_ingest.metadata.urn import build, data_platform
 from mlcat_ingest.sources.base import Source
-from mlcat_ingest.testing.conformance import capability_rules, ingests, mapping_rules, reading_rules
-from mlcat_ingest.testing.conformance.catalog_rules import CATALOG_CHECKS, CatalogSubject
-from mlcat_ingest.testing.conformance.readings import SourceSubject
+from mlcat_ingest.testing.conformance import ingests, source_rules
 from mlcat_ingest.testing.conformance.rules import (
     Check,
     ConformanceError,
     Rule,
+    SourceSubject,
     Violation,
+    attempt,
     first_of_each,
+    words_of,
 )
+
+_SOUGHT: Final = (ML_MODEL_PROPERTIES, STATUS)
+
+
+@dataclass(frozen=True)
+class CatalogSubject:
+    """A catalog under test: how to make one of the same content."""
+
+    make: Callable[[], Catalog]
+
+    @contextmanager
+    def open_catalog(self) -> Iterator[Catalog]:
+        """Give an open catalog."""
+        catalog = self.make()
+        try:
+            catalog.open()
+            yield catalog
+        finally:
+            catalog.close()
+
+
+def _urn(name: str) -> str:
+    return build("mlModel", data_platform("mlcat-conformance"), name, "PROD")
+
+
+def _description_proposal(name: str, text: str, version: str | None = None) -> Proposal:
+    headers = None if version is None else {IF_VERSION_MATCH: version}
+    return Proposal(_urn(name), ML_MODEL_PROPERTIES, {"description": text}, headers=headers)
+
+
+def _stored_aspect(catalog: Catalog, name: str) -> StoredAspect | None:
+    stored = catalog.read_many([_urn(name)], _SOUGHT)
+    return stored.get(_urn(name), {}).get(ML_MODEL_PROPERTIES)
+
+
+def _description(catalog: Catalog, name: str) -> object:
+    stored = _stored_aspect(catalog, name)
+    return None if stored is None else stored.value.get("description")
+
+
+def check_reads(subject: CatalogSubject) -> Iterator[Violation]:
+    """Read an entity that nobody wrote."""
+    with subject.open_catalog() as catalog:
+        stored = catalog.read_many([_urn("never written")], _SOUGHT)
+        if stored:
+            words = f"never written, it is read as {dict(stored)}"
+            yield Violation(Rule.CATALOG_READS, _urn("never written"), words)
+
+
+def check_writes(subject: CatalogSubject) -> Iterator[Violation]:
+    """Write, read back, write the same, and write something else."""
+    urn = _urn("written")
+    with subject.open_catalog() as catalog:
+        for refusal in catalog.write(
+            [_description_proposal("written", "one"), _description_proposal("other", "two")]
+        ):
+            yield Violation(Rule.CATALOG_WRITES, refusal.urn, f"refused: {refusal}")
+        for name, text in (("written", "one"), ("other", "two")):
+            if (value := _description(catalog, name)) != text:
+                words = f"{text!r} was acknowledged, and {value!r} is read back"
+                yield Violation(Rule.CATALOG_WRITES, _urn(name), words)
+        first = _stored_aspect(catalog, "written")
+        catalog.write([_description_proposal("written", "one")])
+        if (again := _stored_aspect(catalog, "written")) != first:
+            words = f"written again unchanged it is {again}, not {first}"
+            yield Violation(Rule.CATALOG_WRITES, urn, words)
+        catalog.write([_description_proposal("written", "three")])
+        changed = _stored_aspect(catalog, "written")
+        if first and changed and first.version and first.version == changed.version:
+            words = f"changed, it keeps the version {changed.version}"
+            yield Violation(Rule.CATALOG_WRITES, urn, words)
+
+
+def check_conditions(subject: CatalogSubject) -> Iterator[Violation]:
+    """Write under conditions that hold, and under some that do not."""
+    with subject.open_catalog() as catalog:
+        catalog.write([_description_proposal("conditional", "one")])
+        stored = _stored_aspect(catalog, "conditional")
+        if stored is None or stored.version is None:
+            return  # it tells no versions, so no client names one
+        urn = _urn("conditional")
+        for version in (NOT_STORED, NO_SUCH_VERSION):
+            refused = catalog.write([_description_proposal("conditional", "two", version)])
+            if [type(refusal) for refusal in refused] != [AspectChangedError]:
+                words = f"it has the version {stored.version}, {version} was named: {refused}"
+                yield Violation(Rule.CATALOG_CONDITIONS, urn, words)
+            if (value := _description(catalog, "conditional")) != "one":
+                words = f"refused, the proposal was stored: {value!r}"
+                yield Violation(Rule.CATALOG_CONDITIONS, urn, words)
+        for version, name in ((stored.version, "conditional"), (NOT_STORED, "absent")):
+            for refusal in catalog.write([_description_proposal(name, "three", version)]):
+                words = f"the condition {version} holds, and the proposal is refused: {refusal}"
+                yield Violation(Rule.CATALOG_CONDITIONS, _urn(name), words)
+
+
+def check_neighbours(subject: CatalogSubject) -> Iterator[Violation]:
+    """Write two aspects of an entity, one of them under a condition that does not hold."""
+    with subject.open_catalog() as catalog:
+        catalog.write([_description_proposal("neighbours", "one")])
+        stored = _stored_aspect(catalog, "neighbours")
+        if stored is None or stored.version is None:
+            return
+        urn = _urn("neighbours")
+        status = Proposal(urn, STATUS, {"removed": True})
+        refused = catalog.write(
+            [_description_proposal("neighbours", "two", NO_SUCH_VERSION), status]
+        )
+        if len(refused) != 2:
+            words = f"one of two proposals cannot be stored, and {len(refused)} are refused"
+            yield Violation(Rule.CATALOG_ENTITIES, urn, words)
+        if STATUS in catalog.read_many([urn], _SOUGHT).get(urn, {}):
+            yield Violation(Rule.CATALOG_ENTITIES, urn, "one of two proposals was stored")
+
+
+def check_close(subject: CatalogSubject) -> Iterator[Violation]:
+    """Close twice, and open another catalog of the same content."""
+    catalog = subject.make()
+    catalog.open()
+    catalog.write([_description_proposal("kept", "one")])
+    for time in ("once", "twice"):
+        failure = attempt(catalog.close)
+        if failure is not None:
+            yield Violation(Rule.CATALOG_CLOSE, "the catalog", f"{time}: {words_of(failure)}")
+    with subject.open_catalog() as reopened:
+        if reopened.facts.keeps and _description(reopened, "kept") != "one":
+            yield Violation(Rule.CATALOG_CLOSE, _urn("kept"), "written before, it is missing")
+
+
+CATALOG_CHECKS: Final[tuple[Check[CatalogSubject], ...]] = (
+    check_reads,
+    check_writes,
+    check_conditions,
+    check_neighbours,
+    check_close,
+)
+
 
 __all__ = ["ConformanceError", "Rule", "Violation", "check_catalog", "check_source"]
 
 _SOURCE_CHECKS: Final[tuple[Check[SourceSubject], ...]] = (
-    reading_rules.check_lazy,
-    reading_rules.check_yields,
-    reading_rules.check_order,
-    reading_rules.check_repeatable,
-    reading_rules.check_versions,
-    mapping_rules.check_pure,
-    mapping_rules.check_skippable,
-    mapping_rules.check_entities,
-    reading_rules.check_close,
-    reading_rules.check_cancellation,
-    reading_rules.check_partitions,
-    reading_rules.check_findings,
-    reading_rules.check_errors,
-    capability_rules.check_declared,
-    capability_rules.check_features,
-    capability_rules.check_shards,
-    capability_rules.check_runs,
+    source_rules.check_lazy,
+    source_rules.check_yields,
+    source_rules.check_order,
+    source_rules.check_repeatable,
+    source_rules.check_versions,
+    source_rules.check_pure,
+    source_rules.check_skippable,
+    source_rules.check_entities,
+    source_rules.check_close,
+    source_rules.check_cancellation,
+    source_rules.check_partitions,
+    source_rules.check_findings,
+    source_rules.check_errors,
+    source_rules.check_declared,
+    source_rules.check_features,
+    source_rules.check_shards,
+    source_rules.check_runs,
     ingests.check_complete,
     ingests.check_idempotent,
     ingests.check_secrets,

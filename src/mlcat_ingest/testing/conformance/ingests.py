@@ -16,15 +16,18 @@ from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.base import Capability, Changes, ReadScope
-from mlcat_ingest.testing.conformance.readings import (
+from mlcat_ingest.testing.conformance.rules import (
     AnySource,
     Reading,
+    Rule,
     SourceSubject,
+    Violation,
+    attempt,
     content_of,
     entities_of,
     read_all,
+    words_of,
 )
-from mlcat_ingest.testing.conformance.rules import Rule, Violation, attempt, words_of
 from mlcat_ingest.testing.recording import RecordingCatalog
 
 _RECIPE = {

@@ -1,8 +1,25 @@
-"""The rules of a source and of a catalog, and the error that lists the broken ones."""
+"""The rules of a source and of a catalog, the source under test, and the error of broken rules."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
-from typing import NamedTuple, TypeVar
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
+
+from mlcat_ingest.metadata.codec import content_hash
+from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.sources.base import (
+    Everything,
+    Finished,
+    NullState,
+    Page,
+    Partition,
+    PartitionState,
+    ReadRequest,
+    ReadScope,
+    Source,
+)
 
 ResultT = TypeVar("ResultT")
 SubjectT = TypeVar("SubjectT")
@@ -58,7 +75,6 @@ class ConformanceError(AssertionError):
     """At least one rule is broken; `violations` has the first violation of each."""
 
     def __init__(self, subject: str, violations: Iterable[Violation]) -> None:
-        """Keep the violations, and make a message of one line for each."""
         self.violations = tuple(violations)
         super().__init__("\n".join([f"{subject} breaks:", *map(str, self.violations)]))
 
@@ -94,3 +110,165 @@ def attempt(work: Callable[[], ResultT]) -> ResultT | Exception:
 def words_of(error: Exception) -> str:
     """Return an error as a message shows it."""
     return f"{type(error).__name__}: {error}"
+
+
+AnySource = Source[Any]
+
+
+@dataclass(frozen=True)
+class SourceSubject:
+    """A source under test: how to make it, and how the system that it reads is changed."""
+
+    make: Callable[[], AnySource]
+    change: Callable[[], object] | None = None
+    remove: Callable[[], object] | None = None
+    make_unreachable: Callable[[], AnySource] | None = None
+    unmappable: Collection[Any] = ()
+    secrets: Collection[str] = ()
+
+    @cached_property
+    def reading(self) -> "Reading":
+        """A reading of everything before the system is changed."""
+        with closing(self.make()) as source:
+            return read_all(source)
+
+
+class CheckpointState(NullState):
+    """A state that knows checkpoints alone, and keeps each partition that a source asked for."""
+
+    def __init__(self, checkpoints: Mapping[str, Mapping[str, object] | None]) -> None:
+        """Keep the checkpoint of each partition by its key."""
+        self._checkpoints = checkpoints
+        self.asked: list[tuple[Partition, PartitionState]] = []
+
+    def partition(self, partition: Partition) -> PartitionState:
+        """Return the state of `partition`, a new object each time."""
+        state = NullState()
+        state.checkpoint = self._checkpoints.get(partition.key)
+        self.asked.append((partition, state))
+        return state
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The items that one `read` yielded in their order, and the partitions that it asked for."""
+
+    items: Sequence[object]
+    asked: Sequence[tuple[Partition, PartitionState]]
+    requests: Sequence[int] = ()
+    """Requests made when each item was yielded, and at the end."""
+
+    @property
+    def pages(self) -> list[Page[Any]]:
+        """The pages alone."""
+        return [item for item in self.items if isinstance(item, Page)]
+
+    @property
+    def finished(self) -> list[Finished]:
+        """The ends of partitions."""
+        return [item for item in self.items if isinstance(item, Finished)]
+
+    @property
+    def records(self) -> list[Any]:
+        """The records of all pages."""
+        return [record for page in self.pages for record in page.records]
+
+    @property
+    def partitions(self) -> list[Partition]:
+        """The partitions that were asked for."""
+        return [partition for partition, _ in self.asked]
+
+    @property
+    def checkpoints(self) -> dict[str, Mapping[str, object] | None]:
+        """The checkpoint of each partition that ended, by its key."""
+        ended = {id(partition.partition): partition.checkpoint for partition in self.finished}
+        return {part.key: ended[id(state)] for part, state in self.asked if id(state) in ended}
+
+    def by_version(self) -> dict[tuple[str, str], Any]:
+        """Return the records that have a version, by kind and id."""
+        versions = ((record.record_version, record) for record in self.records)
+        return {(version.kind, version.id): record for version, record in versions if version}
+
+
+def read_all(
+    source: AnySource,
+    scope: ReadScope | None = None,
+    checkpoints: Mapping[str, Mapping[str, object] | None] | None = None,
+) -> Reading:
+    """Read `scope` of a source, everything by default, to its end; raises as the source does."""
+    state = CheckpointState(checkpoints or {})
+    items: list[object] = []
+    requests: list[int] = []
+    for item in source.read(ReadRequest(scope or Everything(), state)):
+        items.append(item)
+        requests.append(source.requests_made())
+    return Reading(items, state.asked, [*requests, source.requests_made()])
+
+
+def entities_of(source: AnySource, record: Any) -> Sequence[Entity] | Exception:
+    """Return the entities of `record`, or the error that `map` raised."""
+    return attempt(lambda: list(source.map(record)))
+
+
+def content_of(source: AnySource, record: Any, without: Collection[tuple[str, str]] = ()) -> str:
+    """Return a text that is the same for equal results of `map`, errors included.
+
+    Left out are the aspects `without`, each the URN of an entity and a name.
+    """
+    entities = entities_of(source, record)
+    if isinstance(entities, Exception):
+        return words_of(entities)
+    shown = [
+        [
+            entity.urn,
+            {
+                name: entity.aspects[name]
+                for name in entity.aspects
+                if (entity.urn, name) not in without
+            },
+            entity.only_if_absent,
+            sorted(name for name in entity.adds_only if (entity.urn, name) not in without),
+            [list(note) for note in entity.notes],
+        ]
+        for entity in entities
+    ]
+    hashed = attempt(lambda: content_hash(shown))
+    return words_of(hashed) if isinstance(hashed, Exception) else hashed
+
+
+def mapped_entities(source: AnySource, records: Sequence[Any]) -> Iterator[tuple[Any, Entity]]:
+    """Yield each entity with its record; unusable records yield none."""
+    for record in records:
+        entities = entities_of(source, record)
+        if not isinstance(entities, Exception):
+            for entity in entities:
+                yield record, entity
+
+
+def snapshot(record: object) -> object:
+    """Return the content of a record as a comparable value: no caches, and no shared objects."""
+    return _snapshot(record, frozenset())
+
+
+def _snapshot(value: object, above: frozenset[int]) -> object:
+    if id(value) in above:
+        return "a cycle"
+    within = above | {id(value)}
+    if isinstance(value, Enum | type):
+        return value
+    if isinstance(value, Mapping):
+        return [(repr(key), _snapshot(item, within)) for key, item in value.items()]
+    if isinstance(value, list | tuple):
+        return [_snapshot(item, within) for item in value]
+    if is_dataclass(value):
+        compared = [field.name for field in fields(value) if field.compare]
+        return [(name, _snapshot(getattr(value, name), within)) for name in compared]
+    attributes = getattr(value, "__dict__", None)
+    if attributes is None:
+        return repr(value)
+    kind = type(value)
+    return [
+        (name, _snapshot(attribute, within))
+        for name, attribute in attributes.items()
+        if not isinstance(getattr(kind, name, None), cached_property)
+    ]

@@ -9,15 +9,14 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.engine import Connection
 
-from mlcat_ingest.catalog.schema.migrations import MIGRATIONS
+from mlcat_ingest.catalog.schema.tables import MIGRATIONS
 from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.search import index
 from mlcat_ingest.catalog.search.index import is_current
-from mlcat_ingest.catalog.store.platforms import known_platforms
 from mlcat_ingest.catalog.store.reindex import ReindexScope, rebuild, reindex_batch
-from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.store.store import Store, known_platforms
+from mlcat_ingest.sql.database import migrate
 from mlcat_ingest.sql.engine import TextEngine, open_engine, write_transaction
-from mlcat_ingest.sql.migrations import migrate
 from support.catalog_store import group, model, open_store, put
 from support.searching import search, where
 

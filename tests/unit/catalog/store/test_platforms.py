@@ -1,8 +1,7 @@
 from pathlib import Path
 
 from mlcat_ingest.catalog.search.request import SearchRequest
-from mlcat_ingest.catalog.store.platforms import known_platforms
-from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.store.store import Store, known_platforms
 from mlcat_ingest.sources import datasets
 from support.catalog_store import MLFLOW, counts, named, put
 

@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.catalog.schema.values import Direction, Reference, References
-from mlcat_ingest.catalog.store import references
-from mlcat_ingest.catalog.store.references import (
+from mlcat_ingest.catalog.store import graph
+from mlcat_ingest.catalog.store.graph import (
     delete_references,
     find_references,
     without_reference,
@@ -79,7 +79,7 @@ def test_an_aspect_loses_its_references_and_nothing_else(
 
 
 def test_references_are_found_and_then_gone(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(references, "_AT_ONCE", 2)
+    monkeypatch.setattr(graph, "_AT_ONCE", 2)
     urns = [put(store, model(str(n)), globalTags={"tags": [{"tag": TAG}]}) for n in range(5)]
     put(store, model("m"), globalTags={"tags": [{"tag": OTHER}]})
     found = store.read(lambda c: find_references(c, TAG))

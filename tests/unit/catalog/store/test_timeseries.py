@@ -6,9 +6,9 @@ from sqlalchemy.engine import Connection
 
 from mlcat_ingest.catalog.errors import InvalidProposalError
 from mlcat_ingest.catalog.schema.values import DeletionResult, TimeseriesEvent, Write, WriteResult
-from mlcat_ingest.catalog.store import timeseries
+from mlcat_ingest.catalog.store import reads
+from mlcat_ingest.catalog.store.reads import Span, count_events, delete_events, truncate_batch
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.store.timeseries import Span, count_events, delete_events, truncate_batch
 from support.catalog_store import put
 
 RUN = "urn:li:dataProcessInstance:run{}"
@@ -27,7 +27,7 @@ def write(
 
 
 def read(store: Store, urn: str, span: Span, limit: int = 100) -> tuple[TimeseriesEvent, ...]:
-    return store.read(lambda c: timeseries.read_events(c, urn, span, limit))
+    return store.read(lambda c: reads.read_events(c, urn, span, limit))
 
 
 def times(store: Store, urn: str, *, limit: int = 100, **span: int) -> list[int]:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from mlcat_ingest.catalog.schema import migrations
+from mlcat_ingest.catalog.schema import tables
 from mlcat_ingest.catalog.schema.values import Direction
 from mlcat_ingest.catalog.store import store as store_module
+from mlcat_ingest.catalog.store.reads import Span, read_events
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.store.timeseries import Span, read_events
+from mlcat_ingest.sql.database import migrate
 from mlcat_ingest.sql.engine import TextEngine, open_engine
-from mlcat_ingest.sql.migrations import migrate
 from support.catalog_store import model, table
 
 RUN = "urn:li:dataProcessInstance:r"
@@ -22,11 +22,9 @@ EVENT = "dataProcessInstanceRunEvent"
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
     path = tmp_path / "c.db"
-    before = [step.name for step in migrations.MIGRATIONS].index(
-        "timeseries, and which run wrote what"
-    )
+    before = [step.name for step in tables.MIGRATIONS].index("timeseries, and which run wrote what")
     engine = TextEngine(str(path), open_engine(path))
-    migrate(engine, "catalog", migrations.MIGRATIONS[:before])
+    migrate(engine, "catalog", tables.MIGRATIONS[:before])
     engine.dispose()
     return path
 

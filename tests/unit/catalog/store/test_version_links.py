@@ -9,7 +9,7 @@ import pytest
 
 from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.store.version_links import Version, link, next_sort_id, unlink
+from mlcat_ingest.catalog.web.graphql.mutations import Version, link, next_sort_id, unlink
 from support.catalog_store import group, model, open_store, put
 
 SET = "urn:li:versionSet:(churn,mlModel)"

@@ -12,13 +12,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mlcat_ingest.catalog.errors import BusyError
 from mlcat_ingest.catalog.server.serve import _terminating_cleanly
-from mlcat_ingest.catalog.web.app import create_app
-from mlcat_ingest.catalog.web.middleware import (
+from mlcat_ingest.catalog.web.app import (
     Border,
     ErrorResponses,
     Measure,
     PageRequests,
     ServiceMetrics,
+    create_app,
 )
 from mlcat_ingest.catalog.web.ui.pages import Renderer
 from support.asgi import call as send

@@ -8,7 +8,7 @@ import pytest
 
 from mlcat_ingest.errors import NotAuthorizedError, RecipeError
 from mlcat_ingest.metadata.proposal import Proposal
-from mlcat_ingest.pipeline.evaluate.recipe_tests import create_tests
+from mlcat_ingest.pipeline.evaluate.evaluator import create_tests
 from mlcat_ingest.recipe.metadata_test_files import FileTest
 from support.fakes import FakeSink
 

@@ -9,7 +9,7 @@ import pytest
 from mlcat_ingest.client.base import Evaluation, TestOutcome
 from mlcat_ingest.errors import RecipeError, SourceUnavailableError
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.pipeline.evaluate.write_back import verdict_text
+from mlcat_ingest.pipeline.evaluate.evaluator import verdict_text
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state.session import StateOptions, StateSession

@@ -8,7 +8,7 @@ import pytest
 
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
-from mlcat_ingest.pipeline.flow.queues import Cancellation, Channel, InFlight, StoppedError
+from mlcat_ingest.pipeline.flow import Cancellation, Channel, InFlight, StoppedError
 from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.recipe.model import EvaluateSpec
 from support.fakes import FakeSink, model_urn

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from mlcat_ingest.metadata.aspects.declaration import fields
 from mlcat_ingest.metadata.registry import ASPECTS
-from mlcat_ingest.metadata.shapes import fields
 from mlcat_ingest.pipeline.merge.applied import (
     Bases,
     bases_by_writer,

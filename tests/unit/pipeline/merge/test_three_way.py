@@ -11,7 +11,7 @@ from mlcat_ingest.pipeline.merge.applied import applied_key, encode, fingerprint
 from mlcat_ingest.pipeline.merge.entity import MergedEntity, bases_of, merge_entity
 from mlcat_ingest.pipeline.merge.rules import UNION, MergeRules
 from mlcat_ingest.pipeline.write.conflicts import write_again
-from mlcat_ingest.recipe.rules import Policy
+from mlcat_ingest.recipe.model import Policy
 from support.fakes import group_urn, model_urn
 from support.merging import HOME, RULES, Shelf
 

@@ -9,8 +9,8 @@ import pytest
 
 from mlcat_ingest.client.base import StoredEntity
 from mlcat_ingest.errors import CatalogUnavailableError, NotAuthorizedError
-from mlcat_ingest.links.evidence import Evidence, FeastTags, LinkOptions, UnlinkedModel
 from mlcat_ingest.links.index import FeatureIndex
+from mlcat_ingest.links.rules import Evidence, FeastTags, LinkOptions, UnlinkedModel
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.urn import entity_type_of
@@ -18,7 +18,7 @@ from mlcat_ingest.pipeline.report.render import as_data, as_text
 from mlcat_ingest.pipeline.report.report import FeatureSummary, Report
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
-from mlcat_ingest.recipe.rules import EnrichRule
+from mlcat_ingest.recipe.model import EnrichRule
 from mlcat_ingest.sources.base import (
     Capability,
     Finished,

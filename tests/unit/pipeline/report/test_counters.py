@@ -13,8 +13,7 @@ from prometheus_client.samples import Sample
 
 import mlcat_ingest
 from mlcat_ingest.airflow.reports import join_summaries, summary_of
-from mlcat_ingest.pipeline.report.prometheus import PREFIX, as_prometheus
-from mlcat_ingest.pipeline.report.render import as_json, as_text
+from mlcat_ingest.pipeline.report.render import PREFIX, as_json, as_prometheus, as_text
 from mlcat_ingest.pipeline.report.report import COUNTERS, Report
 from mlcat_ingest.pipeline.report.tally import RunStatus, Tally
 

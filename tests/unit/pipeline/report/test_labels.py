@@ -8,7 +8,7 @@ from mlcat_ingest.client.base import StoredAspect
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.merge.entity import merge_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules
-from mlcat_ingest.pipeline.report.labels import label_of, label_of_merged, with_label
+from mlcat_ingest.pipeline.report.render import label_of, label_of_merged, with_label
 from support.fakes import group_urn, model_urn
 
 HOME = "mlModelProperties"

@@ -9,7 +9,7 @@ import pytest
 from mlcat_ingest.errors import AspectRejectedError, CatalogUnavailableError
 from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.pipeline.context import RunContext
-from mlcat_ingest.pipeline.flow.queues import Cancellation
+from mlcat_ingest.pipeline.flow import Cancellation
 from mlcat_ingest.pipeline.merge.applied import decode, text_of_keys
 from mlcat_ingest.pipeline.merge.entity import merge_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules

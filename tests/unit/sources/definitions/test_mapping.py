@@ -2,9 +2,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.links.evidence import LinkOptions
-from mlcat_ingest.links.index import FeatureIndex, FeatureMatch, Features
-from mlcat_ingest.links.references import Ref
+from mlcat_ingest.links.index import FeatureIndex, FeatureMatch, Features, Ref
+from mlcat_ingest.links.rules import LinkOptions
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.urn import entity_type_of

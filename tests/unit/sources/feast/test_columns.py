@@ -1,6 +1,6 @@
 import pytest
 
-from mlcat_ingest.sources.feast.messages import VALUE_TYPES
+from mlcat_ingest.sources.feast.registry import VALUE_TYPES
 from mlcat_ingest.sources.feast.views import feature_type, type_name
 
 # By number, as the fact sheet of Feast 0.67 has them.

@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from mlcat_ingest.errors import MissingExtraError
-from mlcat_ingest.recipe.problems import Origin
+from mlcat_ingest.recipe.loader import Origin
 from mlcat_ingest.recipe.validate import validate_config
 from mlcat_ingest.sources.feast.config import (
     FeastConfig,

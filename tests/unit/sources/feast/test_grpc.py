@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlcat_ingest.sources.feast.grpc import project_request
-from mlcat_ingest.sources.feast.messages import MESSAGES
+from mlcat_ingest.sources.feast.registry import MESSAGES
 
 
 @given(st.text(max_size=300) | st.integers(0, 70_000).map("x".__mul__))

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.sources.definitions.tables import FeatureTable
-from mlcat_ingest.sources.feast.messages import MESSAGES
-from mlcat_ingest.sources.feast.registry import split_registry
+from mlcat_ingest.sources.feast.registry import MESSAGES, split_registry
 from mlcat_ingest.sources.feast.source import FeastReader
 from support.feast import Objects, config
 

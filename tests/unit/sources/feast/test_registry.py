@@ -1,8 +1,13 @@
 import pytest
 
 from mlcat_ingest.errors import ProtocolMismatchError
-from mlcat_ingest.sources.feast.messages import MESSAGES
-from mlcat_ingest.sources.feast.registry import KINDS, RawObject, raw_object, split_registry
+from mlcat_ingest.sources.feast.registry import (
+    KINDS,
+    MESSAGES,
+    RawObject,
+    raw_object,
+    split_registry,
+)
 from support.feast import registry
 
 

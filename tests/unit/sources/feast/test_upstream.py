@@ -7,7 +7,7 @@ import pytest
 
 from mlcat_ingest.sources.datasets import PLATFORMS, Datasets
 from mlcat_ingest.sources.definitions.tables import DatasetPlace, FeatureTable
-from mlcat_ingest.sources.feast.upstream import query_digest
+from mlcat_ingest.sources.feast.views import query_digest
 from support.feast import table_of
 
 HEAD = "urn:li:dataset:(urn:li:dataPlatform:"

@@ -4,7 +4,7 @@ from typing import Any
 
 from mlcat_ingest.metadata.proposal import Note
 from mlcat_ingest.sources.definitions.tables import DatasetPlace, FeatureTable
-from mlcat_ingest.sources.feast.messages import MESSAGES
+from mlcat_ingest.sources.feast.registry import MESSAGES
 from support.feast import read, registry, table_of, tables
 
 S3 = {"name": "s3", "type": 1, "file_options": {"uri": "s3://b/k"}}

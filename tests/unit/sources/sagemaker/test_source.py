@@ -15,7 +15,7 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.metadata.proposal import Aspect
-from mlcat_ingest.recipe.problems import Origin
+from mlcat_ingest.recipe.loader import Origin
 from mlcat_ingest.recipe.validate import validate_config
 from mlcat_ingest.sources.aws import aws_error
 from mlcat_ingest.sources.base import Unlisted

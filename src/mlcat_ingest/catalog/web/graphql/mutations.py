@@ -1,23 +1,164 @@
-"""Mutations: the changes to tags and to version sets that DataHub's SDK makes."""
+"""Mutations: the changes to tags and to version sets that DataHub's SDK makes.
+
+Source: `linkAssetVersion` and `unlinkAssetVersion` of DataHub's GraphQL API, for clients that
+leave the order of versions to the catalog.
+"""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 from uuid import uuid4
 
 from graphql import GraphQLResolveInfo
 
-from mlcat_ingest.catalog.schema.values import Write
-from mlcat_ingest.catalog.store.version_links import Version, link, unlink
-from mlcat_ingest.catalog.web.graphql.nodes import Node
+from mlcat_ingest.catalog.errors import BadRequestError
+from mlcat_ingest.catalog.schema.values import UNKNOWN_ACTOR, AspectVersion, Direction, Write
+from mlcat_ingest.catalog.store.rows import now_ms
+from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.store.version_sets import GENERATED
 from mlcat_ingest.catalog.web.graphql.resolvers import (
     Fields,
+    Node,
     bad_request,
     context_of,
     nodes_in,
 )
 from mlcat_ingest.metadata.aspects.assets import TAG_PROPERTIES
+from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES, VERSION_SET_PROPERTIES
 from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS
-from mlcat_ingest.metadata.urn import PREFIX
+from mlcat_ingest.metadata.registry import allows, key_aspect, key_aspect_name
+from mlcat_ingest.metadata.urn import PREFIX, entity_type_of
+
+_FIRST: Final = "AAAAAAAA"
+_MOST_VERSIONS: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """The properties of a version that is linked; the source's time is in ms, UTC."""
+
+    label: str
+    comment: str | None = None
+    source_created_ms: int | None = None
+    source_created_by: str | None = None
+
+
+def link(store: Store, version_set: str, urn: str, version: Version) -> bool:
+    """Make `urn` the newest version of `version_set`; either is made where it is missing.
+
+    Return whether it is new there: a version that is in a set stays as it is.
+
+    Raises:
+        BadRequestError: the set is for entities of another type.
+        InvalidProposalError: another version was linked at the same time.
+    """
+    _check_set(version_set, urn)
+    stored = store.get_many([version_set, urn], {VERSION_SET_PROPERTIES, VERSION_PROPERTIES})
+    if VERSION_PROPERTIES in stored.get(urn, {}):
+        return False
+    set_properties = stored.get(version_set, {}).get(VERSION_SET_PROPERTIES)
+    scheme = GENERATED if set_properties is None else set_properties.value["versioningScheme"]
+    latest = None if set_properties is None else set_properties.value["latest"]
+    value = _version_value(version_set, version, scheme, _sort_id(store, scheme, latest, version))
+    store.write([Write(urn, VERSION_PROPERTIES, value, "CREATE")])
+    return True
+
+
+def unlink(store: Store, version_set: str | None, urn: str) -> str | None:
+    """Take `urn` out of its version set and return the set; without versions, that is deleted.
+
+    None is returned where it is in no set.
+
+    Raises:
+        BadRequestError: `urn` is in another set than `version_set` (None: any).
+        VersionConflictError: the entity or the set was changed at the same time.
+    """
+    linked = _read_aspect(store, urn, VERSION_PROPERTIES)
+    if linked is None:
+        return None
+    named = linked.value["versionSet"]
+    if version_set not in {None, named}:
+        raise BadRequestError(f"{urn} is a version of {named}, not of {version_set}")
+    leaving = Write(urn, VERSION_PROPERTIES, change="DELETE", expected_version=str(linked.version))
+    store.write([leaving, *_after_leaving(store, named, urn)])
+    return str(named)
+
+
+def _read_aspect(store: Store, urn: str, name: str) -> AspectVersion | None:
+    return store.get_many([urn], {name}).get(urn, {}).get(name)
+
+
+def _check_set(version_set: str, urn: str) -> None:
+    if entity_type_of(version_set) != "versionSet":
+        raise BadRequestError(f"{version_set!r} is not the URN of a version set")
+    entity_type = entity_type_of(urn)
+    if not allows(entity_type, VERSION_PROPERTIES):
+        raise BadRequestError(f"the entity type {entity_type} does not support versions")
+    meant = key_aspect(version_set)[1]["entityType"]
+    if meant != entity_type:
+        raise BadRequestError(f"{version_set} is a version set of {meant}, not of {entity_type}")
+
+
+def _version_value(
+    version_set: str, version: Version, scheme: str, sort_id: str
+) -> Mapping[str, Any]:
+    stamp = {"time": now_ms(), "actor": UNKNOWN_ACTOR}
+    value: dict[str, Any] = {
+        "versionSet": version_set,
+        "version": {"versionTag": version.label, "metadataAttribution": stamp},
+        "sortId": sort_id,
+        "versioningScheme": scheme,
+        "metadataCreatedTimestamp": stamp,
+    }
+    if version.comment is not None:
+        value["comment"] = version.comment
+    if version.source_created_ms is not None:
+        actor = version.source_created_by or UNKNOWN_ACTOR
+        value["sourceCreatedTimestamp"] = {"time": version.source_created_ms, "actor": actor}
+    return value
+
+
+def _sort_id(store: Store, scheme: str, latest: str | None, version: Version) -> str:
+    """Return what sorts the new version behind the latest, or is its own order by the scheme."""
+    if scheme != GENERATED:
+        return version.label
+    former = None if latest is None else _read_aspect(store, latest, VERSION_PROPERTIES)
+    return _FIRST if former is None else next_sort_id(former.value["sortId"])
+
+
+def next_sort_id(sort_id: str) -> str:
+    """Return the text after `sort_id`, counted in capital letters: `AAAZ` leads to `AABA`."""
+    kept = sort_id.rstrip("Z")
+    if not kept or not ("A" <= kept[-1] < "Z"):
+        return f"{sort_id}A"
+    return kept[:-1] + chr(ord(kept[-1]) + 1) + "A" * (len(sort_id) - len(kept))
+
+
+def _after_leaving(store: Store, version_set: str, urn: str) -> list[Write]:
+    """Return the writes to a set that `urn` leaves."""
+    set_properties = _read_aspect(store, version_set, VERSION_SET_PROPERTIES)
+    if set_properties is None or set_properties.value["latest"] != urn:
+        return []
+    page = store.related_entities(
+        [version_set], {"VersionOf"}, Direction.INCOMING, 0, _MOST_VERSIONS
+    )
+    others = {version.urn for version in page[version_set].entities} - {urn}
+    versions = store.get_many(others, {VERSION_PROPERTIES})
+    order = {
+        other: str(aspects[VERSION_PROPERTIES].value["sortId"])
+        for other, aspects in versions.items()
+        if VERSION_PROPERTIES in aspects
+    }
+    if not order:
+        return [Write(version_set, key_aspect_name("versionSet"), change="DELETE")]
+    newest = max(order, key=order.__getitem__)
+    value = {**set_properties.value, "latest": newest}
+    return [
+        Write(
+            version_set, VERSION_SET_PROPERTIES, value, expected_version=str(set_properties.version)
+        )
+    ]
+
 
 _TAG: Final = f"{PREFIX}tag:"
 

@@ -26,19 +26,19 @@ from graphql import (
     parse,
 )
 
-from mlcat_ingest.catalog.web.graphql.entities import ENTITY, LOOK_UPS, custom_properties
 from mlcat_ingest.catalog.web.graphql.entity_types import (
     BOXES,
+    ENTITY,
     GOVERNED,
+    LOOK_UPS,
     PROPERTY_VALUES,
     RECORDS,
     TYPES,
+    custom_properties,
 )
-from mlcat_ingest.catalog.web.graphql.lineage import LINEAGE, LINEAGE_SEARCH
 from mlcat_ingest.catalog.web.graphql.mutations import MUTATIONS
-from mlcat_ingest.catalog.web.graphql.nodes import Node
-from mlcat_ingest.catalog.web.graphql.resolvers import Fields, Resolver, associated_urn, plain
-from mlcat_ingest.catalog.web.graphql.search import SEARCH
+from mlcat_ingest.catalog.web.graphql.resolvers import Fields, Node, Resolver, associated_urn, plain
+from mlcat_ingest.catalog.web.graphql.search import LINEAGE, LINEAGE_SEARCH, SEARCH
 
 _TABLES: Final[Sequence[Mapping[str, Fields]]] = (
     {"Query": LOOK_UPS, "Mutation": MUTATIONS},

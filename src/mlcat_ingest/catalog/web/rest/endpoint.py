@@ -144,7 +144,6 @@ class Resource:
     """Endpoints that belong together: the methods that an `Endpoint` marks."""
 
     def __init__(self, store: Store, limits: Limits) -> None:
-        """Answer from `store` within `limits`."""
         self._store = store
         self._limits = limits
 

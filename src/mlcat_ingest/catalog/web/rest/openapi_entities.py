@@ -19,9 +19,11 @@ from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError, N
 from mlcat_ingest.catalog.limits import NAMES
 from mlcat_ingest.catalog.schema.values import AspectVersion, Change, Write
 from mlcat_ingest.catalog.store.prepare import check_aspect_name, check_urn
-from mlcat_ingest.catalog.web.http import Answer, RequestContext, decode_path
-from mlcat_ingest.catalog.web.params import (
+from mlcat_ingest.catalog.web.http import (
+    Answer,
+    RequestContext,
     check_count,
+    decode_path,
     json_list,
     json_object,
     json_type,

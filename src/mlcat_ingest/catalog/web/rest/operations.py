@@ -1,43 +1,52 @@
-"""`/operations`: tasks and their status.
+"""`/operations`: tasks and their status; `/test`: evaluating metadata tests.
 
-Source: DataHub's Rest.li resource `/operations`; the task status of Elasticsearch.
+Parameters of `/test` go by both of the names they have: `tests` or `testUrns`, `push` or
+`shouldPush`. Source: DataHub's Rest.li resource `/operations`; the task status of Elasticsearch.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError, NotFoundError
-from mlcat_ingest.catalog.limits import Limits
-from mlcat_ingest.catalog.schema.values import is_series
+from mlcat_ingest.catalog.limits import NAMES, Limits
+from mlcat_ingest.catalog.schema.values import UNKNOWN_ACTOR, AspectVersion, Write, is_series
 from mlcat_ingest.catalog.store.prepare import check_aspect_name, check_urn
+from mlcat_ingest.catalog.store.reads import Span, count_events
 from mlcat_ingest.catalog.store.reindex import ReindexScope
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.store.timeseries import Span, count_events
 from mlcat_ingest.catalog.tasks import Tasks
-from mlcat_ingest.catalog.web.http import RequestContext
-from mlcat_ingest.catalog.web.params import (
+from mlcat_ingest.catalog.web.http import (
+    RequestContext,
     flag,
     json_object,
     json_type,
     optional,
     required_text,
+    texts,
     urn_pattern,
     whole,
 )
 from mlcat_ingest.catalog.web.rest.endpoint import (
+    CONNECTOR,
     FLAG,
     INTERFACE,
+    OBJECT,
     TEXT,
     URN,
     WHOLE,
     Resource,
+    Schema,
     action,
+    array,
     record,
 )
 from mlcat_ingest.catalog.web.rest.openapi_entities import entity_type_named
+from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS, TestResults
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.registry import ASPECTS
+from mlcat_ingest.metadata_tests.evaluate import evaluate, merge_results, read_tests
 
 _TASK: Final = re.compile(r"[a-zA-Z0-9_-]+:[0-9]+")
 _MAX_TASK_ID: Final = 2**63 - 1
@@ -55,7 +64,6 @@ class Operations(Resource):
     """The endpoints of `/operations`."""
 
     def __init__(self, store: Store, tasks: Tasks, limits: Limits) -> None:
-        """Start and look up `tasks` of `store`."""
         super().__init__(store, limits)
         self._tasks = tasks
 
@@ -176,3 +184,119 @@ def _parse_task(task: str) -> tuple[str, int]:
             f"(got {task})"
         )
     return node_id, task_id
+
+
+_TEST_PAGE: Final = 1_000
+
+
+_OPTIONS: Final[Mapping[str, Schema]] = {
+    "testUrns": array(URN),
+    "tests": array(URN),
+    "shouldPush": FLAG,
+    "push": FLAG,
+}
+_OUTCOME: Final = record("passing", "failing", passing=array(OBJECT), failing=array(OBJECT))
+
+
+class MetadataTests(Resource):
+    """The endpoints of `/test`."""
+
+    @action(
+        "/test",
+        "evaluate",
+        client=INTERFACE,
+        reads=True,
+        body=record("urn", urn=URN, **_OPTIONS),
+        returns=_OUTCOME,
+        refuses=(404,),
+    )
+    def evaluate(self, request: RequestContext) -> TestResults:
+        """Evaluate the metadata tests of one entity, and store the outcome where asked to."""
+        params = json_object(request.json())
+        urn = required_text(params, "urn")
+        check_urn(urn)
+        if not self._store.exists([urn]):
+            raise NotFoundError(f"{urn} is not in the catalog")
+        return self._evaluate(request, params, [urn])[urn]
+
+    @action(
+        "/test",
+        "batchEvaluate",
+        client=CONNECTOR,
+        reads=True,
+        body=record("urns", urns=array(URN), **_OPTIONS),
+        returns=record("results", results={"type": "object", "additionalProperties": _OUTCOME}),
+    )
+    def batch_evaluate(self, request: RequestContext) -> dict[str, Any]:
+        """Evaluate the metadata tests of many entities; those not in the catalog are left out."""
+        params = json_object(request.json())
+        urns = texts(params, self._limits.batch_urns, "urns")
+        if urns is None:
+            raise BadRequestError("urns: the parameter is missing")
+        for urn in urns:
+            check_urn(urn)
+        known = self._store.exists(urns)
+        results = self._evaluate(request, params, [urn for urn in urns if urn in known])
+        return {"results": results}
+
+    def _evaluate(
+        self, request: RequestContext, params: Any, urns: list[str]
+    ) -> dict[str, TestResults]:
+        tests = texts(params, self._limits.batch_urns, "testUrns", "tests")
+        push = flag(params, "shouldPush", "push")
+        if push:
+            request.check_may_write()
+        return evaluate_stored(self._store, urns, tests, push=push, actor=UNKNOWN_ACTOR)
+
+
+def evaluate_stored(
+    store: Store, urns: Sequence[str], test_urns: Collection[str] | None, *, push: bool, actor: str
+) -> dict[str, TestResults]:
+    """Return the outcome of the tests `test_urns`, or of all tests, for each of `urns`.
+
+    With `push` the outcomes that changed are written as `testResults` in the name of `actor`.
+
+    Raises:
+        BadRequestError: one of `test_urns` is not a test in the catalog.
+
+    Cost: one statement for the tests, one for the entities, one for each further URN on a property
+    path (three at most); with `push` one for the stored outcomes, and one transaction.
+    """
+    names = list(dict.fromkeys(test_urns or _all_tests(store)))
+    stored = store.get_many(names, {TEST_INFO})
+    infos = {urn: stored[urn][TEST_INFO].value for urn in names if TEST_INFO in stored.get(urn, {})}
+    if test_urns and (strangers := [urn for urn in names if urn not in infos]):
+        raise BadRequestError(f"{strangers[0]!r} is not a metadata test in this catalog")
+    results = evaluate(partial(fetch_aspects, store), urns, read_tests(infos), actor)
+    if push:
+        _push(store, results, frozenset(test_urns) if test_urns else None, actor)
+    return results
+
+
+def fetch_aspects(
+    store: Store, urns: Collection[str], names: Collection[str] | None
+) -> dict[str, dict[str, AspectVersion]]:
+    """Return the named aspects of `urns`; all aspects where more are named than one call takes."""
+    return store.get_many(urns, None if names and len(names) > NAMES else names)
+
+
+def _all_tests(store: Store) -> Iterator[str]:
+    start, total = 0, 1
+    while start < total:
+        page = store.list_urns("test", start, _TEST_PAGE)
+        yield from page.urns
+        start, total = start + _TEST_PAGE, page.total
+
+
+def _push(
+    store: Store, results: dict[str, TestResults], evaluated: frozenset[str] | None, actor: str
+) -> None:
+    stored = store.get_many(results.keys(), {TEST_RESULTS})
+    writes: list[Write] = []
+    for urn, aspects in stored.items():
+        before = aspects[TEST_RESULTS].value if TEST_RESULTS in aspects else {}
+        merged = merge_results(before, results[urn], evaluated)
+        if merged is not None:
+            writes.append(Write(urn, TEST_RESULTS, merged))
+    if writes:
+        store.write(writes, actor)

@@ -12,9 +12,9 @@ from typing import Annotated, Any, Final, Literal, TypedDict, get_args
 
 from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError
 from mlcat_ingest.catalog.schema.values import Change, Write
-from mlcat_ingest.catalog.web.params import json_type
+from mlcat_ingest.catalog.web.http import json_type
 from mlcat_ingest.errors import CodecError, InvalidUrnError
-from mlcat_ingest.metadata.aspects.markers import Bytes
+from mlcat_ingest.metadata.aspects.declaration import Bytes
 from mlcat_ingest.metadata.codec import dumps, loads
 from mlcat_ingest.metadata.registry import ASPECTS, ENTITY_TYPES, implied_aspect
 from mlcat_ingest.metadata.urn import entity_type_of

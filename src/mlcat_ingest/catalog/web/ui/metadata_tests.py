@@ -14,7 +14,7 @@ from mlcat_ingest.catalog.schema.values import UNKNOWN_ACTOR
 from mlcat_ingest.catalog.store.reads import marked_removed
 from mlcat_ingest.catalog.store.rows import CHUNK
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.rest.metadata_tests import evaluate_stored
+from mlcat_ingest.catalog.web.rest.operations import evaluate_stored
 from mlcat_ingest.catalog.web.ui.facts import Piece
 from mlcat_ingest.catalog.web.ui.lists import ListRow, names_of, rows_of
 from mlcat_ingest.catalog.web.ui.text import entity_href, entity_type, kind_name

@@ -21,8 +21,7 @@ from mlcat_ingest.catalog.errors import BadRequestError, ForbiddenError, NotFoun
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS, Limits
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.auth import CSRF, SIGNED_IN
-from mlcat_ingest.catalog.web.http import RequestContext, json_response, read_form
-from mlcat_ingest.catalog.web.refusals import ErrorAnswer
+from mlcat_ingest.catalog.web.http import ErrorAnswer, RequestContext, json_response, read_form
 from mlcat_ingest.catalog.web.ui import ingestion
 from mlcat_ingest.catalog.web.ui.activity import activity
 from mlcat_ingest.catalog.web.ui.compare import compare_page

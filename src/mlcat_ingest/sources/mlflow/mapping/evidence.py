@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from mlcat_ingest.links.evidence import (
+from mlcat_ingest.links.index import IndexedTable
+from mlcat_ingest.links.rules import (
     FEAST_SERVICE,
     Evidence,
     FeastTags,
@@ -12,7 +13,6 @@ from mlcat_ingest.links.evidence import (
     UsedDataset,
     feast_tags,
 )
-from mlcat_ingest.links.index import IndexedTable
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.reserved import FEATURES_TAG

@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any, Final, Self, TypeVar
 
-from mlcat_ingest.core.extras import require_extra
+from mlcat_ingest.core.environment import require_extra
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.core.paging import ListingPage, RecentIds, follow
 from mlcat_ingest.core.redaction import redact_urls

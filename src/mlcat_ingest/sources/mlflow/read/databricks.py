@@ -15,8 +15,7 @@ from urllib.parse import quote
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.core.paging import ListingPage, follow
 from mlcat_ingest.errors import ProtocolMismatchError, SourceUnavailableError
-from mlcat_ingest.net.http import Reply
-from mlcat_ingest.net.reachability import clock
+from mlcat_ingest.net.http import Reply, clock
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.checks import findings, links_finding
 from mlcat_ingest.sources.mlflow.read.decode import logged_model

@@ -64,7 +64,6 @@ class Refusals:
     """Makes records of the items of listings; keeps those that it refuses until they are taken."""
 
     def __init__(self) -> None:
-        """Start with none."""
         self._refused: list[RefusedRecord] = []
         self._named: set[tuple[str, tuple[str, ...]]] = set()
         self._taken = 0

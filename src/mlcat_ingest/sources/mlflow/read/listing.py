@@ -247,7 +247,6 @@ class ApiReader(ABC):
     experiments_order: ClassVar[str] = "creation_time ASC"
 
     def __init__(self, config: MlflowConfig) -> None:
-        """Read the server or store of `config`."""
         self._config = config
         self._experiments: list[list[Experiment]] | None = None
         self._models: list[list[RegisteredModel]] | None = None

@@ -6,8 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Protocol
 
-from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.core.pending import RequestSide
+from mlcat_ingest.core.findings import Finding, RequestSide
 from mlcat_ingest.errors import SourceUnavailableError
 from mlcat_ingest.sources.mlflow.config import MlflowConfig, RunSelect
 from mlcat_ingest.sources.mlflow.read.decode import Refusals

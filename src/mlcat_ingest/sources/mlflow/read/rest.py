@@ -12,9 +12,8 @@ from types import MappingProxyType
 from typing import Any, Final, Self
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.core.findings import Finding, UnansweredRequest, longest_pending_request
 from mlcat_ingest.core.paging import ListingPage, RecentIds, follow
-from mlcat_ingest.core.pending import UnansweredRequest, longest_pending_request
 from mlcat_ingest.errors import (
     MlcatError,
     NotAuthorizedError,
@@ -23,8 +22,7 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
-from mlcat_ingest.net.http import Http, IsPassing, Reply, is_read_failure
-from mlcat_ingest.net.reachability import clock
+from mlcat_ingest.net.http import Http, IsPassing, Reply, clock, is_read_failure
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read import decode
 from mlcat_ingest.sources.mlflow.read.checks import findings, links_finding, numbers_of

@@ -27,7 +27,7 @@ import requests
 from pydantic import SecretStr
 from requests.auth import AuthBase, HTTPBasicAuth
 
-from mlcat_ingest.core.extras import require_extra
+from mlcat_ingest.core.environment import require_extra
 from mlcat_ingest.errors import (
     AuthenticationError,
     RecipeError,
@@ -153,7 +153,6 @@ class OAuthToken(AuthBase):
         return r
 
     def __repr__(self) -> str:
-        """Return a text without the token."""
         return "OAuthToken(***)"
 
     def _try_once_more(self, response: requests.Response, **kwargs: Any) -> requests.Response:

@@ -42,7 +42,6 @@ class VersionsByOrigin:
     """
 
     def __init__(self, pages: Iterable[Sequence[ModelVersion]]) -> None:
-        """Index the versions of all `pages`."""
         self._by_run: dict[str, list[ModelVersion]] = {}
         self._by_model: dict[str, list[ModelVersion]] = {}
         self._alone: list[ModelVersion] = []

@@ -15,8 +15,7 @@ from mlcat_ingest.sources.mlflow.read.reader import (
     Reader,
     RunFilter,
 )
-from mlcat_ingest.sources.mlflow.select.changes import ChangedRuns
-from mlcat_ingest.sources.mlflow.select.files import ModelFiles, with_signature_tables
+from mlcat_ingest.sources.mlflow.select.changes import ChangedRuns, KnownRuns
 from mlcat_ingest.sources.mlflow.select.joins import (
     ParentRuns,
     RelatedRun,
@@ -24,12 +23,13 @@ from mlcat_ingest.sources.mlflow.select.joins import (
     VersionsByOrigin,
     logged_model_id,
 )
-from mlcat_ingest.sources.mlflow.select.known import KnownRuns
 from mlcat_ingest.sources.mlflow.select.models import (
     EXTERNAL_MODELS,
     ExternalModels,
     LoggedModels,
+    ModelFiles,
     RecentModels,
+    with_signature_tables,
 )
 from mlcat_ingest.sources.mlflow.select.selection import RunSelection
 from mlcat_ingest.sources.mlflow.values.joined import (

@@ -18,8 +18,8 @@ from urllib.parse import quote
 
 from mlcat_ingest.core.text import whole_characters
 from mlcat_ingest.errors import CodecError
-from mlcat_ingest.links.evidence import FEAST_MODEL_NAME, FEAST_OPERATION, LinkOptions
 from mlcat_ingest.links.index import IndexedTable
+from mlcat_ingest.links.rules import FEAST_MODEL_NAME, FEAST_OPERATION, LinkOptions
 from mlcat_ingest.metadata.codec import canonical, record_hash
 from mlcat_ingest.metadata.naming import Name, Naming
 from mlcat_ingest.metadata.proposal import Aspect
@@ -45,7 +45,7 @@ from mlcat_ingest.sources.mlflow.values.records import (
     parent_of,
 )
 from mlcat_ingest.sources.mlflow.values.uris import UiLinks
-from mlcat_ingest.sources.owners import Owners
+from mlcat_ingest.sources.options import Owners
 
 RUN: Final = "run"
 EXPERIMENT: Final = "experiment"

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from mlcat_ingest.errors import InvalidUrnError
-from mlcat_ingest.links.evidence import feast_tags
 from mlcat_ingest.links.index import IndexedTable
+from mlcat_ingest.links.rules import feast_tags
 from mlcat_ingest.metadata.reserved import FEATURES_TAG
 from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedRun,

@@ -276,8 +276,8 @@ def test_kinds_beside_the_ml_ones(store: Store) -> None:
 
 
 def test_a_kind_without_properties_has_none(store: Store) -> None:
-    from mlcat_ingest.catalog.web.graphql.entities import ENTITY, property_of_entity
-    from mlcat_ingest.catalog.web.graphql.nodes import KINDS, Cohort, Loader, Node
+    from mlcat_ingest.catalog.web.graphql.entity_types import ENTITY, property_of_entity
+    from mlcat_ingest.catalog.web.graphql.resolvers import KINDS, Cohort, Loader, Node
 
     urn = "urn:li:schemaField:(x,y)"
     node = Node(urn, KINDS["schemaField"], Cohort(Loader(store), [urn]))

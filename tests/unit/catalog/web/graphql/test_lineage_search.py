@@ -176,7 +176,7 @@ def test_how_far_and_how_wide(graph: Store) -> None:
 def test_many_alternatives_leave_room_for_fewer_entities(
     graph: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mlcat_ingest.catalog.web.graphql.lineage.SEARCH_VALUES", 10)
+    monkeypatch.setattr("mlcat_ingest.catalog.web.graphql.search.SEARCH_VALUES", 10)
     found = reached(graph, group("g"), "UPSTREAM", orFilters=[*degree("1"), *degree("2", "3+")])
     assert sorted(found.values()) == [1, 2, 2]
 

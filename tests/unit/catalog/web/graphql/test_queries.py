@@ -11,9 +11,8 @@ from mlcat_ingest.catalog.errors import BusyError
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS, Limits
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.app import create_app
-from mlcat_ingest.catalog.web.graphql import execution, queries, schema
-from mlcat_ingest.catalog.web.graphql.execution import GraphQLEndpoint, Request
-from mlcat_ingest.catalog.web.graphql.queries import Documents
+from mlcat_ingest.catalog.web.graphql import execution, schema
+from mlcat_ingest.catalog.web.graphql.execution import Documents, GraphQLEndpoint, Request
 from mlcat_ingest.catalog.web.graphql.resolvers import plain
 from support.asgi import Answer, call
 from support.catalog_store import feature, group, model, put, table
@@ -228,7 +227,7 @@ def test_nesting_that_no_parser_can_follow(store: Store, monkeypatch: pytest.Mon
         raise RecursionError
 
     # Older releases of graphql-core do not guard themselves.
-    monkeypatch.setattr(queries, "parse", recursing)
+    monkeypatch.setattr(execution, "parse", recursing)
     reply = ask(store, "{a" * 5_000)
     assert "too deeply" in reply["errors"][0]["message"]
 
@@ -302,7 +301,7 @@ def test_a_query_is_prepared_once(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = cache.prepare("{ nothing }")
     assert refused is cache.prepare("{ nothing }")
     assert refused.document is None
-    monkeypatch.setattr(queries, "CACHED_BYTES", 30)
+    monkeypatch.setattr(execution, "CACHED_BYTES", 30)
     kept = cache.prepare("{ a: __typename }")
     assert cache.prepare("{ a: __typename }") is kept
     cache.prepare("{ b: __typename }")
@@ -395,7 +394,7 @@ def test_a_table_that_does_not_fit_the_schema_is_noticed() -> None:
 
 
 def test_stored_text_that_an_enum_lacks_reads_as_null(store: Store) -> None:
-    from mlcat_ingest.catalog.web.graphql.nodes import KINDS, Cohort, Loader, Node
+    from mlcat_ingest.catalog.web.graphql.resolvers import KINDS, Cohort, Loader, Node
 
     node = Node("urn:li:mlModel:(p,n,mars)", KINDS["mlModel"], Cohort(Loader(store), []))
     made = schema.executable_schema()
@@ -405,7 +404,14 @@ def test_stored_text_that_an_enum_lacks_reads_as_null(store: Store) -> None:
 
 def test_references_that_cannot_be_read_do_no_harm(store: Store) -> None:
     from mlcat_ingest.catalog.web.graphql.entity_types import RECORDS
-    from mlcat_ingest.catalog.web.graphql.nodes import KINDS, Cohort, Loader, Node, Record, node_of
+    from mlcat_ingest.catalog.web.graphql.resolvers import (
+        KINDS,
+        Cohort,
+        Loader,
+        Node,
+        Record,
+        node_of,
+    )
 
     cohort = Cohort(Loader(store), [model("m")])
     node = Node("urn:li:mlModel:(open", KINDS["mlModel"], cohort)

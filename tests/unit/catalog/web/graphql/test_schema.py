@@ -4,7 +4,7 @@ import pytest
 from graphql import GraphQLNonNull, GraphQLObjectType, validate_schema
 
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.graphql.nodes import ENTITY_TYPES, KINDS
+from mlcat_ingest.catalog.web.graphql.resolvers import ENTITY_TYPES, KINDS
 from mlcat_ingest.catalog.web.graphql.schema import executable_schema
 from support.catalog_graphql import read
 from support.catalog_store import put

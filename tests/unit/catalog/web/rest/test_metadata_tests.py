@@ -12,8 +12,8 @@ from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError
 from mlcat_ingest.catalog.schema import values
 from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.rest import metadata_tests
-from mlcat_ingest.catalog.web.rest.metadata_tests import evaluate_stored
+from mlcat_ingest.catalog.web.rest import operations
+from mlcat_ingest.catalog.web.rest.operations import evaluate_stored
 from mlcat_ingest.errors import DefinitionError
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata_tests import evaluate as evaluation
@@ -266,7 +266,7 @@ def test_only_aspects_that_a_test_reads_are_parsed(
 def test_more_tests_than_a_page_are_all_evaluated(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metadata_tests, "_TEST_PAGE", 2)
+    monkeypatch.setattr(operations, "_TEST_PAGE", 2)
     urn = put(store, model("m"), mlModelProperties={})
     for index in range(5):
         add_test(store, f"t{index}", [])

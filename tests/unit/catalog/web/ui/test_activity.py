@@ -7,7 +7,7 @@ import pytest
 
 from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.rest.metadata_tests import evaluate_stored
+from mlcat_ingest.catalog.web.rest.operations import evaluate_stored
 from mlcat_ingest.pipeline.report.catalog import RecipeListing, proposals_of, source_urn
 from mlcat_ingest.pipeline.report.report import EntityCounts, Report
 from support.catalog_store import group, model, put, statements

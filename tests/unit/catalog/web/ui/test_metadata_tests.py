@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.app import create_app
-from mlcat_ingest.catalog.web.rest.metadata_tests import evaluate_stored
+from mlcat_ingest.catalog.web.rest.operations import evaluate_stored
 from mlcat_ingest.catalog.web.ui import lists, metadata_tests
 from mlcat_ingest.catalog.web.ui.metadata_tests import rule_in_words
 from mlcat_ingest.catalog.web.ui.text import visible

@@ -11,7 +11,7 @@ import pytest
 from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.app import create_app
-from mlcat_ingest.catalog.web.rest.metadata_tests import evaluate_stored
+from mlcat_ingest.catalog.web.rest.operations import evaluate_stored
 from mlcat_ingest.catalog.web.ui.text import visible
 from mlcat_ingest.metadata.urn import build
 from support.asgi import call

@@ -9,9 +9,9 @@ from sqlalchemy.engine import Connection
 
 from mlcat_ingest.catalog import tasks as tasks_module
 from mlcat_ingest.catalog.errors import BusyError
+from mlcat_ingest.catalog.store.reads import Span
 from mlcat_ingest.catalog.store.reindex import ReindexScope
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.store.timeseries import Span
 from mlcat_ingest.catalog.tasks import Tasks
 from support.catalog_store import model, put
 from support.pages import page

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.links.evidence import (
+from mlcat_ingest.links.rules import (
     Evidence,
     FeastTags,
     LinkOptions,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlcat_ingest.links.evidence import LinkOptions
+from mlcat_ingest.links.rules import LinkOptions
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.urn import parse
 from mlcat_ingest.sources.mlflow.mapping import map_record

@@ -22,8 +22,8 @@ from mlcat_ingest.errors import (
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read import client
 from mlcat_ingest.sources.mlflow.read.client import ClientReader, check_store
-from mlcat_ingest.sources.mlflow.read.open import open_reader
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
+from mlcat_ingest.sources.mlflow.source import open_reader
 from mlcat_ingest.sources.mlflow.values.uris import folder_of
 
 pytest.importorskip("mlflow", reason="what MlflowClient opens is tried with it")

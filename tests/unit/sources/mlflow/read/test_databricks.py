@@ -9,10 +9,9 @@ from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.client import ClientReader
 from mlcat_ingest.sources.mlflow.read.databricks import DatabricksReader
-from mlcat_ingest.sources.mlflow.read.open import open_reader
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from mlcat_ingest.sources.mlflow.read.signin import DatabricksAccount, find_account, sign_in
-from mlcat_ingest.sources.mlflow.source import MlflowSource
+from mlcat_ingest.sources.mlflow.source import MlflowSource, open_reader
 
 SECRET = "hunter2"
 HOST = "https://acme.cloud.databricks.com"

@@ -18,7 +18,6 @@ from mlcat_ingest.sources.base import (
 )
 from mlcat_ingest.sources.mlflow.read.reader import RunFilter
 from mlcat_ingest.sources.mlflow.select import changes as changes_module
-from mlcat_ingest.sources.mlflow.select import known as known_module
 from mlcat_ingest.sources.mlflow.select import workspace as workspace_module
 from mlcat_ingest.sources.mlflow.source import MlflowSource
 from mlcat_ingest.sources.mlflow.values.joined import (
@@ -227,7 +226,7 @@ def test_new_runs_in_many_experiments_take_a_bounded_number_of_requests(large: W
     large.store.runs += [ended(f"new{n}", experiment_id=str(n)) for n in range(0, MANY, 3)]
     found = large.runs(NOW_MS + HOUR_MS)
     assert {f"new{n}" for n in range(0, MANY, 3)} <= set(found)
-    assert len(large.reader.filters) <= 6 + known_module.COUNTS_A_LISTING
+    assert len(large.reader.filters) <= 6 + changes_module.COUNTS_A_LISTING
 
 
 @pytest.mark.parametrize("purged", ["from the trash", "unseen"])

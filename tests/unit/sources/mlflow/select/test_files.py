@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from mlcat_ingest.errors import NotAuthorizedError, SourceUnavailableError
-from mlcat_ingest.links.evidence import Evidence, LinkOptions, UnlinkedModel
+from mlcat_ingest.links.rules import Evidence, LinkOptions, UnlinkedModel
 from mlcat_ingest.sources.mlflow.mapping import map_record
 from mlcat_ingest.sources.mlflow.read.reader import MAX_BYTES, FileLocation, local_text
-from mlcat_ingest.sources.mlflow.select.files import ModelFiles
+from mlcat_ingest.sources.mlflow.select.models import ModelFiles
 from mlcat_ingest.sources.mlflow.values.joined import JoinedRun, RunFiles
 from mlcat_ingest.sources.mlflow.values.records import LoggedModel, ModelOutput
 from support.feast_runs import recorded

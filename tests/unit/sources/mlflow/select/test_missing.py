@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from mlcat_ingest.links.evidence import LinkOptions
+from mlcat_ingest.links.rules import LinkOptions
 from mlcat_ingest.sources.base import Missing, Unlisted
 from mlcat_ingest.sources.mlflow.select.missing import find_missing
 from mlcat_ingest.sources.mlflow.values.joined import WorkspaceScope

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Self
 
-from mlcat_ingest.core.extras import require_extra
+from mlcat_ingest.core.environment import require_extra
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import MlcatError, ProtocolMismatchError
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE

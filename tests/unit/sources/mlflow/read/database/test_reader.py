@@ -22,7 +22,7 @@ from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.checks import REVISIONS
 from mlcat_ingest.sources.mlflow.read.client import check_store
 from mlcat_ingest.sources.mlflow.read.database.reader import DatabaseReader
-from mlcat_ingest.sources.mlflow.read.open import open_reader
+from mlcat_ingest.sources.mlflow.source import open_reader
 from mlcat_ingest.sql import engine
 from support.mlflow_tables import BEFORE_WORKSPACES, NEWEST, make_database, reader_of
 

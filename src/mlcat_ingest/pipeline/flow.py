@@ -20,7 +20,6 @@ class Cancellation:
     """Stops all stages of one run: the condition that they wait on, and the first cause."""
 
     def __init__(self) -> None:
-        """Begin with a run that nothing has stopped."""
         self.condition = threading.Condition()
         self.cause: BaseException | None = None
         self.stopped = False

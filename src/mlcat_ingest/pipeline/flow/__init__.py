@@ -1,1 +1,0 @@
-"""Threads of a run: bounded queues between them, the stop of all, and URNs in flight."""
