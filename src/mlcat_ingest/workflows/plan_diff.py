@@ -14,7 +14,14 @@ from mlcat_ingest.metadata.proposal import Aspect, Proposal
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.applied import NOTHING, is_own
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
-from mlcat_ingest.pipeline.merge.rules import COMPUTED, Key, keys_of, same_json, single_fields
+from mlcat_ingest.pipeline.merge.rules import (
+    COMPUTED,
+    LISTS,
+    Key,
+    keys_of,
+    same_json,
+    single_fields,
+)
 from mlcat_ingest.pipeline.report.labels import label_of_merged
 
 Action = Literal["create", "update", "remove", "revive"]
@@ -202,7 +209,7 @@ def _labels(
         return None
     if all(isinstance(value, dict) for value in present):
         return _of_map
-    if all(isinstance(value, list | tuple) for value in present):
+    if all(isinstance(value, LISTS) for value in present):
         return lambda value: entries_of(aspect, field, () if value is ABSENT else value)
     return None
 

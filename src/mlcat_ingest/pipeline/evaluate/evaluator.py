@@ -8,6 +8,7 @@ from mlcat_ingest.client.base import Evaluates, Evaluation
 from mlcat_ingest.client.evaluator import ClientEvaluator, FallbackEvaluator
 from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
+from mlcat_ingest.metadata.codec import plain
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
@@ -212,7 +213,7 @@ def _written_aspects(merged: MergedEntity) -> Mapping[str, Aspect | None]:
         aspects.update(dict.fromkeys((*merged.entity.aspects, TEST_RESULTS)))
     for proposal in merged.proposals:
         aspects[proposal.aspect_name] = (
-            None if proposal.change_type == "DELETE" else proposal.aspect
+            None if proposal.change_type == "DELETE" else plain(proposal.aspect)
         )
     aspects.pop(VERSION_PROPERTIES, None)
     return aspects

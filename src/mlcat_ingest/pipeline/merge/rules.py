@@ -15,7 +15,7 @@ from typing import Any, Final, Self, TypeAlias
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
 from mlcat_ingest.metadata.aspects.declaration import ATTRIBUTION
-from mlcat_ingest.metadata.codec import canonical
+from mlcat_ingest.metadata.codec import NamedEntries, canonical
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.registry import ASPECTS, implied_aspect
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
@@ -116,8 +116,8 @@ def _fields(aspect_name: str) -> tuple[Field, ...]:
     return () if spec is None or spec.type is None else tuple(fields(spec.type).values())
 
 
-LISTS: Final = (list, tuple)
-COLLECTIONS: Final = (dict, list, tuple)
+LISTS: Final = (list, tuple, NamedEntries)
+COLLECTIONS: Final = (dict, *LISTS)
 """The types that JSON writes with parts; asked several times a field."""
 
 
@@ -190,6 +190,8 @@ _TEXT_OR_NONE: Final = frozenset({str, type(None)})
 
 def keys_of(aspect_name: str, field: str, entries: Sequence[object]) -> Sequence[Key]:
     """Return the merge key of each of `entries`, the items of list `field` of an aspect."""
+    if isinstance(entries, NamedEntries):
+        return entries.names
     key_of = RECORD_KEYS.get(aspect_name, {}).get(field)
     if key_of is None:
         texts: Any = entries

@@ -6,6 +6,7 @@ from typing import Any
 
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import SkippableError
+from mlcat_ingest.metadata.codec import plain
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.registry import ENTITY_TYPES
 from mlcat_ingest.metadata.urn import check, entity_type_of
@@ -78,7 +79,8 @@ def check_entities(subject: SourceSubject) -> Iterator[Violation]:
     for proposal in (written for request in runs.catalog.writes for written in request):
         urn, name = proposal.entity_urn, proposal.aspect_name
         problems = [
-            str(problem) for problem in validate_aspect(entity_type_of(urn), name, proposal.aspect)
+            str(problem)
+            for problem in validate_aspect(entity_type_of(urn), name, plain(proposal.aspect))
         ]
         encoded = attempt(proposal.wire)
         if isinstance(encoded, Exception):
