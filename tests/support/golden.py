@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from mlcat_ingest.metadata.codec import plain
 from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.metadata.urn import check, entity_type_of
 from mlcat_ingest.metadata.validate import validate_aspect
@@ -20,14 +21,15 @@ def as_lines(entities: Iterable[Entity]) -> str:
         for name, aspect in entity.aspects.items():
             lines.append({"urn": entity.urn, name: aspect})
         lines.extend({"urn": entity.urn, "note": list(note)} for note in entity.notes)
-    return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+    return "".join(json.dumps(line, ensure_ascii=False, default=list) + "\n" for line in lines)
 
 
 def assert_valid(proposals: Iterable[Proposal]) -> None:
     """Assert that the URNs of some proposals are valid, and their aspects fit them."""
     for one in proposals:
         check(one.entity_urn)
-        assert validate_aspect(entity_type_of(one.entity_urn), one.aspect_name, one.aspect) == []
+        kind, aspect = entity_type_of(one.entity_urn), plain(one.aspect)
+        assert validate_aspect(kind, one.aspect_name, aspect) == []
 
 
 def proposals_of(file: Path) -> Iterator[tuple[str, str, Any]]:

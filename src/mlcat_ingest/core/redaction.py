@@ -1,7 +1,7 @@
 """Redaction of addresses: no credentials in them. Standard library only, for training processes."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from operator import is_
 from typing import Any, Final
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
@@ -108,7 +108,7 @@ def redact_tree(value: Any, json_of: Callable[[Any], bytes | None] = lambda _: N
             if (bare := redact_tree(item, json_of)) is not item
         }
         return {**value, **changed} if changed else value
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, Sequence):
         bare_items = [redact_tree(item, json_of) for item in value]
         is_same = all(map(is_, bare_items, value))
         return value if is_same else bare_items

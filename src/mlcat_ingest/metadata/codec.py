@@ -8,7 +8,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final, TypeAlias
 from uuid import UUID
@@ -22,12 +22,60 @@ from mlcat_ingest.errors import CodecError
 _TO_SHAPE: Final = bytes.maketrans(b"123456789,[- \t\r\n", b"000000000:::::::")
 _LONG_INTEGER: Final = b":" + b"0" * 19
 _PLAIN: Final = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
+_SORTED: Final = _PLAIN | orjson.OPT_SORT_KEYS
 _NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
 _MIN_INTEGER: Final = -(2**63)
 _MAX_INTEGER: Final = 2**64 - 1
 
 JsonObject: TypeAlias = dict[str, Any]
 """A decoded JSON object; its values are checked where they are read."""
+
+
+class NamedEntries(Sequence[JsonObject]):
+    """A list of objects, each with a `name` of its own, as its JSON text.
+
+    It equals the list that the text says, and is parsed where an entry is looked at.
+    """
+
+    __slots__ = ("_parsed", "names", "text")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, names: Sequence[str], text: str) -> None:
+        """Take the names in the order of the entries, and the compact JSON of these."""
+        self.names = names
+        self.text = text
+        self._parsed: list[JsonObject] | None = None
+
+    def __len__(self) -> int:
+        """Return the number of entries."""
+        return len(self.names)
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return one entry, or a list of some."""
+        if self._parsed is None:
+            self._parsed = loads(self.text)
+        return self._parsed[index]
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether `other` is a list of the same entries."""
+        return list(self) == (list(other) if isinstance(other, NamedEntries) else other)
+
+    def __repr__(self) -> str:
+        """Return the text of the list."""
+        return repr(list(self))
+
+
+def plain(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an object with a list in place of each `NamedEntries`."""
+    return {
+        key: list(item) if isinstance(item, NamedEntries) else item for key, item in value.items()
+    }
+
+
+def _embed(value: object) -> object:
+    if isinstance(value, NamedEntries):
+        return orjson.Fragment(value.text)
+    raise TypeError
 
 
 def dumps(value: object, option: int = _PLAIN) -> bytes:
@@ -38,7 +86,7 @@ def dumps(value: object, option: int = _PLAIN) -> bytes:
             string, a lone surrogate, more than 250 levels, or something that is not JSON.
     """
     try:
-        data = orjson.dumps(value, option=option)
+        data = orjson.dumps(value, _embed, option)
     except TypeError as error:
         raise CodecError(_complaint(value) or f"no faithful JSON form: {error}") from error
     # A non-finite float is the only way besides None to a null, so most values need no walk.
@@ -77,7 +125,7 @@ def canonical(value: object) -> bytes:
     Raises:
         CodecError: as `dumps`.
     """
-    return dumps(value, _PLAIN | orjson.OPT_SORT_KEYS)
+    return dumps(value, _SORTED)
 
 
 def canonical_bytes(value: object) -> bytes:
@@ -107,7 +155,7 @@ def record_hash(value: object, parts_of: Callable[[object], object] | None = Non
     data = text_of(value, parts_of)
     if data is None:
         try:
-            data = json.dumps(value, default=parts_of).encode()
+            data = json.dumps(value, default=parts_of or list).encode()
         except (TypeError, ValueError, RecursionError):
             return None
     return hashlib.sha256(data).hexdigest()[:32]
@@ -116,7 +164,7 @@ def record_hash(value: object, parts_of: Callable[[object], object] | None = Non
 def text_of(value: object, parts_of: Callable[[object], object] | None = None) -> bytes | None:
     """Return JSON with all texts in `value`, though not all numbers; None where it has no JSON."""
     try:
-        return orjson.dumps(value, default=parts_of, option=_PLAIN)
+        return orjson.dumps(value, parts_of or _embed, _PLAIN)
     except TypeError:
         return None
 
@@ -156,7 +204,7 @@ def _fault_of_scalar(value: object) -> str | None:
             return None if math.isfinite(value) else str(value)
         case int():
             return None if _MIN_INTEGER <= value <= _MAX_INTEGER else "an integer beyond 64 bits"
-        case Enum() | UUID() | orjson.Fragment():  # orjson has a form for these
+        case Enum() | UUID() | orjson.Fragment() | NamedEntries():  # orjson has a form for these
             return None
         case _:
             return f"a {type(value).__name__}"

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, Final, Literal, NamedTuple
 
-from mlcat_ingest.metadata.entries import Key, keys_of, same_json, single_fields
+from mlcat_ingest.metadata.entries import LISTS, Key, keys_of, same_json, single_fields
 from mlcat_ingest.metadata.reserved import is_own
 
 _TIMES: Final = frozenset(
@@ -124,7 +124,7 @@ def _labels(
         return None
     if all(isinstance(value, dict) for value in present):
         return _of_map
-    if all(isinstance(value, list | tuple) for value in present):
+    if all(isinstance(value, LISTS) for value in present):
         return lambda value: entries_of(aspect, field, () if value is ABSENT else value)
     return None
 

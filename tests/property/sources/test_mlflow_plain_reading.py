@@ -43,8 +43,18 @@ NAME = TEXT | st.sampled_from(
 )
 TIME = st.none() | st.integers(-(2**64), 2**64) | st.just(1_760_000_000_000)
 VALUE = st.floats() | st.sampled_from([1.7976931348623157e308, 1e-5, 1e16, -0.0, 0.1])
-METRICS = st.dictionaries(NAME, st.tuples(VALUE, TIME, st.none() | st.integers()), max_size=6)
-TEXTS = st.dictionaries(NAME, TEXT, max_size=6)
+STEP = st.none() | st.integers()
+DATASET = st.none() | st.sampled_from(["train", "a" * 31, 'of "2025"'])
+METRICS = st.dictionaries(NAME, st.tuples(VALUE, TIME, STEP, DATASET), max_size=6)
+# Most runs log all metrics at one time and step.
+AT_ONCE = st.builds(
+    lambda metrics, rest: {name: (value, *rest) for name, (value, *_) in metrics.items()},
+    METRICS,
+    st.tuples(TIME, STEP, DATASET),
+)
+# Quotes and commas, which part two texts in JSON.
+QUOTED = st.text('",\\x', max_size=4)
+TEXTS = st.dictionaries(NAME, TEXT | QUOTED, max_size=6)
 RUN = st.builds(
     lambda name, params, tags, metrics, status: Run(
         "0" * 32,
@@ -56,13 +66,16 @@ RUN = st.builds(
         1_760_000_001_500,
         "s3:b",
         params=params,
-        metrics=tuple(Metric(key, *rest) for key, rest in metrics.items()),
+        metrics=tuple(
+            Metric(key, value, time, step, None, dataset, dataset and dataset[:2])
+            for key, (value, time, step, dataset) in metrics.items()
+        ),
         tags=tags,
     ),
     st.none() | TEXT,
     TEXTS,
     TEXTS,
-    METRICS,
+    METRICS | AT_ONCE,
     st.sampled_from(["FINISHED", "FAILED"]),
 )
 
@@ -145,8 +158,13 @@ def plain_reading(run: Run) -> dict[str, Any]:
         entry: dict[str, Any] = {"name": name, "value": number(metric.value)}
         if metric.timestamp_ms is not None and abs(metric.timestamp_ms) < 2**63:
             entry["createdAt"] = metric.timestamp_ms
-        if metric.step is not None:
-            entry["description"] = f"step {metric.step}"
+        about = [] if metric.step is None else [f"step {metric.step}"]
+        if metric.dataset_name:
+            about.append(f"dataset {metric.dataset_name} ({metric.dataset_digest})")
+        if about:
+            entry["description"] = ", ".join(about)
+        if metric.dataset_name:
+            entry["description"] = fit(entry["description"], VALUE_CHARS)
         entries.append(entry)
     shown = sorted(
         f"{name}:{value}"

@@ -39,7 +39,7 @@ from mlcat_ingest.errors import (
     ProtocolMismatchError,
 )
 from mlcat_ingest.metadata.aspects.common import IS_LATEST, VERSION_PROPERTIES
-from mlcat_ingest.metadata.codec import aspect_text, dumps
+from mlcat_ingest.metadata.codec import aspect_text, dumps, text_of
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_BYTES, MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
@@ -171,7 +171,7 @@ class Emitter:
         wire = proposal.wire()
         if self.system_metadata is not None:
             wire["systemMetadata"] = self.system_metadata
-        return dumps(wire)
+        return text_of(wire) or dumps(wire)
 
     def _delete_aspects(self, neighbours: Sequence[Proposal]) -> Reply | None:
         """Delete the aspects that are to go; return the reply that refuses to, if one does."""

@@ -181,7 +181,7 @@ class PrimaryKeys:
         Cost: with the first key, as `are_read`; where the catalog does not hold it, one write
         that changes nothing, and one more where it is refused.
         """
-        if self._taken is None:
+        if self._taken is None and any(KEY in e.urn or _TABLE in e.urn for e in entities):
             self._find_out(entities)
         if self._taken is not False:
             return entities

@@ -139,6 +139,8 @@ class LineageCheck:
 
 def datasets_of(entity: Entity) -> Collection[str]:
     """Return the datasets that an entity refers to."""
+    if entity.aspects.keys().isdisjoint(_REFERENCES):
+        return ()
     # What is no reference at all is for the catalog to refuse.
     return dict.fromkeys(
         urn

@@ -50,18 +50,18 @@ def stamps_of(
     written = {proposal.aspect_name: proposal for proposal in merged.proposals}
     if VERSION_PROPERTIES in written or VERSION_PROPERTIES in merged.stored:
         return None  # the service computes parts of it, also with the write of another version
-    stamps: dict[str, str | None] = {}
-    for name in names:
-        before, proposal = merged.stored.get(name), written.pop(name, None)
-        if proposal is None:
-            is_stored, stamp = before is not None, None if before is None else before.stamp
-        else:
-            is_stored = proposal.change_type != "DELETE"
-            stamp = _stamp_after(proposal, before, system_metadata) if is_stored else None
-        if is_stored and stamp is None:
-            return None
-        stamps[name] = stamp
-    return None if written else stamps
+    stamps: dict[str, str | None] = dict.fromkeys(names)
+    if not written.keys() <= stamps.keys():
+        return None
+    known = {
+        name: before.stamp
+        for name, before in merged.stored.items()
+        if name in stamps and name not in written
+    }
+    for name, proposal in written.items():
+        if proposal.change_type != "DELETE":
+            known[name] = _stamp_after(proposal, merged.stored.get(name), system_metadata)
+    return None if None in known.values() else stamps | known
 
 
 def _stamp_after(

@@ -82,7 +82,7 @@ class ReadBack:
                     if proposal.change_type == "DELETE" or (spec and spec.timeseries):
                         continue
                     sent = without_computed(proposal.aspect_name, proposal.aspect)
-                    fields = tuple([name for name, value in sent.items() if value])
+                    fields = tuple(filter(sent.get, sent))
                     shape = _Shape(group, proposal.aspect_name, fields)
                     count = self._shapes[shape] = self._shapes[shape] + 1
                     if count <= SAMPLES:

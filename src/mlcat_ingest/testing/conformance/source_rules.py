@@ -15,7 +15,7 @@ from mlcat_ingest.errors import (
     SkippableError,
     SourceUnavailableError,
 )
-from mlcat_ingest.metadata.codec import canonical
+from mlcat_ingest.metadata.codec import canonical, plain
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.registry import ENTITY_TYPES
 from mlcat_ingest.metadata.urn import check, entity_type_of
@@ -333,7 +333,8 @@ def check_entities(subject: SourceSubject) -> Iterator[Violation]:
     for proposal in (written for request in runs.catalog.writes for written in request):
         urn, name = proposal.entity_urn, proposal.aspect_name
         problems = [
-            str(problem) for problem in validate_aspect(entity_type_of(urn), name, proposal.aspect)
+            str(problem)
+            for problem in validate_aspect(entity_type_of(urn), name, plain(proposal.aspect))
         ]
         encoded = attempt(proposal.wire)
         if isinstance(encoded, Exception):

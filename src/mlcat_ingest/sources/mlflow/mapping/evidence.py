@@ -37,11 +37,11 @@ def with_evidence(model: Entity, evidence: Evidence | None, scope: WorkspaceScop
     options = scope.options.links
     if options is None or evidence is None:
         return model
+    rest = model.only_if_absent, model.notes, model.adds_only
     if evidence is not _NOTHING and evidence != _NOTHING:
-        entity = (model.urn, model.aspects, model.only_if_absent, model.notes, model.adds_only)
-        return UnlinkedModel(*entity, evidence=evidence, options=options)
+        return UnlinkedModel(model.urn, model.aspects, *rest, evidence=evidence, options=options)
     properties = {**model.aspects[ML_MODEL_PROPERTIES], "mlFeatures": []}
-    return replace(model, aspects={**model.aspects, ML_MODEL_PROPERTIES: properties})
+    return Entity(model.urn, {**model.aspects, ML_MODEL_PROPERTIES: properties}, *rest)
 
 
 def run_evidence(record: JoinedRun) -> Evidence | None:
@@ -90,7 +90,7 @@ def _run_declaration(record: JoinedRun) -> str | None:
 def _declaration(tags: Iterable[Mapping[str, str]]) -> str | None:
     """Return what these tags declare, all of it; None where none declares anything."""
     texts = [text.strip() for mapping in tags if (text := mapping.get(FEATURES_TAG))]
-    return ",".join(filter(None, dict.fromkeys(texts))) or None
+    return ",".join(filter(None, dict.fromkeys(texts))) or None if texts else None
 
 
 def _tables(record: JoinedRun | JoinedVersion) -> tuple[IndexedTable, ...]:

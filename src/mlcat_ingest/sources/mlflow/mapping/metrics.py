@@ -3,21 +3,29 @@
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from math import isnan, nan
+from operator import add, lt
 from typing import Any, Final, NamedTuple
 
+from mlcat_ingest.metadata.codec import NamedEntries, dumps
+from mlcat_ingest.metadata.proposal import Note
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.sources.mlflow.mapping.properties import PropertiesBuilder, source_name
 from mlcat_ingest.sources.mlflow.mapping.text import (
-    MAX_INT64,
     Truncator,
     are_unchanged,
     number_texts,
 )
-from mlcat_ingest.sources.mlflow.values.joined import JoinedRun
+from mlcat_ingest.sources.mlflow.values.joined import JoinedRun, SizeLimits
 from mlcat_ingest.sources.mlflow.values.records import LoggedModel, Metric, Run
 
 Entry = dict[str, Any]
+
+_MODEL_ID: Final = Metric._fields.index("model_id")
+_PLANS: Final = 256
+_LONGEST_KEPT: Final = 64
+"""How many plans are kept, and the names of the longest of them."""
 
 SYSTEM_PREFIX: Final = "system/"
 """Metrics that MLflow's own monitor logs: CPU, memory, network."""
@@ -32,7 +40,7 @@ class _ModelMetric(NamedTuple):
     digest: str
 
 
-def training_metrics(record: JoinedRun, custom: PropertiesBuilder) -> list[Entry]:
+def training_metrics(record: JoinedRun, custom: PropertiesBuilder) -> Sequence[Entry]:
     """Return the `trainingMetrics` of a run, sorted by name.
 
     A metric of a logged model is called `<metric>` where the run made one model and
@@ -41,29 +49,33 @@ def training_metrics(record: JoinedRun, custom: PropertiesBuilder) -> list[Entry
     """
     run, system_metrics = record.run, record.scope.options.system_metrics
     models = {key: _with_nan(model, run, custom) for key, model in record.models.items()}
-    metrics: Sequence[Metric] = run.metrics
-    named = {metric.key: metric for metric in metrics}
-    if not system_metrics and SYSTEM_PREFIX in "\n".join(named):
-        metrics = [metric for metric in metrics if not metric.key.startswith(SYSTEM_PREFIX)]
-        if len(metrics) < len(run.metrics):
-            count = len(run.metrics) - len(metrics)
-            custom.truncator.note("system_metrics_left_out", str(count))
-        named = {metric.key: metric for metric in metrics}
-    of_models = models or any(metric.model_id is not None for metric in metrics)
-    if of_models or len(named) < len(metrics):
+    columns = [*zip(*run.metrics, strict=True)]
+    if models or not columns or not _are_entries(columns[0]) or {*columns[_MODEL_ID]} != {None}:
+        metrics: Sequence[Metric] = run.metrics
+        if not system_metrics:
+            metrics = [metric for metric in metrics if not metric.key.startswith(SYSTEM_PREFIX)]
+            if len(metrics) < len(run.metrics):
+                count = len(run.metrics) - len(metrics)
+                custom.truncator.note("system_metrics_left_out", str(count))
         outputs = [output.model_id for output in run.model_outputs]
-        named = _unique_names(metrics, outputs, models, system=system_metrics)
-    return _entries(named, custom)
+        metrics = _unique_names(metrics, outputs, models, system=system_metrics)
+        columns = [*zip(*metrics, strict=True)]
+    return _entries(columns, custom)
+
+
+def _are_entries(names: Sequence[str]) -> bool:
+    """Return whether metrics are sorted by their names, each of which is unique and a user's."""
+    return all(map(lt, names, names[1:])) and SYSTEM_PREFIX not in "\n".join(names)
 
 
 def model_metrics(
     model: LoggedModel, custom: PropertiesBuilder, run: Run | None = None
-) -> list[Entry]:
+) -> Sequence[Entry]:
     """Return the `trainingMetrics` of one logged model, sorted by name; `run` made it, if known."""
     if run is not None:
         model = _with_nan(model, run, custom)
-    named = _unique_names((), [model.model_id], {model.model_id: model}, system=False)
-    return _entries(named, custom)
+    metrics = _unique_names((), [model.model_id], {model.model_id: model}, system=False)
+    return _entries([*zip(*metrics, strict=True)], custom)
 
 
 def _with_nan(model: LoggedModel, run: Run, custom: PropertiesBuilder) -> LoggedModel:
@@ -85,36 +97,71 @@ def _with_nan(model: LoggedModel, run: Run, custom: PropertiesBuilder) -> Logged
     return replace(model, metrics=tuple(metrics))
 
 
-def _entries(named: Mapping[str, Metric], custom: PropertiesBuilder) -> list[Entry]:
+def _entries(columns: Sequence[tuple[Any, ...]], custom: PropertiesBuilder) -> Sequence[Entry]:
+    """Return the entries of metrics, given field by field, in the order of their unique names."""
     truncator = custom.truncator
-    names = custom.limit_entries("metrics", sorted(named), truncator.limits.metrics)
-    chosen = [named[name] for name in names]
-    texts = number_texts([metric.value for metric in chosen])
-    entries: list[Entry] = []
-    # Most metrics of a run are of one time and step: each is looked at once.
-    usable_ms: int | None = MAX_INT64
-    last_step: int | None = None
-    step_text = ""
-    for name, text, metric in zip(fit_names(names, truncator), texts, chosen, strict=True):
-        _, _, at_ms, step, _, dataset, _ = metric
-        entry: Entry = {"name": name, "value": text}
-        if at_ms == usable_ms or truncator.time_ms(at_ms, "metric") is not None:
-            entry["createdAt"] = usable_ms = at_ms
-        if dataset:
-            entry["description"] = truncator.text(_description(metric), "dataset of a metric")
-        elif step is not None:
-            if step != last_step:
-                last_step, step_text = step, f"step {step}"
-            entry["description"] = step_text
-        entries.append(entry)
-    return entries
+    if not columns:
+        return []
+    names = custom.limit_entries("metrics", columns[0], truncator.limits.metrics)
+    _, values, times, steps, _, datasets, digests = [column[: len(names)] for column in columns]
+    plan = _plan(tuple(names), truncator)
+    # Most metrics of a run are of one time and step, which are looked at once.
+    if len({*times}) == len({*steps}) == len({*datasets}) == len({*digests}) == 1:
+        noted = len(truncator.notes)
+        ends = [_end((times[0], steps[0], datasets[0], digests[0]), truncator)]
+        truncator.notes += truncator.notes[noted:] * (len(names) - 1)
+    else:
+        rows = zip(times, steps, datasets, digests, strict=True)
+        ends = [_end(facts, truncator) for facts in rows]
+    return _named_entries(plan, number_texts(values), ends)
 
 
-def _description(metric: Metric) -> str:
-    dataset = f"dataset {metric.dataset_name}"
-    if metric.dataset_digest:
-        dataset += f" ({metric.dataset_digest})"
-    return dataset if metric.step is None else f"step {metric.step}, {dataset}"
+def _end(facts: tuple[Any, ...], truncator: Truncator) -> str:
+    """Return the JSON of a metric's entry from the end of its value on."""
+    time_ms, step, dataset, digest = facts
+    end = '"'
+    if time_ms is not None and truncator.time_ms(time_ms, "metric") is not None:
+        end = f'","createdAt":{time_ms}'
+    text = None if step is None else f"step {step}"
+    if dataset:
+        named = f"dataset {dataset} ({digest})" if digest else f"dataset {dataset}"
+        text = truncator.text(f"{text}, {named}" if text else named, "dataset of a metric")
+    return f"{end}}}" if text is None else f'{end},"description":{dumps(text).decode()}}}'
+
+
+class _Plan(NamedTuple):
+    """A set of names: as they are in the catalog, the JSON of each entry up to its value, notes."""
+
+    names: Sequence[str]
+    starts: Sequence[str]
+    notes: Sequence[Note]
+
+
+def _plan(names: tuple[str, ...], truncator: Truncator) -> _Plan:
+    """Return the plan for entries of these names, with its notes in `truncator`."""
+    # Runs of one experiment have the same names over and over; those of wide runs are not kept.
+    make = _planned if len(names) <= _LONGEST_KEPT else _planned.__wrapped__
+    plan = make(names, truncator.limits.name_chars)
+    truncator.notes += plan.notes
+    return plan
+
+
+@lru_cache(_PLANS)
+def _planned(names: tuple[str, ...], name_chars: int) -> _Plan:
+    truncator = Truncator(SizeLimits(name_chars=name_chars))
+    fit = tuple(fit_names(names, truncator))
+    starts = [f',{{"name":{dumps(name).decode()},"value":"' for name in fit]
+    return _Plan(fit, ["[" + starts[0][1:], *starts[1:]], truncator.notes)
+
+
+def _named_entries(plan: _Plan, values: Sequence[str], ends: Sequence[str]) -> Sequence[Entry]:
+    """Return entries of the JSON of their values, without quotes, and what follows on each.
+
+    One of `ends` alone is that of every entry.
+    """
+    parts = map(add, plan.starts, values)
+    text = ends[0].join((*parts, "")) if len(ends) == 1 else "".join(map(add, parts, ends))
+    return NamedEntries(plan.names, f"{text}]")
 
 
 def _unique_names(
@@ -123,8 +170,8 @@ def _unique_names(
     models: Mapping[str, LoggedModel],
     *,
     system: bool,
-) -> dict[str, Metric]:
-    """Return a run's own metrics and those of its models under names of their own."""
+) -> list[Metric]:
+    """Return a run's own metrics and those of its models under names of their own, sorted."""
     result: dict[str, Metric] = {}
     of_models: dict[_ModelMetric, Metric] = {}
     logged = (
@@ -156,7 +203,8 @@ def _unique_names(
         if name in result:
             name = free_name(f"{name} ({key.digest or key.model_id})", result)
         result[name] = of_models[key]
-    return result
+    named = [(name, result[name]) for name in sorted(result)]
+    return [one if one.key == name else one._replace(key=name) for name, one in named]
 
 
 def _later(metric: Metric, other: Metric) -> Metric:
@@ -171,18 +219,21 @@ def _labels(model_ids: set[str], models: Mapping[str, LoggedModel]) -> dict[str,
     return {key: name if counts[name] == 1 else key for key, name in names.items()}
 
 
-def hyper_params(params: Mapping[str, str], custom: PropertiesBuilder) -> list[Entry]:
+def hyper_params(params: Mapping[str, str], custom: PropertiesBuilder) -> Sequence[Entry]:
     """Return the `hyperParams` of a run, sorted by name."""
     truncator, limits = custom.truncator, custom.truncator.limits
     names = custom.limit_entries("parameters", sorted(params), limits.params)
+    if not names:
+        return []
     values = [params[name] for name in names]
     if not are_unchanged(values, limits.value_chars):
         width = limits.name_chars
         values = [truncator.text(params[name], f"parameter {name[:width]!r}") for name in names]
-    return [
-        {"name": name, "value": value}
-        for name, value in zip(fit_names(names, truncator), values, strict=True)
-    ]
+    data = dumps(values).decode()
+    texts = data[2:-2].split('","')
+    if "\\" in data:  # there may be a quote in a value
+        texts = [dumps(value).decode()[1:-1] for value in values]
+    return _named_entries(_plan(tuple(names), truncator), texts, ['"}'])
 
 
 def fit_names(names: Sequence[str], truncator: Truncator) -> Sequence[str]:

@@ -235,22 +235,22 @@ def _model(record: JoinedRun, custom: PropertiesBuilder, user: str | None) -> As
 def _add_run_facts(custom: PropertiesBuilder, record: JoinedRun) -> None:
     run = record.run
     parent = run.tags.get(PARENT_TAG)
-    facts = {
-        PropertyKey.RUN_ID: run.run_id,
-        PropertyKey.EXPERIMENT_ID: run.experiment_id,
-        PropertyKey.STATUS: run.status,
-        PropertyKey.LIFECYCLE_STAGE: None
-        if run.lifecycle_stage == "active"
-        else run.lifecycle_stage,
-        PropertyKey.ARTIFACT_URI: run.artifact_uri,
-        PropertyKey.DURATION_MS: _duration(run),
-        PropertyKey.PARENT_RUN: run_model(record.scope, record.parent_id),
-        PropertyKey.PARENT_RUN_ID: parent,
-        PropertyKey.PARENT_RUN_NAME: record.parent_name,
-        PropertyKey.CHILDREN: None if record.children is None else str(record.children),
-        PropertyKey.ABANDONED: "true" if record.abandoned else None,
-    }
-    for key, value in facts.items():
+    stage = None if run.lifecycle_stage == "active" else run.lifecycle_stage
+    # Pairs: a dictionary would call `Enum.__hash__` for each key.
+    facts = (
+        (PropertyKey.RUN_ID, run.run_id),
+        (PropertyKey.EXPERIMENT_ID, run.experiment_id),
+        (PropertyKey.STATUS, run.status),
+        (PropertyKey.LIFECYCLE_STAGE, stage),
+        (PropertyKey.ARTIFACT_URI, run.artifact_uri),
+        (PropertyKey.DURATION_MS, _duration(run)),
+        (PropertyKey.PARENT_RUN, run_model(record.scope, record.parent_id)),
+        (PropertyKey.PARENT_RUN_ID, parent),
+        (PropertyKey.PARENT_RUN_NAME, record.parent_name),
+        (PropertyKey.CHILDREN, None if record.children is None else str(record.children)),
+        (PropertyKey.ABANDONED, "true" if record.abandoned else None),
+    )
+    for key, value in facts:
         if value:
             custom.set_own(key, value)
 

@@ -3,8 +3,8 @@
 MLflow's tags become custom properties beside our own keys, under names that hide none of them.
 """
 
-from collections.abc import Collection, Mapping
-from typing import Final
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, TypeVar
 
 from mlcat_ingest.metadata.aspects.assets import TAG_PROPERTIES
 from mlcat_ingest.metadata.aspects.common import (
@@ -26,6 +26,8 @@ from mlcat_ingest.sources.mlflow.values.records import (
     Run,
     SubType,
 )
+
+_T = TypeVar("_T")
 
 OWN_KEYS: Final = frozenset(key.value for key in PropertyKey)
 """A tag of such a name becomes `tag.<name>`."""
@@ -109,7 +111,7 @@ class PropertiesBuilder:
             return  # the catalog's own verdict, written back: no change of the record
         self.add(self.truncator.name(source_name(key), "tag name"), value, "tag.")
 
-    def limit_entries(self, what: str, names: list[str], limit: int) -> list[str]:
+    def limit_entries(self, what: str, names: Sequence[_T], limit: int) -> Sequence[_T]:
         """Return the first `limit` of `names`; entity and report have the number of the others."""
         if len(names) <= limit:
             return names

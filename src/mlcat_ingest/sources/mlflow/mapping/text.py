@@ -4,12 +4,12 @@ import json
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Never
 
 from mlcat_ingest.core.redaction import redact_urls
 from mlcat_ingest.core.text import plural, truncation
 from mlcat_ingest.errors import CodecError
-from mlcat_ingest.metadata.codec import dumps
+from mlcat_ingest.metadata.codec import NamedEntries, dumps
 from mlcat_ingest.metadata.proposal import Note
 from mlcat_ingest.sources.mlflow.values.joined import LIMITS, SizeLimits
 
@@ -161,10 +161,10 @@ def truncate_aspect(aspect: dict[str, Any], truncator: Truncator) -> dict[str, A
     """
     limits = truncator.limits
     custom: dict[str, str] = aspect["customProperties"]
-    params: Sequence[Mapping[str, str]] = aspect.get("hyperParams", ())
+    params: NamedEntries | Sequence[Never] = aspect.get("hyperParams", ())
     entries = len(custom) + len(params) + len(aspect.get("trainingMetrics", ()))
     chars = sum(map(len, custom.values())) + len(aspect.get("description") or "")
-    chars += sum([len(entry["value"]) for entry in params])
+    chars += len(params.text) if isinstance(params, NamedEntries) else 0
     if (
         chars * _BYTES_A_CHAR + entries * (limits.name_chars + _BYTES_AN_ENTRY) * _BYTES_A_CHAR
         <= limits.aspect_bytes

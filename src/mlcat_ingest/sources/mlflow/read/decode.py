@@ -176,9 +176,9 @@ def _check_of(hint: Any) -> Check:
 
 
 def _check_entries(columns: Sequence[Check], values: Sequence[Sequence[Any]]) -> None:
-    entries = list(chain.from_iterable(values))
-    for i, check in enumerate(columns):
-        check(list(map(itemgetter(i), entries)))
+    fields = zip(*chain.from_iterable(values), strict=True)
+    for check, column in zip(columns, fields, strict=False):  # none where there are no entries
+        check(column)
 
 
 def _check_mappings(values: Sequence[Mapping[Any, Any]]) -> None:

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from mlcat_ingest.core.text import whole_characters
-from mlcat_ingest.metadata.codec import dumps
+from mlcat_ingest.metadata.codec import NamedEntries, dumps
 from mlcat_ingest.metadata.proposal import Note
 from mlcat_ingest.sources.mlflow.mapping.properties import OWN_KEYS, PropertiesBuilder, source_name
 from mlcat_ingest.sources.mlflow.mapping.text import (
@@ -98,9 +98,14 @@ def truncator_of(aspect_bytes: int) -> Truncator:
 def aspect(count: int) -> dict[str, object]:
     return {
         "customProperties": {f"key {n}": "v" for n in range(count)},
-        "hyperParams": [{"name": f"p{n}", "value": "v"} for n in range(count)],
-        "trainingMetrics": [{"name": f"m{n}", "value": "1.0"} for n in range(count)],
+        "hyperParams": entries([f"p{n}" for n in range(count)], "v"),
+        "trainingMetrics": entries([f"m{n}" for n in range(count)], "1.0"),
     }
+
+
+def entries(names: list[str], value: str) -> NamedEntries:
+    text = dumps([{"name": name, "value": value} for name in names]).decode()
+    return NamedEntries(names, text)
 
 
 def test_lists_are_halved_where_cutting_values_is_not_enough() -> None:
