@@ -54,6 +54,9 @@ PARENT_TAG: Final = "mlflow.parentRunId"
 COMMIT_TAGS: Final = ("mlflow.source.git.commit", "mlflow.databricks.gitRepoCommit")
 """Tags of a run that hold the commit of its code, the best first."""
 
+DATASETS: Final = "mlflow.datasets"
+"""Custom property of a run's model: its datasets as JSON, with `urn` where the catalog has one."""
+
 RUN_STATUS: Final = "mlflow.status"
 """Custom property of a run's model: its status, such as FINISHED."""
 

@@ -38,6 +38,7 @@ from mlcat_ingest.metadata.aspects.processes import (
 )
 from mlcat_ingest.metadata.reserved import (
     COMMIT_TAGS,
+    DATASETS,
     OWN_PREFIX,
     PARENT_RUN,
     PARENT_RUN_ID,
@@ -66,7 +67,9 @@ _ON_TOP: Final = frozenset(
 )
 """Custom properties that the page shows as facts, or in its head."""
 
-_FIRST: Final = ("Status", "Duration", "Commit", "Trained on", "Evaluated on", "MLflow")
+_FIRST: Final = (
+    *("Status", "Duration", "Commit", "Trained on", "Evaluated on", "Other datasets", "MLflow"),
+)
 """The facts that come first, in their order."""
 
 _COMMIT_CHARS: Final = 12
@@ -176,6 +179,7 @@ def facts_of(
         _line("Created", created_at(properties)),
         _line("Last modified", stamp(properties.get("lastModified"))),
         *_references(store, aspects, properties, _run_and_versions(store, urn, custom)),
+        Fact("Other datasets", tuple(_datasets_without_urn(custom.get(DATASETS)))),
         Fact(
             "MLflow" if Identity.of(urn).platform == "mlflow" else "Source",
             tuple(_outside(properties.get("externalUrl"))),
@@ -186,6 +190,17 @@ def facts_of(
     order = {label: at for at, label in enumerate(_FIRST)}
     facts.sort(key=lambda fact: order.get(fact.label, len(order)))
     return tuple(fact for fact in facts if fact.pieces)
+
+
+def _datasets_without_urn(text: str | None) -> Iterator[Piece]:
+    """Yield the datasets of a run whose source names no place that the catalog could know."""
+    try:
+        datasets = orjson.loads(text or "[]")
+    except orjson.JSONDecodeError:
+        return  # cut off, or written by others
+    for dataset in datasets if isinstance(datasets, list) else ():
+        if isinstance(dataset, dict) and dataset.get("name") and not dataset.get("urn"):
+            yield Piece(" ".join(filter(None, map(scalar, map(dataset.get, ("name", "digest"))))))
 
 
 def _code(custom: Mapping[str, str], addresses: Sequence[Piece]) -> Iterator[Fact]:

@@ -230,7 +230,7 @@ class PropertyKey(StrEnum):
     ARTIFACT_URI = "mlflow.artifact_uri"
     CHILDREN = "mlflow.children"
     COLUMN_TYPE = "mlflow.column_type"
-    DATASETS = "mlflow.datasets"
+    DATASETS = reserved.DATASETS
     DURATION_MS = reserved.RUN_DURATION
     EXPERIMENT_ID = "mlflow.experiment_id"
     FULL_NAME = "mlflow.full_name"

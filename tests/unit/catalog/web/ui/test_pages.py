@@ -254,6 +254,25 @@ def test_the_head_of_a_run_has_its_code_data_and_mlflow_page(
 
 
 @pytest.mark.parametrize(
+    ("datasets", "shown"),
+    [
+        ('[{"name": "iris", "digest": "d1"}, {"name": "x", "urn": "urn:li:x"}]', "iris d1 Created"),
+        ('[{"name": "<b>"}, {}, 1, {"name": {"a": [2]}}]', "<b> [2] Created"),
+        ('{"name": "iris"}', None),
+        ('[{"name": "cut', None),
+    ],
+)
+def test_the_head_of_a_run_names_datasets_without_a_place(
+    store: Store, datasets: str, shown: str | None
+) -> None:
+    custom = {"mlflow.run_id": "r1", "mlflow.datasets": datasets}
+    put(store, model("r1"), mlModelProperties={"customProperties": custom, "created": {"time": 1}})
+    text = page(store, at(model("r1"))).text
+    assert ("Other datasets" in text) is (shown is not None)
+    assert shown is None or f"Other datasets {shown}" in text
+
+
+@pytest.mark.parametrize(
     ("custom", "shown"),
     [({"mlflow.run_model": model("r")}, "acc 0.9 loss 1.0 at step 0"), ({}, "acc 0.9 loss 1.0")],
 )
