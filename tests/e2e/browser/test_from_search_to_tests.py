@@ -17,6 +17,7 @@ from playwright.sync_api import Browser, Page, expect
 from benchmarks.generate import generate
 from mlcat_ingest.cli import demo
 from mlcat_ingest.cli.main import call
+from mlcat_ingest.testing.mlflow_store import mlflow_client
 from support.browser import DESK, PHONE, Scheme, check_look, chromium, watched
 from support.catalog_process import catalog_process
 from support.names import HOSTILE
@@ -40,7 +41,7 @@ class Journey:
 
 
 JOURNEYS = {
-    "demo": Journey("cancer", "breast-cancer-screening", "accuracy", "breast_cancer"),
+    "demo": Journey("cancer", "breast-cancer-screening", "accuracy", "lab.cell_nuclei"),
     "hostile": Journey("churn", "churn", "auc", HOSTILE["html"]),
     "many": Journey("experiment", "experiment-001", "metric_07"),
 }
@@ -60,7 +61,12 @@ def fill_demo(folder: Path) -> Path:
 
 def fill_hostile(folder: Path) -> Path:
     database = folder / "mlflow.db"
-    new_seeded_database(database)
+    made = new_seeded_database(database)
+    with mlflow_client(f"sqlite:///{database}") as client:
+        for number, name in enumerate(HOSTILE.values()):
+            run = client.create_run(made.experiments["churn"], run_name=name).info.run_id
+            client.log_metric(run, "auc", 1 + number)
+            client.set_terminated(run)
     tables = [
         {
             "name": name,

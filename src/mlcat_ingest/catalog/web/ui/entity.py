@@ -152,12 +152,7 @@ def entity_page(
     subject = Subject(urn, stored or {}, stored is not None)
     if stored is None and not referrers(store, urn).total:
         return None
-    counts = _tab_counts(store, subject)
-    if subject.ingested:
-        counts["history"] = None
-    elif "used" in counts:
-        # Those that refer to it are all that is known of it.
-        counts = {"used": counts["used"], **counts}
+    counts = _tabs(store, subject)
     first = next(iter(counts))
     identity = Identity.of(urn)
     tab = query.get("tab", "")
@@ -194,6 +189,16 @@ def entity_page(
             }
             for key, count in counts.items()
         ],
+        **_content(store, subject, chosen, query, start),
+    }
+
+
+def _content(
+    store: Store, subject: Subject, chosen: str, query: QueryParams, start: int
+) -> Mapping[str, object]:
+    """Return what the chosen tab shows; None for what other tabs show."""
+    urn = subject.urn
+    return {
         "overview": overview(store, urn, subject.aspects, subject.properties)
         if chosen == "overview" and entity_type(urn) != ingestion.RUN
         else None,
@@ -230,8 +235,17 @@ def _catalog_description(subject: Subject) -> str:
     return next((scalar(entry.get("documentation")) for entry in texts), "")
 
 
-def _tab_counts(store: Store, subject: Subject) -> dict[str, int | None]:
+def _tabs(store: Store, subject: Subject) -> dict[str, int | None]:
     """Return the tabs that the entity has, each with the number of what it lists if it is known."""
+    counts = _tab_counts(store, subject)
+    if subject.ingested:
+        return {**counts, "history": None}
+    # Those that refer to it are all that is known of it.
+    return {"used": counts["used"], **counts} if "used" in counts else counts
+
+
+def _tab_counts(store: Store, subject: Subject) -> dict[str, int | None]:
+    """Return the tabs of its content and of its references."""
     counts: dict[str, int | None] = {}
     for tab in (*_TABS.get(entity_type(subject.urn), ("overview",)), "used"):
         counts[tab] = None

@@ -38,7 +38,7 @@ RUN_TYPE_TAG: Final = "mlflow.runType"
 EVALUATION_TYPE: Final = "genai_evaluate"
 """The tag with the type of a run, and its value for a run of `genai.evaluate`."""
 
-EVALUATED_TAG: Final = "mlflow.datasets"
+EVALUATED_TAG: Final = reserved.DATASETS
 """Run tag that MLflow's classic `evaluate` sets where it is given a model."""
 
 PROMPT_TAG: Final = "mlflow.prompt.is_prompt"
