@@ -41,7 +41,7 @@ class Journey:
 
 
 JOURNEYS = {
-    "demo": Journey("cancer", "breast-cancer-screening", "accuracy", "lab.cell_nuclei"),
+    "demo": Journey("cancer", "breast-cancer-screening", "accuracy", "cell_nuclei"),
     "hostile": Journey("churn", "churn", "auc", HOSTILE["html"]),
     "many": Journey("experiment", "experiment-001", "metric_07"),
 }

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import and_, exists, func, select
 from sqlalchemy.engine import Connection
 from sqlalchemy.sql.expression import Select
 
@@ -21,7 +21,7 @@ from mlcat_ingest.catalog.search.predicates import MAX_TOKENS, matching
 from mlcat_ingest.catalog.store.reads import marked_removed
 from mlcat_ingest.catalog.store.rows import chunks
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.ui.lists import ListRow, model_rows, urn_page
+from mlcat_ingest.catalog.web.ui.lists import ListRow, model_rows, referrers
 from mlcat_ingest.metadata.reserved import PARENT_RUN
 
 SHOWN_CHILDREN: Final = 20
@@ -39,7 +39,11 @@ class ChildRuns:
 def children_of(store: Store, urn: str, start: int = 0, count: int = 0) -> UrnPage:
     """Return a page of the child runs of `urn`, the newest first, without the removed ones."""
     children = _children([urn]).subquery()
-    return urn_page(store, select(children.c.urn).order_by(children.c.place), start, count)
+    newest_first = select(children.c.urn).order_by(children.c.place).offset(start).limit(count)
+    counted = select(func.count()).select_from(children)
+    return store.read(
+        lambda sql: UrnPage(sql.scalar(counted) or 0, tuple(sql.scalars(newest_first)))
+    )
 
 
 def models_of_group(store: Store, group: str, start: int, count: int) -> UrnPage:
@@ -47,25 +51,22 @@ def models_of_group(store: Store, group: str, start: int, count: int) -> UrnPage
 
     The newest come first; those that are marked as removed are left out.
     """
-    members = (
-        select(entity.c.id, entity.c.urn, searched.c.created_ms, searched.c.profile_id)
-        .join(edge, edge.c.source_id == entity.c.id)
-        .outerjoin(searched, searched.c.id == entity.c.id)
-        .where(edge.c.destination == group, edge.c.relationship == "MemberOf")
-        .where(~marked_removed(entity.c.id))
-        .distinct()
-        .cte("members")
+    parent, parent_edge, child = entity.alias(), edge.alias(), searched.alias()
+    is_member = exists().where(
+        parent.c.urn == keyword.c.value,
+        parent_edge.c.source_id == parent.c.id,
+        parent_edge.c.destination == group,
+        parent_edge.c.relationship == "MemberOf",
+        ~marked_removed(parent.c.id),
     )
-    of_children = (
-        select(member.c.profile_id)
+    children = (
+        select(child.c.id)
+        .join(member, member.c.profile_id == child.c.profile_id)
         .join(keyword, keyword.c.id == member.c.keyword_id)
-        .where(keyword.c.field == PARENT_RUN, keyword.c.value.in_(select(members.c.urn)))
+        .where(keyword.c.field == PARENT_RUN, is_member)
     )
-    alone = select(members.c.urn).where(
-        or_(members.c.profile_id.is_(None), members.c.profile_id.not_in(of_children))
-    )
-    newest_first = alone.order_by(members.c.created_ms.desc(), members.c.id.desc())
-    return urn_page(store, newest_first, start, count)
+    roots = and_(edge.c.relationship == "MemberOf", edge.c.source_id.not_in(children))
+    return referrers(store, group, roots, start, count)
 
 
 def nested_rows(

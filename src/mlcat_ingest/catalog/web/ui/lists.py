@@ -10,7 +10,7 @@ from urllib.parse import quote
 import orjson
 from sqlalchemy import func, literal, select, true, union_all
 from sqlalchemy.engine import Connection
-from sqlalchemy.sql.expression import ColumnElement, Select
+from sqlalchemy.sql.expression import ColumnElement
 
 from mlcat_ingest.catalog.schema.tables import edge, entity, searched
 from mlcat_ingest.catalog.schema.values import AspectVersion, UrnPage
@@ -433,17 +433,6 @@ def _is_live(connection: Connection, entity_id: ColumnElement[int]) -> ColumnEle
     """
     removed = resolve(connection, Criterion("removed", ("true",))).match or NOWHERE
     return entity_id.not_in(matching(removed))
-
-
-def urn_page(store: Store, rows: Select[Any], start: int, count: int) -> UrnPage:
-    """Return a page of the column `urn` of `rows`, and how many rows there are."""
-    counted = select(func.count()).select_from(rows.order_by(None).subquery())
-
-    def read(connection: Connection) -> UrnPage:
-        page = connection.execute(rows.offset(start).limit(count))
-        return UrnPage(connection.scalar(counted) or 0, tuple(row.urn for row in page))
-
-    return store.read(read)
 
 
 def _group_sizes(connection: Connection, urns: Collection[str]) -> dict[str, int]:

@@ -608,7 +608,7 @@ def test_pages_take_a_handful_of_statements(store: Store) -> None:
         for index in range(300)
     ]
     store.write([*writes, Write(group("g"), "mlModelGroupProperties", {})])
-    limits = {"/": 40, at(group("g")): 14, at(model("m1"), "?tab=group"): 14, "/kind/mlModel": 14}
+    limits = {"/": 40, at(group("g")): 15, at(model("m1"), "?tab=group"): 14, "/kind/mlModel": 14}
     for target, limit in limits.items():
         with statements(store) as seen:
             page(store, target)
