@@ -68,7 +68,7 @@ _ON_TOP: Final = frozenset(
 """Custom properties that the page shows as facts, or in its head."""
 
 _FIRST: Final = (
-    *("Status", "Duration", "Commit", "Trained on", "Evaluated on", "Other datasets", "MLflow"),
+    *("Status", "Duration", "Commit", "Trained on", "Evaluated on", "Datasets", "MLflow"),
 )
 """The facts that come first, in their order."""
 
@@ -179,7 +179,7 @@ def facts_of(
         _line("Created", created_at(properties)),
         _line("Last modified", stamp(properties.get("lastModified"))),
         *_references(store, aspects, properties, _run_and_versions(store, urn, custom)),
-        Fact("Other datasets", tuple(_datasets_without_urn(custom.get(DATASETS)))),
+        Fact("Datasets", tuple(_datasets_without_urn(custom.get(DATASETS)))),
         Fact(
             "MLflow" if Identity.of(urn).platform == "mlflow" else "Source",
             tuple(_outside(properties.get("externalUrl"))),

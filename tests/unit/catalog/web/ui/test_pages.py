@@ -268,8 +268,8 @@ def test_the_head_of_a_run_names_datasets_without_a_place(
     custom = {"mlflow.run_id": "r1", "mlflow.datasets": datasets}
     put(store, model("r1"), mlModelProperties={"customProperties": custom, "created": {"time": 1}})
     text = page(store, at(model("r1"))).text
-    assert ("Other datasets" in text) is (shown is not None)
-    assert shown is None or f"Other datasets {shown}" in text
+    assert ("Datasets" in text) is (shown is not None)
+    assert shown is None or f"Datasets {shown}" in text
 
 
 @pytest.mark.parametrize(
