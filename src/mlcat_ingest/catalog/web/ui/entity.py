@@ -1,16 +1,18 @@
 """The page of one entity: its title and tabs, and the content of the chosen tab."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import quote
 
+from sqlalchemy import select
 from sqlalchemy.sql.expression import ColumnElement
 from starlette.datastructures import QueryParams
 
-from mlcat_ingest.catalog.schema.tables import edge
+from mlcat_ingest.catalog.schema.tables import edge, entity
 from mlcat_ingest.catalog.schema.values import UrnPage
 from mlcat_ingest.catalog.schema.virtual import Identity
+from mlcat_ingest.catalog.store.reads import marked_removed
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui import ingestion
 from mlcat_ingest.catalog.web.ui.children import children_of, nested_rows
@@ -291,6 +293,8 @@ def _listing(store: Store, subject: Subject, tab: str, start: int) -> EntityList
         urns = subject.urns(_REFERENCE_TABS[tab])
         page = UrnPage(len(urns), tuple(urns[start : start + PAGE_ROWS]))
         rows = rows_of(store, page.urns)
+        if tab == "features" and entity_type(subject.urn) == "mlModel":
+            rows = _with_tables(store, rows)
     elif (condition := _refers(subject.urn, tab)) is not None:
         page = referrers(store, subject.urn, condition, start, PAGE_ROWS)
         rows = rows_of(store, page.urns)
@@ -301,6 +305,27 @@ def _listing(store: Store, subject: Subject, tab: str, start: int) -> EntityList
     )
     mixed = tab in {"failing", "group", "passing", "used"}
     return EntityList(tuple(rows), part, tuple(map(Heading.of, columns)), mixed=mixed)
+
+
+def _with_tables(store: Store, rows: Sequence[ListRow]) -> Sequence[ListRow]:
+    """Return the features of a model with the tables that contain each of them.
+
+    Cost: two SQL statements.
+    """
+    contains = (
+        select(edge.c.destination, entity.c.urn)
+        .join(entity, entity.c.id == edge.c.source_id)
+        .where(edge.c.destination.in_([row.urn for row in rows]))
+        .where(edge.c.relationship == "Contains", entity.c.entity_type == "mlFeatureTable")
+        .where(~marked_removed(entity.c.id))
+        .order_by(entity.c.urn)
+    )
+    found = [tuple(pair) for pair in store.read(lambda sql: sql.execute(contains).all())]
+    names = names_of(store, [table for _, table in found])
+    tables: dict[str, list[tuple[str, str]]] = {}
+    for feature, table in found:
+        tables.setdefault(feature, []).append((names[table], entity_href(table)))
+    return [replace(row, tables=tuple(tables.get(row.urn, ()))) for row in rows]
 
 
 def _place(store: Store, subject: Subject) -> list[Piece]:

@@ -95,7 +95,7 @@ class ListRow:
     at `fold_href` shows, or hides if they are `opened`. `numbers` are the metrics and parameters
     as stored, by names such as `metrics.auc`; `marks` are registered versions and aliases. Its
     value in the column `best` is the best of the list. `run` is the URN of the run of a registered
-    version.
+    version, and `tables` are names and addresses of the feature tables of a feature.
     """
 
     urn: str
@@ -125,6 +125,7 @@ class ListRow:
     run_name: str = ""
     aliases: tuple[str, ...] = ()
     stage: str = ""
+    tables: tuple[tuple[str, str], ...] = ()
 
     @property
     def duration(self) -> str:

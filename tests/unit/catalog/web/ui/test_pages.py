@@ -253,6 +253,25 @@ def test_the_head_of_a_run_has_its_code_data_and_mlflow_page(
     assert not any(link.startswith("javascript") for link in found.links)
 
 
+def test_the_features_of_a_run_link_to_their_tables(store: Store) -> None:
+    features = [feature("shop", name) for name in ("a", "b", "c")]
+    put(store, model("m"), mlModelProperties={"mlFeatures": features})
+    put(store, table("<i>"), mlFeatureTableProperties={"mlFeatures": features[:2]})
+    put(store, table("two"), mlFeatureTableProperties={"mlFeatures": features[:1]})
+    put(
+        store,
+        table("gone"),
+        mlFeatureTableProperties={"mlFeatures": features},
+        status={"removed": True},
+    )
+    found = page(store, at(model("m"), "?tab=features"))
+    assert "Name Feature table" in found.text
+    assert "a referenced, not ingested <i> , two b referenced, not ingested <i> c" in found.text
+    assert {at(table("<i>")), at(table("two"))} <= found.links.keys()
+    assert at(table("gone")) not in found.links
+    assert "Name Feature table" not in page(store, at(table("two"))).text
+
+
 @pytest.mark.parametrize(
     ("datasets", "shown"),
     [
