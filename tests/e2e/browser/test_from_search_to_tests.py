@@ -41,8 +41,8 @@ class Journey:
 
 
 JOURNEYS = {
-    "demo": Journey("cancer", "breast-cancer-screening", "accuracy", "cell_nuclei"),
-    "hostile": Journey("churn", "churn", "auc", HOSTILE["html"]),
+    "demo": Journey("cancer", "breast-cancer-screening", "accuracy", "lab.cell_nuclei"),
+    "hostile": Journey("churn", "churn", "auc", f"shop.{HOSTILE['html']}"),
     "many": Journey("experiment", "experiment-001", "metric_07"),
 }
 
