@@ -13,7 +13,7 @@ from mlcat_ingest.catalog.web.ui.pages import Renderer, ui_routes
 from support.asgi import Answer, call
 
 RENDERER = Renderer()
-VOID = {"meta", "link", "input"}
+VOID = {"br", "hr", "input", "link", "meta"}
 HTML = "text/html,application/xhtml+xml,*/*;q=0.8"
 
 

@@ -4,7 +4,7 @@ import re
 from html import unescape
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mlcat_ingest.catalog.store.store import Store
@@ -87,6 +87,7 @@ def check(html: str) -> None:
     assert set(re.findall(r"<\w+ ([a-z]+)=", html)) <= {"class", "href", "start"}
 
 
+@example("\\\n:\n\n---")
 @given(st.text(alphabet="ab <>[]()!*_`~#|-:\"'&;=/\\\n") | st.text())
 def test_any_text_becomes_harmless_html_and_one_line(text: str) -> None:
     check(render_markdown(text).text)
