@@ -9,7 +9,7 @@ import orjson
 from mlcat_ingest.catalog.schema.virtual import Identity
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.lineage import versions_of
-from mlcat_ingest.catalog.web.ui.lists import PROPERTIES, Aspects, display_name
+from mlcat_ingest.catalog.web.ui.lists import PROPERTIES, Aspects, display_name, value_of
 from mlcat_ingest.catalog.web.ui.text import (
     created_at,
     duration,
@@ -126,7 +126,7 @@ def overview(
     store: Store, urn: str, aspects: Aspects, properties: Mapping[str, Any]
 ) -> Mapping[str, object]:
     """Return the overview of an entity: everything that has no other tab."""
-    training = {**_value(aspects, ML_TRAINING_RUN_PROPERTIES), **properties}
+    training = {**value_of(aspects, ML_TRAINING_RUN_PROPERTIES), **properties}
     return {
         "facts": facts_of(store, urn, aspects, properties),
         "metrics": metrics(training),
@@ -167,8 +167,8 @@ def facts_of(
     registered versions.
     """
     custom = properties.get("customProperties") or {}
-    source_code = _value(aspects, SOURCE_CODE).get("sourceCode")
-    memory = _value(aspects, INSTITUTIONAL_MEMORY).get("elements")
+    source_code = value_of(aspects, SOURCE_CODE).get("sourceCode")
+    memory = value_of(aspects, INSTITUTIONAL_MEMORY).get("elements")
     facts = [
         _line("Status", custom.get(RUN_STATUS)),
         _line("Duration", duration(custom.get(RUN_DURATION, ""))),
@@ -265,10 +265,6 @@ def _named_values(properties: Mapping[str, Any], field: str) -> Iterator[tuple[s
         yield scalar(item.get("name")), scalar(item.get("value"))
 
 
-def _value(aspects: Aspects, name: str) -> Mapping[str, Any]:
-    return aspects[name].value if name in aspects else {}
-
-
 def _line(label: str, text: object) -> Fact:
     return Fact(label, (Piece(text),) if isinstance(text, str) and text else ())
 
@@ -284,14 +280,14 @@ def _references(
     more: Iterable[tuple[str, list[str]]],
 ) -> Iterator[Fact]:
     referred = {
-        label: [entry[key] for entry in _value(aspects, aspect).get(field) or [] if key in entry]
+        label: [entry[key] for entry in value_of(aspects, aspect).get(field) or [] if key in entry]
         for label, aspect, field, key in _REFERENCES
     }
     referred.update(more)
-    referred["Domain"] = list(_value(aspects, DOMAINS).get("domains") or [])
+    referred["Domain"] = list(value_of(aspects, DOMAINS).get("domains") or [])
     for label, field in (("Sources", "sources"), ("Training jobs", "trainingJobs")):
         referred[label] = list(properties.get(field) or [])
-    inputs = _value(aspects, DATA_PROCESS_INSTANCE_INPUT)
+    inputs = value_of(aspects, DATA_PROCESS_INSTANCE_INPUT)
     edges = (edge["destinationUrn"] for edge in inputs.get("inputEdges") or [])
     referred["Inputs"] = list(dict.fromkeys([*(inputs.get("inputs") or []), *edges]))
     stored = store.get_many([urn for urns in referred.values() for urn in urns])

@@ -11,7 +11,7 @@ from mlcat_ingest.catalog.store.history import VersionInfo, VersionKey
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.facts import Piece
 from mlcat_ingest.catalog.web.ui.lists import PAGE_ROWS, Pager, names_of, pager
-from mlcat_ingest.catalog.web.ui.text import entity_href, moment
+from mlcat_ingest.catalog.web.ui.text import cut, entity_href, moment
 from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.diff import AspectDiff, Sign, diff_aspect, value_text
@@ -153,10 +153,10 @@ def _changes(diff: AspectDiff) -> Iterator[ChangedValue]:
     for field in diff.fields:
         for change in field.changes:
             old, new = (
-                _cut(value_text(change.label, field.field, value), _VALUE_CHARS)
+                cut(value_text(change.label, field.field, value), _VALUE_CHARS)
                 for value in _differing(change.old, change.new)
             )
-            label = _cut(change.label, _LABEL_CHARS)
+            label = cut(change.label, _LABEL_CHARS)
             yield ChangedValue(change.sign, field.field, label, old, new)
         if field.reordered and not field.changes:
             yield ChangedValue("changed", field.field, "", "", "in another order")
@@ -169,10 +169,6 @@ def _differing(old: Any, new: Any) -> tuple[Any, Any]:
     pairs = ((old, new), (new, old))
     kept = [{k: v for k, v in one.items() if k not in two or two[k] != v} for one, two in pairs]
     return kept[0], kept[1]
-
-
-def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[:longest]}…"
 
 
 def _named_by(entry: VersionInfo) -> Iterator[str]:

@@ -25,8 +25,10 @@ from mlcat_ingest.catalog.web.ui.lists import (
     pager,
     recipe_of,
     referrers,
+    value_of,
 )
 from mlcat_ingest.catalog.web.ui.text import (
+    cut,
     duration,
     entity_href,
     entity_type,
@@ -117,7 +119,7 @@ def recipe_page(store: Store, urn: str, aspects: Aspects, start: int) -> Mapping
 
     The sources are those that the first of these runs has read.
     """
-    info = _value(aspects, DATAHUB_INGESTION_SOURCE_INFO)
+    info = value_of(aspects, DATAHUB_INGESTION_SOURCE_INFO)
     page = referrers(store, urn, edge.c.relationship == RUN_OF, start, PAGE_ROWS)
     rows = _runs(store, page.urns)
     facts = (
@@ -127,7 +129,7 @@ def recipe_page(store: Store, urn: str, aspects: Aspects, start: int) -> Mapping
     )
     part = pager(page.total, start, len(rows), lambda at: entity_href(urn, start=at))
     stored = store.get_many(page.urns[:1], {DATAHUB_EXECUTION_REQUEST_RESULT})
-    results = (_value(of_run, DATAHUB_EXECUTION_REQUEST_RESULT) for of_run in stored.values())
+    results = (value_of(of_run, DATAHUB_EXECUTION_REQUEST_RESULT) for of_run in stored.values())
     passes = [
         one
         for result in results
@@ -142,7 +144,7 @@ def run_page(store: Store, urn: str, aspects: Aspects) -> Mapping[str, object]:
 
     Cost: two SQL statements, for the names of what the report is about.
     """
-    request, result = _request(aspects), _value(aspects, DATAHUB_EXECUTION_REQUEST_RESULT)
+    request, result = _request(aspects), value_of(aspects, DATAHUB_EXECUTION_REQUEST_RESULT)
     report = _report(result)
     ours = _object(report.get("mlcat"))
     source, sink = _object(report.get("source")), _object(report.get("sink"))
@@ -204,7 +206,7 @@ def _rows(runs: Mapping[str, Aspects], names: Mapping[str, str]) -> list[Ingesti
     """Return a row for each run; `names` are those of the recipes."""
     rows: list[IngestionRun] = []
     for urn, aspects in runs.items():
-        request, result = _request(aspects), _value(aspects, DATAHUB_EXECUTION_REQUEST_RESULT)
+        request, result = _request(aspects), value_of(aspects, DATAHUB_EXECUTION_REQUEST_RESULT)
         recipe, status = _recipe_urn(request), scalar(result.get("status"))
         ours = _object(_report(result).get("mlcat"))
         row = IngestionRun(
@@ -287,7 +289,7 @@ def _about(text: object) -> Piece:
 
 def _short(value: object) -> str:
     text = value if isinstance(value, str) else orjson.dumps(value).decode()
-    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
+    return cut(text, _SHOWN_CHARS)
 
 
 def _report(result: Object) -> Object:
@@ -300,7 +302,7 @@ def _report(result: Object) -> Object:
 
 
 def _request(aspects: Aspects) -> Object:
-    return _value(aspects, DATAHUB_EXECUTION_REQUEST_INPUT)
+    return value_of(aspects, DATAHUB_EXECUTION_REQUEST_INPUT)
 
 
 def _recipe_urn(request: Object) -> str:
@@ -315,10 +317,6 @@ def _link(names: Mapping[str, str], urn: str) -> Piece:
 def _fact(label: str, value: object) -> Fact:
     text = f"{value:,}" if _number(value) is not None else value
     return Fact(label, (Piece(text),) if isinstance(text, str) and text else ())
-
-
-def _value(aspects: Aspects, name: str) -> Object:
-    return aspects[name].value if name in aspects else {}
 
 
 def _object(value: object) -> Object:

@@ -232,6 +232,11 @@ def properties_of(urn: str, aspects: Aspects) -> Mapping[str, Any]:
     return {} if stored is None else stored.value
 
 
+def value_of(aspects: Aspects, name: str) -> Mapping[str, Any]:
+    """Return the value of an aspect, empty where it is not set."""
+    return aspects[name].value if name in aspects else {}
+
+
 def display_name(urn: str, aspects: Aspects) -> str:
     """Return the name that people gave the entity, or else the one in its URN."""
     properties = properties_of(urn, aspects)
@@ -378,7 +383,7 @@ def _marks(custom: Mapping[str, str]) -> Iterator[str]:
 def _row(urn: str, stored: Aspects | None) -> ListRow:
     aspects = stored or {}
     properties = properties_of(urn, aspects)
-    results = aspects[TEST_RESULTS].value if TEST_RESULTS in aspects else {}
+    results = value_of(aspects, TEST_RESULTS)
     custom = properties.get("customProperties") or {}
     return ListRow(
         urn=urn,

@@ -21,12 +21,12 @@ from mlcat_ingest.catalog.errors import BadRequestError
 from mlcat_ingest.catalog.search.fields import field_name
 from mlcat_ingest.catalog.search.language import combine, read_query
 from mlcat_ingest.catalog.search.numbers import POINTS, Point, numeric_names, points
-from mlcat_ingest.catalog.search.pages import ADDED
 from mlcat_ingest.catalog.search.request import Criterion, SearchRequest, SortKey
 from mlcat_ingest.catalog.search.search import unknown_number
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.children import models_of_group, nested_rows
 from mlcat_ingest.catalog.web.ui.lists import (
+    NEWEST_FIRST,
     PAGE_ROWS,
     EntityList,
     Heading,
@@ -130,12 +130,11 @@ class RunsView:
         field = self.sort_field
         if field and field not in {"name", *_TIMES} and field_name(field).name is None:
             raise BadRequestError(f"sort: no column `{field}`")
-        newest = SortKey("created", descending=True), SortKey(ADDED, descending=True)
         own = (Criterion("groups", (self.urn,)),)
         return SearchRequest(
             words,
             any_of=combine(any_of or ((),), (own,)),
-            sort=(SortKey(field, self.sort.startswith("-")),) if field else newest,
+            sort=(SortKey(field, self.sort.startswith("-")),) if field else NEWEST_FIRST,
             start=self.start,
             count=count,
             highlight=False,
