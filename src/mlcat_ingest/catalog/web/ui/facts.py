@@ -14,6 +14,7 @@ from mlcat_ingest.catalog.web.ui.text import (
     created_at,
     duration,
     entity_href,
+    parsed,
     scalar,
     stamp,
     web_address,
@@ -194,10 +195,7 @@ def facts_of(
 
 def _datasets_without_urn(text: str | None) -> Iterator[Piece]:
     """Yield the datasets of a run whose source names no place that the catalog could know."""
-    try:
-        datasets = orjson.loads(text or "[]")
-    except orjson.JSONDecodeError:
-        return  # cut off, or written by others
+    datasets = parsed(text)
     for dataset in datasets if isinstance(datasets, list) else ():
         if isinstance(dataset, dict) and dataset.get("name") and not dataset.get("urn"):
             yield Piece(" ".join(filter(None, map(scalar, map(dataset.get, ("name", "digest"))))))

@@ -34,6 +34,7 @@ from mlcat_ingest.catalog.web.ui.text import (
     entity_type,
     kind_name,
     moment,
+    parsed,
     scalar,
 )
 from mlcat_ingest.metadata.aspects.processes import DATAHUB_EXECUTION_REQUEST_INPUT
@@ -294,11 +295,7 @@ def _short(value: object) -> str:
 
 def _report(result: Object) -> Object:
     """Return the report in a result, empty where it is none."""
-    text = _object(result.get("structuredReport")).get("serializedValue")
-    try:
-        return _object(orjson.loads(text)) if isinstance(text, str) else {}
-    except orjson.JSONDecodeError:
-        return {}
+    return _object(parsed(_object(result.get("structuredReport")).get("serializedValue")))
 
 
 def _request(aspects: Aspects) -> Object:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from urllib.parse import quote
 
-import orjson
 from sqlalchemy import func, literal, select, true, union_all
 from sqlalchemy.engine import Connection
 from sqlalchemy.sql.expression import ColumnElement
@@ -32,6 +31,7 @@ from mlcat_ingest.catalog.web.ui.text import (
     kind_label,
     kind_name,
     moment,
+    parsed,
     scalar,
     short_number,
     visible,
@@ -255,10 +255,7 @@ def display_name(urn: str, aspects: Aspects) -> str:
 def recipe_of(request: Mapping[str, Any]) -> str:
     """Return the name of the recipe of an ingestion run, or an empty text."""
     args = request.get("args")
-    try:
-        recipe = orjson.loads(args["recipe"]) if isinstance(args, Mapping) else None
-    except (KeyError, TypeError, orjson.JSONDecodeError):
-        return ""
+    recipe = parsed(args.get("recipe")) if isinstance(args, Mapping) else None
     name = recipe.get("pipeline_name") if isinstance(recipe, Mapping) else None
     return name if isinstance(name, str) and not entity_type(name) else ""
 
@@ -372,10 +369,7 @@ def _common(rows: Iterable[ListRow]) -> tuple[str, ...]:
 def _marks(custom: Mapping[str, str]) -> Iterator[str]:
     """Yield the registered versions and aliases that a model names."""
     for key in (VERSIONS, ALIASES):
-        try:
-            names = orjson.loads(custom.get(key, "[]"))
-        except orjson.JSONDecodeError:
-            continue  # cut off, or written by others
+        names = parsed(custom.get(key))
         if isinstance(names, list):
             yield from map(str, names)
 

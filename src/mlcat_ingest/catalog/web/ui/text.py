@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
+import orjson
+
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.registry import ENTITY_TYPES
 from mlcat_ingest.metadata.urn import entity_type_of
@@ -42,6 +44,14 @@ def visible(text: object) -> str:
 
 def _mark_name(mark: str) -> str:
     return f"⟨U+{ord(mark):04X}⟩"
+
+
+def parsed(text: object) -> Any:
+    """Return what a text of JSON holds; None where it was cut off, or others wrote no JSON."""
+    try:
+        return orjson.loads(text) if isinstance(text, str) else None
+    except orjson.JSONDecodeError:
+        return None
 
 
 def cut(text: str, longest: int) -> str:

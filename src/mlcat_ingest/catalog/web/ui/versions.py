@@ -4,13 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-import orjson
-
 from mlcat_ingest.catalog.search.request import Criterion, SearchRequest
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.facts import Piece
 from mlcat_ingest.catalog.web.ui.lists import ListRow, names_of, properties_of
-from mlcat_ingest.catalog.web.ui.text import entity_href, scalar
+from mlcat_ingest.catalog.web.ui.text import entity_href, parsed, scalar
 from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.reserved import ALIASES
@@ -67,10 +65,7 @@ def aliases_of(store: Store, urn: str, properties: Mapping[str, Any]) -> Mapping
 
 
 def _aliases(properties: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    try:
-        found = orjson.loads((properties.get("customProperties") or {}).get(ALIASES, "{}"))
-    except orjson.JSONDecodeError:
-        return  # cut off, or written by others
+    found = parsed((properties.get("customProperties") or {}).get(ALIASES))
     if isinstance(found, dict):
         yield from ((alias, scalar(version)) for alias, version in found.items())
 
