@@ -23,7 +23,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 COUNTS: Counter[str] = Counter()
-STORED: defaultdict[str, dict[str, str]] = defaultdict(dict)
+STORED: defaultdict[str, dict[str, Any]] = defaultdict(dict)
 RECORD: list[Path] = []
 
 
@@ -44,7 +44,7 @@ async def aspects(request: Request) -> Response:
         with path.open("ab") as file:
             file.write(sent.replace(b"\n", b" ") + b"\n")
     for one in proposals:
-        STORED[one["entityUrn"]][one["aspectName"]] = one["aspect"]["value"]
+        STORED[one["entityUrn"]][one["aspectName"]] = one
     COUNTS["proposals"] += len(proposals)
     return JSONResponse({"value": "success"})
 
@@ -59,9 +59,11 @@ async def batch_get(request: Request) -> Response:
 def _stored(asked: dict[str, Any]) -> dict[str, Any]:
     """Return the aspects that are asked for of an entity, in the form of an OpenAPI read."""
     aspects = STORED[asked["urn"]]
-    version = {"version": "1"}
     found: dict[str, Any] = {
-        name: {"value": orjson.loads(aspects[name]), "systemMetadata": version}
+        name: {
+            "value": orjson.loads(aspects[name]["aspect"]["value"]),
+            "systemMetadata": {**(aspects[name].get("systemMetadata") or {}), "version": "1"},
+        }
         for name in asked.keys() & aspects.keys()
     }
     return {"urn": asked["urn"], **found}

@@ -148,9 +148,8 @@ def content_hash(value: object) -> str:
 def record_hash(value: object, parts_of: Callable[[object], object] | None = None) -> str | None:
     """Return the hash of a value of any types, None for one that no text can be made of.
 
-    `parts_of` takes apart what is no JSON, and raises TypeError for a number that is not finite,
-    which orjson would write as a null. Then, and for what orjson refuses, the standard library
-    makes the text, which has such numbers. Keys count in their order.
+    `parts_of` takes apart what is no JSON. A number that is not finite counts as a null. For what
+    orjson refuses, the standard library makes the text. Keys count in their order.
     """
     data = text_of(value, parts_of)
     if data is None:

@@ -18,7 +18,7 @@ from mlcat_ingest.sources.mlflow.mapping.text import (
     number_texts,
 )
 from mlcat_ingest.sources.mlflow.values.joined import JoinedRun, SizeLimits
-from mlcat_ingest.sources.mlflow.values.records import LoggedModel, Metric, Run
+from mlcat_ingest.sources.mlflow.values.records import LoggedModel, Metric, Run, columns_of
 
 Entry = dict[str, Any]
 
@@ -49,7 +49,7 @@ def training_metrics(record: JoinedRun, custom: PropertiesBuilder) -> Sequence[E
     """
     run, system_metrics = record.run, record.scope.options.system_metrics
     models = {key: _with_nan(model, run, custom) for key, model in record.models.items()}
-    columns = [*zip(*run.metrics, strict=True)]
+    columns = columns_of(run.metrics)
     if models or not columns or not _are_entries(columns[0]) or {*columns[_MODEL_ID]} != {None}:
         metrics: Sequence[Metric] = run.metrics
         if not system_metrics:
@@ -97,7 +97,7 @@ def _with_nan(model: LoggedModel, run: Run, custom: PropertiesBuilder) -> Logged
     return replace(model, metrics=tuple(metrics))
 
 
-def _entries(columns: Sequence[tuple[Any, ...]], custom: PropertiesBuilder) -> Sequence[Entry]:
+def _entries(columns: Sequence[Sequence[Any]], custom: PropertiesBuilder) -> Sequence[Entry]:
     """Return the entries of metrics, given field by field, in the order of their unique names."""
     truncator = custom.truncator
     if not columns:

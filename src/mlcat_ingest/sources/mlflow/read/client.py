@@ -230,7 +230,7 @@ def _run_metrics(data: Any) -> Iterable[Any]:
     return getattr(data, "_metric_objs", None) or ()
 
 
-def _metrics_of(entities: Iterable[Any]) -> tuple[Metric, ...]:
+def _metrics_of(entities: Iterable[Any]) -> Sequence[Metric]:
     """Return metric entities as records, in the order of `decode.metrics`."""
     records = [
         Metric(

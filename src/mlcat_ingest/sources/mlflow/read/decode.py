@@ -31,10 +31,12 @@ from mlcat_ingest.sources.mlflow.values.records import (
     Experiment,
     LoggedModel,
     Metric,
+    Metrics,
     ModelOutput,
     ModelVersion,
     RegisteredModel,
     Run,
+    columns_of,
 )
 
 RecordT = TypeVar("RecordT")
@@ -44,7 +46,6 @@ _MODEL_SOURCE = re.compile(r"models:/(m-[0-9a-f]{32})/?")
 _MODEL_STATUS = {"UPLOAD_FAILED": "FAILED"}
 _STATUS_PREFIX = "LOGGED_MODEL_"
 
-_NEW = tuple.__new__
 _NAME = itemgetter(0)
 
 
@@ -164,7 +165,7 @@ def _checks_of(record: type) -> Sequence[tuple[str, Check]]:
 
 def _check_of(hint: Any) -> Check:
     """Return what looks for another type than the annotation of a field of a record."""
-    if get_origin(hint) is tuple:
+    if get_origin(hint) in {tuple, Sequence}:
         entry = get_args(hint)[0]
         if entry is str:
             return lambda values: _check_types(_TEXT, list(chain.from_iterable(values)))
@@ -176,9 +177,9 @@ def _check_of(hint: Any) -> Check:
 
 
 def _check_entries(columns: Sequence[Check], values: Sequence[Sequence[Any]]) -> None:
-    fields = zip(*chain.from_iterable(values), strict=True)
-    for check, column in zip(columns, fields, strict=False):  # none where there are no entries
-        check(column)
+    fields = zip(*map(columns_of, filter(None, values)), strict=True)
+    for check, parts in zip(columns, fields, strict=False):  # none where there are no entries
+        check(list(chain.from_iterable(parts)))
 
 
 def _check_mappings(values: Sequence[Mapping[Any, Any]]) -> None:
@@ -377,43 +378,33 @@ def pairs(entries: Sequence[Json] | None) -> dict[str, str]:
         return {entry["key"]: entry.get("value", "") for entry in entries}
 
 
-def metrics(entries: Sequence[Json] | None) -> tuple[Metric, ...]:
+def metrics(entries: Sequence[Json] | None) -> Sequence[Metric]:
     """Return metrics, sorted by name as the stores keep no order of their own."""
     if not entries:
         return ()
-    # What `Metric(...)` and `moment` come down to, without their calls in Python.
-    records = [
-        _NEW(
-            Metric,
-            (
-                entry["key"],
-                # float() reads "NaN", "Infinity" and "-Infinity" too.
-                float(entry.get("value", 0.0)),
-                int(at) if (at := entry.get("timestamp")) else None,
-                int(entry.get("step") or 0),
-                entry.get("model_id") or None,
-                entry.get("dataset_name") or None,
-                entry.get("dataset_digest") or None,
-            ),
+    rows = [
+        (
+            entry["key"],
+            # float() reads "NaN", "Infinity" and "-Infinity" too.
+            float(entry.get("value", 0.0)),
+            int(at) if (at := entry.get("timestamp")) else None,
+            int(entry.get("step") or 0),
+            entry.get("model_id") or None,
+            entry.get("dataset_name") or None,
+            entry.get("dataset_digest") or None,
         )
         for entry in entries
     ]
     # Most runs have each name once, and texts are compared faster than tuples are made.
-    named_once = len(set(map(_NAME, records))) == len(records)
-    records.sort(key=_NAME if named_once else metric_order)
-    return tuple(records)
+    named_once = len(set(map(_NAME, rows))) == len(rows)
+    rows.sort(key=_NAME if named_once else metric_order)
+    return Metrics([*zip(*rows, strict=True)])
 
 
-def metric_order(metric: Metric) -> tuple[str, str, str, str, int, int]:
-    """Return what metrics are sorted by: name, model, dataset, step, time."""
-    return (
-        metric.key,
-        metric.model_id or "",
-        metric.dataset_name or "",
-        metric.dataset_digest or "",
-        metric.step or 0,
-        metric.timestamp_ms or 0,
-    )
+def metric_order(metric: tuple[Any, ...]) -> tuple[str, str, str, str, int, int]:
+    """Return what metrics, or their rows, are sorted by: name, model, dataset, step, time."""
+    name, _, time_ms, step, model_id, dataset, digest = metric
+    return name, model_id or "", dataset or "", digest or "", step or 0, time_ms or 0
 
 
 def dataset_order(dataset: DatasetInput) -> tuple[str, str]:

@@ -42,6 +42,7 @@ from mlcat_ingest.sources.mlflow.values.records import (
     RegisteredModel,
     Run,
     aliases_of,
+    columns_of,
     parent_of,
 )
 from mlcat_ingest.sources.mlflow.values.uris import UiLinks
@@ -152,12 +153,15 @@ def _fields_of(record: object) -> object:
 
 
 def _plain(metrics: Sequence[Metric]) -> Sequence[object]:
-    """Return finite metrics as tuples for which `_parts_of` is not called."""
+    """Return metrics by column; values that may not be finite, which JSON lacks, as texts."""
+    columns = columns_of(metrics)
     # One that is not finite makes the sum so.
-    return list(map(tuple, metrics)) if math.isfinite(sum(map(_VALUE, metrics))) else metrics
+    if not columns or math.isfinite(sum(columns[_VALUE])):
+        return columns
+    return [*columns, list(map(repr, columns[_VALUE]))]
 
 
-_VALUE: Final = attrgetter("value")
+_VALUE: Final = Metric._fields.index("value")
 
 
 @cache
@@ -167,8 +171,6 @@ def _getter_of(cls: Any) -> Callable[[object], object]:
 
 def _parts_of(value: object) -> object:
     if isinstance(value, tuple):
-        if isinstance(value, Metric) and not math.isfinite(value.value):
-            raise TypeError(value.value)
         return value[:]  # a plain one
     if isinstance(value, ModelDocument):
         # A signature may have numbers that are not finite.

@@ -8,7 +8,7 @@ Source: MLflow REST API 2.0 (`runs/search`, `experiments/search`, `registered-mo
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
@@ -72,6 +72,42 @@ class Metric(NamedTuple):
     dataset_digest: str | None = None
 
 
+class Metrics(Sequence[Metric]):
+    """The metrics of a run by column, one for each field of `Metric`; rows are made on demand."""
+
+    __slots__ = ("columns",)
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, columns: Sequence[Sequence[Any]]) -> None:
+        """Take the columns, of one length."""
+        self.columns = columns
+
+    def __len__(self) -> int:
+        """Return the number of metrics."""
+        return len(self.columns[0])
+
+    def __iter__(self) -> Iterator[Metric]:
+        """Yield the metrics in their order."""
+        return map(Metric._make, zip(*self.columns, strict=True))
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return one metric, or some."""
+        return tuple(self)[index]
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether `other` has the same metrics."""
+        return tuple(self) == (tuple(other) if isinstance(other, Metrics) else other)
+
+    def __repr__(self) -> str:
+        """Return the text of the metrics."""
+        return repr(tuple(self))
+
+
+def columns_of(metrics: Sequence[Metric]) -> Sequence[Sequence[Any]]:
+    """Return metrics by column, one for each field of `Metric`; nothing where there are none."""
+    return metrics.columns if isinstance(metrics, Metrics) else [*zip(*metrics, strict=True)]
+
+
 class DatasetInput(NamedTuple):
     """A dataset that a run used; `source`, `schema` and `profile` are JSON texts as logged."""
 
@@ -116,7 +152,7 @@ class LoggedModel:
     last_updated_at_ms: int | None = None
     params: Mapping[str, str] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
-    metrics: tuple[Metric, ...] = ()
+    metrics: Sequence[Metric] = ()
     metric_runs: tuple[str, ...] = ()
 
     @property
@@ -183,7 +219,7 @@ class Run:
     artifact_uri: str | None = None
     lifecycle_stage: str = "active"
     params: Mapping[str, str] = field(default_factory=dict)
-    metrics: tuple[Metric, ...] = ()
+    metrics: Sequence[Metric] = ()
     tags: Mapping[str, str] = field(default_factory=dict)
     datasets: tuple[DatasetInput, ...] = ()
     model_inputs: tuple[str, ...] = ()

@@ -68,6 +68,7 @@ from mlcat_ingest.sources.mlflow.values.records import (
     Experiment,
     LoggedModel,
     Metric,
+    Metrics,
     ModelOutput,
     ModelVersion,
     RegisteredModel,
@@ -75,6 +76,7 @@ from mlcat_ingest.sources.mlflow.values.records import (
 )
 
 _NAN: Final = float("nan")
+_NAME: Final = itemgetter(1)
 
 
 _INFOS: Final = rows_of(RUNS, "run_uuid")
@@ -141,7 +143,10 @@ def load_runs(read: Read, refusals: Refusals, ids: list[str], *, outputs: bool) 
     infos = {row[0]: row for row in read(_INFOS, ids)}
     params = _texts(read, ids, PARAMS)
     tags = _texts(read, ids, TAGS)
-    metrics = _metrics(read(_METRICS, ids))
+    metrics: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in read(_METRICS, ids):
+        metrics[row[0]].append(row)
+    names: dict[Row, Row] = {}
     datasets = _datasets(read, ids)
     made = _outputs(read, ids) if outputs else {}
 
@@ -150,7 +155,7 @@ def load_runs(read: Read, refusals: Refusals, ids: list[str], *, outputs: bool) 
             infos[run_id],
             params.get(run_id) or {},
             tags.get(run_id) or {},
-            tuple(sorted(metrics.get(run_id, ()))),
+            _metrics(metrics[run_id], names) if run_id in metrics else (),
             datasets.get(run_id, ()),
             made.get(run_id, ()),
         )
@@ -194,7 +199,7 @@ def _run(
     info: tuple[Any, ...],
     params: dict[str, str],
     tags: dict[str, str],
-    metrics: tuple[Metric, ...],
+    metrics: Sequence[Metric],
     datasets: tuple[DatasetInput, ...],
     outputs: tuple[ModelOutput, ...],
 ) -> Run:
@@ -218,16 +223,17 @@ def _run(
     )
 
 
-def _metrics(rows: Iterable[Row]) -> Mapping[str, list[Metric]]:
-    metrics: defaultdict[str, list[Metric]] = defaultdict(list)
-    # What `Metric(...)` comes down to, without its call in Python.
-    new, keys = tuple.__new__, _SharedKeys()
-    for run_id, key, value, is_nan, timestamp, step in rows:
-        last = _NAN if is_nan else value
-        metrics[run_id].append(
-            new(Metric, (keys[key], last, timestamp or None, step or 0, None, None, None))
-        )
-    return metrics
+def _metrics(rows: list[Row], shared: dict[Row, Row]) -> Sequence[Metric]:
+    """Return the metrics of a run, by name; names that are among `shared` are in memory once."""
+    rows.sort(key=_NAME)
+    _, keys, values, are_nan, times, steps = zip(*rows, strict=True)
+    if any(are_nan):
+        pairs = zip(values, are_nan, strict=True)
+        values = tuple(_NAN if is_nan else value for value, is_nan in pairs)
+    times = times if all(times) else tuple(time or None for time in times)
+    steps = tuple(step or 0 for step in steps) if None in steps else steps
+    absent = (None,) * len(keys)
+    return Metrics((shared.setdefault(keys, keys), values, times, steps, absent, absent, absent))
 
 
 def _datasets(read: Read, ids: list[str]) -> Mapping[str, tuple[DatasetInput, ...]]:
