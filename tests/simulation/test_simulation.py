@@ -140,8 +140,8 @@ def version_sets_not_settled(patch: Patch) -> None:
 
 
 def writes_under_way_are_forgotten(patch: Patch) -> None:
-    def without(_: object, engine: Engine, begun: object, ended: object, rows: Any) -> None:
-        del begun, ended
+    def without(_: object, engine: Engine, changed: object, rows: Any) -> None:
+        del changed
         records.save(engine, rows)
 
     patch.setattr(UnacknowledgedWrites, "_save", without)

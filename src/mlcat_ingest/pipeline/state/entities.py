@@ -2,7 +2,9 @@
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import uuid4
 
 from mlcat_ingest.pipeline.state.database import RunDatabase
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
@@ -14,10 +16,11 @@ _SAVE_BASE: Final = (
     "INSERT INTO state_base (recipe, sink, urn, text) VALUES (?, ?, ?, ?)"
     " ON CONFLICT (recipe, sink, urn) DO UPDATE SET text = excluded.text"
 )
-_BEGIN_WRITE: Final = (
-    "INSERT INTO state_unacknowledged (recipe, sink, urn) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+_SAVE_WRITE: Final = (
+    "INSERT INTO state_write (recipe, sink, id, urns) VALUES (?, ?, ?, ?)"
+    " ON CONFLICT (recipe, sink, id) DO UPDATE SET urns = excluded.urns"
 )
-_DELETE_WRITE: Final = "DELETE FROM state_unacknowledged WHERE recipe = ? AND sink = ? AND urn = ?"
+_DELETE_WRITE: Final = "DELETE FROM state_write WHERE recipe = ? AND sink = ? AND id = ?"
 
 
 class KnownEntities:
@@ -142,6 +145,14 @@ class AppliedBases:
         own.attempt(save, None)
 
 
+@dataclass(slots=True)
+class _Batch:
+    """A batch of writes that have not ended, and whether the database has the same."""
+
+    urns: set[str]
+    is_saved: bool = False
+
+
 class UnacknowledgedWrites:
     """The entities whose writes are under way, of one recipe in one catalog; from any thread.
 
@@ -157,21 +168,22 @@ class UnacknowledgedWrites:
         """Keep them in `database` once it is started."""
         self._database = database
         self._lock = threading.Lock()
-        self._kept: set[str] = set()
-        self._ended: set[str] = set()
+        self._batches: dict[str, _Batch] = {}
         self.earlier: set[str] = set()
 
     def load(self) -> None:
         """Find what earlier runs left."""
         own = self._database
-        statement = "SELECT urn FROM state_unacknowledged WHERE recipe = ? AND sink = ?"
-        self.earlier.update(
-            own.read(
-                lambda connection: list(connection.scalars(statement, own.recipe, own.sink)),
-                list[str](),
-            )
+        statement = "SELECT id, urns FROM state_write WHERE recipe = ? AND sink = ?"
+        rows = own.read(
+            lambda connection: list(connection.execute(statement, own.recipe, own.sink)),
+            list[tuple[Any, ...]](),
         )
-        self._kept.update(self.earlier)
+        self._batches = {key: _Batch({*urns.split("\n")}, is_saved=True) for key, urns in rows}
+        self.earlier.update(self._unended())
+
+    def _unended(self) -> set[str]:
+        return set[str]().union(*(batch.urns for batch in self._batches.values()))
 
     def begin(self, urns: Collection[str], rows: Sequence[RecordRow] = ()) -> set[str]:
         """Keep that `urns` are about to be written, and `rows`; a run that is killed leaves them.
@@ -181,31 +193,37 @@ class UnacknowledgedWrites:
         Cost: one transaction, which also deletes those whose writes have ended since the last one.
         """
         with self._lock:
-            ended, self._ended = self._ended.difference(urns), set()
-            self._database.attempt(lambda engine: self._save(engine, urns, ended, rows), None)
-            new = set(urns).difference(self._kept)
-            self._kept.update(new)
+            new = set(urns).difference(self._unended())
+            if urns:
+                self._batches[uuid4().hex] = _Batch(set(urns))
+            # In one order, so that two writers never wait for each other.
+            changed = {
+                key: "\n".join(sorted(batch.urns))
+                for key, batch in sorted(self._batches.items())
+                if not batch.is_saved
+            }
+            self._database.attempt(lambda engine: self._save(engine, changed, rows), None)
+            for key, text in changed.items():
+                self._batches[key].is_saved = True
+                if not text:
+                    del self._batches[key]
         return new
 
     def end(self, urns: Collection[str]) -> None:
         """Take note that the catalog took or refused `urns`; the next `begin` deletes them."""
         with self._lock:
-            self._ended.update(urns)
-            self._kept.difference_update(urns)
+            for batch in self._batches.values():
+                if not batch.urns.isdisjoint(urns):
+                    batch.urns.difference_update(urns)
+                    batch.is_saved = False
             self.earlier.difference_update(urns)
 
-    def _save(
-        self,
-        engine: Engine,
-        begun: Collection[str],
-        ended: Collection[str],
-        rows: Sequence[RecordRow],
-    ) -> None:
+    def _save(self, engine: Engine, changed: Mapping[str, str], rows: Sequence[RecordRow]) -> None:
         own = self._database
         with write_transaction(engine) as connection:
             put(connection, rows)
-            # In one order, so that two writers never wait for each other.
-            for statement, urns in ((_DELETE_WRITE, ended), (_BEGIN_WRITE, begun)):
-                if urns:
-                    writes = ((own.recipe, own.sink, urn) for urn in sorted(urns))
-                    connection.execute_many(statement, writes)
+            for key, text in changed.items():
+                if text:
+                    connection.execute(_SAVE_WRITE, own.recipe, own.sink, key, text)
+                else:
+                    connection.execute(_DELETE_WRITE, own.recipe, own.sink, key)

@@ -41,7 +41,7 @@ _COUNTS: Final = (
 _IDENTITY: Final = "FROM state_identity WHERE recipe = ? AND sink = ? AND source = ?"
 
 # Tables whose rows name their recipe and catalog, and those whose rows name a partition of it.
-_OF_RECIPE: Final = ("state_part", "state_identity", "state_base", "state_unacknowledged")
+_OF_RECIPE: Final = ("state_part", "state_identity", "state_base", "state_write")
 _OF_PARTS: Final = ("state_record", "state_absent")
 
 _COPY_TIMEOUT_S: Final = 60.0

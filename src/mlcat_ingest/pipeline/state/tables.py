@@ -29,7 +29,8 @@ COMPONENT: Final = "state"
 #   the entity was written since it was evaluated, or the service gave none.
 # state_base: the base of each entity as the recipe last wrote it: another tool's upsert may drop it
 #   there.
-# state_unacknowledged: entities whose writes were begun, and that no answer has come for.
+# state_write: a batch of entities whose writes were begun, and that no answer has come for; `urns`
+#   are a line each.
 # state_holder: who holds the lock of a recipe on PostgreSQL; only as true as the advisory lock
 #   behind it.
 
@@ -170,4 +171,18 @@ MIGRATIONS: Final = (
         ),
     ),
     Migration("no probes of a catalog", statements("DROP TABLE state_probe")),
+    Migration(
+        "writes that were not acknowledged, by batch",
+        statements(
+            """CREATE TABLE state_write (
+                recipe TEXT NOT NULL,
+                sink TEXT NOT NULL,
+                id TEXT NOT NULL,
+                urns TEXT NOT NULL,
+                PRIMARY KEY (recipe, sink, id)
+            )""",
+            "INSERT INTO state_write SELECT recipe, sink, urn, urn FROM state_unacknowledged",
+            "DROP TABLE state_unacknowledged",
+        ),
+    ),
 )

@@ -876,7 +876,7 @@ def test_what_was_refused_after_a_write_without_an_answer_is_written_again(world
 def test_a_run_leaves_no_mark_of_what_was_acknowledged(world: World) -> None:
     world.ingest(*things(450))
     with closing(sqlite3.connect(world.url.removeprefix("sqlite:///"))) as database, database:
-        assert list(database.execute("SELECT urn FROM state_unacknowledged")) == []
+        assert list(database.execute("SELECT urns FROM state_write")) == []
 
 
 # --- full passes by stamps -----------------------------------------------------------------------
