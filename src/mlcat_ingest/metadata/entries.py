@@ -115,7 +115,7 @@ _TEXT_OR_NONE: Final = frozenset({str, type(None)})
 
 def keys_of(aspect_name: str, field: str, entries: Sequence[object]) -> Sequence[Key]:
     """Return the merge key of each of `entries`, the items of list `field` of an aspect."""
-    if isinstance(entries, NamedEntries):
+    if type(entries) is NamedEntries:
         return entries.names
     key_of = RECORD_KEYS.get(aspect_name, {}).get(field)
     if key_of is None:

@@ -1,8 +1,7 @@
 """The three-way merge of one entity: its aspects, the base beside them, and the proposals."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from mlcat_ingest.client.base import StoredAspect, StoredEntity
 from mlcat_ingest.metadata.aspects.common import STATUS
@@ -48,8 +47,7 @@ from mlcat_ingest.pipeline.merge.rules import (
 Outcome = Literal["created", "updated", "removed", "unchanged", "left_out"]
 
 
-@dataclass(frozen=True, slots=True)
-class MergedEntity:
+class MergedEntity(NamedTuple):
     """The merge result of one entity: proposals of the aspects that change, properties last.
 
     Attributes:
@@ -178,13 +176,13 @@ def bases_of(written: Iterable[MergedEntity]) -> dict[str, str]:
     """Return the base of each entity, as text, that has one once it is written."""
     bases: dict[str, str] = {}
     for merged in written:
-        key = applied_key(merged.writer or "")
-        aspects = [aspect.value for aspect in merged.stored.values()]
-        aspects += [proposal.aspect for proposal in merged.proposals]
-        for aspect in aspects:
-            text = custom_properties(aspect).get(key)
-            if isinstance(text, str):
-                bases[merged.urn] = text
+        name = properties_aspect(merged.entity_type) or ""
+        before = merged.stored.get(name)
+        now = [one.aspect for one in merged.proposals if one.aspect_name == name]
+        properties = now[0] if now else NOTHING if before is None else before.value
+        text = custom_properties(properties).get(applied_key(merged.writer or ""))
+        if isinstance(text, str):
+            bases[merged.urn] = text
     return bases
 
 

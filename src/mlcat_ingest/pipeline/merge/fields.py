@@ -67,7 +67,9 @@ def merge_field(
 
 def first_field(aspect_name: str, name: str, fresh: object) -> tuple[object, str]:
     """Return value and text of a field that is neither stored nor applied: all of it is ours."""
-    if not isinstance(fresh, COLLECTIONS) or name in single_fields(aspect_name):
+    # A text first: that it is no instance of an abstract class is found out slowly.
+    is_single = type(fresh) is str or name in single_fields(aspect_name)
+    if is_single or not isinstance(fresh, COLLECTIONS):
         return fresh, fingerprint(fresh)
     if isinstance(fresh, dict):
         return fresh, text_of_keys(map_keys(fresh))

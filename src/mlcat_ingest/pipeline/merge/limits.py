@@ -62,6 +62,8 @@ def without_surplus(fresh: Aspect, merged: Aspect, base_key: str, notes: list[No
     return {**fresh, CUSTOM: kept}
 
 
+_COLLECTIONS: Final = frozenset(COLLECTIONS)
+
 HEAVIEST: Final = 11_000
 """Entries in one chunk, and in one batch; 200 runs of 20 parameters and 20 metrics have 10,800."""
 
@@ -71,4 +73,4 @@ def weight_of(entity: Entity) -> int:
     properties = entity.aspects.get(properties_aspect(entity.entity_type) or "")
     if properties is None:
         return 0
-    return sum([len(value) for value in properties.values() if type(value) in COLLECTIONS])
+    return sum([len(value) for value in properties.values() if type(value) in _COLLECTIONS])

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, Literal, NamedTuple, TextIO
 
 from mlcat_ingest.core.environment import make_folder, opener
 from mlcat_ingest.core.text import printable
@@ -33,8 +33,7 @@ class Refusal:
         return f"{self.proposal.aspect_name}: {self.reason}"
 
 
-@dataclass(frozen=True, slots=True)
-class DeliveryOutcome:
+class DeliveryOutcome(NamedTuple):
     """An entity that the catalog is done with; without refusals all of it has arrived.
 
     It is `exact` if the catalog checked that there was no other write after the read.

@@ -154,9 +154,8 @@ def write_again(merged: MergedEntity) -> MergedEntity:
         if name not in proposed
     )
     outcome: Outcome = "updated" if merged.outcome == "unchanged" else merged.outcome
-    return replace(
-        merged, outcome=outcome, proposals=(key, *equal, *merged.proposals), is_rewrite=True
-    )
+    proposals = (key, *equal, *merged.proposals)
+    return merged._replace(outcome=outcome, proposals=proposals, is_rewrite=True)
 
 
 MAX_VERSIONS: Final = 20
@@ -340,8 +339,7 @@ class ConflictGuard:
             else again
             for again in merged.proposals
         ]
-        return replace(
-            merged,
+        return merged._replace(
             outcome=written.outcome,
             proposals=(*lost, *proposals),
             read_first=_read_first(written),
@@ -371,7 +369,7 @@ def _hidden_as_unused(written: MergedEntity) -> bool:
 
 
 def _with_status(merged: MergedEntity, status: Proposal) -> MergedEntity:
-    return replace(merged, outcome="updated", proposals=(status, *merged.proposals))
+    return merged._replace(outcome="updated", proposals=(status, *merged.proposals))
 
 
 def _read_first(written: MergedEntity) -> StoredEntity:

@@ -180,7 +180,7 @@ class Delivery:
             left = {proposal.aspect_name for proposal in merged.proposals}
             if not left:
                 # A request that was sent twice has met what it had written itself.
-                yield replace(write_again(merged), outcome=before.outcome)
+                yield write_again(merged)._replace(outcome=before.outcome)
                 continue
             # It may have, too, where somebody has changed only a part of that since.
             if before.is_rewrite or any(one.aspect_name not in left for one in before.proposals):

@@ -9,7 +9,7 @@ Source: `IgnoreUnknownMutator.java`, `AspectsBatchImpl.java`.
 import logging
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from mlcat_ingest.client.base import StoredEntity
@@ -73,20 +73,15 @@ class ReadBack:
 
     def take(self, arrived: Sequence[MergedEntity]) -> None:
         """Take note of entities that the catalog acknowledged."""
+        sent = [(merged.urn, shape) for merged in arrived for shape in _shapes_of(merged)]
+        counts = Counter([shape for _, shape in sent])
         with self._lock:
-            for merged in arrived:
-                group = _group_of(merged.urn)
-                self._entities[group] += 1
-                for proposal in merged.proposals:
-                    spec = ASPECTS.get(proposal.aspect_name)
-                    if proposal.change_type == "DELETE" or (spec and spec.timeseries):
-                        continue
-                    sent = without_computed(proposal.aspect_name, proposal.aspect)
-                    fields = tuple(filter(sent.get, sent))
-                    shape = _Shape(group, proposal.aspect_name, fields)
-                    count = self._shapes[shape] = self._shapes[shape] + 1
-                    if count <= SAMPLES:
-                        self._sample(merged.urn, shape)
+            self._entities.update([_group_of(merged.urn) for merged in arrived])
+            rare = {shape for shape in counts if self._shapes[shape] < SAMPLES}
+            self._shapes.update(counts)
+            for urn, shape in sent if rare else ():
+                if shape in rare:
+                    self._sample(urn, shape)
 
     def _sample(self, urn: str, shape: _Shape) -> None:
         for field in (None, *shape.fields):
@@ -167,6 +162,16 @@ class ReadBack:
         for entity_type, members in urns.items():
             stored.update(self._context.sink.read_many(list(members), aspects[entity_type]))
         return stored
+
+
+def _shapes_of(merged: MergedEntity) -> Iterator[_Shape]:
+    group = _group_of(merged.urn)
+    for proposal in merged.proposals:
+        name = proposal.aspect_name
+        spec = ASPECTS.get(name)
+        if proposal.change_type != "DELETE" and not (spec and spec.timeseries):
+            sent = without_computed(name, proposal.aspect)
+            yield _Shape(group, name, tuple(filter(sent.get, sent)))
 
 
 def _group_of(urn: str) -> _UrnGroup:

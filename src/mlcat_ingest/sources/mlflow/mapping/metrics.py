@@ -226,14 +226,12 @@ def hyper_params(params: Mapping[str, str], custom: PropertiesBuilder) -> Sequen
     if not names:
         return []
     values = [params[name] for name in names]
-    if not are_unchanged(values, limits.value_chars):
+    joined = "".join(values)
+    if '"' in joined or "\\" in joined or not are_unchanged(values, limits.value_chars):
         width = limits.name_chars
-        values = [truncator.text(params[name], f"parameter {name[:width]!r}") for name in names]
-    data = dumps(values).decode()
-    texts = data[2:-2].split('","')
-    if "\\" in data:  # there may be a quote in a value
-        texts = [dumps(value).decode()[1:-1] for value in values]
-    return _named_entries(_plan(tuple(names), truncator), texts, ['"}'])
+        texts = [truncator.text(params[name], f"parameter {name[:width]!r}") for name in names]
+        values = [dumps(text).decode()[1:-1] for text in texts]
+    return _named_entries(_plan(tuple(names), truncator), values, ['"}'])
 
 
 def fit_names(names: Sequence[str], truncator: Truncator) -> Sequence[str]:

@@ -149,14 +149,15 @@ _APART: Final = frozenset({"scope", "registered", "metrics"})
 
 def _fields_of(record: object) -> object:
     cls: Any = type(record)
-    return _getter_of(cls)(record), _plain(getattr(record, "metrics", ()))
+    metrics = getattr(record, "metrics", None)
+    return _getter_of(cls)(record), _plain(metrics) if metrics else ()
 
 
 def _plain(metrics: Sequence[Metric]) -> Sequence[object]:
     """Return metrics by column; values that may not be finite, which JSON lacks, as texts."""
     columns = columns_of(metrics)
     # One that is not finite makes the sum so.
-    if not columns or math.isfinite(sum(columns[_VALUE])):
+    if math.isfinite(sum(columns[_VALUE])):
         return columns
     return [*columns, list(map(repr, columns[_VALUE]))]
 

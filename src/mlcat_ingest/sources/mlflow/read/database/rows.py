@@ -81,15 +81,7 @@ _NAME: Final = itemgetter(1)
 
 _INFOS: Final = rows_of(RUNS, "run_uuid")
 _METRICS: Final = rows_of(LATEST_METRICS, "run_uuid")
-_OBJECTS: Final = "run_uuid, json_group_object(key, coalesce(value, ''))"
-_TEXTS: Final = {
-    table.name: (
-        f"SELECT {_OBJECTS} FROM {table.name} WHERE run_uuid IN ? GROUP BY run_uuid",
-        rows_of(table, "run_uuid"),
-    )
-    for table in (PARAMS, TAGS)
-}
-"""The statements for parameters and for tags: one JSON object a run, and one row each."""
+_OBJECTS: Final = "SELECT run_uuid, json_group_object(key, coalesce(value, ''))"
 
 
 _USED: Final = "destination_type = 'RUN' AND destination_id IN ?"
@@ -174,13 +166,13 @@ class _SharedKeys(dict[Any, Any]):
 
 def _texts(read: Read, ids: list[str], table: Table) -> Mapping[Any, dict[str, str]]:
     """Return the parameters or tags of runs; SQLite gives those of a run as one JSON text."""
-    objects, rows = _TEXTS[table.name]
     if read.is_sqlite:
         try:
-            return {owner: loads(text) for owner, text in read(objects, ids)}
+            rows = read(f"{_OBJECTS} FROM {table.name} WHERE run_uuid IN ? GROUP BY run_uuid", ids)
+            return {owner: loads(text) for owner, text in rows}
         except (SqliteError, CodecError):
             pass  # there is a value that is no text, or SQLite has no JSON
-    return by_owner(read(rows, ids))
+    return by_owner(read(rows_of(table, "run_uuid"), ids))
 
 
 def by_owner(rows: Iterable[tuple[Any, ...]]) -> Mapping[Any, dict[str, str]]:
