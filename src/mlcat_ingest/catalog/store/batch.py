@@ -39,10 +39,10 @@ from mlcat_ingest.catalog.store.rows import (
 )
 from mlcat_ingest.catalog.store.version_sets import VERSION_ASPECTS, VersionSets, needed_by
 from mlcat_ingest.errors import CodecError
-from mlcat_ingest.metadata.aspects.governance import DOMAINS, OWNERSHIP
+from mlcat_ingest.metadata.aspects.governance import DOMAINS
 from mlcat_ingest.metadata.codec import canonical, dumps, loads
 from mlcat_ingest.metadata.proposal import NOT_STORED
-from mlcat_ingest.metadata.registry import ASPECTS, edges, key_aspect_name
+from mlcat_ingest.metadata.registry import ASPECTS, key_aspect_name
 
 _NEVER_MS: Final = -(2**63)
 """The time of the last change of an aspect that is not stored."""
@@ -107,40 +107,16 @@ def _is_same(stored: str, text: str) -> bool:
     return canonical(loads(stored)) == canonical(loads(text))
 
 
-_COMPLETED: Final = frozenset({OWNERSHIP, DOMAINS})
-"""The aspects with such fields."""
-
-_SYSTEM_TYPE: Final = "urn:li:ownershipType:__system__"
-
-
-def _completed(
-    aspect: str, value: Mapping[str, Any], before: Mapping[str, Any] | None
+def _with_associations(
+    urn: str, value: Mapping[str, Any], before: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """Return the value of one of `_COMPLETED` with its computed fields.
+    """Return domains whose two lists agree: the list that was changed decides.
 
-    Source: seen on a DataHub server 1.7; `OwnerTypeMap` of its metadata model.
+    Source: seen on a DataHub server 1.7.
 
     Raises:
-        InvalidProposalError: it changes a computed field, and what that is computed from.
+        ComputedFieldError: both lists were changed.
     """
-    if aspect == OWNERSHIP:
-        return _with_owner_types(value)
-    return _with_associations(value, before or {})
-
-
-def _with_owner_types(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return an ownership with its owners by type; without owners a map stays as it was sent."""
-    types: dict[str, dict[str, None]] = {}
-    for owner in value["owners"]:
-        named = owner.get("typeUrn") or f"{_SYSTEM_TYPE}{owner['type'].lower()}"
-        types.setdefault(named, {})[owner["owner"]] = None
-    return (
-        {**value, "ownerTypes": {key: [*urns] for key, urns in types.items()}} if types else value
-    )
-
-
-def _with_associations(value: Mapping[str, Any], before: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return domains whose two lists agree: the list that was changed decides."""
     domains, sent = value["domains"], value.get("domainAssociations")
     stored = before.get("domainAssociations")
     if sent is None or sent == stored:
@@ -148,7 +124,8 @@ def _with_associations(value: Mapping[str, Any], before: Mapping[str, Any]) -> M
         made = [known.get(domain, {"domain": domain}) for domain in domains]
         return {**value, "domainAssociations": made}
     if domains and domains != before.get("domains"):
-        raise InvalidProposalError("domains and domainAssociations cannot be changed together")
+        sentence = "domains and domainAssociations cannot be changed together"
+        raise ComputedFieldError(urn, DOMAINS, sentence)
     return {**value, "domains": [association["domain"] for association in sent]}
 
 
@@ -290,22 +267,12 @@ class Batch:
             return WriteResult(write.urn, write.aspect, state.version, changed=False)
         if write.aspect in VERSION_ASPECTS and write.change != "RESTATE":
             return self._store_version(item, state, content)
-        if write.aspect in _COMPLETED:
-            content = self._complete(item, state, content)
+        if write.aspect == DOMAINS:
+            before = {} if state.text is None else loads(state.text)
+            value = _with_associations(write.urn, content.value, before)
+            if value != content.value:
+                content = content_of(item.entity_type, DOMAINS, value)
         return self._store(item, state, content)
-
-    def _complete(self, item: PreparedWrite, state: State, content: StorableValue) -> StorableValue:
-        """Return the value with the fields that the service computes from it."""
-        name, before = item.write.aspect, None if state.text is None else loads(state.text)
-        try:
-            value = _completed(name, content.value, before)
-        except InvalidProposalError as error:
-            raise ComputedFieldError(item.write.urn, name, str(error)) from error
-        if value == content.value:
-            return content
-        # What is computed of a valid value is valid.
-        text, found = dumps(value).decode(), tuple(edges(name, value))
-        return content._replace(value=value, text=text, edges=found)
 
     def _store_version(
         self, item: PreparedWrite, state: State, content: StorableValue
@@ -446,5 +413,9 @@ class Batch:
         )
 
     def _rename(self, urn: str, known: ExistingEntity, name: str | None) -> None:
-        self._changes.names[known.id] = name
         self._entities[urn] = known._replace(name=name)
+        if known.is_new:
+            new = self._changes.new_entities
+            new[known.id] = new[known.id]._replace(name=name)
+        else:
+            self._changes.names[known.id] = name

@@ -11,6 +11,7 @@ from mlcat_ingest.catalog.store.patch import Patch, read_patch
 from mlcat_ingest.errors import CodecError, DefinitionError, InvalidUrnError
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO
 from mlcat_ingest.metadata.aspects.common import IS_LATEST, VERSION_PROPERTIES
+from mlcat_ingest.metadata.aspects.governance import OWNERSHIP
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.registry import (
     ENTITIES,
@@ -128,7 +129,7 @@ def prepare(write: Write) -> PreparedWrite:
 
 
 def content_of(entity_type: str, aspect: str, value: Mapping[str, Any]) -> StorableValue:
-    """Return the `value` of an aspect as it is stored, without unknown fields.
+    """Return the `value` of an aspect as it is stored, without unknown fields, with computed ones.
 
     Raises:
         InvalidProposalError: a field of it is wrong, or it has no faithful JSON form; the sentence
@@ -139,11 +140,26 @@ def content_of(entity_type: str, aspect: str, value: Mapping[str, Any]) -> Stora
         raise InvalidProposalError(_complaint(entity_type, aspect, problems))
     if aspect == TEST_INFO:
         _check_definition(value)
+    elif aspect == OWNERSHIP:
+        value = _with_owner_types(value)
     try:
         text = dumps(value).decode()
     except CodecError as error:
         raise InvalidProposalError(f"{aspect}: {error}") from error
-    return StorableValue(value, text, tuple(edges(aspect, value)), name_in(aspect, value))
+    return StorableValue(value, text, edges(aspect, value), name_in(aspect, value))
+
+
+def _with_owner_types(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an ownership with its owners by type; without owners a map stays as it was sent.
+
+    Source: seen on a DataHub server 1.7; `OwnerTypeMap` of its metadata model.
+    """
+    types: dict[str, dict[str, None]] = {}
+    for owner in value["owners"]:
+        named = owner.get("typeUrn") or f"urn:li:ownershipType:__system__{owner['type'].lower()}"
+        types.setdefault(named, {})[owner["owner"]] = None
+    by_type = {key: [*urns] for key, urns in types.items()}
+    return {**value, "ownerTypes": by_type} if types else value
 
 
 def _read_patch(write: Write, *, is_key: bool) -> Patch:

@@ -4,11 +4,9 @@ import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from sqlalchemy import Table, insert, select
-from sqlalchemy.dialects import sqlite
+from sqlalchemy import Table, select
 from sqlalchemy.engine import Connection
 
 from mlcat_ingest.catalog.schema.tables import aspect, aspect_history, edge, entity, timeseries
@@ -142,13 +140,10 @@ def _insert(
     connection: Connection, table: Table, rows: Iterable[tuple[Any, ...]], *, replace: bool = False
 ) -> None:
     """Insert `rows`, whose values are in the order of the columns of `table`."""
-    run_many(connection, _insertion(table, replace=replace), list(rows))
-
-
-@cache
-def _insertion(table: Table, *, replace: bool) -> str:
-    statement = insert(table).prefix_with("OR REPLACE") if replace else insert(table)
-    return str(statement.compile(dialect=sqlite.dialect()))
+    verb, names = "INSERT OR REPLACE" if replace else "INSERT", table.c.keys()
+    marks = ", ".join("?" * len(names))
+    statement = f"{verb} INTO {table} ({', '.join(names)}) VALUES ({marks})"
+    run_many(connection, statement, list(rows))
 
 
 def held_edges(
