@@ -1,6 +1,6 @@
 """The document of an entity in the search index, made of its aspects without I/O."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -127,12 +127,12 @@ def _numeric_fields(described: Iterable[Mapping[str, Any]]) -> tuple[NumericFiel
         for key, field_name in _NUMERIC_SOURCES:
             if content := body.get(key):
                 by_field.setdefault(field_name, {}).update(_by_name(content))
-    return tuple(
-        [
-            NumericFields(field_name, tuple(values), tuple(_to_numbers(values.values())))
-            for field_name, values in by_field.items()
-        ]
-    )
+    found = []
+    for field_name, values in by_field.items():
+        # Most are JSON numbers, and read at once as such.
+        numbers = floats(values.values()) or map(to_number, values.values())
+        found.append(NumericFields(field_name, tuple(values), tuple(numbers)))
+    return tuple(found)
 
 
 def _by_name(content: Any) -> dict[str, object]:
@@ -152,11 +152,6 @@ def _by_name(content: Any) -> dict[str, object]:
     except (AttributeError, KeyError, TypeError, ValueError):
         return {}
     return by_name
-
-
-def _to_numbers(values: Collection[Any]) -> Iterable[float | str]:
-    """Return `to_number` of each of `values`; most are JSON numbers, and read at once as such."""
-    return floats(values) or map(to_number, values)
 
 
 def to_number(value: object) -> float | str:
