@@ -1,6 +1,7 @@
 """A write before it touches a table: validated, serialised, its edges extracted."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -12,7 +13,7 @@ from mlcat_ingest.errors import CodecError, DefinitionError, InvalidUrnError
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO
 from mlcat_ingest.metadata.aspects.common import IS_LATEST, VERSION_PROPERTIES
 from mlcat_ingest.metadata.aspects.governance import OWNERSHIP
-from mlcat_ingest.metadata.codec import dumps
+from mlcat_ingest.metadata.codec import dumps, loads
 from mlcat_ingest.metadata.registry import (
     ENTITIES,
     ENTITY_TYPES,
@@ -27,6 +28,8 @@ from mlcat_ingest.metadata_tests.definition import is_empty, read_definition
 
 _PROPOSED: Final = frozenset({"CREATE", "UPDATE", "UPSERT"})
 """The changes whose values are looked at before anything is compared with the stored state."""
+
+_CACHED_CHARS: Final = 250
 
 
 class StorableValue(NamedTuple):
@@ -135,17 +138,34 @@ def content_of(entity_type: str, aspect: str, value: Mapping[str, Any]) -> Stora
         InvalidProposalError: a field of it is wrong, or it has no faithful JSON form; the sentence
             names the field.
     """
-    value, problems = adjusted_aspect(entity_type, aspect, value)
+    text = ""
+    # A field that is not known may have no JSON form: it is not stored.
+    with suppress(CodecError):
+        text = dumps(value).decode()
+    if 0 < len(text) <= _CACHED_CHARS:
+        return _short_content(entity_type, aspect, text)
+    return _content(entity_type, aspect, value, text)
+
+
+# Short aspects, such as owners and browse paths, are the same for many entities.
+@lru_cache(maxsize=1_000)
+def _short_content(entity_type: str, aspect: str, text: str) -> StorableValue:
+    return _content(entity_type, aspect, loads(text), text)
+
+
+def _content(entity_type: str, aspect: str, sent: Mapping[str, Any], text: str) -> StorableValue:
+    value, problems = adjusted_aspect(entity_type, aspect, sent)
     if problems:
         raise InvalidProposalError(_complaint(entity_type, aspect, problems))
     if aspect == TEST_INFO:
         _check_definition(value)
     elif aspect == OWNERSHIP:
         value = _with_owner_types(value)
-    try:
-        text = dumps(value).decode()
-    except CodecError as error:
-        raise InvalidProposalError(f"{aspect}: {error}") from error
+    if not text or value is not sent:
+        try:
+            text = dumps(value).decode()
+        except CodecError as error:
+            raise InvalidProposalError(f"{aspect}: {error}") from error
     return StorableValue(value, text, edges(aspect, value), name_in(aspect, value))
 
 
