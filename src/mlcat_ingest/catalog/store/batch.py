@@ -156,6 +156,8 @@ class Batch:
         self._read_pairs: set[tuple[str, str]] = set()
         self._read_urns: set[str] = set()
         self._next_id = 0
+        # What the search index needs to know of the entities that this batch made.
+        self._new: dict[int, IndexedEntity] = {}
         self._changes = RowChanges()
         self._version_sets = VersionSets(connection, self._value)
 
@@ -199,20 +201,7 @@ class Batch:
         write_changes(self._connection, changes)
         remove(self._connection, changes.deleted_entities)
         changed = {entity_id for entity_id, name in changes.rows if is_indexed(name)}
-        new = self._new_sources()
-        refresh(self._connection, changed - new.keys(), new)
-
-    def _new_sources(self) -> dict[int, IndexedEntity]:
-        """Return what the search index needs to know of the entities that this batch made."""
-        changes = self._changes
-        sources = {
-            entity_id: IndexedEntity(row.urn, row.entity_type, self._now_ms)
-            for entity_id, row in changes.new_entities.items()
-        }
-        for key, row in changes.rows.items():
-            if row is not None and row.entity_id in sources:
-                sources[row.entity_id].add(row.aspect, changes.values[key], self._now_ms)
-        return sources
+        refresh(self._connection, changed - self._new.keys(), self._new)
 
     def _load(self, items: Sequence[PreparedWrite]) -> None:
         self._read([(item.write.urn, item.write.aspect) for item in items])
@@ -340,6 +329,7 @@ class Batch:
 
     def _delete_entity(self, urn: str, known: ExistingEntity) -> None:
         self._changes.delete_entity(known.id)
+        self._new.pop(known.id, None)
         self._rows = {key: row for key, row in self._rows.items() if key[0] != known.id}
         del self._entities[urn]
         if not known.is_new:
@@ -348,6 +338,8 @@ class Batch:
     def _drop(self, urn: str, known: ExistingEntity, row: AspectRow) -> None:
         key = (known.id, row.aspect)
         del self._rows[key]
+        if known.is_new:
+            self._new[known.id].aspects.pop(row.aspect, None)
         self._last_versions[key] = row.version
         self._changes.history.append(row)
         self._changes.rows[key] = None
@@ -378,6 +370,7 @@ class Batch:
         self._changes.new_entities[created.id] = EntityRow(
             created.id, urn, entity_type, name, self._now_ms, self._actor
         )
+        self._new[created.id] = IndexedEntity(urn, entity_type, self._now_ms)
         if edges := key_edges(urn, entity_type):
             self._changes.edges[created.id, key_aspect_name(entity_type)] = edges
         return created
@@ -400,7 +393,8 @@ class Batch:
             self._actor,
         )
         self._rows[key] = self._changes.rows[key] = row
-        self._changes.values[key] = content.value
+        if known.is_new:
+            self._new[known.id].add(row.aspect, content.value, self._now_ms)
         self._changes.edges[key] = content.edges
         return row
 

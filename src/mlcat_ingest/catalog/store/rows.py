@@ -82,16 +82,14 @@ def chunks(values: Iterable[Any], size: int | None = None) -> Iterator[list[Any]
 class RowChanges:
     """The changes of a batch to the tables, computed in memory.
 
-    `rows` holds the last state of each aspect that changed, None where it is gone, `values` what
-    was put into it; `stored` are those that had a row before. `edges` go with them. `series` are
-    emptied before `events` go in.
+    `rows` holds the last state of each aspect that changed, None where it is gone; `stored` are
+    those that had a row before. `edges` go with them. `series` are emptied before `events` go in.
     """
 
     new_entities: dict[int, EntityRow] = field(default_factory=dict)
     deleted_entities: list[int] = field(default_factory=list)
     names: dict[int, str | None] = field(default_factory=dict)
     rows: dict[Key, AspectRow | None] = field(default_factory=dict)
-    values: dict[Key, Mapping[str, Any]] = field(default_factory=dict)
     stored: set[Key] = field(default_factory=set)
     history: list[AspectRow] = field(default_factory=list)
     edges: dict[Key, Edges] = field(default_factory=dict)
