@@ -8,7 +8,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final, TypeAlias
 from uuid import UUID
@@ -245,6 +245,19 @@ def loads(data: bytes | str) -> Any:
         raise CodecError("not usable JSON: nested too deeply") from error
     except ValueError as error:
         raise CodecError(f"not usable JSON: {error}") from error
+
+
+def floats(texts: Collection[Any]) -> list[float] | None:
+    """Return the numbers that all of `texts` are in JSON; None where one is not, or too large."""
+    try:
+        numbers = orjson.loads(f"[{','.join(texts)}]")
+    except (TypeError, ValueError):
+        return None
+    types = {*map(type, numbers)}
+    # A text with a comma in it shows as one number more, or in brackets or quotes.
+    if len(numbers) != len(texts) or not types <= {float, int}:
+        return None
+    return numbers if types == {float} else [*map(float, numbers)]
 
 
 def _may_hold_long_integer(raw: bytes) -> bool:

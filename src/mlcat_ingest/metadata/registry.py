@@ -6,8 +6,9 @@ Source: the entity registry of DataHub's metadata model 1.7.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
@@ -266,6 +267,7 @@ def record_name(aspect_name: str) -> str | None:
     return None if spec is None else spec.record
 
 
+@lru_cache(maxsize=128)
 def key_aspect_name(entity_type: str) -> str:
     """Return the name of the aspect that is made of the URN; of open types by convention."""
     kind = ENTITIES.get(entity_type)
@@ -301,12 +303,13 @@ def defaults(aspect_name: str) -> JsonObject:
     }
 
 
-def edges(aspect_name: str, value: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Yield the relationship and the destination URN of every edge in an aspect, each once.
+def edges(aspect_name: str, value: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
+    """Return the relationship and the destination URN of every edge in an aspect, each once.
 
     Values that are not of the declared shape are passed over.
     """
     spec = ASPECTS.get(aspect_name)
     if spec is None or spec.type is None:
-        return
-    yield from dict.fromkeys(edges_of(spec.type, value))
+        return ()
+    found = edges_of(spec.type, value)
+    return tuple(dict.fromkeys(found) if len(found) > 1 else found)

@@ -64,7 +64,7 @@ def validate_aspect(entity_type: str, aspect_name: str, value: object) -> list[A
 
     Checked are JSON types, enum values, required fields, integer widths, and URNs with their
     entity types. Aspects of open entity types, and those without a typed form, only have to be
-    objects.
+    objects, unless the service computes something from them.
 
     Cost: about 1 µs a nested record.
     """
@@ -97,7 +97,7 @@ def problems_of(record: type, value: object) -> list[AspectProblem]:
 
 def _problems(entity_type: str, aspect_name: str, value: object) -> list[AspectProblem]:
     spec = ASPECTS.get(aspect_name)
-    if entity_type not in ENTITIES or spec is None or spec.type is None:
+    if spec is None or spec.type is None or not (entity_type in ENTITIES or spec.computed):
         return _check_object(value) or []
     return _record(spec.type)(value) or []
 
@@ -247,17 +247,25 @@ def _records(record: object) -> _Fit:
     fits = {field.name: _fit(field.hint, field.markers) for field in fields(record).values()}
     required = frozenset(field.name for field in fields(record).values() if field.required)
 
+    @lru_cache(maxsize=16)
+    def by_column(keys: tuple[str, ...]) -> tuple[Callable[[Any], Any], list[_Fit]]:
+        if not required.issubset(keys):
+            raise KeyError(*required)
+        # By a single key an `itemgetter` gets no tuple.
+        cells = itemgetter(*keys) if len(keys) > 1 else lambda row: (row[keys[0]],)
+        return cells, [fits[key] for key in keys]
+
     def records(values: Sequence[object]) -> bool:
-        if {*map(type, values)} != {dict}:
-            return False
         rows = cast("Sequence[dict[str, object]]", values)
-        keys = rows[0].keys()
-        if {*map(len, rows)} != {len(keys)} or not required <= keys <= fits.keys():
-            return False
         try:
-            return all(fits[key]([*map(itemgetter(key), rows)]) for key in keys)
-        except KeyError:
+            cells, checks = by_column(tuple(rows[0]))
+            columns = [*zip(*map(cells, rows), strict=False)]
+        except (IndexError, KeyError, TypeError):
             return False
+        # Each row has all keys of the first, so as many in all means that none has others.
+        if sum(map(len, rows)) != len(checks) * len(rows):
+            return False
+        return all(check(column) for check, column in zip(checks, columns, strict=True))
 
     return records
 
@@ -267,7 +275,11 @@ def _unknown(_values: Sequence[object]) -> bool:
 
 
 def _texts(values: Sequence[object]) -> bool:
-    return {*map(type, values)} == {str}
+    try:
+        "".join(cast("Sequence[str]", values))  # in a fifth of the time that their types take
+    except TypeError:
+        return False
+    return True
 
 
 def _ascii(values: Sequence[object]) -> bool:

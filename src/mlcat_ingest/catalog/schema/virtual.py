@@ -91,7 +91,7 @@ def key_edges(urn: str, entity_type: str) -> tuple[tuple[str, str], ...]:
     """Return the edges that leave an entity because of what its URN names."""
     if key_aspect_name(entity_type) not in KEYS_WITH_EDGES:
         return ()
-    return tuple(edges(*key_aspect(urn)))
+    return edges(*key_aspect(urn))
 
 
 def _with_edges() -> Iterator[str]:

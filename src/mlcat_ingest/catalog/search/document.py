@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from mlcat_ingest.catalog.search.fields import (
@@ -15,8 +14,7 @@ from mlcat_ingest.catalog.search.fields import (
     is_indexed,
 )
 from mlcat_ingest.catalog.search.tokens import fold, tokenize
-from mlcat_ingest.errors import CodecError
-from mlcat_ingest.metadata.codec import loads
+from mlcat_ingest.metadata.codec import floats
 
 INDEX_VERSION: Final = 6
 """One more whenever documents or their tokens come out differently: stores then index anew."""
@@ -26,7 +24,6 @@ BOUNDS: Final = tuple(f"={column[0]}" for column in COLUMNS)
 
 _MAX_NAME_CHARS: Final = 200
 _CACHED_CHARS: Final = 100
-_NAME, _VALUE = itemgetter("name"), itemgetter("value")
 _NUMERIC_SOURCES: Final = (
     ("hyperParameters", "hyperParams"),
     ("hyperParams", "hyperParams"),
@@ -96,18 +93,21 @@ def make_document(source: IndexedEntity) -> IndexDocument:
 
 
 def _columns(texts: Iterable[SearchableText]) -> tuple[str, ...]:
-    streams: dict[int, list[str]] = {}
-    wholes: dict[int, dict[str, None]] = {}
+    streams: list[list[str]] = [[] for _ in COLUMNS]
+    wholes: list[dict[str, None]] = [{} for _ in COLUMNS]
     for _, value, column, _ in texts:
         if column is not None:
             once = column == URN or len(value) > _CACHED_CHARS
             parts, whole = _split(value) if once else _tokens(value)
-            streams.setdefault(column, [BOUNDS[column]]).extend((parts, BOUNDS[column]))
+            streams[column].append(parts)
             if whole:
-                wholes.setdefault(column, {}).update(dict.fromkeys(whole))
+                wholes[column].update(dict.fromkeys(whole))
     # The wholes come after the last bound, so that the parts remain neighbours.
     return tuple(
-        [" ".join([*streams.get(at, ()), *wholes.get(at, ())]) for at in range(len(COLUMNS))]
+        [
+            " ".join([bound, f" {bound} ".join(stream), bound, *whole]) if stream else ""
+            for bound, stream, whole in zip(BOUNDS, streams, wholes, strict=True)
+        ]
     )
 
 
@@ -122,43 +122,36 @@ _tokens = lru_cache(maxsize=20_000)(_split)
 
 
 def _numeric_fields(described: Iterable[Mapping[str, Any]]) -> tuple[NumericFields, ...]:
-    by_field: dict[str, dict[str, float | str]] = {}
+    by_field: dict[str, dict[str, object]] = {}
     for body in described:
         for key, field_name in _NUMERIC_SOURCES:
             if content := body.get(key):
-                by_field[field_name] = by_field.get(field_name, {}) | _by_name(content)
-    return tuple(
-        [
-            NumericFields(field_name, tuple(values), tuple(values.values()))
-            for field_name, values in by_field.items()
-        ]
-    )
+                by_field.setdefault(field_name, {}).update(_by_name(content))
+    found = []
+    for field_name, values in by_field.items():
+        # Most are JSON numbers, and read at once as such.
+        numbers = floats(values.values()) or map(to_number, values.values())
+        found.append(NumericFields(field_name, tuple(values), tuple(numbers)))
+    return tuple(found)
 
 
-def _by_name(content: Any) -> dict[str, float | str]:
+def _by_name(content: Any) -> dict[str, object]:
     """Return metrics or parameters by name; unchecked content of another shape has none."""
     try:
         if isinstance(content, dict):
             # The older form: by name, each wrapped by the name of its type.
-            by_name = {name: to_number(*wrapped.values()) for name, wrapped in content.items()}
+            by_name = {
+                name: value for name, kind in content.items() for (value,) in [kind.values()]
+            }
         else:
-            items = [item for item in content if "value" in item]
-            by_name = dict(zip(map(_NAME, items), _to_numbers([*map(_VALUE, items)]), strict=True))
-    except (AttributeError, KeyError, TypeError):
+            try:
+                by_name = {item["name"]: item["value"] for item in content}
+            except KeyError:
+                by_name = {item["name"]: item["value"] for item in content if "value" in item}
+        "".join(by_name)  # a name that is no text is a TypeError
+    except (AttributeError, KeyError, TypeError, ValueError):
         return {}
-    return by_name if {*map(type, by_name)} <= {str} else {}
-
-
-def _to_numbers(values: list[Any]) -> Iterable[float | str]:
-    """Return `to_number` of each of `values`; most are JSON numbers, and read at once as such."""
-    try:
-        numbers = loads(f"[{','.join(values)}]")
-        # A text with a comma in it would show as one number more, or in brackets or quotes.
-        if len(numbers) == len(values) and {*map(type, numbers)} <= {float, int}:
-            return [*map(float, numbers)]
-    except (CodecError, OverflowError, TypeError):
-        pass
-    return map(to_number, values)
+    return by_name
 
 
 def to_number(value: object) -> float | str:

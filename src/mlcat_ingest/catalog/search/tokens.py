@@ -17,8 +17,8 @@ MAX_TOKEN_CHARS: Final = 64
 
 WORD: Final = re.compile(r"[^\W_]+")
 """A word: everything that is neither letter nor digit parts two of them."""
-# What `WORD` finds in ASCII is what is left of a text between blanks, in a fourth of the time.
-_ASCII_WORDS: Final = "".join(char if char.isalnum() else " " for char in map(chr, range(128)))
+# What `WORD` finds in ASCII is what is left of a text between blanks, in a fraction of the time.
+_BLANKS: Final = bytes(code if chr(code).isalnum() else 32 for code in range(256))
 
 # A run of letters in one spelling, with the digits behind it: HTTP|Server2, resnet50|v2.
 _HUMP: Final = re.compile(r"(?:[A-Z]+(?![a-z])|[A-Z]?[a-z]+)[0-9]*|[0-9]+")
@@ -48,7 +48,7 @@ def tokenize(text: str) -> Tokens:
     if "urn:li:" in plain:
         plain = _URN.sub(" ", plain)
     is_ascii = plain.isascii()
-    runs = plain.translate(_ASCII_WORDS).split() if is_ascii else WORD.findall(plain)
+    runs = plain.encode().translate(_BLANKS).decode().split() if is_ascii else WORD.findall(plain)
     split = [*map(_pieces, runs)]
     parts = [*chain.from_iterable(split)]
     # In ASCII every run has a part, so as many of both means that no run was split.

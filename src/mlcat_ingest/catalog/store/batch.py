@@ -39,10 +39,10 @@ from mlcat_ingest.catalog.store.rows import (
 )
 from mlcat_ingest.catalog.store.version_sets import VERSION_ASPECTS, VersionSets, needed_by
 from mlcat_ingest.errors import CodecError
-from mlcat_ingest.metadata.aspects.governance import DOMAINS, OWNERSHIP
+from mlcat_ingest.metadata.aspects.governance import DOMAINS
 from mlcat_ingest.metadata.codec import canonical, dumps, loads
 from mlcat_ingest.metadata.proposal import NOT_STORED
-from mlcat_ingest.metadata.registry import ASPECTS, edges, key_aspect_name
+from mlcat_ingest.metadata.registry import ASPECTS, key_aspect_name
 
 _NEVER_MS: Final = -(2**63)
 """The time of the last change of an aspect that is not stored."""
@@ -107,40 +107,16 @@ def _is_same(stored: str, text: str) -> bool:
     return canonical(loads(stored)) == canonical(loads(text))
 
 
-_COMPLETED: Final = frozenset({OWNERSHIP, DOMAINS})
-"""The aspects with such fields."""
-
-_SYSTEM_TYPE: Final = "urn:li:ownershipType:__system__"
-
-
-def _completed(
-    aspect: str, value: Mapping[str, Any], before: Mapping[str, Any] | None
+def _with_associations(
+    urn: str, value: Mapping[str, Any], before: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """Return the value of one of `_COMPLETED` with its computed fields.
+    """Return domains whose two lists agree: the list that was changed decides.
 
-    Source: seen on a DataHub server 1.7; `OwnerTypeMap` of its metadata model.
+    Source: seen on a DataHub server 1.7.
 
     Raises:
-        InvalidProposalError: it changes a computed field, and what that is computed from.
+        ComputedFieldError: both lists were changed.
     """
-    if aspect == OWNERSHIP:
-        return _with_owner_types(value)
-    return _with_associations(value, before or {})
-
-
-def _with_owner_types(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return an ownership with its owners by type; without owners a map stays as it was sent."""
-    types: dict[str, dict[str, None]] = {}
-    for owner in value["owners"]:
-        named = owner.get("typeUrn") or f"{_SYSTEM_TYPE}{owner['type'].lower()}"
-        types.setdefault(named, {})[owner["owner"]] = None
-    return (
-        {**value, "ownerTypes": {key: [*urns] for key, urns in types.items()}} if types else value
-    )
-
-
-def _with_associations(value: Mapping[str, Any], before: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return domains whose two lists agree: the list that was changed decides."""
     domains, sent = value["domains"], value.get("domainAssociations")
     stored = before.get("domainAssociations")
     if sent is None or sent == stored:
@@ -148,7 +124,8 @@ def _with_associations(value: Mapping[str, Any], before: Mapping[str, Any]) -> M
         made = [known.get(domain, {"domain": domain}) for domain in domains]
         return {**value, "domainAssociations": made}
     if domains and domains != before.get("domains"):
-        raise InvalidProposalError("domains and domainAssociations cannot be changed together")
+        sentence = "domains and domainAssociations cannot be changed together"
+        raise ComputedFieldError(urn, DOMAINS, sentence)
     return {**value, "domains": [association["domain"] for association in sent]}
 
 
@@ -179,6 +156,8 @@ class Batch:
         self._read_pairs: set[tuple[str, str]] = set()
         self._read_urns: set[str] = set()
         self._next_id = 0
+        # What the search index needs to know of the entities that this batch made.
+        self._new: dict[int, IndexedEntity] = {}
         self._changes = RowChanges()
         self._version_sets = VersionSets(connection, self._value)
 
@@ -222,20 +201,7 @@ class Batch:
         write_changes(self._connection, changes)
         remove(self._connection, changes.deleted_entities)
         changed = {entity_id for entity_id, name in changes.rows if is_indexed(name)}
-        new = self._new_sources()
-        refresh(self._connection, changed - new.keys(), new)
-
-    def _new_sources(self) -> dict[int, IndexedEntity]:
-        """Return what the search index needs to know of the entities that this batch made."""
-        changes = self._changes
-        sources = {
-            entity_id: IndexedEntity(row.urn, row.entity_type, self._now_ms)
-            for entity_id, row in changes.new_entities.items()
-        }
-        for key, row in changes.rows.items():
-            if row is not None and row.entity_id in sources:
-                sources[row.entity_id].add(row.aspect, changes.values[key], self._now_ms)
-        return sources
+        refresh(self._connection, changed - self._new.keys(), self._new)
 
     def _load(self, items: Sequence[PreparedWrite]) -> None:
         self._read([(item.write.urn, item.write.aspect) for item in items])
@@ -290,22 +256,12 @@ class Batch:
             return WriteResult(write.urn, write.aspect, state.version, changed=False)
         if write.aspect in VERSION_ASPECTS and write.change != "RESTATE":
             return self._store_version(item, state, content)
-        if write.aspect in _COMPLETED:
-            content = self._complete(item, state, content)
+        if write.aspect == DOMAINS:
+            before = {} if state.text is None else loads(state.text)
+            value = _with_associations(write.urn, content.value, before)
+            if value != content.value:
+                content = content_of(item.entity_type, DOMAINS, value)
         return self._store(item, state, content)
-
-    def _complete(self, item: PreparedWrite, state: State, content: StorableValue) -> StorableValue:
-        """Return the value with the fields that the service computes from it."""
-        name, before = item.write.aspect, None if state.text is None else loads(state.text)
-        try:
-            value = _completed(name, content.value, before)
-        except InvalidProposalError as error:
-            raise ComputedFieldError(item.write.urn, name, str(error)) from error
-        if value == content.value:
-            return content
-        # What is computed of a valid value is valid.
-        text, found = dumps(value).decode(), tuple(edges(name, value))
-        return content._replace(value=value, text=text, edges=found)
 
     def _store_version(
         self, item: PreparedWrite, state: State, content: StorableValue
@@ -373,6 +329,7 @@ class Batch:
 
     def _delete_entity(self, urn: str, known: ExistingEntity) -> None:
         self._changes.delete_entity(known.id)
+        self._new.pop(known.id, None)
         self._rows = {key: row for key, row in self._rows.items() if key[0] != known.id}
         del self._entities[urn]
         if not known.is_new:
@@ -381,6 +338,8 @@ class Batch:
     def _drop(self, urn: str, known: ExistingEntity, row: AspectRow) -> None:
         key = (known.id, row.aspect)
         del self._rows[key]
+        if known.is_new:
+            self._new[known.id].aspects.pop(row.aspect, None)
         self._last_versions[key] = row.version
         self._changes.history.append(row)
         self._changes.rows[key] = None
@@ -411,6 +370,7 @@ class Batch:
         self._changes.new_entities[created.id] = EntityRow(
             created.id, urn, entity_type, name, self._now_ms, self._actor
         )
+        self._new[created.id] = IndexedEntity(urn, entity_type, self._now_ms)
         if edges := key_edges(urn, entity_type):
             self._changes.edges[created.id, key_aspect_name(entity_type)] = edges
         return created
@@ -433,7 +393,8 @@ class Batch:
             self._actor,
         )
         self._rows[key] = self._changes.rows[key] = row
-        self._changes.values[key] = content.value
+        if known.is_new:
+            self._new[known.id].add(row.aspect, content.value, self._now_ms)
         self._changes.edges[key] = content.edges
         return row
 
@@ -446,5 +407,9 @@ class Batch:
         )
 
     def _rename(self, urn: str, known: ExistingEntity, name: str | None) -> None:
-        self._changes.names[known.id] = name
         self._entities[urn] = known._replace(name=name)
+        if known.is_new:
+            new = self._changes.new_entities
+            new[known.id] = new[known.id]._replace(name=name)
+        else:
+            self._changes.names[known.id] = name

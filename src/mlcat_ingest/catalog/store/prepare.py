@@ -1,6 +1,7 @@
 """A write before it touches a table: validated, serialised, its edges extracted."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -11,7 +12,8 @@ from mlcat_ingest.catalog.store.patch import Patch, read_patch
 from mlcat_ingest.errors import CodecError, DefinitionError, InvalidUrnError
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO
 from mlcat_ingest.metadata.aspects.common import IS_LATEST, VERSION_PROPERTIES
-from mlcat_ingest.metadata.codec import dumps
+from mlcat_ingest.metadata.aspects.governance import OWNERSHIP
+from mlcat_ingest.metadata.codec import dumps, loads
 from mlcat_ingest.metadata.registry import (
     ENTITIES,
     ENTITY_TYPES,
@@ -26,6 +28,8 @@ from mlcat_ingest.metadata_tests.definition import is_empty, read_definition
 
 _PROPOSED: Final = frozenset({"CREATE", "UPDATE", "UPSERT"})
 """The changes whose values are looked at before anything is compared with the stored state."""
+
+_CACHED_CHARS: Final = 250
 
 
 class StorableValue(NamedTuple):
@@ -128,22 +132,54 @@ def prepare(write: Write) -> PreparedWrite:
 
 
 def content_of(entity_type: str, aspect: str, value: Mapping[str, Any]) -> StorableValue:
-    """Return the `value` of an aspect as it is stored, without unknown fields.
+    """Return the `value` of an aspect as it is stored, without unknown fields, with computed ones.
 
     Raises:
         InvalidProposalError: a field of it is wrong, or it has no faithful JSON form; the sentence
             names the field.
     """
-    value, problems = adjusted_aspect(entity_type, aspect, value)
+    text = ""
+    # A field that is not known may have no JSON form: it is not stored.
+    with suppress(CodecError):
+        text = dumps(value).decode()
+    if 0 < len(text) <= _CACHED_CHARS:
+        return _short_content(entity_type, aspect, text)
+    return _content(entity_type, aspect, value, text)
+
+
+# Short aspects, such as owners and browse paths, are the same for many entities.
+@lru_cache(maxsize=1_000)
+def _short_content(entity_type: str, aspect: str, text: str) -> StorableValue:
+    return _content(entity_type, aspect, loads(text), text)
+
+
+def _content(entity_type: str, aspect: str, sent: Mapping[str, Any], text: str) -> StorableValue:
+    value, problems = adjusted_aspect(entity_type, aspect, sent)
     if problems:
         raise InvalidProposalError(_complaint(entity_type, aspect, problems))
     if aspect == TEST_INFO:
         _check_definition(value)
-    try:
-        text = dumps(value).decode()
-    except CodecError as error:
-        raise InvalidProposalError(f"{aspect}: {error}") from error
-    return StorableValue(value, text, tuple(edges(aspect, value)), name_in(aspect, value))
+    elif aspect == OWNERSHIP:
+        value = _with_owner_types(value)
+    if not text or value is not sent:
+        try:
+            text = dumps(value).decode()
+        except CodecError as error:
+            raise InvalidProposalError(f"{aspect}: {error}") from error
+    return StorableValue(value, text, edges(aspect, value), name_in(aspect, value))
+
+
+def _with_owner_types(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an ownership with its owners by type; without owners a map stays as it was sent.
+
+    Source: seen on a DataHub server 1.7; `OwnerTypeMap` of its metadata model.
+    """
+    types: dict[str, dict[str, None]] = {}
+    for owner in value["owners"]:
+        named = owner.get("typeUrn") or f"urn:li:ownershipType:__system__{owner['type'].lower()}"
+        types.setdefault(named, {})[owner["owner"]] = None
+    by_type = {key: [*urns] for key, urns in types.items()}
+    return {**value, "ownerTypes": by_type} if types else value
 
 
 def _read_patch(write: Write, *, is_key: bool) -> Patch:

@@ -76,7 +76,7 @@ def reindex_batch(
     query = select(aspect.c.entity_id, aspect.c.aspect, aspect.c.value, aspect.c.modified_ms)
     for row in connection.execute(query.where(aspect.c.entity_id.in_(ids))):
         value = loads(row.value)
-        wanted[row.entity_id, row.aspect] = tuple(edges(row.aspect, value))
+        wanted[row.entity_id, row.aspect] = edges(row.aspect, value)
         sources[row.entity_id].add(row.aspect, value, row.modified_ms)
     aspects = len(wanted)
     for row in entities:

@@ -4,11 +4,9 @@ import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from sqlalchemy import Table, insert, select
-from sqlalchemy.dialects import sqlite
+from sqlalchemy import Table, select
 from sqlalchemy.engine import Connection
 
 from mlcat_ingest.catalog.schema.tables import aspect, aspect_history, edge, entity, timeseries
@@ -84,16 +82,14 @@ def chunks(values: Iterable[Any], size: int | None = None) -> Iterator[list[Any]
 class RowChanges:
     """The changes of a batch to the tables, computed in memory.
 
-    `rows` holds the last state of each aspect that changed, None where it is gone, `values` what
-    was put into it; `stored` are those that had a row before. `edges` go with them. `series` are
-    emptied before `events` go in.
+    `rows` holds the last state of each aspect that changed, None where it is gone; `stored` are
+    those that had a row before. `edges` go with them. `series` are emptied before `events` go in.
     """
 
     new_entities: dict[int, EntityRow] = field(default_factory=dict)
     deleted_entities: list[int] = field(default_factory=list)
     names: dict[int, str | None] = field(default_factory=dict)
     rows: dict[Key, AspectRow | None] = field(default_factory=dict)
-    values: dict[Key, Mapping[str, Any]] = field(default_factory=dict)
     stored: set[Key] = field(default_factory=set)
     history: list[AspectRow] = field(default_factory=list)
     edges: dict[Key, Edges] = field(default_factory=dict)
@@ -142,13 +138,10 @@ def _insert(
     connection: Connection, table: Table, rows: Iterable[tuple[Any, ...]], *, replace: bool = False
 ) -> None:
     """Insert `rows`, whose values are in the order of the columns of `table`."""
-    run_many(connection, _insertion(table, replace=replace), list(rows))
-
-
-@cache
-def _insertion(table: Table, *, replace: bool) -> str:
-    statement = insert(table).prefix_with("OR REPLACE") if replace else insert(table)
-    return str(statement.compile(dialect=sqlite.dialect()))
+    verb, names = "INSERT OR REPLACE" if replace else "INSERT", table.c.keys()
+    marks = ", ".join("?" * len(names))
+    statement = f"{verb} INTO {table} ({', '.join(names)}) VALUES ({marks})"
+    run_many(connection, statement, list(rows))
 
 
 def held_edges(

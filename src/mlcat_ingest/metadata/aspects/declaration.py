@@ -220,14 +220,16 @@ def fields(record: object) -> Mapping[str, Field]:
     return {name: Field(name, name in required, *bare(hint)) for name, hint in hints.items()}
 
 
-EdgeFinder: TypeAlias = Callable[[object], Iterator[tuple[str, str]]]
+EdgeFinder: TypeAlias = Callable[[object], list[tuple[str, str]]]
 
 
-def edges_of(record: object, value: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Yield the relationship and the URN of the edges in a value of `record`."""
+def edges_of(record: object, value: Mapping[str, object]) -> list[tuple[str, str]]:
+    """Return the relationship and the URN of the edges in a value of `record`."""
+    edges: list[tuple[str, str]] = []
     for name, find in _edge_finders(record):
         if name in value:
-            yield from find(value[name])
+            edges += find(value[name])
+    return edges
 
 
 @cache
@@ -263,22 +265,23 @@ def _items(value: object) -> list[object]:
 
 
 def _edge_finder(marker: Edge) -> EdgeFinder:
-    def find(value: object) -> Iterator[tuple[str, str]]:
+    relationship, at = marker.relationship, marker.at
+
+    def find(value: object) -> list[tuple[str, str]]:
+        edges: list[tuple[str, str]] = []
         for item in _items(value):
             urns = item
-            if marker.at is not None:
-                urns = item.get(marker.at) if isinstance(item, Mapping) else None
-            for urn in _items(urns):
-                if isinstance(urn, str):
-                    yield marker.relationship, urn
+            if at is not None:
+                urns = item.get(at) if isinstance(item, dict) else None
+            edges += [(relationship, urn) for urn in _items(urns) if isinstance(urn, str)]
+        return edges
 
     return find
 
 
 def _nested_finder(record: object) -> EdgeFinder:
-    def find(value: object) -> Iterator[tuple[str, str]]:
-        for item in _items(value):
-            if isinstance(item, Mapping):
-                yield from edges_of(record, item)
+    def find(value: object) -> list[tuple[str, str]]:
+        records = [item for item in _items(value) if isinstance(item, dict)]
+        return [edge for item in records for edge in edges_of(record, item)]
 
     return find

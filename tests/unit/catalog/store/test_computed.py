@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.catalog.errors import ComputedFieldError
+from mlcat_ingest.catalog.errors import ComputedFieldError, InvalidProposalError
 from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.store import Store
 from support.catalog_store import model
@@ -82,3 +82,20 @@ def test_the_list_of_domains_that_changed_decides(
 def test_both_lists_of_domains_cannot_change_at_once(store: Store) -> None:
     with pytest.raises(ComputedFieldError, match="cannot be changed together"):
         write(store, "domains", domains("a", associations=("b",)))
+
+
+@pytest.mark.parametrize(
+    ("aspect", "value"),
+    [
+        ("ownership", {}),
+        ("ownership", {"owners": 1}),
+        ("ownership", {"owners": [{"owner": A}]}),
+        ("domains", {"domains": None}),
+    ],
+)
+def test_nothing_is_computed_of_an_aspect_of_another_shape(
+    store: Store, aspect: str, value: dict[str, Any]
+) -> None:
+    for urn in (M, "urn:li:chart:(looker,1)"):
+        with pytest.raises(InvalidProposalError, match="Failed to validate record"):
+            store.write([Write(urn, aspect, value)])

@@ -175,7 +175,7 @@ def _json_of(aspect: Mapping[str, Any], content_types: tuple[str, ...]) -> Any:
     """Return the value of an aspect, whether it came as it is or as JSON text in an envelope."""
     if "contentType" not in aspect and aspect.keys() != {"value"}:
         return aspect
-    if len(aspect.keys() & {"value", "contentType"}) < 2:
+    if "value" not in aspect or "contentType" not in aspect:
         raise InvalidProposalError("aspect: it needs both value and contentType")
     content_type, text = aspect["contentType"], aspect["value"]
     if content_type not in content_types:
@@ -204,15 +204,15 @@ def make_write(
     """
     conditions = _conditions(headers)
     return Write(
-        urn=urn,
-        aspect=aspect,
-        value=value,
-        change=change,
-        expected_version=conditions.get("if-version-match"),
-        skip_if_exists=conditions.get("if-none-match") == "*",
-        system_metadata=_system_metadata(system_metadata),
-        if_modified_since_ms=_instant_ms(conditions, "If-Modified-Since"),
-        if_unmodified_since_ms=_instant_ms(conditions, "If-Unmodified-Since"),
+        urn,
+        aspect,
+        value,
+        change,
+        conditions.get("if-version-match"),
+        conditions.get("if-none-match") == "*",
+        _system_metadata(system_metadata),
+        _instant_ms("If-Modified-Since", conditions.get("if-modified-since")),
+        _instant_ms("If-Unmodified-Since", conditions.get("if-unmodified-since")),
     )
 
 
@@ -232,14 +232,13 @@ def patch_of(value: Any) -> Mapping[str, Any]:
 def _conditions(headers: Any) -> Mapping[str, str]:
     if headers is None:
         return {}
-    if not isinstance(headers, dict) or not all(isinstance(v, str) for v in headers.values()):
+    if not isinstance(headers, dict) or not {*map(type, headers.values())} <= {str}:
         raise InvalidProposalError("headers: expected an object of strings")
     return {name.lower(): value for name, value in headers.items()}
 
 
-def _instant_ms(conditions: Mapping[str, str], name: str) -> int | None:
+def _instant_ms(name: str, text: str | None) -> int | None:
     """Return an instant of ISO 8601 in milliseconds since the epoch; without a zone it is UTC."""
-    text = conditions.get(name.lower())
     if text is None:
         return None
     try:

@@ -31,6 +31,11 @@ def proposal(value: Any, urn: str = M, **more: Any) -> dict[str, Any]:
     }
 
 
+def content(text: str) -> dict[str, str]:
+    """Return an aspect in its envelope, in which each character is a byte."""
+    return {"value": text.encode().decode("latin-1"), "contentType": "application/json"}
+
+
 def stored(client: RestClient, aspect: str = "mlModelProperties") -> Any:
     found = client.store.get_many([M], [aspect]).get(M, {}).get(aspect)
     return None if found is None else found.value
@@ -45,6 +50,47 @@ def test_a_proposal_is_stored_whatever_async_says(
     answer = client.ok("POST", target, {"proposal": proposal({}), "async": asynchronous})
     assert answer == {"value": "success"}
     assert stored(client) is not None
+
+
+@pytest.mark.parametrize(
+    ("sent", "text"),
+    [
+        (' {"name" : "a",\n"tags": [ ]} ', '{"name":"a","tags":[]}'),
+        ('{"name": "a", "name": "b"}', '{"name":"b"}'),
+        (r'{"n\u0061me": "\u00e9\ud83d\ude00\/\u0009"}', '{"name":"é😀/\\t"}'),
+        ('{"date": 1.0, "name": "-0"}', '{"date":1,"name":"-0"}'),
+        ('{"name": "a", "unknown": 123456789012345678901234567890}', '{"name":"a"}'),
+        ('{"date": 9223372036854775807}', '{"date":9223372036854775807}'),
+        (
+            '{"hyperParameters": {"a": {"double": 1E2}, "b": {"double": -0}}}',
+            '{"hyperParameters":{"a":{"double":100.0},"b":{"double":0}}}',
+        ),
+    ],
+)
+def test_equal_values_are_stored_as_one_text(client: RestClient, sent: str, text: str) -> None:
+    for value in (sent, text):
+        client.ok("POST", SINGLE, {"proposal": proposal({}) | {"aspect": content(value)}})
+    aspect = client.store.get_many([M])[M]["mlModelProperties"]
+    assert (aspect.text, aspect.version) == (text, 1)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        '{"date": NaN}',
+        '{"date": 9223372036854775808}',
+        '{"date": 123456789012345678901234567890}',
+        '{"hyperParameters": {"a": {"double": 1e400}}}',
+        '{"hyperParameters": {"a": {"double": 123456789012345678901234567890}}}',
+        r'{"name": "\ud800"}',
+        r'{"customProperties": {"\udc00": ""}}',
+        '{"name": "a"} {}',
+        '{"name": "a",}',
+    ],
+)
+def test_a_text_without_a_faithful_form_is_refused(client: RestClient, sent: str) -> None:
+    client.refused("POST", SINGLE, {"proposal": proposal({}) | {"aspect": content(sent)}}, 422)
+    assert client.store.read(counts) == {}
 
 
 def test_a_patch_edits(client: RestClient) -> None:
