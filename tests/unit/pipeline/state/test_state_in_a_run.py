@@ -873,6 +873,27 @@ def test_what_was_refused_after_a_write_without_an_answer_is_written_again(world
     assert [one.aspect_name for one in world.sink.writes[-1]] == ["mlModelKey", "mlModelProperties"]
 
 
+def test_a_write_that_an_earlier_release_saw_no_end_of_is_written_again(world: World) -> None:
+    world.ingest(Record("a"), Record("b"))
+    with closing(sqlite3.connect(world.url.removeprefix("sqlite:///"))) as database, database:
+        ((recipe, sink),) = database.execute("SELECT DISTINCT recipe, sink FROM state_part")
+        # As the release before left it: a row for each entity.
+        database.executescript(
+            "DROP TABLE state_write; CREATE TABLE state_unacknowledged (recipe TEXT NOT NULL,"
+            " sink TEXT NOT NULL, urn TEXT NOT NULL, PRIMARY KEY (recipe, sink, urn));"
+            "DELETE FROM mlcat_migration WHERE name = 'writes that were not acknowledged, by batch'"
+        )
+        for name in ("a", "b"):
+            row = recipe, sink, model_urn(name)
+            database.execute("INSERT INTO state_unacknowledged VALUES (?, ?, ?)", row)
+    world.sink.writes.clear()
+    world.ingest(Record("a"), Record("b"))
+    assert set(written(world)) == {model_urn("a"), model_urn("b")}
+    world.sink.writes.clear()
+    world.ingest(Record("a"), Record("b"))
+    assert written(world) == []
+
+
 def test_a_run_leaves_no_mark_of_what_was_acknowledged(world: World) -> None:
     world.ingest(*things(450))
     with closing(sqlite3.connect(world.url.removeprefix("sqlite:///"))) as database, database:
