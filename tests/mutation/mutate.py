@@ -66,6 +66,8 @@ PYTEST = (
     *("-qq", "-s", "-o", "addopts=--import-mode=importlib", "-o", "timeout=0"),
     *("-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:xdist"),
     *("-W", "ignore::pytest.PytestAssertRewriteWarning"),
+    # Nobody reads why a mutant fails; to say it well takes longer than many a test.
+    *("--assert=plain", "--tb=native"),
 )
 
 NewCodes: TypeAlias = list[tuple[FunctionType, CodeType]]
