@@ -319,14 +319,9 @@ def test_suggestions_fall_silent_where_the_session_ended(
 def test_pages_fit_and_follow_the_colours_of_the_system(
     browser: Browser, catalog: CatalogProcess, width: int
 ) -> None:
-    def check() -> None:
-        check_fit(page, width)
-        for scheme in SCHEMES:
-            check_look(page, scheme)
-
     with watched(browser, catalog.url, width) as page:
         page.goto("/login")
-        check()
+        look(page, width)
         button = page.get_by_role("button", name="Sign in").bounding_box()
         assert button is not None
         # In the middle, whatever the width.
@@ -334,4 +329,10 @@ def test_pages_fit_and_follow_the_colours_of_the_system(
         sign_in(page)
         for target in (*TARGETS, "/nope", "/entity/x"):
             page.goto(target)
-            check()
+            look(page, width)
+
+
+def look(page: Page, width: int) -> None:
+    check_fit(page, width)
+    for scheme in SCHEMES:
+        check_look(page, scheme)

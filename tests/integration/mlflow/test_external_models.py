@@ -1,7 +1,7 @@
 """External models of a real MLflow server: whoever reads them, however they change."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -121,9 +121,8 @@ def test_every_reader_finds_the_newest_and_those_that_are_gone(
 def test_a_catalog_follows_external_models(
     server: MlflowServer, catalog: RunningCatalog, tmp_path: Path, by: str
 ) -> None:
-    def stored(name: str) -> dict[str, Any]:
-        value: dict[str, Any] = catalog.store.get_many([urn], [name])[urn][name].value
-        return value
+    def stored(name: str) -> Mapping[str, Any]:
+        return catalog.store.get_many([urn], [name])[urn][name].value
 
     uri = server.url if by == "REST" else f"sqlite:///{server.db_path}"
     recipe = tmp_path / "recipe.yml"
