@@ -173,8 +173,9 @@ class Bench:
         self.folder = folder
         self.runs: int = chosen.runs
         self.venv: Path = chosen.datahub_venv
-        self._rounds: int = chosen.rounds
+        self.rounds: int = chosen.rounds
         self._settle: int = chosen.settle
+        self._workers: int = chosen.workers
 
     @contextmanager
     def stored(self, **sizes: int) -> Iterator[Server]:
@@ -185,10 +186,11 @@ class Bench:
 
     @contextmanager
     def served(self, **sizes: int) -> Iterator[Server]:
-        """Serve such a store by MLflow, with two processes."""
+        """Serve such a store by MLflow."""
         port = free_port()
         url = f"http://127.0.0.1:{port}"
-        command = [sys.executable, "-m", "mlflow", "server", "--port", str(port), "--workers", "2"]
+        command = [sys.executable, "-m", "mlflow", "server", "--port", str(port)]
+        command += ["--workers", str(self._workers)]
         env = {**QUIET, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
         with self.stored(**sizes) as store:
             command += ["--backend-store-uri", store.url]
@@ -208,7 +210,7 @@ class Bench:
     def compete(self, store: Server, *contenders: Contender, rounds: int | None = None) -> Costs:
         """Run every contender once a round, in turn; return the medians of each pass."""
         rows: dict[str, list[Cost]] = {}
-        for number in range(rounds or self._rounds):
+        for number in range(rounds or self.rounds):
             for contender in contenders:
                 with tempfile.TemporaryDirectory(dir=self.folder) as name:
                     for key, cost in contender(Path(name), store).items():
@@ -402,7 +404,7 @@ def catalog(bench: Bench) -> Iterator[str]:
     """The embedded catalog alone."""
     sizes = {"aspects": 2, "models": 1, "entities": 20, "requests": 0.2}
     options = [f"--{key}={max(20, int(share * bench.runs))}" for key, share in sizes.items()]
-    yield from _printed("bench_catalog.py", *options)
+    yield from _printed("bench_catalog.py", *options, f"--rounds={bench.rounds}")
 
 
 def install(_: Bench) -> Iterator[str]:
@@ -442,6 +444,7 @@ def main() -> None:
     parser.add_argument(
         "--settle", type=int, default=60, help="seconds for MLflow to start, at most"
     )
+    parser.add_argument("--workers", type=int, default=2, help="processes of MLflow's server")
     parser.add_argument(
         "--datahub-venv",
         type=Path,

@@ -7,11 +7,15 @@ own API would take hours. Equal arguments give an equal store, in SQLite or in P
 """
 
 import argparse
+import atexit
+import functools
 import os
 import random
+import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,7 +36,7 @@ def generate(
     """Make the store in `folder`, with versions of one model; return its database file."""
     folder.mkdir(parents=True, exist_ok=True)
     database = folder / STORE_FILE
-    _make_tables(f"sqlite:///{database}")
+    shutil.copyfile(_empty_database(), database)
     connection = sqlite3.connect(database)
     with connection:
         connection.execute("DELETE FROM experiments")  # the default one has the time of its making
@@ -58,6 +62,15 @@ def generate_in_postgresql(url: str, *, runs: int, params: int = 20, metrics: in
         connection.commit()
         connection.autocommit = True
         connection.execute("VACUUM ANALYZE")
+
+
+@functools.cache
+def _empty_database() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="mlflow-tables-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = folder / STORE_FILE
+    _make_tables(f"sqlite:///{path}")
+    return path
 
 
 def _make_tables(url: str) -> None:

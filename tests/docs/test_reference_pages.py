@@ -113,13 +113,20 @@ def test_every_section_of_the_recipe_page_has_an_example() -> None:
     assert len(EXAMPLES) > 20
 
 
+@pytest.fixture(scope="module")
+def validator() -> Any:
+    return jsonschema.Draft202012Validator(json_schema(plugins=False))
+
+
 @pytest.mark.parametrize("text", EXAMPLES)
-def test_an_example_of_a_recipe_loads_and_fits_the_schema(text: str, tmp_path: Path) -> None:
+def test_an_example_of_a_recipe_loads_and_fits_the_schema(
+    text: str, validator: Any, tmp_path: Path
+) -> None:
     data = yaml.safe_load(text)
     if not data.keys() & {"source", "sources"}:
         data["source"] = {"type": "mlflow"}
     (tmp_path / "mlflow-password").write_text("s3cret")
-    jsonschema.Draft202012Validator(json_schema(plugins=False)).validate(data)
+    validator.validate(data)
     environ = {"MLCAT_TOKEN": "t0ken"}
     written = yaml.safe_dump(data)
     assert resolve(Recipe.parse(written, base_dir=tmp_path, environ=environ)).sources

@@ -13,8 +13,13 @@ MESSAGES: list[str] = re.findall(r"(?m)^\| `([^`]+)` \|", PAGE)
 
 def contains(text: str, quoted: str) -> bool:
     """Return whether a text has the parts of a quoted message, in their order."""
-    parts = ".*".join(re.escape(part.strip()) for part in quoted.split("…"))
-    return re.search(parts, text, re.DOTALL) is not None
+    at = 0
+    for part in map(str.strip, quoted.split("…")):
+        found = text.find(part, at)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return True
 
 
 @pytest.mark.parametrize("quoted", MESSAGES)

@@ -64,8 +64,10 @@ PRELOADED = ("hypothesis", "orjson", "pydantic", "requests", "rich", "sqlalchemy
 
 PYTEST = (
     *("-qq", "-s", "-o", "addopts=--import-mode=importlib", "-o", "timeout=0"),
-    *("-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:xdist"),
+    *("-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:xdist", "-p", "no:schemathesis"),
     *("-W", "ignore::pytest.PytestAssertRewriteWarning"),
+    # Nobody reads why a mutant fails; to say it well takes longer than many a test.
+    *("--assert=plain", "--tb=native"),
 )
 
 NewCodes: TypeAlias = list[tuple[FunctionType, CodeType]]

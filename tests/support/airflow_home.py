@@ -13,6 +13,14 @@ from support.venvs import REPOSITORY, Venv, install_metadata, locked, venv_for
 
 DAGS = REPOSITORY / "airflow_dags"
 DATABASE = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
+_COMMANDS = """
+import json, os, sys
+from airflow.__main__ import main
+for words, env in json.loads(sys.argv[1]):
+    os.environ.update(env)
+    sys.argv = ["airflow", *words]
+    main()
+"""
 _SCRIPT = Path(__file__).with_name("airflow_script.py")
 
 
@@ -45,6 +53,12 @@ class Airflow:
     def run(self, *command: str, **env: str) -> str:
         """Run one of Airflow's own commands, and return what it printed, standard output last."""
         done = self._run([str(self.venv.python), "-m", "airflow", *command], env)
+        return done.stderr + done.stdout
+
+    def run_all(self, *commands: tuple[Sequence[str], Mapping[str, str]]) -> str:
+        """Run Airflow's own commands, each with its variables, in one process: it takes seconds."""
+        given = json.dumps([[list(words), dict(env)] for words, env in commands])
+        done = self._run([str(self.venv.python), "-c", _COMMANDS, given], {})
         return done.stderr + done.stdout
 
     def python(self, script: Path, *arguments: str, **env: str) -> str:

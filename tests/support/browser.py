@@ -2,18 +2,29 @@
 
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from typing import Literal
+from typing import Final, Literal
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
+from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, sync_playwright
 
 PHONE, DESK = 375, 1280
 """Widths of the viewport, in CSS pixels."""
 
 Scheme = Literal["light", "dark"]
+
+SCHEMES: Final[Mapping[Scheme, Sequence[str]]] = {
+    "light": (),
+    "dark": ("color-contrast", "link-in-text-block"),
+}
+"""The rules of axe for each scheme of colours: all, and those that look at colours."""
+
+_RUN_AXE: Final = """rules => axe.run({
+    resultTypes: ["violations"],
+    ...(rules.length ? {runOnly: rules} : {}),
+}).then(results => results.violations)"""
 
 _FLAGS = (
     "--no-sandbox",
@@ -41,7 +52,7 @@ def chromium() -> Iterator[Browser]:
 
 
 @contextmanager
-def watched(browser: Browser, address: str, width: int, scheme: Scheme) -> Iterator[Page]:
+def watched(browser: Browser, address: str, width: int) -> Iterator[Page]:
     """Give a page; at the end, none of what it showed ran a script, or left `address`."""
     seen: list[str] = []
 
@@ -58,9 +69,7 @@ def watched(browser: Browser, address: str, width: int, scheme: Scheme) -> Itera
             seen.append(request.url)
 
     with closing(
-        browser.new_context(
-            base_url=address, color_scheme=scheme, viewport={"width": width, "height": 900}
-        )
+        browser.new_context(base_url=address, viewport={"width": width, "height": 900})
     ) as context:
         context.set_default_timeout(30_000)
         page = context.new_page()
@@ -71,17 +80,24 @@ def watched(browser: Browser, address: str, width: int, scheme: Scheme) -> Itera
     assert seen == []
 
 
-def check_look(page: Page, scheme: str) -> None:
-    """Check that a page fits its viewport, follows the colours of the system, and is accessible."""
-    assert page.viewport_size is not None
+def check_fit(page: Page, width: int) -> None:
+    """Check that a page fits a width, which it has from then on."""
+    page.set_viewport_size({"width": width, "height": 900})
     wide = page.evaluate("document.documentElement.scrollWidth")
-    assert wide <= page.viewport_size["width"], page.url
+    assert wide <= width, page.url
+
+
+def check_look(page: Page, scheme: Scheme) -> None:
+    """Check that a page follows the colours of the system, and is accessible in them."""
+    page.emulate_media(color_scheme=scheme)
     colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
     red, green, blue = (int(part) for part in re.findall(r"\d+", colour)[:3])
     assert (max(red, green, blue) < 64) is (scheme == "dark"), page.url
+    if page.evaluate("typeof axe === 'undefined'"):
+        page.evaluate(AXE_SCRIPT)
     found = [
         (violation["id"], [node["html"] for node in violation["nodes"]][:3])
-        for violation in Axe().run(page).response["violations"]
+        for violation in page.evaluate(_RUN_AXE, SCHEMES[scheme])
         if violation["impact"] in {"serious", "critical"}
     ]
-    assert not found, f"{page.url}: {found}"
+    assert not found, f"{page.url}, {scheme}: {found}"

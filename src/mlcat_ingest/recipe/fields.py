@@ -6,6 +6,7 @@ public by its type: `PublicStr`, `RecipePath`, `RecipeUrl`, `ServiceUrl`, number
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from inspect import cleandoc, getsource
 from itertools import pairwise
 from textwrap import dedent
@@ -268,6 +269,7 @@ def _with_field_docs(field: FieldInfo) -> Any:
     return annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
 
 
+@cache
 def _docstrings_of_fields(model: type[BaseModel]) -> dict[str, str]:
     # `use_attribute_docstrings` would parse the source of a model whenever it is imported.
     import ast

@@ -18,6 +18,7 @@ from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from mlcat_ingest.sources.mlflow.source import open_reader
+from support.catalog_server import running_catalog
 from support.counting_proxy import counting_proxy
 from support.golden import as_lines
 from support.mlflow_readings import entities_of, opened_reader
@@ -96,10 +97,13 @@ def reading(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 def refusals(server: MlflowServer) -> list[list[str]]:
     """Return what the server refuses of a full pass, and of an incremental one after it."""
     refused, recipe = [], server.store_dir / "recipe.yml"
-    with counting_proxy(server.url) as proxy:
+    with (
+        counting_proxy(server.url) as proxy,
+        running_catalog(server.store_dir / "catalog.db") as catalog,
+    ):
         recipe.write_text(
             f"source: {{type: mlflow, config: {{tracking_uri: '{proxy.url}'}}}}\n"
-            "sink: {type: embedded, config: {db: catalog.db}}\n"
+            f"sink: {{type: rest, config: {{server: '{catalog.url}'}}}}\n"
         )
         for scope in ("full", "changes"):
             report = server.store_dir / f"{scope}.json"

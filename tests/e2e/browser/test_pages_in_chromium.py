@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, BrowserContext, Dialog, Page, expect
 from mlcat_ingest.catalog.store.reindex import ReindexScope
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.tasks import Tasks
-from support.browser import DESK, PHONE, Scheme, check_look, chromium, watched
+from support.browser import DESK, PHONE, SCHEMES, check_fit, check_look, chromium, watched
 from support.catalog_process import CatalogProcess, catalog_process
 from support.catalog_store import group, model, put
 
@@ -315,14 +315,13 @@ def test_suggestions_fall_silent_where_the_session_ended(
 # --- how pages look ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [PHONE, DESK])
 def test_pages_fit_and_follow_the_colours_of_the_system(
-    browser: Browser, catalog: CatalogProcess, width: int, scheme: Scheme
+    browser: Browser, catalog: CatalogProcess, width: int
 ) -> None:
-    with watched(browser, catalog.url, width, scheme) as page:
+    with watched(browser, catalog.url, width) as page:
         page.goto("/login")
-        check_look(page, scheme)
+        look(page, width)
         button = page.get_by_role("button", name="Sign in").bounding_box()
         assert button is not None
         # In the middle, whatever the width.
@@ -330,4 +329,10 @@ def test_pages_fit_and_follow_the_colours_of_the_system(
         sign_in(page)
         for target in (*TARGETS, "/nope", "/entity/x"):
             page.goto(target)
-            check_look(page, scheme)
+            look(page, width)
+
+
+def look(page: Page, width: int) -> None:
+    check_fit(page, width)
+    for scheme in SCHEMES:
+        check_look(page, scheme)

@@ -10,6 +10,7 @@ import pytest
 from mlflow import MlflowClient
 
 from mlcat_ingest.cli.main import call
+from support.catalog_server import running_catalog
 from support.mlflow_server import MlflowServer, running
 from support.venvs import OURS, venv_for
 
@@ -79,7 +80,7 @@ class World:
 
 
 @pytest.fixture
-def world(server: MlflowServer, tmp_path: Path) -> World:
+def world(server: MlflowServer, tmp_path: Path) -> Iterator[World]:
     client = MlflowClient(server.url)
     experiment = client.create_experiment(tmp_path.name)
     runs = []
@@ -90,14 +91,16 @@ def world(server: MlflowServer, tmp_path: Path) -> World:
         runs.append(run)
     client.create_registered_model(tmp_path.name)
     client.create_model_version(tmp_path.name, "s3://bucket/model", runs[0])
-    (tmp_path / "recipe.yml").write_text(
+    recipe = (
         f"source:\n  type: mlflow\n  config: {{tracking_uri: '{server.url}',"
         f" experiments: {{allow: ['{tmp_path.name}']}}}}\n"
-        "sink: {type: embedded, config: {db: catalog.db}}\n"
         "evaluate: {write_back: true, test_files: [tests.yml]}\n"
     )
     (tmp_path / "tests.yml").write_text(TESTS)
-    return World(tmp_path, server, client, runs[0], runs[1], tmp_path.name)
+    with running_catalog(tmp_path / "catalog.db") as catalog:
+        sink = f"sink: {{type: rest, config: {{server: '{catalog.url}'}}}}\n"
+        (tmp_path / "recipe.yml").write_text(f"{recipe}{sink}")
+        yield World(tmp_path, server, client, runs[0], runs[1], tmp_path.name)
 
 
 def test_runs_and_versions_have_the_verdict_of_their_tests(world: World) -> None:

@@ -1,8 +1,7 @@
 """External models of a real MLflow server: whoever reads them, however they change."""
 
 import time
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +9,12 @@ import mlflow
 import pytest
 
 from mlcat_ingest.cli.main import call
-from mlcat_ingest.client.config import EmbeddedSinkConfig
-from mlcat_ingest.client.embedded import EmbeddedCatalog
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.client import ClientReader
 from mlcat_ingest.sources.mlflow.read.reader import MlflowObject, ModelFilter, Reader
 from mlcat_ingest.sources.mlflow.source import open_reader
+from support.catalog_server import RunningCatalog, running_catalog
 from support.mlflow_readings import entities_of, records_of
 from support.mlflow_server import MlflowServer, running
 from support.venvs import OURS
@@ -35,6 +33,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowServer]:
             yield server
         finally:
             mlflow.set_tracking_uri(None)  # type: ignore[arg-type] # it takes None, "" is a folder
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[RunningCatalog]:
+    with running_catalog(tmp_path / "catalog.db") as catalog:
+        yield catalog
 
 
 def make_agent(name: str, score: float | None = None) -> tuple[str, str | None]:
@@ -112,37 +116,33 @@ def test_every_reader_finds_the_newest_and_those_that_are_gone(
         reader.connection.close()
 
 
-def stored(catalog: Path, *urns: str) -> dict[str, dict[str, Any]]:
-    with closing(EmbeddedCatalog(EmbeddedSinkConfig(db=f"sqlite:///{catalog}"))) as sink:
-        sink.open(read_only=True)
-        found = sink.read_many(list(urns), ["mlModelProperties", "status"])
-    return {
-        urn: {name: one.value for name, one in aspects.items()} for urn, aspects in found.items()
-    }
-
-
 @pytest.mark.usefixtures("agents")
 @pytest.mark.parametrize("by", ["REST", "SQL"])
-def test_a_catalog_follows_external_models(server: MlflowServer, tmp_path: Path, by: str) -> None:
+def test_a_catalog_follows_external_models(
+    server: MlflowServer, catalog: RunningCatalog, tmp_path: Path, by: str
+) -> None:
+    def stored(name: str) -> Mapping[str, Any]:
+        return catalog.store.get_many([urn], [name])[urn][name].value
+
     uri = server.url if by == "REST" else f"sqlite:///{server.db_path}"
     recipe = tmp_path / "recipe.yml"
     recipe.write_text(
         f"source: {{type: mlflow, config: {{tracking_uri: '{uri}'}}}}\n"
-        "sink: {type: embedded, config: {db: catalog.db}}\n"
+        f"sink: {{type: rest, config: {{server: '{catalog.url}'}}}}\n"
     )
     mlflow.end_run()  # so that the next metric is one of a run of its own
     changing, _ = make_agent(f"changing by {by}")
-    urn, catalog = NAMES.model(changing).urn, tmp_path / "catalog.db"
+    urn = NAMES.model(changing).urn
     assert call([str(recipe), "-q"]) == 0
-    assert stored(catalog, urn)[urn]["mlModelProperties"].get("trainingMetrics", []) == []
+    assert stored("mlModelProperties").get("trainingMetrics", []) == []
     time.sleep(0.01)
     mlflow.log_metric("late", 0.25, model_id=changing)
     mlflow.end_run()
     assert call([str(recipe), "-q"]) == 0
-    [metric] = stored(catalog, urn)[urn]["mlModelProperties"]["trainingMetrics"]
+    [metric] = stored("mlModelProperties")["trainingMetrics"]
     assert (metric["name"], metric["value"]) == ("late", "0.25")
     assert call(["verify", str(recipe), "-q"]) == 0
     mlflow.MlflowClient().delete_logged_model(changing)
     assert call([str(recipe), "-q", "--full"]) == 0
-    assert stored(catalog, urn)[urn]["status"] == {"removed": True}
+    assert stored("status") == {"removed": True}
     assert call(["verify", str(recipe), "-q"]) == 0

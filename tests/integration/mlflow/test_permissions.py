@@ -13,6 +13,7 @@ import requests
 from werkzeug.security import generate_password_hash
 
 from mlcat_ingest.cli.main import call
+from support.catalog_server import running_catalog
 from support.mlflow_server import MlflowServer, running
 from support.venvs import venv_for
 
@@ -114,14 +115,15 @@ class Recipe:
 
 
 @pytest.fixture
-def recipe(shared: Shared, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Recipe:
+def recipe(shared: Shared, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Iterator[Recipe]:
     path = tmp_path / "b.yml"
-    path.write_text(
-        f"source: {{type: mlflow, config: {{tracking_uri: '{shared.server.url}',"
-        f" username: {JANE[0]}, password: {JANE[1]}}}}}\n"
-        "sink: {type: embedded, config: {db: catalog.db}}\n"
-    )
-    return Recipe(path, capfd)
+    with running_catalog(tmp_path / "catalog.db") as catalog:
+        path.write_text(
+            f"source: {{type: mlflow, config: {{tracking_uri: '{shared.server.url}',"
+            f" username: {JANE[0]}, password: {JANE[1]}}}}}\n"
+            f"sink: {{type: rest, config: {{server: '{catalog.url}'}}}}\n"
+        )
+        yield Recipe(path, capfd)
 
 
 def test_every_command_reports_what_a_user_may_not_see(shared: Shared, recipe: Recipe) -> None:

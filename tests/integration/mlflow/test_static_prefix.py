@@ -6,8 +6,7 @@ import pytest
 import requests
 
 from mlcat_ingest.cli.main import call
-from mlcat_ingest.client.config import EmbeddedSinkConfig
-from mlcat_ingest.client.embedded import EmbeddedCatalog
+from support.catalog_server import RunningCatalog, running_catalog
 from support.fakes import group_urn
 from support.mlflow_server import PREFIX, running
 from support.venvs import OURS, Venv, venv_for
@@ -15,16 +14,11 @@ from support.venvs import OURS, Venv, venv_for
 pytestmark = pytest.mark.integration
 
 
-def link_in(folder: Path) -> str:
+def link_in(catalog: RunningCatalog) -> str:
     """Return the link of the only experiment in the catalog."""
-    sink = EmbeddedCatalog(EmbeddedSinkConfig(db=f"sqlite:///{folder / 'catalog.db'}"))
-    sink.open()
-    try:
-        urn = group_urn("Default")
-        stored = sink.read_many([urn], ["mlModelGroupProperties"])[urn]
-        return str(stored["mlModelGroupProperties"].value["externalUrl"])
-    finally:
-        sink.close()
+    urn = group_urn("Default")
+    stored = catalog.store.get_many([urn], ["mlModelGroupProperties"])[urn]
+    return str(stored["mlModelGroupProperties"].value["externalUrl"])
 
 
 @pytest.mark.parametrize("release", ["mlflow-2", "ours"])
@@ -37,24 +31,25 @@ def test_links_lead_to_pages_or_check_names_the_cure(
         for name, address in (("bare", server.url), ("below", f"{server.url}{PREFIX}")):
             folder = tmp_path / name
             folder.mkdir()
-            recipe = folder / "r.yml"
-            recipe.write_text(
-                f"source: {{type: mlflow, config: {{tracking_uri: '{address}'}}}}\n"
-                "sink: {type: embedded, config: {db: catalog.db}}\n"
-            )
-            code = call([str(recipe)])
-            text = "".join(capfd.readouterr())
-            if name == "bare" and api_below:
-                assert (code, "no MLflow server at" in text) == (1, True)
-                continue
-            assert code == 0, text
-            assert "no MLflow server" not in text
-            is_named = f"the API of MLflow is at {server.url}, and not below {address}" in text
-            assert is_named is (name == "below" and not api_below)
-            page = link_in(folder).partition("#")[0]
-            alive = requests.get(page, timeout=30).status_code == 200
-            assert alive is (name == "below")
-            assert call(["check", str(recipe)]) == 0
-            text = "".join(capfd.readouterr())
-            assert (f"warning  MLflow links: {address} has no page (404)" in text) is not alive
-            assert ("set `ui_url`" in text) is not alive
+            with running_catalog(folder / "catalog.db") as catalog:
+                recipe = folder / "r.yml"
+                recipe.write_text(
+                    f"source: {{type: mlflow, config: {{tracking_uri: '{address}'}}}}\n"
+                    f"sink: {{type: rest, config: {{server: '{catalog.url}'}}}}\n"
+                )
+                code = call([str(recipe)])
+                text = "".join(capfd.readouterr())
+                if name == "bare" and api_below:
+                    assert (code, "no MLflow server at" in text) == (1, True)
+                    continue
+                assert code == 0, text
+                assert "no MLflow server" not in text
+                is_named = f"the API of MLflow is at {server.url}, and not below {address}" in text
+                assert is_named is (name == "below" and not api_below)
+                page = link_in(catalog).partition("#")[0]
+                alive = requests.get(page, timeout=30).status_code == 200
+                assert alive is (name == "below")
+                assert call(["check", str(recipe)]) == 0
+                text = "".join(capfd.readouterr())
+                assert (f"warning  MLflow links: {address} has no page (404)" in text) is not alive
+                assert ("set `ui_url`" in text) is not alive

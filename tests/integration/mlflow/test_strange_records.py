@@ -1,7 +1,7 @@
 """A record that cannot be read is counted, named and asked for again; the others arrive."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -11,6 +11,7 @@ import pytest
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.testing.service import ServiceAnswer, ServiceRequest, failing_service
 from support import small_store
+from support.catalog_server import RunningCatalog, running_catalog
 from support.small_store import A, B
 
 pytestmark = pytest.mark.integration
@@ -21,11 +22,21 @@ FORMS = {
 }
 
 
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[RunningCatalog]:
+    with running_catalog(tmp_path / "catalog.db") as catalog:
+        yield catalog
+
+
 @pytest.mark.parametrize(("reason", "statement"), FORMS.items(), ids=FORMS)
 def test_a_run_in_a_database_is_refused_until_it_can_be_read(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], reason: str, statement: str
+    tmp_path: Path,
+    catalog: RunningCatalog,
+    capfd: pytest.CaptureFixture[str],
+    reason: str,
+    statement: str,
 ) -> None:
-    store = small_store.make(tmp_path)
+    store = small_store.make(tmp_path, catalog.url)
     recipe, good = store.recipe(), store.mlflow.read_bytes()
     store.change(statement)
     for words in ([recipe], [recipe], ["verify", recipe]):
@@ -57,7 +68,7 @@ def answers(**listings: list[Any]) -> Callable[[ServiceRequest], ServiceAnswer]:
 
 
 def test_strange_records_of_each_listing_of_a_server_hide_no_other(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, catalog: RunningCatalog, capfd: pytest.CaptureFixture[str]
 ) -> None:
     service = answers(
         experiments=[
@@ -81,7 +92,7 @@ def test_strange_records_of_each_listing_of_a_server_hide_no_other(
         path = tmp_path / "r.yml"
         path.write_text(
             f"source: {{type: mlflow, config: {{tracking_uri: '{server.url}'}}}}\n"
-            "sink: {type: embedded, config: {db: catalog.db}}\n"
+            f"sink: {{type: rest, config: {{server: '{catalog.url}'}}}}\n"
         )
         assert call([str(path)]) == 4
         text = capfd.readouterr().out

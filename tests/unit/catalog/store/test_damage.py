@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.server.lock import log_new_file
 from mlcat_ingest.catalog.store import store as stores
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.app import create_app
 from mlcat_ingest.errors import RecipeError
 from support.asgi import call
-from support.catalog_store import model, open_store, put
+from support.catalog_store import model, open_store
 
 PAGE = 4096
 
@@ -24,8 +25,10 @@ PAGE = 4096
 def database(tmp_path: Path) -> Path:
     path = tmp_path / "c.db"
     with closing(open_store(path)) as store:
-        for number in range(300):
-            put(store, model(f"m{number}"), mlModelProperties={"description": "x" * 300})
+        value = {"description": "x" * 300}
+        store.write(
+            [Write(model(f"m{number}"), "mlModelProperties", value) for number in range(300)]
+        )
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return path

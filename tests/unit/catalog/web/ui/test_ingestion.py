@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import repeat
 from typing import Any
 from urllib.parse import quote
 
@@ -190,20 +191,26 @@ def test_fields_of_other_types_are_no_error(store: Store, value: Any) -> None:
     )
     request = [*proposals_of(REPORT, LISTING)][1].aspect
     result = {"status": "SUCCESS", "startTimeMs": 1, "durationMs": 2, "report": "text"}
-    recipe = source_urn("churn")
-    put(store, recipe, dataHubIngestionSourceInfo={})
+    recipe, of_request, of_result = (
+        *("dataHubIngestionSourceInfo", "dataHubExecutionRequestInput"),
+        "dataHubExecutionRequestResult",
+    )
+    writes = [Write(source_urn("churn"), recipe, {})]
     for number, changed in enumerate(changes(request, value)):
-        put(store, run(f"request{number}"), dataHubExecutionRequestInput=changed)
+        writes.append(Write(run(f"request{number}"), of_request, changed))
     for number, changed in enumerate(changes(report, value)):
-        structured = {"serializedValue": json.dumps(changed)}
-        put(store, run(f"report{number}"), dataHubExecutionRequestInput=request,
-            dataHubExecutionRequestResult={**result, "structuredReport": structured})  # fmt: skip
+        whole = {**result, "structuredReport": {"serializedValue": json.dumps(changed)}}
+        urn = run(f"report{number}")
+        writes += [Write(urn, of_request, request), Write(urn, of_result, whole)]
     for number, changed in enumerate(changes({**result, "structuredReport": {}}, value)):
-        put(store, run(f"result{number}"), dataHubExecutionRequestResult=changed)
+        writes.append(Write(run(f"result{number}"), of_result, changed))
     info = {"name": "n", "type": "t", "config": {"version": "1"}, "schedule": {"interval": "1"}}
-    for number, changed in enumerate(changes(info, value)):
-        urn = f"urn:li:dataHubIngestionSource:s{number}"
-        put(store, urn, dataHubIngestionSourceInfo=changed)
+    recipes = [
+        f"urn:li:dataHubIngestionSource:s{number}" for number in range(len(changes(info, 0)))
+    ]
+    writes += map(Write, recipes, repeat(recipe), changes(info, value))
+    store.write(writes)
+    for urn in recipes:
         page(store, at(urn))
     urns = store.list_urns("dataHubExecutionRequest", 0, 1_000)
     assert urns.total > 100
