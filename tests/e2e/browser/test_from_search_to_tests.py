@@ -273,4 +273,4 @@ def test_pages_of_hostile_entities_show_only_text(browser: Browser, tmp_path: Pa
                 reader.check_shown()
                 for width in (PHONE, DESK):
                     check_fit(page, width)
-                check_look(page, "light")
+                    check_look(page, "light")
