@@ -125,7 +125,8 @@ class Enricher:
                 united = merge_aspect(name, aspects.get(name), added, UNION).value
                 aspects[name] = added if united is None else united
         if type(entity) is Entity:
-            yield Entity(entity.urn, aspects, notes=notes, adds_only=adds_only)  # faster
+            # What `replace` comes down to, in a fraction of its time.
+            yield Entity(entity.urn, aspects, notes=notes, adds_only=adds_only)
         else:
             yield replace(entity, aspects=aspects, notes=notes, adds_only=adds_only)
 
