@@ -146,7 +146,7 @@ class AppliedBases:
 
 
 @dataclass(slots=True)
-class _Batch:
+class _BegunWrites:
     """A batch of writes that have not ended, and whether the database has the same."""
 
     urns: set[str]
@@ -168,7 +168,7 @@ class UnacknowledgedWrites:
         """Keep them in `database` once it is started."""
         self._database = database
         self._lock = threading.Lock()
-        self._batches: dict[str, _Batch] = {}
+        self._batches: dict[str, _BegunWrites] = {}
         self.earlier: set[str] = set()
 
     def load(self) -> None:
@@ -179,7 +179,9 @@ class UnacknowledgedWrites:
             lambda connection: list(connection.execute(statement, own.recipe, own.sink)),
             list[tuple[Any, ...]](),
         )
-        self._batches = {key: _Batch({*urns.split("\n")}, is_saved=True) for key, urns in rows}
+        self._batches = {
+            key: _BegunWrites({*urns.split("\n")}, is_saved=True) for key, urns in rows
+        }
         self.earlier.update(self._unended())
 
     def _unended(self) -> set[str]:
@@ -195,7 +197,7 @@ class UnacknowledgedWrites:
         with self._lock:
             new = set(urns).difference(self._unended())
             if urns:
-                self._batches[uuid4().hex] = _Batch(set(urns))
+                self._batches[uuid4().hex] = _BegunWrites(set(urns))
             # In one order, so that two writers never wait for each other.
             changed = {
                 key: "\n".join(sorted(batch.urns))
