@@ -177,10 +177,10 @@ def bases_of(written: Iterable[MergedEntity]) -> dict[str, str]:
     bases: dict[str, str] = {}
     for merged in written:
         name = properties_aspect(merged.entity_type) or ""
-        before = merged.stored.get(name)
-        now = [one.aspect for one in merged.proposals if one.aspect_name == name]
-        properties = now[0] if now else NOTHING if before is None else before.value
-        text = custom_properties(properties).get(applied_key(merged.writer or ""))
+        properties = [merged.stored[name].value] if name in merged.stored else []
+        properties += [one.aspect for one in merged.proposals if one.aspect_name == name]
+        custom = custom_properties(properties[-1]) if properties else NOTHING
+        text = custom.get(applied_key(merged.writer or ""))
         if isinstance(text, str):
             bases[merged.urn] = text
     return bases

@@ -537,6 +537,20 @@ def test_an_entity_that_is_not_there_is_not_written_again() -> None:
     assert write_again(one) is one
 
 
+def test_what_is_neither_stored_nor_written_has_no_base() -> None:
+    assert (
+        bases_of([MergedEntity(Entity(model_urn("a"), {}), {}, "unchanged", writer="prod")]) == {}
+    )
+
+
+def test_a_base_is_found_whatever_is_written_after_it() -> None:
+    urn = model_urn("a")
+    home = Proposal(urn, HOME, {"customProperties": {"mlcat.applied.prod": "2"}})
+    tags = Proposal(urn, "globalTags", {"tags": []})
+    one = MergedEntity(Entity(urn, {}), {}, "created", (home, tags), writer="prod")
+    assert bases_of([one]) == {urn: "2"}
+
+
 def test_a_base_that_somebody_dropped_is_the_remembered_one() -> None:
     shelf = Shelf()
     shelf.ingest({HOME: {}, "globalTags": {"tags": [{"tag": "ours"}]}})
