@@ -144,10 +144,7 @@ def _by_name(content: Any) -> dict[str, object]:
                 name: value for name, kind in content.items() for (value,) in [kind.values()]
             }
         else:
-            try:
-                by_name = {item["name"]: item["value"] for item in content}
-            except KeyError:
-                by_name = {item["name"]: item["value"] for item in content if "value" in item}
+            by_name = {item["name"]: item["value"] for item in content if "value" in item}
         "".join(by_name)  # a name that is no text is a TypeError
     except (AttributeError, KeyError, TypeError, ValueError):
         return {}

@@ -204,15 +204,15 @@ def make_write(
     """
     conditions = _conditions(headers)
     return Write(
-        urn,
-        aspect,
-        value,
-        change,
-        conditions.get("if-version-match"),
-        conditions.get("if-none-match") == "*",
-        _system_metadata(system_metadata),
-        _instant_ms("If-Modified-Since", conditions.get("if-modified-since")),
-        _instant_ms("If-Unmodified-Since", conditions.get("if-unmodified-since")),
+        urn=urn,
+        aspect=aspect,
+        value=value,
+        change=change,
+        expected_version=conditions.get("if-version-match"),
+        skip_if_exists=conditions.get("if-none-match") == "*",
+        system_metadata=_system_metadata(system_metadata),
+        if_modified_since_ms=_instant_ms(conditions, "If-Modified-Since"),
+        if_unmodified_since_ms=_instant_ms(conditions, "If-Unmodified-Since"),
     )
 
 
@@ -237,8 +237,9 @@ def _conditions(headers: Any) -> Mapping[str, str]:
     return {name.lower(): value for name, value in headers.items()}
 
 
-def _instant_ms(name: str, text: str | None) -> int | None:
+def _instant_ms(conditions: Mapping[str, str], name: str) -> int | None:
     """Return an instant of ISO 8601 in milliseconds since the epoch; without a zone it is UTC."""
+    text = conditions.get(name.lower())
     if text is None:
         return None
     try:

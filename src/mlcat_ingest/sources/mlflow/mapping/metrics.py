@@ -226,8 +226,7 @@ def hyper_params(params: Mapping[str, str], custom: PropertiesBuilder) -> Sequen
     if not names:
         return []
     values = [params[name] for name in names]
-    joined = "".join(values)
-    if '"' in joined or "\\" in joined or not are_unchanged(values, limits.value_chars):
+    if not are_unchanged(values, limits.value_chars, '"', "\\"):
         width = limits.name_chars
         texts = [truncator.text(params[name], f"parameter {name[:width]!r}") for name in names]
         values = [dumps(text).decode()[1:-1] for text in texts]
@@ -236,7 +235,7 @@ def hyper_params(params: Mapping[str, str], custom: PropertiesBuilder) -> Sequen
 
 def fit_names(names: Sequence[str], truncator: Truncator) -> Sequence[str]:
     """Return names of entries that fit, are unique and are none of our own `mlcat.*`."""
-    if are_unchanged(names, truncator.limits.name_chars) and OWN_PREFIX not in "".join(names):
+    if are_unchanged(names, truncator.limits.name_chars, OWN_PREFIX):
         return names
     unique: dict[str, None] = {}
     for name in names:

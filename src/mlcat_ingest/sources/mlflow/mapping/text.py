@@ -116,13 +116,16 @@ def cut(text: str, limit: int) -> str:
     return redact_urls(text)[:limit] + truncation(before[1] if before else len(text))
 
 
-def are_unchanged(texts: Collection[str], limit: int) -> bool:
+def are_unchanged(texts: Collection[str], limit: int, *without: str) -> bool:
     """Return whether a `Truncator` would change none of `texts`, by one look at all of them.
 
-    False is possible also for texts with line breaks, which it does not change.
+    False is possible also for texts with line breaks, which it does not change. Texts with one of
+    the parts `without` in them do not count as unchanged.
     """
     joined = "".join(texts)
-    return joined.isprintable() and (len(joined) <= limit or max(map(len, texts)) <= limit)
+    if not joined.isprintable() or any(part in joined for part in without):
+        return False
+    return len(joined) <= limit or max(map(len, texts)) <= limit
 
 
 def compact_json(value: Any) -> str:

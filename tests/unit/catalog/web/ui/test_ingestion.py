@@ -191,10 +191,8 @@ def test_fields_of_other_types_are_no_error(store: Store, value: Any) -> None:
     )
     request = [*proposals_of(REPORT, LISTING)][1].aspect
     result = {"status": "SUCCESS", "startTimeMs": 1, "durationMs": 2, "report": "text"}
-    recipe, of_request, of_result = (
-        *("dataHubIngestionSourceInfo", "dataHubExecutionRequestInput"),
-        "dataHubExecutionRequestResult",
-    )
+    recipe, of_request = "dataHubIngestionSourceInfo", "dataHubExecutionRequestInput"
+    of_result = "dataHubExecutionRequestResult"
     writes = [Write(source_urn("churn"), recipe, {})]
     for number, changed in enumerate(changes(request, value)):
         writes.append(Write(run(f"request{number}"), of_request, changed))
