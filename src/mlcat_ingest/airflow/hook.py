@@ -9,6 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from mlcat_ingest.airflow.provider import CONNECTION_TYPE
 from mlcat_ingest.airflow.sdk import BaseHook
+from mlcat_ingest.core.redaction import redact_urls
 from mlcat_ingest.errors import MlcatError, RecipeError
 from mlcat_ingest.recipe.model import Recipe, SinkSpec
 from mlcat_ingest.recipe.secrets import SECRETS
@@ -55,6 +56,11 @@ class MlcatHook(BaseHook):
         config = {
             key: _parsed(value) for key, value in extra.items() if value is not None and value != ""
         }
+        if "server" in config:
+            raise RecipeError(
+                f"the Airflow connection {self._conn_id!r} has `server` in its extra",
+                hint="delete it: the connection's host is the address",
+            )
         config |= {"server": _server_of(connection, self._conn_id), "token": token}
         service_sink(config, f"Airflow connection {self._conn_id}")
         return config
@@ -76,18 +82,19 @@ class MlcatHook(BaseHook):
 def mlflow_variables(conn_id: str) -> Mapping[str, str]:
     """Return MLflow's own variables for the server of a connection, of type `http` say.
 
-    A recipe takes from them what it names: `tracking_uri: "${MLFLOW_TRACKING_URI}"`.
+    A recipe takes from them what it names: `tracking_uri: "${MLFLOW_TRACKING_URI}"`. What the
+    connection lacks is empty: the environment's may be those of another server.
     """
     connection = BaseHook.get_connection(conn_id)
     token = _extra_of(connection, conn_id).get("token")
+    SECRETS.add(*(secret for secret in (connection.password, token) if secret))
     variables = {
         "MLFLOW_TRACKING_URI": _server_of(connection, conn_id),
         "MLFLOW_TRACKING_USERNAME": connection.login,
         "MLFLOW_TRACKING_PASSWORD": connection.password,
         "MLFLOW_TRACKING_TOKEN": token,
     }
-    SECRETS.add(*(secret for secret in (connection.password, token) if secret))
-    return {name: str(value) for name, value in variables.items() if value}
+    return {name: str(value or "") for name, value in variables.items()}
 
 
 def _extra_of(connection: Any, conn_id: str) -> dict[str, Any]:
@@ -111,26 +118,51 @@ def _parsed(value: Any) -> Any:
 
 
 def _server_of(connection: Any, conn_id: str) -> str:
-    """Return the address that a connection spells as one text, or in the parts of a URI."""
-    kind = (connection.conn_type or "").replace("-", "_")
+    kind = (connection.conn_type or "").replace("-", "_").lower()
     if kind not in _HTTP_TYPES:
         raise RecipeError(
             f"the Airflow connection {conn_id!r} has the type {kind!r}, not that of a server over "
             "HTTP",
             hint=_CURES.get(kind, _HTTP_CURE),
         )
-    host = connection.host or ""
+    host, schema = ((text or "").strip() for text in (connection.host, connection.schema))
     if not host:
         raise RecipeError(
             f"the Airflow connection {conn_id!r} has no host",
             hint="set its host to an address, such as https://catalog.example.com",
         )
-    if "://" not in host:
-        host = f"{connection.schema or 'http'}://{host}"
-    parts = urlsplit(host)
-    if connection.port and parts.port is None:
-        parts = parts._replace(netloc=f"{parts.netloc}:{connection.port}")
-    return urlunsplit(parts)
+    try:
+        return _address(kind, host, schema, connection.port)
+    except ValueError:
+        raise RecipeError(
+            f"the Airflow connection {conn_id!r} has no clear address: its type is {kind!r}, its "
+            f"host {redact_urls(host)!r}, its schema {schema!r}, its port {connection.port}",
+            hint="set its host to the whole address, such as https://catalog.example.com/gms, and "
+            "leave schema and port empty",
+        ) from None
+
+
+def _address(kind: str, host: str, schema: str, port: int | None) -> str:
+    """Return the address that a connection spells as one text, or in the parts of a URI.
+
+    No part is ignored. The type `https` is a scheme; `http` is the type of every server over HTTP.
+
+    Raises:
+        ValueError: two parts differ, a schema is neither a scheme nor below one that is known, or
+            `host` is none.
+    """
+    if host.count(":") > 1 and not {"[", "/"} & set(host):
+        host = f"[{host}]"  # an IPv6 address, which Airflow takes out of its brackets
+    parts = urlsplit(host if "://" in host else f"//{host}")
+    word = schema.lower().removesuffix("://")
+    path = "" if word in {"http", "https"} else schema.strip("/")
+    named = {parts.scheme, "" if path else word, kind if kind == "https" else ""} - {""}
+    if len(named) > 1 or (path and not named) or (port and parts.port not in {None, port}):
+        raise ValueError(host)
+    netloc = parts.netloc if parts.port or not port else f"{parts.netloc}:{port}"
+    below = f"{parts.path.rstrip('/')}/{path}" if path else parts.path
+    scheme = named.pop() if named else "http"
+    return urlunsplit(parts._replace(scheme=scheme, netloc=netloc, path=below))
 
 
 RecipeSource = str | Mapping[str, Any]

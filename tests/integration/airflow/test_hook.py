@@ -14,6 +14,7 @@ from support.venvs import REPOSITORY
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
 
+MLFLOW_TOKEN = "a-token-of-mlflow"
 TOKEN, WRONG = "a-secret-of-the-connection", "another-secret-that-is-wrong"
 DEFINITIONS = REPOSITORY / "recipes" / "definitions"
 RECIPE = {"name": "inline", "source": {"type": "definitions", "config": {"path": str(DEFINITIONS)}}}
@@ -45,7 +46,42 @@ SCRIPT = REPOSITORY / "tests" / "support" / "airflow_hook_script.py"
 
 
 HEADERS = json.dumps({"X-Proxy": "let-me-in"})
-MLFLOW_CONNECTIONS: dict[str, dict[str, Any]] = {
+ADDRESSES: dict[str, tuple[str | dict[str, Any], str]] = {
+    "https_uri": (f"https://:{MLFLOW_TOKEN}@h", "https://h"),
+    "https_uri_with_path": ("https://h:8443/gms", "https://h:8443/gms"),
+    "https_uri_with_deep_path": (f"https://h/a/b?token={MLFLOW_TOKEN}", "https://h/a/b"),
+    "https_type": ({"conn_type": "HTTPS", "host": "h", "schema": "https"}, "https://h"),
+    "https_type_and_path": (
+        {"conn_type": "https", "host": "h/a", "schema": "/gms"},
+        "https://h/a/gms",
+    ),
+    "https_as_schema": ({"conn_type": "http", "host": "h", "schema": "HTTPS"}, "https://h"),
+    "https_in_host": (
+        {"conn_type": "http", "host": "https://h/gms", "port": 8443},
+        "https://h:8443/gms",
+    ),
+    "https_in_host_of_uri": ("mlcat://https%3A%2F%2Fh%2Fgms", "https://h/gms"),
+    "path_below_host": ("mlcat://https://h/gms", "https://h/gms"),
+    "no_scheme": ("mlflow://h:5000", "http://h:5000"),
+    "ip_6": ("https://[::1]:5000", "https://[::1]:5000"),
+    "same_port": ({"conn_type": "http", "host": "http://h:5000", "port": 5000}, "http://h:5000"),
+}
+UNCLEAR: dict[str, tuple[str | dict[str, Any], str]] = {
+    "path_alone": (f"mlcat://:{MLFLOW_TOKEN}@h/gms", "its schema 'gms'"),
+    "mistyped": ({"conn_type": "http", "host": "h", "schema": "htps"}, "its schema 'htps'"),
+    "http_type_and_path": ("http://h/gms", "its type is 'http', its host 'h', its schema 'gms'"),
+    "https_type_http_schema": (
+        "https://h/http",
+        "its type is 'https', its host 'h', its schema 'http'",
+    ),
+    "https_type_http_host": ({"conn_type": "https", "host": "http://h"}, "its host 'http://h'"),
+    "http_host_https_schema": ("mlcat://http%3A%2F%2Fh/https", "its schema 'https'"),
+    "two_ports": ({"conn_type": "http", "host": "http://h:1", "port": 2}, "its port 2"),
+    "no_port": ({"conn_type": "http", "host": "http://h:eighty"}, "its host 'http://h:eighty'"),
+    "no_brackets": ({"conn_type": "http", "host": "https://[::1"}, "its host 'https://[::1'"),
+}
+MLFLOW_CONNECTIONS: dict[str, Any] = {
+    **{name: connection for name, (connection, _) in (ADDRESSES | UNCLEAR).items()},
     "http": {"conn_type": "http", "host": "mlflow.example.com", "schema": "https"},
     "databricks": {"conn_type": "databricks", "host": "https://adb-1.example.com"},
     "postgresql": {"conn_type": "postgresql", "host": "db", "schema": "mlflow", "port": 5432},
@@ -71,6 +107,7 @@ def connections(url: str) -> dict[str, dict[str, Any] | str]:
         "nobody_there": {**good, "host": f"http://127.0.0.1:{free_port()}"},
         "wrong_field": {**good, "extra": {"timeout_s": "soon", "headers": ["X-Proxy"]}},
         "list": {**good, "extra": {"retry_status_codes": [429, 503]}},
+        "server_in_extra": {**good, "extra": {"server": "http://other"}},
         "no_mapping": {**good, "extra": "[1]"},
         "kafka": {"conn_type": "datahub_kafka", "host": "broker"},
     }
@@ -108,6 +145,7 @@ def test_a_connection_that_works(world: World, conn_id: str) -> None:
                 "are always retried; delete it"
             ),
         ),
+        ("server_in_extra", "'server_in_extra' has `server` in its extra"),
         ("no_mapping", "the extra of the Airflow connection 'no_mapping' is not a mapping"),
         ("kafka", "the Airflow connection 'kafka' has the type 'datahub_kafka', not that of"),
     ],
@@ -122,7 +160,7 @@ def test_a_connection_that_does_not_says_why(world: World, conn_id: str, words: 
 @pytest.mark.parametrize(
     ("conn_id", "words"),
     [
-        ("http", "{'MLFLOW_TRACKING_URI': 'https://mlflow.example.com'}"),
+        ("http", "'MLFLOW_TRACKING_URI': 'https://mlflow.example.com'"),
         ("databricks", "'databricks', not that of a server over HTTP (omit `mlflow_conn_id`: "),
         ("postgresql", "`http`, whose host is the server's address; MLflow's database is read if"),
         ("ssh", "'ssh', not that of a server over HTTP (use a connection of type `http`"),
@@ -130,6 +168,24 @@ def test_a_connection_that_does_not_says_why(world: World, conn_id: str, words: 
 )
 def test_the_connection_of_mlflow_is_one_over_http(world: World, conn_id: str, words: str) -> None:
     assert words in world.reported["mlflow"][conn_id]
+
+
+@pytest.mark.parametrize("conn_id", ADDRESSES)
+def test_no_part_of_a_connections_address_is_ignored(world: World, conn_id: str) -> None:
+    assert f"'MLFLOW_TRACKING_URI': '{ADDRESSES[conn_id][1]}'" in world.reported["mlflow"][conn_id]
+
+
+@pytest.mark.parametrize("conn_id", UNCLEAR)
+def test_parts_that_give_no_clear_address_are_quoted(world: World, conn_id: str) -> None:
+    refusal = world.reported["mlflow"][conn_id]
+    assert f"the Airflow connection '{conn_id}' has no clear address" in refusal
+    assert UNCLEAR[conn_id][1] in refusal
+    assert "set its host to the whole address" in refusal
+    assert MLFLOW_TOKEN not in refusal
+
+
+def test_credentials_of_the_environment_do_not_go_to_a_connections_server(world: World) -> None:
+    assert "'MLFLOW_TRACKING_TOKEN': ''" in world.reported["mlflow"]["no_scheme"]
 
 
 def test_a_recipe_needs_no_file(world: World) -> None:

@@ -46,7 +46,6 @@ from mlcat_ingest.net.session import BearerAuth, HttpOptions
 
 log = logging.getLogger(__name__)
 
-_ENVIRONMENT = (("MLCAT_SERVER", "MLCAT_TOKEN"), ("DATAHUB_GMS_URL", "DATAHUB_GMS_TOKEN"))
 _FILE = "~/.datahubenv"
 
 
@@ -124,15 +123,32 @@ def _places(
     # An explicit "" is an answer too: no token, wherever else one may lie.
     explicit = None if token is None else token.strip()
     yield _SettingPlace(server, explicit, "the configuration", "the configuration")
-    for server_name, token_name in _ENVIRONMENT:
+    datahub, address = _datahub_address(env)
+    for server_name, token_name, found in (
+        ("MLCAT_SERVER", "MLCAT_TOKEN", env.get("MLCAT_SERVER")),
+        (datahub, "DATAHUB_GMS_TOKEN", address),
+    ):
         yield _SettingPlace(
-            _clean(env.get(server_name)),
+            _clean(found),
             _clean(env.get(token_name)),
             f"the environment ({server_name})",
             f"the environment ({token_name})",
         )
     if env.get("DATAHUB_SKIP_CONFIG", "").lower() not in {"1", "true"}:
         yield from _file_place(home / ".datahubenv")
+
+
+def _datahub_address(env: Mapping[str, str]) -> tuple[str, str | None]:
+    """Return the variable that DataHub's address, or its host, comes from; and the address.
+
+    Source: `_get_config_from_env` of DataHub's SDK. Kubernetes sets a DATAHUB_GMS_PORT to a URL.
+    """
+    host, port = (_clean(env.get(f"DATAHUB_GMS_{name}")) for name in ("HOST", "PORT"))
+    if env.get("DATAHUB_GMS_URL") or not host:
+        return "DATAHUB_GMS_URL", env.get("DATAHUB_GMS_URL")
+    if port and port.isdecimal():
+        host = f"{_clean(env.get('DATAHUB_GMS_PROTOCOL')) or 'http'}://{host}:{port}"
+    return "DATAHUB_GMS_HOST", host
 
 
 def _file_place(path: Path) -> Iterator[_SettingPlace]:

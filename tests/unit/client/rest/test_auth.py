@@ -41,6 +41,31 @@ def test_datahubs_variables_are_a_fall_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("parts", "address"),
+    [
+        (("gms", "8080", "https"), "https://gms:8080"),
+        (("gms", "8080", None), "http://gms:8080"),
+        (("https://gms/api/gms", None, None), "https://gms/api/gms"),
+        (("https://gms/api/gms", "tcp://10.0.0.1:8080", "http"), "https://gms/api/gms"),
+    ],
+)
+def test_the_token_of_an_address_in_parts_goes_to_no_other_server(
+    tmp_path: Path, parts: tuple[str | None, ...], address: str
+) -> None:
+    names = ("HOST", "PORT", "PROTOCOL")
+    env = {f"DATAHUB_GMS_{name}": part for name, part in zip(names, parts, strict=True) if part}
+    env["DATAHUB_GMS_TOKEN"] = "theirs"
+    found = resolve(environ=env, home=tmp_path)
+    assert (found.server, found.token) == (address, "theirs")
+    assert found.server_from == "the environment (DATAHUB_GMS_HOST)"
+    assert resolve("https://other", environ=env, home=tmp_path).token is None
+    less_safe = address.replace("https", "http")
+    assert resolve(less_safe, environ=env, home=tmp_path).token == (
+        "theirs" if less_safe == address else None
+    )
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "gms:\n  server: http://file:8080\n  token: abc\n",
