@@ -11,6 +11,7 @@ from sqlalchemy import (
     cast,
     exists,
     false,
+    func,
     literal,
     not_,
     or_,
@@ -197,7 +198,13 @@ def has_text(expression: str) -> EntityPredicate:
 
 def matching(expression: str | ColumnElement[str]) -> Select[Any]:
     """Return the query for the ids of the entities whose texts match `expression`."""
-    return select(fts.c.rowid).where(fts.c.search_fts.op("MATCH")(expression))
+    return select(fts.c.rowid).where(matches(expression))
+
+
+def matches(expression: str | ColumnElement[str]) -> ColumnElement[bool]:
+    """Return the condition that a row of the full-text index matches; none matches NULL."""
+    # The index refuses a NULL, wherever SQLite's planner evaluates it.
+    return fts.c.search_fts.op("MATCH")(func.coalesce(expression, NOWHERE))
 
 
 MAX_TOKENS: Final = 200

@@ -15,6 +15,7 @@ from mlcat_ingest.catalog.search.predicates import (
     EVERYWHERE,
     NOWHERE,
     EntityPredicate,
+    matches,
     matching,
     resolve,
 )
@@ -69,7 +70,7 @@ class Selection:
             query = query.select_from(searched)
         else:
             query = query.select_from(fts)
-            query = query.where(fts.c.search_fts.op("MATCH")(self.expression(words)))
+            query = query.where(matches(self.expression(words)))
             if joined or self.conditions:
                 query = query.join(searched, searched.c.id == fts.c.rowid)
         return query.where(*self.conditions)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
+from sqlalchemy import Text, null, type_coerce
 
 from mlcat_ingest.catalog.errors import BadRequestError
 from mlcat_ingest.catalog.limits import SEARCH_CRITERIA, SEARCH_PATTERNS, SEARCH_VALUES, SORT_KEYS
@@ -210,3 +211,12 @@ def test_what_nobody_checked_is_passed_over(store: Store) -> None:
     }
     put(store, "urn:li:post:p", postInfo=odd)
     assert search(store, "list") == ["p"]
+
+
+def test_the_full_text_index_is_never_asked_for_nothing(store: Store) -> None:
+    put(store, model("a"), mlModelProperties={"name": "churn"})
+    # Every release of SQLite refuses this query; the old ones often do not come to it in a plan.
+    nothing = predicates.matching(type_coerce(null(), Text))
+    assert store.read(lambda sql: sql.scalars(nothing).all()) == []
+    word = predicates.matching('"churn"')
+    assert len(store.read(lambda sql: sql.scalars(word).all())) == 1
