@@ -7,9 +7,11 @@ time starts a drain: it takes the lease, and leaves it to the drain. Standard li
 
 import atexit
 import os
+import re
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from random import SystemRandom
 from typing import IO, Final
 
@@ -22,7 +24,36 @@ URI_VARIABLE: Final = "MLCAT_HOOK_TRACKING_URI"
 LOG_BYTES: Final = 1 << 20
 
 _DONE: Final = 0
+_VARIABLE: Final = re.compile(r"\$\{(\w+)")
+_OF_SERVICES: Final = re.compile(
+    r"(MLCAT|MLFLOW|DATAHUB|DATABRICKS|AWS|AZURE|GOOGLE|SSL|REQUESTS)_|\w+_PROXY$", re.IGNORECASE
+)
+"""Variables that say how services are reached."""
 _RANDOM: Final = SystemRandom()  # the state of `random` belongs to the training
+
+
+def drain_environment(recipe: str, started: Path = Path("/proc/self/environ")) -> dict[str, str]:
+    """Return the environment of this process at its start, and what a drain reads of today's.
+
+    Libraries of a training change the environment, to folders that they delete at its end too.
+    Today's are the variables of services, and those that the recipe names. Without `started`, the
+    file of the first environment, all are today's.
+    """
+    today = dict(os.environ)
+    try:
+        lines = [os.fsdecode(line) for line in started.read_bytes().split(b"\0") if line]
+        wanted = {*_VARIABLE.findall(Path(recipe).read_text("utf-8") if recipe else "")}
+    except (OSError, ValueError):
+        lines, wanted = [], set()
+    # A process that changes its title overwrites this memory.
+    first = dict(line.split("=", 1) for line in lines if "=" in line)
+    if not first or len(first) < len(lines):
+        first, wanted = {}, set(today)
+    wanted |= {name for name in {*first, *today} if _OF_SERVICES.match(name)}
+    env = {name: value for name, value in first.items() if name not in wanted}
+    env |= {name: value for name, value in today.items() if name in wanted}
+    env.pop("MLCAT_HOOK", None)
+    return env
 
 
 class Sender:
@@ -152,7 +183,7 @@ class Sender:
         )
 
     def _environment(self) -> dict[str, str]:
-        env = {name: value for name, value in os.environ.items() if name != "MLCAT_HOOK"}
+        env = drain_environment(self._settings.recipe)
         if self._settings.token:
             env["MLCAT_TOKEN"] = self._settings.token
         if self._settings.server:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.hooks.background import main
-from mlcat_ingest.hooks.sender import URI_VARIABLE, Sender
+from mlcat_ingest.hooks.sender import URI_VARIABLE, Sender, drain_environment
 from mlcat_ingest.hooks.settings import HookSettings
 from mlcat_ingest.hooks.spool import Event, EventSpool
 from support.ports import free_port
@@ -66,16 +66,51 @@ def test_many_events_are_one_drain_that_is_not_hooked_itself(
 ) -> None:
     sender = a_sender(spool, token="s3cret")
     for _ in range(50):
-        sender.notify("http://user:word@mlflow:5000")
+        sender.notify("http://user:hunter2@mlflow:5000")
     sender._flush()
     [(command, options)] = started.calls
     assert command[:2] == [sys.executable, "-P"]
     assert options["pass_fds"] == (int(command[-4]),)
     assert command[-3:] == [str(spool.folder), "", "http://c"]
-    assert not any("s3cret" in word or "word" in word for word in command)
+    assert not any("s3cret" in word or "hunter2" in word for word in command)
     assert "MLCAT_HOOK" not in options["env"]
     assert options["env"]["MLCAT_TOKEN"] == "s3cret"
-    assert options["env"][URI_VARIABLE] == "http://user:word@mlflow:5000"
+    assert options["env"][URI_VARIABLE] == "http://user:hunter2@mlflow:5000"
+
+
+def test_a_drain_has_the_environment_of_the_start_of_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = {
+        "PATH": "/bin",
+        "HOME": "/root",
+        "MLFLOW_TRACKING_URI": "http://old",
+        "AWS_PROFILE": "a",
+    }
+    started = tmp_path / "environ"
+    started.write_bytes("".join(f"{name}={value}\0" for name, value in first.items()).encode())
+    recipe = tmp_path / "recipe.yml"
+    recipe.write_text("token: ${OUR_TOKEN}\nserver: ${SERVER:-x}")
+    for name in os.environ:
+        monkeypatch.delenv(name)
+    today = {
+        "PATH": "/training/bin",
+        "PROMETHEUS_MULTIPROCESS_DIR": "/tmp/deleted-at-the-end",
+        "MLFLOW_TRACKING_URI": "http://new",
+        "https_proxy": "http://proxy",
+        "OUR_TOKEN": "=of the training\n",
+        "MLCAT_HOOK": "1",
+    }
+    for name, value in today.items():
+        monkeypatch.setenv(name, value)
+    services = {"MLFLOW_TRACKING_URI": "http://new", "https_proxy": "http://proxy"}
+    start = {"PATH": "/bin", "HOME": "/root", **services}
+    assert drain_environment("", started) == start
+    assert drain_environment(str(recipe), started) == {**start, "OUR_TOKEN": today["OUR_TOKEN"]}
+    del today["MLCAT_HOOK"]
+    assert drain_environment("", tmp_path / "none") == today
+    started.write_bytes(b"training: epoch 3\0\0\0\0")
+    assert drain_environment(str(recipe), started) == today
 
 
 def test_who_does_not_send_starts_nothing(spool: EventSpool, started: Started) -> None:

@@ -182,8 +182,8 @@ class MlflowConfig(ConnectionConfig):
     unknown schema."""
 
     auth: Annotated[PublicStr | None, NotContent()] = None
-    """Name of an MLflow request-auth plug-in; needs the extra `mlflow`. Default: the variable
-    MLFLOW_TRACKING_AUTH."""
+    """Name of the MLflow plug-in that signs requests or adds headers to them; needs the extra
+    `mlflow`. No other plug-in is loaded. Default: the variable MLFLOW_TRACKING_AUTH."""
 
     timeout_s: Timeout = 120.0
     """Seconds without data from the server until an attempt fails; for a database, the time limit

@@ -2,9 +2,9 @@
 
 Credentials come from the recipe, else MLflow's own variables, else its credentials file. The
 recipe comes first, as a whole: a token in the recipe is not mixed with a user name of the
-environment. MLflow's plug-ins for request headers and request authentication work where mlflow is
-installed, and mlflow is imported only where there are any. Databricks has variables DATABRICKS_*,
-and OAuth tokens for a client.
+environment. One of MLflow's plug-ins for request headers or request authentication is used where
+`auth` or a variable names it, and only then is mlflow imported. Databricks has variables
+DATABRICKS_*, and OAuth tokens for a client.
 
 Source: `databricks.sdk.config` of databricks-sdk 0.156.
 """
@@ -18,7 +18,6 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib import metadata
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
@@ -236,7 +235,7 @@ def sign_in(
     Raises:
         RecipeError: a password without a user name, a certificate file that is not there, or what
             `find_account` raises; a user name or plug-in for Databricks.
-        UnknownPluginError: no request-auth plug-in of that name is installed.
+        UnknownPluginError: no plug-in of that name is installed.
         MissingExtraError: a plug-in is asked for and mlflow is not installed.
     """
     env = os.environ if environ is None else environ
@@ -245,14 +244,14 @@ def sign_in(
     if account is not None:
         return _to_databricks(account, config, env)
     plugin = config.auth or env.get("MLFLOW_TRACKING_AUTH")
+    auth, headers = _plugin(plugin) if plugin else (None, {})
     credentials, how = _credentials(config, env)
-    if plugin:
-        credentials, how = dict.fromkeys(credentials), f"the MLflow plug-in {plugin}"
+    if auth is not None:
+        credentials = dict.fromkeys(credentials)
     complete = config.model_copy(update={**_certificates(config, env), **credentials})
     options = http_options(complete, peer=PEER, connections=config.connections)
-    headers = {**_plugin_headers(), **options.headers}
-    auth = _plugin_auth(plugin) if plugin else options.auth
-    return RequestAuth(url, replace(options, auth=auth, headers=headers), how)
+    options = replace(options, auth=auth or options.auth, headers={**headers, **options.headers})
+    return RequestAuth(url, options, f"the MLflow plug-in {plugin}" if plugin else how)
 
 
 def _to_databricks(
@@ -322,27 +321,34 @@ def _credentials_file() -> Mapping[str, str]:
     return parser["mlflow"] if parser.has_section("mlflow") else {}
 
 
-def _plugin_auth(name: str) -> AuthBase:
-    require_extra("mlflow", f"the MLflow request-auth plug-in {name!r}")
+def _plugin(name: str) -> tuple[AuthBase | None, Mapping[str, str]]:
+    """Return what the plug-in of this name signs requests with: authentication, headers, or both.
+
+    Others that are installed are not asked: importing them can cost seconds, and fail.
+    """
+    require_extra("mlflow", f"the MLflow plug-in {name!r}")
     from mlflow.tracking.request_auth.registry import fetch_auth
 
     with warnings.catch_warnings():
         # It warns and goes on unauthenticated; here that is an error.
         warnings.simplefilter("ignore")
         auth: AuthBase | None = fetch_auth(name)  # type: ignore[no-untyped-call]
-    if auth is None:
+    providers = metadata.entry_points(group=HEADER_PLUGINS, name=name)
+    if auth is None and not providers:
         raise UnknownPluginError(
-            f"unknown MLflow request-auth plug-in {name!r}",
+            f"unknown MLflow plug-in {name!r} for request authentication or headers",
             hint="install its package, or correct `auth` or MLFLOW_TRACKING_AUTH",
         )
-    return auth
+    return auth, {key: value for one in providers for key, value in _headers_of(one).items()}
 
 
-def _plugin_headers() -> Mapping[str, str]:
-    installed = list(metadata.entry_points(group=HEADER_PLUGINS))
-    if not installed or find_spec("mlflow") is None:
+def _headers_of(plugin: metadata.EntryPoint) -> Mapping[str, str]:
+    try:
+        provider = plugin.load()()
+        return dict(provider.request_headers()) if provider.in_context() else {}
+    except Exception as error:  # noqa: BLE001 - the border to code of others
+        log.warning(
+            "the MLflow plug-in %s adds no headers to requests: %s: %s",
+            *(plugin.name, type(error).__name__, error),
+        )
         return {}
-    from mlflow.tracking.request_header.registry import resolve_request_headers
-
-    headers: dict[str, str] = resolve_request_headers()  # type: ignore[no-untyped-call]
-    return headers

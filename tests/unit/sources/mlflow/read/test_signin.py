@@ -1,6 +1,7 @@
 import base64
 import sys
 from importlib.machinery import ModuleSpec
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,7 +13,7 @@ from pydantic import SecretStr
 from mlcat_ingest.errors import MissingExtraError, UnknownPluginError
 from mlcat_ingest.net.session import BearerAuth, HttpOptions
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read.signin import sign_in
+from mlcat_ingest.sources.mlflow.read.signin import HEADER_PLUGINS, sign_in
 
 SECRET = "hunter2"
 
@@ -116,10 +117,6 @@ def test_what_a_variable_that_is_not_set_fills_is_not_given() -> None:
 # --- MLflow's plug-ins ---------------------------------------------------------------------------
 
 
-class FakeEntryPoint:
-    name = "ours"
-
-
 @pytest.fixture
 def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stand in for mlflow's registries, so that no mlflow is imported."""
@@ -129,10 +126,6 @@ def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
         "mlflow.tracking": {},
         "mlflow.tracking.request_auth": {},
         "mlflow.tracking.request_auth.registry": {"fetch_auth": known.get},
-        "mlflow.tracking.request_header": {},
-        "mlflow.tracking.request_header.registry": {
-            "resolve_request_headers": lambda: {"X-Plug": "in", "X-A": "plug"}
-        },
     }
     for name, names in functions.items():
         module = ModuleType(name)
@@ -149,14 +142,53 @@ def test_a_plug_in_signs_in() -> None:
         header(auth="theirs")
 
 
-@pytest.mark.usefixtures("plugins")
-def test_header_plug_ins_are_asked_where_there_are_any(monkeypatch: pytest.MonkeyPatch) -> None:
-    config = MlflowConfig(tracking_uri="http://h", headers={"X-A": SecretStr("recipe")})
+class HeaderProvider:
+    def in_context(self) -> bool:
+        return True
+
+    def request_headers(self) -> dict[str, str]:
+        return {"X-Plug": "in", "X-A": "plug"}
+
+
+def broken() -> None:
+    raise FileNotFoundError("/tmp/gone/gauge_livesum_1.db")
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stand in for what two packages register beside MLflow; one fails where it is imported."""
+    here, group = test_header_plug_ins_are_loaded_by_name_only.__module__, HEADER_PLUGINS
+    points = [
+        EntryPoint("gateway", f"{here}:HeaderProvider", group),
+        EntryPoint("feast", f"{here}:broken", group),
+    ]
+    monkeypatch.setattr(
+        "importlib.metadata.entry_points",
+        lambda group, name: [one for one in points if (one.group, one.name) == (group, name)],
+    )
+
+
+@pytest.mark.usefixtures("plugins", "installed")
+def test_header_plug_ins_are_loaded_by_name_only(caplog: pytest.LogCaptureFixture) -> None:
+    headers = {"X-A": SecretStr("recipe")}
+    config = MlflowConfig(tracking_uri="http://h", headers=headers)
     assert options_of(config, {}).headers == {"X-A": "recipe"}
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: [FakeEntryPoint()])
-    assert options_of(config, {}).headers == {"X-Plug": "in", "X-A": "recipe"}
-    monkeypatch.setitem(sys.modules, "mlflow", None)
-    assert options_of(config, {}).headers == {"X-A": "recipe"}
+    assert not caplog.messages
+    named = {"MLFLOW_TRACKING_AUTH": "gateway"}
+    assert options_of(config, named).headers == {"X-Plug": "in", "X-A": "recipe"}
+    config = MlflowConfig(tracking_uri="http://h", auth="gateway")
+    assert options_of(config, {}).headers == {"X-Plug": "in", "X-A": "plug"}
+
+
+@pytest.mark.usefixtures("plugins", "installed")
+def test_a_header_plug_in_that_fails_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    config = MlflowConfig(tracking_uri="http://h", auth="feast")
+    assert options_of(config, {}).headers == {}
+    [message] = caplog.messages
+    assert message == (
+        "the MLflow plug-in feast adds no headers to requests: FileNotFoundError: "
+        "/tmp/gone/gauge_livesum_1.db"
+    )
 
 
 def test_a_plug_in_without_mlflow_needs_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
