@@ -2,7 +2,9 @@
 
 import ast
 import inspect
+import os
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -109,3 +111,23 @@ def test_every_path_a_page_names_exists(page: str) -> None:
 def test_every_error_that_contributing_names_exists() -> None:
     named = set(re.findall(r"`(\w+Error)`", (ROOT / "CONTRIBUTING.md").read_text()))
     assert {name for name in named if not hasattr(errors, name)} == set()
+
+
+def test_pages_name_the_versions_of_python_that_the_package_declares() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    declared = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))
+    assert project["requires-python"] == f">={declared[0]}"
+    named = {
+        page.name: found
+        for page in (ROOT / "README.md", *ROOT.glob("docs/*/*.md"))
+        if (found := re.findall(r"with Python (3\.\d+) to (3\.\d+)", page.read_text()))
+    }
+    assert len(named) > 4
+    assert set(map(tuple, named.values())) == {((declared[0], declared[-1]),)}
+
+
+def test_a_finding_is_a_script_that_says_what_it_shows() -> None:
+    for path in ROOT.glob("findings/*"):
+        assert path.suffix == ".sh"
+        assert os.access(path, os.X_OK)
+        assert re.match(r"#!/\S+.*\n# \S", path.read_text())

@@ -215,9 +215,10 @@ def _compose(text: str, label: str) -> yaml.Node | None:
         raise RecipeSyntaxError(
             f"{label}:{line}: a control character, which YAML does not allow"
         ) from None
-    except yaml.MarkedYAMLError as error:
-        raise _syntax_error(error, text, label) from None
-    except RecursionError:
+    except (yaml.MarkedYAMLError, RecursionError) as error:
+        # PyYAML limits the depth by itself from 6.0.4 on.
+        if isinstance(error, yaml.MarkedYAMLError) and "nesting" not in str(error.problem):
+            raise _syntax_error(error, text, label) from None
         raise RecipeSyntaxError(f"{label}: nested too deeply") from None
     return node
 

@@ -38,7 +38,7 @@ BOTH = ("", "catalog,feast")
 
 ROWS = [
     Row("all"),
-    Row("all", python="3.13"),
+    Row("all", python="3.14"),
     *(
         Row(extras, (f"mlflow~={release}.0",))
         for extras in BOTH

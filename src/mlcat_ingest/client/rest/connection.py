@@ -162,7 +162,7 @@ def _file_place(path: Path) -> Iterator[_SettingPlace]:
         return
     try:
         content = yaml.safe_load(text)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, RecursionError, ValueError):
         log.warning("%s is not YAML and is ignored", _FILE)
         return
     settings = content if isinstance(content, dict) else {}

@@ -102,7 +102,17 @@ def test_an_empty_token_is_none_and_stops_the_search(tmp_path: Path) -> None:
     assert found.token_origin() == "no token was given"
 
 
-@pytest.mark.parametrize("text", ["gms: [", "- just\n- a list\n", "gms: 5\n", "gms: {token: 7}"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "gms: [",
+        pytest.param("[" * 9_999, id="deep"),
+        "gms: 2026-99-99",
+        "- just\n- a list\n",
+        "gms: 5\n",
+        "gms: {token: 7}",
+    ],
+)
 def test_a_datahubenv_that_says_nothing_usable_is_left_out(tmp_path: Path, text: str) -> None:
     home = datahubenv(tmp_path, text)
     assert resolve("http://here:1", environ={}, home=home).token is None

@@ -11,8 +11,12 @@ from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.client import ClientReader
 from mlcat_ingest.sources.mlflow.read.reader import MlflowObject
 
-# MLflow 3.10 warns of folder stores.
-pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("ignore:.*:FutureWarning")]
+# MLflow 3.10 warns of folder stores, and Python 3.14 of how MLflow opens their files.
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.filterwarnings("ignore:.*:FutureWarning"),
+    pytest.mark.filterwarnings("ignore:codecs.open:DeprecationWarning"),
+]
 
 KINDS = ("experiment", "run", "logged_model", "registered", "version")
 

@@ -81,7 +81,11 @@ _NAME: Final = itemgetter(1)
 
 _INFOS: Final = rows_of(RUNS, "run_uuid")
 _METRICS: Final = rows_of(LATEST_METRICS, "run_uuid")
-_OBJECTS: Final = "SELECT run_uuid, json_group_object(key, coalesce(value, ''))"
+# `json_group_object` cuts a key at its first NUL, from SQLite 3.45 on.
+_OBJECTS: Final = (
+    "SELECT run_uuid,"
+    " '{' || group_concat(json_quote(key) || ':' || json_quote(coalesce(value, ''))) || '}'"
+)
 
 
 _USED: Final = "destination_type = 'RUN' AND destination_id IN ?"
