@@ -172,6 +172,8 @@ class FakeReader(MlflowConnection):
 
     def is_gone(self, target: MlflowObject) -> bool:
         self.calls.append((self.workspace, f"{target.kind} {target.name}"))
+        if target.kind == "workspace":
+            return target.name not in self.stores
         store = self.store
         held = {
             "run": {(run.run_id, "") for run in store.runs},

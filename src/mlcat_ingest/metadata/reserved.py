@@ -39,6 +39,9 @@ PARENT_RUN: Final = "mlflow.parent_run"
 PARENT_RUN_NAME: Final = "mlflow.parent_run_name"
 """Custom property of a child run's model: the name of its parent."""
 
+ARTIFACT_SOURCE: Final = "mlflow.source"
+"""Custom property of a version: the address of what it was made from."""
+
 RUN_ID: Final = "mlflow.run_id"
 """Custom property of the model of a run, and of a version that was made from one."""
 

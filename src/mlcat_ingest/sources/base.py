@@ -140,6 +140,13 @@ class RunState(Protocol):
         """
         ...
 
+    def unread_keys(self) -> Sequence[str]:
+        """Return the keys of the partitions that earlier runs read, and this one has not asked for.
+
+        Of one that is gone as a whole, a source that knows so yields a complete `Finished`.
+        """
+        ...
+
 
 class NullState:
     """Has no state, for sinks without state: each pass reads everything."""
@@ -150,6 +157,10 @@ class NullState:
         """Return itself."""
         del partition
         return self
+
+    def unread_keys(self) -> Sequence[str]:
+        """Return nothing."""
+        return ()
 
     def fingerprints(self, kind: str) -> Mapping[str, str]:
         """Return nothing."""

@@ -33,7 +33,9 @@ EXIT_INTERRUPTED: Final = 130
 _EXITS: Final = (EXIT_INTERRUPTED, EXIT_USAGE, EXIT_FAILED, EXIT_PARTIAL, EXIT_TESTS, EXIT_PENDING)
 
 
-UNSEEN: Final = frozenset({"nothing_listed", "not_administrator", "unlisted_kept"})
+UNSEEN: Final = frozenset(
+    {"nothing_listed", "not_administrator", "unlisted_kept", "workspaces_unread"}
+)
 """The kinds of notes that say that a source may hold objects which it does not list."""
 
 

@@ -290,13 +290,20 @@ class StateSession:
         ]
 
     def unread_records(self) -> Iterator[tuple[str, int]]:
-        """Yield the sources that only earlier runs read, each with the number of its records."""
+        """Yield the sources that only earlier runs read, each with the number of its records.
+
+        Not one that an earlier run found gone: its checkpoint holds nothing.
+        """
         read = {part.source for part in self.partition_passes()}
         for row in self._known:
-            if row.key.source.partition("#")[0] not in read:
+            if row.key.source.partition("#")[0] not in read and row.checkpoint != {}:
                 counts = self._counts(row)
                 if counts:
                     yield row.key.source, sum(count.records for count in counts.values())
+
+    def unread_keys(self) -> list[str]:
+        """Return these sources alone."""
+        return [key for key, _ in self.unread_records()]
 
     def _counts(self, row: PartitionRow) -> Mapping[str, partitions.Counts]:
         return self._database.attempt(lambda engine: partitions.counts(engine, row.key), {})

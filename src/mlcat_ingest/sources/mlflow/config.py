@@ -1,11 +1,12 @@
 """The configuration of the MLflow source, as the recipe spells it. Cheap to import."""
 
 import os
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from pydantic import (
@@ -43,6 +44,9 @@ TrackingUri = Annotated[RecipeUrl, AfterValidator(with_known_scheme)]
 RunStatus = Literal["RUNNING", "SCHEDULED", "FINISHED", "FAILED", "KILLED"]
 ReaderName = Literal["auto", "rest", "database", "client"]
 RunSelect = Literal["all", "with_model", "registered"]
+
+_NAME: Final = re.compile("[a-z0-9-]+")
+"""A workspace's name, as MLflow takes it: a pattern that is none of others."""
 
 
 def _moment(text: str) -> str:
@@ -200,7 +204,8 @@ class MlflowConfig(ConnectionConfig):
     """Experiments to read, by name."""
 
     workspaces: PatternFilter = PatternFilter()
-    """Workspaces to read, by name, on a server with workspaces."""
+    """Workspaces to read, by name, on a server with workspaces. One that is named in full, here or
+    by the variable MLFLOW_WORKSPACE, is read even if MLflow does not list it."""
 
     runs: RunsConfig = RunsConfig()
     """Runs that become models."""
@@ -304,6 +309,14 @@ class MlflowConfig(ConnectionConfig):
     def of_one(self, uri: str) -> Self:
         """Return the same configuration for a server or database that is its own registry."""
         return self.model_copy(update={"tracking_uri": uri, "registry_uri": None})
+
+    @property
+    def named_workspaces(self) -> list[str]:
+        """The workspaces that the recipe, or MLflow's own variable, names without a pattern."""
+        own = os.environ.get("MLFLOW_WORKSPACE") or ""
+        literal = [pattern.removesuffix("$") for pattern in self.workspaces.allow]
+        names = [name for name in dict.fromkeys((*literal, own)) if _NAME.fullmatch(name)]
+        return [name for name in names if self.workspaces.allows(name)]
 
     @property
     def public_uri(self) -> str:

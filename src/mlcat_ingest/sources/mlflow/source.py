@@ -38,8 +38,8 @@ from mlcat_ingest.sources.base import (
 )
 from mlcat_ingest.sources.datasets import Datasets
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read.checks import OMITS
-from mlcat_ingest.sources.mlflow.read.reader import Reader
+from mlcat_ingest.sources.mlflow.read.checks import OMITS, WORKSPACES
+from mlcat_ingest.sources.mlflow.read.reader import MlflowObject, Reader
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from mlcat_ingest.sources.mlflow.read.signin import find_account
 from mlcat_ingest.sources.mlflow.select.changes import ChangedRuns, KnownRuns
@@ -162,6 +162,7 @@ class MlflowSource(Source[JoinedRecord]):
         self._links = config.features.options()
         self._places: dict[str, tuple[Reader, WorkspaceScope]] = {}
         self._tables_listed: set[str] = set()
+        self._gone: set[str] = set()
         self._nothing_listed: list[str] = []
         self._naming(DEFAULT_WORKSPACE)
         self._databricks = self._databricks_address()
@@ -190,9 +191,10 @@ class MlflowSource(Source[JoinedRecord]):
                 scope = self._scope(reader)
                 self._places[scope.source_key] = (reader, scope)
                 runs += yield from self._read_workspace(reader, scope, request, runs)
-            whole = isinstance(request.scope, Changes | Everything | Remainder)
-            if whole and (notes := list(self._notes(readers))):
-                yield Finished(notes=notes)
+            if isinstance(request.scope, Changes | Everything | Remainder):
+                yield from self._gone_workspaces(request)
+                if notes := list(self._notes(readers)):
+                    yield Finished(notes=notes)
 
     def keys(self) -> Sequence[str]:
         """Return the key of each workspace that the recipe asks for."""
@@ -204,12 +206,35 @@ class MlflowSource(Source[JoinedRecord]):
         allows = self._config.workspaces.allows
         return [reader for reader in self._open().workspaces() if allows(reader.workspace)]
 
+    def _gone_workspaces(self, request: ReadRequest) -> Iterator[Finished]:
+        """Yield the end of each workspace that an earlier run read and that does not exist now.
+
+        Cost: one request for each.
+        """
+        default = self._open()
+        start = f"{PLATFORM}:{default.server_id()}:"
+        for key in request.state.unread_keys():
+            name = unquote(key.removeprefix(start))
+            is_wanted = key.startswith(start) and self._config.workspaces.allows(name)
+            if is_wanted and default.is_gone(MlflowObject("workspace", name)):
+                scope = self._scope_of(name, key)
+                self._gone.add(key)
+                gone = f"workspace {name} is deleted: its entities are removed, within the limits"
+                yield Finished(
+                    request.state.partition(partition_of(self._config, scope)),
+                    {},
+                    complete=True,
+                    notes=[Note("workspace_gone", gone)],
+                )
+
     def _notes(self, readers: Sequence[Reader]) -> Iterator[Note]:
         """Yield what the server may hold and not list; feature tables then count as unlisted."""
         for finding in self._open().connection.check_user():
             if finding.outcome == "warning":
                 self._tables_listed.clear()
-                yield Note("not_administrator", f"{finding.detail} ({finding.hint})")
+                text = f"{finding.detail} ({finding.hint})"
+                unread = finding.what == WORKSPACES
+                yield Note("workspaces_unread", text) if unread else Note("not_administrator", text)
         if not readers:
             listed = len(self._open().workspaces())
             text = f"none of {plural(listed, 'workspace')} matches `workspaces`"
@@ -317,7 +342,9 @@ class MlflowSource(Source[JoinedRecord]):
         return map_record(record)
 
     def missing(self, partition: str, unlisted: Sequence[Unlisted]) -> Iterable[Missing]:
-        """Yield those of `unlisted` that MLflow has no more."""
+        """Yield those of `unlisted` that MLflow has no more; all of a workspace that is gone."""
+        if partition in self._gone:
+            return [Missing(entity.urn, lambda: True) for entity in unlisted]
         place = self._places.get(partition)
         if place is None:
             return ()
@@ -388,15 +415,20 @@ class MlflowSource(Source[JoinedRecord]):
             raise RecipeError(str(error)) from error
 
     def _scope(self, reader: Reader) -> WorkspaceScope:
-        config, workspace = self._config, reader.workspace
+        # The key is one of a comma-joined set, so a name may bring no comma of its own.
+        workspace = reader.workspace
+        key = f"{PLATFORM}:{reader.server_id()}:{quote(workspace, safe='')}"
+        return self._scope_of(workspace, key)
+
+    def _scope_of(self, workspace: str, source_key: str) -> WorkspaceScope:
+        config = self._config
         named = None if workspace == DEFAULT_WORKSPACE else workspace
         return WorkspaceScope(
             naming=self._naming(workspace),
             links=ui_links(
                 config.tracking_uri, ui_url=config.ui_url or self._databricks, workspace=named
             ),
-            # The key is one of a comma-joined set, so a name may bring no comma of its own.
-            source_key=f"{PLATFORM}:{reader.server_id()}:{quote(workspace, safe='')}",
+            source_key=source_key,
             owners=self._owners,
             datasets=self._datasets,
             options=MappingOptions(

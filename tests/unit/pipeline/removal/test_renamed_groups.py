@@ -195,6 +195,23 @@ def test_verify_counts_a_living_group_whose_entries_are_on_a_removed_one(history
         assert found.stale == (0 if history.full else 1), "a full pass finds it"
 
 
+@pytest.mark.parametrize("is_seen_in_trash", [False, True])
+def test_an_experiment_that_got_the_id_of_a_deleted_one_gets_nothing_of_it(
+    history: History, *, is_seen_in_trash: bool
+) -> None:
+    history.tagged()
+    if is_seen_in_trash:
+        history.deleted_and_seen()
+    history.server.experiment(1, name="unrelated", lifecycle_stage="active", created_at_ms=77)
+    for _ in range(2):
+        history.runs()
+    history.one.ingest(full=True)
+    assert history.live[group_urn("unrelated")] == []
+    assert OLD not in history.live
+    custom = history.sink.stored[OLD][HOME]["customProperties"]
+    assert RENAMED_TO not in custom, "people are led to an unrelated group"
+
+
 # --- others who write at the same time ------------------------------------------------------------
 
 

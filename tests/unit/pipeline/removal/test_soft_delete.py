@@ -11,6 +11,7 @@ from mlcat_ingest.errors import LimitError
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.sources.mlflow.values.records import Run
+from support.fake_mlflow import FakeReader
 from support.fakes import FakeSink, group_urn, model_urn
 from support.mlflow_history import Recipe, Server
 
@@ -81,10 +82,11 @@ def test_a_run_that_the_search_does_not_find_is_removed_too(server: Server, reci
 
 
 def test_an_empty_listing_and_a_workspace_out_of_sight_are_noted(
-    server: Server, tmp_path: Path
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe = Recipe(server, f"sqlite:///{tmp_path}/state.db", workspace="team")
     recipe.ingest()
+    monkeypatch.setattr(FakeReader, "is_gone", lambda *_: False)
     server.store.experiments, recipe.workspace = [], "default"
     for full in (False, True):
         report = recipe.ingest(full=full)

@@ -52,6 +52,9 @@ Source: the newest migration (`mlflow/store/db_migrations/versions`) of every re
 `tests/compat/mlflow_versions` compares some of them.
 """
 
+WORKSPACES: Final = "MLflow workspaces"
+"""The finding about the workspaces that are read."""
+
 OMITS: Final = "MLflow omits objects without permission: grant the user READ, or check the address"
 """The hint of an empty listing."""
 
@@ -106,7 +109,7 @@ def findings(
         names = ", ".join(here.workspace for here in wanted[:10])
         text = f"{len(wanted)} of {len(readers)} selected: {names}"
         hint = None if wanted else "correct `workspaces`" if readers else OMITS
-        yield Finding("MLflow workspaces", "ok" if wanted else "warning", text, hint)
+        yield Finding(WORKSPACES, "ok" if wanted else "warning", text, hint)
     accepted = False
     for here in wanted:
         where = f" in workspace {here.workspace}" if len(readers) > 1 else ""

@@ -31,7 +31,12 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read.checks import findings, links_finding, support_warning
+from mlcat_ingest.sources.mlflow.read.checks import (
+    WORKSPACES,
+    findings,
+    links_finding,
+    support_warning,
+)
 from mlcat_ingest.sources.mlflow.read.decode import (
     Aliases,
     dataset_order,
@@ -142,7 +147,8 @@ def default_store(tracking_uri: str, registry_uri: str | None) -> Iterator[None]
     MLflow's own objects for these variables answer otherwise while this thread is in here; the
     environment stays as it is.
     """
-    answers: dict[str, Any] = {"MLFLOW_TRACKING_URI": tracking_uri}
+    # MlflowClient would read another workspace, and name it as the default one.
+    answers: dict[str, Any] = {"MLFLOW_TRACKING_URI": tracking_uri, "MLFLOW_WORKSPACE": None}
     if folder_of(tracking_uri) is not None or (registry_uri and folder_of(registry_uri)):
         answers["MLFLOW_ALLOW_FILE_STORE"] = True
     for name in answers:
@@ -430,7 +436,12 @@ class ClientReader(ApiReader, MlflowConnection):
                     return
 
     def is_gone(self, target: MlflowObject) -> bool:
-        """Return whether the store reports that the object does not exist, also not in trash."""
+        """Return whether the store reports that the object does not exist, also not in trash.
+
+        A workspace is not: MlflowClient has one a process.
+        """
+        if target.kind == "workspace":
+            return False
         names = (target.name, target.version) if target.version else (target.name,)
         method = getattr(self._open(), _BY_NAME[target.kind])
         self._calls += 1
@@ -456,6 +467,20 @@ class ClientReader(ApiReader, MlflowConnection):
         """Return the time by this machine's clock."""
         return time.time_ns() // 1_000_000
 
+    def check_user(self) -> Iterator[Finding]:
+        """Yield a warning if the store has further workspaces, which are not read."""
+        try:
+            with self._translate_errors():
+                named = [one.name for one in self._open().list_workspaces()]
+        except (MlcatError, AttributeError):
+            return  # an MLflow or a store without workspaces
+        further = sorted({*named} - {DEFAULT_WORKSPACE})
+        if further:
+            names = ", ".join(further[:10])
+            text = f"MlflowClient reads the default one alone, and not {len(further)}: {names}"
+            hint = "read the server or its database without `reader: client`"
+            yield Finding(WORKSPACES, "warning", text, hint)
+
     def requests_made(self) -> int:
         """Return how many pages were asked for so far."""
         return self._calls
@@ -468,6 +493,7 @@ class ClientReader(ApiReader, MlflowConnection):
             yield Finding("MLflow store", "failed", error.message, error.hint)
             return
         yield Finding("MLflow store", "ok", f"{self._config.public_uri} can be opened")
+        yield from self.check_user()
         yield from findings(
             self,
             self._config,

@@ -140,10 +140,10 @@ ALL_MODELS: Final = ModelFilter()
 class MlflowObject:
     """An object that MLflow has by name or id; a registered model by name.
 
-    A version is that of the registered model `name`.
+    A version is that of the registered model `name`. A workspace contains the others.
     """
 
-    kind: Kind
+    kind: Kind | Literal["workspace"]
     name: str
     version: str = ""
 

@@ -327,10 +327,17 @@ class MlflowServer:
     def _headers(self, workspace: str | None) -> Mapping[str, str] | None:
         return {_WORKSPACE_HEADER: workspace} if workspace is not None else None
 
+    def look_into(self, workspace: str) -> Reply:
+        """Return the reply to a listing in a workspace: it tells if that is there, and is open."""
+        params = [("max_results", "1")]
+        return self.get(self.tracking, f"{API}/experiments/search", params, workspace)
+
     def workspaces(self) -> tuple[str, ...]:
         """Return the names of the server's workspaces, `default` first; asked for once.
 
-        Cost: one request, two where the server has workspaces.
+        Those that the recipe names are among them if they can be read, listed or not.
+
+        Cost: one request, two where the server has workspaces, and one for each that is named.
         """
         if self._workspaces is None:
             info = self.get(self.tracking, f"{API_3}/server-info", [], None)
@@ -345,6 +352,8 @@ class MlflowServer:
         names = [name for name in named if isinstance(name, str)]
         if len(names) < len(items):
             raise _no_listing(reply)
+        unlisted = (name for name in self.config.named_workspaces if name not in names)
+        names += [name for name in unlisted if self.look_into(name).ok]
         return tuple(sorted(names, key=lambda name: (name != DEFAULT_WORKSPACE, name)))
 
     def version(self) -> str | None:
@@ -551,6 +560,8 @@ class RestReader(ApiReader):
         return reports_missing(self._get_object(target))
 
     def _get_object(self, target: MlflowObject) -> Reply:
+        if target.kind == "workspace":
+            return self.connection.look_into(target.name)
         http, api = self._api_of(target)
         if target.kind == "logged_model":
             endpoint, params = f"logged-models/{quote(target.name, safe='')}", []

@@ -10,6 +10,7 @@ from functools import cache, partial
 from typing import Final, NamedTuple
 
 from mlcat_ingest.errors import InvalidUrnError
+from mlcat_ingest.metadata.identity import is_another
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.sources.base import Missing, Unlisted
@@ -34,11 +35,11 @@ _IN_EXPERIMENTS: Final = frozenset({"run", "logged_model"})
 
 
 class _Suspect(NamedTuple):
-    """An entity, the object that it was made from, and the experiment of this if not listed."""
+    """An entity, the object that it was made from, and what contained this if not listed."""
 
-    urn: str
+    entity: Unlisted
     source: MlflowObject
-    experiment: MlflowObject | None
+    container: MlflowObject | None
 
 
 def find_missing(
@@ -51,7 +52,7 @@ def find_missing(
 
     An entity whose URN this naming would not make is left out: it proves nothing.
 
-    Of an experiment that is denied, the runs and logged models are not asked for.
+    Of an experiment that is denied or gone, the runs and logged models are not asked for.
 
     Cost: one listing of runs, or of logged models, for each 100 of their entities; the listings of
     experiments, registered models and versions where entities of theirs are among `unlisted`.
@@ -73,26 +74,29 @@ def find_missing(
         candidates = suspects.get(kind, ())
         listed = _listed_keys(reader, kind, list(experiments), candidates) if candidates else set()
         for suspect in candidates:
-            urn, source, _ = suspect
+            urn, source = suspect.entity.urn, suspect.source
             if kind == "experiment" and urn in living:
                 continue  # another experiment of this name is there
             if (source.name, source.version) not in listed:
                 yield Missing(urn, partial(_is_gone, is_gone, suspect))
             elif kind == "experiment":
-                group = scope.experiment_group(experiments[source.name]).urn
-                if group != urn:
+                experiment = experiments[source.name]
+                now = {"created": {"time": experiment.created_at_ms}}
+                if is_another(suspect.entity.properties, now):
+                    yield Missing(urn, lambda: True)  # its id was given again
+                elif (group := scope.experiment_group(experiment).urn) != urn:
                     yield Missing(urn, lambda: True, moved_to=group)
 
 
 def _is_gone(is_gone: Callable[[MlflowObject], bool], suspect: _Suspect) -> bool:
     """Return whether MLflow reports that the object of an entity does not exist.
 
-    Its basic-auth denies a version of a deleted model, and what it denies of a denied experiment
-    may be there or not.
+    A container that is gone is proof for all that it held; what it denies of one that it denies
+    may be there or not. Its basic-auth denies a version of a deleted model.
     """
-    _, source, experiment = suspect
-    if experiment is not None and not is_gone(experiment):
-        return False
+    source = suspect.source
+    if suspect.container is not None:
+        return is_gone(suspect.container)
     return is_gone(source) or (
         source.kind == "version" and is_gone(MlflowObject("registered", source.name))
     )
@@ -113,10 +117,10 @@ def _suspects(
         if source is None:
             continue
         experiment_id = (entity.properties.get(_CUSTOM) or {}).get(PropertyKey.EXPERIMENT_ID)
-        experiment = None
+        container = None
         if source.kind in _IN_EXPERIMENTS and experiment_id and experiment_id not in experiments:
-            experiment = MlflowObject("experiment", experiment_id)
-        suspects.setdefault(source.kind, []).append(_Suspect(entity.urn, source, experiment))
+            container = MlflowObject("experiment", experiment_id)
+        suspects.setdefault(source.kind, []).append(_Suspect(entity, source, container))
     return suspects
 
 

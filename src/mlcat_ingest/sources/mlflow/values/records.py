@@ -296,7 +296,7 @@ class PropertyKey(StrEnum):
     SIGNATURE_OUTPUTS = "signature.outputs"
     SIGNATURE_PARAMETERS = "signature.parameters"
     SIGNATURE_OF = "mlflow.signature_of"
-    SOURCE = "mlflow.source"
+    SOURCE = reserved.ARTIFACT_SOURCE
     STATUS = reserved.RUN_STATUS
     VERSION = "mlflow.version"
     VERSION_STATUS = "mlflow.version_status"

@@ -19,12 +19,14 @@ from mlcat_ingest.errors import (
     RecipeError,
     SourceUnavailableError,
 )
+from mlcat_ingest.sources.base import Finished, ReadRequest
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read import client
 from mlcat_ingest.sources.mlflow.read.client import ClientReader, check_store
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from mlcat_ingest.sources.mlflow.source import open_reader
 from mlcat_ingest.sources.mlflow.values.uris import folder_of
+from support.fake_mlflow import FakeReader, FakeStore, a_source
 
 pytest.importorskip("mlflow", reason="what MlflowClient opens is tried with it")
 
@@ -171,6 +173,42 @@ def test_the_client_has_one_workspace() -> None:
     assert reader.workspaces() == (reader,)
     assert reader.workspace == "default"
     assert reader.server_id() == "mine"
+
+
+def a_store_with_workspaces(*names: str) -> ClientReader:
+    listed = [SimpleNamespace(name=name) for name in names]
+    return reader_with(SimpleNamespace(list_workspaces=lambda: listed))
+
+
+def test_workspaces_that_the_client_does_not_read_are_named() -> None:
+    (finding,) = a_store_with_workspaces("team-b", "default", "team-a").check_user()
+    assert (finding.what, finding.outcome) == ("MLflow workspaces", "warning")
+    assert finding.detail.endswith("reads the default one alone, and not 2: team-a, team-b")
+
+
+def test_a_store_with_one_workspace_or_without_any_is_read_whole() -> None:
+    assert list(a_store_with_workspaces("default").check_user()) == []
+    assert list(reader_with(SimpleNamespace()).check_user()) == []
+
+
+def test_a_pass_by_the_client_notes_the_workspaces_that_it_does_not_read() -> None:
+    class Reading(FakeReader):
+        check_user = a_store_with_workspaces("default", "team-a").check_user
+
+    *_, last = a_source(Reading({"default": FakeStore()})).read(ReadRequest())
+    assert isinstance(last, Finished)
+    assert "workspaces_unread" in [note.kind for note in last.notes]
+
+
+def test_the_variable_of_another_workspace_does_not_reach_the_client(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlflow.utils.workspace_context import get_request_workspace
+
+    monkeypatch.setenv("MLFLOW_WORKSPACE", "team-a")
+    assert get_request_workspace() == "team-a"
+    with client.default_store(f"sqlite:///{tmp_path}/m.db", None):
+        assert get_request_workspace() is None
 
 
 def test_the_doctor_tells_a_store_that_cannot_be_opened(tmp_path: Path) -> None:

@@ -390,6 +390,29 @@ def test_each_request_names_its_workspace() -> None:
         assert here.connection.requests_made() == len(server.requests) == 5
 
 
+def test_workspaces_that_are_named_are_read_though_mlflow_does_not_list_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MLFLOW_WORKSPACE", "mine")
+    there = {"mine", "hidden", "a", "b"}
+
+    def experiments(request: ServiceRequest) -> Any:
+        name = request.headers.get("X-MLFLOW-WORKSPACE", "a")
+        missing = refusal("RESOURCE_DOES_NOT_EXIST", 404)
+        return {} if name in there else refusal("X", 403) if name == "shut" else missing
+
+    allowed = ["a", "hidden", "shut$", "gone", "mi.*"]
+    with failing_service(
+        mlflow(server_info=INFO, workspaces=NAMES, experiments=experiments)
+    ) as server:
+        reader = reader_of(server, workspaces={"allow": allowed})
+        assert [one.workspace for one in reader.workspaces()] == [
+            *("default", "a", "b", "hidden", "mine")
+        ]
+        asked = [MlflowObject("workspace", name) for name in ("hidden", "shut", "gone")]
+        assert list(map(reader.is_gone, asked)) == [False, False, True]
+
+
 def test_each_page_that_is_waited_for_has_a_number() -> None:
     waiting: list[str] = []
     numbers = iter([50, 100, 150])

@@ -52,6 +52,9 @@ class Remembered:
     refused_kind: str = "run"
     finished: list[tuple[Mapping[str, Any], bool]] = field(default_factory=list)
 
+    def unread_keys(self) -> Sequence[str]:
+        return ()
+
     def partition(self, partition: Partition) -> PartitionState:
         assert partition.key == "mlflow:0123456789ab:default"
         return self

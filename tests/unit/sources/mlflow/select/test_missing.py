@@ -91,8 +91,8 @@ def test_all_of_a_deleted_experiment_is_missing() -> None:
     found = missing(store, *ENTITIES.values())
     kinds = ("experiment", "run", "process", "logged_model")
     assert found.keys() == {ENTITIES[kind].urn for kind in kinds}
-    # The runs are there yet, for those who ask by id.
-    assert [found[ENTITIES[kind].urn].is_gone() for kind in kinds] == [True, False, False, False]
+    # A process does not name its experiment, and its run is there yet for those who ask by id.
+    assert [found[ENTITIES[kind].urn].is_gone() for kind in kinds] == [True, True, False, True]
 
 
 @pytest.mark.parametrize("kind", ENTITIES)
@@ -128,6 +128,30 @@ def test_a_renamed_experiment_moves_to_its_new_group() -> None:
     assert found.keys() == {old}
     assert found[old].moved_to == SCOPE.experiment_group(renamed).urn
     assert found[old].is_gone()
+
+
+CREATED = {"created": {"time": 1_760_000_000_000}}
+
+
+@pytest.mark.parametrize("name", ["attrition", "churn"])
+def test_an_experiment_whose_id_was_given_again_is_gone_and_moves_nowhere(name: str) -> None:
+    store, old = full_store(), ENTITIES["experiment"]
+    store.experiments[1] = Experiment("1", name, created_at_ms=1_760_000_000_001)
+    found = missing(store, replace(old, properties={**old.properties, **CREATED}))
+    # Under its own name another object stands, which the merge looks at.
+    assert found.keys() == ({old.urn} if name != "churn" else set())
+    for one in found.values():
+        assert (one.moved_to, one.is_gone()) == (None, True)
+
+
+@pytest.mark.parametrize("created_ms", [1_760_000_000_000, None])
+def test_an_experiment_is_the_same_where_no_creation_time_contradicts_its_id(
+    created_ms: int | None,
+) -> None:
+    store, old = full_store(), ENTITIES["experiment"]
+    store.experiments[1] = renamed = Experiment("1", "attrition", created_at_ms=created_ms)
+    found = missing(store, replace(old, properties={**old.properties, **CREATED}))
+    assert found[old.urn].moved_to == SCOPE.experiment_group(renamed).urn
 
 
 @pytest.mark.parametrize("kind", ENTITIES)

@@ -509,17 +509,20 @@ def first_created_ms(database: Database, workspace: str | None) -> int | None:
 def workspace_names(database: Database) -> tuple[str, ...]:
     """Return the names of all workspaces, `default` first, of a schema that has them."""
     # A server can keep its list of workspaces elsewhere.
-    named = "SELECT name FROM workspaces UNION SELECT workspace FROM experiments"
+    used = "SELECT workspace FROM experiments UNION SELECT workspace FROM registered_models"
+    named = f"SELECT name FROM workspaces UNION {used}"
     with database.page() as read:
         names = {name for (name,) in read(named)} | {DEFAULT_WORKSPACE}
     return tuple(sorted(names, key=lambda name: (name != DEFAULT_WORKSPACE, name)))
 
 
 def is_there(database: Database, target: MlflowObject, workspace: str | None) -> bool:
-    """Return whether `target` has a row; a run's workspace is that of its experiment.
+    """Return whether `target` has a row; the workspace of a run or model is its experiment's.
 
     Cost: one statement.
     """
+    if target.kind == "workspace":
+        return workspace is None or target.name in workspace_names(database)
     table, name = _TABLES[target.kind]
     wanted = _number(target.name) if target.kind == "experiment" else target.name
     conditions = [Sql(f"{name} = ?", (wanted,))]
@@ -528,8 +531,13 @@ def is_there(database: Database, target: MlflowObject, workspace: str | None) ->
         conditions.append(Sql("current_stage <> ?", (DELETED_STAGE,)))
     if table is LOGGED_MODELS:
         conditions.append(Sql("lifecycle_stage <> 'deleted'"))
+    held_in = in_workspace(table if "workspace" in table.columns else EXPERIMENTS, workspace)
     if "workspace" in table.columns:
-        conditions.extend(in_workspace(table, workspace))
+        conditions.extend(held_in)
+    elif held_in:
+        inside, values = where(held_in)
+        experiments = f"SELECT experiment_id FROM experiments{inside}"
+        conditions.append(Sql(f"experiment_id IN ({experiments})", values))
     there, values = where(conditions)
     with database.page() as read:
         return any(True for _ in read(f"SELECT 1 FROM {table.name}{there}", *values))

@@ -9,6 +9,7 @@ import pytest
 from mlcat_ingest.sources.mlflow.read.database import rows
 from mlcat_ingest.sources.mlflow.read.database.access import IDS_A_PAGE
 from mlcat_ingest.sources.mlflow.read.listing import ENTRIES_A_SLICE, FIRST_SLICE
+from mlcat_ingest.sources.mlflow.read.reader import MlflowObject
 from mlcat_ingest.sources.mlflow.values.records import (
     DatasetInput,
     Experiment,
@@ -283,6 +284,51 @@ def test_workspaces_are_read_apart(tmp_path: Path) -> None:
     assert [[one.name for one in page] for page in reader.experiments()] == [["Default"]]
     assert theirs.server_id() == reader.server_id()
     assert theirs.connection.requests_made() == reader.connection.requests_made()
+    reader.connection.close()
+
+
+OF_TEAM = {"workspace": "team-a"}
+IN_WORKSPACES: dict[str, Any] = {
+    "workspaces": [{"name": "default"}],
+    "experiments": [
+        {"experiment_id": 1, "name": "here"},
+        {"experiment_id": 2, "name": "moved", **OF_TEAM},
+    ],
+    "runs": [RUN, {**RUN, "run_uuid": "s", "experiment_id": 2}],
+    "logged_models": [
+        {"model_id": "m-1", "experiment_id": 1, "lifecycle_stage": "active"},
+        {"model_id": "m-2", "experiment_id": 2, "lifecycle_stage": "active"},
+    ],
+}
+
+
+def test_runs_and_logged_models_are_in_the_workspace_of_their_experiment(tmp_path: Path) -> None:
+    reader = reader_of(make_database(tmp_path / "m.db", **IN_WORKSPACES))
+    objects = [
+        MlflowObject("run", "r"),
+        MlflowObject("run", "s"),
+        MlflowObject("logged_model", "m-1"),
+        MlflowObject("logged_model", "m-2"),
+    ]
+    gone = {one.workspace: list(map(one.is_gone, objects)) for one in reader.workspaces()}
+    reader.connection.close()
+    assert gone == {"default": [False, True] * 2, "team-a": [True, False] * 2}
+
+
+def test_a_workspace_with_registered_models_only_is_there(tmp_path: Path) -> None:
+    models = [{"name": "m", "workspace": "team-b"}]
+    uri = make_database(tmp_path / "m.db", **IN_WORKSPACES, registered_models=models)
+    reader = reader_of(uri)
+    names = ["default", "team-a", "team-b"]
+    assert [one.workspace for one in reader.workspaces()] == names
+    asked = [MlflowObject("workspace", name) for name in (*names, "team-c")]
+    assert list(map(reader.is_gone, asked)) == [False, False, False, True]
+    reader.connection.close()
+
+
+def test_no_workspace_is_gone_of_a_schema_that_has_none(tmp_path: Path) -> None:
+    reader = reader_of(make_database(tmp_path / "m.db", BEFORE_WORKSPACES))
+    assert not reader.is_gone(MlflowObject("workspace", "team-a"))
     reader.connection.close()
 
 
