@@ -42,6 +42,7 @@ from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.net.session import (
     ENCODINGS,
     HEADERS,
+    MAX_REFUSED_S,
     UNAVAILABLE,
     CountingAdapter,
     EndlessAnswerError,
@@ -327,6 +328,8 @@ class Http(Closing):
         self._server_date: tuple[str, float, float] | None = None
         self._session = OwnSession()
         self._session.auth = options.auth or user_auth or NoAuth()
+        self._renew = options.renew
+        self._accepted_s: float | None = None
         self._session.headers.update({**HEADERS, **options.headers})
         self._verify = options.trust.verify
         self._session.cert = options.trust.cert
@@ -410,7 +413,9 @@ class Http(Closing):
             oldest = min(self._pending.values(), key=attrgetter("began_s"), default=None)
         if oldest is None:
             return None
-        seconds = time.monotonic() - oldest.began_s
+        # Retries end some time after the first failure: the same clock tells how long they last.
+        since_s = oldest.failing_since_s if oldest.failures else oldest.began_s
+        seconds = time.monotonic() - since_s
         address = redact_url(oldest.url)
         return UnansweredRequest(address, seconds, oldest.failure, self.peer, oldest.what)
 
@@ -422,6 +427,7 @@ class Http(Closing):
         self, pending: PendingRequest, send: Callable[[], Reply], is_passing: IsPassing
     ) -> Reply:
         while True:
+            auth = self._session.auth
             try:
                 reply = send()
             except EndlessAnswerError as error:
@@ -437,11 +443,36 @@ class Http(Closing):
                     raise
                 # The causes of a RecipeError repeat the address or header, secrets included.
                 raise failure from None if isinstance(failure, RecipeError) else error
-            if not is_passing(reply):
-                self._retry.reset()
-            elif self._retry.pause(pending, _words_of(reply), retry_after_s(reply.headers)):
-                continue
-            return reply
+            if not self._should_retry(pending, reply, auth, is_passing):
+                return reply
+
+    def _should_retry(
+        self, pending: PendingRequest, reply: Reply, auth: object, is_passing: IsPassing
+    ) -> bool:
+        """Return whether to send a request again that was signed by `auth`, after a pause."""
+        if reply.status == HTTPStatus.UNAUTHORIZED and self._session.is_home(reply.url):
+            return self._may_be_accepted(pending, auth)
+        if is_passing(reply):
+            return self._retry.pause(pending, _words_of(reply), retry_after_s(reply.headers))
+        self._retry.reset()
+        return False
+
+    def _may_be_accepted(self, pending: PendingRequest, refused: object) -> bool:
+        """Return whether to send a request again: signed in anew, or after a pause.
+
+        A service that has lost its database refuses credentials that it has just accepted.
+        """
+        auth = None if self._renew is None else self._renew()
+        if auth is not None and auth != self._session.auth:
+            self._session.auth, self._accepted_s = auth, None
+        if self._session.auth != refused:
+            return True
+        if self._accepted_s is None:
+            return False
+        words = f"refuses credentials that it accepted until {_clock_time(self._accepted_s)}"
+        if pending.failure != words:
+            pending.failures = 0  # how long it was away before is another wait
+        return self._retry.pause(pending, words, within_s=MAX_REFUSED_S)
 
     def _send(
         self,
@@ -468,6 +499,8 @@ class Http(Closing):
         self._has_answered = True
         if date := response.headers.get("Date"):
             self._server_date = date, sent_s, time.time()
+        if response.status_code < 300 and not isinstance(self._session.auth, NoAuth):
+            self._accepted_s = time.time()
         with response:
             content = _content_of(response)
         # After a redirect it is another address than ours that answers.
@@ -480,13 +513,7 @@ class Http(Closing):
 
     def _checked(self, reply: Reply) -> Reply:
         if reply.status == 401:
-            raise AuthenticationError(
-                f"{self.peer} at {reply.url} refused the credentials (401){reply.body_line}",
-                hint=_credentials_hint(self._session.auth)
-                if self._session.is_home(reply.url)
-                else "a redirect leads there, and credentials do not follow it; use that address",
-                context={"status": reply.status},
-            )
+            raise self._refused_credentials(reply)
         if wants_tls(reply.status, reply.content):
             raise ProtocolMismatchError(
                 f"{self.peer} at {reply.url} does not speak http",
@@ -507,6 +534,19 @@ class Http(Closing):
         if 300 <= reply.status < 400:
             raise self._redirect_error(reply)
         return reply
+
+    def _refused_credentials(self, reply: Reply) -> AuthenticationError:
+        accepted, hint = "", _credentials_hint(self._session.auth)
+        if not self._session.is_home(reply.url):
+            hint = "a redirect leads there, and credentials do not follow it; use that address"
+        elif self._accepted_s is not None:
+            accepted = f"; it accepted them until {_clock_time(self._accepted_s)}"
+            hint = "renew them if they have expired; else see the service's log"
+        return AuthenticationError(
+            f"{self.peer} at {reply.url} refused the credentials (401){reply.body_line}{accepted}",
+            hint=hint,
+            context={"status": reply.status},
+        )
 
     def _redirect_error(self, reply: Reply) -> MlcatError:
         target = redact_url(urljoin(reply.url, reply.headers.get("Location", "")))
@@ -567,6 +607,10 @@ def _content_of(response: requests.Response) -> bytes:
         EndlessAnswerError.check_size(size)
         parts.append(part)
     return b"".join(parts)
+
+
+def _clock_time(time_s: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(time_s))
 
 
 def _words_of(reply: Reply) -> str:

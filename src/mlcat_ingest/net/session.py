@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from http.client import HTTPResponse
+from math import inf
 from random import SystemRandom
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
@@ -44,6 +45,9 @@ MAX_ANSWER_BYTES: Final = 256 * 1024 * 1024
 MAX_ANSWER_S: Final = 300.0
 """The longest time from the first byte of an answer to its last."""
 
+MAX_REFUSED_S: Final = 60.0
+"""The longest time for which credentials are tried again that a service accepted before."""
+
 LONG_WAIT_S: Final = 3.0
 """Seconds from which on a wait for further attempts is reported."""
 
@@ -71,10 +75,11 @@ class HttpOptions:
     """How requests are sent; `connections` bounds those in flight.
 
     The timeouts bound each attempt; `retry_for_s` and `retries`, if given, the attempts after the
-    first.
+    first. `renew` returns what signs in now: a token's file may have another one than at first.
     """
 
     auth: AuthBase | None = field(default=None, repr=False)
+    renew: Callable[[], AuthBase | None] | None = field(default=None, repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     trust: Trust = field(default_factory=Trust)
     connect_timeout_s: float = 5.0
@@ -94,6 +99,12 @@ class BearerAuth(AuthBase):
         """Return the request with its header."""
         r.headers["Authorization"] = f"Bearer {self._token}"
         return r
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BearerAuth) and other._token == self._token
+
+    def __hash__(self) -> int:
+        return hash(self._token)
 
     def __repr__(self) -> str:
         return "BearerAuth(***)"
@@ -186,19 +197,26 @@ class RetryPolicy:
         self._ended = threading.Event()
         self._is_reported = False
 
-    def pause(self, pending: PendingRequest, failure: str, asked_s: float | None = None) -> bool:
+    def pause(
+        self,
+        pending: PendingRequest,
+        failure: str,
+        asked_s: float | None = None,
+        within_s: float = inf,
+    ) -> bool:
         """Return True when it is time for the next attempt, False at once where none is left.
 
         The pause is as long as the service asks, but no longer than `MAX_RETRY_AFTER_S`; else it
         doubles up to `MAX_PAUSE_S`, and at most half of it is left to chance. The last one ends
-        with the time for retries.
+        with the time for retries, or `within_s`.
         """
+        retry_for_s = min(self._retry_for_s, within_s)
         now_s = monotonic()
         if not pending.failures:
             pending.failing_since_s = now_s
         pending.failures += 1
         pending.failure = failure
-        left_s = pending.failing_since_s + self._retry_for_s - now_s
+        left_s = pending.failing_since_s + retry_for_s - now_s
         is_last = self._retries is not None and pending.failures > self._retries
         if is_last or left_s <= 0 or self._ended.is_set():
             return False
@@ -210,7 +228,7 @@ class RetryPolicy:
             self._is_reported = True
             place = redact_url(pending.url)
             sentence = "waiting for %s at %s, which %s; it is tried again for up to %s"
-            log.warning(sentence, self._peer, place, failure, _duration(self._retry_for_s))
+            log.warning(sentence, self._peer, place, failure, _duration(retry_for_s))
         return not wait(self._ended, pause_s)
 
     def reset(self) -> None:

@@ -74,8 +74,12 @@ class _Expander:
                 return match[0]
             return value
 
+        def again() -> str | None:
+            out = interpolate(text, self._environ, self._base_dir)
+            return None if out.failures else str(out.data)
+
         value = _PART.sub(replace, text)
-        return SubstitutedText(value, text, tuple(pieces))
+        return SubstitutedText(value, text, tuple(pieces), again)
 
     def _reference(self, inside: str | None, pieces: list[str]) -> str:
         if inside is None:

@@ -38,7 +38,7 @@ from pydantic_core.core_schema import (
     no_info_before_validator_function,
 )
 
-from mlcat_ingest.recipe.secrets import mask_tree
+from mlcat_ingest.recipe.secrets import SubstitutedText, mask_tree
 
 
 class Public:
@@ -116,6 +116,17 @@ def printable_secret(secret: SecretStr | None) -> SecretStr | None:
     return secret
 
 
+def _substituted(value: Any) -> Any:
+    # Otherwise the field would keep the text alone, not what it was read from.
+    return SecretStr(value) if isinstance(value, SubstitutedText) else value
+
+
+def current(secret: SecretStr) -> str:
+    """Return the text of `secret`; the file that it comes from is read anew."""
+    text = secret.get_secret_value()
+    return text.now() if isinstance(text, SubstitutedText) else text
+
+
 def none_if_empty(value: Any) -> Any:
     """Return None for an empty text, and anything else as it is."""
     return None if isinstance(value, str) and not value.strip() else value
@@ -188,7 +199,10 @@ OptionalStr = Annotated[PublicStr | None, BeforeValidator(none_if_empty)]
 """A text that is no secret; an empty one is none."""
 
 OptionalSecret = Annotated[
-    SecretStr | None, BeforeValidator(none_if_empty), AfterValidator(printable_secret)
+    SecretStr | None,
+    BeforeValidator(_substituted),
+    BeforeValidator(none_if_empty),
+    AfterValidator(printable_secret),
 ]
 """A token or a password; an empty one is none."""
 

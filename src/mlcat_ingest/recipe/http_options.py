@@ -3,6 +3,7 @@
 Apart from the models, which are loaded without the HTTP library.
 """
 
+from functools import partial
 from pathlib import Path
 
 from requests.auth import AuthBase, HTTPBasicAuth
@@ -10,6 +11,7 @@ from requests.auth import AuthBase, HTTPBasicAuth
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.net.session import BearerAuth, HttpOptions, Trust
 from mlcat_ingest.recipe.connection import ConnectionConfig
+from mlcat_ingest.recipe.fields import current
 
 
 def http_options(
@@ -22,6 +24,7 @@ def http_options(
     """
     return HttpOptions(
         auth=auth_of(config, peer),
+        renew=partial(auth_of, config, peer),
         headers={name: value.get_secret_value() for name, value in config.headers.items()},
         trust=Trust(_verify(config), _cert(config)),
         connect_timeout_s=connect_timeout_s,
@@ -39,7 +42,7 @@ def auth_of(config: ConnectionConfig, peer: str) -> AuthBase | None:
         RecipeError: a user name without a password, or a password without a user name.
     """
     if config.token is not None:
-        return BearerAuth(config.token.get_secret_value().strip())
+        return BearerAuth(current(config.token).strip())
     if config.username is None and config.password is None:
         return None
     if config.username is None or config.password is None:
@@ -49,8 +52,7 @@ def auth_of(config: ConnectionConfig, peer: str) -> AuthBase | None:
             hint="basic authentication needs `username` and `password`",
         )
     # As bytes, since requests would spell a text in Latin-1 and servers read UTF-8.
-    password = config.password.get_secret_value()
-    return HTTPBasicAuth(config.username.encode(), password.encode())
+    return HTTPBasicAuth(config.username.encode(), current(config.password).encode())
 
 
 def _verify(config: ConnectionConfig) -> bool | str:

@@ -6,7 +6,7 @@ Only the standard library is imported, so that the command line can mask from it
 import json
 import re
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePath
 from typing import Any, Self
 from urllib.parse import quote
@@ -37,15 +37,33 @@ _REFERENCE = re.compile(r"\$\{[^}]*\}")
 class SubstitutedText(str):
     """A text from outside the recipe; its `repr` is the reference to it in the recipe."""
 
-    __slots__ = ("pieces", "template")
+    __slots__ = ("_again", "pieces", "template")
     template: str
     pieces: tuple[str, ...]
+    _again: Callable[[], str | None]
 
-    def __new__(cls, value: str, template: str, pieces: tuple[str, ...] = ()) -> Self:
-        """Keep the value, the recipe's own text of it, and the values that came from outside."""
+    def __new__(
+        cls,
+        value: str,
+        template: str,
+        pieces: tuple[str, ...] = (),
+        again: Callable[[], str | None] = lambda: None,
+    ) -> Self:
+        """Keep the value, the recipe's own text of it, and the values that came from outside.
+
+        `again` substitutes once more, and returns None where that fails.
+        """
         text = super().__new__(cls, value)
         text.template = template
         text.pieces = pieces
+        text._again = again
+        return text
+
+    def now(self) -> str:
+        """Return the text with its files read anew; as it is where one cannot be read."""
+        if "${file:" not in self.template or (text := self._again()) is None:
+            return str(self)
+        SECRETS.add(text)
         return text
 
     @property

@@ -48,6 +48,7 @@ pytestmark = pytest.mark.process
 SECRET = "hunter2"
 RUNNING = "that it is running and the address is correct"
 DNS = "the address and this machine's DNS"
+PATIENT: dict[str, Any] = {"retries": None, "retry_for_s": 300.0, "backoff_s": 0.3}
 
 
 @pytest.fixture(autouse=True)
@@ -828,3 +829,60 @@ def test_an_error_after_a_garbled_read_is_no_content() -> None:
         with pytest.raises(ProtocolMismatchError, match="something that is not JSON"):
             http.request("GET", "/x", reads=True).json()
         assert len(server.requests) == 2
+
+
+def test_credentials_that_were_accepted_are_tried_again_for_a_minute(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock.installed(monkeypatch)
+    script = [ServiceAnswer(), *repeat(ServiceAnswer(401), 3), ServiceAnswer(body=b"[1]")]
+    with failing_service(script) as server:
+        http = client(server.url, auth=BearerAuth(SECRET), **PATIENT)
+        http.request("GET", "/")
+        assert http.request("POST", "/", body=b"{}").content == b"[1]"
+    begun_s = clock.now_s
+    with failing_service([ServiceAnswer(), ServiceAnswer(401)]) as server:
+        http = client(server.url, auth=BearerAuth(SECRET), **PATIENT)
+        http.request("GET", "/")
+        until = r"refused the credentials \(401\); it accepted them until \d\d:\d\d:\d\d"
+        with pytest.raises(AuthenticationError, match=until) as refused:
+            http.request("GET", "/")
+    assert clock.now_s - begun_s == pytest.approx(http_session.MAX_REFUSED_S)
+    assert SECRET not in str(refused.value)
+
+
+def test_the_wait_for_an_accepted_token_begins_with_its_first_refusal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock.installed(monkeypatch)
+
+    def answer(_: ServiceRequest) -> ServiceAnswer:
+        if len(server.requests) == 1:
+            return ServiceAnswer()
+        return ServiceAnswer(503 if clock.now_s < 1100 else 401 if clock.now_s < 1130 else 200)
+
+    with failing_service(answer) as server:
+        http = client(server.url, auth=BearerAuth(SECRET), **PATIENT)
+        http.request("GET", "/")
+        assert http.request("GET", "/").status == 200
+
+
+def test_a_token_that_was_never_accepted_is_refused_at_once() -> None:
+    with failing_service([ServiceAnswer(401)]) as server:
+        http = client(server.url, auth=BearerAuth(SECRET), **PATIENT)
+        with pytest.raises(AuthenticationError, match="check the token"):
+            http.request("GET", "/")
+    assert len(server.requests) == 1
+
+
+def test_a_refused_token_is_read_anew_and_the_request_sent_again() -> None:
+    def answer(request: ServiceRequest) -> ServiceAnswer:
+        return ServiceAnswer(200 if request.headers["Authorization"] == "Bearer new" else 401)
+
+    tokens = ["old", "new"]
+    with failing_service(answer) as server:
+        http = client(server.url, auth=BearerAuth("old"), renew=lambda: BearerAuth(tokens[-1]))
+        assert http.request("GET", "/").status == 200
+        tokens.append("gone")
+        assert http.request("GET", "/").status == 200
+    assert len(server.requests) == 3

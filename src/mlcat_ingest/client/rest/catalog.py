@@ -25,6 +25,7 @@ from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, NO_SUCH_VERSION, As
 from mlcat_ingest.metadata.reserved import CHECK_KEY, MAX_REQUEST_ITEMS
 from mlcat_ingest.net.http import clock
 from mlcat_ingest.net.session import HttpOptions
+from mlcat_ingest.recipe.fields import current
 from mlcat_ingest.recipe.http_options import http_options
 
 
@@ -56,7 +57,7 @@ class RestCatalog(CatalogClient, Catalog):
 
 def credentials_of(config: RestSinkConfig, option: str = "--server") -> Credentials:
     """Return the address and token of a sink; see `auth.resolve`."""
-    token = config.token.get_secret_value() if config.token is not None else None
+    token = current(config.token) if config.token is not None else None
     if token is None and ("token" in config.model_fields_set or config.username is not None):
         token = ""  # said to be empty, or not wanted: then none is looked for elsewhere
     return resolve(config.server, token, option=option)

@@ -20,6 +20,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import yaml
+from requests.auth import AuthBase
 
 from mlcat_ingest.client.rest.responses import (
     ADDRESS_HINT,
@@ -235,13 +236,20 @@ class Connection(RequestSide):
     @property
     def _settings(self) -> tuple[Credentials, HttpOptions]:
         with self._lock:
-            if self._found is None:
-                credentials, options = self._find()
-                # Another way to sign in, such as a user name, serves where there is no token.
-                auth = credentials.auth() or options.auth
-                headers = {**_HEADERS, **options.headers}
-                self._found = credentials, replace(options, auth=auth, headers=headers)
-            return self._found
+            return self._found or self._look_up()
+
+    def _look_up(self) -> tuple[Credentials, HttpOptions]:
+        credentials, options = self._find()
+        # Another way to sign in, such as a user name, serves where there is no token.
+        auth = credentials.auth() or options.auth
+        headers = {**_HEADERS, **options.headers}
+        self._found = credentials, replace(options, auth=auth, headers=headers, renew=self._renew)
+        return self._found
+
+    def _renew(self) -> AuthBase | None:
+        """Look for the token once more: who rotates it writes another one to where it is from."""
+        with self._lock:
+            return self._look_up()[1].auth
 
     @property
     def _http(self) -> Http:
