@@ -6,7 +6,7 @@ import click
 
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli.options import output_options, read_recipe
-from mlcat_ingest.core.environment import stop_on_sigterm
+from mlcat_ingest.core.environment import stop_on_signals
 from mlcat_ingest.pipeline.report.report import EXIT_FAILED, EXIT_OK
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def command(recipe: str, write: bool, as_json: bool) -> int:  # noqa: FBT001 - c
     from mlcat_ingest.workflows.check import examine
 
     findings: list[SideFinding] = []
-    with stop_on_sigterm():
+    with stop_on_signals():
         for finding in examine(resolved, write=write):
             findings.append(finding)
             if not as_json:

@@ -3,6 +3,7 @@
 import os
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,13 +17,14 @@ from mlcat_ingest.cli.options import (
     output_options,
     read_recipe,
 )
-from mlcat_ingest.core.environment import local_path, stop_on_sigterm
+from mlcat_ingest.core.environment import local_path, stop_on_signals
 from mlcat_ingest.hooks.settings import HookSettings, spool_of
 from mlcat_ingest.hooks.spool import EventSpool, read_lines
 from mlcat_ingest.pipeline.report.report import EXIT_OK
 
 if TYPE_CHECKING:
     from mlcat_ingest.hooks.drain import DrainResult
+    from mlcat_ingest.workflows.resolve import ResolvedRecipe
 
 spool_option = click.option(
     "--spool",
@@ -112,13 +114,16 @@ def drain(recipe: str, to: str | None, spool: Path | None, *, follow: bool) -> i
     Exit status: that of a run, with --follow 0; events of what did not arrive remain in the spool.
     """
     events, settings = EventSpool(spool_of(recipe, str(spool or ""))), OutputSettings.current()
-    with stop_on_sigterm():
+    with stop_on_signals():
         from mlcat_ingest.hooks.drain import drain_spool, follow_spool, retry_briefly
 
-        resolved = retry_briefly(read_recipe(recipe, to))
+        def load() -> "ResolvedRecipe":
+            return retry_briefly(read_recipe(recipe, to))
+
+        resolved = load()
         if follow:
             with suppress(KeyboardInterrupt):
-                follow_spool(resolved, events, recipe, lambda result: print_drain(result, settings))
+                follow_spool(load, events, recipe, lambda result: print_drain(result, settings))
             return EXIT_OK
         result = drain_spool(resolved, events, recipe)
     print_drain(result, settings)
@@ -164,8 +169,8 @@ def serve(
     from mlcat_ingest.hooks.listener import Listener
     from mlcat_ingest.hooks.webhooks import Webhooks, serve_webhooks
 
-    secret = one_token("--secret", secret, secret_file)
-    if not secret:
+    read_secret = partial(one_token, "--secret", secret, secret_file)
+    if not read_secret():
         raise click.UsageError("no secret of the webhook; set MLCAT_WEBHOOK_SECRET")
     if ADDRESS.match(recipe):
         raise click.UsageError("webhooks are received for a recipe, which has to be a file")
@@ -173,8 +178,8 @@ def serve(
     folder = spool_of(recipe, str(spool or ""))
     settings = HookSettings.of({**os.environ, "MLCAT_RECIPE": recipe, "MLCAT_SPOOL": str(folder)})
     if settings is not None:
-        with stop_on_sigterm(), suppress(KeyboardInterrupt):
-            serve_webhooks(Webhooks(secret, Listener(settings)), host, port, _announce)
+        with stop_on_signals(), suppress(KeyboardInterrupt):
+            serve_webhooks(Webhooks(read_secret, Listener(settings)), host, port, _announce)
     return EXIT_OK
 
 

@@ -17,7 +17,7 @@ from mlcat_ingest.cli.options import (
     service_options,
 )
 from mlcat_ingest.cli.output import confirm
-from mlcat_ingest.core.environment import stop_on_sigterm
+from mlcat_ingest.core.environment import stop_on_signals
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.pipeline.report.report import EXIT_FAILED, EXIT_OK
 
@@ -100,7 +100,7 @@ def show_plan(
     settings = OutputSettings.current()
     resolved, _ = reading.resolve(settings, "comparing with")
     pipeline = Pipeline(resolved)
-    with stop_on_sigterm():
+    with stop_on_signals():
         with settings.progress() as progress:
             plan = pipeline.plan(
                 progress,
@@ -206,7 +206,7 @@ def verify_command(recipe: str, *, as_json: bool) -> int:
     settings = OutputSettings.current()
     reading = ReadingOptions(recipe, full=True, accept_renaming=True)
     resolved, _ = reading.resolve(settings, "comparing with")
-    with stop_on_sigterm(), settings.progress() as progress:
+    with stop_on_signals(), settings.progress() as progress:
         verification = verify(resolved, progress)
     report = verification.report
     with verification:
@@ -274,7 +274,7 @@ def retract_command(
     settings = OutputSettings.current()
     as_json = as_json or settings.log_format == "json"
     with (
-        stop_on_sigterm(),
+        stop_on_signals(),
         _retraction(settings, recipe, recipe_name, to, server, token) as retraction,
     ):
         plan, totals = _show_plan(retraction, settings, as_json=as_json)

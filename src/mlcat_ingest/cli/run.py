@@ -16,7 +16,7 @@ from mlcat_ingest.cli.options import (
     reading_options,
 )
 from mlcat_ingest.cli.output import exit_code_of
-from mlcat_ingest.core.environment import stop_on_sigterm
+from mlcat_ingest.core.environment import stop_on_signals
 from mlcat_ingest.core.resources import collecting_every, share_one_heap
 from mlcat_ingest.errors import MlcatError, RecipeError
 from mlcat_ingest.hooks.settings import spool_of
@@ -88,7 +88,7 @@ def _run(
 
         settings.print_note("# The recipe of this run; save it to change it.")
         settings.print_note(recipe_to_yaml(resolved.recipe).rstrip())
-    with stop_on_sigterm(), settings.progress() as progress:
+    with stop_on_signals(), settings.progress() as progress:
         report = pipeline.run(
             progress,
             files.keep,

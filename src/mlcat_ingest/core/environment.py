@@ -62,18 +62,25 @@ def require_posix() -> None:
 
 
 @contextmanager
-def stop_on_sigterm() -> Iterator[None]:
-    """Let SIGTERM, as schedulers and containers send it, end a command as Ctrl-C does."""
+def stop_on_signals() -> Iterator[None]:
+    """Let SIGTERM of a scheduler and SIGHUP of a closed terminal end a command as Ctrl-C does.
+
+    A signal that is ignored, as `nohup` ignores the latter, stays ignored.
+    """
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         del number, frame
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before if before is not None else signal.SIG_DFL)
+        for number, handler in before.items():
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
 
 
 _CATALOG: Final = (

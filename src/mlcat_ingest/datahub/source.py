@@ -24,7 +24,7 @@ from datahub.ingestion.api.source import (
 from datahub.ingestion.api.workunit import MetadataWorkUnit
 from datahub.ingestion.graph.config import DatahubClientConfig
 
-from mlcat_ingest.core.environment import require_posix, stop_on_sigterm
+from mlcat_ingest.core.environment import require_posix, stop_on_signals
 from mlcat_ingest.errors import MlcatError, RecipeError
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.report.catalog import failures_of, losses_of, notes_of, unusable_of
@@ -123,7 +123,7 @@ class MlcatSource(TestableSource):
             KeyboardInterrupt: the run was interrupted, by Ctrl-C or SIGTERM.
         """
         is_main = threading.current_thread() is threading.main_thread()
-        with stop_on_sigterm() if is_main else nullcontext():
+        with stop_on_signals() if is_main else nullcontext():
             report = self._run()
         self.report.take(report)
         if report.interrupted:

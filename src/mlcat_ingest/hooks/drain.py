@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 
 from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.core.text import plural
-from mlcat_ingest.errors import MlcatError, StateUnavailableError
+from mlcat_ingest.errors import MlcatError, RecipeError, StateUnavailableError
 from mlcat_ingest.hooks.sender import URI_VARIABLE
 from mlcat_ingest.hooks.spool import DELETED, ClaimedEvent, Event, EventSpool
 from mlcat_ingest.pipeline.report.render import hooks_line
@@ -298,13 +298,16 @@ def _drain_fast(resolved: ResolvedRecipe, spool: EventSpool, place: str) -> str 
 
 
 def follow_spool(
-    resolved: ResolvedRecipe, spool: EventSpool, recipe: str, report: Callable[[DrainResult], None]
+    load: Callable[[], ResolvedRecipe],
+    spool: EventSpool,
+    recipe: str,
+    report: Callable[[DrainResult], None],
 ) -> None:
     """Drain the events for `recipe` as they come, until Ctrl-C.
 
-    `report` takes the result of each drain that was not busy. After one that failed the pause of
-    the spool is kept, which gets longer. It holds no lock while it waits, so other drains can be
-    at work.
+    Each drain has the recipe that `load` returns: a token file in it may have changed. `report`
+    takes the result of each drain that was not busy. After one that failed the pause of the spool
+    is kept, which gets longer. It holds no lock while it waits, so other drains can be at work.
 
     Raises:
         StateUnavailableError: the spool cannot be written.
@@ -313,7 +316,7 @@ def follow_spool(
     while True:
         names, result = spool.names(), None
         if not names <= known and not spool.backoff.remaining_s():
-            result = drain_into(resolved, spool, recipe)
+            result = _drain_loaded(load, spool, recipe)
         if result is None or result.busy:
             time.sleep(FOLLOW_S)
             continue
@@ -326,6 +329,18 @@ def follow_spool(
             spool.backoff.reset()
             # Events of other recipes, and refused ones, wait for the next event.
             known = names & spool.names()
+
+
+def _drain_loaded(
+    load: Callable[[], ResolvedRecipe], spool: EventSpool, recipe: str
+) -> DrainResult | None:
+    try:
+        resolved = load()
+    except RecipeError as error:  # its file, or a token's, is just being replaced
+        log.error("%s", error)  # noqa: TRY400 - one sentence
+        spool.backoff.record_failure(str(error))
+        return None
+    return drain_into(resolved, spool, recipe)
 
 
 def fail_fast(resolved: ResolvedRecipe) -> ResolvedRecipe:

@@ -9,6 +9,7 @@ import hashlib
 import hmac
 import json
 import logging
+import re
 import socket
 import sys
 import threading
@@ -36,14 +37,18 @@ MAX_S: Final = 10.0
 """Seconds that a request may take to arrive."""
 MAX_CONNECTIONS: Final = 16
 
+_SECONDS: Final = re.compile(r"[0-9]{1,15}")
 _ENTITIES: Final = ("registered_model", "model_version")
 
 
 class Webhooks:
-    """Takes deliveries, and tells `on_event` of the registered models in them."""
+    """Takes deliveries, and tells `on_event` of the registered models in them.
 
-    def __init__(self, secret: str, on_event: OnEvent) -> None:
-        self._secret = secret.encode()
+    `read_secret` is called for each: a file with the secret may have changed.
+    """
+
+    def __init__(self, read_secret: Callable[[], str | None], on_event: OnEvent) -> None:
+        self._read_secret = read_secret
         self._on_event = on_event
         self._ids: OrderedDict[str, None] = OrderedDict()
         self._lock = threading.Lock()
@@ -55,12 +60,17 @@ class Webhooks:
         """
         names = ("Delivery-Id", "Timestamp", "Signature")
         delivery, at, signature = (headers.get(f"X-MLflow-{name}", "") for name in names)
+        try:
+            secret = (self._read_secret() or "").encode()
+        except RecipeError as error:
+            log.error("%s", error)  # noqa: TRY400 - one sentence
+            return HTTPStatus.SERVICE_UNAVAILABLE, "the secret cannot be read"
         signed = f"{delivery}.{at}.".encode() + body
-        digest = hmac.new(self._secret, signed, hashlib.sha256).digest()
+        digest = hmac.new(secret, signed, hashlib.sha256).digest()
         expected = f"v1,{base64.b64encode(digest).decode()}"
         if not hmac.compare_digest(expected.encode(), signature.encode()):
             return HTTPStatus.UNAUTHORIZED, "the signature is missing, or of another secret"
-        if not at.isdecimal() or abs(now_s - int(at)) > WINDOW_S:
+        if not _SECONDS.fullmatch(at) or abs(now_s - int(at)) > WINDOW_S:
             return HTTPStatus.UNAUTHORIZED, "the delivery is too old, or the clocks differ"
         with self._lock:
             if delivery in self._ids:
@@ -91,6 +101,7 @@ class Webhooks:
 
 class _Receiver(ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = 1024  # MLflow has many deliveries at once; the default resets all but 5
 
     def __init__(self, address: tuple[str, int], webhooks: Webhooks) -> None:
         super().__init__(address, _Handler)

@@ -4,6 +4,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from http.server import ThreadingHTTPServer
 
 import pytest
@@ -32,7 +33,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Heard]]:
     monkeypatch.setattr(ThreadingHTTPServer, "serve_forever", serve)
     monkeypatch.setattr("mlcat_ingest.hooks.webhooks.time.time", lambda: NOW_S)
     monkeypatch.setattr(webhooks_module, "MAX_CONNECTIONS", 1)
-    arguments = (Webhooks("s", heard), "127.0.0.1", 0, addresses.append)
+    arguments = (Webhooks(lambda: "s", heard), "127.0.0.1", 0, addresses.append)
     thread = threading.Thread(target=serve_webhooks, args=arguments)
     thread.start()
     assert ready.wait(30)
@@ -48,6 +49,21 @@ def test_a_delivery_arrives_by_http(served: tuple[str, Heard]) -> None:
     assert (reply.status_code, reply.text) == (200, "taken\n")
     assert len(heard.events) == 1
     assert requests.get(address, timeout=30).status_code == 501
+
+
+def test_deliveries_at_once_wait_for_their_turn(served: tuple[str, Heard]) -> None:
+    address, heard = served
+    host, port = address.removeprefix("http://").split(":")
+    with ExitStack() as stack:
+        place = (host, int(port))
+        clients = [stack.enter_context(socket.create_connection(place, 30)) for _ in range(200)]
+        for i, client in enumerate(clients):
+            body = json.dumps({**ALIAS, "action": f"{i}"}).encode()
+            lines = [f"{name}: {value}" for name, value in signed(body, f"d{i}").items()]
+            head = "\r\n".join(["POST / HTTP/1.1", f"Content-Length: {len(body)}", *lines])
+            client.sendall(head.encode() + b"\r\n\r\n" + body)
+        assert {client.recv(100).split()[1] for client in clients} == {b"200"}
+    assert len(heard.events) == 200
 
 
 def test_a_large_body_is_not_read(served: tuple[str, Heard]) -> None:
@@ -81,4 +97,4 @@ def test_an_address_that_is_taken_is_an_error_with_its_cure() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(RecipeError, match=r"cannot listen on 127\.0\.0\.1.*--port"):
-            serve_webhooks(Webhooks("s", Heard()), "127.0.0.1", port, print)
+            serve_webhooks(Webhooks(lambda: "s", Heard()), "127.0.0.1", port, print)

@@ -198,22 +198,39 @@ def test_a_defect_says_how_to_see_more(invoke: Invoke, sides: Sides) -> None:
 
 
 @pytest.mark.usefixtures("sides")
-def test_sigterm_ends_a_run_with_its_report(
-    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_end_ends_a_run_with_its_report(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
     @contextlib.contextmanager
     def terminating(**_: object) -> Iterator[OnProgress]:
         def show(_: Progress) -> None:
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), number)
 
         yield show
 
-    before = signal.getsignal(signal.SIGTERM)
+    before = signal.getsignal(number)
     monkeypatch.setattr(output, "progress", terminating)
     result = invoke("recipe.yml")
     assert result.code == 130
     assert "interrupted after" in result.out
-    assert signal.getsignal(signal.SIGTERM) == before
+    assert signal.getsignal(number) == before
+
+
+@pytest.mark.usefixtures("sides")
+def test_a_run_under_nohup_outlives_its_terminal(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextlib.contextmanager
+    def closing(**_: object) -> Iterator[OnProgress]:
+        yield lambda _: os.kill(os.getpid(), signal.SIGHUP)
+
+    monkeypatch.setattr(output, "progress", closing)
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert invoke("recipe.yml").code == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.process

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from mlcat_ingest.client.config import RestSinkConfig
 from mlcat_ingest.errors import CatalogUnavailableError, StateUnavailableError
 from mlcat_ingest.hooks import drain as drain_module
 from mlcat_ingest.hooks.drain import DrainResult, drain, event_filter, follow_spool
@@ -14,7 +15,7 @@ from mlcat_ingest.pipeline.report.tally import RunStatus, Tally
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.base import Runs
 from mlcat_ingest.workflows.ingest import NamedRunsResult, refused_names
-from mlcat_ingest.workflows.resolve import resolve
+from mlcat_ingest.workflows.resolve import ResolvedRecipe, load_resolved, resolve
 
 
 def a_report(error: BaseException | None = None, *refused: str) -> Report:
@@ -102,8 +103,9 @@ def results_of(spool: EventSpool, pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(drain_module, "drain_into", drain_all)
     monkeypatch.setattr("mlcat_ingest.hooks.drain.time.sleep", rest)
     results: list[DrainResult] = []
+    recipe = resolve(Recipe.for_tracking_uri("http://m"))
     with pytest.raises(KeyboardInterrupt):
-        follow_spool(resolve(Recipe.for_tracking_uri("http://m")), spool, "r", results.append)
+        follow_spool(lambda: recipe, spool, "r", results.append)
     return results
 
 
@@ -123,6 +125,45 @@ def test_a_follower_drains_refused_events_again_only_with_a_new_one(
     spool, pipe = a_spool(tmp_path, "a"), Pipe(refuses=frozenset({"a"}))
     assert len(results_of(spool, pipe, monkeypatch)) == 1
     assert pipe.asked == [["a"]]
+
+
+def test_a_follower_reads_its_recipe_and_token_file_for_each_drain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token, recipe, tokens = tmp_path / "token", tmp_path / "recipe.yml", []
+    recipe.write_text(
+        "name: r\nsource: {type: mlflow, config: {tracking_uri: 'http://m'}}\n"
+        "sink: {type: rest, config: {server: 'http://c', token: '${file:token}'}}\n"
+    )
+    spool = a_spool(tmp_path / "spool", "a")
+    steps = iter(["second", None, "third"])
+    failures = [CatalogUnavailableError("401")]
+
+    def drain_with(resolved: ResolvedRecipe, *_: object) -> DrainResult:
+        assert resolved.sink is not None
+        assert isinstance(resolved.sink.config, RestSinkConfig)
+        assert resolved.sink.config.token is not None
+        tokens.append(resolved.sink.config.token.get_secret_value())
+        return drain(spool, bool, Pipe(*failures))
+
+    def rotate(_: float) -> None:
+        step = next(steps, "end")
+        if step == "end":
+            raise KeyboardInterrupt
+        token.unlink(missing_ok=True)
+        if step is not None:
+            failures.clear()
+            token.write_text(step)
+        spool.backoff.reset()
+        spool.put(Event(f"run-{step}"))
+
+    token.write_text("first")
+    monkeypatch.setattr(drain_module, "drain_into", drain_with)
+    monkeypatch.setattr("mlcat_ingest.hooks.drain.time.sleep", rotate)
+    with pytest.raises(KeyboardInterrupt):
+        follow_spool(lambda: load_resolved(recipe), spool, "r", lambda _: None)
+    assert tokens == ["first", "second", "third"]
+    assert spool.pending() == 0
 
 
 def test_a_follower_pauses_after_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

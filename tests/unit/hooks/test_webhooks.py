@@ -1,12 +1,16 @@
 """Deliveries of webhooks: which are taken, and which are refused."""
 
+import hashlib
+import hmac
 import json
+from base64 import b64encode
 from collections.abc import Callable
 from email.message import Message
 from typing import Any
 
 import pytest
 
+from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.hooks import webhooks as webhooks_module
 from mlcat_ingest.hooks.webhooks import Webhooks
 from support.webhooks import ALIAS, NOW_S, Heard, signed
@@ -14,7 +18,7 @@ from support.webhooks import ALIAS, NOW_S, Heard, signed
 
 def test_a_delivery_is_taken_once_however_often_it_comes() -> None:
     heard = Heard()
-    receiver, body = Webhooks("s", heard), json.dumps(ALIAS).encode()
+    receiver, body = Webhooks(lambda: "s", heard), json.dumps(ALIAS).encode()
     for delivery in ("d1", "d1", "d2"):
         assert receiver.take(signed(body, delivery), body, NOW_S + 200)[0] == 200
     assert heard.events == [("", "", "", "m")] * 2
@@ -22,12 +26,38 @@ def test_a_delivery_is_taken_once_however_often_it_comes() -> None:
 
 def test_what_could_not_be_written_is_taken_when_it_comes_again() -> None:
     heard = Heard()
-    receiver, body = Webhooks("s", heard), json.dumps(ALIAS).encode()
+    receiver, body = Webhooks(lambda: "s", heard), json.dumps(ALIAS).encode()
     heard.is_full = True
     assert receiver.take(signed(body), body, NOW_S)[0] == 503
     heard.is_full = False
     assert receiver.take(signed(body), body, NOW_S)[0] == 200
     assert len(heard.events) == 1
+
+
+def test_a_secret_that_was_replaced_is_read_again() -> None:
+    secrets, heard, body = ["s", "s", "new"], Heard(), json.dumps(ALIAS).encode()
+
+    def read() -> str:
+        if not secrets:
+            raise RecipeError("--secret-file: cannot read it")
+        return secrets.pop()
+
+    receiver = Webhooks(read, heard)
+    assert receiver.take(signed(body, "d1", secret="new"), body, NOW_S)[0] == 200
+    assert receiver.take(signed(body, "d2", secret="new"), body, NOW_S)[0] == 401
+    assert receiver.take(signed(body, "d3"), body, NOW_S)[0] == 200
+    assert receiver.take(signed(body, "d4"), body, NOW_S)[0] == 503
+    assert len(heard.events) == 2
+
+
+@pytest.mark.parametrize("at", ["9" * 5000, "1" * 16, "-1", "", "1.5", "\u0661"])
+def test_a_delivery_of_no_time_is_refused(at: str) -> None:
+    body = json.dumps(ALIAS).encode()
+    headers = signed(body)
+    digest = hmac.new(b"s", f"d1.{at}.".encode() + body, hashlib.sha256).digest()
+    for name, text in (("timestamp", at), ("signature", f"v1,{b64encode(digest).decode()}")):
+        headers.replace_header(f"x-mlflow-{name}", text)
+    assert Webhooks(lambda: "s", Heard()).take(headers, body, NOW_S)[0] == 401
 
 
 @pytest.mark.parametrize(
@@ -44,7 +74,7 @@ def test_what_mlflow_has_not_signed_just_now_is_refused(
     headers: Callable[[bytes], Message], why: str
 ) -> None:
     heard, body = Heard(), json.dumps(ALIAS).encode()
-    status, text = Webhooks("s", heard).take(headers(body), body, NOW_S)
+    status, text = Webhooks(lambda: "s", heard).take(headers(body), body, NOW_S)
     assert status == 401
     assert why in text
     assert heard.events == []
@@ -68,19 +98,19 @@ def test_what_mlflow_has_not_signed_just_now_is_refused(
 )
 def test_only_registered_models_are_events(payload: Any, status: int, events: int) -> None:
     heard, body = Heard(), json.dumps(payload).encode()
-    assert Webhooks("s", heard).take(signed(body), body, NOW_S)[0] == status
+    assert Webhooks(lambda: "s", heard).take(signed(body), body, NOW_S)[0] == status
     assert len(heard.events) == events
 
 
 def test_what_is_no_json_is_refused() -> None:
     for body in (b"", b"\xff", b"[" * 100_000):
-        assert Webhooks("s", Heard()).take(signed(body), body, NOW_S)[0] == 400
+        assert Webhooks(lambda: "s", Heard()).take(signed(body), body, NOW_S)[0] == 400
 
 
 def test_few_ids_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(webhooks_module, "MAX_IDS", 3)
     heard, body = Heard(), json.dumps(ALIAS).encode()
-    receiver = Webhooks("s", heard)
+    receiver = Webhooks(lambda: "s", heard)
     for delivery in ("a", "b", "c", "d", "d", "a"):
         receiver.take(signed(body, delivery), body, NOW_S)
     assert len(heard.events) == 5

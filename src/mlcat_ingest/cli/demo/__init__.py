@@ -19,7 +19,7 @@ import click
 
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli.options import OutputSettings, output_options
-from mlcat_ingest.core.environment import require_extra, stop_on_sigterm
+from mlcat_ingest.core.environment import require_extra, stop_on_signals
 from mlcat_ingest.errors import CatalogUnavailableError
 
 HERE: Final = Path(__file__).parent
@@ -99,7 +99,7 @@ def command(folder: Path, port: int | None, *, train: bool, no_serve: bool) -> i
     except OSError as error:
         raise click.UsageError(f"{folder} cannot be created: {error.strerror}") from error
     port = _default_port() if port is None else port
-    with stop_on_sigterm(), _catalog(folder / CATALOG_FILE, port) as (server, address):
+    with stop_on_signals(), _catalog(folder / CATALOG_FILE, port) as (server, address):
         output.out(f"Catalog: {address}")
         if train:
             _train(folder)

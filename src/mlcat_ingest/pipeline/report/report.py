@@ -28,7 +28,7 @@ EXIT_PARTIAL: Final = 4
 EXIT_PENDING: Final = 5
 """A plan found changes (`--exit-code`), or a removal that affects a model (`--impact`)."""
 EXIT_INTERRUPTED: Final = 130
-"""Ctrl-C or SIGTERM ended the command."""
+"""Ctrl-C, SIGTERM or SIGHUP ended the command."""
 # From the worst on.
 _EXITS: Final = (EXIT_INTERRUPTED, EXIT_USAGE, EXIT_FAILED, EXIT_PARTIAL, EXIT_TESTS, EXIT_PENDING)
 
@@ -417,7 +417,7 @@ class Report:
     failure: Failure | None = None
     """Error that ended the run early."""
     interrupted: bool = False
-    """True if Ctrl-C or SIGTERM ended the run."""
+    """True if Ctrl-C, SIGTERM or SIGHUP ended the run."""
     error: BaseException | None = field(default=None, repr=False, compare=False)
     """The error behind `failure`, for a traceback; not part of what is rendered."""
 
