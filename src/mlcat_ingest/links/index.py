@@ -259,18 +259,21 @@ class FeatureIndex:
     def tables_of(self, ref: Ref, feature_set: str | None = None) -> Iterator[IndexedTable]:
         """Yield the tables that a reference may mean.
 
-        A name is that of a table, or another one that a set gives to it: `feature_set`, if it
-        does, and any set of the namespace where there is no table of the name.
+        A name is another one that `feature_set` gives to a table for that feature, else that of a
+        table, else one that any set of the namespace gives to it.
         """
         if ref.namespace is None:
             by_full_name = self._full.get(ref.table)
             yield from [by_full_name] if by_full_name else self._bare.get(ref.table, ())
             return
-        if table := self._tables.get((ref.namespace, ref.table)):
-            yield table
         origin = self.feature_set(ref.namespace, feature_set) if feature_set else None
-        bases = {origin.aliases[ref.table]} if origin and ref.table in origin.aliases else set()
-        if table is None and not bases:
+        base = origin.aliases.get(ref.table) if origin else None
+        table = self._tables.get((ref.namespace, ref.table))
+        if origin and base and (table is None or (base, ref.feature) in origin.features):
+            bases = {base}
+        elif table is not None:
+            bases = {ref.table}
+        else:
             bases = self._aliases.get((ref.namespace, ref.table), set())
         for base in sorted(bases):
             if aliased := self._tables.get((ref.namespace, base)):

@@ -64,6 +64,7 @@ _SPARK_NAME: Final = re.compile(rf"(?:{_SPARK_PART.pattern})(?:\.(?:{_SPARK_PART
 _SPARK_FORMATS: Final = frozenset(
     ("avro", "binaryfile", "csv", "delta", "hudi", "iceberg", "json", "orc", "parquet", "text")
 )
+_TABLE_FORMATS: Final = {"delta": "delta-lake", "hudi": "hudi", "iceberg": "iceberg"}
 _AS_OF: Final = re.compile(
     r"(?:\s+(?:for\s+)?(?:(?:system_)?version|timestamp|system_time)\s+as\s+of\s[^`]*|@v?\d+)\Z",
     re.IGNORECASE,
@@ -76,7 +77,7 @@ _ROOTED: Final = frozenset({"dbfs", "hdfs", "databricks"})
 PLATFORMS: Final = frozenset(
     {
         *LEVELS,
-        *("abs", "gcs", "s3", "dbfs", "file", "hdfs", "delta-lake", "iceberg"),
+        *("abs", "gcs", "s3", "dbfs", "file", "hdfs", "delta-lake", "hudi", "iceberg"),
         *("couchbase", "http", "huggingface", "kafka", "kaggle", "kinesis"),
     }
 )
@@ -90,8 +91,20 @@ FOLDED: Final = frozenset(
 )
 """Platforms whose connectors write names in lower case, as the database keeps them."""
 
-_FOLDERS: Final = {"s3": 1, "gcs": 1, "abs": 1, "delta-lake": 1, "file": 0, "dbfs": 0, "hdfs": 0}
+_FOLDERS: Final = {
+    "s3": 1,
+    "gcs": 1,
+    "abs": 1,
+    "delta-lake": 1,
+    "hudi": 1,
+    "file": 0,
+    "dbfs": 0,
+    "hdfs": 0,
+}
 """Platforms whose names are paths, and how many leading parts (the bucket) always stay."""
+
+_TABLES_OR_PATHS: Final = frozenset({"databricks", "iceberg"})
+"""Platforms whose names are those of tables, or paths."""
 
 _GLOB: Final = re.compile(r"\*|\{[^{}]*,[^{}]*\}")
 
@@ -227,14 +240,15 @@ def spark_name(text: str) -> SparkName:
         place = place_of_uri(_AT_VERSION.sub("", last) if kind == "delta" else last)
         if place is None or place[1].startswith("."):
             return SparkName()
-        return SparkName(files=delta_place(place) if kind == "delta" else place)
+        return SparkName(files=place_of_format(kind, place))
     plain = all(part and not set(part) & set("./ ") for part in parts)
     return SparkName(parts if plain else ())
 
 
-def delta_place(place: Place) -> Place:
-    """Return the place of a Delta table whose files are at `place`."""
-    return place if place[0] in {"databricks", "dbfs"} else ("delta-lake", place[1])
+def place_of_format(kind: str, place: Place) -> Place:
+    """Return the place of a table of that format, or of plain files, whose files are at `place`."""
+    platform = _TABLE_FORMATS.get(kind, place[0])
+    return place if place[0] in {"databricks", "dbfs"} else (platform, place[1])
 
 
 def _local(path: str) -> Place | None:
@@ -285,7 +299,7 @@ def normalise(
     `lowercase` overrides what is known of the platform; without `cut` partitions keep their names.
     """
     part = ""
-    is_path = platform in _FOLDERS or (platform == "databricks" and name.startswith("/"))
+    is_path = platform in _FOLDERS or (platform in _TABLES_OR_PATHS and "/" in name)
     if is_path:
         name, part = _table_of(platform, name) if cut else (_trim(platform, name), "")
     elif platform == "bigquery" and cut:

@@ -193,11 +193,29 @@ def with_service(*features: tuple[str, str], **aliases: str) -> FeatureIndex:
     return found
 
 
-def test_an_alias_that_is_the_name_of_another_view_is_ambiguous() -> None:
+def test_an_alias_that_is_the_name_of_another_view_means_what_its_service_says() -> None:
     store = with_service(("cars", "age"), drivers="cars")
     store.add_table(FEAST, "rides", "drivers", ["age"])
-    found = links(feast("drivers:age", service="svc"), store)
-    assert (found.urns, found.ambiguous) == ((), ("rides.drivers:age",))
+    found = links(feast("drivers:age", "drivers:rate", service="svc"), store)
+    assert found == Links(
+        "feast.feature_refs", (urn("rides.cars", "age"), urn("rides.drivers", "rate"))
+    )
+    assert links(feast("drivers:age"), store).urns == (urn("rides.drivers", "age"),)
+
+
+def test_two_aliases_of_one_view_mean_that_view() -> None:
+    store = with_service(("drivers", "rate"), now="drivers", before="drivers")
+    for service in ("svc", ""):
+        found = links(feast("now:rate", "before:trips", service=service), store)
+        assert found.urns == (urn("rides.drivers", "rate"), urn("rides.drivers", "trips"))
+
+
+def test_two_views_that_go_by_the_name_of_each_other_are_told_apart() -> None:
+    store = with_service(("drivers", "age"), ("cars", "rate"), drivers="cars", cars="drivers")
+    store.add_table(FEAST, "rides", "drivers", ["age"])
+    store.add_table(FEAST, "rides", "cars", ["rate"])
+    found = links(feast("cars:age", "drivers:rate", service="svc"), store)
+    assert found.urns == (urn("rides.cars", "rate"), urn("rides.drivers", "age"))
 
 
 def test_a_service_without_references_is_expanded_and_flagged() -> None:

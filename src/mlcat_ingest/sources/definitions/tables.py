@@ -23,7 +23,7 @@ from mlcat_ingest.metadata.aspects.ml import (
 )
 from mlcat_ingest.metadata.naming import Name, Naming
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
-from mlcat_ingest.metadata.reserved import SOURCE_KEY
+from mlcat_ingest.metadata.reserved import SOURCE_KEY, TYPE_TAG
 from mlcat_ingest.metadata.urn import tag as tag_urn
 from mlcat_ingest.sources.base import RecordVersion
 from mlcat_ingest.sources.datasets import Datasets
@@ -33,6 +33,15 @@ FEATURE_TYPES: Final[Mapping[str, MLFeatureDataType]] = {
     name: name for name in get_args(MLFeatureDataType)
 }
 """The data types of features by name, for those that a tag names."""
+
+
+def chosen_type(column: str, text: str | None, notes: list[Note]) -> MLFeatureDataType | None:
+    """Return the type that people chose for a column by the tag of that name, in any case."""
+    chosen = None if text is None else FEATURE_TYPES.get(text.strip().upper())
+    if text is not None and chosen is None:
+        notes.append(Note("feature_type_unknown", f"{column}: {TYPE_TAG} is {text!r}"))
+    return chosen
+
 
 LABEL_VIEW: Final = "Label View"
 """The kind of a table of labels, which no model has as inputs."""
@@ -317,7 +326,7 @@ class _TableMapping:
         for key in sorted(tags):
             text = redact_urls(f"{key}:{tags[key]}" if tags[key] else key)
             try:
-                yield tag_urn(text)
+                yield tag_urn(text if key else "")
             except InvalidUrnError as error:
                 self._notes.append(Note("tag_without_urn", f"{text!r}: {error}"))
 

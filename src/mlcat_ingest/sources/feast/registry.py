@@ -75,13 +75,23 @@ _MESSAGES: Final[Mapping[str, str]] = {
         27 spark_options SparkOptions; 30 trino_options TableOptions;
         35 athena_options AthenaOptions
         """,
-    "FileOptions": "2 uri string",
+    "FileOptions": "1 file_format FileFormat; 2 uri string",
+    "FileFormat": "2 delta_format DeltaFormat",
+    "TableFormat": """
+        1 iceberg_format IcebergFormat; 2 delta_format DeltaFormat; 3 hudi_format HudiFormat
+        """,
+    "DeltaFormat": "1 checkpoint_location string",
+    "HudiFormat": "1 table_type string",
+    "IcebergFormat": "1 catalog string; 2 namespace string",
     "TableOptions": "1 table string; 2 query string",
     "SchemaTableOptions": "1 table string; 2 query string; 3 schema string; 4 database string",
     "KafkaOptions": "2 topic string",
     "KinesisOptions": "1 region string; 2 stream_name string",
     "AthenaOptions": "1 table string; 2 query string; 3 database string",
-    "SparkOptions": "1 table string; 2 query string; 3 path string",
+    "SparkOptions": """
+        1 table string; 2 query string; 3 path string; 4 file_format string;
+        6 table_format TableFormat
+        """,
     "CustomSourceOptions": "1 configuration bytes",
     "RequestDataOptions": "3 schema FeatureSpecV2*",
     "FeatureView": "1 spec FeatureViewSpec; 2 meta FeatureViewMeta",

@@ -11,6 +11,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, Final, NamedTuple, TypeVar
 
 from mlcat_ingest.errors import CodecError
@@ -18,14 +19,14 @@ from mlcat_ingest.metadata.aspects.ml import MLFeatureDataType
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.proposal import Note
 from mlcat_ingest.metadata.reserved import TYPE_TAG
-from mlcat_ingest.sources.datasets import LEVELS, place_of_uri, spark_name
+from mlcat_ingest.sources.datasets import LEVELS, place_of_format, place_of_uri, spark_name
 from mlcat_ingest.sources.definitions.tables import (
-    FEATURE_TYPES,
     LABEL_VIEW,
     DatasetPlace,
     Feature,
     FeatureTable,
     Key,
+    chosen_type,
 )
 from mlcat_ingest.sources.feast.config import DEFAULT_SCHEMAS, FeastConfig, TableDefaults
 from mlcat_ingest.sources.feast.registry import CONFLICT_POLICIES, SOURCE_TYPES, STATES, VALUE_TYPES
@@ -37,6 +38,7 @@ Lookup = Callable[[str, str], Any | None]
 
 _NO_DEFAULTS: Final = TableDefaults()
 _QUOTES: Final = str.maketrans("", "", '`"[]')
+_OF_PATHS: Final = frozenset("/\\:")
 _DATASETLESS: Final = frozenset({"REQUEST_SOURCE", "PUSH_SOURCE"})
 
 _TABLE_SOURCES: Final = {
@@ -78,6 +80,7 @@ class SourceLocation(NamedTuple):
     database: str = ""
     uri: str = ""
     query: str = ""
+    format: str = ""
 
 
 def query_digest(query: str) -> str:
@@ -166,12 +169,10 @@ class Upstreams:
     def _file_or_stream(self, kind: str, source: Any) -> SourceLocation | DatasetPlace | Note:
         match kind:
             case "BATCH_FILE":
-                return SourceLocation(uri=source.file_options.uri)
+                options = source.file_options
+                return SourceLocation(uri=options.uri, format=_format_in(options.file_format))
             case "BATCH_SPARK":
-                options = source.spark_options
-                if options.table:
-                    return self._of_spark(source.name, options.table)
-                return SourceLocation(uri=options.path, query=options.query)
+                return self._spark_location(source.name, source.spark_options)
             case "STREAM_KAFKA":
                 return SourceLocation("kafka", source.kafka_options.topic)
             case "STREAM_KINESIS":
@@ -180,6 +181,19 @@ class Upstreams:
                 return SourceLocation("kinesis", f"{region}{stream.stream_name}")
             case _:
                 return Note("source_unknown", f"{source.name}: type {source.type}")
+
+    def _spark_location(self, name: str, options: Any) -> SourceLocation | DatasetPlace | Note:
+        kind = _format_in(options.table_format) or options.file_format.lower()
+        address = options.table or options.path
+        if kind == "iceberg" and address and not _OF_PATHS.intersection(address):
+            # Spark loads a table of Iceberg's catalog by its name, which may be given as the path.
+            given = options.table_format.iceberg_format
+            table = address.translate(_QUOTES).removeprefix(f"{given.catalog}.")
+            parts = (table,) if "." in table else (given.namespace, table)
+            return SourceLocation("iceberg", ".".join(parts) if all(parts) else "")
+        if options.table:
+            return self._of_spark(name, options.table)
+        return SourceLocation(uri=options.path, query=options.query, format=kind)
 
     def _of_spark(self, name: str, table: str) -> SourceLocation | DatasetPlace | Note:
         """Return the table or files that a name of Spark SQL stands for, or why there are none."""
@@ -202,7 +216,7 @@ class Upstreams:
         if location.table:
             return self._table(name, location)
         if location.uri:
-            return self._file(name, location.uri)
+            return self._file(name, location.uri, location.format)
         if location.query:
             return Note("source_is_query", f"{name}: defined by a query, without a table")
         return Note("source_without_place", f"{name}: neither a table nor a path")
@@ -225,7 +239,7 @@ class Upstreams:
             )
         return DatasetPlace(platform, table if levels == 1 else ".".join(parts))
 
-    def _file(self, name: str, uri: str) -> DatasetPlace | Note:
+    def _file(self, name: str, uri: str, kind: str) -> DatasetPlace | Note:
         place = place_of_uri(uri)
         if place is not None and place[0] == "file" and place[1].startswith("."):
             repo_path = self._config.repo_path
@@ -234,7 +248,12 @@ class Upstreams:
             place = place_of_uri(os.path.normpath(repo_path / uri))
         if place is None:
             return Note("source_without_place", f"{name}: its address is not that of a dataset")
-        return DatasetPlace(*place)
+        return DatasetPlace(*place_of_format(kind, place))
+
+
+def _format_in(choice: Any) -> str:
+    """Return the format that is set of those that Feast can choose among, empty for none."""
+    return next((field.name.removesuffix("_format") for field, _ in choice.ListFields()), "")
 
 
 def _table_location(platform: str, options: Any) -> SourceLocation:
@@ -325,7 +344,7 @@ def feast_properties(**texts: str | bool | None) -> dict[str, str]:
 
 def user_tags(tagged: Mapping[str, str]) -> dict[str, str]:
     """Return the tags that people gave."""
-    return {key: text for key, text in tagged.items() if key and not key.startswith(_INTERNAL_TAGS)}
+    return {key: text for key, text in tagged.items() if not key.startswith(_INTERNAL_TAGS)}
 
 
 def iso_time(holder: Any, field: str) -> str | None:
@@ -340,8 +359,8 @@ def iso_time(holder: Any, field: str) -> str | None:
 
 def in_seconds(duration: Any) -> str | None:
     """Return a `Duration` in seconds, None for none."""
-    total = duration.seconds + duration.nanos / 1e9
-    return f"{total:g}" if total else None
+    total = duration.seconds + Decimal(duration.nanos).scaleb(-9)
+    return f"{total.normalize():f}" if total else None
 
 
 @dataclass(slots=True)
@@ -351,13 +370,15 @@ class ColumnMapper:
     entities: Entities
     untyped: set[int] = field(default_factory=set)
 
-    def features(self, project: str, spec: Any, notes: list[Note]) -> Iterator[Feature]:
-        """Yield the fields of a view's spec that are no join keys."""
+    def features(self, project: str, view: Any, notes: list[Note]) -> Iterator[Feature]:
+        """Yield the fields of a view that are no join keys; they have its version."""
+        spec, number = view.spec, _version_number(view)
+        version = None if number is None else f"v{number}"
         join_keys = {column.name for column in spec.entity_columns}
         join_keys.update(entity.join_key for _, entity in self._entities(project, spec) if entity)
         for feature in spec.features:
             if feature.name not in join_keys:
-                yield self._feature(feature, notes)
+                yield self._feature(feature, version, notes)
 
     def keys(self, project: str, spec: Any, notes: list[Note]) -> Iterator[Key]:
         """Yield the entities of a view's spec."""
@@ -386,18 +407,14 @@ class ColumnMapper:
             if name != _DUMMY:
                 yield name, self.entities.get((project, name))
 
-    def _feature(self, feature: Any, notes: list[Note]) -> Feature:
+    def _feature(self, feature: Any, version: str | None, notes: list[Note]) -> Feature:
         tags = user_tags(feature.tags)
         description = feature.description or tags.pop(_DESCRIPTION_TAG, "")
         type_ = self._type(feature.value_type, notes)
-        if TYPE_TAG in tags:
-            tag = tags.pop(TYPE_TAG)
-            if tag.strip().upper() not in FEATURE_TYPES:
-                notes.append(Note("feature_type_unknown", f"{feature.name}: {TYPE_TAG} is {tag!r}"))
-            type_ = FEATURE_TYPES.get(tag.strip().upper(), type_)
         return Feature(
             name=feature.name,
-            type=type_,
+            version=version,
+            type=chosen_type(feature.name, tags.pop(TYPE_TAG, None), notes) or type_,
             description=description or None,
             tags=tags,
             properties=feast_properties(
@@ -519,7 +536,7 @@ class Views:
         notes = list(upstream.notes)
         self._behind[project, spec.name] = UpstreamDatasets(upstream.names, upstream.datasets)
         keys = tuple(self._columns.keys(project, spec, notes))
-        features = tuple(self._columns.features(project, spec, notes))
+        features = tuple(self._columns.features(project, view, notes))
         return FeatureTable(
             namespace=project,
             name=spec.name,
@@ -556,18 +573,23 @@ def _common(view: Any) -> dict[str, str]:
     texts: dict[str, str | bool | None] = {
         name: getattr(spec, name, None) or None for name in ("mode", "version", "org", "disabled")
     }
-    version = getattr(meta, "current_version_number", 0)
     state = getattr(meta, "state", 0)
     intervals = getattr(meta, "materialization_intervals", ())
     ends = (iso_time(interval, "end_time") for interval in intervals)
     return feast_properties(
         **texts,
-        version_number=str(version) if version else None,
+        version_number=_version_number(view),
         state=STATES.get(state, str(state)) if state else None,
         created_at=iso_time(meta, "created_timestamp"),
         last_updated_at=iso_time(meta, "last_updated_timestamp"),
         materialized_until=max(filter(None, ends), default=None),
     )
+
+
+def _version_number(view: Any) -> str | None:
+    """Return the number of a view's version; Feast names one in each spec since it counts them."""
+    number = getattr(view.meta, "current_version_number", 0)
+    return str(number) if number or getattr(view.spec, "version", "") else None
 
 
 def _aggregations(spec: Any) -> str:

@@ -16,13 +16,13 @@ from mlcat_ingest.metadata.urn import entity_type_of, parse
 from mlcat_ingest.sources.base import Missing, Unlisted
 from mlcat_ingest.sources.definitions.source import DefinitionReader, FeatureSource
 from mlcat_ingest.sources.definitions.tables import (
-    FEATURE_TYPES,
     Broken,
     DatasetPlace,
     Definition,
     Feature,
     FeatureTable,
     Key,
+    chosen_type,
 )
 from mlcat_ingest.sources.sagemaker.api import Record, SagemakerApi
 from mlcat_ingest.sources.sagemaker.config import SagemakerConfig
@@ -66,11 +66,8 @@ _TABLE_PROPERTIES: Final = {
     "offline_store.resolved_s3_uri": "OfflineStoreConfig.S3StorageConfig.ResolvedOutputS3Uri",
     "offline_store.kms_key": "OfflineStoreConfig.S3StorageConfig.KmsKeyId",
     "offline_store.catalog": "OfflineStoreConfig.DataCatalogConfig.Catalog",
-    "throughput.mode": "ThroughputConfig.ThroughputMode",
-    "throughput.read_units": "ThroughputConfig.ProvisionedReadCapacityUnits",
-    "throughput.write_units": "ThroughputConfig.ProvisionedWriteCapacityUnits",
 }
-"""Custom properties of a table, and the path of each in a group."""
+"""Custom properties of a table, and the path of each in a group, be it found or described."""
 
 _COLUMN_PROPERTIES: Final = {
     "feature_type": "FeatureType",
@@ -184,9 +181,8 @@ class GroupMapping:
 def _type(
     name: str, definition: Record, group: Record, metadata: FeatureMetadata, notes: list[Note]
 ) -> MLFeatureDataType:
-    tag = metadata.parameters.get(TYPE_TAG)
-    if tag is not None and tag in FEATURE_TYPES:
-        return FEATURE_TYPES[tag]
+    if chosen := chosen_type(name, metadata.parameters.get(TYPE_TAG), notes):
+        return chosen
     if name == group.get("EventTimeFeatureName"):
         return "TIME"
     collection, scalar = definition.get("CollectionType"), definition.get("FeatureType")

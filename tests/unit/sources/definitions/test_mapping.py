@@ -70,6 +70,13 @@ def test_a_feature_has_the_sources_of_its_table_unless_it_names_its_own() -> Non
     assert key.aspects["mlPrimaryKeyProperties"]["sources"] == [urn, RAW]
 
 
+def test_a_tag_without_a_key_is_noted_and_not_written() -> None:
+    keyless = replace(DRIVERS, tags={"": "maps", "team": "maps"})
+    found = next(e for e in mapped(keyless).values() if e.entity_type == "mlFeatureTable")
+    assert found.aspects["globalTags"] == {"tags": [{"tag": "urn:li:tag:team:maps"}]}
+    assert [note.kind for note in found.notes] == ["tag_without_urn"]
+
+
 def test_a_tag_with_an_address_has_no_credentials() -> None:
     leaky = replace(DRIVERS, tags={"repo": "https://ann:s3cret@h/r"})
     tags = next(e for e in mapped(leaky).values() if e.entity_type == "mlFeatureTable").aspects

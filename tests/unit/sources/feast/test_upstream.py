@@ -48,8 +48,16 @@ def snowflake(**message: str) -> dict[str, Any]:
     return {"type": 8, "snowflake_options": message}
 
 
-def spark(**message: str) -> dict[str, Any]:
+def spark(**message: Any) -> dict[str, Any]:
     return {"type": 11, "spark_options": message}
+
+
+def iceberg(**message: str) -> dict[str, Any]:
+    return {"table_format": {"iceberg_format": message}}
+
+
+def delta(uri: str) -> dict[str, Any]:
+    return {"type": 1, "file_options": {"uri": uri, "file_format": {"delta_format": {}}}}
 
 
 def athena(**message: str) -> dict[str, Any]:
@@ -113,7 +121,30 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], list[str]]] = [
     (spark(table="DELTA.`s3://lake/d` VERSION AS OF 3"), {}, ["delta-lake,lake/d"]),
     (spark(table="delta.`dbfs:/lake/d`"), {}, ["dbfs,/lake/d"]),
     (spark(table="`parquet`.`/data/x`"), {}, ["file,data/x"]),
-    (spark(table="iceberg.`gs://b/w/t`"), {}, ["gcs,b/w/t"]),
+    (spark(table="iceberg.`gs://b/w/t`"), {}, ["iceberg,b/w/t"]),
+    (spark(table="hudi.`s3://b/w/t`"), {}, ["hudi,b/w/t"]),
+    (spark(path="s3://lake/d", file_format="parquet"), {}, ["s3,lake/d"]),
+    (spark(path="s3://lake/d", file_format="delta"), {}, ["delta-lake,lake/d"]),
+    (spark(path="s3://lake/d", table_format={"delta_format": {}}), {}, ["delta-lake,lake/d"]),
+    (
+        spark(
+            path="abfss://box@a.dfs.core.windows.net/h/dt=1",
+            table_format={"hudi_format": {"table_type": "COPY_ON_WRITE"}},
+            file_format="parquet",
+        ),
+        {},
+        ["hudi,box/h"],
+    ),
+    (spark(path="gs://b/w/t", table_format={"iceberg_format": {}}), {}, ["iceberg,b/w/t"]),
+    (spark(path="db.t", **iceberg()), {}, ["iceberg,db.t"]),
+    (spark(path="prod.db.t", **iceberg(catalog="prod")), {}, ["iceberg,db.t"]),
+    (spark(path="a.b.t", **iceberg(catalog="prod")), {}, ["iceberg,a.b.t"]),
+    (spark(table="prod.`db`.t", **iceberg(catalog="prod")), {}, ["iceberg,db.t"]),
+    (spark(path="t", **iceberg(namespace="db")), {}, ["iceberg,db.t"]),
+    (delta("s3://lake/d"), {}, ["delta-lake,lake/d"]),
+    (delta("abfss://box@a.dfs.core.windows.net/d/"), {}, ["delta-lake,box/d"]),
+    (delta("dbfs:/lake/d"), {}, ["dbfs,/lake/d"]),
+    (delta("data/d"), {"repo_path": "/repo"}, ["delta-lake,repo/data/d"]),
     (spark(table="json.`abfss://box@a.dfs.core.windows.net/a`"), {}, ["abs,box/a"]),
     (athena(database="Lake", table="Trips"), {}, ["athena,lake.trips"]),
     (custom("IcebergSource", 13, **ICEBERG), {}, ["iceberg,rides.zones"]),
@@ -187,6 +218,7 @@ def test_a_source_is_the_dataset_of_its_platforms_connector(
         (custom("PostgreSQLSource", query="SELECT 1"), "source_is_query"),
         (spark(query="SELECT 1"), "source_is_query"),
         (spark(table="t"), "source_without_database"),
+        (spark(path="t", **iceberg()), "source_without_place"),
         (spark(table="main.feat.t"), "source_without_place"),
         (spark(table="`main`.feat.t VERSION AS OF 2"), "source_without_place"),
         (spark(table="delta.`drivers`"), "source_without_place"),

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from mlcat_ingest.metadata.proposal import Note
 from mlcat_ingest.sources.definitions.tables import DatasetPlace, FeatureTable
 from mlcat_ingest.sources.feast.registry import MESSAGES
@@ -62,6 +64,42 @@ def test_what_feast_writes_of_a_view_beside_its_columns() -> None:
         "feast.materialized_until": "2023-11-14T22:15:20Z",
         "feast.sources": "s3",
     }
+
+
+@pytest.mark.parametrize(
+    ("seconds", "nanos", "text"),
+    [
+        (2_592_000, 0, "2592000"),
+        (1_234_567, 0, "1234567"),
+        (10**12 + 1, 1, "1000000000001.000000001"),
+        (315_576_000_000, 999_999_999, "315576000000.999999999"),
+        (0, 1, "0.000000001"),
+        (-1, -500_000_000, "-1.5"),
+    ],
+)
+def test_a_duration_has_all_of_its_digits(seconds: int, nanos: int, text: str) -> None:
+    duration = {"seconds": seconds, "nanos": nanos}
+    assert table_of({"ttl": duration}).properties["feast.ttl_s"] == text
+    step = {"function": "sum", "column": "n", "time_window": duration}
+    found = one_of("stream_feature_views", {"aggregations": [step]})
+    assert found.properties["feast.aggregations"] == f"sum(n) over {text} s"
+
+
+@pytest.mark.parametrize(
+    ("version", "number", "expected"),
+    [("latest", 0, "0"), ("latest", 12, "12"), ("v0", 0, "0"), ("", 3, "3"), ("", 0, None)],
+)
+@pytest.mark.parametrize(
+    "kind", ["feature_views", "stream_feature_views", "on_demand_feature_views"]
+)
+def test_features_have_the_version_of_their_view_and_the_first_one_is_0(
+    kind: str, version: str, number: int, expected: str | None
+) -> None:
+    spec = {"name": "v", "project": "p", "version": version, "features": [{"name": "rate"}]}
+    view = {"spec": spec, "meta": {"current_version_number": number}}
+    found = tables(read(registry(**{kind: [view]})))["v"]
+    assert found.properties.get("feast.version_number") == expected
+    assert found.features[0].version == (None if expected is None else f"v{expected}")
 
 
 def test_what_a_view_does_not_say_is_no_property() -> None:
@@ -140,7 +178,7 @@ def test_a_type_that_nobody_knows_is_noted_once_for_all_views() -> None:
 
 
 def test_tags_of_feasts_own_are_no_tags() -> None:
-    tags = {"feast:track_metrics": "true", "feast.connection-ref.name": "x", "team": "a", "": "b"}
+    tags = {"feast:track_metrics": "true", "feast.connection-ref.name": "x", "team": "a"}
     field = {"name": "a", "value_type": 34, "tags": {"feast:struct_schema": "{}", "t": "u"}}
     nested = {"name": "b", "value_type": 42, "tags": {"feast:nested_inner_type": "INT64"}}
     found = table_of({"tags": tags, "features": [field, nested]})

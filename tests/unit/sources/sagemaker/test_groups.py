@@ -4,11 +4,17 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.metadata.proposal import Entity, Note
 from mlcat_ingest.sources.definitions.tables import DatasetPlace, FeatureTable
-from mlcat_ingest.sources.sagemaker.source import FeatureMetadata, GroupMapping
+from mlcat_ingest.sources.sagemaker.source import (
+    _TABLE_PROPERTIES,
+    FeatureMetadata,
+    GroupMapping,
+)
 
 pytest.importorskip("botocore", reason="the SDK of the extra `aws`")
+
+from botocore.session import get_session
 
 from support.reading import records_of
 from support.sagemaker import ACCOUNT, REGION, Aws, arn, columns, group, offline
@@ -60,6 +66,32 @@ def test_a_type_that_is_not_known_is_noted_and_no_error() -> None:
     found = table("t", "id:String", "x:Quaternion", "y:String:Bag")
     assert [one.type for one in found.features] == ["UNKNOWN", "UNKNOWN"]
     assert [note.detail for note in found.notes] == ["Quaternion of x", "Bag of y"]
+
+
+@pytest.mark.parametrize("chosen", ["COUNT", "count", " Count "])
+def test_people_choose_the_type_of_a_column_in_any_case(chosen: str) -> None:
+    metadata = {("t", "n"): FeatureMetadata(parameters={"mlcat.type": chosen})}
+    mapping = GroupMapping(own_folder=True, metadata=metadata)
+    found = mapping.table(group("t", "id:String", "n:Integral"))
+    assert (found.features[-1].type, found.notes) == ("COUNT", ())
+
+
+def test_a_chosen_type_that_there_is_not_is_noted() -> None:
+    metadata = {("t", "n"): FeatureMetadata(parameters={"mlcat.type": "number"})}
+    mapping = GroupMapping(own_folder=True, metadata=metadata)
+    found = mapping.table(group("t", "id:String", "n:Integral"))
+    assert found.features[-1].type == "ORDINAL"
+    assert found.notes == (Note("feature_type_unknown", "n: mlcat.type is 'number'"),)
+
+
+def test_a_property_is_in_what_is_found_and_in_what_is_described() -> None:
+    model = get_session().get_service_model("sagemaker")
+    described = model.operation_model("DescribeFeatureGroup").output_shape
+    for path in _TABLE_PROPERTIES.values():
+        for group_shape in (model.shape_for("FeatureGroup"), described):
+            shape = group_shape
+            for step in path.split("."):
+                shape = shape.members[step]
 
 
 def test_datahub_defect_sources_are_a_prefix_that_groups_share() -> None:

@@ -20,7 +20,7 @@ from mlcat_ingest.sources.datasets import (
     DatasetName,
     Datasets,
     Place,
-    delta_place,
+    place_of_format,
     place_of_uri,
     spark_name,
     split,
@@ -188,7 +188,7 @@ def place_of(
     place = place_of_uri(uri)
     if configured is not None:
         return configured, (uri.partition("://")[2] or uri) if place is None else place[1]
-    return delta_place(place) if place is not None and kind == "delta_table" else place
+    return place_of_format("delta", place) if place and kind == "delta_table" else place
 
 
 def _first_text(facts: Mapping[str, Any], *keys: str) -> str | None:
