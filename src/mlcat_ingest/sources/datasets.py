@@ -64,6 +64,7 @@ _SPARK_NAME: Final = re.compile(rf"(?:{_SPARK_PART.pattern})(?:\.(?:{_SPARK_PART
 _SPARK_FORMATS: Final = frozenset(
     ("avro", "binaryfile", "csv", "delta", "hudi", "iceberg", "json", "orc", "parquet", "text")
 )
+_QUOTES: Final = str.maketrans("", "", '`"[]')
 _TABLE_FORMATS: Final = {"delta": "delta-lake", "hudi": "hudi", "iceberg": "iceberg"}
 _AS_OF: Final = re.compile(
     r"(?:\s+(?:for\s+)?(?:(?:system_)?version|timestamp|system_time)\s+as\s+of\s[^`]*|@v?\d+)\Z",
@@ -86,10 +87,24 @@ PLATFORMS: Final = frozenset(
 Place = tuple[str, str]
 """Platform and name."""
 
-FOLDED: Final = frozenset(
-    {"athena", "databricks", "glue", "hive", "presto", "redshift", "snowflake", "trino"}
+FOLDING: Final[Mapping[str, Literal["all", "capitals", "unquoted"]]] = MappingProxyType(
+    {
+        "athena": "all",  # Glue's catalog holds no capitals
+        "databricks": "all",  # Unity Catalog holds no capitals
+        "glue": "all",  # the catalog holds no capitals
+        "hive": "all",  # the metastore holds no capitals
+        "presto": "all",  # the engine returns names in lower case
+        "trino": "all",  # the engine returns names in lower case
+        "redshift": "all",  # the server folds quoted names too
+        "snowflake": "all",  # `convert_urns_to_lowercase` of its connector, true by default
+        "oracle": "capitals",  # `normalize_name` of its dialect: the server folds to capitals
+        "postgres": "unquoted",  # the server folds; the connector writes what is stored
+    }
 )
-"""Platforms whose connectors write names in lower case, as the database keeps them."""
+"""Names in lower case by platform: all, those in capitals too, or only those without quotes.
+
+Other connectors write names as their database does, which folds none: `mssql`, `clickhouse`.
+"""
 
 _FOLDERS: Final = {
     "s3": 1,
@@ -304,10 +319,18 @@ def normalise(
         name, part = _table_of(platform, name) if cut else (_trim(platform, name), "")
     elif platform == "bigquery" and cut:
         name, part = _without_shard(name)
-    folded = platform in FOLDED if lowercase is None else lowercase
-    if folded and (lowercase or not is_path):
+    rule = FOLDING.get(platform) if lowercase is None and not is_path else None
+    if lowercase or rule == "all":
         name = name.lower()
+    elif rule == "capitals":
+        name = ".".join(part.lower() if part.isupper() else part for part in name.split("."))
     return DatasetName(platform, name, part)
+
+
+def without_quotes(platform: str, part: str) -> str:
+    """Return a part of a name in SQL without its quotes; where it has none, the database folds."""
+    bare = part.translate(_QUOTES)
+    return bare.lower() if bare == part and platform in FOLDING else bare
 
 
 def _trim(platform: str, path: str) -> str:
@@ -383,7 +406,7 @@ class PlatformConfig(RecipeModel):
 
     lowercase: bool | None = named("lowercase", "convert_urns_to_lowercase")
     """Whether names are in lower case. Default: true for Athena, Databricks, Glue, Hive, Presto,
-    Redshift, Snowflake and Trino; false for others, and for files."""
+    Redshift, Snowflake and Trino; on Oracle for names in capitals; false for others and files."""
 
 
 class RewriteConfig(RecipeModel):

@@ -210,7 +210,7 @@ def test_two_aliases_of_one_view_mean_that_view() -> None:
         assert found.urns == (urn("rides.drivers", "rate"), urn("rides.drivers", "trips"))
 
 
-def test_two_views_that_go_by_the_name_of_each_other_are_told_apart() -> None:
+def test_two_views_whose_aliases_are_the_name_of_the_other_are_not_confused() -> None:
     store = with_service(("drivers", "age"), ("cars", "rate"), drivers="cars", cars="drivers")
     store.add_table(FEAST, "rides", "drivers", ["age"])
     store.add_table(FEAST, "rides", "cars", ["rate"])

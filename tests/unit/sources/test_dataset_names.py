@@ -62,6 +62,24 @@ def test_partitions_are_kept_on_request() -> None:
     assert normalise("bigquery", "p.d.e_20240131", cut=False).name == "p.d.e_20240131"
 
 
+@pytest.mark.parametrize(
+    ("platform", "name", "expected"),
+    [
+        ("oracle", "APP.DRIVERS$V1", "app.drivers$v1"),
+        ("oracle", "APP.Drivers", "app.Drivers"),
+        ("oracle", "app.drivers", "app.drivers"),
+        ("snowflake", "DB.PUBLIC.Drivers", "db.public.drivers"),
+        ("postgres", "db.public.Drivers", "db.public.Drivers"),
+        ("mssql", "CRM.dbo.Drivers", "CRM.dbo.Drivers"),
+    ],
+)
+def test_a_name_is_folded_as_the_connector_of_its_platform_folds_it(
+    platform: str, name: str, expected: str
+) -> None:
+    assert normalise(platform, name).name == expected
+    assert normalise(platform, name, lowercase=False).name == name
+
+
 def test_case_is_a_matter_of_the_platform_and_of_the_recipe() -> None:
     assert normalise("snowflake", "ML.T", lowercase=False).name == "ML.T"
     assert normalise("postgres", "Shop.T", lowercase=True).name == "shop.t"

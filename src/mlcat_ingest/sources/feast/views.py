@@ -19,7 +19,13 @@ from mlcat_ingest.metadata.aspects.ml import MLFeatureDataType
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.proposal import Note
 from mlcat_ingest.metadata.reserved import TYPE_TAG
-from mlcat_ingest.sources.datasets import LEVELS, place_of_format, place_of_uri, spark_name
+from mlcat_ingest.sources.datasets import (
+    LEVELS,
+    place_of_format,
+    place_of_uri,
+    spark_name,
+    without_quotes,
+)
 from mlcat_ingest.sources.definitions.tables import (
     LABEL_VIEW,
     DatasetPlace,
@@ -37,7 +43,6 @@ Lookup = Callable[[str, str], Any | None]
 """Finds the registered `DataSource` of a project and name."""
 
 _NO_DEFAULTS: Final = TableDefaults()
-_QUOTES: Final = str.maketrans("", "", '`"[]')
 _OF_PATHS: Final = frozenset("/\\:")
 _DATASETLESS: Final = frozenset({"REQUEST_SOURCE", "PUSH_SOURCE"})
 
@@ -188,7 +193,7 @@ class Upstreams:
         if kind == "iceberg" and address and not _OF_PATHS.intersection(address):
             # Spark loads a table of Iceberg's catalog by its name, which may be given as the path.
             given = options.table_format.iceberg_format
-            table = address.translate(_QUOTES).removeprefix(f"{given.catalog}.")
+            table = without_quotes("iceberg", address).removeprefix(f"{given.catalog}.")
             parts = (table,) if "." in table else (given.namespace, table)
             return SourceLocation("iceberg", ".".join(parts) if all(parts) else "")
         if options.table:
@@ -223,7 +228,9 @@ class Upstreams:
 
     def _table(self, name: str, location: SourceLocation) -> DatasetPlace | Note:
         platform, levels = location.platform, LEVELS.get(location.platform, 1)
-        table = location.table if platform in _VERBATIM else location.table.translate(_QUOTES)
+        table = location.table
+        if platform not in _VERBATIM:
+            table = ".".join(without_quotes(platform, part) for part in table.split("."))
         parts = [part for part in table.split(".") if part]
         defaults = self._config.connections.get(platform, _NO_DEFAULTS)
         if len(parts) == 1 and levels == 3:

@@ -165,7 +165,14 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], list[str]]] = [
         {},
         ["mssql,crm.dbo.T"],
     ),
-    (custom("OracleSource", table_ref="APP.T"), {}, ["oracle,APP.T"]),
+    (custom("OracleSource", table_ref="APP.T"), {}, ["oracle,app.t"]),
+    (custom("OracleSource", table_ref="App.T_1"), {}, ["oracle,app.t_1"]),
+    (custom("OracleSource", table_ref='"APP"."Drivers"'), {}, ["oracle,app.Drivers"]),
+    (
+        custom("PostgreSQLSource", table='Public."Drivers"'),
+        {"connections": {"postgres": {"database": "Db"}}},
+        ["postgres,Db.public.Drivers"],
+    ),
     (
         custom("CouchbaseColumnarSource", database="d", scope="s", collection="c"),
         {},
@@ -250,7 +257,7 @@ def test_a_source_of_which_only_the_name_was_copied_is_the_registered_one() -> N
     whole = {"name": "s", "project": "p", **custom("OracleSource", table_ref="A.T")}
     for copied in ({"name": "s"}, {**whole, "data_source_class_type": ""}):
         found = table_of({"batch_source": copied}, data_sources=[whole])
-        assert found.sources == (DatasetPlace("oracle", "A.T"),)
+        assert found.sources == (DatasetPlace("oracle", "a.t"),)
 
 
 def test_a_source_below_itself_is_followed_once() -> None:
