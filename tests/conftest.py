@@ -5,12 +5,13 @@ import logging
 import os
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 
 from mlcat_ingest.cli.output import NOISY, StderrHandler
 from mlcat_ingest.recipe.secrets import SECRETS
-from support.examples import load_profile
+from support.examples import LIMIT_S, load_profile
 
 pytest_plugins = ["support.processes", "support.left_out", "support.skips"]
 
@@ -27,6 +28,8 @@ sys.dont_write_bytecode = False
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 # A server starts up to seven processes for its jobs; no test has one.
 os.environ.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")
+
+PROPERTIES = Path(__file__).parent / "property"
 
 LONG_S = 900
 """Tests that may take so long begin first, so that no worker is left alone with them."""
@@ -48,6 +51,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(PROPERTIES) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(LIMIT_S))
     items.sort(key=lambda item: not _is_long(item))
 
 

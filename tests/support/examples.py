@@ -1,6 +1,7 @@
 """How many examples Hypothesis tries: by its profile, each `max_examples` in proportion."""
 
 import os
+from typing import Final
 
 from hypothesis import settings
 
@@ -15,9 +16,19 @@ def load_profile() -> None:
         # A busy machine is slow now and then; that is no failure of a property. What lands is
         # judged by the same examples each time; new ones are looked for everywhere else.
         settings.register_profile(
-            name, max_examples=share, deadline=None, derandomize=in_ci, print_blob=True
+            name,
+            max_examples=share,
+            deadline=None,
+            derandomize=in_ci or name == "ci",
+            print_blob=True,
         )
     settings.load_profile("ci" if in_ci else "dev")
+
+
+LIMIT_S: Final = 800
+"""The time limit of a property. The smallest example that fails is looked for up to 300 seconds: a
+limit of that length would end the search with the stacks of all threads, and without the example.
+"""
 
 
 def examples(count: int) -> int:

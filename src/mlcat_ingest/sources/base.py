@@ -230,7 +230,9 @@ class Page(Generic[RecordT_co]):
 
 @dataclass(frozen=True, slots=True)
 class NamedGroup:
-    """The group of a name in `Runs.deleted`, in the partition of the key `source`.
+    """The group of a name in `Runs.deleted`, or that lost a member since the last pass.
+
+    It is in the partition of the key `source`.
 
     `listed` are the URNs of the group and its members, as far as the system has their objects.
     """

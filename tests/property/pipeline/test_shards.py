@@ -3,7 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mlcat_ingest.sources.base import Shard
@@ -22,6 +22,17 @@ filters = st.sampled_from([{}, {"experiments": {"deny": ["fraud"]}}, {"compat": 
 
 @settings(max_examples=examples(12))
 @given(history=st.lists(steps, min_size=1, max_size=3), config=filters, seed=st.integers(0, 99))
+@example(
+    # A child run that is removed with its experiment, or alone, keeps the name of its parent.
+    history=[[("start_child", 0)], [("delete_experiment", 0)], [("restore_experiment", 0)]],
+    config={},
+    seed=0,
+)
+@example(
+    history=[[("start_child", 0), ("start_child", 10)], [("delete", 10)]],
+    config={},
+    seed=0,
+)
 def test_shards_end_as_one_run_does(
     history: list[list[tuple[str, int]]], config: dict[str, object], seed: int
 ) -> None:

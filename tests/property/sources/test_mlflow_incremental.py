@@ -14,7 +14,7 @@ from mlcat_ingest.metadata.reserved import RENAMED_TO
 from mlcat_ingest.sources.mlflow.values.records import RegisteredModel
 from support.examples import examples
 from support.fake_mlflow import FakeReader
-from support.fakes import group_urn
+from support.fakes import group_urn, model_urn
 from support.mlflow_history import REPORTED, Recipe, Server, fast_folder
 
 ABANDONING: dict[str, Any] = {"runs": {"stale_running_after": "2h"}}
@@ -176,13 +176,22 @@ def renamed(recipe: Recipe) -> set[str]:
 
 
 def left_behind(recipe: Recipe, server: Server) -> set[str]:
-    """Return the groups of names that no experiment has any more: each pass lists all of these."""
-    experiments = server.store.experiments
-    names = {group_urn(f"{of}{one.name}") for one in experiments for of in ("", "team-a.")}
+    """Return the groups and versions that MLflow has no more: each pass lists all of these."""
+    store = server.store
+    names = {
+        name
+        for of in ("", "team-a.")
+        for name in (
+            *(group_urn(f"{of}{one.name}") for one in store.experiments),
+            *(model_urn(f"{of}{one.name}_{one.version}") for one in store.versions),
+        )
+    }
+    kinds = {"ML Experiment", "Model Version"}
     return {
         urn
         for urn, aspects in recipe.sink.stored.items()
-        if "ML Experiment" in aspects.get("subTypes", {}).get("typeNames", ()) and urn not in names
+        if not kinds.isdisjoint(aspects.get("subTypes", {}).get("typeNames", ()))
+        and urn not in names
     }
 
 

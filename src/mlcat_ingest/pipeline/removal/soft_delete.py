@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from tempfile import SpooledTemporaryFile
@@ -265,7 +265,7 @@ class Removal:
     ) -> Iterator[_MissingEntity]:
         if Capability.MISSING not in source.capabilities:
             return
-        yield from self._missing_of_groups(source)
+        yield from self._missing_of_groups(source, {part.source: part for part in passes})
         if not self._context.tracker.remembers:
             self._note_without_state(source)
             return
@@ -278,13 +278,16 @@ class Removal:
                 for missing in source.missing(part.source, batch):
                     yield _MissingEntity.of(part.source, missing, entities[missing.urn], part)
 
-    def _missing_of_groups(self, source: Source[Any]) -> Iterator[_MissingEntity]:
+    def _missing_of_groups(
+        self, source: Source[Any], passes: Mapping[str, PartitionPass]
+    ) -> Iterator[_MissingEntity]:
         groups, self.named = self.named, []
         for group in groups:
             for batch in filter(None, self._unlisted.of_group(group)):
                 entities = {entity.urn: entity for entity in batch}
                 for missing in source.missing(group.source, batch):
-                    yield _MissingEntity.of(group.source, missing, entities[missing.urn])
+                    entity, part = entities[missing.urn], passes.get(group.source)
+                    yield _MissingEntity.of(group.source, missing, entity, part)
 
     def _note_without_state(self, source: Source[Any]) -> None:
         if Capability.FEATURES in source.capabilities and self._context.sink.facts.keeps:

@@ -300,7 +300,7 @@ class MlflowSource(Source[JoinedRecord]):
         except ProtocolMismatchError as error:
             log.warning("cannot list changes; reading everything: %s", error)
             return False
-        yield Finished(partition, _checkpoint(known, parents))
+        yield Finished(partition, _checkpoint(known, parents), groups=reading.groups)
         return True
 
     def _pages(

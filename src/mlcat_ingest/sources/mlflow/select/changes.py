@@ -12,6 +12,8 @@ MLflow tells when a run started and ended, but not when it was edited. A run is 
 - belongs to an experiment that is new, or was renamed, deleted or restored;
 - belongs to an experiment with new runs that have old dates (see `known`).
 
+A registered model or version that is not listed any more is asked for by its name.
+
 MLflow also does not tell when metrics, parameters or tags were added to a logged model. So the
 newest external models are read again, besides those that were made or finished since the last pass.
 
@@ -30,6 +32,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
+from urllib.parse import unquote
 
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import ProtocolMismatchError
@@ -47,6 +50,7 @@ from mlcat_ingest.sources.mlflow.values.joined import (
     EXPERIMENT,
     LOGGED_MODEL,
     OPEN,
+    REGISTERED,
     RUN,
     TRASH,
     VERSION,
@@ -54,6 +58,7 @@ from mlcat_ingest.sources.mlflow.values.joined import (
     lacking_parents,
     names_fingerprint,
     names_in,
+    storable,
     version_fingerprint,
     version_id,
 )
@@ -301,6 +306,14 @@ class ChangedRuns:
         for piece in chunks(sorted(model_ids), IDS_A_LISTING):
             self._add_runs_of(self._models(ids, ModelFilter(model_ids=tuple(piece))))
         return self._stale
+
+    def lost(
+        self, versions: VersionsByOrigin, registered: Mapping[str, RegisteredModel]
+    ) -> set[str]:
+        """Return the names of registered models that are not listed now, or not every version."""
+        known = {*self._state.joined_fingerprints(VERSION), *self._state.fingerprints(REGISTERED)}
+        known.difference_update(map(version_id, versions.every()), map(storable, registered))
+        return {unquote(id_.partition("/")[0], errors="surrogatepass") for id_ in known}
 
     def external_models(
         self, experiments: Mapping[str, Experiment], newest: Iterable[Sequence[LoggedModel]]

@@ -64,11 +64,12 @@ class RunsById:
     Cost: a request for each 100 ids.
     """
 
-    def __init__(self, reader: Reader, only: RunFilter, run_ids: Sequence[str]) -> None:
-        """Read those of `run_ids` that `only` selects, without its limit."""
+    def __init__(self, reader: Reader, only: RunFilter, named: Runs) -> None:
+        """Read those runs `named` that `only` selects, without its limit."""
         self._reader = reader
         self._only = replace(only, limit=None)
-        self.run_ids = run_ids
+        self._deleted = named.deleted
+        self.run_ids = named.ids
 
     def runs(
         self,
@@ -103,11 +104,19 @@ class RunsById:
         del experiments, newest
         return ()
 
+    def lost(
+        self, versions: VersionsByOrigin, registered: Mapping[str, RegisteredModel]
+    ) -> Iterable[str]:
+        """Return the names of the models of which something is said to be deleted."""
+        del versions, registered
+        return self._deleted
+
 
 class WorkspaceReading:
     """Reads one workspace once; `runs_read` and `experiments_listed` count what was listed.
 
     With `changes`, experiments and registered models are read whole, and only the changed runs.
+    `groups` are those of registered models of which something may be deleted.
     With `only`, which holds ids of experiments, the runs of these are read and nothing else.
     With `listed_only`, runs are only listed, and mapped to bare entities. A registered model
     is read with all its versions: those whose run is not read come without it. External models
@@ -135,6 +144,7 @@ class WorkspaceReading:
         self._parents = parents
         self._only = only
         self._listed_only = listed_only
+        self.groups: Sequence[NamedGroup] = ()
         self.runs_read = 0
         self.experiments_listed = 0
         self._changes = changes
@@ -223,7 +233,23 @@ class WorkspaceReading:
             if self._changes is None
             else self._changes.stale(self._experiments, self._versions, self._registered)
         )
+        lost = () if self._changes is None else self._changes.lost(self._versions, self._registered)
+        self.groups = list(self._named_groups(lost))
         self._order = VersionOrder(expected, self._without_run)
+
+    def _named_groups(self, names: Iterable[str]) -> Iterator[NamedGroup]:
+        """Yield the groups of registered models of which something may be deleted."""
+        scope, listed = self._scope, {name: set[str]() for name in names}
+        for version in self._versions.every() if listed else ():
+            with suppress(InvalidUrnError):
+                if version.name in listed:
+                    urn = scope.naming.version(version.name, version.version).urn
+                    listed[version.name].add(urn)
+        for name, urns in listed.items():
+            with suppress(InvalidUrnError):
+                group = scope.registered_group(name).urn
+                there = {group} if name in self._registered else set()
+                yield NamedGroup(scope.source_key, group, there | urns)
 
     def read_experiments(self) -> Iterator[Sequence[JoinedExperiment]]:
         """Yield the experiments that the recipe asks for, in pages, those in the trash last.
@@ -333,9 +359,12 @@ class WorkspaceReading:
         return children
 
     def _relate(self, page: Sequence[Run]) -> None:
-        """Find the parents of the runs of a page."""
-        related = not self._listed_only or not self._selection.includes_children
-        self._parents.add(page, self._described, self._runs_by_id if related else None)
+        """Find the parents of the runs of a page; where runs are only listed, of removed ones."""
+        every = not self._listed_only or not self._selection.includes_children
+        written = every or any(
+            is_removed(run, self._experiments.get(run.experiment_id)) for run in page
+        )
+        self._parents.add(page, self._described, self._runs_by_id if written else None)
 
     def _described(self, run: Run) -> RelatedRun:
         experiment = self._experiments.get(run.experiment_id)
@@ -470,8 +499,7 @@ class RunsByIdReading(WorkspaceReading):
     registered models come with all their versions, those without a run that is read, without it.
     Where the recipe leaves experiments out, they come only with the runs that it selects.
 
-    `found_ids` are those of the runs that were read, `groups` those of the models of which
-    something is deleted.
+    `found_ids` are those of the runs that were read.
 
     Cost: the listings of experiments, registered models and versions, of few named models alone
     where no run is read; of the runs see `RunsById`. All runs are listed too where children are
@@ -489,11 +517,10 @@ class RunsByIdReading(WorkspaceReading):
         listed_only: bool = False,
     ) -> None:
         """Read what is `named`, as far as the recipe asks for it."""
-        self._runs = runs = RunsById(reader, selection.listing(), named.ids)
+        self._runs = runs = RunsById(reader, selection.listing(), named)
         super().__init__(reader, scope, selection, runs, parents=parents, listed_only=listed_only)
-        self._named, self._deleted = named.models, named.deleted
+        self._named = named.models
         self.found_ids: set[str] = set()
-        self.groups: Sequence[NamedGroup] = ()
 
     def _pages(self, already_read: int) -> Iterator[Sequence[JoinedRecord]]:
         del already_read
@@ -506,7 +533,6 @@ class RunsByIdReading(WorkspaceReading):
             self._reader.narrow_registry(self._named)
         self.read_registry()
         versions = [version for version in self._versions.every() if version.name in self._named]
-        self.groups = list(self._named_groups(versions))
         self._pending_models = dict(self._registered)
         if self._all_experiments:
             yield from _chunks(self._groups(self._named))
@@ -521,18 +547,6 @@ class RunsByIdReading(WorkspaceReading):
         yield from self._versions_left(
             name for name in self._named if self._all_experiments or name in self._started_models
         )
-
-    def _named_groups(self, versions: Iterable[ModelVersion]) -> Iterator[NamedGroup]:
-        scope, listed = self._scope, dict[str, set[str]]()
-        for version in versions:
-            with suppress(InvalidUrnError):
-                urn = scope.naming.version(version.name, version.version).urn
-                listed.setdefault(version.name, set()).add(urn)
-        for name in self._deleted:
-            with suppress(InvalidUrnError):
-                group = scope.registered_group(name).urn
-                there = {group} if name in self._registered else set()
-                yield NamedGroup(scope.source_key, group, there | listed.get(name, set()))
 
     def _has_children(self, run: Run) -> bool | None:
         known = self._parents.has_children(run)

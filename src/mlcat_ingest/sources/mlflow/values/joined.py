@@ -313,8 +313,8 @@ class JoinedRegisteredModel:
 
     @property
     def record_version(self) -> RecordVersion | None:
-        """The id of the registered model; it has no fingerprint."""
-        return RecordVersion(REGISTERED, storable(self.model.name), record_digest(self))
+        """The id of the registered model; the fingerprint is the same for all."""
+        return RecordVersion(REGISTERED, storable(self.model.name), record_digest(self), REGISTERED)
 
 
 @dataclass(frozen=True, slots=True)
