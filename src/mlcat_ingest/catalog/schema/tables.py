@@ -10,19 +10,13 @@ its name is a keyword's value. The words are in an FTS5 table over `search_text`
 this package makes; keywords are tokens there as well, so both meet in one walk through the index.
 """
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 from sqlalchemy import BigInteger, Column, Float, Integer, MetaData, Table, Text
 from sqlalchemy.types import TypeEngine
 
-from mlcat_ingest.catalog.errors import InvalidProposalError
-from mlcat_ingest.catalog.schema.values import moment_of
-from mlcat_ingest.catalog.schema.virtual import key_edges
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
-from mlcat_ingest.metadata.codec import loads
-from mlcat_ingest.metadata.registry import key_aspect_name
-from mlcat_ingest.sql.database import Migration, SqlConnection, statements
+from mlcat_ingest.sql.database import Migration, statements
 
 
 def _table(name: str, /, **columns: type[TypeEngine[Any]]) -> Table:
@@ -130,114 +124,56 @@ def keyword_token(number: int | str) -> str:
     return f"={number}"
 
 
-_SERIES = (
-    "'dataProcessInstanceRunEvent', 'datasetProfile', 'datasetUsageStatistics', 'operation', "
-    "'datahubIngestionRunSummary', 'datahubIngestionCheckpoint'"
-)
-_KEYED = "'mlFeatureTable', 'dataJob'"
-_DEFAULT_RUN = "no-run-id-provided"
-
-
-def fill_in(connection: SqlConnection) -> None:
-    """Name the run of each row, move events to their table, add the edges that keys imply."""
-    for table in ("aspect_history", "aspect"):
-        connection.execute(
-            f"""UPDATE {table} SET run_id = json_extract(system_metadata, '$.runId')
-                WHERE json_type(system_metadata, '$.runId') = 'text'
-                AND json_extract(system_metadata, '$.runId') NOT IN ('', ?)""",  # noqa: S608
-            _DEFAULT_RUN,
-        )
-        _insert(
-            connection,
-            "INSERT OR REPLACE INTO timeseries VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            _events(connection, table),
-        )
-        connection.execute(f"DELETE FROM {table} WHERE aspect IN ({_SERIES})")  # noqa: S608
-    _insert(connection, "INSERT OR IGNORE INTO edge VALUES (?, ?, ?, ?)", _key_edges(connection))
-
-
-def _insert(connection: SqlConnection, statement: str, rows: Iterator[tuple[Any, ...]]) -> None:
-    applied = list(rows)
-    if applied:
-        connection.execute_many(statement, applied)
-
-
-def _events(connection: SqlConnection, table: str) -> Iterator[tuple[Any, ...]]:
-    rows = connection.execute(
-        f"""SELECT entity_id, aspect, value, system_metadata, modified_ms, run_id FROM {table}
-            WHERE aspect IN ({_SERIES})"""  # noqa: S608
-    )
-    for entity_id, aspect, value, *rest in rows:
-        try:
-            moment = moment_of(aspect, loads(value))
-        except InvalidProposalError:
-            continue  # what has no time is no event
-        if moment is not None:
-            yield entity_id, aspect, *moment, value, *rest
-
-
-def _key_edges(connection: SqlConnection) -> Iterator[tuple[Any, ...]]:
-    rows = connection.execute(
-        f"SELECT id, urn, entity_type FROM entity WHERE entity_type IN ({_KEYED})"  # noqa: S608
-    )
-    for entity_id, urn, entity_type in rows:
-        for relationship, destination in key_edges(urn, entity_type):
-            yield destination, relationship, entity_id, key_aspect_name(entity_type)
-
-
-_SEARCH_TABLES: Final = Migration(
-    "search index",
-    statements(
-        """CREATE TABLE search_keyword (
-            id INTEGER PRIMARY KEY,
-            field TEXT NOT NULL,
-            value TEXT NOT NULL,
-            UNIQUE (field, value)
-        )""",
-        """CREATE TABLE search_profile (
-            id INTEGER PRIMARY KEY,
-            members TEXT NOT NULL UNIQUE,
-            entities INTEGER NOT NULL
-        )""",
-        """CREATE TABLE search_member (
-            keyword_id INTEGER NOT NULL,
-            profile_id INTEGER NOT NULL,
-            PRIMARY KEY (keyword_id, profile_id)
-        ) WITHOUT ROWID""",
-        """CREATE TABLE search_figure_set (
-            id INTEGER PRIMARY KEY,
-            members TEXT NOT NULL UNIQUE,
-            entities INTEGER NOT NULL
-        )""",
-        """CREATE TABLE search_figure (
-            keyword_id INTEGER NOT NULL,
-            entity_id INTEGER NOT NULL,
-            value NOT NULL,
-            PRIMARY KEY (keyword_id, entity_id)
-        ) WITHOUT ROWID""",
-        """CREATE TABLE search_entity (
-            id INTEGER PRIMARY KEY,
-            profile_id INTEGER NOT NULL,
-            figure_set_id INTEGER NOT NULL,
-            name TEXT NOT NULL,
-            created_ms BIGINT NOT NULL,
-            modified_ms BIGINT NOT NULL
-        )""",
-        "CREATE INDEX search_entity_by_name ON search_entity (name)",
-        """CREATE TABLE search_text (
-            id INTEGER PRIMARY KEY,
-            name TEXT NOT NULL,
-            description TEXT NOT NULL,
-            tags TEXT NOT NULL,
-            properties TEXT NOT NULL,
-            urn TEXT NOT NULL,
-            keywords TEXT NOT NULL
-        )""",
-        """CREATE VIRTUAL TABLE search_fts USING fts5 (
-            name, description, tags, properties, urn, keywords,
-            content='search_text', content_rowid='id', tokenize="ascii tokenchars '='"
-        )""",
-    ),
+_SEARCH_TABLES: Final = (
+    """CREATE TABLE search_keyword (
+        id INTEGER PRIMARY KEY,
+        field TEXT NOT NULL,
+        value TEXT NOT NULL,
+        UNIQUE (field, value)
+    )""",
+    """CREATE TABLE search_profile (
+        id INTEGER PRIMARY KEY,
+        members TEXT NOT NULL UNIQUE,
+        entities INTEGER NOT NULL
+    )""",
+    """CREATE TABLE search_member (
+        keyword_id INTEGER NOT NULL,
+        profile_id INTEGER NOT NULL,
+        PRIMARY KEY (keyword_id, profile_id)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE search_figure_set (
+        id INTEGER PRIMARY KEY,
+        members TEXT NOT NULL UNIQUE,
+        entities INTEGER NOT NULL
+    )""",
+    """CREATE TABLE search_figure (
+        keyword_id INTEGER NOT NULL,
+        entity_id INTEGER NOT NULL,
+        value NOT NULL,
+        PRIMARY KEY (keyword_id, entity_id)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE search_entity (
+        id INTEGER PRIMARY KEY,
+        profile_id INTEGER NOT NULL,
+        figure_set_id INTEGER NOT NULL,
+        name TEXT NOT NULL,
+        created_ms BIGINT NOT NULL,
+        modified_ms BIGINT NOT NULL
+    )""",
+    "CREATE INDEX search_entity_by_name ON search_entity (name)",
+    """CREATE TABLE search_text (
+        id INTEGER PRIMARY KEY,
+        name TEXT NOT NULL,
+        description TEXT NOT NULL,
+        tags TEXT NOT NULL,
+        properties TEXT NOT NULL,
+        urn TEXT NOT NULL,
+        keywords TEXT NOT NULL
+    )""",
+    """CREATE VIRTUAL TABLE search_fts USING fts5 (
+        name, description, tags, properties, urn, keywords,
+        content='search_text', content_rowid='id', tokenize="ascii tokenchars '='"
+    )""",
 )
 
 _ASPECT_COLUMNS = """
@@ -252,8 +188,6 @@ _ASPECT_COLUMNS = """
     modified_by TEXT NOT NULL
 """
 
-_VERSIONED_TABLES = ("aspect", "aspect_history")
-
 _VERSION_INDEXES = (
     f"""CREATE INDEX aspect_by_version_{name} ON aspect (
         json_extract(value, '$.versionSet'), json_extract(value, '{path}')
@@ -264,7 +198,7 @@ _VERSION_INDEXES = (
 # A released step never changes: what comes later is a further step.
 MIGRATIONS: Final = (
     Migration(
-        "entities, aspects with history, edges",
+        "entities, aspects with history, events, edges, tasks, search index",
         statements(
             """CREATE TABLE entity (
                 id INTEGER PRIMARY KEY,
@@ -279,6 +213,17 @@ MIGRATIONS: Final = (
             f"""CREATE TABLE aspect_history (
                 {_ASPECT_COLUMNS}, PRIMARY KEY (entity_id, aspect, version)
             )""",
+            *_VERSION_INDEXES,
+            """CREATE TABLE timeseries (
+                entity_id INTEGER NOT NULL REFERENCES entity (id) ON DELETE CASCADE,
+                aspect TEXT NOT NULL,
+                timestamp_ms BIGINT NOT NULL,
+                identity TEXT NOT NULL,
+                value TEXT NOT NULL,
+                system_metadata TEXT,
+                modified_ms BIGINT NOT NULL,
+                PRIMARY KEY (entity_id, aspect, timestamp_ms, identity)
+            ) WITHOUT ROWID""",
             """CREATE TABLE edge (
                 destination TEXT NOT NULL,
                 relationship TEXT NOT NULL,
@@ -287,11 +232,6 @@ MIGRATIONS: Final = (
                 PRIMARY KEY (destination, relationship, source_id, aspect)
             ) WITHOUT ROWID""",
             "CREATE INDEX edge_by_source ON edge (source_id, aspect)",
-        ),
-    ),
-    Migration(
-        "index tasks",
-        statements(
             """CREATE TABLE task (
                 id INTEGER PRIMARY KEY AUTOINCREMENT,
                 kind TEXT NOT NULL,
@@ -302,35 +242,7 @@ MIGRATIONS: Final = (
                 failure TEXT
             )""",
             "CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
+            *_SEARCH_TABLES,
         ),
-    ),
-    _SEARCH_TABLES,
-    Migration(
-        "timeseries, and which run wrote what",
-        statements(
-            """CREATE TABLE timeseries (
-                entity_id INTEGER NOT NULL REFERENCES entity (id) ON DELETE CASCADE,
-                aspect TEXT NOT NULL,
-                timestamp_ms BIGINT NOT NULL,
-                identity TEXT NOT NULL,
-                value TEXT NOT NULL,
-                system_metadata TEXT,
-                modified_ms BIGINT NOT NULL,
-                run_id TEXT,
-                PRIMARY KEY (entity_id, aspect, timestamp_ms, identity)
-            ) WITHOUT ROWID""",
-            *(f"ALTER TABLE {name} ADD COLUMN run_id TEXT" for name in _VERSIONED_TABLES),
-            *(
-                f"CREATE INDEX {name}_by_run ON {name} (run_id) WHERE run_id IS NOT NULL"
-                for name in (*_VERSIONED_TABLES, "timeseries")
-            ),
-        ),
-    ),
-    Migration("runs, events and edges of keys that were there before", fill_in),
-    Migration("versions by set, by sort id and by label", statements(*_VERSION_INDEXES)),
-    # The columns stay: they are null from here on, and older SQLite cannot drop a column.
-    Migration(
-        "no index of runs",
-        statements(*(f"DROP INDEX {name}_by_run" for name in (*_VERSIONED_TABLES, "timeseries"))),
     ),
 )

@@ -9,16 +9,12 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.engine import Connection
 
-from mlcat_ingest.catalog.schema.tables import MIGRATIONS
 from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.search import index
-from mlcat_ingest.catalog.search.index import is_current
 from mlcat_ingest.catalog.store.reindex import ReindexScope, rebuild, reindex_batch
 from mlcat_ingest.catalog.store.store import Store, known_platforms
-from mlcat_ingest.sql.database import migrate
-from mlcat_ingest.sql.engine import TextEngine, open_engine, write_transaction
 from support.catalog_store import group, model, open_store, put
-from support.searching import search, where
+from support.searching import search
 
 
 def dump(store: Store) -> dict[str, Any]:
@@ -129,24 +125,6 @@ def test_the_restoring_task_mends_what_somebody_changed_behind_our_back(store: S
     store.change(lambda connection: index.remove(connection, [1, 2]))
     store.change(lambda connection: reindex_batch(connection, ReindexScope(), 0))
     assert dump(store) == before
-
-
-def test_a_database_from_before_there_was_an_index_is_indexed_when_opened(tmp_path: Path) -> None:
-    engine = open_engine(tmp_path / "c.db")
-    migrate(TextEngine("", engine), "catalog", MIGRATIONS[:2])
-    with write_transaction(engine) as connection:
-        connection.exec_driver_sql(
-            "INSERT INTO entity VALUES (7, ?, 'mlModel', NULL, 1, 'x')", (model("m1"),)
-        )
-        connection.exec_driver_sql(
-            "INSERT INTO aspect VALUES (7, 'mlModelProperties', 1, ?, NULL, 1, 'x', 2, 'x')",
-            ('{"name":"bold hare","hyperParams":[{"name":"depth","value":"3"}]}',),
-        )
-    engine.dispose()
-    with closing(open_store(tmp_path / "c.db")) as store:
-        assert search(store, "hare", where("hyperParams.depth", "3.0")) == ["m1"]
-        assert dump(store) == anew(store)
-        assert store.read(is_current)
 
 
 def test_an_index_of_another_version_is_made_anew_once(
