@@ -8,10 +8,9 @@ Source: `ValidateDataAgainstSchema` of Rest.li; `IgnoreUnknownMutator` and
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import cache, lru_cache
-from operator import itemgetter
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast, get_args, get_origin
 
 from mlcat_ingest.errors import InvalidUrnError
@@ -55,7 +54,6 @@ class AspectProblem(NamedTuple):
 
 _Problems: TypeAlias = list[AspectProblem] | None
 _Check: TypeAlias = Callable[[object], _Problems]
-_Fit: TypeAlias = Callable[[Sequence[object]], bool]
 _Markers: TypeAlias = tuple[object, ...]
 
 
@@ -152,10 +150,8 @@ def _compile(hint: object, markers: _Markers) -> _Check:
         item, item_markers = bare(get_args(hint)[-1])
         if item is Any:
             return _check_object
-        all_markers = (*item_markers, *markers)
-        check_item = _compile(item, all_markers)
-        fit = _fit(item, all_markers)
-        return _map(check_item, fit) if origin is dict else _array(check_item, fit)
+        check_item = _compile(item, (*item_markers, *markers))
+        return _map(check_item) if origin is dict else _array(check_item)
     return _scalar(hint, markers)
 
 
@@ -168,12 +164,10 @@ def _scalar(hint: object, markers: _Markers) -> _Check:
     return _check_bytes if Bytes in markers else _SCALARS[hint]
 
 
-def _array(check_item: _Check, fit: _Fit) -> _Check:
+def _array(check_item: _Check) -> _Check:
     def check_array(value: object) -> _Problems:
         if not isinstance(value, list):
             return _problem("array type is not backed by a DataList")
-        if fit(value):
-            return None
         problems: _Problems = None
         for index, item in enumerate(value):
             if (found := check_item(item)) is not None:
@@ -185,12 +179,10 @@ def _array(check_item: _Check, fit: _Fit) -> _Check:
     return check_array
 
 
-def _map(check_item: _Check, fit: _Fit) -> _Check:
+def _map(check_item: _Check) -> _Check:
     def check_map(value: object) -> _Problems:
         if not isinstance(value, dict):
             return _problem("map type is not backed by a DataMap")
-        if fit([*value.values()]):
-            return None
         problems: _Problems = None
         for key, item in value.items():
             if (found := check_item(item)) is not None:
@@ -214,92 +206,6 @@ def _union(record: object) -> _Check:
         return check_members(value)
 
     return check_union
-
-
-# --- checks of many values at once ---------------------------------------------------------------
-
-# Most values are in long lists of records alike, of metrics and of parameters. That such a list is
-# right as a whole is decided by column in half the time; any other is looked at one by one.
-
-
-def _fit(hint: object, markers: _Markers) -> _Fit:
-    """Return what says of many values that all are right; of others each must be looked at."""
-    if any(marker is OneOf or isinstance(marker, Edge | UrnOf) for marker in markers):
-        return _unknown
-    if required_keys(hint) is not None:
-        return _records(hint)
-    if hint is str:
-        return _ascii if Bytes in markers else _texts
-    if hint is int:
-        return _integers(next((m.width for m in markers if isinstance(m, Bits)), 64))
-    if hint is object:
-        return _anything
-    if get_origin(hint) is Literal:
-        symbols = frozenset(get_args(hint))
-        return lambda values: _texts(values) and symbols.issuperset(values)
-    if hint == dict[str, str]:
-        return lambda values: all(type(one) is dict and _texts([*one.values()]) for one in values)
-    return _unknown
-
-
-@cache
-def _records(record: object) -> _Fit:
-    fits = {field.name: _fit(field.hint, field.markers) for field in fields(record).values()}
-    required = frozenset(field.name for field in fields(record).values() if field.required)
-
-    @lru_cache(maxsize=16)
-    def by_column(keys: tuple[str, ...]) -> tuple[Callable[[Any], Any], list[_Fit]]:
-        if not required.issubset(keys):
-            raise KeyError(*required)
-        # By a single key an `itemgetter` gets no tuple.
-        cells = itemgetter(*keys) if len(keys) > 1 else lambda row: (row[keys[0]],)
-        return cells, [fits[key] for key in keys]
-
-    def records(values: Sequence[object]) -> bool:
-        rows = cast("Sequence[dict[str, object]]", values)
-        try:
-            cells, checks = by_column(tuple(rows[0]))
-            columns = [*zip(*map(cells, rows), strict=False)]
-        except (IndexError, KeyError, TypeError):
-            return False
-        # Each row has all keys of the first, so as many in all means that none has others.
-        if sum(map(len, rows)) != len(checks) * len(rows):
-            return False
-        return all(check(column) for check, column in zip(checks, columns, strict=True))
-
-    return records
-
-
-def _unknown(_values: Sequence[object]) -> bool:
-    return False
-
-
-def _texts(values: Sequence[object]) -> bool:
-    try:
-        "".join(cast("Sequence[str]", values))  # in a fifth of the time that their types take
-    except TypeError:
-        return False
-    return True
-
-
-def _ascii(values: Sequence[object]) -> bool:
-    return _texts(values) and all(map(str.isascii, cast("Sequence[str]", values)))
-
-
-def _anything(_values: Sequence[object]) -> bool:
-    return True
-
-
-def _integers(width: int) -> _Fit:
-    most: int = 2 ** (width - 1)
-
-    def integers(values: Sequence[object]) -> bool:
-        if {*map(type, values)} != {int}:
-            return False
-        numbers = cast("Sequence[int]", values)
-        return -most <= min(numbers) <= max(numbers) < most
-
-    return integers
 
 
 # --- checks of single values ---------------------------------------------------------------------
