@@ -21,6 +21,8 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
+from mlcat_ingest.metadata.registry import ENTITIES, ENTITY_TYPES
+from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.sources.mlflow.read.reader import MlflowObject
 from simulation.scheduler import Process, Scheduler
 from support.fake_mlflow import FakeReader, ItemT
@@ -43,6 +45,9 @@ class Faults:
     """A part of the write takes effect before the request fails."""
     not_indexed: float = 0.0
     """Of a write whose reply is lost, the search index never learns: the service was killed."""
+    queue_lost: float = 0.0
+    """Of entities whose write is acknowledged, the search index never learns."""
+    own: random.Random = field(default_factory=random.Random, repr=False)
     source_fails: float = 0.0
     refused: set[str] = field(default_factory=set)
 
@@ -53,7 +58,11 @@ class Faults:
         def rate(*rates: float) -> float:
             return chance.choice((0.0, 0.0, *rates))
 
+        # A draw of its own, so that each seed keeps what it drew before.
+        own = random.Random(repr(chance.getstate()))
         return cls(
+            own=own,
+            queue_lost=own.choice((0.0, 0.0, 0.0, 0.05, 0.3)),
             unanswered=rate(0.01, 0.05),
             reply_lost=rate(0.1, 0.5),
             never_acknowledged=rate(0.03, 0.1),
@@ -65,6 +74,7 @@ class Faults:
     def clear(self, *, but_replies: bool = False) -> None:
         """Let all go well from now on, but perhaps for replies that are lost."""
         self.unanswered = self.never_acknowledged = self.cut_short = self.source_fails = 0.0
+        self.queue_lost = 0.0
         if not but_replies:
             self.reply_lost = 0.0
         self.refused.clear()
@@ -89,10 +99,20 @@ class Storage(VersioningSink):
     def __init__(self, *, checks_versions: bool = True) -> None:
         super().__init__(place=ADDRESS, checks_versions=checks_versions)
         self.lost_changes: set[tuple[str, str]] = set()
+        self.unqueued: set[str] = set()
+        """Entities that were acknowledged, and perhaps in no search since."""
 
     def _store(self, urn: str, entity: Sequence[Proposal]) -> None:
         super()._store(urn, entity)
         self.lost_changes.difference_update((urn, one.aspect_name) for one in entity)
+
+    def entities_of_source(
+        self, entity_type: str, source: str | None, *, removed: bool = False
+    ) -> SourceEntities:
+        """Find the entities of a source whose properties the index knows."""
+        name = ENTITIES[entity_type].properties or ""
+        self.not_indexed = {urn for urn, aspect in self.lost_changes if aspect == name}
+        return super().entities_of_source(entity_type, source, removed=removed)
 
     def snapshot(self) -> Snapshot:
         return Snapshot(
@@ -150,7 +170,7 @@ class Client(Catalog, Searches):
 
     @property
     def facts(self) -> CatalogFacts:
-        return CatalogFacts(batch_size=12, connections=3)
+        return CatalogFacts(batch_size=12, connections=3, index="current")
 
     def open(self, *, read_only: bool = False) -> str:
         del read_only
@@ -217,9 +237,21 @@ class Client(Catalog, Searches):
             self._take_and_die(proposals)
             self._scheduler.step("FAULT the reply is lost: sent again")
         refused = self._take(proposals)
+        if self._remembers and not refused:
+            self._lose_queue(proposals)
         why = f": {refused[0]}" if refused else ""
         self._scheduler.step(f"written, {len(refused)} refused{why}")
         return refused
+
+    def _lose_queue(self, proposals: Sequence[Proposal]) -> None:
+        """Let no search find some of the entities whose properties were written."""
+        faults = self._faults
+        for one in proposals if faults.queue_lost else ():
+            is_main = one.aspect_name == ENTITY_TYPES[entity_type_of(one.entity_urn)].properties
+            if is_main and faults.own.random() < faults.queue_lost:
+                self._scheduler.log(f"FAULT acknowledged, and not indexed: {one.entity_urn}")
+                self._storage.lost_changes.add((one.entity_urn, one.aspect_name))
+                self._storage.unqueued.add(one.entity_urn)
 
     def _take_and_die(self, proposals: Sequence[Proposal]) -> None:
         """Store `proposals` as a service that is killed before its index learns of them."""

@@ -203,6 +203,9 @@ def _wrong(world: World, fresh: Contents, *, full: bool) -> list[str]:
     more = world.people.without_base | world.versions_of_gone_runs()
     more |= world.groups_of_models_without_source()
     more |= world.copies_of_groups_without_base()
+    # A former name that neither a search nor the state knows cannot be removed.
+    lost = {urn for urn, _ in world.storage.lost_changes}
+    more |= (lost & world.storage.unqueued) - fresh.keys()
     wrong = [
         f"{urn} is stored, and its {aspect} is not found"
         for urn, aspect in sorted(world.storage.lost_changes)

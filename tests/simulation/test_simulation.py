@@ -21,6 +21,7 @@ from mlcat_ingest.pipeline.state.tracker import ChangedRecord, Tracker
 from mlcat_ingest.pipeline.write import conflicts, delivery
 from mlcat_ingest.pipeline.write.conflicts import ConflictGuard
 from mlcat_ingest.pipeline.write.delivery import Delivery
+from mlcat_ingest.pipeline.write.searchable import IndexRepair
 from mlcat_ingest.pipeline.write.version_sets import LatestVersions
 from mlcat_ingest.sources.base import Unlisted
 from mlcat_ingest.sources.mlflow.values import joined
@@ -168,6 +169,10 @@ def digests_not_compared(patch: Patch) -> None:
     patch.setattr(joined, "record_hash", lambda *_: "0" * 32)
 
 
+def what_no_search_finds_is_left(patch: Patch) -> None:
+    patch.setattr(IndexRepair, "repair", lambda *_: None)
+
+
 BROKEN: Mapping[Callable[[Patch], None], int] = {
     conflict_guard_off: 56,
     base_not_kept: 7,
@@ -182,6 +187,7 @@ BROKEN: Mapping[Callable[[Patch], None], int] = {
     what_met_itself_is_not_written_again: 33,
     removed_groups_are_forgotten: 680,
     stamps_not_compared: 31,
+    what_no_search_finds_is_left: 0,
     digests_not_compared: 2,
 }
 """Rules that are broken on purpose, and the seed that is tried first."""

@@ -53,6 +53,7 @@ from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.pipeline.write.batches import BatchWriter, Merger, NewEntityLimit
 from mlcat_ingest.pipeline.write.delivery import Delivery, MakeDelivery
+from mlcat_ingest.pipeline.write.searchable import IndexRepair
 from mlcat_ingest.pipeline.write.version_sets import LatestVersions
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.model import Recipe, by_aspect
@@ -167,6 +168,7 @@ class PipelineRun:
         self._delivery = make_delivery(context, merge)
         self._writer = BatchWriter(context, in_flight, self._delivery, self._evaluator)
         self._latest = LatestVersions(context, make_delivery)
+        self._repair = IndexRepair(context, make_delivery)
         self._deferred = DeferredRemovals()
         limit = NewEntityLimit(recipe.limits)
         defer = self._deferred.partition
@@ -313,6 +315,9 @@ class PipelineRun:
         self._drain()
         self._removal.copy_moved()
         self._latest.settle()
+        if self._context.sink.facts.index is not None:
+            for part in passes:
+                self._repair.repair(self._removal.unfound(part))
         # A pass after the checkpoint would not read the entities without a result.
         self._evaluator.flush()
         # Shards were evaluated by the runs that wrote them.

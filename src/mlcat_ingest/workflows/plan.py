@@ -315,8 +315,8 @@ class PlannedCatalog(Catalog):
 
     @property
     def facts(self) -> CatalogFacts:
-        """The facts of the catalog; planning makes none."""
-        return replace(self._catalog.facts, exists=True)
+        """The facts of the catalog; planning makes none, and repairs no search index."""
+        return replace(self._catalog.facts, exists=True, index=None)
 
     @property
     def address(self) -> str:

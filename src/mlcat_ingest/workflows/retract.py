@@ -1,11 +1,9 @@
 """Retraction: what a recipe wrote is listed, shown as a plan, and taken back from the catalog."""
 
 import logging
-import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
-from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,7 +11,6 @@ from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog
 from mlcat_ingest.client.rest.search import SEARCHABLE
 from mlcat_ingest.core.resources import Closing
 from mlcat_ingest.errors import MlcatError, ProtocolMismatchError, RecipeError
-from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
@@ -25,49 +22,12 @@ from mlcat_ingest.pipeline.report.tally import Mask, RunStatus, Tally
 from mlcat_ingest.pipeline.state.session import StateOptions, StatePolicy, StateSession
 from mlcat_ingest.pipeline.write.conflicts import PermittedReads
 from mlcat_ingest.pipeline.write.delivery import Delivery
+from mlcat_ingest.pipeline.write.searchable import UrnList, in_chunks
 from mlcat_ingest.pipeline.write.version_sets import LatestVersions
 from mlcat_ingest.sources.base import NullState, Partition, PartitionState, ReadRequest, Source
 from mlcat_ingest.workflows.plan import Plan, PlannedCatalog, PlannedDelivery, PlanStore
 
 log = logging.getLogger(__name__)
-
-
-class UrnList:
-    """A set of URNs in a temporary file that ends with the process; for one thread at a time."""
-
-    def __init__(self) -> None:
-        self._db = sqlite3.connect("", check_same_thread=False, isolation_level=None)
-        self._db.executescript("CREATE TABLE urn (urn TEXT PRIMARY KEY, type TEXT); BEGIN;")
-
-    def add(self, urns: Iterable[str]) -> None:
-        """Add URNs; those that are there already stay as they are."""
-        self._db.executemany(
-            "INSERT OR IGNORE INTO urn VALUES (?, ?)", [(urn, entity_type_of(urn)) for urn in urns]
-        )
-
-    def discard(self, urns: Iterable[str]) -> None:
-        """Drop those of `urns` that are there."""
-        self._db.executemany("DELETE FROM urn WHERE urn = ?", [(urn,) for urn in urns])
-
-    def __len__(self) -> int:
-        (count,) = self._db.execute("SELECT count(*) FROM urn").fetchone()
-        return int(count)
-
-    def __iter__(self) -> Iterator[str]:
-        """Yield them by type; nothing may be added meanwhile."""
-        for (urn,) in self._db.execute("SELECT urn FROM urn ORDER BY type, urn"):
-            yield urn
-
-    def close(self) -> None:
-        """Delete the file; safe to call twice."""
-        self._db.close()
-
-
-def in_chunks(urns: Iterable[str]) -> Iterator[Sequence[str]]:
-    """Yield `urns`, which come by type, in chunks of one type."""
-    for _, urns_of_type in groupby(urns, entity_type_of):
-        while chunk := list(islice(urns_of_type, MAX_REQUEST_ITEMS)):
-            yield chunk
 
 
 def list_ours(

@@ -4,38 +4,27 @@ The plan reads each entity of the sources by name. A search of the catalog shoul
 are stored and live, too: a page of the catalog shows only what the search finds.
 """
 
-import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from itertools import islice
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog, StoredEntity
-from mlcat_ingest.client.rest.search import SEARCHABLE
 from mlcat_ingest.core.resources import Closing
 from mlcat_ingest.core.text import plural, printable
 from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.metadata.reserved import SOURCE_KEY
-from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.merge.applied import NOTHING
-from mlcat_ingest.pipeline.merge.provenance import custom_properties, is_removed, stored_properties
 from mlcat_ingest.pipeline.report.progress import OnProgress
 from mlcat_ingest.pipeline.report.render import note_lines
 from mlcat_ingest.pipeline.report.report import EXIT_OK, EXIT_PARTIAL, UNSEEN, Report
 from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
+from mlcat_ingest.pipeline.write.searchable import SHOWN, LiveEntities, SearchResult
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.workflows.ingest import Pipeline
 from mlcat_ingest.workflows.plan import Plan, Totals, make_plan
 from mlcat_ingest.workflows.plan_diff import EntityDiff
 from mlcat_ingest.workflows.plan_render import Line, entity_lines
 from mlcat_ingest.workflows.resolve import ResolvedRecipe
-from mlcat_ingest.workflows.retract import UrnList
-
-SHOWN: Final = 20
-"""Entities of a kind that the text shows, and that JSON names where they are not searchable."""
 
 _NOUNS: Final = {
     "dataProcessInstance": ("process instance",),
@@ -45,29 +34,6 @@ _NOUNS: Final = {
     "mlModelGroup": ("group of models", "groups of models"),
     "mlPrimaryKey": ("primary key",),
 }
-
-INDEX_PAUSE_S: Final = 3.0
-"""Seconds until a search that lacks entities is asked again: it finds more if its index lags."""
-
-
-@dataclass(frozen=True, slots=True)
-class SearchResult:
-    """The stored entities that a search of the catalog lists, `found` of `stored`.
-
-    While its index `is_behind`, it is not known which will stay away. `lacking` names the first
-    that it lacks. `problem` says why the catalog was not searched.
-    """
-
-    stored: int = 0
-    found: int = 0
-    is_behind: bool = False
-    lacking: tuple[str, ...] = ()
-    problem: str | None = None
-
-    @property
-    def not_searchable(self) -> int | None:
-        """How many are stored and not found, None where that is not known."""
-        return None if self.is_behind or self.problem is not None else self.stored - self.found
 
 
 class Verification(Closing):
@@ -128,7 +94,9 @@ class Verification(Closing):
         for urn in self._plan.next_removals[:SHOWN]:
             yield Line(printable(f"- remove {urn} with the next pass"), "removed")
         for urn in self.search.lacking:
-            yield Line(printable(f"! not searchable: {urn}"), "changed")
+            yield Line(printable(f"! not searchable now: {urn}"), "changed")
+        if self.search.lacking:
+            yield Line("a full pass (--full) writes them again, so that the search finds them")
 
     def _contents(self) -> str:
         counts = self.report.entities.items()
@@ -150,11 +118,10 @@ class Verification(Closing):
             text += f", {unread:,} not comparable"
         search = self.search
         if search.problem is not None:
-            return f"{text}; stored but not searchable: not known, {search.problem}"
-        if search.is_behind:
-            lag = f"{search.found:,} of {search.stored:,}"
-            return f"{text}; stored but not searchable: not known, the index is behind: {lag}"
-        return f"{text}, {search.not_searchable:,} stored but not searchable"
+            return f"{text}; stored but not searchable now: not known, {search.problem}"
+        if search.recent:
+            text += f", {search.recent:,} on their way into the search index"
+        return f"{text}, {search.not_searchable:,} stored but not searchable now"
 
     def data(self) -> dict[str, Any]:
         """Return the summary as JSON data."""
@@ -170,7 +137,7 @@ class Verification(Closing):
             "not_searchable_urns": list(self.search.lacking),
             "stored": self.search.stored,
             "found": self.search.found,
-            "index_is_behind": self.search.is_behind,
+            "index_is_behind": self.search.recent > 0,
             "failed_records": self.report.failed_records,
             "rejected": self.report.rejected,
         }
@@ -201,7 +168,7 @@ def verify(resolved: ResolvedRecipe, progress: OnProgress | None = None) -> Veri
         )
     limits = recipe.limits.model_copy(update={"max_new_entities": 2**63, "max_removed_ratio": 1.0})
     options = StateOptions(recipe.name, full=True)
-    with _LiveEntities() as live, TemporaryDirectory(prefix="mlcat-") as folder:
+    with LiveEntities() as live, TemporaryDirectory(prefix="mlcat-") as folder:
         plan = make_plan(
             recipe.model_copy(update={"limits": limits}),
             pipeline.build_sources(),
@@ -217,52 +184,6 @@ def verify(resolved: ResolvedRecipe, progress: OnProgress | None = None) -> Veri
             if plan.report.failure is None and not plan.report.interrupted:
                 with closing(pipeline.build_sink()) as catalog:
                     catalog.open(read_only=True)
-                    search = live.search(catalog)
+                    search = live.search(catalog, time.sleep)
             unless_returned.pop_all()
             return Verification(plan, search)
-
-
-class _LiveEntities(Closing):
-    """The stored entities that are live, as they were read by name; safe for several threads."""
-
-    def __init__(self) -> None:
-        self._urns = UrnList()
-        self._lock = threading.Lock()
-        self._places: set[tuple[str, str]] = set()
-
-    def add(self, stored: Mapping[str, StoredEntity]) -> None:
-        """Add those of the entities read that are live and name a source."""
-        live: list[str] = []
-        for urn, entity in stored.items():
-            custom = custom_properties(stored_properties(urn, entity) or NOTHING)
-            source, entity_type = custom.get(SOURCE_KEY), entity_type_of(urn)
-            if isinstance(source, str) and entity_type in SEARCHABLE and not is_removed(entity):
-                live.append(urn)
-                self._places.add((entity_type, source.partition(",")[0]))
-        with self._lock:
-            self._urns.add(live)
-
-    def search(self, catalog: Catalog) -> SearchResult:
-        """Return which of them a search lists; asked once more where it lacks some."""
-        stored = len(self._urns)
-        try:
-            self._discard_found(catalog)
-            lacking = len(self._urns)
-            if lacking:
-                time.sleep(INDEX_PAUSE_S)
-                self._discard_found(catalog)
-        except CANNOT_ANSWER as error:
-            return SearchResult(stored, problem=f"the catalog cannot be searched: {error}")
-        left = len(self._urns)
-        is_behind = 0 < left < lacking
-        named = () if is_behind else tuple(islice(self._urns, SHOWN))
-        return SearchResult(stored, stored - left, is_behind, named)
-
-    def _discard_found(self, catalog: Catalog) -> None:
-        for entity_type, source in sorted(self._places):
-            for page in catalog.search.entities_of_source(entity_type, source).pages:
-                self._urns.discard(page)
-
-    def close(self) -> None:
-        """Delete the list; safe to call twice."""
-        self._urns.close()

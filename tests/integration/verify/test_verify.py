@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.cli.main import call
-from mlcat_ingest.workflows import verify as verify_module
+from mlcat_ingest.pipeline.write import searchable
 from support import small_store
 from support.catalog_server import running_catalog
 from support.fakes import model_urn
@@ -24,7 +24,8 @@ HOME = "mlModelProperties"
 
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verify_module, "INDEX_PAUSE_S", 0.0)
+    monkeypatch.setattr(searchable, "PAUSES_S", (0.0,))
+    monkeypatch.setattr(searchable, "RECENT_S", -60.0)
 
 
 @pytest.fixture(params=["embedded catalog", "GMS"])
@@ -67,7 +68,7 @@ def test_a_run_leaves_nothing_to_find(store: SmallStore, capfd: pytest.CaptureFi
     assert call(["verify", recipe, "-v"]) == 0
     assert capfd.readouterr().out == (
         f"{ok}3 entities compared, 0 missing, 0 stale, 0 to be removed, "
-        "0 stored but not searchable\n"
+        "0 stored but not searchable now\n"
     )
 
 
@@ -97,7 +98,7 @@ def test_each_difference_is_counted(store: SmallStore, capfd: pytest.CaptureFixt
     assert call(["verify", recipe, "-q"]) == 4
     first, *rest = capfd.readouterr().out.splitlines()
     assert first == (
-        "16 entities compared, 2 missing, 1 stale, 12 to be removed, 0 stored but not searchable"
+        "16 entities compared, 2 missing, 1 stale, 12 to be removed, 0 stored but not searchable now"
     )
     assert f"~ update {A} run a (churn)" in rest
     assert "        ~ lr: 7 → 0.1" in rest

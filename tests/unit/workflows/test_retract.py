@@ -24,8 +24,9 @@ from mlcat_ingest.pipeline.state.database import acquire, open_state
 from mlcat_ingest.pipeline.state.inspection import summary
 from mlcat_ingest.pipeline.state.partitions import PartitionKey
 from mlcat_ingest.pipeline.state.records import RecordRow
+from mlcat_ingest.pipeline.write.searchable import UrnList, in_chunks
 from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest
-from mlcat_ingest.workflows.retract import Retraction, UrnList, in_chunks
+from mlcat_ingest.workflows.retract import Retraction
 from support.fakes import FakeRecord, FakeSink, FakeSource, model_urn
 
 PLACE = "fake://catalog"

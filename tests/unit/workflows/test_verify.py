@@ -1,7 +1,7 @@
 """What a verification says of the search of a catalog."""
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -9,8 +9,8 @@ import pytest
 from mlcat_ingest.client.base import SourceEntities
 from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.pipeline.write.searchable import PAUSES_S
 from mlcat_ingest.recipe.model import Recipe
-from mlcat_ingest.workflows import verify as verify_module
 from mlcat_ingest.workflows.resolve import ResolvedRecipe
 from mlcat_ingest.workflows.verify import Verification, verify
 from support.fakes import FakeSink, FakeSource, model_urn
@@ -43,35 +43,63 @@ def verification(sink: FakeSink) -> Verification:
     return verify(ResolvedRecipe(recipe, *sides))  # type: ignore[arg-type]
 
 
+LAGS = len(PAUSES_S)
+
+
 @pytest.mark.parametrize(
-    ("lags", "code", "end"),
+    ("lags", "code"),
     [
-        ([[]], 0, ", 0 stored but not searchable"),
-        ([URNS[:2], []], 0, ", 0 stored but not searchable"),
-        ([URNS[:2], URNS[:2]], 4, ", 2 stored but not searchable"),
-        (
-            *([URNS[:2], URNS[:1]], 0),
-            "; stored but not searchable: not known, the index is behind: 2 of 3",
-        ),
+        ([[]], 0),
+        ([URNS[:2], []], 0),
+        ([URNS[:2], URNS[:2], URNS[:2], []], 0),
+        ([*[URNS[:2]] * LAGS, URNS[:1]], 4),
+        ([URNS[:2]] * (1 + LAGS), 4),
     ],
 )
-def test_an_index_that_lags_is_asked_twice(
-    lags: list[list[str]], code: int, end: str, monkeypatch: pytest.MonkeyPatch
+def test_an_index_that_lags_is_searched_for_a_minute(
+    lags: list[list[str]], code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []
     monkeypatch.setattr(time, "sleep", pauses.append)
-    asked = len(lags)
+    asked, lacking = len(lags), lags[-1]
     sink = LaggingSink(place="fake://catalog", lags=lags)
     with verification(sink) as found:
-        is_ok = end == ", 0 stored but not searchable"
-        summary, *rest = [line.text for line in found.lines(details=True)][is_ok:]
-        assert (summary, found.exit_code) == (SUMMARY + end, code)
+        summary, *rest = [line.text for line in found.lines(details=True)][not code :]
+        numbers = f"{SUMMARY}, {len(lacking)} stored but not searchable now"
+        assert (summary, found.exit_code) == (numbers, code)
         first = next(iter(found.lines())).text
         ok = "OK: 3 models and all their values are in the catalog."
-        assert first == (ok if is_ok else summary)
-        assert rest == [f"! not searchable: {urn}" for urn in URNS[:2] if code]
-    assert pauses == [verify_module.INDEX_PAUSE_S] * (asked - 1)
+        assert first == (summary if code else ok)
+        cure = "a full pass (--full) writes them again, so that the search finds them"
+        assert rest == [f"! not searchable now: {urn}" for urn in lacking] + [cure] * bool(code)
+    assert pauses == list(PAUSES_S[: asked - 1])
     assert sink.writes == []
+
+
+def test_what_was_written_a_moment_ago_is_on_its_way_into_the_index(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    sink = LaggingSink(place="fake://catalog", lags=[URNS[:2]] * (1 + LAGS))
+    now_ms = int(time.time() * 1000)
+    ages_s = dict(zip(URNS, (10, 3_600, 3_600), strict=True))
+    written = {urn: f"1 {now_ms - age_s * 1000} run" for urn, age_s in ages_s.items()}
+    monkeypatch.setattr(
+        LaggingSink, "read_stamps", lambda _, urns, names: {u: {names[0]: written[u]} for u in urns}
+    )
+    with verification(sink) as found:
+        [summary, *_] = [line.text for line in found.lines()]
+        way = ", 1 on their way into the search index, 1 stored but not searchable now"
+        assert summary == SUMMARY + way
+        assert (found.exit_code, found.data()["index_is_behind"]) == (4, True)
+        assert found.data()["not_searchable_urns"] == [URNS[1]]
+
+
+def test_an_index_that_is_always_current_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    sink = LaggingSink(place="fake://catalog", lags=[URNS[:1]])
+    monkeypatch.setattr(LaggingSink, "facts", replace(sink.facts, index="current"))
+    with verification(sink) as found:
+        assert (found.exit_code, found.data()["not_searchable"]) == (4, 1)
 
 
 def test_a_catalog_that_is_not_searched_says_so() -> None:

@@ -120,6 +120,7 @@ class CatalogClient(AspectReader, Emitter, Closing):
             connections=self._connection.connections,
             enforces_conditions=service.enforces_conditions,
             may_drop=service.may_drop,
+            index="current" if service.same_version else "behind",
         )
 
     @property

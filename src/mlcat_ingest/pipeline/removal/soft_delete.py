@@ -238,6 +238,10 @@ class Removal:
             return sum(map(self._unlisted.total, passes))
         return sum(map(self._unlisted.models, {entity.source for entity in missing}))
 
+    def unfound(self, part: PartitionPass) -> Iterator[str]:
+        """Yield what a complete pass listed, and the search of the catalog did not find."""
+        return self._unlisted.unfound(part)
+
     def copy_moved(self) -> None:
         """Copy what people put on groups that have another name, now that these are removed.
 

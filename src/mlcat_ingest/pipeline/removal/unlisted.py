@@ -39,11 +39,17 @@ class ListedUrns:
     gone stays until the next process looks.
     """
 
-    def __init__(self, urns: Iterable[str]) -> None:
+    def __init__(self, urns: Iterable[str] = ()) -> None:
         """Take `urns`, each once or more; they are not held."""
         self._buckets = [array("q") for _ in range(_BUCKETS)]
+        for _ in self.taking(urns):
+            pass
+
+    def taking(self, urns: Iterable[str]) -> Iterator[str]:
+        """Yield `urns`; once all are yielded, they are among those listed."""
         for urn in urns:
             self._bucket(number := hash(urn)).append(number)
+            yield urn
         # Sorting makes objects of numbers, so it is done with a few at a time.
         self._buckets = [array("q", sorted(bucket)) for bucket in self._buckets]
 
@@ -66,6 +72,7 @@ class UnlistedEntities:
         self._context = context
         self._writer = writer
         self._keys = keys
+        self._found: dict[PartitionPass, ListedUrns] = {}
 
     def total(self, part: PartitionPass) -> int:
         """Return how many live entities of the partition there are, as far as is known.
@@ -118,14 +125,25 @@ class UnlistedEntities:
             yield from self._read(part.source, chain(known.renamed_urns(part), removed))
             return
         listed = ListedUrns(chain(known.listed_urns(part), waiting))
+        self._found[part] = ListedUrns()
         urns = chain(
-            self._search(part, self._types(part)),
+            self._found[part].taking(self._search(part, self._types(part))),
             self._removed_groups(part),
             known.unlisted_urns(part),
             known.renamed_urns(part),
             known.absent_urns(part),
+            # Stored perhaps, and in no search, nor in a record.
+            self._context.tracker.writes.earlier,
         )
         yield from self._read(part.source, (urn for urn in urns if urn not in listed), listed)
+
+    def unfound(self, part: PartitionPass) -> Iterator[str]:
+        """Yield the entities that a complete pass listed, and the search did not find."""
+        if (found := self._found.pop(part, None)) is not None:
+            types = frozenset(self._types(part))
+            for urn in self._context.tracker.entities.listed_urns(part):
+                if urn not in found and entity_type_of(urn) in types:
+                    yield urn
 
     def _removed_groups(self, part: PartitionPass) -> Iterator[str]:
         if _GROUP in part.entity_types:

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from mlcat_ingest.errors import LimitError
-from mlcat_ingest.workflows.verify import SearchResult, Verification
+from mlcat_ingest.pipeline.write.searchable import SearchResult
+from mlcat_ingest.workflows.verify import Verification
 from support.fake_mlflow import FakeReader
 from support.mlflow_history import Recipe, Server
 

@@ -9,8 +9,9 @@ import pytest
 from mlcat_ingest.errors import AspectRejectedError, CatalogRequestError, CatalogUnavailableError
 from mlcat_ingest.metadata.proposal import NO_SUCH_VERSION, Proposal
 from mlcat_ingest.metadata.reserved import RENAMED_TO
+from mlcat_ingest.pipeline.write.searchable import SearchResult
 from mlcat_ingest.sources.mlflow.values.records import Run
-from mlcat_ingest.workflows.verify import SearchResult, Verification
+from mlcat_ingest.workflows.verify import Verification
 from support.fakes import FakeSink, group_urn
 from support.mlflow_history import Recipe, Server
 

@@ -10,6 +10,7 @@ from mlcat_ingest.pipeline.report.render import as_text
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
+from mlcat_ingest.pipeline.write.searchable import SearchResult
 from mlcat_ingest.sources.base import Runs
 from mlcat_ingest.sources.mlflow.values.records import (
     EXTERNAL_TAG,
@@ -20,7 +21,7 @@ from mlcat_ingest.sources.mlflow.values.records import (
     RegisteredModel,
     Run,
 )
-from mlcat_ingest.workflows.verify import SearchResult, Verification
+from mlcat_ingest.workflows.verify import Verification
 from support.fake_mlflow import FakeReader, a_source
 from support.fakes import FakeSink, group_urn, model_urn
 from support.mlflow_history import Recipe, Server
