@@ -23,7 +23,7 @@ from support.lossy_catalog import Loss, LossyCatalog
 
 pytestmark = pytest.mark.integration
 
-RUNS = 4
+RUNS = 2
 
 
 @dataclass
@@ -46,7 +46,7 @@ class World:
 
 
 @contextmanager
-def world(folder: Path, *, batch_size: int = 4) -> Iterator[World]:
+def world(folder: Path, *, batch_size: int = 6) -> Iterator[World]:
     folder.mkdir()
     with running_catalog(folder / "catalog.db") as upstream:
         catalog = LossyCatalog(upstream.url)

@@ -98,7 +98,8 @@ def test_each_difference_is_counted(store: SmallStore, capfd: pytest.CaptureFixt
     assert call(["verify", recipe, "-q"]) == 4
     first, *rest = capfd.readouterr().out.splitlines()
     assert first == (
-        "16 entities compared, 2 missing, 1 stale, 12 to be removed, 0 stored but not searchable now"
+        "16 entities compared, 2 missing, 1 stale, 12 to be removed, "
+        "0 stored but not searchable now"
     )
     assert f"~ update {A} run a (churn)" in rest
     assert "        ~ lr: 7 → 0.1" in rest
