@@ -17,6 +17,7 @@ Answering = Callable[[str, Mapping[str, str], Any], bytes | None]
 """Answers a method from its name, the request's metadata and gRPC's context; None: not known."""
 
 _METHODS = {
+    "ListProjectMetadata": "project_metadata",
     "ListProjects": "project",
     "ListEntities": "entity",
     "ListDataSources": "data_source",
@@ -85,6 +86,10 @@ def database_of(objects: Iterable[RawObject], path: Path) -> str:
             connection.execute(f"CREATE TABLE {table} (project_id, {name}, {proto})")
             rows = [(raw.project, raw.name, raw.proto) for raw in objects if raw.kind == kind]
             connection.executemany(f"INSERT INTO {table} VALUES (?, ?, ?)", rows)
+        columns = "project_id, metadata_key, metadata_value, last_updated_timestamp"
+        connection.execute(f"CREATE TABLE feast_metadata ({columns})")
+        ids = [(one.project, one.name) for one in objects if one.kind == "project_metadata"]
+        connection.executemany("INSERT INTO feast_metadata VALUES (?, 'project_uuid', ?, 1)", ids)
     return f"sqlite:///{path}"
 
 

@@ -227,7 +227,8 @@ class FeatureStoreConfig(RecipeModel):
     so two stores with projects of the same name need it."""
 
     server_id: PublicStr | None = None
-    """Identity of the store among the catalog's sources. Default: derived from its address."""
+    """Identity of the store among the catalog's sources. Default: its own id (Feast), account and
+    region (SageMaker), or `path` (definitions); else its address."""
 
     owners: OwnersConfig = OwnersConfig()
     """How owners in the store map to owners in the catalog."""

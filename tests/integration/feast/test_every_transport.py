@@ -104,6 +104,22 @@ def test_what_becomes_of_a_registry_is_the_same_by_every_way(way: Way, tmp_path:
     assert len(found) > 80
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_a_registry_has_one_identity_by_every_way(way: Way, tmp_path: Path) -> None:
+    def key_of(options: Options) -> str:
+        source = FeastSource(FeastConfig.model_validate({"repo_path": tmp_path, **options}))
+        try:
+            return source.keys()[0]
+        finally:
+            source.close()
+
+    with as_file(tmp_path) as options:
+        expected = key_of(options)
+    with way(tmp_path) as options:
+        assert key_of(options) == expected
+    assert str(REGISTRY) not in expected
+
+
 @pytest.mark.parametrize("way", [over_grpc, as_database])
 def test_a_recipe_ingests_and_the_doctor_checks_by_such_a_way(
     way: Way, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -106,8 +106,8 @@ def test_all_objects_are_of_one_moment(database: Database) -> None:
             objects = transport.objects()
             first = next(objects)
             execute(address, "DELETE FROM feature_services")
-            assert len([first, *objects]) == 47
-            assert len(list(transport.objects())) == 45
+            assert len([first, *objects]) == 48
+            assert len(list(transport.objects())) == 46
 
 
 def test_select_on_feasts_tables_is_all_that_a_user_needs() -> None:
@@ -117,7 +117,7 @@ def test_select_on_feasts_tables_is_all_that_a_user_needs() -> None:
             assert isinstance(refused(ours), NotAuthorizedError)
             user = make_url(ours).username
             execute(address, f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {user}")
-            assert len(objects_of(ours)) == 47
+            assert len(objects_of(ours)) == 48
 
 
 def test_a_wrong_password_and_a_wrong_name_are_distinguished_and_not_repeated() -> None:
@@ -161,7 +161,7 @@ def test_reading_keeps_no_writer_waiting(path: Path) -> None:
         next(objects)
         with closing(sqlite3.connect(path, timeout=0)) as connection, connection:
             connection.execute("DELETE FROM feature_views")
-        assert len(list(objects)) == 46
+        assert len(list(objects)) == 47
 
 
 def test_other_files_and_databases_are_no_registry(path: Path, tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_a_schema_is_part_of_the_identity_however_the_search_path_is_set() -> No
         execute(address, "CREATE SCHEMA empty")
         first_is_empty = by_address.replace("team_a", "empty%2Cteam_a")
         identities = [transport_of(one).server_id() for one in (by_address, first_is_empty)]
-        assert len(objects_of(first_is_empty)) == 47
+        assert len(objects_of(first_is_empty)) == 48
         execute(address, f"ALTER DATABASE {name} SET search_path = team_a")
         identities.append(transport_of(address).server_id())
         with reader_of(address) as ours:

@@ -163,7 +163,7 @@ def test_a_server_that_comes_back_is_asked_again(monkeypatch: pytest.MonkeyPatch
     with grpc_server(answer) as port:
         transport = transport_of(f"127.0.0.1:{port}")
         assert len(list(transport.objects())) == 47
-        assert transport.requests_made() == 2 + 8
+        assert transport.requests_made() == 2 + 9
         transport.close()
 
 

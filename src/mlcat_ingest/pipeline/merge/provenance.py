@@ -78,8 +78,8 @@ def refuse_second_store(urn: str, theirs: object, ours: str) -> None:
         identity = theirs.partition(",")[0].partition(":")[2].rpartition(":")[0]
         raise RecipeError(
             f"two feature stores have the same name for {urn}: {theirs} and {ours}",
-            hint="set `namespace_prefix` for one of them; if it is one store, set `server_id` to "
-            f"{unquote(identity)}",
+            hint="set `namespace_prefix` for one of them; if it is one store, moved or made again, "
+            f"set `server_id` to {unquote(identity)}",
         )
 
 

@@ -89,6 +89,9 @@ class FeatureSource(Source[FeatureTable | Broken]):
 
     capabilities: ClassVar = frozenset({Capability.FEATURES, Capability.MISSING})
 
+    empty: ClassVar[str] = "the store is empty: it has no feature table"
+    """What is said of a store without a table."""
+
     def __init__(self, config: FeatureStoreConfig, platform: str, reader: DefinitionReader) -> None:
         """Keep the configuration and the reader; nothing is contacted.
 
@@ -166,8 +169,9 @@ class FeatureSource(Source[FeatureTable | Broken]):
                 yield page
                 page, columns, pages = [], 0, pages + 1
         if not (page or pages):
-            key = self._scope.source_key
-            log.warning("%s: no table passes the recipe's filters", key)
+            all_there_is = index.complete and not filtered_urns
+            lacks = self.empty if all_there_is else "no table passes the recipe's filters"
+            log.warning("%s: %s", self._label(), lacks)
         yield page
 
     def _select(
@@ -218,7 +222,6 @@ class FeatureSource(Source[FeatureTable | Broken]):
         table = naming.feature_table("0", "0")
         settings = comparable(content_of(self._config))
         owners = self._config.owners.map_digest()
-        place = self._scope.source_key.removeprefix(f"{self._platform}:")
         return Partition(
             key=self._scope.source_key,
             instance=naming.instance or "",
@@ -228,8 +231,12 @@ class FeatureSource(Source[FeatureTable | Broken]):
                 "key": naming.primary_key(table, "0").urn,
             },
             settings=content_hash([settings, owners]),
-            label=f"{self._platform} at {unquote(place.rpartition(':')[0])}",
+            label=self._label(),
         )
+
+    def _label(self) -> str:
+        place = self._scope.source_key.removeprefix(f"{self._platform}:").rpartition(":")[0]
+        return f"{self._platform} at {self.address or unquote(place)}"
 
     def map(self, record: FeatureTable | Broken) -> Iterable[Entity]:
         """Return the entities of a table; pure.

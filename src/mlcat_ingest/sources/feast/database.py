@@ -113,6 +113,19 @@ class DatabaseRegistry(RegistryTransport):
                 if total > self._config.max_bytes:
                     raise too_large(self.shown, None, self._config.max_bytes)
                 yield raw
+        if "feast_metadata" in tables:
+            yield from self._metadata(connection, table("feast_metadata", schema=schema))
+
+    def _metadata(self, connection: Connection, stored: TableClause) -> Iterator[RawObject]:
+        self.requests += 1
+        statement = (
+            select(column("project_id", Unicode), column("metadata_value", Unicode))
+            .select_from(stored)
+            .where(column("metadata_key", Unicode) == "project_uuid")
+            .order_by(column("last_updated_timestamp"), column("project_id"))
+        )
+        for project, uuid in connection.execute(statement):
+            yield RawObject("project_metadata", project or "", uuid or "", b"")
 
     def _objects(
         self, connection: Connection, kind: Kind, stored: TableClause, prefix: str

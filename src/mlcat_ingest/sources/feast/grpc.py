@@ -33,6 +33,7 @@ from mlcat_ingest.sources.feast.registry import (
     Kind,
     RawObject,
     RegistryTransport,
+    created,
     raw_object,
     split_registry,
 )
@@ -132,7 +133,7 @@ class GrpcRegistry(RegistryTransport):
             RecipeError: the answer is too large, or a PEM file cannot be read.
             ProtocolMismatchError: it is no registry server.
 
-        Cost: seven requests a project and one more; memory for the objects of one kind.
+        Cost: eight requests a project and one more; memory for the objects of one kind.
         """
         projects = self._list("project", "ListProjects", "")
         if projects is None:
@@ -143,8 +144,9 @@ class GrpcRegistry(RegistryTransport):
             yield from split_registry(content, self.shown)
             return
         total = 0
-        for project in projects:
+        for project in sorted(projects, key=created):
             yield project
+            yield from self._list("project_metadata", "ListProjectMetadata", project.name) or ()
             for kind, method in _LISTINGS:
                 objects = self._list(kind, method, project.name)
                 if objects is None and method not in _LATE:

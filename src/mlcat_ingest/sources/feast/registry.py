@@ -10,9 +10,12 @@ Source: the protobuf definitions of Feast 0.67, package `feast.core`.
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any, Final, Literal, get_args
+from uuid import UUID
 
 from google.protobuf import descriptor_pb2, descriptor_pool, duration_pb2, timestamp_pb2
 from google.protobuf.message import DecodeError, Message
@@ -20,7 +23,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from mlcat_ingest.core.findings import Finding, RequestSide
 from mlcat_ingest.core.text import plural
-from mlcat_ingest.errors import MlcatError, ProtocolMismatchError
+from mlcat_ingest.errors import ProtocolMismatchError
 
 _PACKAGE: Final = "mlcat.feast"
 
@@ -50,12 +53,13 @@ _MESSAGES: Final[Mapping[str, str]] = {
     "Registry": """
         1 entities Entity*; 6 feature_views FeatureView*; 7 feature_services FeatureService*;
         8 on_demand_feature_views OnDemandFeatureView*; 12 data_sources DataSource*;
-        14 stream_feature_views StreamFeatureView*; 17 projects Project*;
-        19 label_views LabelView*; 3 registry_schema_version string; 4 version_id string;
-        5 last_updated Timestamp
+        14 stream_feature_views StreamFeatureView*; 15 project_metadata ProjectMetadata*;
+        17 projects Project*; 19 label_views LabelView*; 3 registry_schema_version string;
+        4 version_id string; 5 last_updated Timestamp
         """,
     "Meta": "1 created_timestamp Timestamp; 2 last_updated_timestamp Timestamp",
-    "Project": "1 spec ProjectSpec",
+    "ProjectMetadata": "1 project string; 2 project_uuid string",
+    "Project": "1 spec ProjectSpec; 2 meta Meta",
     "ProjectSpec": "1 name string",
     "Entity": "1 spec EntitySpecV2",
     "EntitySpecV2": """
@@ -161,8 +165,8 @@ _FRAMES: Final[Mapping[str, str]] = {
     "RegistryFrame": """
         1 entity bytes*; 6 feature_view bytes*; 7 feature_service bytes*;
         8 on_demand_feature_view bytes*; 12 data_source bytes*; 14 stream_feature_view bytes*;
-        17 project bytes*; 19 label_view bytes*; 3 registry_schema_version bytes;
-        4 version_id bytes; 5 last_updated bytes
+        15 project_metadata bytes*; 17 project bytes*; 19 label_view bytes*;
+        3 registry_schema_version bytes; 4 version_id bytes; 5 last_updated bytes
         """,
     "ListFrame": "1 objects bytes*",
     "ObjectFrame": "1 spec SpecFrame; 20 name bytes; 21 project bytes",
@@ -278,6 +282,7 @@ CONFLICT_POLICIES: Final[Mapping[int, str]] = _names("ConflictPolicy")
 
 
 Kind = Literal[
+    "project_metadata",
     "project",
     "entity",
     "data_source",
@@ -294,7 +299,10 @@ KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 @dataclass(frozen=True, slots=True)
 class RawObject:
-    """One object of a registry as its message; `project` and `name` are empty where unknown."""
+    """One object of a registry as its message; `project` and `name` are empty where unknown.
+
+    The name of the metadata of a project is its UUID. They are ordered, the oldest project first.
+    """
 
     kind: Kind
     project: str
@@ -313,7 +321,7 @@ class RegistryTransport(RequestSide):
 
     @abstractmethod
     def server_id(self) -> str:
-        """Return the identity of this registry, without secrets; may connect."""
+        """Return the identity of a registry without an id of its own: its address; may connect."""
 
     @abstractmethod
     def objects(self) -> Iterator[RawObject]:
@@ -326,32 +334,48 @@ class RegistryTransport(RequestSide):
         """Return how many requests were sent so far."""
         return self.requests
 
-    def check(self) -> Iterator[Finding]:
-        """Yield whether the registry can be read, and the number of objects of each project.
-
-        Cost: the registry is read once.
-        """
-        what = "Feast registry"
-        counts: dict[str, Counter[str]] = {}
-        try:
-            for raw in self.objects():
-                counts.setdefault(raw.project, Counter())[raw.kind] += 1
-            identity = self.server_id()
-        except MlcatError as error:
-            yield Finding(what, "failed", error.message, error.hint)
-            return
-        total = sum(kinds.total() for kinds in counts.values())
-        if not total:
-            hint = "run `feast apply`, and check that the user may read its objects"
-            yield Finding(what, "warning", f"{self.shown} is readable and empty", hint)
-            return
-        yield Finding(what, "ok", f"{self.shown} is readable: {plural(total, 'object')}")
-        yield Finding("Feast server id", "ok", identity)
-        for project, kinds in sorted(counts.items()):
-            yield Finding("Feast project", "ok", f"{project or 'none'}: {_in_words(kinds)}")
-
     def close(self) -> None:
         """Release connections, if there are any; safe to call twice."""
+
+
+def findings(shown: str, objects: Iterable[RawObject], identity: str) -> Iterator[Finding]:
+    """Yield that a registry can be read, its identity, and the objects of each of its projects."""
+    counts: dict[str, Counter[str]] = {}
+    for raw in objects:
+        if raw.kind != "project_metadata":
+            counts.setdefault(raw.project, Counter())[raw.kind] += 1
+    if not counts:
+        hint = "run `feast apply`, and check that the user may read its objects"
+        yield Finding("Feast registry", "warning", f"{shown} is readable and empty", hint)
+        return
+    total = sum(kinds.total() for kinds in counts.values())
+    yield Finding("Feast registry", "ok", f"{shown} is readable: {plural(total, 'object')}")
+    yield Finding("Feast server id", "ok", identity)
+    for project, kinds in sorted(counts.items()):
+        yield Finding("Feast project", "ok", f"{project or 'none'}: {_in_words(kinds)}")
+
+
+def own_id(metadata: Iterable[RawObject], projects: Iterable[RawObject]) -> str | None:
+    """Return what a registry is known by wherever it is, None if Feast put nothing such in it.
+
+    It is the UUID of its oldest project, which files made by Feast since 0.41 lack: theirs is 12
+    hex of SHA-256 of the moment at which that project was made.
+    """
+    for raw in metadata:
+        # Feast's web pages write other data in its place, as JSON.
+        with suppress(ValueError):
+            return str(UUID(raw.name))
+    oldest = min(filter(any, map(created, projects)), default=None)
+    return None if oldest is None else sha256(repr(oldest).encode()).hexdigest()[:12]
+
+
+def created(project: RawObject) -> tuple[int, int]:
+    """Return when a project was made, in seconds and nanoseconds; zero where it does not say."""
+    try:
+        time = MESSAGES["Project"].FromString(project.proto).meta.created_timestamp
+    except DecodeError:
+        return 0, 0
+    return time.seconds, time.nanos
 
 
 def split_registry(content: bytes, shown: str = "") -> Iterator[RawObject]:
@@ -386,6 +410,9 @@ def raw_object(kind: Kind, proto: bytes, project: str = "") -> RawObject:
     `project` is the default for an object without one.
     """
     try:
+        if kind == "project_metadata":
+            metadata = MESSAGES["ProjectMetadata"].FromString(proto)
+            return RawObject(kind, metadata.project, metadata.project_uuid, proto)
         frame = FRAMES["ObjectFrame"].FromString(proto)
         named = frame if kind == "data_source" else frame.spec
         name = named.name.decode()
@@ -399,7 +426,7 @@ def raw_object(kind: Kind, proto: bytes, project: str = "") -> RawObject:
 def _in_words(counts: Counter[str]) -> str:
     words = []
     for kind in KINDS:
-        if kind != "project" and counts[kind]:
+        if not kind.startswith("project") and counts[kind]:
             noun = kind.replace("_", " ")
             words.append(plural(counts[kind], noun, "entities" if noun == "entity" else None))
     return ", ".join(words) or "nothing"

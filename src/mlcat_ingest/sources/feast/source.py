@@ -9,7 +9,7 @@ from google.protobuf.message import DecodeError
 
 from mlcat_ingest.core.findings import Finding, UnansweredRequest
 from mlcat_ingest.core.redaction import redact_url
-from mlcat_ingest.errors import RecipeError
+from mlcat_ingest.errors import MlcatError, RecipeError
 from mlcat_ingest.sources.base import Missing, Unlisted
 from mlcat_ingest.sources.definitions.source import DefinitionReader, FeatureSource
 from mlcat_ingest.sources.definitions.tables import (
@@ -27,7 +27,9 @@ from mlcat_ingest.sources.feast.registry import (
     Kind,
     RawObject,
     RegistryTransport,
+    findings,
     message_class,
+    own_id,
 )
 from mlcat_ingest.sources.feast.views import ColumnMapper, Upstreams, ViewName, Views
 
@@ -47,8 +49,12 @@ class FeastReader(DefinitionReader):
         self._objects: Mapping[Kind, list[RawObject]] | None = None
 
     def server_id(self) -> str:
-        """Return the identity of this registry."""
-        return self._transport.server_id()
+        """Return the registry's own id, or its address where users may see only part of it."""
+        if self._config.server_id is not None:
+            return self._config.server_id
+        objects = {} if may_hide(self._config) else self._fetched()
+        own = own_id(objects.get("project_metadata", ()), objects.get("project", ()))
+        return own or self._transport.server_id()
 
     def read(self) -> Iterator[Definition]:
         """Yield every table and set of the registry, and its broken definitions.
@@ -56,12 +62,15 @@ class FeastReader(DefinitionReader):
         On-demand views come after the views that they take from. The registry is fetched once, so
         that the tables announced before the run are those that come.
         """
+        yield from _RegistryDecoder(self._config, self._fetched()).definitions()
+
+    def _fetched(self) -> Mapping[Kind, list[RawObject]]:
         if self._objects is None:
             objects: dict[Kind, list[RawObject]] = defaultdict(list)
             for raw in self._transport.objects():
                 objects[raw.kind].append(raw)
             self._objects = objects
-        yield from _RegistryDecoder(self._config, self._objects).definitions()
+        return self._objects
 
     def pending_request(self) -> UnansweredRequest | None:
         """Return the request that waits longest for its answer."""
@@ -76,8 +85,14 @@ class FeastReader(DefinitionReader):
         return self._transport.requests_made()
 
     def check(self) -> Iterator[Finding]:
-        """Yield the findings of `mlcat-ingest check`."""
-        return self._transport.check()
+        """Yield the findings of `mlcat-ingest check`; the registry is read once."""
+        try:
+            objects = [raw for kind in self._fetched().values() for raw in kind]
+            identity = self.server_id()
+        except MlcatError as error:
+            yield Finding("Feast registry", "failed", error.message, error.hint)
+            return
+        yield from findings(self._transport.shown, objects, identity)
 
     def close(self) -> None:
         """Release connections, and the fetched objects."""
@@ -170,6 +185,7 @@ class FeastSource(FeatureSource):
     """Reads the feature views of a Feast registry as feature tables."""
 
     config_class: ClassVar = FeastConfig
+    empty: ClassVar = "the registry is empty: run `feast apply`, or correct `registry`"
 
     def __init__(self, config: FeastConfig) -> None:
         """Add the options of feature_store.yaml to those of the recipe; nothing is contacted.

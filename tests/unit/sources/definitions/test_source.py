@@ -74,10 +74,13 @@ def urn(name: str) -> str:
 
 
 def test_a_store_without_a_table_is_reported(caplog: pytest.LogCaptureFixture) -> None:
-    for some in (source(), source(table("a"), tables={"deny": ["a"]})):
+    sentences = ("the store is empty", "no table passes the recipe's filters")
+    for some, sentence in zip(
+        (source(), source(table("a"), tables={"deny": ["a"]})), sentences, strict=True
+    ):
         caplog.clear()
         assert list(pages_of(some[0])) == [[]]
-        assert "fake:a%2Cb%3Ac:default: no table" in caplog.text
+        assert f"fake at a,b:c: {sentence}" in caplog.text
     caplog.clear()
     assert len(list(pages_of(source(table("a", 2_000))[0]))) == 2
     assert caplog.text == ""

@@ -106,28 +106,3 @@ def test_what_is_no_registry_is_named_with_its_place(tmp_path: Path) -> None:
     with pytest.raises(ProtocolMismatchError, match="not a Feast registry") as raised:
         list(file_at(path).objects())
     assert str(path) in raised.value.message
-
-
-def test_the_doctor_counts_what_each_project_holds(tmp_path: Path) -> None:
-    path = tmp_path / "registry.db"
-    path.write_bytes(ENTITY * 2)
-    found = list(file_at(path).check())
-    assert [(one.what, one.outcome) for one in found] == [
-        ("Feast registry", "ok"),
-        ("Feast server id", "ok"),
-        ("Feast project", "ok"),
-    ]
-    assert found[-1].detail == "none: 2 entities"
-
-
-def test_the_doctor_says_what_is_wrong_with_a_file(tmp_path: Path) -> None:
-    (found,) = file_at(tmp_path / "no.db").check()
-    assert found.outcome == "failed"
-    assert found.hint is not None
-
-
-def test_the_doctor_warns_of_a_registry_that_holds_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "registry.db"
-    path.write_bytes(bytes([0x1A, 0x01]) + b"1")
-    (found,) = file_at(path).check()
-    assert (found.outcome, "empty" in found.detail) == ("warning", True)

@@ -15,6 +15,7 @@ def test_a_registry_is_cut_into_objects_that_know_who_they_are() -> None:
     named = {"spec": {"name": "n", "project": "p"}}
     content = registry(
         projects=[{"spec": {"name": "p"}}],
+        project_metadata=[{"project": "p", "project_uuid": "n"}],
         entities=[named],
         data_sources=[{"name": "n", "project": "p"}],
         feature_views=[named],
