@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.errors import AspectRejectedError, CatalogUnavailableError
+from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.pipeline.merge import entity as merging
 from mlcat_ingest.pipeline.merge.applied import NOTHING, Bases, read_bases
@@ -65,7 +66,7 @@ def conflict_guard_off(patch: Patch) -> None:
 
 
 def base_not_kept(patch: Patch) -> None:
-    def without(_: object, value: Aspect, writer: str) -> Aspect:
+    def without(_: object, value: Aspect, writer: Writer) -> Aspect:
         del writer
         return value
 
@@ -109,7 +110,9 @@ def lost_reply_not_retried(patch: Patch) -> None:
 
 def entries_of_others_retracted(patch: Patch) -> None:
     def ours_alone(
-        properties: Mapping[str, object], writer: str | None, remembered: Callable[[], str | None]
+        properties: Mapping[str, object],
+        writer: Writer | None,
+        remembered: Callable[[], str | None],
     ) -> Bases:
         return Bases(read_bases(properties, writer, remembered).ours, NOTHING)
 

@@ -229,7 +229,7 @@ class World:
             {"default": store}, page=5, id=SOURCE, scheduler=self.scheduler, faults=self.faults
         )
         # Another set of tags is another recipe, as the digest of its settings says.
-        options = StateOptions(recipe.name, settings=str(host.tags), full=full)
+        options = StateOptions(recipe.name, (recipe.name,), settings=str(host.tags), full=full)
         url = None if host.state is None else f"sqlite:///{host.state}"
         host.run = PipelineRun(
             [MlflowSource(_config(), reader=reader)],

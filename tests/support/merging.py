@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mlcat_ingest.client.base import StoredAspect
+from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
 from mlcat_ingest.pipeline.merge.applied import applied_key, decode
 from mlcat_ingest.pipeline.merge.entity import MergedEntity, merge_entity
@@ -13,7 +14,8 @@ from mlcat_ingest.pipeline.merge.rules import MergeRules
 from support.fakes import model_urn
 
 WRITER = "prod"
-RULES = MergeRules(WRITER)
+US = Writer(WRITER)
+RULES = MergeRules(US)
 HOME = "mlModelProperties"
 
 

@@ -433,4 +433,4 @@ def _reader(server: Server, workspace: str = "default", **options: Any) -> FakeR
 
 def _state_options(name: str, *, full: bool) -> StateOptions:
     # The state's own clock is not the server's: a day of the history takes no day here.
-    return StateOptions(name, full=full)
+    return StateOptions(name, (name,), full=full)

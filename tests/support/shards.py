@@ -32,7 +32,7 @@ class ShardedRecipe:
 
     def sharding(self) -> Sharding:
         recipe = Recipe.parse(
-            "{name: r, sources: [{type: mlflow}], report_to_catalog: false, "
+            "{name: r, writer_id: r, sources: [{type: mlflow}], report_to_catalog: false, "
             f"evaluate: {{enabled: {self.evaluates}}}, limits: {{max_removed_ratio: 1.0}}}}"
         )
         resolved: Any = ResolvedRecipe(recipe, (_Builds(self),), self)  # type: ignore[arg-type]

@@ -5,6 +5,7 @@ import logging
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeVar
 
@@ -197,7 +198,13 @@ class ReadingOptions:
     instance: str | None = None
     full: bool = False
     accept_renaming: bool = False
+    adopt: datetime | None = None
     no_input: bool = False
+
+    @property
+    def adopt_since_ms(self) -> int | None:
+        """The time of --adopt in epoch milliseconds."""
+        return milliseconds_of(self.adopt)
 
     @property
     def is_address(self) -> bool:
@@ -224,6 +231,20 @@ class ReadingOptions:
         )
         settings.print_note(f"No sink configured: {doing} the embedded catalog ./{DEFAULT_CATALOG}")
         return replace(resolved, sink=embedded_sink(Path.cwd())), True
+
+
+def milliseconds_of(time: datetime | None) -> int | None:
+    """Return a time in UTC in epoch milliseconds."""
+    return None if time is None else int(time.replace(tzinfo=UTC).timestamp() * 1000)
+
+
+adopt_option = click.option(
+    "--adopt",
+    metavar="SINCE",
+    type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ"]),
+    help="Take over what other states wrote under the name of the recipe, such as one that is "
+    "lost, unless they have written since this time (UTC, for example 2026-01-31).",
+)
 
 
 def reading_options(command: Callable[..., int]) -> Callable[..., int]:
@@ -265,6 +286,7 @@ _OPTIONS: Final = (
         is_flag=True,
         help="Allow changed `naming`, `env`, `instance` or `compat` settings, which change URNs.",
     ),
+    adopt_option,
     click.option(
         "--no-input",
         is_flag=True,

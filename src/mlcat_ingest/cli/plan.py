@@ -1,6 +1,7 @@
 """`mlcat-ingest plan`, `verify` (a plan of everything, summed up) and `retract`."""
 
 import re
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,6 +13,8 @@ from mlcat_ingest.cli.files import fail_on_tests_option
 from mlcat_ingest.cli.options import (
     OutputSettings,
     ReadingOptions,
+    adopt_option,
+    milliseconds_of,
     output_options,
     reading_options,
     service_options,
@@ -106,6 +109,7 @@ def show_plan(
                 progress,
                 full=reading.full,
                 accept_renaming=reading.accept_renaming,
+                adopt_since_ms=reading.adopt_since_ms,
                 gate=None if fail_on_tests is None else QualityGateOptions(fail_on_tests),
             )
         totals = Totals(plan.batch_size)
@@ -235,6 +239,7 @@ def verify_command(recipe: str, *, as_json: bool) -> int:
 @click.option(
     "--to", metavar="URL", help="With an MLflow URL: the catalog service that was written to."
 )
+@adopt_option
 @click.option("--yes", is_flag=True, help="Skip the confirmation.")
 @click.option("--json", "as_json", is_flag=True, help="Print all entities as JSON Lines.")
 @service_options
@@ -245,6 +250,7 @@ def retract_command(
     to: str | None,
     server: str | None,
     token: str | None,
+    adopt: datetime | None,
     *,
     yes: bool,
     as_json: bool,
@@ -261,7 +267,9 @@ def retract_command(
     entities are found in the state of the recipe and by a search of the catalog; without either,
     the command changes nothing.
 
-    With --recipe-name it undoes the writes of the recipe with that name. Instead of RECIPE, give
+    What another state wrote under the name of RECIPE is kept, see --adopt.
+
+    With --recipe-name it undoes all writes under that name. Instead of RECIPE, give
     the address of the catalog (--server, --token); a RECIPE is used only for its catalog and its
     state. The command then reads all entities that have a recipe's source.
 
@@ -275,7 +283,9 @@ def retract_command(
     as_json = as_json or settings.log_format == "json"
     with (
         stop_on_signals(),
-        _retraction(settings, recipe, recipe_name, to, server, token) as retraction,
+        _retraction(
+            settings, recipe, recipe_name, to, server, token, milliseconds_of(adopt)
+        ) as retraction,
     ):
         plan, totals = _show_plan(retraction, settings, as_json=as_json)
         if not totals.entities:
@@ -297,6 +307,7 @@ def _retraction(
     to: str | None,
     server: str | None,
     token: str | None,
+    adopt_since_ms: int | None,
 ) -> "Retraction":
     """Return what takes back what the options name; nothing is contacted.
 
@@ -310,7 +321,7 @@ def _retraction(
         if server is not None or token is not None:
             raise click.UsageError("--server and --token exclude RECIPE, which names both")
         resolved, _ = ReadingOptions(recipe, to).resolve(settings, "retracting from")
-        return Pipeline(resolved).retraction(recipe_name)
+        return Pipeline(resolved).retraction(recipe_name, adopt_since_ms)
     if recipe_name is None:
         raise click.UsageError("give a RECIPE, or --recipe-name for a recipe that no longer exists")
     if to is not None:

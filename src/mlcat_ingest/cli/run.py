@@ -94,6 +94,7 @@ def _run(
             files.keep,
             full=reading.full,
             accept_renaming=reading.accept_renaming,
+            adopt_since_ms=reading.adopt_since_ms,
             gate=files.quality_gate(resolved.recipe.name),
             changes=changes,
         )

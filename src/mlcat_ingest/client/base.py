@@ -55,6 +55,12 @@ def stamp_of(version: str | None, system_metadata: Mapping[str, Any] | None) -> 
     return None if time is None else f"{version} {time}"
 
 
+def written_at_ms(aspect: StoredAspect) -> int:
+    """Return when an aspect was last written, as its stamp says it, else the end of time."""
+    parts = (aspect.stamp or "").split()
+    return int(parts[1]) if len(parts) > 1 and parts[1].isdecimal() else 2**63
+
+
 StoredEntity = Mapping[str, StoredAspect]
 """Aspect name to stored aspect; empty for an entity that the catalog does not have."""
 

@@ -1,16 +1,22 @@
-"""Identity: what makes two observations of a system the same object. Pure, without I/O.
+"""Identity: what makes two objects, two stores or two writers the same. Pure, without I/O.
 
-An id and a name only say where an object stands: a database gives a free number again, a backup
-that is restored repeats them, and a name can be taken anew once its object is deleted.
+An id, an address and a name only say where something stands: a database gives a free number again,
+a backup that is restored repeats them, a name can be taken anew once its object is deleted, and
+another team may have the same one.
 """
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
-from mlcat_ingest.metadata.proposal import Aspect
+from mlcat_ingest.metadata.proposal import Aspect, Note
 from mlcat_ingest.metadata.reserved import ARTIFACT_SOURCE, RUN_ID
 
 _CREATED: Final = "created"
 _ORIGINS: Final = (RUN_ID, ARTIFACT_SOURCE)
+
+ABOUT_WRITERS: Final = frozenset({"other_writer", "same_store"})
+"""Kinds of notes that are one sentence about many entities."""
 
 
 def is_another(before: Aspect, now: Aspect) -> bool:
@@ -32,3 +38,46 @@ def _created_ms(properties: Aspect) -> int | None:
     stamp = properties.get(_CREATED)
     time_ms = stamp.get("time") if isinstance(stamp, dict) else None
     return time_ms if isinstance(time_ms, int) and time_ms else None
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """The writer of a base: the name of a recipe, and the id of the state that it runs with.
+
+    `adopted` are the ids of states that this one took over. A writer without an id, such as a hook
+    away from the state, merges every base of its name as its own, and removes nothing.
+    """
+
+    name: str
+    id: str = ""
+    adopted: frozenset[str] = frozenset()
+
+    def is_own(self, base_id: str) -> bool:
+        """Return whether what a base of this name and id has was written by this writer."""
+        return not base_id or not self.id or self.may_remove(base_id)
+
+    def may_remove(self, base_id: str) -> bool:
+        """Return whether an entity with a base of this name and id is this writer's to remove."""
+        return bool(base_id) and (base_id == self.id or base_id in self.adopted)
+
+
+def other_writer_note(writer: Writer, base_id: str) -> Note:
+    """Return the note about an entity whose base of the writer's name is another state's."""
+    return Note(
+        "other_writer",
+        f"written under the name {writer.name!r} by another state, writer id {base_id}: their "
+        "entries are kept, and none of them is removed; if that state is lost, run once with "
+        "--adopt SINCE; if runs begin without a state, set `writer_id`; if it is another recipe, "
+        "change the `name` of one",
+    )
+
+
+def same_store_note(recipes: Iterable[str], source: str) -> Note:
+    """Return the note about an entity that other recipes wrote, of a store with the same id."""
+    names = ", ".join(map(repr, sorted(recipes)))
+    return Note(
+        "same_store",
+        f"written before by recipe {names} from {source}: if this store is a copy of that one, set "
+        "`instance` or `server_id`; if it is the same, a removal deletes only what this recipe "
+        "wrote",
+    )

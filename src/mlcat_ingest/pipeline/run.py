@@ -17,16 +17,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from mlcat_ingest.client.base import Catalog
+from mlcat_ingest.client.base import Catalog, StoredEntity
 from mlcat_ingest.core.findings import longest_pending_request
 from mlcat_ingest.core.resources import start_thread
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import LimitError, MlcatError, StateUnavailableError, interrupt_behind
+from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator, VerdictWriter
 from mlcat_ingest.pipeline.evaluate.quality_gate import QualityGate, QualityGateOptions
 from mlcat_ingest.pipeline.flow import Channel, InFlight, StoppedError
-from mlcat_ingest.pipeline.merge.entity import merge_entity
+from mlcat_ingest.pipeline.merge.entity import MergedEntity
+from mlcat_ingest.pipeline.merge.retract import merge_or_leave
 from mlcat_ingest.pipeline.merge.rules import MergeRules
 from mlcat_ingest.pipeline.read.feature_tables import (
     PrimaryKeys,
@@ -44,6 +46,7 @@ from mlcat_ingest.pipeline.read.pages import (
 )
 from mlcat_ingest.pipeline.removal.rename import GroupCopier, merge_copy
 from mlcat_ingest.pipeline.removal.soft_delete import DeferredRemovals, Removal
+from mlcat_ingest.pipeline.removal.unlisted import silent_writers
 from mlcat_ingest.pipeline.report.catalog import RecipeListing, publish, system_metadata
 from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
 from mlcat_ingest.pipeline.report.progress import OnProgress
@@ -105,6 +108,8 @@ class RunOptions:
     scope: ReadScope = field(default_factory=Changes)
     doing: str = "writing to"
     """Verb for the user: how the run treats its catalog."""
+    adopt_since_ms: int | None = None
+    """Other states of the recipe's name that have not written since are taken over, unless None."""
     listing: RecipeListing | None = None
     """How the catalog lists the run; None where it does not."""
     run_id: str | None = None
@@ -123,6 +128,7 @@ class PipelineRun:
     ) -> None:
         """Prepare the stages; nothing is contacted before `execute`."""
         recipe = options.recipe
+        self._policies = by_aspect(recipe.merge)
         self._sources = sources
         self._options = options
         self._state = options.state
@@ -157,13 +163,7 @@ class PipelineRun:
         # One chunk waits while the workers are busy: more would only take memory.
         self._chunks: Channel[Chunk] = Channel(context.cancellation, 1)
 
-        rules = MergeRules(recipe.name, by_aspect(recipe.merge))
-        merge = partial(
-            merge_entity,
-            rules=rules,
-            remembered=context.tracker.bases.get,
-            can_read=context.sink.facts.keeps,
-        )
+        merge = self._merge
         in_flight = InFlight(context.cancellation)
         self._delivery = make_delivery(context, merge)
         self._writer = BatchWriter(context, in_flight, self._delivery, self._evaluator)
@@ -177,10 +177,14 @@ class PipelineRun:
         )
 
         delivery = make_delivery(context, merge_copy)
-        copier = GroupCopier(sink, delivery, recipe.name, context.tracker)
-        self._removal = Removal(
-            context, self._deferred, copier, self._keys, writer=recipe.name, limits=recipe.limits
-        )
+        copier = GroupCopier(sink, delivery, context.tracker)
+        self._removal = Removal(context, self._deferred, copier, self._keys, recipe.limits)
+
+    def _merge(self, entity: Entity, stored: StoredEntity | None) -> MergedEntity:
+        tracker = self._context.tracker
+        rules = MergeRules(tracker.writer, self._policies)
+        can_read = self._context.sink.facts.keeps
+        return merge_or_leave(entity, stored, rules, tracker.bases.get, can_read=can_read)
 
     def execute(self, progress: OnProgress | None = None, keep: OnReport | None = None) -> Report:
         """Read, merge, write and evaluate, and return the report.
@@ -200,6 +204,8 @@ class PipelineRun:
                 needs_results=self._gate is not None,
                 on_problem=self._context.tally.state_failed,
             )
+            tracker = self._context.tracker
+            tracker.writer = replace(tracker.writer, name=self._options.recipe.name)
             self._wait(self._start("connect", self._connect), progress)
             cancellation.check()
             log.info("%s %s", self._options.doing, self._catalog)
@@ -231,6 +237,9 @@ class PipelineRun:
         self._catalog = self._context.sink.open()
         self._context.sink.system_metadata = system_metadata(self._report(finished=False))
         self._evaluator.open()
+        if self._options.adopt_since_ms is not None:
+            sink, writer = self._context.sink, self._context.tracker.writer
+            self._state.adopt(silent_writers(sink, writer, self._options.adopt_since_ms))
 
     def _conduct(self, workers: Sequence[Future[None]]) -> None:
         """Read all sources, and end each stage in the order of the data."""

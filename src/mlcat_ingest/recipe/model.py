@@ -325,6 +325,12 @@ class Recipe(RecipeModel):
     name: Annotated[PublicStr, NotContent()] = Field(default="recipe", max_length=200)
     """Name of the recipe in base, state, lock and reports. Default: the name of the file. Do not
     change it later: the recipe would lose the ownership of its entries."""
+    writer_id: Annotated[PublicStr | None, NotContent()] = Field(
+        default=None, pattern=r"^[A-Za-z0-9._-]{1,40}$"
+    )
+    """Id of the recipe in the base, unlike that of another recipe with the same name. Default: a
+    random one, kept in the state. Set it if a run does not find the state of the last one, as in a
+    container without a volume, or if several machines run the recipe."""
     # What their own options decide is remembered with each place that a source reads.
     sources: Annotated[list[SourceSpec], NotContent()] = Field(min_length=1)
     """Sources, read in this order; feature sources are read before run sources."""
@@ -366,6 +372,11 @@ class Recipe(RecipeModel):
     def base_dir(self) -> Path:
         """Return the folder where relative paths of the recipe start."""
         return self._origin.base_dir or Path.cwd()
+
+    @property
+    def writer_ids(self) -> tuple[str, ...] | None:
+        """Return the writer id of its own that the recipe names, None for none."""
+        return None if self.writer_id is None else (self.writer_id,)
 
     @property
     def dead_letter_file(self) -> Path:

@@ -18,10 +18,16 @@ from mlcat_ingest.core.resources import start_thread
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import MlcatError, RecipeError, SkippableError
 from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.identity import Writer, other_writer_note
 from mlcat_ingest.metadata.proposal import Aspect, Entity
-from mlcat_ingest.metadata.reserved import APPLIED_PREFIX, MAX_REQUEST_ITEMS, SOURCE_KEY
+from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS, SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.merge.applied import NOTHING
+from mlcat_ingest.pipeline.merge.applied import (
+    NOTHING,
+    applied_key,
+    bases_by_writer,
+    writer_id_of,
+)
 from mlcat_ingest.pipeline.merge.provenance import (
     custom_properties,
     is_removed,
@@ -31,6 +37,7 @@ from mlcat_ingest.pipeline.merge.provenance import (
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.read.feature_tables import PrimaryKeys, refuse_equal_identities
 from mlcat_ingest.pipeline.state.inspection import dead_letter_finding, state_findings
+from mlcat_ingest.pipeline.state.session import known_writer_ids
 from mlcat_ingest.recipe.metadata_test_files import read_test_files
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.base import Finished, ReadRequest, Source
@@ -43,6 +50,8 @@ _OVERLAP: Final = "overlap"
 _OVERLAPPING: Final = "overlapping URNs"
 _NO_SINK: Final = "none configured: a run writes to ./mlcat-catalog.db; with --no-input it fails"
 _STATE: Final = "state"
+_NO_ID: Final = "-"
+"""The id of a recipe that has none yet: what its state will make is no other's."""
 _MOST: Final = {
     "retries": 0,
     "retry_for_s": 0.0,
@@ -103,7 +112,7 @@ def examine(
                 failed[watch.side] = None
             yield SideFinding(watch.side, finding)
     if sink is not None:
-        yield from _overlaps(sources, sink, recipe.name, patience_s, failed)
+        yield from _overlaps(sources, sink, recipe, patience_s, failed)
     if state is not None:
         yield from (SideFinding(_STATE, finding) for finding in state.findings())
 
@@ -120,7 +129,7 @@ def _named(sources: Sequence[ResolvedSource]) -> dict[str, ResolvedSource]:
 def _overlaps(
     sources: Mapping[str, ResolvedSource],
     sink: ResolvedSink,
-    recipe: str,
+    recipe: Recipe,
     patience_s: float,
     failed: Iterable[str],
 ) -> Iterator[SideFinding]:
@@ -173,8 +182,12 @@ def _identity_findings(sources: Iterable[ResolvedSource]) -> Iterator[Finding]:
     yield from ()
 
 
-def _overlap_findings(source: ResolvedSource, sink: ResolvedSink, recipe: str) -> Iterator[Finding]:
-    yield from overlap(_cap(source).build(), _cap(sink).build(), recipe)
+def _overlap_findings(
+    source: ResolvedSource, sink: ResolvedSink, recipe: Recipe
+) -> Iterator[Finding]:
+    ids = [*(recipe.writer_ids or ()), *known_writer_ids(recipe.state.url, recipe.name), _NO_ID]
+    writer = Writer(recipe.name, ids[0], frozenset(ids[1:]))
+    yield from overlap(_cap(source).build(), _cap(sink).build(), writer)
 
 
 def _state_findings(recipe: Recipe, sink: ResolvedSink) -> Iterator[Finding]:
@@ -235,7 +248,7 @@ SAMPLE: Final = MAX_REQUEST_ITEMS
 """Entities that are looked up; groups come first, whose names most easily meet."""
 
 
-def overlap(source: Source[Any], sink: Catalog, writer: str) -> Iterator[Finding]:
+def overlap(source: Source[Any], sink: Catalog, writer: Writer) -> Iterator[Finding]:
     """Yield the other writers of the first entities that `source` would write; close both.
 
     Cost: the source's first pages, and a read of the catalog for each entity type among them.
@@ -247,13 +260,12 @@ def overlap(source: Source[Any], sink: Catalog, writer: str) -> Iterator[Finding
             sample = _sample(source, PrimaryKeys(sink, warnings.append, may_write=False))
         aspects = {name for urn in sample if (name := _main_aspect(urn))}
         stored = sink.read_many(list(sample), {*aspects, STATUS})
-    sample_findings = _SampleFindings()
+    sample_findings = _SampleFindings(writer)
     for urn, entity in sample.items():
         in_catalog = stored.get(urn, NOTHING)
         if (properties := stored_properties(urn, in_catalog)) is not None:
             fresh = entity.aspects.get(_main_aspect(urn), NOTHING)
             sample_findings.add(urn, fresh, properties, removed=is_removed(in_catalog))
-    del sample_findings.writers[writer]
     yield from sample_findings.findings(len(sample))
     for text in warnings:
         yield Finding("primary keys", "warning", text)
@@ -283,7 +295,9 @@ def _sample(source: Source[Any], keys: PrimaryKeys) -> dict[str, Entity]:
 class _SampleFindings:
     """Other writers and servers of the sampled entities that the catalog holds already."""
 
-    def __init__(self) -> None:
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._other_states: Counter[str] = Counter()
         self.conflicts: list[RecipeError] = []
         self.writers: Counter[str] = Counter()
         self.strangers = 0
@@ -291,8 +305,10 @@ class _SampleFindings:
     def add(self, urn: str, fresh: Aspect, properties: Aspect, *, removed: bool) -> None:
         custom = custom_properties(properties)
         self.strangers += SOURCE_KEY not in custom
-        keys = (key for key in custom if key.startswith(APPLIED_PREFIX))
-        self.writers.update(key.removeprefix(APPLIED_PREFIX) for key in keys)
+        self.writers.update(bases_by_writer(custom).keys() - {self._writer.name})
+        base_id = writer_id_of(custom.get(applied_key(self._writer.name)))
+        if not self._writer.is_own(base_id or ""):
+            self._other_states[other_writer_note(self._writer, base_id or "").detail] += 1
         try:
             with_all_sources(urn, fresh, custom, removed=removed)
         except RecipeError as error:
@@ -304,15 +320,18 @@ class _SampleFindings:
             sentence = f"{count} of {looked_at} sampled belong to another server: {first.message}"
             yield Finding(_OVERLAPPING, "failed", sentence, first.hint)
             return
+        for sentence, count in self._other_states.items():
+            yield Finding(_OVERLAPPING, "warning", f"{count} of {looked_at} sampled: {sentence}")
         if self.writers:
             names = ", ".join(f"{name} ({count})" for name, count in self.writers.most_common(5))
             yield Finding(
                 _OVERLAPPING,
                 "warning",
                 f"other recipes write some of {looked_at} sampled: {names}",
-                "each recipe keeps its own entries; retract a recipe that is an earlier "
-                "name of this one",
+                "each recipe removes what only it wrote; retract a recipe that is an earlier name "
+                "of this one; where this source is a copy of theirs, set `instance` or `server_id`",
             )
+        if self.writers or self._other_states:
             return
         others = f"{plural(self.strangers, 'entity', 'entities')} of others will be merged"
         ending = f"; {others}" if self.strangers else ""

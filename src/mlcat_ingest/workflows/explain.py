@@ -24,10 +24,12 @@ from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.applied import (
     NOTHING,
     Base,
+    applied_key,
     bases_by_writer,
     fingerprint,
     fingerprints_in,
     key_fingerprint,
+    writer_id_of,
 )
 from mlcat_ingest.pipeline.merge.provenance import custom_properties, is_removed, stored_properties
 from mlcat_ingest.pipeline.merge.retract import OF_THE_SERVICE
@@ -73,7 +75,8 @@ class Explanation:
     """An entity, entry by entry.
 
     `recipes` maps each recipe with a base on it to the number of entries that the base claims, None
-    for a base that is not readable. `sources` and `url` name the record that it comes from.
+    for a base that is not readable, and `writer_ids` to the id in it. `sources` and `url` name the
+    record that it comes from.
     """
 
     urn: str
@@ -82,6 +85,7 @@ class Explanation:
     sources: tuple[str, ...]
     url: str | None
     recipes: Mapping[str, int | None]
+    writer_ids: Mapping[str, str]
     entries: tuple[ExplainedEntry, ...]
 
 
@@ -109,6 +113,7 @@ def explain(catalog: Reads, urn: str, aspects: Collection[str]) -> Explanation:
         tuple(sources.split(",")) if isinstance(sources, str) else (),
         url if isinstance(url, str) else None,
         {writer: None if base is None else _count(base) for writer, base in bases.items()},
+        {writer: writer_id_of(custom[applied_key(writer)]) or "" for writer in bases},
         tuple(
             entry
             for name, aspect in sorted(stored.items())
@@ -211,6 +216,7 @@ def _facts(explanation: Explanation, recipe: str | None) -> Iterator[str]:
         yield "status       soft-deleted"
     for name, count in explanation.recipes.items():
         claims = "its base is unreadable" if count is None else plural(count, "entry", "entries")
+        claims += f" (writer id {base_id})" if (base_id := explanation.writer_ids[name]) else ""
         hint = f"; if it no longer exists: mlcat-ingest retract --recipe-name {quote(name)}"
         yield f"recipe       {name}: {claims}{', this recipe' if name == recipe else hint}"
     if not explanation.recipes:
@@ -232,6 +238,9 @@ def explanation_data(explanation: Explanation) -> dict[str, Any]:
         "removed": explanation.removed,
         "sources": list(explanation.sources),
         "url": explanation.url,
-        "recipes": {name: {"entries": count} for name, count in explanation.recipes.items()},
+        "recipes": {
+            name: {"entries": count, "writer_id": explanation.writer_ids[name] or None}
+            for name, count in explanation.recipes.items()
+        },
         "entries": [asdict(entry) for entry in explanation.entries],
     }

@@ -76,6 +76,7 @@ class Pipeline:
         *,
         full: bool = False,
         accept_renaming: bool = False,
+        adopt_since_ms: int | None = None,
         gate: QualityGateOptions | None = None,
         changes: OnWritten | None = None,
         run_id: str | None = None,
@@ -85,14 +86,18 @@ class Pipeline:
         `progress` is called from the calling thread, about five times a second, at least once;
         `keep` gets the current report at the start and every few seconds.
         `full` ignores checkpoints, and compares all with the catalog; `accept_renaming` allows a
-        recipe whose naming options changed. `gate` names the metadata tests that must not fail.
+        recipe whose naming options changed. `adopt_since_ms` takes over what other states of the
+        recipe's name wrote that have not written since, and implies `full`. `gate` names the
+        metadata tests that must not fail.
         `changes` gets each change that the catalog acknowledged. `run_id` is kept with each aspect
         that the run writes, in place of an identifier of its own.
         """
         recipe = self._resolved.recipe
+        full |= adopt_since_ms is not None
         state_options = state_options_of(recipe, full=full, accept_renaming=accept_renaming)
         options = RunOptions(
             recipe,
+            adopt_since_ms=adopt_since_ms,
             dead_letters=recipe.dead_letter_file,
             state=StateSession(recipe.state.url, state_options, mask=secrets.mask),
             quality_gate=gate,
@@ -124,7 +129,10 @@ class Pipeline:
             add_dead_letters=more,
             on_dead_letter=letters.append,
             state=StateSession(
-                recipe.state.url, StateOptions(recipe.name), StatePolicy.NAMES, secrets.mask
+                recipe.state.url,
+                StateOptions(recipe.name, recipe.writer_ids or ()),
+                StatePolicy.NAMES,
+                secrets.mask,
             ),
             scope=named,
         )
@@ -141,6 +149,7 @@ class Pipeline:
         *,
         full: bool = False,
         accept_renaming: bool = False,
+        adopt_since_ms: int | None = None,
         gate: QualityGateOptions | None = None,
     ) -> "Plan":
         """Find what `run` would write, and write nothing anywhere; the caller closes the plan.
@@ -153,6 +162,7 @@ class Pipeline:
         from mlcat_ingest.workflows.plan import make_plan
 
         recipe = self._resolved.recipe
+        full |= adopt_since_ms is not None
         state_options = state_options_of(recipe, full=full, accept_renaming=accept_renaming)
         state = StateSession(recipe.state.url, state_options, StatePolicy.COPY, secrets.mask)
         return make_plan(
@@ -162,6 +172,7 @@ class Pipeline:
             state,
             progress=progress,
             gate=gate,
+            adopt_since_ms=adopt_since_ms,
         )
 
     def impacts(self, plan: "Plan") -> "Iterator[Impact]":
@@ -179,11 +190,13 @@ class Pipeline:
             )
         return _impacts(sink, plan)
 
-    def retraction(self, name: str | None = None) -> "Retraction":
+    def retraction(
+        self, name: str | None = None, adopt_since_ms: int | None = None
+    ) -> "Retraction":
         """Return what takes back what this recipe wrote, to be used as a context.
 
         With `name` it is what the recipe of that name wrote to the same catalog; no source is read
-        for that, since that recipe may no longer exist.
+        for that, since that recipe may no longer exist. `adopt_since_ms` is as for `run`.
 
         Raises:
             RecipeError: the sink holds nothing that could be taken back.
@@ -200,6 +213,8 @@ class Pipeline:
             recipe.state.url,
             recipe.dead_letter_file if is_own else dead_letter_file(recipe.base_dir, named),
             secrets.mask,
+            recipe.writer_ids if is_own else None,
+            adopt_since_ms,
         )
 
     def build_sources(self) -> list[Source[Any]]:
@@ -246,6 +261,7 @@ def state_options_of(recipe: Recipe, *, full: bool, accept_renaming: bool) -> St
     """
     return StateOptions(
         recipe=recipe.name,
+        writer_ids=recipe.writer_ids,
         settings=content_hash([secrets.comparable(content_of(recipe)), package_version()]),
         full_every_s=recipe.state.full_every.seconds,
         full=full,

@@ -382,6 +382,7 @@ def make_plan(
     progress: OnProgress | None = None,
     gate: QualityGateOptions | None = None,
     on_read: OnRead | None = None,
+    adopt_since_ms: int | None = None,
 ) -> Plan:
     """Run the stages of a run and write nothing to `sink`; the caller closes the plan.
 
@@ -397,6 +398,7 @@ def make_plan(
         recipe.model_copy(update={"evaluate": evaluate}),
         quality_gate=gate,
         state=state,
+        adopt_since_ms=adopt_since_ms,
         doing="comparing with",
     )
     store = PlanStore()

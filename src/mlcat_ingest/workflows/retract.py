@@ -3,18 +3,19 @@
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
-from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog
+from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog, StoredEntity
 from mlcat_ingest.client.rest.search import SEARCHABLE
 from mlcat_ingest.core.resources import Closing
 from mlcat_ingest.errors import MlcatError, ProtocolMismatchError, RecipeError
+from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.merge.retract import retract_entity, whole_entity
+from mlcat_ingest.pipeline.removal.unlisted import silent_writers
 from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
 from mlcat_ingest.pipeline.report.progress import OnProgress
 from mlcat_ingest.pipeline.report.report import EXIT_OK, Report
@@ -103,6 +104,8 @@ class Retraction(Closing):
         state_url: str | None,
         dead_letters: Path | None,
         mask: Mask,
+        writer_ids: Sequence[str] | None = None,
+        adopt_since_ms: int | None = None,
     ) -> None:
         """Keep the sides; nothing is contacted. Without `sources`, all of the catalog is searched.
 
@@ -118,10 +121,13 @@ class Retraction(Closing):
         self._sources = sources
         self._sink = sink
         self._reads = PermittedReads(sink)
-        self._state = StateSession(state_url, StateOptions(name), StatePolicy.EXISTING, mask)
+        # Whoever names a recipe that is not at hand means all that was written by its name.
+        ids = writer_ids or (None if sources else ())
+        options = StateOptions(name, writer_ids=ids)
+        self._state = StateSession(state_url, options, StatePolicy.EXISTING, mask)
         self._dead_letters = dead_letters
+        self._adopt_since_ms = adopt_since_ms
         self._mask = mask
-        self._merge = partial(retract_entity, writer=name, remembered=self._state.tracker.bases.get)
         self._catalog = ""
         self._store: PlanStore
 
@@ -137,6 +143,9 @@ class Retraction(Closing):
             unless_open.callback(self.close)
             self._state.open(self._sink)
             self._catalog = self._sink.open(read_only=True)
+            if self._adopt_since_ms is not None:
+                writer = self._state.tracker.writer
+                self._state.adopt(silent_writers(self._sink, writer, self._adopt_since_ms))
             unless_open.pop_all()
         return self
 
@@ -184,7 +193,7 @@ class Retraction(Closing):
         letters = DeadLetters(self._dead_letters, self._mask)
         tally = Tally(self._name, self._mask, letters)
         context = RunContext(self._sink, tally)
-        delivery = Delivery(context, self._merge)
+        delivery = Delivery(context, self._retract)
         sets = LatestVersions(context, Delivery)
         error: BaseException | None = None
         try:
@@ -204,13 +213,17 @@ class Retraction(Closing):
         letters.close(complete=error is None)
         return self._report(tally, error)
 
+    def _retract(self, entity: Entity, stored: StoredEntity | None) -> MergedEntity:
+        tracker = self._state.tracker
+        return retract_entity(entity, stored, writer=tracker.writer, remembered=tracker.bases.get)
+
     def _read(self, urns: Iterable[str], tally: Tally) -> Iterator[MergedEntity]:
         """Yield the merged entities that hold something of the recipe; `urns` are of one type."""
         entities = [whole_entity(urn) for urn in urns]
         stored, denied = self._reads.read(entities)
         refused = {outcome.merged.urn for outcome in denied}
         permitted = (entity for entity in entities if entity.urn not in refused)
-        merged = [self._merge(entity, stored.get(entity.urn)) for entity in permitted]
+        merged = [self._retract(entity, stored.get(entity.urn)) for entity in permitted]
         unread = [outcome.merged for outcome in denied]
         tally.entities_merged(entity_type_of(entities[0].urn), [*merged, *unread])
         tally.entities_written(denied)

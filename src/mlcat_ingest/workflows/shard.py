@@ -11,7 +11,7 @@ which lists everything itself, so that no removal rests on the word of a shard.
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Self
 
 from mlcat_ingest.client.base import Catalog
@@ -20,7 +20,12 @@ from mlcat_ingest.pipeline.read.feature_tables import refuse_equal_identities
 from mlcat_ingest.pipeline.report.progress import OnProgress
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
-from mlcat_ingest.pipeline.state.session import StatePolicy, StateSession
+from mlcat_ingest.pipeline.state.session import (
+    StateOptions,
+    StatePolicy,
+    StateSession,
+    shared_writer_ids,
+)
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.base import Capability, Remainder, Shard, Shards, Source
@@ -72,6 +77,7 @@ class Sharding:
         self._resolved = recipe if isinstance(recipe, ResolvedRecipe) else resolve(recipe)
         self._recipe = self._resolved.recipe
         self._sink = _writable_sink(self._resolved)
+        self._writer_ids: Sequence[str] = self._recipe.writer_ids or ()
         for at in range(len(self._resolved.sources)):
             self._source(at)
 
@@ -87,6 +93,7 @@ class Sharding:
         Cost: see `Source.shards`.
         """
         shard_groups: list[ShardGroup] = []
+        self._state_options()
         with ExitStack() as stack:
             places = range(len(self._resolved.sources))
             sources = [stack.enter_context(closing(self._source(at))) for at in places]
@@ -108,7 +115,8 @@ class Sharding:
         if again:
             everything = recipe.evaluate.model_copy(update={"scope": "all"})
             recipe = recipe.model_copy(update={"evaluate": everything})
-        options = RunOptions(recipe, scope=Shards(frozenset(shard.keys)))
+        state = StateSession(None, replace(self._state_options(), full=False), mask=secrets.mask)
+        options = RunOptions(recipe, state=state, scope=Shards(frozenset(shard.keys)))
         return self._run([self._source(shard.source)], options, progress)
 
     def finish(self, progress: OnProgress | None = None) -> Report:
@@ -117,12 +125,10 @@ class Sharding:
         Cost: one more listing of the sources; runs are not compared with the catalog again.
         """
         sources = [self._source(at) for at in range(len(self._resolved.sources))]
-        state_options = state_options_of(self._recipe, full=True, accept_renaming=False)
+        url = self._recipe.state.url
         options = RunOptions(
             self._recipe,
-            state=StateSession(
-                self._recipe.state.url, state_options, StatePolicy.COPY, mask=secrets.mask
-            ),
+            state=StateSession(url, self._state_options(), StatePolicy.COPY, mask=secrets.mask),
             scope=Remainder(),
             listing=listing_of(self._resolved),
         )
@@ -133,6 +139,13 @@ class Sharding:
     ) -> Report:
         sink: Catalog = self._sink.build()
         return PipelineRun(sources, sink, options).execute(progress)
+
+    def _state_options(self) -> StateOptions:
+        """Return the options of a state, with the writer id that all processes share."""
+        ids = self._writer_ids or shared_writer_ids(self._recipe.state.url, self._recipe.name)
+        self._writer_ids = ids
+        options = state_options_of(self._recipe, full=True, accept_renaming=False)
+        return replace(options, writer_ids=ids)
 
     def _source(self, at: int) -> Source[Any]:
         """Return a source made anew.

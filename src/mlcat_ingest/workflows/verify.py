@@ -17,7 +17,7 @@ from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.pipeline.report.progress import OnProgress
 from mlcat_ingest.pipeline.report.render import note_lines
 from mlcat_ingest.pipeline.report.report import EXIT_OK, EXIT_PARTIAL, UNSEEN, Report
-from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
+from mlcat_ingest.pipeline.state.session import StateOptions, StateSession, known_writer_ids
 from mlcat_ingest.pipeline.write.searchable import SHOWN, LiveEntities, SearchResult
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.workflows.ingest import Pipeline
@@ -167,7 +167,8 @@ def verify(resolved: ResolvedRecipe, progress: OnProgress | None = None) -> Veri
             hint="set `sink` to a catalog, of type `rest` or `embedded`",
         )
     limits = recipe.limits.model_copy(update={"max_new_entities": 2**63, "max_removed_ratio": 1.0})
-    options = StateOptions(recipe.name, full=True)
+    ids = recipe.writer_ids or known_writer_ids(recipe.state.url, recipe.name)
+    options = StateOptions(recipe.name, ids, full=True)
     with LiveEntities() as live, TemporaryDirectory(prefix="mlcat-") as folder:
         plan = make_plan(
             recipe.model_copy(update={"limits": limits}),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.metadata_tests.evaluate import evaluate, merge_results, read_test
 from mlcat_ingest.pipeline.merge.entity import merge_entity
@@ -73,7 +74,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def enriched(_: Path) -> Iterable[Proposal]:
     for entity in Enricher([RULE]).apply(ENTITIES):
-        yield from merge_entity(entity, None, MergeRules("nightly")).proposals
+        yield from merge_entity(entity, None, MergeRules(Writer("nightly"))).proposals
 
 
 def evaluated(folder: Path) -> Iterable[Proposal]:

@@ -11,15 +11,16 @@ from typing import Any, Literal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.pipeline.merge.applied import fingerprint, fingerprints_in, text_of_keys
 from mlcat_ingest.pipeline.merge.rules import MergeRules
 from support.examples import examples
 from support.merging import HOME, Shelf
 
-Writer = Literal["A", "B"]
-WRITERS: tuple[Writer, Writer] = ("A", "B")
-RULES = {writer: MergeRules(writer) for writer in WRITERS}
+Name = Literal["A", "B"]
+WRITERS: tuple[Name, Name] = ("A", "B")
+RULES = {writer: MergeRules(Writer(writer)) for writer in WRITERS}
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Oracle:
     theirs_first: set[str] = field(default_factory=set)
     """Put there by people while neither there nor claimed by any writer."""
 
-    def ingest(self, writer: Writer, fresh: set[str]) -> None:
+    def ingest(self, writer: Name, fresh: set[str]) -> None:
         other = "B" if writer == "A" else "A"
         applied, others = self.base[writer], self.base[other]
         people = self.stored - (applied | others)
@@ -118,7 +119,7 @@ class Story:
     def step(self, step: tuple[Any, ...]) -> None:
         getattr(self, step[0])(*step[1:])
 
-    def ingest(self, writer: Writer, fresh: list[str] | None) -> None:
+    def ingest(self, writer: Name, fresh: list[str] | None) -> None:
         message: dict[str, dict[str, Any]] = {HOME: {"name": "n"}}
         if fresh is not None:
             message.setdefault(self.collection.aspect, {})[self.collection.field] = (
@@ -164,7 +165,7 @@ class Story:
         value = self.value()
         self.write(dict(reversed(value.items())) if isinstance(value, dict) else value[::-1])
 
-    def strip(self, writer: Writer) -> None:
+    def strip(self, writer: Name) -> None:
         self.shelf.strip(writer)
         self.oracle.base[writer] = set()
 

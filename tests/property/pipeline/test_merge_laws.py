@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.entries import RECORD_KEYS, keys_of
+from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.pipeline.merge.aspects import (
     MergedAspect,
@@ -62,7 +63,7 @@ aspects = st.one_of(
 Case = tuple[str, Aspect, Aspect]
 policies: st.SearchStrategy[Policy] = st.sampled_from(["three_way", "union", "ours"])
 rules = st.builds(
-    lambda chosen: MergeRules("prod", {HOME: chosen}),
+    lambda chosen: MergeRules(Writer("prod"), {HOME: chosen}),
     st.dictionaries(st.sampled_from(sorted(FIELDS)), policies),
 )
 

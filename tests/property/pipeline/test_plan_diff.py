@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from mlcat_ingest.client.base import StoredAspect
 from mlcat_ingest.metadata.codec import canonical
 from mlcat_ingest.metadata.diff import ABSENT, FieldDiff, diff_aspect, entries_of
+from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.pipeline.merge.entity import merge_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules
@@ -83,7 +84,9 @@ def test_applying_a_diff_gives_the_new_aspect(old: Aspect, new: Aspect) -> None:
 @given(aspects, aspects)
 def test_a_merge_of_three_never_moves_what_is_there(stored: Aspect, fresh: Aspect) -> None:
     urn = model_urn("r")
-    merged = merge_entity(Entity(urn, {HOME: fresh}), {HOME: StoredAspect(stored)}, MergeRules("w"))
+    merged = merge_entity(
+        Entity(urn, {HOME: fresh}), {HOME: StoredAspect(stored)}, MergeRules(Writer("w"))
+    )
     for proposal in merged.proposals:
         found = diff_aspect(proposal.aspect_name, stored, proposal.aspect)
         for field in () if found is None else found.fields:

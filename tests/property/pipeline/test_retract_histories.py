@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlcat_ingest.metadata.codec import canonical
+from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.merge.retract import retract_entity, whole_entity
@@ -17,7 +18,7 @@ from mlcat_ingest.pipeline.merge.rules import MergeRules
 from support.examples import examples
 from support.merging import HOME, WRITER, Shelf
 
-OTHER = MergeRules("other")
+OTHER = MergeRules(Writer("other"))
 Who = Literal["us", "other", "people"]
 KEPT: dict[Who, str] = {"us": "abc", "other": "pqr", "people": "xyz"}
 RECORDS = {"hyperParams": "name", "tags": "tag"}
@@ -80,7 +81,7 @@ def name_of(field: str, entry: Any) -> str:
 def retract(shelf: Shelf, *aspects: str) -> MergedEntity:
     whole = whole_entity(shelf.urn)
     entity = Entity(shelf.urn, {name: {} for name in aspects}) if aspects else whole
-    return shelf.write(retract_entity(entity, shelf.stored(), writer=WRITER))
+    return shelf.write(retract_entity(entity, shelf.stored(), writer=Writer(WRITER)))
 
 
 def content(shelf: Shelf) -> dict[str, dict[str, Any]]:
@@ -174,7 +175,7 @@ def test_nothing_of_others_goes_where_all_say_the_same(
             shelf.edit(HOME, groups=[*shelf.field("groups", []), *sorted(set(some) - there)])
         else:
             fresh: dict[str, dict[str, Any]] = {HOME: {"name": "n", "groups": some}}
-            shelf.ingest(fresh, MergeRules(WRITER) if who == "us" else OTHER)
+            shelf.ingest(fresh, MergeRules(Writer(WRITER)) if who == "us" else OTHER)
             applied = set(some) if who == "other" else applied
     before = set(shelf.field("groups", []))
     wrote = f"mlcat.applied.{WRITER}" in shelf.field("customProperties", {})

@@ -6,6 +6,7 @@ from functools import partial
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.flow import Cancellation
@@ -39,7 +40,7 @@ def ingest(sink: SteppedSink, writer: str, entry: str) -> None:
             "customProperties": {f"{writer}-{entry}": "x", "shared": "x"},
         },
     }
-    merge = partial(merge_entity, rules=MergeRules(writer))
+    merge = partial(merge_entity, rules=MergeRules(Writer(writer)))
     merged = merge(Entity(URN, fresh), read_stored(sink, [Entity(URN, fresh)]).get(URN))
     delivery = Delivery(RunContext(sink, Tally(writer, str), cancellation=Unhurried()), merge)
     assert not any(one.refusals for one in delivery.deliver([merged]))

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
+from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.pipeline.merge.entity import merge_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules
 from mlcat_ingest.sources.mlflow.mapping import map_record
@@ -221,7 +222,7 @@ def test_the_bytes_of_a_run_are_those_of_a_plain_reading_of_the_rules(run: Run) 
     metrics = tuple(metric._replace(value=metric.value / 3) for metric in run.metrics)
     for one in (run, replace(run, params=params, metrics=metrics)):
         (model,) = map_record(JoinedRun(SCOPE, one, EXPERIMENT))
-        properties = merge_entity(model, None, MergeRules("daily")).proposals[-1]
+        properties = merge_entity(model, None, MergeRules(Writer("daily"))).proposals[-1]
         assert properties.aspect_name == ML_MODEL_PROPERTIES
         sent = properties.wire()["aspect"]["value"]
         expected = plain_reading(one)

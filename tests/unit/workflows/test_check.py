@@ -11,6 +11,7 @@ from pydantic import Field
 
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import SourceUnavailableError
+from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.state.database import acquire, open_database, open_state
 from mlcat_ingest.pipeline.state.inspection import (
@@ -156,7 +157,7 @@ def stored(**custom: str) -> dict[str, Any]:
 
 def overlapping(entities: list[Entity], there: dict[str, dict[str, Any]]) -> Finding:
     source, sink = FakeSource([entities]), FakeSink(stored=there)
-    [finding] = overlap(source, sink, "mine")
+    [finding] = overlap(source, sink, Writer("mine"))
     assert (source.closed, sink.closed, sink.writes) == (1, 1, [])
     return finding
 
@@ -191,7 +192,7 @@ def test_what_people_or_another_tool_made_is_no_fault() -> None:
 def test_a_sample_ends_with_the_page_that_fills_it() -> None:
     pages = [[group(f"{page} {at}") for at in range(SAMPLE // 2 + 1)] for page in range(3)]
     source, sink = FakeSource(pages), FakeSink()
-    [found] = overlap(source, sink, "mine")
+    [found] = overlap(source, sink, Writer("mine"))
     assert source.requests == 2
     assert found.detail == f"none among {SAMPLE} sampled"
 

@@ -6,6 +6,7 @@ import pytest
 
 from mlcat_ingest.client.base import Reads, StoredAspect, StoredEntity
 from mlcat_ingest.errors import CatalogRequestError
+from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.pipeline.merge.entity import merge_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules
@@ -49,7 +50,7 @@ def written(entity: Entity, *writers: str) -> dict[str, Aspect]:
     stored: dict[str, Aspect] = {}
     for writer in writers:
         held = {name: StoredAspect(value, "1") for name, value in stored.items()}
-        for proposal in merge_entity(entity, held, MergeRules(writer)).proposals:
+        for proposal in merge_entity(entity, held, MergeRules(Writer(writer))).proposals:
             stored[proposal.aspect_name] = proposal.aspect
     return stored
 

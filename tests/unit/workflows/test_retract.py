@@ -16,6 +16,7 @@ from mlcat_ingest.errors import (
     RecipeError,
     RecipeLockedError,
 )
+from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.pipeline.merge.entity import merge_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules
@@ -73,7 +74,7 @@ class World:
             self.sink.write(
                 [
                     Proposal(one.entity_urn, one.aspect_name, one.aspect)
-                    for one in merge_entity(entity, None, MergeRules("r")).proposals
+                    for one in merge_entity(entity, None, MergeRules(Writer("r"))).proposals
                 ]
             )
         self.sink.writes.clear()
@@ -223,7 +224,7 @@ def test_an_entity_whose_properties_are_deleted_with_the_base_stays_removed(
     run, aspect = "urn:li:dataProcessInstance:r", "dataProcessInstanceProperties"
     stamp = {"time": 1, "actor": "urn:li:corpuser:ada"}
     fresh = {"name": "r", "created": stamp, "customProperties": {"mlcat.source": KEY.source}}
-    merged = merge_entity(Entity(run, {aspect: fresh}), None, MergeRules("r"))
+    merged = merge_entity(Entity(run, {aspect: fresh}), None, MergeRules(Writer("r")))
     world.sink.write([Proposal(run, aspect, one.aspect) for one in merged.proposals])
     assert world.run().entities["dataProcessInstance"].removed == 1
     assert world.sink.stored[run] == {"status": {"removed": True}}

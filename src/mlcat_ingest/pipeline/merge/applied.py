@@ -1,13 +1,10 @@
 """The base of a three-way merge: the last-applied set of each recipe, stored on the entity itself.
 
-It is the custom property `mlcat.applied.<writer>` of the entity's properties aspect. It is short,
-since pages show it: `2`, and by a colon apart, for each field a label of 4 characters and its text.
-The text of a collection joins, in sorted order, a fingerprint of 6 characters an entry; the text of
-a single value is that value's fingerprint. A field that is not declared is spelled out in place of
-its label, as `=<aspect>=<field>=`.
-
-Format 1 is read, too: `1 ` and JSON `{aspect: {field: text}}`, with fingerprints of 8 characters
-that begin as those of 6.
+It is the custom property `mlcat.applied.<recipe>` of the entity's properties aspect. It is short,
+since pages show it: `2`, and by a colon apart the id of the writer and, for each field, a label of
+4 characters and its text. The text of a collection joins, in sorted order, a fingerprint of 6
+characters an entry; the text of a single value is that value's fingerprint. A field that is not
+declared is spelled out in place of its label, as `=<aspect>=<field>=`.
 """
 
 import hashlib
@@ -19,9 +16,9 @@ from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
-from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.aspects.declaration import fields
-from mlcat_ingest.metadata.codec import canonical_bytes, loads
+from mlcat_ingest.metadata.codec import canonical_bytes
+from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata.reserved import APPLIED_PREFIX
 
@@ -34,8 +31,6 @@ Base = Mapping[str, AppliedFields]
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 _FORMAT: Final = "2"
-_OLD_FORMAT: Final = "1 "
-_OLD_CHARS: Final = 8
 FINGERPRINT_CHARS: Final = 6
 _URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
 _LABEL_CHARS: Final = 4
@@ -92,11 +87,16 @@ def fingerprints_in(text: str) -> frozenset[str]:
 class Bases:
     """The bases in an entity's custom properties: ours, None where there is none, and the others.
 
-    `others` has the texts of all other writers, joined field by field.
+    Attributes:
+        others: the texts of all other writers, joined field by field.
+        id: the writer id of the base of our name, None where that has none.
+        is_shared: whether another writer's base stands there, of our name or another.
     """
 
     ours: Base | None = None
     others: Base = field(default_factory=lambda: NOTHING)
+    id: str | None = None
+    is_shared: bool = False
 
     @property
     def joined(self) -> Base:
@@ -110,22 +110,26 @@ RememberedBase = Callable[[str], str | None]
 
 def read_bases(
     properties: Mapping[str, object],
-    writer: str | None,
+    writer: Writer | None,
     remembered: Callable[[], str | None] = lambda: None,
 ) -> Bases:
     """Return the bases in the custom properties of an entity as `writer` sees them.
 
-    Another tool may have dropped the one of `writer`: then it is the `remembered` one.
+    Another tool may have dropped the one of `writer`, or another state of its name put its own
+    there: then it is the `remembered` one.
     """
     bases = bases_by_writer(properties)
-    ours = None if writer is None else bases.pop(writer, None)
+    name, ours = "" if writer is None else writer.name, None
+    base_id = writer_id_of(properties.get(applied_key(name)))
+    if writer is not None and writer.is_own(base_id or ""):
+        ours = bases.pop(name, None)
     if ours is None:
         ours = decode(remembered())
-    return Bases(ours, _concatenate(bases.values()))
+    return Bases(ours, _concatenate(bases.values()), base_id, bool(bases))
 
 
 def bases_by_writer(properties: Mapping[str, object]) -> dict[str, Base | None]:
-    """Return each writer's base in custom properties, None for one that is not readable."""
+    """Return each recipe's base in custom properties, None for one that is not readable."""
     return {
         key.removeprefix(APPLIED_PREFIX): decode(text)
         for key, text in properties.items()
@@ -145,36 +149,40 @@ def _concatenate(bases: Iterable[Base | None]) -> dict[str, dict[str, str]]:
 
 
 def with_applied(
-    properties: Mapping[str, object], writer: str, earlier: Iterable[Mapping[str, object]]
+    properties: Mapping[str, object], writer: Writer, earlier: Iterable[Mapping[str, object]]
 ) -> Mapping[str, object]:
     """Return custom `properties` whose base of `writer` also has what it applied in `earlier` ones.
 
     Several may write at once: the base of one of them may be written over, and its entries are
     still its own to take away.
     """
-    key = applied_key(writer)
+    key = applied_key(writer.name)
+    own = [
+        text
+        for custom in (properties, *earlier)
+        if (base_id := writer_id_of(text := custom.get(key))) is not None and writer.is_own(base_id)
+    ]
     joint = {
         aspect: {name: join_fingerprints(fingerprints_in(text)) for name, text in fields.items()}
-        for aspect, fields in _concatenate(
-            decode(custom.get(key)) for custom in (properties, *earlier)
-        ).items()
+        for aspect, fields in _concatenate(map(decode, own)).items()
     }
-    return {**properties, key: encode(joint)} if joint else properties
+    base_id = writer.id or writer_id_of(properties.get(key)) or ""
+    return {**properties, key: encode(joint, base_id)} if joint else properties
 
 
-def applied_key(writer: str) -> str:
-    """Return the custom property that holds the base of `writer`."""
-    return APPLIED_PREFIX + writer
+def applied_key(recipe: str) -> str:
+    """Return the custom property that holds the base of a recipe."""
+    return APPLIED_PREFIX + recipe
 
 
-def encode(base: Base) -> str:
+def encode(base: Base, writer_id: str = "") -> str:
     """Return a base as the text of its custom property."""
     parts = [
         label + applied[name]
         for aspect, applied in sorted(base.items())
         for label, name in _labels(aspect, tuple(applied))
     ]
-    return _FORMAT + _BETWEEN.join(parts)
+    return _BETWEEN.join((_FORMAT, writer_id, *parts))
 
 
 @lru_cache(_CACHED_TEXTS)
@@ -185,16 +193,18 @@ def _labels(aspect: str, names: tuple[str, ...]) -> Sequence[tuple[str, str]]:
     return [(spelled[name], name) for name in sorted(names)]
 
 
+def writer_id_of(text: object) -> str | None:
+    """Return the writer id in the text of a base, None where it is no text of the known format."""
+    parts = text.split(_BETWEEN, 2) if isinstance(text, str) else ()
+    return parts[1] if len(parts) > 1 and parts[0] == _FORMAT else None
+
+
 def decode(text: object) -> Base | None:
-    """Return the base that a text says; None for anything but a whole base of a known format."""
-    if not isinstance(text, str):
-        return None
-    if text.startswith(_OLD_FORMAT):
-        return _decode_old(text[len(_OLD_FORMAT) :])
-    if not text.startswith(_FORMAT):
+    """Return the base that a text says; None for anything but a whole base of the known format."""
+    if not isinstance(text, str) or writer_id_of(text) is None:
         return None
     base: dict[str, dict[str, str]] = {}
-    for part in filter(None, text[len(_FORMAT) :].split(_BETWEEN)):
+    for part in text.split(_BETWEEN)[2:]:
         applied_field = _field_of(part)
         if applied_field is None:
             return None
@@ -225,27 +235,3 @@ def _names_by_label() -> Mapping[str, tuple[str, str]]:
         if spec.type is not None
         for name in fields(spec.type)
     }
-
-
-def _decode_old(text: str) -> Base | None:
-    try:
-        base = loads(text)
-    except CodecError:
-        return None
-    if not isinstance(base, dict) or not all(map(_is_applied, base.values())):
-        return None
-    return {
-        aspect: {name: _shorten(applied) for name, applied in named.items()}
-        for aspect, named in base.items()
-    }
-
-
-def _is_applied(applied: object) -> bool:
-    if not isinstance(applied, dict):
-        return False
-    texts = applied.values()
-    return set(map(type, texts)) <= {str} and not any(len(text) % _OLD_CHARS for text in texts)
-
-
-def _shorten(text: str) -> str:
-    return "".join(text[at : at + FINGERPRINT_CHARS] for at in range(0, len(text), _OLD_CHARS))

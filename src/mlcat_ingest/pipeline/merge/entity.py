@@ -5,23 +5,30 @@ from typing import Literal, NamedTuple
 
 from mlcat_ingest.client.base import StoredAspect, StoredEntity
 from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.identity import (
+    Writer,
+    other_writer_note,
+    same_store_note,
+)
 from mlcat_ingest.metadata.proposal import (
     Aspect,
     Entity,
     Note,
     Proposal,
 )
-from mlcat_ingest.metadata.reserved import RENAMED_TO
+from mlcat_ingest.metadata.reserved import RENAMED_TO, SOURCE_KEY
 from mlcat_ingest.pipeline.merge.applied import (
     NOTHING,
     AppliedFields,
     Base,
     RememberedBase,
     applied_key,
+    bases_by_writer,
     decode,
     encode,
     read_bases,
     with_applied,
+    writer_id_of,
 )
 from mlcat_ingest.pipeline.merge.aspects import (
     MergedAspect,
@@ -55,7 +62,7 @@ class MergedEntity(NamedTuple):
         without_base: the catalog has the entity without a base of ours: nothing could be removed.
         kept_aspects: aspects that had to stay although the source dropped them.
         notes: what was cut off.
-        writer: the recipe whose base is written.
+        writer: whose base is written.
         read_first: for an entity that is merged again after a write, what the catalog had before
             the first write of this pass.
         overwritten: where lost updates are restored, what the catalog has in their place.
@@ -69,7 +76,7 @@ class MergedEntity(NamedTuple):
     without_base: bool = False
     kept_aspects: tuple[str, ...] = ()
     notes: tuple[Note, ...] = ()
-    writer: str | None = None
+    writer: Writer | None = None
     read_first: StoredEntity | None = None
     overwritten: StoredEntity | None = None
     is_rewrite: bool = False
@@ -141,19 +148,24 @@ def _create(entity: Entity, rules: MergeRules, main_aspect: str) -> MergedEntity
     proposals = [propose(urn, name, None, merged.value) for name, merged in beside.items()]
     # A status alone adds no entries, so it needs no base to tell them apart.
     if main_aspect in aspects or (proposals and aspects.keys() != {STATUS}):
-        key = applied_key(rules.writer or "")
+        key = _base_key(rules.writer)
         fresh = with_short_text(aspects.get(main_aspect, NOTHING), notes)
         fresh = without_surplus(fresh, fresh, key, notes)
         merged = first_aspect(main_aspect, fresh)
         applied[main_aspect] = merged.applied
         value = merged.value or {}
         if rules.writer is not None:
-            value = {**value, CUSTOM: {**custom_properties(value), key: encode(applied)}}
+            base = encode(applied, rules.writer.id)
+            value = {**value, CUSTOM: {**custom_properties(value), key: base}}
         proposals.append(propose(urn, main_aspect, None, value))
     outcome: Outcome = "created" if proposals else "unchanged"
     return MergedEntity(
         entity, NOTHING, outcome, tuple(proposals), notes=tuple(notes), writer=rules.writer
     )
+
+
+def _base_key(writer: Writer | None) -> str:
+    return applied_key("" if writer is None else writer.name)
 
 
 def with_applied_of(merged: MergedEntity, stored: StoredEntity) -> StoredEntity:
@@ -173,15 +185,20 @@ def with_applied_of(merged: MergedEntity, stored: StoredEntity) -> StoredEntity:
 
 
 def bases_of(written: Iterable[MergedEntity]) -> dict[str, str]:
-    """Return the base of each entity, as text, that has one once it is written."""
+    """Return the base of its writer that each entity has once it is written, empty for none.
+
+    Of one that carries the base of another state of that name, what is remembered stays.
+    """
     bases: dict[str, str] = {}
     for merged in written:
+        if merged.writer is None:
+            continue
         name = properties_aspect(merged.entity_type) or ""
         properties = [merged.stored[name].value] if name in merged.stored else []
         properties += [one.aspect for one in merged.proposals if one.aspect_name == name]
         custom = custom_properties(properties[-1]) if properties else NOTHING
-        text = custom.get(applied_key(merged.writer or ""))
-        if isinstance(text, str):
+        text = custom.get(_base_key(merged.writer), "") if properties else None
+        if isinstance(text, str) and merged.writer.is_own(writer_id_of(text) or ""):
             bases[merged.urn] = text
     return bases
 
@@ -221,6 +238,8 @@ class _Merge:
                 self._put_status(fresh)
             elif name != self._main_aspect:
                 self._put(name, fresh)
+        if self._rules.writer is not None:
+            self._note_others(self._rules.writer)
         # A status alone adds no entries, so it needs no base to tell them apart.
         has_content = any(name != STATUS for name in self._entity.aspects)
         if has_content:
@@ -235,6 +254,17 @@ class _Merge:
             notes=tuple(self._notes),
             writer=self._rules.writer,
         )
+
+    def _note_others(self, writer: Writer) -> None:
+        """Note the other writers that leave it open whose the entity is."""
+        if not writer.is_own(self._bases.id or ""):
+            self._notes.append(other_writer_note(writer, self._bases.id or ""))
+        if self._bases.ours is None and self._bases.is_shared:
+            fresh = self._entity.aspects.get(self._main_aspect, NOTHING)
+            source = custom_properties(fresh).get(SOURCE_KEY)
+            recipes = bases_by_writer(self._properties).keys() - {writer.name}
+            if recipes and source and source == self._properties.get(SOURCE_KEY):
+                self._notes.append(same_store_note(recipes, str(source)))
 
     def _lacks_base(self) -> bool:
         return self._rules.writer is not None and self._bases.ours is None
@@ -288,7 +318,7 @@ class _Merge:
         fresh = with_all_sources(self._entity.urn, fresh, self._properties, removed=removed)
         fresh = with_short_text(fresh, self._notes)
         merged = self._aspect(self._main_aspect, fresh)
-        base_key = applied_key(self._rules.writer or "")
+        base_key = _base_key(self._rules.writer)
         fitting = without_surplus(fresh, merged.value or NOTHING, base_key, self._notes)
         if fitting is not fresh:
             self._applied.pop(self._main_aspect, None)
@@ -304,17 +334,22 @@ class _Merge:
         if changes:
             self._propose(self._main_aspect, value)
 
-    def _with_base(self, value: Aspect, writer: str) -> Aspect:
+    def _with_base(self, value: Aspect, writer: Writer) -> Aspect:
         for name, applied in self._ours.items():
             if name not in self._entity.aspects:
                 self._applied[name] = applied
-        key, before = applied_key(writer), self._stored.get(self._main_aspect)
+        key, before = _base_key(writer), self._stored.get(self._main_aspect)
         came_back = RENAMED_TO in self._properties and self._main_aspect in self._entity.aspects
         is_stored = before is not None and value is before.value
-        # A base that is only remembered, or not readable, is written again.
-        if is_stored and not came_back and decode(self._properties.get(key)) == self._applied:
+        own_id = writer.id or self._bases.id or ""
+        # A base that is only remembered, not readable, or of an id that is taken over is written
+        # again. One of another state stays where ours is remembered, or the two would take turns.
+        held = self._bases.ours
+        if writer.is_own(self._bases.id or ""):
+            held = decode(self._properties.get(key)) if self._bases.id == own_id else None
+        if is_stored and not came_back and held == self._applied:
             return value
-        custom = {**custom_properties(value), key: encode(self._applied)}
+        custom = {**custom_properties(value), key: encode(self._applied, own_id)}
         if came_back:
             # Or what people put on it from now on would stay behind with the next renaming.
             del custom[RENAMED_TO]

@@ -4,6 +4,7 @@ It is a merge with a source that has nothing any more. Every entry in the writer
 unless another base holds it too; a single value is removed if it is still the one we wrote.
 """
 
+from dataclasses import replace
 from typing import Final
 
 from mlcat_ingest.client.base import StoredEntity
@@ -15,9 +16,10 @@ from mlcat_ingest.metadata.aspects.common import (
     STATUS,
 )
 from mlcat_ingest.metadata.entries import same_json
+from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
 from mlcat_ingest.metadata.registry import ASPECTS, ENTITIES, key_aspect_name
-from mlcat_ingest.metadata.reserved import APPLIED_PREFIX, OWN_PREFIX
+from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.applied import (
     NOTHING,
@@ -29,9 +31,14 @@ from mlcat_ingest.pipeline.merge.applied import (
     read_bases,
 )
 from mlcat_ingest.pipeline.merge.aspects import has_content, without_applied
-from mlcat_ingest.pipeline.merge.entity import MergedEntity, Outcome
+from mlcat_ingest.pipeline.merge.entity import MergedEntity, Outcome, merge_entity
 from mlcat_ingest.pipeline.merge.proposals import propose
-from mlcat_ingest.pipeline.merge.provenance import CUSTOM, custom_properties
+from mlcat_ingest.pipeline.merge.provenance import (
+    CUSTOM,
+    custom_properties,
+    marks_removed,
+    stored_properties,
+)
 from mlcat_ingest.pipeline.merge.rules import UNOWNED, MergeRules, properties_aspect
 
 OF_THE_SERVICE: Final = frozenset(
@@ -55,7 +62,7 @@ def retract_entity(
     entity: Entity,
     stored: StoredEntity | None,
     *,
-    writer: str,
+    writer: Writer,
     remembered: RememberedBase = NOTHING.get,
 ) -> MergedEntity:
     """Return what to write so that nothing of `writer` is left in the aspects `entity` names.
@@ -71,28 +78,47 @@ def retract_entity(
         return MergedEntity(entity, stored or NOTHING, "unchanged")
     properties = custom_properties(stored[main_aspect].value)
     bases = read_bases(properties, writer, lambda: remembered(entity.urn))
-    if bases.ours is None and applied_key(writer) not in properties:
+    has_key = applied_key(writer.name) in properties and writer.is_own(bases.id or "")
+    if bases.ours is None and not has_key:
         return MergedEntity(entity, stored, "unchanged")
     return _Retraction(entity, stored, main_aspect, writer, bases).retract()
+
+
+def merge_or_leave(
+    entity: Entity,
+    stored: StoredEntity | None,
+    rules: MergeRules,
+    remembered: RememberedBase = NOTHING.get,
+    *,
+    can_read: bool = True,
+) -> MergedEntity:
+    """Return `merge_entity`; of one that is gone, and that others have, only ours is retracted."""
+    if stored and rules.writer is not None and marks_removed(entity):
+        custom = custom_properties(stored_properties(entity.urn, stored) or NOTHING)
+        if read_bases(custom, rules.writer).is_shared:
+            return retract_entity(entity, stored, writer=rules.writer, remembered=remembered)
+        # What was named to be looked through for what is ours is not read of the source.
+        entity = replace(entity, aspects={n: fresh for n, fresh in entity.aspects.items() if fresh})
+    return merge_entity(entity, stored, rules, remembered, can_read=can_read)
 
 
 class _Retraction:
     """The retraction from one entity; its base lives in the aspect `main_aspect`."""
 
     def __init__(
-        self, entity: Entity, stored: StoredEntity, main_aspect: str, writer: str, bases: Bases
+        self, entity: Entity, stored: StoredEntity, main_aspect: str, writer: Writer, bases: Bases
     ) -> None:
         self._entity = entity
         self._stored = stored
         self._main_aspect = main_aspect
         self._rules = MergeRules(writer)
-        self._key = applied_key(writer)
+        self._key = applied_key(writer.name)
+        self._own_id = writer.id or bases.id or ""
+        self._holds_key = writer.is_own(bases.id or "")
         self._properties = custom_properties(stored[main_aspect].value)
         self._ours: Base = bases.ours or NOTHING
         self._others = bases.others
-        self._alone = not any(
-            key.startswith(APPLIED_PREFIX) and key != self._key for key in self._properties
-        )
+        self._alone = not bases.is_shared
         self._left: dict[str, Aspect | None] = {
             name: aspect.value for name, aspect in stored.items()
         }
@@ -137,15 +163,16 @@ class _Retraction:
         named = self._entity.aspects
         left = {name: applied for name, applied in self._ours.items() if name not in named}
         custom = dict(self._properties)
-        if left:
-            custom[self._key] = encode(left)
-        else:
+        if left and self._holds_key:
+            custom[self._key] = encode(left, self._own_id)
+        elif not left:
             custom = {key: entry for key, entry in custom.items() if not self._is_retracted(key)}
         value: Aspect = {**self._stored[self._main_aspect].value, CUSTOM: custom}
         return self._without_ours(self._main_aspect, value) if self._main_aspect in named else value
 
     def _is_retracted(self, key: str) -> bool:
-        return key == self._key or (self._alone and key.startswith(OWN_PREFIX))
+        is_base = key == self._key and self._holds_key
+        return is_base or (self._alone and key.startswith(OWN_PREFIX))
 
     def _is_whole(self) -> bool:
         return self._entity.aspects.keys() >= whole_entity(self._entity.urn).aspects.keys()

@@ -7,6 +7,7 @@ from typing import Final, Self
 
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
 from mlcat_ingest.metadata.entries import declared_fields, one_value_fields
+from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.registry import ASPECTS, implied_aspect
 from mlcat_ingest.pipeline.merge.applied import NOTHING
@@ -17,10 +18,10 @@ from mlcat_ingest.recipe.model import Policy
 class MergeRules:
     """How a writer merges. `policies` maps aspect, then field, to what is not `three_way`.
 
-    A writer without a name keeps no base, and therefore takes nothing away: it merges by union.
+    Without a writer no base is kept, and therefore nothing is taken away: it is a merge by union.
     """
 
-    writer: str | None
+    writer: Writer | None
     policies: Mapping[str, Mapping[str, Policy]] = field(default_factory=lambda: NOTHING)
     adds_only: bool = False
     """True where nothing is taken away, although a base is kept."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from mlcat_ingest.client.base import Catalog, StoredEntity
 from mlcat_ingest.metadata.aspects.common import EDITABLE_ML_MODEL_GROUP_PROPERTIES, STATUS
+from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.reserved import OWN_PREFIX, RENAMED_TO
 from mlcat_ingest.metadata.urn import entity_type_of
@@ -37,16 +38,14 @@ class GroupCopier:
         self,
         sink: Catalog,
         delivery: DeliveryTarget,
-        writer: str,
         tracker: Tracker,
     ) -> None:
         """Read from `sink`; `delivery` merges by `merge_copy`.
 
-        `tracker` knows the bases of `writer` that another tool has dropped.
+        `tracker` knows the writer, and its bases that another tool has dropped.
         """
         self._sink = sink
         self._delivery = delivery
-        self._writer = writer
         self._tracker = tracker
 
     def leads_to(self, new: str, old: str) -> bool:
@@ -86,7 +85,8 @@ class GroupCopier:
     def _applied_to(self, group: str, stored: StoredEntity) -> Base:
         """Return what any recipe wrote on `group`, as far as its bases are known."""
         custom = custom_properties(stored_properties(group, stored) or NOTHING)
-        return read_bases(custom, self._writer, lambda: self._tracker.bases.get(group)).joined
+        remembered = self._tracker.bases.get
+        return read_bases(custom, self._tracker.writer, lambda: remembered(group)).joined
 
     def _follow(self, old: str, new: str) -> tuple[str, Mapping[str, StoredEntity]]:
         """Return the name that the group `new` has by now, and the groups that were read."""
@@ -148,4 +148,4 @@ def _without(stored: StoredEntity, name: str, applied: Base) -> Aspect | None:
     if name not in stored:
         return None
     ours = applied.get(name, NOTHING)
-    return without_applied(name, stored[name].value, MergeRules(""), ours).value
+    return without_applied(name, stored[name].value, MergeRules(Writer("")), ours).value

@@ -20,6 +20,7 @@ from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.applied import NOTHING
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.merge.provenance import custom_properties, is_removed, stored_properties
+from mlcat_ingest.pipeline.merge.retract import whole_entity
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.read.feature_tables import PrimaryKeys
 from mlcat_ingest.pipeline.removal.rename import GroupCopier
@@ -149,8 +150,6 @@ class Removal:
         deferred: DeferredRemovals,
         copier: GroupCopier,
         keys: PrimaryKeys,
-        *,
-        writer: str,
         limits: LimitsSpec,
     ) -> None:
         """Remove `deferred` entities and those that passes did not list."""
@@ -162,7 +161,7 @@ class Removal:
         self._moved: list[_MissingEntity] = []
         self.next_pass: list[str] = []
         self.named: list[NamedGroup] = []
-        self._unlisted = UnlistedEntities(context, writer, keys)
+        self._unlisted = UnlistedEntities(context, keys)
 
     def after(self, source: Source[Any], passes: Sequence[PartitionPass]) -> Iterator[Entity]:
         """Yield the entities to remove, now that `passes` read all of `source`.
@@ -262,7 +261,9 @@ class Removal:
             if part is not None:
                 self._context.tracker.entities.delete(part, urns)
             for urn in urns:
-                yield Entity(urn, {STATUS: {"removed": True}})
+                # Of one that another recipe has, too, all that is ours is looked for.
+                named = whole_entity(urn).aspects if urn in self._unlisted.shared else NOTHING
+                yield Entity(urn, {**named, STATUS: {"removed": True}})
 
     def _missing(
         self, source: Source[Any], passes: Sequence[PartitionPass], waiting: Sequence[str]

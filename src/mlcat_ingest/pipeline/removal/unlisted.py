@@ -13,12 +13,20 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
-from mlcat_ingest.client.base import CANNOT_ANSWER, StoredEntity, chunks
+from mlcat_ingest.client.base import (
+    CANNOT_ANSWER,
+    Catalog,
+    StoredEntity,
+    chunks,
+    written_at_ms,
+)
+from mlcat_ingest.client.rest.search import SEARCHABLE
 from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.identity import Writer, other_writer_note
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS, RENAMED_TO, SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.context import RunContext
-from mlcat_ingest.pipeline.merge.applied import NOTHING, read_bases
+from mlcat_ingest.pipeline.merge.applied import NOTHING, applied_key, read_bases, writer_id_of
 from mlcat_ingest.pipeline.merge.provenance import custom_properties, is_removed, stored_properties
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.read.feature_tables import PrimaryKeys
@@ -64,15 +72,43 @@ class ListedUrns:
         return at < len(bucket) and bucket[at] == number
 
 
-class UnlistedEntities:
-    """Lists the entities of one recipe in one catalog that a pass did not list."""
+def silent_writers(sink: Catalog, writer: Writer, since_ms: int) -> set[str]:
+    """Return the ids of other writers of this name that have not written since `since_ms`.
 
-    def __init__(self, context: RunContext, writer: str, keys: PrimaryKeys) -> None:
-        """Search the catalog for entities with a base of `writer`."""
+    Raises:
+        ProtocolMismatchError: the catalog cannot be searched.
+
+    Cost: one request for each 1,000 entities that any recipe wrote, and one for each batch read.
+    """
+    written_ms: dict[str, int] = {}
+    for entity_type in SEARCHABLE:
+        name = properties_aspect(entity_type) or ""
+        pages = sink.search.entities_of_source(entity_type, None).pages
+        for batch in (batch for page in pages for batch in chunks(page, MAX_REQUEST_ITEMS)):
+            for stored in sink.read_many(batch, [name]).values():
+                custom = custom_properties(stored[name].value)
+                base_id = writer_id_of(custom.get(applied_key(writer.name)))
+                if base_id and not writer.is_own(base_id):
+                    at_ms = written_at_ms(stored[name])
+                    written_ms[base_id] = max(at_ms, written_ms.get(base_id, 0))
+    for base_id, at_ms in written_ms.items():
+        done = "taken over" if at_ms < since_ms else "not taken over, for it wrote since"
+        log.warning("writer id %s of %r: %s", base_id, writer.name, done)
+    return {base_id for base_id, at_ms in written_ms.items() if at_ms < since_ms}
+
+
+class UnlistedEntities:
+    """Lists the entities of one recipe in one catalog that a pass did not list.
+
+    `shared` are those among them that carry another writer's base, too.
+    """
+
+    def __init__(self, context: RunContext, keys: PrimaryKeys) -> None:
+        """Search the catalog for entities with a base of the writer."""
         self._context = context
-        self._writer = writer
         self._keys = keys
         self._found: dict[PartitionPass, ListedUrns] = {}
+        self.shared: set[str] = set()
 
     def total(self, part: PartitionPass) -> int:
         """Return how many live entities of the partition there are, as far as is known.
@@ -203,11 +239,22 @@ class UnlistedEntities:
         for urn, stored in entities.items():
             properties = stored_properties(urn, stored) or NOTHING
             custom = custom_properties(properties)
-            bases = read_bases(custom, self._writer)
             if is_removed(stored):
                 is_ours = source in str(custom.get(SOURCE_KEY)).split(",")
                 if is_ours and entity_type_of(urn) == _GROUP and RENAMED_TO not in custom:
                     yield Unlisted(urn, properties, removed=True)
-            # Not one that another source or recipe has, too or alone.
-            elif custom.get(SOURCE_KEY) == source and (bases.ours is not None or not bases.others):
+            # Not one that another source has, too.
+            elif custom.get(SOURCE_KEY) == source and self._is_own(urn, custom):
                 yield Unlisted(urn, properties)
+
+    def _is_own(self, urn: str, custom: Mapping[str, object]) -> bool:
+        """Return whether this state has listed an entity: its id is there, or it has the base."""
+        tracker = self._context.tracker
+        bases = read_bases(custom, tracker.writer)
+        if bases.is_shared:
+            self.shared.add(urn)
+        if tracker.writer.may_remove(bases.id or "") or tracker.bases.get(urn):
+            return True
+        if bases.id is not None:
+            self._context.tally.note(*other_writer_note(tracker.writer, bases.id))
+        return False

@@ -14,6 +14,7 @@ from mlcat_ingest.core.text import printable
 from mlcat_ingest.errors import LACKS_PERMISSION, NotAuthorizedError
 from mlcat_ingest.links.rules import Links
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
+from mlcat_ingest.metadata.identity import ABOUT_WRITERS
 from mlcat_ingest.metadata.proposal import Entity, Note
 from mlcat_ingest.pipeline.merge.entity import MergedEntity, Outcome
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
@@ -149,8 +150,9 @@ class Tally:
         with self._lock:
             self._notes[kind] += 1
             examples = self._note_examples.setdefault(kind, [])
-            if len(examples) < EXAMPLES:
-                examples.append(self._clean(detail))
+            cleaned = self._clean(detail) if len(examples) < EXAMPLES else ""
+            if cleaned and not (kind in ABOUT_WRITERS and cleaned in examples):
+                examples.append(cleaned)
 
     def state_failed(self, problem: str) -> None:
         """Count a failure of the state database."""
@@ -170,7 +172,8 @@ class Tally:
         )
         for entity in merged:
             for note in entity.notes:
-                self.note(note.kind, f"{entity.urn}: {note.detail}")
+                about = "" if note.kind in ABOUT_WRITERS else f"{entity.urn}: "
+                self.note(note.kind, f"{about}{note.detail}")
 
     def entities_passed_over(self, entity_type: str, count: int) -> None:
         """Count entities that were not merged, since nothing about them changed."""

@@ -43,6 +43,8 @@ _IDENTITY: Final = "FROM state_identity WHERE recipe = ? AND sink = ? AND source
 # Tables whose rows name their recipe and catalog, and those whose rows name a partition of it.
 _OF_RECIPE: Final = ("state_part", "state_identity", "state_base", "state_write")
 _OF_PARTS: Final = ("state_record", "state_absent")
+_WRITER: Final = "state_writer"
+_SAVE_WRITER: Final = f"INSERT INTO {_WRITER} (recipe, id, adopted) VALUES (?, ?, ?)"
 
 _COPY_TIMEOUT_S: Final = 60.0
 _COPIED_ROWS: Final = 1_000
@@ -180,6 +182,29 @@ def names(connection: SqlConnection, recipe: str, sink: str) -> dict[str, dict[s
     return urns
 
 
+def writer_ids(connection: SqlConnection, recipe: str) -> list[str]:
+    """Return the writer ids of a recipe, its own first, then those that it took over."""
+    statement = f"SELECT id FROM {_WRITER} WHERE recipe = ? ORDER BY adopted, id"
+    return list(connection.scalars(statement, recipe))
+
+
+def first_writer_id(engine: Engine, recipe: str, new: str) -> list[str]:
+    """Return the writer ids of a recipe, which are `new` alone where there were none."""
+    with write_transaction(engine) as connection:
+        known = writer_ids(connection, recipe)
+        if not known:
+            connection.execute(_SAVE_WRITER, recipe, new, 0)
+    return known or [new]
+
+
+def save_writer_ids(engine: Engine, recipe: str, own: str, adopted: Collection[str]) -> None:
+    """Keep the writer ids of a recipe; they outlive `delete_recipe`."""
+    with write_transaction(engine) as connection:
+        connection.execute(f"DELETE FROM {_WRITER} WHERE recipe = ?", recipe)
+        for i, id_ in enumerate(dict.fromkeys((own, *adopted))):
+            connection.execute(_SAVE_WRITER, recipe, id_, int(i > 0))
+
+
 def invalidate(engine: Engine, recipe: str, sink: str) -> None:
     """Delete the checkpoints of a recipe for one catalog, and the digests of its records."""
     own = "recipe = ? AND sink = ?"
@@ -236,7 +261,7 @@ def copy_recipe(url: str, recipe: str, target: Engine) -> None:
             return
         of_parts = "part_id IN (SELECT id FROM state_part WHERE recipe = ?)"
         conditions = {
-            **dict.fromkeys(_OF_RECIPE, "recipe = ?"),
+            **dict.fromkeys((*_OF_RECIPE, _WRITER), "recipe = ?"),
             **dict.fromkeys(_OF_PARTS, of_parts),
         }
         with write_transaction(target) as connection:

@@ -4,8 +4,8 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -19,6 +19,7 @@ from mlcat_ingest.errors import (
     StateUnavailableError,
 )
 from mlcat_ingest.metadata.codec import content_hash
+from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.report.report import PassSummary
@@ -32,6 +33,7 @@ from mlcat_ingest.pipeline.state.database import (
     read_only,
     replace_damaged,
     set_aside,
+    translate_errors,
 )
 from mlcat_ingest.pipeline.state.partitions import PartitionKey, PartitionPass, PartitionRow
 from mlcat_ingest.pipeline.state.tracker import Tracker
@@ -53,9 +55,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StateOptions:
-    """Options of how far state is believed; `settings` is a digest of the recipe's own."""
+    """Options of how far state is believed; `settings` is a digest of the recipe's own.
+
+    `writer_ids` are those of the recipe, its own first. None: that of the state, or a new one.
+    Empty: that of the state, or none.
+    """
 
     recipe: str
+    writer_ids: Sequence[str] | None = None
     settings: str = ""
     full_every_s: float = 86_400.0
     full: bool = False
@@ -82,6 +89,34 @@ class StatePolicy(Enum):
 
     The next run with `KEEP` reads again what such a run read.
     """
+
+
+def _new_writer_id() -> str:
+    return secrets.token_hex(6)
+
+
+def shared_writer_ids(url: str, recipe: str) -> Sequence[str]:
+    """Return the writer ids in a state that several processes share; the first one makes it.
+
+    There are none where it cannot be kept.
+    """
+    try:
+        engine = open_state(url)
+        with ExitStack() as opened, translate_errors(url):
+            opened.callback(engine.dispose)
+            return partitions.first_writer_id(engine, recipe, _new_writer_id())
+    except StateUnavailableError as error:
+        log.warning("writing without a writer id, so nothing can be removed: %s", error)
+        return ()
+
+
+def known_writer_ids(url: str, recipe: str) -> Sequence[str]:
+    """Return the writer ids in a state, its own first; none where there is none to be read."""
+    with suppress(NotAuthorizedError, StateUnavailableError):
+        if not is_missing(url):
+            with read_only(url, timeout_s=_NAMES_TIMEOUT_S) as connection:
+                return () if connection is None else partitions.writer_ids(connection, recipe)
+    return ()
 
 
 def equal_identities(readers: str, key: str) -> RecipeError:
@@ -141,12 +176,15 @@ class StateSession:
             StateUnavailableError: the database is a server's, and does not answer.
         """
         self._database.on_problem = on_problem
+        self.tracker.writer = self._writer_of(())
         if self._url is not None and sink.facts.keeps:
             self._sink = sink.address
             if self._policy is StatePolicy.NAMES:
                 self._read_identities(self._url)
             else:
                 self._remember(self._url, sink)
+                if self._options.writer_ids is None and not self.tracker.writer.id:
+                    self.tracker.writer = self._writer_of([_new_writer_id()])
         if needs_results and not self.tracker.remembers:
             self.tracker.start(self._temporary(), "", "", lasting=False)
 
@@ -158,6 +196,7 @@ class StateSession:
                 if connection is not None:
                     recipe = self._options.recipe
                     self._identities = partitions.names(connection, recipe, self._sink)
+                    self.tracker.writer = self._writer_of(partitions.writer_ids(connection, recipe))
         except (NotAuthorizedError, StateUnavailableError) as error:
             if file_of(url) is None:
                 raise
@@ -179,8 +218,35 @@ class StateSession:
             lambda opened: partitions.partitions_of(opened, recipe), list[PartitionRow]()
         )
         self._known = [row for row in known if row.key.sink == self._sink]
+        self._identify()
         self._partitions = RememberedPartitions(
             self._database, sink, self._options, self.tracker.writes.earlier
+        )
+
+    def _writer_of(self, known: Sequence[str]) -> Writer:
+        own, *adopted = (*(self._options.writer_ids or ()), *known, "")
+        return Writer(self._options.recipe, own, frozenset(adopted) - {""})
+
+    def _identify(self) -> None:
+        """Read the writer ids, and keep what is new of them; the first run makes one."""
+        recipe = self._options.recipe
+        known = self._database.read(
+            lambda connection: partitions.writer_ids(connection, recipe), list[str]()
+        )
+        new = [_new_writer_id()] if not known and self._options.writer_ids is None else known
+        writer = self.tracker.writer = self._writer_of(new)
+        if writer.id and known[:1] != [writer.id]:
+            self.adopt(())
+
+    def adopt(self, ids: Collection[str]) -> None:
+        """Take over the entities of other writers of the recipe's name, from now on."""
+        writer = self.tracker.writer
+        self.tracker.writer = writer = replace(writer, adopted=writer.adopted.union(ids))
+        self._database.attempt(
+            lambda engine: partitions.save_writer_ids(
+                engine, writer.name, writer.id, sorted(writer.adopted)
+            ),
+            None,
         )
 
     def _open_database(self, url: str) -> Engine | None:

@@ -17,7 +17,6 @@ COMPONENT: Final = "state"
 # state_record: one row a record whose entities the catalog acknowledged. `reason` says why it is
 #   dirty: it was refused, or a write has begun that changes it. A record whose `digest` or
 #   `aspect_stamps` is empty equals nothing in that respect: it is mapped, or compared by values.
-#   raw_fingerprint never used; SQLite before 3.35 cannot drop a column
 #   aspect_stamps   what the catalog held of the entities when the row was written: a JSON object by
 #                   URN, of the stamp of each aspect that a merge reads, null where it was not
 #                   stored. An entity that is only referred to has none.
@@ -31,13 +30,14 @@ COMPONENT: Final = "state"
 #   there.
 # state_write: a batch of entities whose writes were begun, and that no answer has come for; `urns`
 #   are a line each.
+# state_writer: the writer ids of a recipe, its own and those that it took over. They are no cache.
 # state_holder: who holds the lock of a recipe on PostgreSQL; only as true as the advisory lock
 #   behind it.
 
 # A released step never changes: what comes later is a further step.
 MIGRATIONS: Final = (
     Migration(
-        "parts, identity, records, failing tests, lock holders",
+        "the state of a recipe",
         statements(
             """CREATE TABLE state_part (
                 id BIGINT PRIMARY KEY,
@@ -50,6 +50,7 @@ MIGRATIONS: Final = (
                 pass_number INTEGER NOT NULL,
                 passed_at_ms BIGINT,
                 full_at_ms BIGINT,
+                tests TEXT NOT NULL DEFAULT '',
                 UNIQUE (recipe, sink, source, instance)
             )""",
             """CREATE TABLE state_identity (
@@ -66,35 +67,23 @@ MIGRATIONS: Final = (
                 id TEXT NOT NULL,
                 digest TEXT NOT NULL,
                 urns TEXT NOT NULL,
-                mark TEXT NOT NULL,
-                joined TEXT NOT NULL,
+                fingerprint TEXT NOT NULL,
+                joined_fingerprint TEXT NOT NULL,
                 reason TEXT NOT NULL,
                 seen_in_pass INTEGER NOT NULL,
+                aspect_stamps TEXT NOT NULL,
                 PRIMARY KEY (part_id, kind, id)
             )""",
-            "CREATE INDEX state_record_marked ON state_record (part_id, kind) WHERE mark <> ''",
-            "CREATE INDEX state_record_joined ON state_record (part_id, kind) WHERE joined <> ''",
-            "CREATE INDEX state_record_dirty ON state_record (part_id, kind) WHERE reason <> ''",
-            """CREATE TABLE state_failing (
-                recipe TEXT NOT NULL,
-                sink TEXT NOT NULL,
+            *(
+                f"CREATE INDEX state_record_{name} ON state_record (part_id, kind)"
+                f" WHERE {name} <> ''"
+                for name in ("fingerprint", "joined_fingerprint", "reason")
+            ),
+            """CREATE TABLE state_absent (
+                part_id BIGINT NOT NULL REFERENCES state_part (id) ON DELETE CASCADE,
                 urn TEXT NOT NULL,
-                tests TEXT NOT NULL,
-                PRIMARY KEY (recipe, sink, urn)
+                PRIMARY KEY (part_id, urn)
             )""",
-            """CREATE TABLE state_holder (
-                recipe TEXT PRIMARY KEY,
-                pid INTEGER NOT NULL,
-                host TEXT NOT NULL,
-                since_ms BIGINT NOT NULL
-            )""",
-        ),
-    ),
-    Migration(
-        "results of metadata tests, passing ones too",
-        statements(
-            # What failed before has to be evaluated again: what passed beside it was not kept.
-            "DROP TABLE state_failing",
             """CREATE TABLE state_result (
                 id BIGINT PRIMARY KEY,
                 passing TEXT NOT NULL,
@@ -109,58 +98,6 @@ MIGRATIONS: Final = (
                 run_ms BIGINT NOT NULL,
                 PRIMARY KEY (recipe, sink, urn)
             )""",
-        ),
-    ),
-    Migration(
-        "entities that one pass lacked",
-        statements(
-            """CREATE TABLE state_absent (
-                part_id BIGINT NOT NULL REFERENCES state_part (id) ON DELETE CASCADE,
-                urn TEXT NOT NULL,
-                PRIMARY KEY (part_id, urn)
-            )""",
-        ),
-    ),
-    Migration(
-        "fingerprints of raw rows, stamps of aspects",
-        statements(
-            "ALTER TABLE state_record RENAME COLUMN mark TO fingerprint",
-            "ALTER TABLE state_record RENAME COLUMN joined TO joined_fingerprint",
-            "ALTER TABLE state_record ADD COLUMN raw_fingerprint TEXT NOT NULL DEFAULT ''",
-            "ALTER TABLE state_record ADD COLUMN aspect_stamps TEXT NOT NULL DEFAULT ''",
-        ),
-    ),
-    Migration(
-        "which metadata tests the client evaluated",
-        statements("ALTER TABLE state_part ADD COLUMN tests TEXT NOT NULL DEFAULT ''"),
-    ),
-    Migration(
-        "what a probe found of a catalog",
-        statements(
-            """CREATE TABLE state_probe (
-                recipe TEXT NOT NULL,
-                sink TEXT NOT NULL,
-                version TEXT NOT NULL,
-                probed_at_ms BIGINT NOT NULL,
-                answers TEXT NOT NULL,
-                PRIMARY KEY (recipe, sink)
-            )""",
-        ),
-    ),
-    Migration(
-        "entities whose writes were not acknowledged",
-        statements(
-            """CREATE TABLE state_unacknowledged (
-                recipe TEXT NOT NULL,
-                sink TEXT NOT NULL,
-                urn TEXT NOT NULL,
-                PRIMARY KEY (recipe, sink, urn)
-            )""",
-        ),
-    ),
-    Migration(
-        "bases of entities",
-        statements(
             """CREATE TABLE state_base (
                 recipe TEXT NOT NULL,
                 sink TEXT NOT NULL,
@@ -168,12 +105,6 @@ MIGRATIONS: Final = (
                 text TEXT NOT NULL,
                 PRIMARY KEY (recipe, sink, urn)
             )""",
-        ),
-    ),
-    Migration("no probes of a catalog", statements("DROP TABLE state_probe")),
-    Migration(
-        "writes that were not acknowledged, by batch",
-        statements(
             """CREATE TABLE state_write (
                 recipe TEXT NOT NULL,
                 sink TEXT NOT NULL,
@@ -181,8 +112,18 @@ MIGRATIONS: Final = (
                 urns TEXT NOT NULL,
                 PRIMARY KEY (recipe, sink, id)
             )""",
-            "INSERT INTO state_write SELECT recipe, sink, urn, urn FROM state_unacknowledged",
-            "DROP TABLE state_unacknowledged",
+            """CREATE TABLE state_writer (
+                recipe TEXT NOT NULL,
+                id TEXT NOT NULL,
+                adopted INTEGER NOT NULL,
+                PRIMARY KEY (recipe, id)
+            )""",
+            """CREATE TABLE state_holder (
+                recipe TEXT PRIMARY KEY,
+                pid INTEGER NOT NULL,
+                host TEXT NOT NULL,
+                since_ms BIGINT NOT NULL
+            )""",
         ),
     ),
 )

@@ -8,6 +8,7 @@ from itertools import chain, compress
 from typing import Any, Final
 
 from mlcat_ingest.metadata.codec import dumps, record_hash
+from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.state import records
 from mlcat_ingest.pipeline.state.database import RunDatabase
@@ -152,6 +153,8 @@ class Tracker:
 
     def __init__(self, mask: Callable[[str], str] = str) -> None:
         """Remember nothing before `start`; `mask` hides secrets."""
+        self.writer = Writer("")
+        """Who writes the bases of the run."""
         self.database = RunDatabase(mask)
         self.results = EvaluationResults(self.database)
         self.writes = UnacknowledgedWrites(self.database)

@@ -53,7 +53,9 @@ class Ingests:
         """Ingest once with a new source, which the run closes; `full` maps every record again."""
         self._full_runs += full
         # With other settings no record counts as unchanged.
-        state_options = StateOptions("conformance", settings=str(self._full_runs), full=full)
+        state_options = StateOptions(
+            "conformance", ("conformance",), settings=str(self._full_runs), full=full
+        )
         options = RunOptions(
             Recipe.model_validate(_RECIPE),
             state=StateSession(self._url, state_options),

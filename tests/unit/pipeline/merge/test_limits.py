@@ -84,7 +84,7 @@ def test_where_nothing_of_ours_can_be_left_out_nothing_is_noted() -> None:
 def test_the_base_lacks_what_was_left_out() -> None:
     theirs = {"customProperties": properties(0, 1_100, "theirs")}
     custom = written(merged({"customProperties": {"k": "v"}}, theirs))["customProperties"]
-    assert custom["mlcat.applied.prod"] == "2"
+    assert custom["mlcat.applied.prod"] == "2:"
 
 
 def test_the_weight_of_an_entity_is_the_number_of_its_entries() -> None:

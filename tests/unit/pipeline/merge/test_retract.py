@@ -3,13 +3,14 @@
 from typing import Any
 
 from mlcat_ingest.client.base import StoredAspect
+from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.pipeline.merge.applied import applied_key
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.merge.retract import retract_entity, whole_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules
 from support.fakes import model_urn
-from support.merging import HOME, WRITER, Shelf
+from support.merging import HOME, US, WRITER, Shelf
 
 VERSION = {
     "versionSet": "urn:li:versionSet:(a,b)",
@@ -19,7 +20,7 @@ VERSION = {
 
 
 def retract(shelf: Shelf) -> MergedEntity:
-    return shelf.write(retract_entity(whole_entity(shelf.urn), shelf.stored(), writer=WRITER))
+    return shelf.write(retract_entity(whole_entity(shelf.urn), shelf.stored(), writer=US))
 
 
 def ingested(**aspects: Aspect) -> Shelf:
@@ -77,10 +78,10 @@ def test_anything_of_others_keeps_an_entity() -> None:
 
 def test_another_writer_keeps_an_entity_and_its_sources() -> None:
     shelf = ingested()
-    shelf.ingest({HOME: {}}, MergeRules("other"))
+    shelf.ingest({HOME: {}}, MergeRules(Writer("other")))
     assert retract(shelf).outcome == "updated"
     assert shelf.aspects == {
-        HOME: {"customProperties": {"mlcat.source": "s", "mlcat.applied.other": "2"}}
+        HOME: {"customProperties": {"mlcat.source": "s", "mlcat.applied.other": "2:"}}
     }
 
 
@@ -89,14 +90,14 @@ def test_only_the_aspects_that_an_entity_names_are_taken_back() -> None:
     shelf.put("editableMlModelProperties", {"description": "theirs"})
     base = shelf.base()
     named = Entity(shelf.urn, {"globalTags": {}, "editableMlModelProperties": {}})
-    merged = shelf.write(retract_entity(named, shelf.stored(), writer=WRITER))
+    merged = shelf.write(retract_entity(named, shelf.stored(), writer=US))
     assert [one.aspect_name for one in merged.proposals] == ["globalTags", HOME]
     assert merged.outcome == "updated"
     assert shelf.aspects["globalTags"] == {"tags": []}
     assert shelf.field("name") == "a"
     assert shelf.custom() == {"k": "v", "mlcat.source": "s"}
     assert shelf.base() == {name: base[name] for name in ("domains", HOME)}
-    nothing = retract_entity(named, shelf.stored(), writer=WRITER)
+    nothing = retract_entity(named, shelf.stored(), writer=US)
     assert (nothing.outcome, nothing.proposals) == ("unchanged", ())
 
 
@@ -115,7 +116,8 @@ def test_a_value_goes_only_if_it_is_still_what_we_wrote() -> None:
 
 def test_what_another_recipe_says_too_stays() -> None:
     shelf = ingested()
-    shelf.ingest({HOME: {"name": "a", "customProperties": {"k": "v"}}}, MergeRules("other"))
+    other = MergeRules(Writer("other"))
+    shelf.ingest({HOME: {"name": "a", "customProperties": {"k": "v"}}}, other)
     retract(shelf)
     custom = dict(shelf.aspects[HOME]["customProperties"])
     assert shelf.aspects[HOME]["name"] == "a"
@@ -150,10 +152,10 @@ def test_without_a_base_of_ours_nothing_goes() -> None:
     assert retract(shelf).proposals == ()
     assert shelf.aspects == before
     assert retract(Shelf()).proposals == ()
-    assert retract_entity(whole_entity(shelf.urn), None, writer=WRITER).outcome == "unchanged"
+    assert retract_entity(whole_entity(shelf.urn), None, writer=US).outcome == "unchanged"
     other = {"globalTags": StoredAspect({"tags": []})}
     for urn in ("urn:li:tag:t", shelf.urn):
-        merged = retract_entity(whole_entity(urn), other, writer=WRITER)
+        merged = retract_entity(whole_entity(urn), other, writer=US)
         assert (merged.outcome, merged.proposals, merged.stored) == ("unchanged", (), other)
 
 
@@ -186,7 +188,7 @@ def test_a_base_that_somebody_dropped_is_the_remembered_one() -> None:
         return str(text)
 
     entity = whole_entity(shelf.urn)
-    shelf.write(retract_entity(entity, shelf.stored(), writer=WRITER, remembered=remembered))
+    shelf.write(retract_entity(entity, shelf.stored(), writer=US, remembered=remembered))
     assert shelf.aspects["globalTags"] == {"tags": []}
     assert shelf.aspects[HOME] == {"name": "theirs", "customProperties": {"their": "key"}}
     assert asked == [shelf.urn]

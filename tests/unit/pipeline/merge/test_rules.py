@@ -2,6 +2,7 @@
 
 from mlcat_ingest.metadata.codec import NamedEntries, dumps
 from mlcat_ingest.metadata.entries import keys_of
+from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.merge.fields import AppliedField, merge_field
 from mlcat_ingest.pipeline.merge.rules import (
@@ -14,7 +15,7 @@ from support.fakes import model_urn
 
 
 def test_a_writer_without_a_name_and_one_that_adds_take_nothing_away() -> None:
-    rules = MergeRules("prod", {"globalTags": {"tags": "ours"}})
+    rules = MergeRules(Writer("prod"), {"globalTags": {"tags": "ours"}})
     assert rules.default == "three_way"
     assert rules.adding().default == MergeRules(None).default == "union"
     assert rules.adding().policies == {}

@@ -6,6 +6,7 @@ import pytest
 
 from mlcat_ingest.client.base import StoredAspect
 from mlcat_ingest.metadata.codec import loads
+from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.pipeline.merge.applied import applied_key, encode, fingerprint, text_of_keys
 from mlcat_ingest.pipeline.merge.entity import MergedEntity, bases_of, merge_entity
@@ -16,7 +17,7 @@ from support.fakes import group_urn, model_urn
 from support.merging import HOME, RULES, Shelf
 
 A, B, C, D = map(group_urn, "abcd")
-OTHER = MergeRules("other")
+OTHER = MergeRules(Writer("other"))
 
 
 def groups(*urns: str) -> dict[str, dict[str, Any]]:
@@ -24,7 +25,7 @@ def groups(*urns: str) -> dict[str, dict[str, Any]]:
 
 
 def ruled(policy: Policy, *fields: str, aspect: str = HOME) -> MergeRules:
-    return MergeRules("prod", {aspect: dict.fromkeys(fields, policy)})
+    return MergeRules(Writer("prod"), {aspect: dict.fromkeys(fields, policy)})
 
 
 # --- one writer ----------------------------------------------------------------------------------
@@ -539,7 +540,8 @@ def test_an_entity_that_is_not_there_is_not_written_again() -> None:
 
 def test_what_is_neither_stored_nor_written_has_no_base() -> None:
     assert (
-        bases_of([MergedEntity(Entity(model_urn("a"), {}), {}, "unchanged", writer="prod")]) == {}
+        bases_of([MergedEntity(Entity(model_urn("a"), {}), {}, "unchanged", writer=Writer("prod"))])
+        == {}
     )
 
 
@@ -547,7 +549,7 @@ def test_a_base_is_found_whatever_is_written_after_it() -> None:
     urn = model_urn("a")
     home = Proposal(urn, HOME, {"customProperties": {"mlcat.applied.prod": "2"}})
     tags = Proposal(urn, "globalTags", {"tags": []})
-    one = MergedEntity(Entity(urn, {}), {}, "created", (home, tags), writer="prod")
+    one = MergedEntity(Entity(urn, {}), {}, "created", (home, tags), writer=Writer("prod"))
     assert bases_of([one]) == {urn: "2"}
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.client.base import StoredAspect
+from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
 from mlcat_ingest.pipeline.merge.entity import merge_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules
@@ -14,7 +15,7 @@ from mlcat_ingest.recipe.model import EnrichRule
 
 MODEL = "urn:li:mlModel:(urn:li:dataPlatform:mlflow,run-1,PROD)"
 FEATURE = "urn:li:mlFeature:(people,age)"
-RULES = MergeRules(writer="nightly")
+RULES = MergeRules(Writer("nightly"))
 
 
 def a_rule(**values: Any) -> EnrichRule:

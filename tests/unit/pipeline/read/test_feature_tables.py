@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from mlcat_ingest.errors import CatalogRequestError, CatalogUnavailableError, MlcatError
+from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Entity, Note, Proposal
 from mlcat_ingest.metadata.reserved import PRIMARY_KEYS
 from mlcat_ingest.pipeline.read.feature_tables import PrimaryKeys
@@ -167,7 +168,7 @@ def test_a_key_whose_urn_is_none_is_left_to_the_catalog() -> None:
 
 def test_the_doctor_says_that_keys_are_refused_and_looks_at_the_rest() -> None:
     sink = FakeSink(place="here", before_read=failing(BAD_REQUEST))
-    met, keys = overlap(FakeSource([RECORD]), sink, "mine")
+    met, keys = overlap(FakeSource([RECORD]), sink, Writer("mine"))
     assert met.detail == "none among 2 sampled"
     assert keys.outcome == "warning"
     assert PRIMARY_KEYS in keys.detail

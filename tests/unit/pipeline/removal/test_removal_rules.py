@@ -10,6 +10,7 @@ import pytest
 
 from mlcat_ingest.errors import CatalogRequestError, LimitError, StateUnavailableError
 from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
@@ -33,6 +34,7 @@ class KnownEntities:
     deleted: list[str] = field(default_factory=list)
     count: int = 0
     fails: bool = False
+    bases: dict[str, str] = field(default_factory=dict)
     counted: int = 0
 
     def listed_urns(self, _: object) -> Iterable[str]:
@@ -54,6 +56,9 @@ class KnownEntities:
 
     def delete(self, _: object, urns: Sequence[str]) -> None:
         self.deleted += urns
+
+    def get(self, urn: str) -> str | None:
+        return self.bases.get(urn)
 
     def record_count(self, _: object) -> int:
         self.counted += 1
@@ -95,7 +100,8 @@ class World:
     def hold(self, *urns: str, **more: Any) -> None:
         for urn in urns:
             name = "mlModelGroupProperties" if "Group" in urn else "mlModelProperties"
-            self.sink.put(urn, name, {"customProperties": {"mlcat.source": SOURCE}, **more})
+            custom = {"mlcat.source": SOURCE, "mlcat.applied.r": "2:id"}
+            self.sink.put(urn, name, {"customProperties": custom, **more})
 
     def missing(self, source: str, unlisted: Iterable[Unlisted]) -> list[Missing]:
         assert source == SOURCE
@@ -109,7 +115,12 @@ class World:
             self.complete,
             entity_types=self.entity_types,
         )
-        tracker: Any = SimpleNamespace(entities=self.known, remembers=self.remembers)
+        tracker: Any = SimpleNamespace(
+            entities=self.known,
+            remembers=self.remembers,
+            writer=Writer("r", "id"),
+            bases=self.known,
+        )
         tally: Any = SimpleNamespace(note=lambda kind, text: self.notes.append((kind, text)))
         copier: Any = SimpleNamespace(
             copy=lambda old, new: self.copied.append((old, new)),
@@ -127,8 +138,7 @@ class World:
             deferred,
             copier,
             keys,
-            writer="r",
-            limits=LimitsSpec(max_removed_ratio=self.ratio),
+            LimitsSpec(max_removed_ratio=self.ratio),
         )
         with closing(deferred):
             removal.named.extend(self.named)
@@ -155,7 +165,7 @@ def test_entities_that_a_complete_pass_did_not_list_are_removed(world: World) ->
 def test_groups_that_were_renamed_in_a_circle_are_looked_at_once(world: World) -> None:
     names = [group_urn(name) for name in "abc"]
     for name, new in zip(names, [*names[1:], names[0]], strict=True):
-        custom = {"mlcat.source": SOURCE, "mlcat.renamed_to": new}
+        custom = {"mlcat.source": SOURCE, "mlcat.renamed_to": new, "mlcat.applied.r": "2:id"}
         world.sink.put(name, "mlModelGroupProperties", {"customProperties": custom})
     world.known.unlisted = names[:1]
     read_many = world.sink.read_many
@@ -378,7 +388,7 @@ def test_too_much_of_a_named_group_is_left_to_a_scheduled_run(
 
 def test_removed_entities_and_those_of_others_stay(world: World) -> None:
     world.sink.put(A, "status", {"removed": True})
-    applied = {"mlcat.applied.other": '1 {"mlModelProperties":{"name":"AAAAAAAA"}}'}
+    applied = {"mlcat.applied.other": "2:x:nM6rxxxxxx"}
     world.hold(B, customProperties={"mlcat.source": SOURCE, **applied})
     world.hold(C, customProperties={"mlcat.source": f"{SOURCE},feast:f:"})
     world.known.unlisted = [A, B, C]
@@ -394,7 +404,7 @@ def in_group(source: str | None, **status: Any) -> World:
     """Return a world with a group and a model in it."""
     world = World(is_gone=lambda: True)
     world.hold(GROUP)
-    custom = {} if source is None else {"mlcat.source": source}
+    custom = {} if source is None else {"mlcat.source": source, "mlcat.applied.r": "2:id"}
     world.sink.put(C, "mlModelProperties", {"groups": [GROUP], "customProperties": custom})
     world.known.absent = []
     if status:

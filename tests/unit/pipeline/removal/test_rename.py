@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.merge.applied import encode, text_of_keys
 from mlcat_ingest.pipeline.merge.entity import MergedEntity, bases_of, merge_entity
@@ -54,7 +55,7 @@ def delivery() -> RecordingDelivery:
 def copy(delivery: RecordingDelivery, old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     """Copy from the old group to the new one; return the aspects written, by group."""
     sink = FakeSink(stored={OLD: old, NEW: new})
-    GroupCopier(sink, delivery, "one", Tracker()).copy(OLD, NEW)
+    GroupCopier(sink, delivery, Tracker()).copy(OLD, NEW)
     return delivery.written
 
 
@@ -146,16 +147,16 @@ def test_only_aspects_that_people_fill_are_read(
         return {}
 
     monkeypatch.setattr(sink, "read_many", read_many)
-    GroupCopier(sink, delivery, "one", Tracker()).copy(OLD, NEW)
+    GroupCopier(sink, delivery, Tracker()).copy(OLD, NEW)
     assert {HOME, "ownership", "domains", "editableMlModelGroupProperties"} <= names
     assert names.isdisjoint({"browsePathsV2", "mlModelProperties"})
 
 
 def test_a_group_leads_to_its_newest_name(delivery: RecordingDelivery) -> None:
     sink = FakeSink(stored={NEW: {HOME: custom(**{"mlcat.renamed_to": OLD})}, OLD: {HOME: {}}})
-    assert GroupCopier(sink, delivery, "one", Tracker()).leads_to(NEW, OLD)
+    assert GroupCopier(sink, delivery, Tracker()).leads_to(NEW, OLD)
     sink.put(NEW, HOME, {})
-    assert not GroupCopier(sink, delivery, "one", Tracker()).leads_to(NEW, OLD)
+    assert not GroupCopier(sink, delivery, Tracker()).leads_to(NEW, OLD)
 
 
 def test_a_group_that_was_deleted_for_good_is_not_made_again() -> None:
@@ -175,7 +176,7 @@ def test_a_group_that_was_deleted_for_good_is_not_made_again() -> None:
 def test_nothing_is_copied_without_two_groups(
     delivery: RecordingDelivery, stored: dict[str, Any]
 ) -> None:
-    GroupCopier(FakeSink(stored=stored), delivery, "one", Tracker()).copy(OLD, NEW)
+    GroupCopier(FakeSink(stored=stored), delivery, Tracker()).copy(OLD, NEW)
     assert delivery.written == {}
 
 
@@ -192,18 +193,18 @@ def test_what_the_recipe_wrote_is_not_copied_where_its_base_was_dropped(
     ours = merge_entity(
         Entity(OLD, {"globalTags": {"tags": tags["tags"][:1]}, HOME: {"name": "old"}}),
         None,
-        MergeRules("one"),
+        MergeRules(Writer("one")),
     )
     tracker = Tracker()
     monkeypatch.setattr(tracker.bases, "get", bases_of([ours]).get)
     sink = FakeSink(stored={OLD: {"globalTags": tags, HOME: custom(team="risk")}, NEW: {HOME: {}}})
-    GroupCopier(sink, delivery, "one", tracker).copy(OLD, NEW)
+    GroupCopier(sink, delivery, tracker).copy(OLD, NEW)
     assert delivery.written[NEW]["globalTags"] == {"tags": tags["tags"][1:]}
 
 
 def test_a_copy_costs_two_reads(delivery: RecordingDelivery) -> None:
     sink = FakeSink(stored={OLD: {HOME: custom(team="risk")}, NEW: {HOME: {}}})
-    GroupCopier(sink, delivery, "one", Tracker()).copy(OLD, NEW)
+    GroupCopier(sink, delivery, Tracker()).copy(OLD, NEW)
     assert len(sink.reads) == 2
     assert len(delivery) == 2
 
@@ -213,4 +214,4 @@ def test_names_in_a_circle_end_somewhere(delivery: RecordingDelivery) -> None:
     sink = FakeSink()
     for one, new in names.items():
         sink.put(one, HOME, custom(**{"mlcat.renamed_to": new}))
-    assert not GroupCopier(sink, delivery, "one", Tracker()).leads_to(NEW, OLD)
+    assert not GroupCopier(sink, delivery, Tracker()).leads_to(NEW, OLD)

@@ -121,7 +121,7 @@ def test_a_first_run_soft_deletes_what_the_catalog_has(server: Server, recipe: R
     restore_all(server)
     recipe.ingest()
     trash_all(server)
-    with_empty_state = replace(recipe, url=f"{recipe.url}-lost")
+    with_empty_state = replace(recipe, url=f"{recipe.url}-empty")
     report = with_empty_state.ingest()
     check(recipe, IN_TRASH)
     assert left_out(report) == {}

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.client.base import StoredAspect
+from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.merge.entity import merge_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules
@@ -40,5 +41,5 @@ def test_a_label_is_the_name_and_the_experiment(
 def test_an_entity_that_is_removed_is_called_what_it_was() -> None:
     gone = Entity(model_urn("a"), {"status": {"removed": True}})
     stored = {HOME: StoredAspect(IN_CHURN, "1")}
-    merged = merge_entity(gone, stored, MergeRules("r"))
+    merged = merge_entity(gone, stored, MergeRules(Writer("r")))
     assert label_of_merged(merged) == "forest 3 (churn)"

@@ -24,6 +24,7 @@ RECIPE_CONTENT: dict[str, Any] = {
 }
 RECIPE_OTHERS: dict[str, Any] = {
     "name": "another",
+    "writer_id": "another",
     # What a source reads is part of its own settings, below.
     "sources": [{"type": "mlflow", "config": {"tracking_uri": "http://another"}}],
     "sink": {"type": "file", "config": {"path": "out.jsonl"}},

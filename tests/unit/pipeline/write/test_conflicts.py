@@ -9,6 +9,7 @@ import pytest
 
 from mlcat_ingest.client.base import CatalogFacts, StoredEntity
 from mlcat_ingest.errors import AspectRejectedError, NotAuthorizedError
+from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.entity import Merge, merge_entity
@@ -28,8 +29,8 @@ TAG = "urn:li:tag:t"
 NEVER = "999999999"
 THEIRS = {"description": "theirs"}
 
-INGEST: Merge = partial(merge_entity, rules=MergeRules("test"))
-RETRACT: Merge = partial(retract_entity, writer="test")
+INGEST: Merge = partial(merge_entity, rules=MergeRules(Writer("test")))
+RETRACT: Merge = partial(retract_entity, writer=Writer("test"))
 
 
 @dataclass
@@ -397,7 +398,7 @@ def test_an_entry_that_another_recipe_came_to_share_meanwhile_stays() -> None:
     def share(_: object) -> None:
         while other:
             entity = other.pop()
-            other_merge: Merge = partial(merge_entity, rules=MergeRules("other"))
+            other_merge: Merge = partial(merge_entity, rules=MergeRules(Writer("other")))
             [stored] = read_stored(sink, [entity]).values()
             for one in other_merge(entity, stored).proposals:
                 sink.put(URN, one.aspect_name, one.aspect)
@@ -405,7 +406,7 @@ def test_an_entry_that_another_recipe_came_to_share_meanwhile_stays() -> None:
     sink.before_write = share
     deliver(sink, tagged("a"))
     assert sink.stored[URN]["globalTags"] == tagged("a", "b").aspects["globalTags"]
-    deliver(sink, tagged("b"), merge=partial(merge_entity, rules=MergeRules("other")))
+    deliver(sink, tagged("b"), merge=partial(merge_entity, rules=MergeRules(Writer("other"))))
     assert sink.stored[URN]["globalTags"] == tagged("a", "b").aspects["globalTags"]
 
 

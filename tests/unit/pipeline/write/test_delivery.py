@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.errors import AspectRejectedError, CatalogUnavailableError
+from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.flow import Cancellation
@@ -435,7 +436,7 @@ def test_the_probe_learns_nothing_from_what_is_refused_for_what_it_says() -> Non
 
 def deliver(sink: FakeSink, *entities: Entity) -> dict[str, DeliveryOutcome]:
     """Deliver entities, and return the outcomes by URN."""
-    merge = partial(merge_entity, rules=MergeRules("test"))
+    merge = partial(merge_entity, rules=MergeRules(Writer("test")))
     delivery = Delivery(RunContext(sink, Tally("test", str)), merge)
     stored = read_stored(sink, entities)
     merged = [merge(one, stored.get(one.urn)) for one in entities]

@@ -62,7 +62,7 @@ def test_an_entity_that_needs_no_write_is_acknowledged(sink: FakeSink, tmp_path:
     sink.writes.clear()
     source = Remembered(entities=[model(A), model(B)])
     for known in ({}, {A: "1", B: "1"}):
-        state = StateSession(f"sqlite:///{tmp_path / 'state.db'}", StateOptions("test"))
+        state = StateSession(f"sqlite:///{tmp_path / 'state.db'}", StateOptions("test", ()))
         options = RunOptions(a_recipe("test"), state=state)
         assert PipelineRun([source], sink, options).execute().exit_code == 0
         assert source.known == known
