@@ -256,5 +256,5 @@ class UnlistedEntities:
         if tracker.writer.may_remove(bases.id or "") or tracker.bases.get(urn):
             return True
         if bases.id is not None:
-            self._context.tally.note(*other_writer_note(tracker.writer, bases.id))
+            self._context.tally.source_notes([other_writer_note(tracker.writer, bases.id)])
         return False
