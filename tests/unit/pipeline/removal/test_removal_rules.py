@@ -120,6 +120,7 @@ class World:
             remembers=self.remembers,
             writer=Writer("r", "id"),
             bases=self.known,
+            writes=SimpleNamespace(earlier=()),
         )
         tally: Any = SimpleNamespace(note=lambda kind, text: self.notes.append((kind, text)))
         copier: Any = SimpleNamespace(
