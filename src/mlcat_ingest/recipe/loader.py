@@ -102,7 +102,7 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 MAX_BYTES = 1_048_576
 MAX_DEPTH = 100
 MAX_NODES = 50_000
-"""Nodes after aliases are expanded: a few lines of aliases can expand to billions."""
+"""Nodes of a text, and after its aliases are expanded: a few lines can expand to billions."""
 
 _STR, _MERGE = "tag:yaml.org,2002:str", "plain:merge"
 _KNOWN_TAGS = {_STR, "tag:yaml.org,2002:seq", "tag:yaml.org,2002:map"}
@@ -128,13 +128,17 @@ class _Loader(_BASE_LOADER):  # type: ignore[misc]  # the C loader where PyYAML 
     """Composes nodes; plain scalars get tags of ours in place of YAML 1.1's."""
 
     depth = 0
+    nodes_left = MAX_NODES
 
     def descend_resolver(self, current_node: Any, current_index: Any) -> None:
         """Count a level; called by PyYAML before each node, whose C code would recurse for ever."""
         del current_node, current_index
         self.depth += 1
+        self.nodes_left -= 1
         if self.depth > MAX_DEPTH:
             raise RecursionError
+        if self.nodes_left < 0:
+            raise OverflowError
 
     def ascend_resolver(self) -> None:
         """Count a level less; called by PyYAML after each node."""
@@ -170,7 +174,7 @@ def parse(
         RecipeSyntaxError: the text is neither, is empty, too large, or more than one document.
     """
     text = _json_as_yaml(_decode(content, label, max_bytes))
-    node = _compose(text, label)
+    node = _compose(text, label, max_nodes)
     if node is None:
         raise RecipeSyntaxError(f"{label}: the file is empty", hint=cure_if_empty)
     return _Walk(label, max_nodes).run(node)
@@ -203,9 +207,10 @@ def _join_surrogates(match: re.Match[str]) -> str:
     return str(json.loads(f'"{escape}"')) if len(escape) > len(r"\uD83D") else escape
 
 
-def _compose(text: str, label: str) -> yaml.Node | None:
+def _compose(text: str, label: str, max_nodes: int) -> yaml.Node | None:
     try:
         loader = _Loader(text)
+        loader.nodes_left = max_nodes
         try:
             node: yaml.Node | None = loader.get_single_node()
         finally:
@@ -214,6 +219,10 @@ def _compose(text: str, label: str) -> yaml.Node | None:
         line = text.encode()[: error.position].count(b"\n") + 1
         raise RecipeSyntaxError(
             f"{label}:{line}: a control character, which YAML does not allow"
+        ) from None
+    except OverflowError:
+        raise RecipeSyntaxError(
+            f"{label}: more than {max_nodes:,} keys and values", hint="divide it into several files"
         ) from None
     except (yaml.MarkedYAMLError, RecursionError) as error:
         # PyYAML limits the depth by itself from 6.0.4 on.

@@ -207,6 +207,13 @@ def test_an_alias_inside_itself_is_a_problem(text: str, path: str) -> None:
     assert problem.render() == f"{path}: an alias (*) is inside its own anchor (&)"
 
 
+@pytest.mark.parametrize("text", ["[1, 2, 3]", "{a: 1, b: [2]}", "- - - 1\n  - 2"])
+def test_a_text_of_too_many_nodes_is_refused_while_it_is_read(text: str) -> None:
+    with pytest.raises(RecipeSyntaxError) as caught:
+        parse(text, "r.yml", max_nodes=3)
+    assert str(caught.value) == "r.yml: more than 3 keys and values (divide it into several files)"
+
+
 def bomb(levels: int, merge: str) -> str:
     lines = ["a0: &a0 {x: 1}"]
     for i in range(1, levels):
