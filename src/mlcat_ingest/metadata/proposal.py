@@ -94,7 +94,8 @@ class Entity:
     in this pass is left out, and its stored value stays. The same applies to whole aspects. The
     merge only adds to the aspects in `adds_only`: they were not read, but get entries. An entity
     with `only_if_absent` is only a reference: it is created if the catalog has none, and never
-    changed.
+    changed. `formerly` is what another tool says of the same object: its entries are taken over
+    where the recipe has not written yet, or that tool has written since.
     """
 
     urn: str
@@ -102,6 +103,7 @@ class Entity:
     only_if_absent: bool = False
     notes: tuple[Note, ...] = ()
     adds_only: frozenset[str] = frozenset()
+    formerly: Mapping[str, Aspect] | None = None
 
     @property
     def entity_type(self) -> str:

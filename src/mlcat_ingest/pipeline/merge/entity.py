@@ -21,6 +21,7 @@ from mlcat_ingest.pipeline.merge.applied import (
     NOTHING,
     AppliedFields,
     Base,
+    Bases,
     RememberedBase,
     applied_key,
     bases_by_writer,
@@ -226,6 +227,10 @@ class _Merge:
             lambda: remembered(entity.urn),
         )
         self._ours: Base = self._bases.ours or NOTHING
+        if entity.formerly and self._bases.id is None:
+            theirs = {name: first_aspect(name, value) for name, value in entity.formerly.items()}
+            applied = {name: first.applied for name, first in theirs.items()}
+            self._ours = Bases(self._ours, applied).joined
         self._applied: dict[str, AppliedFields] = {}
         self._proposals: list[Proposal] = []
         self._kept: list[str] = []

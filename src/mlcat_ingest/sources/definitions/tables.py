@@ -1,6 +1,7 @@
 """Feature tables as every feature store has them, and their mapping to entities. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, NamedTuple, Self, TypeVar, get_args
 from urllib.parse import quote
@@ -24,6 +25,7 @@ from mlcat_ingest.metadata.aspects.ml import (
 from mlcat_ingest.metadata.naming import Name, Naming
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
 from mlcat_ingest.metadata.reserved import SOURCE_KEY, TYPE_TAG
+from mlcat_ingest.metadata.urn import dataset
 from mlcat_ingest.metadata.urn import tag as tag_urn
 from mlcat_ingest.sources.base import RecordVersion
 from mlcat_ingest.sources.datasets import Datasets
@@ -113,7 +115,7 @@ class FeatureTable(DescribedItem):
     shown as its subtype. `notes` are about omissions of the reader. A table that is not
     `complete` was not read as a whole: its stored lists of features and keys stay. `platform` is
     the catalog's name of the store, where one source reads tables of several; None for that of its
-    source.
+    source. `formerly` is what DataHub's own source says of it, if that makes the same table.
     """
 
     namespace: str | None
@@ -124,11 +126,19 @@ class FeatureTable(DescribedItem):
     features: tuple[Feature, ...] = ()
     complete: bool = True
     notes: tuple[Note, ...] = ()
+    formerly: "FormerEntries | None" = None
 
     @property
     def record_version(self) -> RecordVersion | None:
         """The version of the record that the run's state keeps of the table."""
         return _version(self.namespace, self.name)
+
+
+class FormerEntries(NamedTuple):
+    """What DataHub's own source says of a table otherwise: names of its datasets, and keys."""
+
+    sources: tuple[DatasetPlace, ...] = ()
+    keys: tuple[str, ...] = ()
 
 
 class FeatureRef(NamedTuple):
@@ -237,6 +247,8 @@ class _TableMapping:
         self._name = self._scope.table(table)
         self._notes = list(table.notes)
         self._sources = self._urns(table.sources)
+        former = () if table.formerly is None else table.formerly.sources
+        self._former = list(_as_named(former, self._scope.naming.env))
         self._features: list[str] = []
         self._keys: list[str] = []
 
@@ -269,7 +281,20 @@ class _TableMapping:
                 "path": [{"id": self._scope.naming.namespace(table.namespace)}]
             }
         aspects[ML_FEATURE_TABLE_PROPERTIES] = properties
-        return Entity(self._name.urn, aspects, notes=tuple(self._notes))
+        dropped = () if table.formerly is None else table.formerly.keys
+        keys = [self._scope.naming.primary_key(self._name, key).urn for key in dropped]
+        members = {"mlFeatures": self._features, "mlPrimaryKeys": [*self._keys, *keys]}
+        formerly = self._formerly(table, {ML_FEATURE_TABLE_PROPERTIES: members})
+        return Entity(self._name.urn, aspects, notes=tuple(self._notes), formerly=formerly)
+
+    def _formerly(
+        self, item: DescribedItem, members: dict[str, Aspect]
+    ) -> dict[str, Aspect] | None:
+        """Return what DataHub's own source says of an item: its one tag, and the `members`."""
+        if self._table.formerly is None:
+            return None
+        tag = item.tags.get("name")
+        return {**members, GLOBAL_TAGS: {"tags": [{"tag": f"urn:li:tag:{tag}"}] if tag else []}}
 
     def _unique(
         self, columns: Iterable[_ColumnT], build: Callable[[Name, str], Name], urns: list[str]
@@ -300,7 +325,9 @@ class _TableMapping:
 
     def _entity(self, name: Name, column: Column, properties: Mapping[str, Aspect]) -> Entity:
         owned = column if column.owners else self._table
-        return Entity(name.urn, {**self._common_aspects(column, owned), **properties})
+        formerly = self._formerly(column, {key: {"sources": self._former} for key in properties})
+        aspects = {**self._common_aspects(column, owned), **properties}
+        return Entity(name.urn, aspects, formerly=formerly)
 
     def _common_aspects(self, described: DescribedItem, owned: DescribedItem) -> dict[str, Aspect]:
         """Return the aspects that every entity has; its owners are those of `owned`."""
@@ -345,6 +372,13 @@ class _TableMapping:
             else:
                 urns[urn] = None
         return list(urns)
+
+
+def _as_named(places: Iterable[DatasetPlace], env: str) -> Iterator[str]:
+    """Yield the URNs of datasets by their names as they are, where they can have one."""
+    for place in places:
+        with suppress(InvalidUrnError):
+            yield dataset(*place, env)
 
 
 def _description(described: DescribedItem) -> Aspect:

@@ -10,7 +10,7 @@ Source: `feast.core.DataSource` of Feast 0.67, and the JSON that its contributed
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -31,6 +31,7 @@ from mlcat_ingest.sources.definitions.tables import (
     DatasetPlace,
     Feature,
     FeatureTable,
+    FormerEntries,
     Key,
     chosen_type,
 )
@@ -98,13 +99,14 @@ class UpstreamDatasets:
     """The datasets behind data sources, each once.
 
     `names` are those of the data sources, `queries` digests of the queries among them. `notes` name
-    sources that are no dataset, and the reason.
+    sources that are no dataset, and the reason. `former` are the names by DataHub's own source.
     """
 
     names: tuple[str, ...] = ()
     datasets: tuple[DatasetPlace, ...] = ()
     queries: tuple[str, ...] = ()
     notes: tuple[Note, ...] = ()
+    former: tuple[DatasetPlace, ...] = ()
 
     def __add__(self, other: "UpstreamDatasets") -> "UpstreamDatasets":
         return UpstreamDatasets(
@@ -112,6 +114,7 @@ class UpstreamDatasets:
             _unique(self.datasets + other.datasets),
             _unique(self.queries + other.queries),
             _unique(self.notes + other.notes),
+            _unique(self.former + other.former),
         )
 
 
@@ -131,7 +134,9 @@ class Upstreams:
         upstream = NOTHING
         for name in fields:
             if holder.HasField(name):
-                upstream += self._of(project, getattr(holder, name), frozenset())
+                source = self._complete(project, getattr(holder, name))
+                upstream += self._of(project, source, frozenset())
+                upstream += UpstreamDatasets(former=(_former_name(source),))
         return upstream
 
     def _of(self, project: str, source: Any, above: frozenset[str]) -> UpstreamDatasets:
@@ -256,6 +261,27 @@ class Upstreams:
         if place is None:
             return Note("source_without_place", f"{name}: its address is not that of a dataset")
         return DatasetPlace(*place_of_format(kind, place))
+
+
+def _former_name(source: Any) -> DatasetPlace:
+    """Return the name of a data source's dataset by `_get_data_source_details` of DataHub 1.7."""
+    match SOURCE_TYPES.get(source.type):
+        case "BATCH_FILE":
+            path = source.file_options.uri.replace("://", ".").replace("/", ".")
+            return DatasetPlace("file", path)
+        case "BATCH_BIGQUERY":
+            return DatasetPlace("bigquery", source.bigquery_options.table)
+        case "BATCH_SNOWFLAKE":
+            return DatasetPlace("snowflake", source.snowflake_options.table)
+        case "STREAM_KAFKA":
+            return DatasetPlace("kafka", source.kafka_options.topic)
+        case "STREAM_KINESIS":
+            stream = source.kinesis_options
+            return DatasetPlace("kinesis", f"{stream.region}:{stream.stream_name}")
+        case "REQUEST_SOURCE":
+            return DatasetPlace("request", source.name)
+        case _:
+            return DatasetPlace("unknown", "unknown")
 
 
 def _format_in(choice: Any) -> str:
@@ -517,7 +543,7 @@ class Views:
         if source.HasField("request_data_source"):
             schema = source.request_data_source.request_data_options.schema
             inputs.request_fields.extend(field.name for field in schema)
-            return NOTHING
+            return UpstreamDatasets(former=(_former_name(source.request_data_source),))
         if source.HasField("feature_view"):
             spec = source.feature_view.spec
             inputs.features.extend(f"{spec.name}:{feature.name}" for feature in spec.features)
@@ -541,7 +567,7 @@ class Views:
     ) -> FeatureTable:
         spec = view.spec
         notes = list(upstream.notes)
-        self._behind[project, spec.name] = UpstreamDatasets(upstream.names, upstream.datasets)
+        self._behind[project, spec.name] = replace(upstream, queries=(), notes=())
         keys = tuple(self._columns.keys(project, spec, notes))
         features = tuple(self._columns.features(project, view, notes))
         return FeatureTable(
@@ -564,6 +590,9 @@ class Views:
             keys=keys,
             features=features,
             notes=tuple(notes),
+            formerly=FormerEntries(
+                upstream.former, (_DUMMY,) if _DUMMY in getattr(spec, "entities", ()) else ()
+            ),
         )
 
 
