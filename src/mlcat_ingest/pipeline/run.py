@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, wait
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,13 @@ from mlcat_ingest.client.base import Catalog, StoredEntity
 from mlcat_ingest.core.findings import longest_pending_request
 from mlcat_ingest.core.resources import start_thread
 from mlcat_ingest.core.text import plural
-from mlcat_ingest.errors import LimitError, MlcatError, StateUnavailableError, interrupt_behind
+from mlcat_ingest.errors import (
+    LimitError,
+    MlcatError,
+    NotAuthorizedError,
+    StateUnavailableError,
+    interrupt_behind,
+)
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator, VerdictWriter
@@ -324,8 +331,8 @@ class PipelineRun:
         self._drain()
         self._removal.copy_moved()
         self._latest.settle()
-        if self._context.sink.facts.index is not None:
-            for part in passes:
+        for part in passes if self._context.sink.facts.index else ():
+            with suppress(NotAuthorizedError):  # then nothing could be written either
                 self._repair.repair(self._removal.unfound(part))
         # A pass after the checkpoint would not read the entities without a result.
         self._evaluator.flush()

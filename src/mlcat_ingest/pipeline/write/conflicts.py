@@ -4,7 +4,6 @@ A write names the version that it was merged with. If a server does not check th
 entity is read after the write, and what it went over is taken from the version history.
 """
 
-import logging
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -35,8 +34,6 @@ from mlcat_ingest.pipeline.merge.proposals import propose, propose_equal
 from mlcat_ingest.pipeline.merge.rules import properties_aspect, without_computed
 from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome, Refusal
 from mlcat_ingest.pipeline.state.stamps import read_number
-
-log = logging.getLogger(__name__)
 
 CURATED: Final[Mapping[str, str]] = {
     name: spec.curated for name, spec in ASPECTS.items() if spec.curated is not None
@@ -96,7 +93,6 @@ class PermittedReads:
             if self._denials > _DENIALS:
                 raise
             if len(entities) == 1:
-                log.warning("%s cannot be read: %s", entities[0].urn, error)
                 return {}, [_denied_read(entities[0], str(error.context.get("reason", error)))]
         else:
             self._granted = True

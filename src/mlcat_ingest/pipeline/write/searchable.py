@@ -29,7 +29,7 @@ from mlcat_ingest.pipeline.merge.applied import NOTHING, read_bases
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.merge.provenance import custom_properties, is_removed, stored_properties
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
-from mlcat_ingest.pipeline.write.conflicts import COPIED, write_again
+from mlcat_ingest.pipeline.write.conflicts import COPIED, PermittedReads, write_again
 from mlcat_ingest.pipeline.write.delivery import MakeDelivery
 
 log = logging.getLogger(__name__)
@@ -186,9 +186,9 @@ class IndexRepair:
         sink = self._context.sink
         with closing(UrnList()) as urns, LiveEntities() as live:
             urns.add(unfound)
+            reads = PermittedReads(sink)
             for chunk in in_chunks(urns):
-                main_aspect = properties_aspect(entity_type_of(chunk[0])) or ""
-                live.add(sink.read_many(chunk, [main_aspect, STATUS]))
+                live.add(reads.read([Entity(urn, {STATUS: NOTHING}) for urn in chunk])[0])
             if not len(live.urns):
                 return
             result = live.search(sink, self._context.cancellation.pause, is_repair=True)
