@@ -53,7 +53,7 @@ def test_a_reading_keeps_no_writer_waiting(path: Path) -> None:
 
 
 def test_a_reading_in_wal_mode_is_of_one_moment(path: Path) -> None:
-    with closing(sqlite3.connect(path)) as connection:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode=WAL")
     reader = reader_of(f"sqlite:///{path}")
     pages = reader.runs(["0"])
