@@ -15,14 +15,13 @@ Introspection may not go in circles through the lists of the schema.
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from graphql import (
     DocumentNode,
-    ExecutionContext,
     ExecutionResult,
     FieldNode,
     FragmentDefinitionNode,
@@ -32,7 +31,7 @@ from graphql import (
     GraphQLInputObjectType,
     GraphQLInt,
     GraphQLList,
-    GraphQLObjectType,
+    GraphQLResolveInfo,
     GraphQLSchema,
     GraphQLString,
     GraphQLSyntaxError,
@@ -47,7 +46,6 @@ from graphql import (
     type_from_ast,
     validate,
 )
-from graphql.pyutils import Path
 from starlette.routing import Route
 
 from mlcat_ingest.catalog.errors import (
@@ -335,7 +333,7 @@ class GraphQLEndpoint:
                 variable_values=variables,
                 operation_name=request.operation_name,
                 field_resolver=plain,
-                execution_context_class=_LimitedExecution,
+                middleware=[_LimitedResolution()],
                 is_awaitable=_never,
             )
         except StopQuery as stopped:
@@ -381,23 +379,25 @@ def _never(_value: object) -> bool:
     return False
 
 
-class _LimitedExecution(ExecutionContext):
-    """An executor that stops at the limits of values and time."""
+class _LimitedResolution:
+    """Stops an execution at the limits of values and time: each field is resolved through it."""
 
-    values = 0
+    def __init__(self) -> None:
+        self._values = 0
 
-    def execute_field(
-        self, parent_type: GraphQLObjectType, source: Any, field_nodes: list[FieldNode], path: Path
+    def resolve(
+        self, resolver: Callable[..., Any], source: Any, info: GraphQLResolveInfo, **given: Any
     ) -> Any:
-        context: Context = self.context_value
-        self.values += 1
-        if self.values > context.limits.query_values:
+        """Return what `resolver` gives; the name is that of graphql-core."""
+        context: Context = info.context
+        self._values += 1
+        if self._values > context.limits.query_values:
             raise StopQuery(
                 f"the answer has too many values; the limit is {context.limits.query_values}"
             )
-        if self.values % _CLOCK_EVERY == 0:
+        if self._values % _CLOCK_EVERY == 0:
             context.check_time()
-        return super().execute_field(parent_type, source, field_nodes, path)
+        return resolver(source, info, **given)
 
 
 def with_converted_scalars(

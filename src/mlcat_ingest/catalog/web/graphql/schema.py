@@ -7,7 +7,9 @@ from importlib.resources import files
 from typing import Any, Final
 
 from graphql import (
+    DefinitionNode,
     DocumentNode,
+    FieldDefinitionNode,
     GraphQLEnumType,
     GraphQLError,
     GraphQLField,
@@ -122,7 +124,7 @@ def _complete(owner: GraphQLObjectType) -> None:
 
 
 def _is_unanswered(field: GraphQLField) -> bool:
-    directives = field.ast_node.directives if field.ast_node else ()
+    directives = (field.ast_node and field.ast_node.directives) or ()
     return any(directive.name.value == _UNANSWERED for directive in directives)
 
 
@@ -192,14 +194,23 @@ def schema_document() -> DocumentNode:
         for definition in definitions
         if isinstance(definition, InterfaceTypeDefinitionNode)
     }
-    for definition in definitions:
-        if isinstance(definition, ObjectTypeDefinitionNode):
-            own = {field.name.value for field in definition.fields}
-            handed_down = (
-                field
-                for interface in definition.interfaces
-                for field in inherited.get(interface.name.value, ())
-                if field.name.value not in own
-            )
-            definition.fields = (*handed_down, *definition.fields)
-    return DocumentNode(definitions=definitions)
+    return DocumentNode(definitions=tuple(_with_fields_of(one, inherited) for one in definitions))
+
+
+def _with_fields_of(
+    definition: DefinitionNode, inherited: Mapping[str, Sequence[FieldDefinitionNode]]
+) -> DefinitionNode:
+    """Return an object type with those fields of its interfaces that it does not declare."""
+    if not isinstance(definition, ObjectTypeDefinitionNode):
+        return definition
+    own = {field.name.value for field in definition.fields or ()}
+    handed_down = (
+        field
+        for interface in definition.interfaces or ()
+        for field in inherited.get(interface.name.value, ())
+        if field.name.value not in own
+    )
+    parts = {key: getattr(definition, key) for key in definition.keys}
+    return ObjectTypeDefinitionNode(
+        **{**parts, "fields": (*handed_down, *(definition.fields or ()))}
+    )

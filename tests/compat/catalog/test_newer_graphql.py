@@ -1,0 +1,55 @@
+"""graphql-core 3.3, which another package may bring one day: the catalog imports it and answers."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.installed import skip_without_index
+
+pytestmark = pytest.mark.compat
+
+ANSWER = """
+import json, pathlib, sys
+import graphql
+from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
+from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.web.app import create_app
+from mlcat_ingest.catalog.web.graphql.execution import GraphQLEndpoint, Request
+
+store = Store.open(pathlib.Path(sys.argv[1]))
+create_app(store)
+query = "{ search(input: {type: MLMODEL, query: \\"*\\"}) { total } }"
+answer = GraphQLEndpoint(store, DEFAULT_LIMITS).answer(Request(query, {}))
+store.close()
+print(json.dumps([graphql.version, answer]))
+"""
+
+
+def test_graphql_core_3_3_is_imported_and_answers(tmp_path: Path) -> None:
+    target = tmp_path / "installed"
+    install = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-deps"]
+    made = subprocess.run(
+        [*install, "--python", sys.executable, "--target", str(target), "graphql-core>=3.3,<3.4"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    skip_without_index(made.stderr)
+    assert made.returncode == 0, made.stderr
+    done = subprocess.run(
+        [sys.executable, "-c", ANSWER, str(tmp_path / "catalog.db")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": str(target)},
+    )
+    assert done.returncode == 0, done.stderr
+    version, answer = json.loads(done.stdout)
+    assert version.startswith("3.3.")
+    assert answer == {"data": {"search": {"total": 0}}, "extensions": {}}
