@@ -48,9 +48,15 @@ def objects_of(store: FeatureStore) -> dict[str, dict[str, str]]:
         "label_view": registry.list_label_views(PROJECT),
         "feature_service": registry.list_feature_services(PROJECT),
     }
+    metadata = registry.list_project_metadata(PROJECT)
     return {
-        kind: {one.name: text(one.to_proto().SerializeToString()) for one in objects}
-        for kind, objects in listed.items()
+        "project_metadata": {
+            one.project_uuid: text(one.to_proto().SerializeToString()) for one in metadata
+        },
+        **{
+            kind: {one.name: text(one.to_proto().SerializeToString()) for one in objects}
+            for kind, objects in listed.items()
+        },
     }
 
 

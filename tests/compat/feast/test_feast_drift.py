@@ -191,7 +191,7 @@ def test_a_registry_file_is_read_as_feast_reads_it(feast: Feast) -> None:
 def test_a_registry_database_is_read_as_feast_reads_it(feast: Feast) -> None:
     found = read_here(objects_of(f"sqlite:///{SQL_REGISTRY}"))
     assert comparable(found) == comparable(feast.read("sql"))
-    assert len(found) == 47
+    assert len(found) == 48
 
 
 def test_feasts_own_server_sends_what_is_in_the_file(feast: Feast) -> None:

@@ -16,7 +16,14 @@ from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.feast.files import too_large
-from mlcat_ingest.sources.feast.registry import Kind, RawObject, RegistryTransport
+from mlcat_ingest.sources.feast.registry import (
+    MESSAGES,
+    PLURALS,
+    Kind,
+    RawObject,
+    RegistryTransport,
+    raw_object,
+)
 from mlcat_ingest.sql.database import readable_file
 from mlcat_ingest.sql.engine import TextConnection, readonly_engine
 from mlcat_ingest.sql.readonly import DatabaseOwner, failure, schema_of, with_schema
@@ -28,14 +35,8 @@ _NEEDED: Final = ("feature_views", "entities", "data_sources")
 
 
 _TABLES: Final[Mapping[Kind, tuple[str, str]]] = {
-    "project": ("projects", "project"),
-    "entity": ("entities", "entity"),
-    "data_source": ("data_sources", "data_source"),
-    "feature_view": ("feature_views", "feature_view"),
-    "stream_feature_view": ("stream_feature_views", "feature_view"),
-    "on_demand_feature_view": ("on_demand_feature_views", "feature_view"),
-    "label_view": ("label_views", "feature_view"),
-    "feature_service": ("feature_services", "feature_service"),
+    kind: (named, "feature_view" if kind.endswith("view") else kind)
+    for kind, named in PLURALS.items()
 }
 """The table of the objects of each kind; its columns are `<prefix>_name` and `<prefix>_proto`."""
 
@@ -125,7 +126,8 @@ class DatabaseRegistry(RegistryTransport):
             .order_by(column("last_updated_timestamp"), column("project_id"))
         )
         for project, uuid in connection.execute(statement):
-            yield RawObject("project_metadata", project or "", uuid or "", b"")
+            metadata = MESSAGES["ProjectMetadata"](project=project, project_uuid=uuid)
+            yield raw_object("project_metadata", metadata.SerializeToString())
 
     def _objects(
         self, connection: Connection, kind: Kind, stored: TableClause, prefix: str

@@ -30,6 +30,7 @@ from mlcat_ingest.sources.feast.files import too_large
 from mlcat_ingest.sources.feast.registry import (
     FRAMES,
     MESSAGES,
+    PLURALS,
     Kind,
     RawObject,
     RegistryTransport,
@@ -67,15 +68,11 @@ _FAILURES: Final[Mapping[str, tuple[type[MlcatError], str, str | None]]] = {
 _RETRIED: Final = frozenset({"UNAVAILABLE", "ABORTED"})
 
 
-_LISTINGS: Final[tuple[tuple[Kind, str], ...]] = (
-    ("entity", "ListEntities"),
-    ("data_source", "ListDataSources"),
-    ("feature_view", "ListFeatureViews"),
-    ("stream_feature_view", "ListStreamFeatureViews"),
-    ("on_demand_feature_view", "ListOnDemandFeatureViews"),
-    ("label_view", "ListLabelViews"),
-    ("feature_service", "ListFeatureServices"),
-)
+_LISTINGS: Final[Mapping[Kind, str]] = {
+    kind: f"List{named.title().replace('_', '')}"
+    for kind, named in PLURALS.items()
+    if kind != "project"
+}
 _LATE: Final = frozenset({"ListLabelViews"})
 """Methods that servers of older versions lack."""
 
@@ -147,7 +144,7 @@ class GrpcRegistry(RegistryTransport):
         for project in sorted(projects, key=created):
             yield project
             yield from self._list("project_metadata", "ListProjectMetadata", project.name) or ()
-            for kind, method in _LISTINGS:
+            for kind, method in _LISTINGS.items():
                 objects = self._list(kind, method, project.name)
                 if objects is None and method not in _LATE:
                     raise self._mismatch(f"does not support {method}")

@@ -296,6 +296,13 @@ Kind = Literal[
 
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
+PLURALS: Final[Mapping[Kind, str]] = {
+    kind: "entities" if kind == "entity" else f"{kind}s"
+    for kind in KINDS
+    if kind != "project_metadata"
+}
+"""What tables of databases and methods of servers call the objects of a kind."""
+
 
 @dataclass(frozen=True, slots=True)
 class RawObject:
@@ -424,9 +431,9 @@ def raw_object(kind: Kind, proto: bytes, project: str = "") -> RawObject:
 
 
 def _in_words(counts: Counter[str]) -> str:
-    words = []
-    for kind in KINDS:
-        if not kind.startswith("project") and counts[kind]:
-            noun = kind.replace("_", " ")
-            words.append(plural(counts[kind], noun, "entities" if noun == "entity" else None))
+    words = (
+        plural(counts[kind], kind.replace("_", " "), named.replace("_", " "))
+        for kind, named in PLURALS.items()
+        if kind != "project" and counts[kind]
+    )
     return ", ".join(words) or "nothing"

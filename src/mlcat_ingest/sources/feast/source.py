@@ -23,6 +23,7 @@ from mlcat_ingest.sources.definitions.tables import (
 from mlcat_ingest.sources.feast.config import FeastConfig, kind_of, local_path, with_repo_options
 from mlcat_ingest.sources.feast.files import LocalFile
 from mlcat_ingest.sources.feast.registry import (
+    KINDS,
     MESSAGES,
     Kind,
     RawObject,
@@ -123,11 +124,9 @@ class _RegistryDecoder:
             self._decode("data_source", lambda raw, source: ((raw.project, source.name), raw.proto))
         )
         yield from self._decode("feature_service", self._set)
-        views = self._views
-        yield from self._tables("feature_view", views.feature_view)
-        yield from self._tables("stream_feature_view", views.stream_feature_view)
-        yield from self._tables("on_demand_feature_view", views.on_demand_feature_view)
-        yield from self._tables("label_view", views.label_view)
+        for kind in KINDS:
+            if kind.endswith("view"):
+                yield from self._tables(kind, getattr(self._views, kind))
         yield from self._broken
 
     def _decode(self, kind: Kind, use: Callable[[RawObject, Any], _UsedT]) -> Iterator[_UsedT]:

@@ -1,11 +1,18 @@
 """What a feature group becomes; each defect of DataHub's sagemaker source is a test by its name."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.proposal import Entity, Note
-from mlcat_ingest.sources.definitions.tables import DatasetPlace, FeatureTable
+from mlcat_ingest.sources.definitions.tables import (
+    DatasetPlace,
+    FeatureScope,
+    FeatureTable,
+    map_table,
+)
 from mlcat_ingest.sources.sagemaker.source import (
     _TABLE_PROPERTIES,
     FeatureMetadata,
@@ -16,6 +23,7 @@ pytest.importorskip("botocore", reason="the SDK of the extra `aws`")
 
 from botocore.session import get_session
 
+from support.merging import Shelf
 from support.reading import records_of
 from support.sagemaker import ACCOUNT, REGION, Aws, arn, columns, group, offline
 
@@ -207,3 +215,25 @@ def test_what_may_not_be_read_of_a_feature_is_left_as_it_is() -> None:
     feature = entities[f"urn:li:mlFeature:({ACCOUNT}_{REGION}.t,rate)"]
     assert "description" not in feature.aspects["mlFeatureProperties"]
     aws.done()
+
+
+def test_a_group_that_was_made_again_has_its_new_folder_and_table_and_keeps_its_people() -> None:
+    urn = f"urn:li:mlFeature:({ACCOUNT}_{REGION}.drivers,rate)"
+    shelf, scope = (
+        Shelf(urn),
+        FeatureScope(Naming("sagemaker", instance=f"{ACCOUNT}_{REGION}"), "k"),
+    )
+    by_hand = "urn:li:dataset:(urn:li:dataPlatform:hive,by.hand,PROD)"
+    found = []
+    for epoch in ("1691502397", "1791502397"):
+        folder = OWN.replace("1691502397", epoch)
+        made = datetime.fromtimestamp(int(epoch), UTC)
+        store = offline(ROOT, folder, f"drivers_{epoch}")
+        again = table(CreationTime=made, OfflineStoreConfig=store)
+        (feature,) = (one for one in map_table(scope, again) if one.urn == urn)
+        shelf.ingest(feature.aspects)
+        sources = shelf.aspects["mlFeatureProperties"]["sources"]
+        found.append([one for one in sources if epoch not in one])
+        assert len([one for one in sources if epoch in one]) == 2
+        shelf.edit("mlFeatureProperties", sources=[*sources, by_hand])
+    assert found == [[], [by_hand]]
