@@ -14,7 +14,7 @@ from mlcat_ingest.cli import demo
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reference" / "python-api.md").read_text()
-NAMES = set(re.findall(r"(?m)^::: ([\w.]+)\.(\w+)$", PAGE)) - {("mlcat_ingest", "errors")}
+NAMES = set(re.findall(r"(?m)^<!-- api ([\w.]+)\.(\w+)", PAGE)) - {("mlcat_ingest", "errors")}
 NAMES |= {(errors.__name__, name) for name in vars(errors) if name.endswith("Error")}
 CONSTANTS = {("mlcat_ingest.metadata.reserved", "SOURCE_KEY"), ("mlcat_ingest", "__version__")}
 

@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, Final
 
 import click
@@ -15,7 +14,7 @@ import jsonschema  # type: ignore[import-untyped]  # it ships no types
 import pytest
 import yaml
 
-from docs.site_hooks import KEYS, commands, models, on_page_markdown
+from docs.write_pages import KEYS, WRITTEN, commands, models, with_blocks, write_site
 from mlcat_ingest.cli.main import cli
 from mlcat_ingest.cli.options import OutputSettings
 from mlcat_ingest.pipeline.report import report
@@ -68,37 +67,42 @@ FULL: Final = Report(
 """A report in which every key has a value."""
 
 
-def on_site(page: str) -> str:
-    """Return a page as the site has it."""
-    text = (REFERENCE.parent / page).read_text()
-    return on_page_markdown(text, SimpleNamespace(file=SimpleNamespace(src_uri=page)))
+@pytest.mark.parametrize("name", WRITTEN)
+def test_what_a_page_has_by_the_code_is_current(name: str) -> None:
+    page = (REFERENCE / f"{name}.md").read_text()
+    assert page.count("\n<!-- end -->") == len(re.findall(r"(?m)^<!-- (?!end)", page))
+    assert with_blocks(page) == page, "run .venv/bin/python tests/docs/write_pages.py"
 
 
 def test_the_recipe_page_has_every_model_and_every_key_a_meaning() -> None:
     assert sorted(KEYS.findall(RECIPE)) == sorted(models().keys() - {"Substitution"})
-    page = on_site("reference/recipe.md")
     for name in KEYS.findall(RECIPE):
         for key, schema in models()[name]["properties"].items():
-            assert f"`{key}`" in page or key == "$schema"
+            assert f"`{key}`" in RECIPE or key == "$schema"
             assert schema.get("description", ".").endswith(".") or schema.get("deprecated")
-    assert not re.search(r"(?m)^\| `[^|]*\|[^|]*\|[^|]*\| +\|$", page)
+    assert not re.search(r"(?m)^\| `[^|]*\|[^|]*\|[^|]*\| +\|$", RECIPE)
 
 
 def test_a_row_of_a_key_has_its_type_default_other_names_and_meaning() -> None:
-    page = on_site("reference/recipe.md")
-    (row,) = re.findall(r"(?m)^\| `batch_size` .*", page)
+    (row,) = re.findall(r"(?m)^\| `batch_size` .*", RECIPE)
     assert row == (
         "| `batch_size` | integer, 1 or more, at most 200 | `200` "
         "| Maximum number of proposals in a request. Also called `max_per_batch`. |"
     )
-    assert "| `enrich` | list: [mapping](#enrich) |  | Rules that add tags" in page
-    assert "| `path` | path | required | Output file" in page
+    assert "| `enrich` | list: [mapping](#enrich) |  | Rules that add tags" in RECIPE
+    assert "| `path` | path | required | Output file" in RECIPE
 
 
-def test_links_out_of_the_docs_lead_to_files_of_the_site() -> None:
-    assert "](../overview.md#try-it)" in on_site("reference/features-of-runs.md")
-    assert "](../recipes/feast.yml)" in on_site("reference/feature-stores.md")
-    assert "](contributing.md#set-up-and-check)" in on_site("README.md")
+def test_links_out_of_the_docs_lead_to_files_of_the_site(tmp_path: Path) -> None:
+    write_site(tmp_path)
+
+    def written(name: str) -> str:
+        return (tmp_path / name).read_text()
+
+    assert "](../overview.md#try-it)" in written("reference/features-of-runs.md")
+    assert "](../recipes/feast.yml)" in written("reference/feature-stores.md")
+    assert "](contributing.md#set-up-and-check)" in written("README.md")
+    assert (tmp_path / "recipes" / "feast.yml").is_file()
 
 
 def test_the_site_has_the_sections_of_the_docs_in_their_order() -> None:
@@ -106,6 +110,8 @@ def test_the_site_has_the_sections_of_the_docs_in_their_order() -> None:
     *sections, project = re.findall(r"(?m)^  - (.+):$", site)
     assert sections == re.findall(r"(?m)^## (.+)$", (REFERENCE.parent / "README.md").read_text())
     assert project == "Project"
+    pages = {str(page.relative_to(REFERENCE.parent)) for page in REFERENCE.parent.rglob("*.md")}
+    assert pages <= set(re.findall(r"- (\S+\.md)$", site, re.MULTILINE))
 
 
 def test_every_section_of_the_recipe_page_has_an_example() -> None:
@@ -218,7 +224,7 @@ def examples_of(command: click.Command) -> list[str]:
 
 
 def test_the_command_line_page_has_the_help_of_every_command() -> None:
-    page = on_site("reference/command-line.md")
+    page = (REFERENCE / "command-line.md").read_text()
     assert len(COMMANDS) > 20
     for context in COMMANDS:
         assert f" `{context.command_path}`\n\n```text\nUsage: {context.command_path} " in page

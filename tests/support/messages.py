@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from docs.site_hooks import commands, models
+from docs.write_pages import commands, models
 from support.source_code import nodes
 
 PACKAGE = Path(__file__).parents[2] / "src" / "mlcat_ingest"
