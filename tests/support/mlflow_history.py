@@ -389,11 +389,7 @@ class Recipe:
 
     def report(self, *, full: bool = False) -> Report:
         """Run once."""
-        state = (
-            StateSession()
-            if self.url is None
-            else StateSession(self.url, _state_options(self.name, full=full))
-        )
+        state = StateSession(self.url, _state_options(self.name, full=full))
         return PipelineRun(self._sources(), self.sink, self._options(state)).execute()
 
     def plan(self, *, full: bool = False) -> Plan:
