@@ -115,26 +115,30 @@ SourceSpec = Annotated[
 """A dataset, by its URN or by platform and name."""
 
 
-class ColumnSpec(RecipeModel):
-    """The fields that features and keys share."""
+class DescribedSpec(RecipeModel):
+    """The fields that tables, features and keys share."""
 
     name: PublicStr
-    """The name, unique among the features and among the keys of a table."""
-
-    type: MLFeatureDataType = "UNKNOWN"
-    """One of the catalog's 17 types of features."""
+    """The name, unique in the namespace, or among the features or the keys of a table."""
 
     description: str | None = None
     """A description for readers."""
 
     owners: tuple[Owner, ...] = ()
-    """Its owners. Default: those of the table."""
+    """Its owners. Default of features and keys: those of the table."""
 
     tags: dict[PublicStr, str | None] = Field(default_factory=dict)
     """Tags `key: value`, which become `key:value`; without a value, the key alone."""
 
     properties: dict[PublicStr, str] = Field(default_factory=dict)
     """Custom properties."""
+
+
+class ColumnSpec(DescribedSpec):
+    """The fields that features and keys share."""
+
+    type: MLFeatureDataType = "UNKNOWN"
+    """One of the catalog's 17 types of features."""
 
     sources: tuple[SourceSpec, ...] | None = None
     """Its source datasets. Default: those of the table."""
@@ -154,26 +158,11 @@ class KeySpec(ColumnSpec):
     """The column of the key. Default: its name."""
 
 
-class TableSpec(RecipeModel):
+class TableSpec(DescribedSpec):
     """A feature table: features that share keys and sources."""
-
-    name: PublicStr
-    """The name, unique in its namespace."""
 
     kind: PublicStr = "Feature Table"
     """The store's term for such a table, such as `Feature Group`; shown as its subtype."""
-
-    description: str | None = None
-    """A description for readers."""
-
-    owners: tuple[Owner, ...] = ()
-    """Its owners; also the default of its features and keys."""
-
-    tags: dict[PublicStr, str | None] = Field(default_factory=dict)
-    """Tags `key: value`, which become `key:value`; without a value, the key alone."""
-
-    properties: dict[PublicStr, str] = Field(default_factory=dict)
-    """Custom properties."""
 
     sources: tuple[SourceSpec, ...] = ()
     """The source datasets of its features."""
@@ -332,11 +321,7 @@ class FileReader(DefinitionReader):
     def read(self) -> Iterator[Definition]:
         """Yield the tables of every file, and then the sets.
 
-        Raises:
-            RecipeError: there are no files, or one cannot be read.
-            RecipeValidationError: something in them is wrong; all of it is listed.
-
-        Cost: memory for the content of all files.
+        Raises: as `find_files` and `read_definitions`. Cost: memory for the content of all files.
         """
         if self._definitions is None:
             self._definitions = read_definitions(find_files(self._path))
@@ -543,12 +528,7 @@ class DefinitionsSource(FeatureSource):
     """Reads feature tables that are defined in YAML or JSON files."""
 
     def __init__(self, config: DefinitionsConfig) -> None:
-        """Keep the configuration; no file is opened.
-
-        Raises:
-            RecipeError: instance and prefix cannot be part of names, or the file of owners cannot
-                be used.
-        """
+        """Keep the configuration; no file is opened."""
         # The platform of its tables is named in each file.
         super().__init__(config, "definitions", FileReader(config.path, config.path_in_recipe))
         self.address = str(config.path)

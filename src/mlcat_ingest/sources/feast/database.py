@@ -79,12 +79,6 @@ class DatabaseRegistry(RegistryTransport):
     def objects(self) -> Iterator[RawObject]:
         """Yield every object, all of one moment; one that was cut off is yielded as it is.
 
-        Raises:
-            SourceUnavailableError, AuthenticationError, NotAuthorizedError: the database does not
-                answer, or denies the connection or the reading.
-            ProtocolMismatchError: it has none of Feast's tables.
-            RecipeError: there is no database of that name, or it holds too much.
-
         Cost: a statement for each kind of objects and one more; memory for 200 objects, and for
         SQLite, where a reader may keep writers waiting, for all.
         """

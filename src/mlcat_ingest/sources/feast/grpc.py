@@ -124,12 +124,6 @@ class GrpcRegistry(RegistryTransport):
     def objects(self) -> Iterator[RawObject]:
         """Yield every object of every project that the user may see.
 
-        Raises:
-            SourceUnavailableError: the server does not answer, or fails.
-            AuthenticationError, NotAuthorizedError: it refuses to.
-            RecipeError: the answer is too large, or a PEM file cannot be read.
-            ProtocolMismatchError: it is no registry server.
-
         Cost: eight requests a project and one more; memory for the objects of one kind.
         """
         projects = self._list("project", "ListProjects", "")

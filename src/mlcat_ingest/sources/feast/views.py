@@ -10,7 +10,7 @@ Source: `feast.core.DataSource` of Feast 0.67, and the JSON that its contributed
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -109,13 +109,8 @@ class UpstreamDatasets:
     former: tuple[DatasetPlace, ...] = ()
 
     def __add__(self, other: "UpstreamDatasets") -> "UpstreamDatasets":
-        return UpstreamDatasets(
-            _unique(self.names + other.names),
-            _unique(self.datasets + other.datasets),
-            _unique(self.queries + other.queries),
-            _unique(self.notes + other.notes),
-            _unique(self.former + other.former),
-        )
+        both = ((getattr(self, one.name), getattr(other, one.name)) for one in fields(self))
+        return UpstreamDatasets(*(_unique(ours + theirs) for ours, theirs in both))
 
 
 NOTHING: Final = UpstreamDatasets()
@@ -187,8 +182,8 @@ class Upstreams:
                 return SourceLocation("kafka", source.kafka_options.topic)
             case "STREAM_KINESIS":
                 stream = source.kinesis_options
-                region = f"{stream.region}:" if self._config.kinesis_region else ""
-                return SourceLocation("kinesis", f"{region}{stream.stream_name}")
+                name = _stream_of(stream) if self._config.kinesis_region else stream.stream_name
+                return SourceLocation("kinesis", name)
             case _:
                 return Note("source_unknown", f"{source.name}: type {source.type}")
 
@@ -263,25 +258,27 @@ class Upstreams:
         return DatasetPlace(*place_of_format(kind, place))
 
 
+def _stream_of(options: Any) -> str:
+    return f"{options.region}:{options.stream_name}"
+
+
+_FORMER_NAMES: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
+    "BATCH_FILE": ("file", lambda s: s.file_options.uri.replace("://", ".").replace("/", ".")),
+    "BATCH_BIGQUERY": ("bigquery", lambda s: s.bigquery_options.table),
+    "BATCH_SNOWFLAKE": ("snowflake", lambda s: s.snowflake_options.table),
+    "STREAM_KAFKA": ("kafka", lambda s: s.kafka_options.topic),
+    "STREAM_KINESIS": ("kinesis", lambda s: _stream_of(s.kinesis_options)),
+    "REQUEST_SOURCE": ("request", lambda s: s.name),
+}
+"""Platform and name of a source's dataset, by `_get_data_source_details` of DataHub 1.7."""
+
+
 def _former_name(source: Any) -> DatasetPlace:
-    """Return the name of a data source's dataset by `_get_data_source_details` of DataHub 1.7."""
-    match SOURCE_TYPES.get(source.type):
-        case "BATCH_FILE":
-            path = source.file_options.uri.replace("://", ".").replace("/", ".")
-            return DatasetPlace("file", path)
-        case "BATCH_BIGQUERY":
-            return DatasetPlace("bigquery", source.bigquery_options.table)
-        case "BATCH_SNOWFLAKE":
-            return DatasetPlace("snowflake", source.snowflake_options.table)
-        case "STREAM_KAFKA":
-            return DatasetPlace("kafka", source.kafka_options.topic)
-        case "STREAM_KINESIS":
-            stream = source.kinesis_options
-            return DatasetPlace("kinesis", f"{stream.region}:{stream.stream_name}")
-        case "REQUEST_SOURCE":
-            return DatasetPlace("request", source.name)
-        case _:
-            return DatasetPlace("unknown", "unknown")
+    """Return the name that DataHub's own source gives to a dataset."""
+    platform, name_of = _FORMER_NAMES.get(
+        SOURCE_TYPES.get(source.type, ""), ("unknown", lambda _: "unknown")
+    )
+    return DatasetPlace(platform, name_of(source))
 
 
 def _format_in(choice: Any) -> str:

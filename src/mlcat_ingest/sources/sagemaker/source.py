@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache, partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import MlcatError, NotAuthorizedError, ProtocolMismatchError
@@ -262,23 +262,6 @@ def findings(api: SagemakerApi, location: Callable[[], str]) -> Iterator[Finding
             yield Finding(what, "failed" if neither else "warning", detail, denial.hint)
 
 
-class AwsLocation(NamedTuple):
-    """Account and region of feature groups."""
-
-    account: str
-    region: str
-
-    def __str__(self) -> str:
-        return f"{self.account}_{self.region}"
-
-
-class GroupColumns(NamedTuple):
-    """The names of a group's columns."""
-
-    keys: frozenset[str]
-    features: frozenset[str]
-
-
 class SagemakerReader(DefinitionReader):
     """Reads the feature groups of one account and region.
 
@@ -290,24 +273,20 @@ class SagemakerReader(DefinitionReader):
         """Keep the configuration; AWS is contacted on first use."""
         self._config = config
         self._api = api or SagemakerApi(config)
-        self._location: AwsLocation | None = None
+        self._location = ""
         self._tags_denied = False
 
     def server_id(self) -> str:
-        """Return account and region."""
-        return str(self.location())
-
-    def location(self) -> AwsLocation:
         """Return account and region of the groups, or of the caller where there are none.
 
         Cost: one request, two where there are no groups.
         """
-        if self._location is None:
+        if not self._location:
             first = next((group for page in self._first() for group in page), None)
             arn = "" if first is None else str(first.get("FeatureGroupArn", ""))
             parts = arn.split(":")
             account_region = (parts[4], parts[3]) if len(parts) > 5 else self._api.caller()
-            self._location = AwsLocation(*account_region)
+            self._location = "_".join(account_region)
         return self._location
 
     def _first(self) -> Iterator[Sequence[Record]]:
@@ -318,12 +297,6 @@ class SagemakerReader(DefinitionReader):
 
     def read(self) -> Iterator[Definition]:
         """Yield every feature group that is not being deleted.
-
-        Raises:
-            AuthenticationError: there are no credentials, or AWS refuses them.
-            NotAuthorizedError: groups may neither be found nor listed.
-            RateLimitedError, SourceUnavailableError: AWS does not answer, or not any more.
-            ProtocolMismatchError: what answers is no SageMaker, or its pages have no end.
 
         Cost: a request for each 100 groups, and for each 100 features; see the class.
         """
@@ -405,8 +378,8 @@ class SagemakerReader(DefinitionReader):
             self._tags_denied = True
             return None
 
-    def current_columns(self, group: str) -> GroupColumns | None:
-        """Return the current columns of a group, None if it is deleted.
+    def current_columns(self, group: str) -> Mapping[str, set[str]] | None:
+        """Return the current columns of a group by type of entity, None if it is deleted.
 
         Cost: one request for each 2,500 features.
         """
@@ -415,7 +388,7 @@ class SagemakerReader(DefinitionReader):
             return None
         keys = {str(current["RecordIdentifierFeatureName"])}
         names = {str(feature["FeatureName"]) for feature in current["FeatureDefinitions"]}
-        return GroupColumns(frozenset(keys), frozenset(names - keys))
+        return {"mlPrimaryKey": keys, "mlFeature": names - keys}
 
     def requests_made(self) -> int:
         """Return how many requests were sent to AWS so far."""
@@ -423,7 +396,7 @@ class SagemakerReader(DefinitionReader):
 
     def check(self) -> Iterator[Finding]:
         """Yield the findings of `mlcat-ingest check`, connecting but changing nothing."""
-        return findings(self._api, lambda: str(self.location()))
+        return findings(self._api, self.server_id)
 
     def close(self) -> None:
         """Release connections; safe to call twice."""
@@ -434,12 +407,7 @@ class SagemakerSource(FeatureSource):
     """Reads the feature groups of SageMaker Feature Store as feature tables."""
 
     def __init__(self, config: SagemakerConfig, *, reader: SagemakerReader | None = None) -> None:
-        """Keep the configuration; nothing is contacted. `reader` is made by it if not given.
-
-        Raises:
-            RecipeError: instance and prefix cannot be part of names, or the file of owners cannot
-                be used.
-        """
+        """Keep the configuration; nothing is contacted. `reader` is made by it if not given."""
         self._sagemaker = reader or SagemakerReader(config)
         self._is_compatible = config.compat is not None
         super().__init__(config, PLATFORM, self._sagemaker)
@@ -447,7 +415,7 @@ class SagemakerSource(FeatureSource):
     def _instance(self) -> str | None:
         """Return account and region, which the names of groups do not contain."""
         instance = super()._instance()
-        return instance if instance or self._is_compatible else str(self._sagemaker.location())
+        return instance if instance or self._is_compatible else self._sagemaker.server_id()
 
     def missing(self, partition: str, unlisted: Sequence[Unlisted]) -> Iterable[Missing]:
         """Yield the candidates for removal, each with a check by name.
@@ -459,7 +427,7 @@ class SagemakerSource(FeatureSource):
             yield replace(candidate, is_gone=partial(_is_gone, candidate.urn, columns))
 
 
-def _is_gone(urn: str, columns: Callable[[str], GroupColumns | None]) -> bool:
+def _is_gone(urn: str, columns: Callable[[str], Mapping[str, set[str]] | None]) -> bool:
     """Return whether AWS confirms that a group, or its column, no longer exists."""
     kind, parts = entity_type_of(urn), parse(urn).parts
     table = parts[1] if kind == "mlFeatureTable" else parts[0]
@@ -469,8 +437,4 @@ def _is_gone(urn: str, columns: Callable[[str], GroupColumns | None]) -> bool:
     except NotAuthorizedError as error:
         log.warning("kept %s, since its deletion cannot be verified: %s", urn, error)
         return False
-    if current is None:
-        return True
-    return kind != "mlFeatureTable" and parts[1] not in (
-        current.keys if kind == "mlPrimaryKey" else current.features
-    )
+    return current is None or (kind in current and parts[1] not in current[kind])
