@@ -218,14 +218,8 @@ class Naming:
         Raises:
             ValueError: `platform` is not valid in a URN, or leaves no room for names.
         """
-        return Naming(
-            platform,
-            self.env,
-            self.instance,
-            self.workspace,
-            self.templates,
-            shared=self.shared,
-        )
+        own = self.env, self.instance, self.workspace, self.templates
+        return Naming(platform, *own, shared=self.shared)
 
     def _work_out(self) -> None:
         self.platform_urn = data_platform(self.platform)

@@ -289,20 +289,8 @@ def _columns(table: FeatureTable) -> int:
 
 def _coming(scope: FeatureScope, table: FeatureTable) -> Iterator[ComingTable]:
     """Yield `table` by its name, unless it can have none."""
-    scope = scope.of(table)
-    try:
-        name = scope.table(table)
-    except InvalidUrnError:
-        return
-    yield ComingTable(name.urn, name.name, scope.source_key, _first_column_urn(scope, table))
-
-
-def _first_column_urn(scope: FeatureScope, table: FeatureTable) -> str | None:
-    """Return the URN of the first feature or key of `table` that can have one."""
-    name = scope.table(table)
-    kinds = ((scope.naming.feature, table.features), (scope.naming.primary_key, table.keys))
-    for build, columns in kinds:
-        for column in columns:
-            with suppress(InvalidUrnError):
-                return build(name, column.name).urn
-    return None
+    with suppress(InvalidUrnError):
+        name = scope.of(table).table(table)
+        first = next(map_table(scope, table)).urn
+        column = None if first == name.urn else first
+        yield ComingTable(name.urn, name.name, scope.source_key, column)

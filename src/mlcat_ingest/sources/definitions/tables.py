@@ -1,7 +1,6 @@
 """Feature tables as every feature store has them, and their mapping to entities. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, NamedTuple, Self, TypeVar, get_args
 from urllib.parse import quote
@@ -25,10 +24,9 @@ from mlcat_ingest.metadata.aspects.ml import (
 from mlcat_ingest.metadata.naming import Name, Naming
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
 from mlcat_ingest.metadata.reserved import SOURCE_KEY, TYPE_TAG
-from mlcat_ingest.metadata.urn import dataset
 from mlcat_ingest.metadata.urn import tag as tag_urn
 from mlcat_ingest.sources.base import RecordVersion
-from mlcat_ingest.sources.datasets import Datasets
+from mlcat_ingest.sources.datasets import DatasetName, Datasets
 from mlcat_ingest.sources.options import Owners
 
 FEATURE_TYPES: Final[Mapping[str, MLFeatureDataType]] = {
@@ -54,6 +52,7 @@ TABLE: Final = "table"
 Unread = Literal["description", "owners", "tags"]
 """A field that a store may hold back."""
 
+_AS_NAMED: Final = Datasets()
 _ACTIVE: Final[Aspect] = {"removed": False}
 
 
@@ -248,7 +247,8 @@ class _TableMapping:
         self._notes = list(table.notes)
         self._sources = self._urns(table.sources)
         former = () if table.formerly is None else table.formerly.sources
-        self._former = list(_as_named(former, self._scope.naming.env))
+        urns = (_AS_NAMED.urn(DatasetName(*place), self._scope.naming.env) for place in former)
+        self._former = list(filter(None, urns))
         self._features: list[str] = []
         self._keys: list[str] = []
 
@@ -372,13 +372,6 @@ class _TableMapping:
             else:
                 urns[urn] = None
         return list(urns)
-
-
-def _as_named(places: Iterable[DatasetPlace], env: str) -> Iterator[str]:
-    """Yield the URNs of datasets by their names as they are, where they can have one."""
-    for place in places:
-        with suppress(InvalidUrnError):
-            yield dataset(*place, env)
 
 
 def _description(described: DescribedItem) -> Aspect:

@@ -587,9 +587,7 @@ class Views:
             keys=keys,
             features=features,
             notes=tuple(notes),
-            formerly=FormerEntries(
-                upstream.former, (_DUMMY,) if _DUMMY in getattr(spec, "entities", ()) else ()
-            ),
+            formerly=FormerEntries(upstream.former, (_DUMMY,)),
         )
 
 
