@@ -42,6 +42,7 @@ from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.net.session import (
     ENCODINGS,
     HEADERS,
+    LATE,
     MAX_REFUSED_S,
     UNAVAILABLE,
     CountingAdapter,
@@ -200,6 +201,7 @@ _NO_ANSWER: Final = (
     requests.exceptions.ChunkedEncodingError,
     requests.exceptions.ContentDecodingError,
 )
+_TIMEOUTS: Final = (requests.ReadTimeout, urllib3.exceptions.ReadTimeoutError)
 _PART_BYTES: Final = 65_536
 
 _UNUSABLE_URL: Final = (
@@ -323,7 +325,7 @@ class Http(Closing):
         )
         self._lock = threading.Lock()
         self._requests_made = 0
-        self._has_answered = False
+        self._has_answered = self._has_served = False
         self._pending: dict[int, PendingRequest] = {}
         self._server_date: tuple[str, float, float] | None = None
         self._session = OwnSession()
@@ -372,7 +374,8 @@ class Http(Closing):
         returned for the caller to judge.
 
         Raises:
-            RetryableError: of the class given as `unavailable`: no answer, or a broken one.
+            RetryableError: of the class given as `unavailable`: no answer, or a broken one. The
+                `status` in its context is `LATE` after a timeout.
             RateLimitedError: still 429 after the last attempt.
             AuthenticationError: 401, or an HTML page where the service itself would send JSON, or
                 a redirect to another page.
@@ -437,6 +440,9 @@ class Http(Closing):
                 ) from None
             except (requests.RequestException, ValueError) as error:
                 failure, passing = self._failure(pending.url, error)
+                is_late = failure is not None and failure.context.get("status") == LATE
+                if is_late and not is_passing(Reply(LATE, {}, b"", self.peer, pending.url)):
+                    passing = ""  # the service may still work on it
                 if passing and self._retry.pause(pending, passing):
                     continue
                 if failure is None:
@@ -454,6 +460,10 @@ class Http(Closing):
             return self._may_be_accepted(pending, auth)
         if is_passing(reply):
             return self._retry.pause(pending, _words_of(reply), retry_after_s(reply.headers))
+        if reply.is_page and reply.ok and self._has_served:
+            # After answers of the service itself it is a proxy's, as a 502 would be.
+            return self._retry.pause(pending, "answers with a web page", within_s=MAX_REFUSED_S)
+        self._has_served = self._has_served or (reply.ok and not reply.is_page)
         self._retry.reset()
         return False
 
@@ -584,7 +594,10 @@ class Http(Closing):
         # A name may be gone while its server is restarted, but it once led to one.
         is_lasting = answer.is_lasting and not self._has_answered
         passes = isinstance(error, _NO_ANSWER) and not is_lasting
-        return self._unavailable(sentence, hint=answer.hint), answer.what if passes else ""
+        is_late = any(isinstance(one, _TIMEOUTS) for one in _chain(error))
+        context = {"status": LATE} if is_late else None
+        unavailable = self._unavailable(sentence, hint=answer.hint, context=context)
+        return unavailable, answer.what if passes else ""
 
     def close(self) -> None:
         """Close all connections; safe to call twice."""

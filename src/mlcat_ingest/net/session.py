@@ -27,7 +27,10 @@ from mlcat_ingest.core.redaction import redact_url
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-UNAVAILABLE: Final = frozenset({429, 502, 503, 504})
+LATE: Final = 408
+"""The status of an answer that did not come in time, from a proxy or from nobody."""
+
+UNAVAILABLE: Final = frozenset({LATE, 429, 502, 503, 504})
 MAX_RETRY_AFTER_S: Final = 120.0
 
 MAX_PAUSE_S: Final = 10.0

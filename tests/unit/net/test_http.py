@@ -886,3 +886,41 @@ def test_a_refused_token_is_read_anew_and_the_request_sent_again() -> None:
         tokens.append("gone")
         assert http.request("GET", "/").status == 200
     assert len(server.requests) == 3
+
+
+PAGE = ServiceAnswer(200, b"<html>Sorry", {"Content-Type": "text/html"})
+
+
+def test_a_web_page_after_answers_of_the_service_is_a_proxys_that_passes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock.installed(monkeypatch)
+    with failing_service([ServiceAnswer(), PAGE, PAGE, ServiceAnswer(body=b"[1]")]) as server:
+        http = client(server.url, **PATIENT)
+        http.request("GET", "/")
+        assert http.request("POST", "/", body=b"{}").content == b"[1]"
+    begun_s = clock.now_s
+    with failing_service([ServiceAnswer(), PAGE]) as server:
+        http = client(server.url, **PATIENT)
+        http.request("GET", "/")
+        with pytest.raises(AuthenticationError, match="web page"):
+            http.request("POST", "/", body=b"{}")
+    assert clock.now_s - begun_s == pytest.approx(http_session.MAX_REFUSED_S)
+
+
+@pytest.mark.parametrize("fault", [{"silent": True}, {"cut": 1, "stall": True}])
+def test_a_write_that_timed_out_is_not_sent_again_if_its_sender_says_so(
+    fault: dict[str, Any],
+) -> None:
+    script = [ServiceAnswer(**fault), ServiceAnswer()]
+    with failing_service(script) as server:
+        assert client(server.url, read_timeout_s=0.2).request("POST", "/", body=b"{}").ok
+    assert len(server.requests) == 2
+    with failing_service(script) as server:
+        http = client(server.url, read_timeout_s=0.2)
+        with pytest.raises(SourceUnavailableError) as failed:
+            http.request(
+                "POST", "/", body=b"{}", is_passing=lambda reply: reply.status in {429, 503}
+            )
+    assert failed.value.context["status"] == http_session.LATE
+    assert len(server.requests) == 1

@@ -26,6 +26,7 @@ from mlcat_ingest.client.rest.responses import (
     is_conflict,
     is_passing_write,
     is_too_large,
+    is_unacknowledged,
     is_unreadable,
     wrong_address,
 )
@@ -34,9 +35,9 @@ from mlcat_ingest.errors import (
     AspectChangedError,
     AspectRejectedError,
     AspectTooLargeError,
+    CatalogUnavailableError,
     CodecError,
     InvalidUrnError,
-    ProtocolMismatchError,
 )
 from mlcat_ingest.metadata.aspects.common import IS_LATEST, VERSION_PROPERTIES
 from mlcat_ingest.metadata.codec import aspect_text, dumps, text_of
@@ -224,7 +225,7 @@ class Emitter:
         requests do; parts of it do not wait again.
         """
         body = _body(part)
-        is_passing = is_passing_write if whole else None
+        is_passing = is_passing_write if whole else is_unacknowledged
         reply = self._connection.write("POST", _MANY, body, is_passing=is_passing)
         for _ in range(_RESENDS):
             if reply.ok or not (
@@ -233,7 +234,7 @@ class Emitter:
             ):
                 break
             time.sleep(RESEND_PAUSE_S)
-            reply = self._connection.write("POST", _MANY, body)
+            reply = self._connection.write("POST", _MANY, body, is_passing=is_unacknowledged)
         return reply
 
     def _may_be_a_records_fault(self, reply: Reply) -> bool:
@@ -286,11 +287,12 @@ class Emitter:
             raise wrong_address(reply, self._connection.message(reply))
         if not reply.ok:
             raise self._connection.refusal(reply, what=what, urn=urn)
-        # Servers answer with the URN, with "success", or with nothing; all else is no server.
-        if reply.content.strip() and not isinstance(reply.json(), dict):
-            raise ProtocolMismatchError(
-                f"{reply.peer} at {reply.url} sent an unknown reply to a write",
-                hint="check that the address is that of the service itself",
+        if is_unacknowledged(reply):
+            text = self._connection.mask(repr(reply.content[:60]))
+            raise CatalogUnavailableError(
+                f"{reply.peer} at {reply.url} did not acknowledge {what}: it answered "
+                f"{reply.status} with {text}",
+                hint="a proxy may answer in its place: see the proxy's log",
             )
 
 
@@ -302,11 +304,12 @@ def _body(groups: Sequence[_EntityBatch]) -> bytes:
 
 
 def _is_fault(reply: Reply) -> bool:
-    return reply.status == HTTPStatus.INTERNAL_SERVER_ERROR and not is_too_large(reply)
+    return reply.status == HTTPStatus.INTERNAL_SERVER_ERROR and not _refuses_content(reply)
 
 
 def _refuses_content(reply: Reply) -> bool:
-    return reply.status in REFUSED_CONTENT or (not reply.ok and is_too_large(reply))
+    by_words = not reply.ok and (is_too_large(reply) or is_conflict(reply))
+    return reply.status in REFUSED_CONTENT or by_words
 
 
 def _sends_computed_field(groups: Sequence[_EntityBatch]) -> bool:

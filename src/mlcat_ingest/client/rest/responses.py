@@ -21,6 +21,7 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.net.http import Reply, is_read_failure, is_unavailable
+from mlcat_ingest.net.session import LATE
 
 ItemT = TypeVar("ItemT")
 ReplyT = TypeVar("ReplyT")
@@ -36,6 +37,11 @@ REFUSED_CONTENT = frozenset({400, 409, 412, 413, 422})
 
 _EXPECTED = r"Expected version -?\d+, actual version -?\d+"
 _CONFLICT = re.compile(rf"(?:PRECONDITION )?{_EXPECTED}(?:[\s,;]+{_EXPECTED})*")
+
+# Somebody has deleted what a patch changes.
+_NOTHING_TO_PATCH = re.compile(
+    r"(?:java\.lang\.\w+: )?Patch not supported for aspect with name \w+\. Default aspect is"
+)
 
 # A validator's sentence comes last: "Exceptions: [AspectValidationException(item=…, msg=…)]}",
 # where the item holds all of the aspect, or "Exceptions: [PRECONDITION …]}".
@@ -92,7 +98,7 @@ def server_message(reply: Reply) -> str:
 
 
 def is_conflict(reply: Reply) -> bool:
-    """Return whether a refusal says that another version is stored than the proposal names.
+    """Return whether a refusal says that another version is stored than was named, or none.
 
     All of the refusal counts, however long: the aspect may stand in it, with a description that
     says the same words.
@@ -102,7 +108,8 @@ def is_conflict(reply: Reply) -> bool:
     if reply.status == HTTPStatus.PRECONDITION_FAILED:
         return True
     _, words = _words(reply)
-    return _CONFLICT.fullmatch(_sentence(words).strip()) is not None
+    sentence = _sentence(words).strip()
+    return bool(_CONFLICT.fullmatch(sentence) or _NOTHING_TO_PATCH.match(sentence))
 
 
 def is_computed_field(reply: Reply) -> bool:
@@ -124,13 +131,28 @@ def is_passing_read(reply: Reply) -> bool:
     return is_read_failure(reply) and not _UNKNOWN_TYPE.search(_words(reply)[1])
 
 
+def is_unacknowledged(reply: Reply) -> bool:
+    """Return whether to send a write again: the service is away, or a proxy answers in its place.
+
+    Rest.li answers a write with a JSON object that has a `value`. After a timeout the service may
+    still work on it.
+    """
+    if not reply.status < HTTPStatus.MULTIPLE_CHOICES:
+        return is_unavailable(reply) and reply.status != LATE
+    try:
+        body = loads(reply.content)
+    except CodecError:
+        return True
+    return not isinstance(body, dict) or "value" not in body
+
+
 def is_passing_write(reply: Reply) -> bool:
     """Return whether a write failed for the service's database or search index, or is throttled.
 
     Source: `RetryLimitReached` of `EbeanAspectDao`, `ESQueryException` of DataHub.
     """
     if reply.status != HTTPStatus.INTERNAL_SERVER_ERROR:
-        return is_unavailable(reply)
+        return is_unacknowledged(reply)
     return any(name in _words(reply)[1] for name in ("RetryLimitReached", "ESQueryException"))
 
 

@@ -175,7 +175,7 @@ def as_json(report: Report) -> str:
 def _headline(report: Report, *, cause: bool) -> str:
     took = f"after {report.duration_s:.1f} s"
     wrote = any(counts.written for counts in report.entities.values())
-    written = "the counted writes were acknowledged" if wrote else "nothing was written"
+    written = "the counted writes were acknowledged" if wrote else "nothing was acknowledged"
     if report.interrupted:
         return f"{report.name}: interrupted {took}; {written}"
     if report.failure is not None:

@@ -12,7 +12,7 @@ from http import HTTPStatus
 from typing import Final, Literal
 
 from mlcat_ingest.client.base import Catalog, StoredAspect, StoredEntity
-from mlcat_ingest.errors import AspectChangedError, NotAuthorizedError
+from mlcat_ingest.errors import AspectChangedError, CatalogUnavailableError, NotAuthorizedError
 from mlcat_ingest.metadata.aspects.common import (
     EDITABLE_ML_MODEL_GROUP_PROPERTIES,
     STATUS,
@@ -27,6 +27,7 @@ from mlcat_ingest.metadata.proposal import (
     Proposal,
 )
 from mlcat_ingest.metadata.registry import ASPECTS, KEY_ASPECTS, allows, key_aspect, key_aspect_name
+from mlcat_ingest.net.session import LATE
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.aspects import rebase_aspect
 from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity, Outcome, with_applied_of
@@ -194,7 +195,12 @@ class ConflictGuard:
             probe = _probe(batch) if self._enforcement is None else ()
             if not probe:
                 return
-            refused = self._context.sink.write(probe)
+            try:
+                refused = self._context.sink.write(probe)
+            except CatalogUnavailableError as error:
+                if error.context.get("status") != LATE:
+                    raise
+                return  # the next batch is tried
             if not refused and self._stores(probe):
                 self._enforcement = "ignored"
             elif any(isinstance(error, AspectChangedError) for error in refused):

@@ -10,13 +10,20 @@ write, are not sent again. A write is idempotent: sent twice after a lost reply,
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from http import HTTPStatus
+from itertools import count
 from random import SystemRandom
 from typing import Final, Protocol
 
 from mlcat_ingest.client.base import StoredEntity
-from mlcat_ingest.errors import AspectChangedError, AspectRejectedError, AspectTooLargeError
+from mlcat_ingest.errors import (
+    AspectChangedError,
+    AspectRejectedError,
+    AspectTooLargeError,
+    CatalogUnavailableError,
+)
 from mlcat_ingest.metadata.entries import same_json
 from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.net.session import LATE
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity
 from mlcat_ingest.pipeline.merge.rules import properties_aspect, without_computed
@@ -115,13 +122,16 @@ class Delivery:
         outcomes: dict[str, DeliveryOutcome] = {}
         waiting = list(batch)
         conflicted: list[MergedEntity] = []
+        timeouts = count(1)
         for attempt in range(1, ROUNDS + 1):
             if attempt > 1:
                 longest_s = min(MAX_PAUSE_S, PAUSE_S * 3 ** (attempt - 1))
                 self._context.cancellation.pause(longest_s * _RANDOM.uniform(0.5, 1))
                 # Read after the pause: what others write between read and write is a conflict.
                 waiting.extend(self._merge_conflicted(conflicted))
-            waiting, conflicted = self._round(waiting, attempt, outcomes, by_aspect=by_aspect)
+            waiting, conflicted = self._round(
+                waiting, attempt, outcomes, timeouts, by_aspect=by_aspect
+            )
             if not waiting and not conflicted:
                 break
         for entity in (*waiting, *conflicted):
@@ -133,6 +143,7 @@ class Delivery:
         waiting: Sequence[MergedEntity],
         attempt: int,
         outcomes: dict[str, DeliveryOutcome],
+        timeouts: Iterator[int],
         *,
         by_aspect: bool,
     ) -> tuple[list[MergedEntity], list[MergedEntity]]:
@@ -143,7 +154,14 @@ class Delivery:
         retries: list[MergedEntity] = []
         conflicted: list[MergedEntity] = []
         for part in _split(waiting, max(1, self._context.sink.facts.batch_size >> (attempt - 1))):
-            refused = self._write(part)
+            try:
+                refused = self._write(part)
+            except CatalogUnavailableError as error:
+                if error.context.get("status") != LATE or next(timeouts) >= ROUNDS:
+                    raise
+                # The service may still work on it: what it has stored is read, then half is sent.
+                conflicted.extend(part)
+                continue
             arrived = [entity for entity in part if entity.urn not in refused]
             exact = self._conflicts.checks_versions
             outcomes.update(

@@ -25,6 +25,7 @@ from support.validator_refusals import FORMS
 
 pytestmark = pytest.mark.process
 
+TAKEN = Answer(body={"value": "success"})
 ONE = "/aspects?action=ingestProposal"
 MANY = "/aspects?action=ingestProposalBatch"
 
@@ -59,7 +60,7 @@ def test_a_proposal_on_the_wire(service: FakeService, client: CatalogClient) -> 
 
 
 def test_a_batch_on_the_wire_with_headers_and_system_metadata(service: FakeService) -> None:
-    service.on("POST", MANY, Answer())
+    service.on("POST", MANY, TAKEN)
     conditional = Proposal("urn:li:tag:a", "tagProperties", {"name": "a"}, "UPSERT", {"X": "1"})
     with CatalogClient(service.server, "") as client:
         client.system_metadata = {"runId": "r"}
@@ -82,7 +83,7 @@ def test_a_batch_on_the_wire_with_headers_and_system_metadata(service: FakeServi
     assert "Authorization" not in asked.headers
 
 
-@pytest.mark.parametrize("body", [b"", {"value": "success"}, {"value": "urn:li:tag:a"}, {}])
+@pytest.mark.parametrize("body", [{"value": "success"}, {"value": "urn:li:tag:a"}])
 def test_every_acknowledgement_counts(
     service: FakeService, client: CatalogClient, body: object
 ) -> None:
@@ -100,7 +101,7 @@ def test_nothing_to_write_sends_nothing(service: FakeService, client: CatalogCli
 def test_batches_hold_200_and_keep_an_entity_whole(
     service: FakeService, client: CatalogClient
 ) -> None:
-    service.on("POST", MANY, Answer())
+    service.on("POST", MANY, TAKEN)
     aspects = ("ownership", "globalTags", "mlModelProperties")
     sent = [proposal(str(n), aspect) for n in range(100) for aspect in aspects]
     assert client.write(sent) == []
@@ -112,7 +113,7 @@ def test_batches_hold_200_and_keep_an_entity_whole(
 
 
 def test_an_entity_longer_than_a_batch_is_sent_alone_and_whole(service: FakeService) -> None:
-    service.on("POST", MANY, Answer())
+    service.on("POST", MANY, TAKEN)
     sent = [proposal("one", f"aspect{n}") for n in range(5)]
     with CatalogClient(service.server, "", max_proposals=2) as client:
         assert client.write([proposal("zero"), *sent, proposal("last")]) == []
@@ -126,7 +127,7 @@ def test_an_entity_longer_than_a_batch_is_sent_alone_and_whole(service: FakeServ
 
 
 def test_batches_keep_to_their_bytes(service: FakeService) -> None:
-    service.on("POST", MANY, Answer())
+    service.on("POST", MANY, TAKEN)
     sent = [proposal(str(n), text="xy" * 1000) for n in range(10)] + [
         proposal("big", text="x" * 9000)
     ]
@@ -207,7 +208,7 @@ def test_a_description_does_not_make_a_conflict_of_another_refusal(
     service.on(
         "POST",
         MANY,
-        lambda asked: Answer(422, {"message": words}) if b"3,PROD" in asked.body else Answer(),
+        lambda asked: Answer(422, {"message": words}) if b"3,PROD" in asked.body else TAKEN,
     )
     refused = client.write([proposal(str(n), text=text) for n in range(5)])
     assert [(type(one), one.urn, one.reason) for one in refused] == [
@@ -219,7 +220,7 @@ def test_an_aspect_is_deleted_before_the_others_of_its_entity(
     service: FakeService, client: CatalogClient
 ) -> None:
     service.on("DELETE", "/openapi/v3/entity/mlModel/", Answer())
-    service.on("POST", MANY, Answer())
+    service.on("POST", MANY, TAKEN)
     gone = Proposal(model_urn("a/b"), "versionProperties", {}, "DELETE", {"If-Version-Match": "3"})
     assert client.write([gone, proposal("a/b"), proposal("c"), replace(gone)]) == []
     first, last, batch = service.asked
@@ -238,7 +239,7 @@ def test_an_aspect_that_cannot_be_deleted_keeps_its_entity_as_it_is(
     service: FakeService, client: CatalogClient, status: int
 ) -> None:
     service.on("DELETE", "/openapi/", Answer(status, {"message": "no"}))
-    service.on("POST", MANY, Answer())
+    service.on("POST", MANY, TAKEN)
     gone = Proposal(model_urn("a"), "versionProperties", {}, "DELETE")
     refused = client.write([gone, proposal("a"), proposal("b")])
     assert [(one.aspect, one.status, one.reason) for one in refused] == [
@@ -260,7 +261,7 @@ def test_a_service_that_fails_to_delete_is_not_available(
 def test_what_has_no_json_form_is_refused_alone(
     service: FakeService, client: CatalogClient
 ) -> None:
-    service.on("POST", MANY, Answer())
+    service.on("POST", MANY, TAKEN)
     nan = Proposal(model_urn("nan"), "mlModelProperties", {"x": float("nan")})
     no_urn = Proposal("nonsense", "mlModelProperties", {})
     rejected = client.write([nan, proposal("good"), no_urn])
@@ -418,7 +419,7 @@ def test_one_that_is_denied_names_its_urn(service: FakeService, client: CatalogC
 def test_an_aspect_that_may_not_be_deleted_is_a_refusal_of_its_entity(
     service: FakeService, client: CatalogClient
 ) -> None:
-    service.on("POST", MANY, Answer())
+    service.on("POST", MANY, TAKEN)
     denied = {"error": "urn:li:corpuser:ann is unauthorized to DELETE entities.", "status": 403}
     service.on("DELETE", "/openapi/v3/entity", Answer(403, denied))
     gone = Proposal(model_urn("a"), "ownership", {}, "DELETE")
@@ -505,7 +506,7 @@ def test_a_write_waits_while_the_database_or_the_index_is_away(
     service: FakeService, patient: CatalogClient, clock: Clock, words: str
 ) -> None:
     def answer(_: Asked) -> Answer:
-        return Answer(500, {"message": words}) if clock.now_s < 1_200 else Answer()
+        return Answer(500, {"message": words}) if clock.now_s < 1_200 else TAKEN
 
     service.on("POST", MANY, answer)
     sent = [proposal(str(n)) for n in range(50)]
@@ -529,7 +530,7 @@ def test_a_record_that_the_database_never_takes_is_refused_alone(
         return (
             Answer(500, {"message": AWAY[0]})
             if b'"entityUrn":"urn:li:mlModel:(urn:li:dataPlatform:mlflow,7,' in asked.body
-            else Answer()
+            else TAKEN
         )
 
     service.on("POST", MANY, answer)
@@ -564,7 +565,7 @@ def test_an_aspect_that_is_too_large_is_never_sent_again_unchanged(
     service.on(
         "POST",
         MANY,
-        lambda asked: Answer(status, {"message": words}) if b"large" in asked.body else Answer(),
+        lambda asked: Answer(status, {"message": words}) if b"large" in asked.body else TAKEN,
     )
     sent = [proposal("a"), proposal("b", "ownership", "large" * 20), proposal("b"), proposal("c")]
     refused = client.write(sent)
@@ -583,7 +584,7 @@ def test_a_text_that_the_service_cannot_read_is_too_large_if_it_is_long(
 ) -> None:
     monkeypatch.setattr("mlcat_ingest.client.rest.emitter.MAX_TEXT_CHARS", 100)
     unreadable = Answer(400, {"message": "Cannot parse request entity", "status": 400})
-    service.on("POST", MANY, lambda asked: unreadable if b"odd" in asked.body else Answer())
+    service.on("POST", MANY, lambda asked: unreadable if b"odd" in asked.body else TAKEN)
     sent = [proposal("a"), proposal("b", text=long), proposal("c", text="odd")]
     refused = client.write(sent)
     assert [(type(one), one.urn) for one in refused] == [
@@ -594,18 +595,57 @@ def test_a_text_that_the_service_cannot_read_is_too_large_if_it_is_long(
     assert len(set(bodies)) == len(bodies)
 
 
-@pytest.mark.parametrize("body", [b"OK", [], "success"])
-def test_an_unknown_acknowledgement_is_no_success(
-    service: FakeService, client: CatalogClient, body: object
+UNKNOWN = [b"", b"  ", b"OK", b'{"val', {}, [], "success", {"status": "ok"}]
+
+
+@pytest.mark.parametrize("body", UNKNOWN)
+@pytest.mark.parametrize("path", [ONE, MANY])
+def test_what_the_interface_does_not_answer_is_no_acknowledgement(
+    service: FakeService, patient: CatalogClient, path: str, body: object
 ) -> None:
-    service.on("POST", ONE, Answer(body=body))
-    with pytest.raises(ProtocolMismatchError):
-        client.emit(proposal())
+    def write() -> None:
+        if path == ONE:
+            patient.emit(proposal())
+        else:
+            assert patient.write([proposal()]) == []
+
+    answers = [Answer(body=body), TAKEN]
+    service.on("POST", path, lambda _: answers.pop(0))
+    write()
+    # It is sent again as after a lost answer.
+    assert answers == []
+    answers[:] = [Answer(body=body)] * 100
+    with pytest.raises(CatalogUnavailableError, match="did not acknowledge"):
+        write()
+
+
+def test_a_web_page_in_place_of_an_acknowledgement_is_no_acknowledgement(
+    service: FakeService, patient: CatalogClient
+) -> None:
+    page = Answer(body=b"<html>Sorry", headers={"Content-Type": "text/html"})
+    answers = [page, TAKEN]
+    service.on("POST", MANY, lambda _: answers.pop(0))
+    assert patient.write([proposal()]) == []
+    assert answers == []
+
+
+def test_a_patch_of_what_somebody_has_deleted_is_a_conflict(
+    service: FakeService, client: CatalogClient
+) -> None:
+    words = (
+        "java.lang.UnsupportedOperationException: Patch not supported for aspect with name "
+        "versionProperties. Default aspect is required because no aspect currently exists for urn "
+        f"{model_urn('m')}."
+    )
+    service.on("POST", MANY, Answer(500, {"message": words, "status": 500}))
+    refused = client.write([proposal("m"), proposal("n")])
+    assert {type(one) for one in refused} == {AspectChangedError}
+    assert len(service.to(MANY)) == 1
 
 
 @pytest.mark.parametrize("suffix", ["", "/", "/gms", "/gms/", "/api/gms"])
 def test_base_addresses_are_kept_as_they_are(service: FakeService, suffix: str) -> None:
-    service.on("POST", suffix.rstrip("/") + ONE, Answer())
+    service.on("POST", suffix.rstrip("/") + ONE, TAKEN)
     with CatalogClient(service.server + suffix, "", options=HttpOptions(retries=0)) as client:
         client.emit(proposal())
         assert client.server == service.server + suffix.rstrip("/")

@@ -155,7 +155,7 @@ def test_a_run_that_failed() -> None:
         "prod: failed after 3.5 s; the counted writes were acknowledged\n"
     )
     assert as_text(replace(report, entities={}), cause=False).startswith(
-        "prod: failed after 3.5 s; nothing was written\n"
+        "prod: failed after 3.5 s; nothing was acknowledged\n"
     )
 
 

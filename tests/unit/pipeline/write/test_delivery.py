@@ -1,14 +1,17 @@
 """Writing over nobody's write: versions, conflicts, and entities of which a part is refused."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
 
+from mlcat_ingest.client.base import CatalogFacts
 from mlcat_ingest.errors import AspectRejectedError, CatalogUnavailableError
 from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Entity, Proposal
+from mlcat_ingest.net.session import LATE
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.flow import Cancellation
 from mlcat_ingest.pipeline.merge.applied import decode, text_of_keys
@@ -174,6 +177,55 @@ def test_a_request_that_was_sent_twice_meets_what_it_wrote_and_counts_once() -> 
     assert sink.versions == {
         (model_urn(name), aspect): 1 for name in "rs" for aspect in (HOME, "ownership")
     }
+
+
+class Enforcing(FakeSink):
+    """A catalog that is known to check versions."""
+
+    @property
+    def facts(self) -> CatalogFacts:
+        return replace(super().facts, enforces_conditions=True)
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_after_a_timeout_what_is_stored_is_read_before_half_is_sent_again(
+    is_stored: bool,  # noqa: FBT001 - a parameter of pytest
+) -> None:
+    events: list[tuple[str, int]] = []
+
+    class Slow(Enforcing):
+        def read_many(self, urns: Sequence[str], aspects: Any) -> Any:
+            events.append(("read", len(urns)))
+            return super().read_many(urns, aspects)
+
+        def write(self, proposals: Sequence[Proposal]) -> Any:
+            events.append(("write", len({one.entity_urn for one in proposals})))
+            if len(events) > 2:
+                return super().write(proposals)
+            if is_stored:
+                super().write(proposals)
+            raise CatalogUnavailableError("Read timed out.", context={"status": LATE})
+
+    sink = Slow(place="fake://catalog", batch_size=4)
+    report = run(sink, *(model(name, A) for name in "rstu"))
+    assert (report.conflicts, report.exit_code) == (0, 0)
+    assert report.entities == {"mlModel": EntityCounts(read=4, created=4)}
+    # Equal values too, with the key: the search index may not know of what was under way.
+    parts = [("write", 1)] * 4 if is_stored else [("write", 2)] * 2
+    assert events[:-1] == [("read", 4), ("write", 4), ("read", 4), *parts]
+
+
+def test_a_catalog_that_never_answers_in_time_ends_the_run() -> None:
+    writes: list[int] = []
+
+    class Dead(Enforcing):
+        def write(self, proposals: Sequence[Proposal]) -> Any:
+            writes.append(len(proposals))
+            raise CatalogUnavailableError("Read timed out.", context={"status": LATE})
+
+    report = run(Dead(place="fake://catalog"), model("r", A), model("s", A))
+    assert (report.exit_code, report.rejected) == (1, 0)
+    assert len(writes) == ROUNDS
 
 
 def test_a_reference_that_somebody_else_made_first_is_left_to_them() -> None:
