@@ -45,11 +45,7 @@ class DatabaseRegistry(RegistryTransport):
     """Reads a registry database."""
 
     def __init__(self, address: str, config: FeastConfig) -> None:
-        """Prepare the engine; no statement is run.
-
-        Raises:
-            RecipeError, MissingExtraError, NotAuthorizedError: as `readonly_engine`.
-        """
+        """Prepare the engine; no statement is run."""
         self.shown = redact_url(address)
         self._address = address
         self._config = config

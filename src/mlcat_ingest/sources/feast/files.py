@@ -96,7 +96,8 @@ class FileRegistry(RegistryTransport):
     def fetch(self) -> bytes:
         """Return the registry as it is at one moment.
 
-        Raises: as `Source.read`; RecipeError where there is none, or it is too large.
+        Raises: as `Source.read`; RecipeError where there is none, or it is too large;
+        MissingExtraError where a package that reads it is not installed.
         """
 
     def objects(self) -> Iterator[RawObject]:
@@ -178,11 +179,7 @@ class S3Object(FileRegistry):
     """Reads one object of S3, or of a service that speaks S3, as of one moment."""
 
     def __init__(self, address: str, config: FeastConfig) -> None:
-        """Keep the address; S3 is contacted by `fetch`.
-
-        Raises:
-            RecipeError: the address names no object.
-        """
+        """Keep the address; S3 is contacted by `fetch`."""
         parts = urlsplit(address)
         self._bucket, self._key = parts.netloc, unquote(parts.path.lstrip("/"))
         self.shown = f"s3://{self._bucket}/{self._key}"
@@ -202,11 +199,7 @@ class S3Object(FileRegistry):
         return f"{host}/{self._bucket}/{self._key}"
 
     def fetch(self) -> bytes:
-        """Return the object's content.
-
-        Raises:
-            MissingExtraError: boto3 is not installed.
-        """
+        """Return the object's content."""
         require_extra("aws", "a registry in S3")
         from botocore.exceptions import BotoCoreError, ClientError
 
@@ -264,11 +257,7 @@ class StoredObject(FileRegistry):
         return "/".join(part for part in (self._protocol, account, path) if part)
 
     def fetch(self) -> bytes:
-        """Return the object's content.
-
-        Raises:
-            MissingExtraError: the back end for such stores is not installed.
-        """
+        """Return the object's content."""
         system = self._file_system()
         self.requests += 1
         try:

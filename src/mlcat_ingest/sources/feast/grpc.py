@@ -81,11 +81,7 @@ class GrpcRegistry(RegistryTransport):
     """Reads a registry from its server, project by project, over a connection with retries."""
 
     def __init__(self, address: str, config: FeastConfig) -> None:
-        """Prepare address and credentials; the connection is opened on first use.
-
-        Raises:
-            RecipeError: any certificate would be accepted; or as `auth_of`.
-        """
+        """Prepare address and credentials; the connection is opened on first use."""
         if config.verify is False:
             raise RecipeError(
                 "feast: `verify: false` is not supported; gRPC always verifies certificates",

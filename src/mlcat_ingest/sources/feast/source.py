@@ -218,7 +218,7 @@ def transport_for(config: FeastConfig) -> RegistryTransport:
     """Return the transport for the registry of a `config`; nothing is contacted.
 
     Raises:
-        RecipeError: the address cannot be used.
+        RecipeError, NotAuthorizedError: the address or the credentials cannot be used.
         MissingExtraError: a package that the transport needs is not installed.
     """
     registry = config.registry
