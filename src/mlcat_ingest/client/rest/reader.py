@@ -15,7 +15,6 @@ from urllib.parse import quote, urlencode
 from mlcat_ingest.client.base import StoredAspect, chunks, stamp_of
 from mlcat_ingest.client.rest.connection import Connection
 from mlcat_ingest.client.rest.responses import NO_SUCH_CALL, in_parts
-from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Aspect
@@ -174,7 +173,7 @@ class AspectReader:
     ) -> Iterator[tuple[str, Mapping[str, Any]]]:
         if not reply.ok:
             only = urns[0] if len(urns) == 1 else None
-            what = f"reading {plural(len(urns), 'entity', 'entities')}"
+            what = "reading" if only else f"reading {len(urns):,} entities, the first {urns[0]}"
             raise self._connection.refusal(reply, what=what, urn=only)
         body = reply.json()
         if not isinstance(body, list):

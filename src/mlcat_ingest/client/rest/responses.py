@@ -90,7 +90,7 @@ def server_message(reply: Reply) -> str:
     title, words = _words(reply)
     denied = _UNAUTHORIZED.match(words)
     if denied and (privilege := _PRIVILEGES.get(denied[2].lower())):
-        return one_line(f"{denied[1]} lacks {privilege} on this entity")
+        return one_line(f"{denied[1]} lacks {privilege}")
     sentence = _sentence(words)
     return one_line(f"{title}: {sentence}" if title and sentence else title or sentence) or (
         "no message"

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TextIO
 
@@ -30,7 +31,9 @@ class Refusal:
     status: int = 0
 
     def __str__(self) -> str:
-        return f"{self.proposal.aspect_name}: {self.reason}"
+        # A privilege is one on the entity: no aspect is at fault.
+        is_denial = self.status == HTTPStatus.FORBIDDEN
+        return self.reason if is_denial else f"{self.proposal.aspect_name}: {self.reason}"
 
 
 class DeliveryOutcome(NamedTuple):

@@ -18,7 +18,7 @@ from mlcat_ingest.metadata.identity import ABOUT_WRITERS
 from mlcat_ingest.metadata.proposal import Entity, Note
 from mlcat_ingest.pipeline.merge.entity import MergedEntity, Outcome
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
-from mlcat_ingest.pipeline.report.dead_letters import DeadLetters, DeliveryOutcome
+from mlcat_ingest.pipeline.report.dead_letters import DeadLetters, DeliveryOutcome, Refusal
 from mlcat_ingest.pipeline.report.progress import Progress
 from mlcat_ingest.pipeline.report.render import label_of, with_label
 from mlcat_ingest.pipeline.report.report import (
@@ -92,8 +92,7 @@ class Tally:
         self._group_urns: set[str] = set()
         # Of groups that are not named a hash is enough to count none twice.
         self._group_hashes: set[int] = set()
-        self._denied = 0
-        self._denial = ""
+        self._denials: Counter[str] = Counter()
         self._failed: list[FailedRecord] = []
         self._rejected: list[FailedRecord] = []
         self._notes: Counter[str] = Counter()
@@ -187,30 +186,30 @@ class Tally:
             (outcome.merged.entity_type, "rejected" if outcome.refusals else outcome.merged.outcome)
             for outcome in delivered
         )
-        refused = [
-            FailedRecord(outcome.merged.urn, self._clean(str(outcome.refusals[0])))
-            for outcome in delivered
-            if outcome.refusals
-        ]
-        denied = [
-            outcome
-            for outcome in delivered
-            if outcome.refusals and outcome.refusals[0].status == _FORBIDDEN
-        ]
-        for failed in refused:
-            log.warning("%s was refused: %s", failed.reference, failed.reason)
+        refused = []
         for outcome in delivered:
             self._letters.write_refused(outcome)
+            if outcome.refusals and self._is_news(outcome.refusals[0]):
+                reason = self._clean(str(outcome.refusals[0]))
+                refused.append(FailedRecord(outcome.merged.urn, reason))
+                log.warning("%s was refused: %s", outcome.merged.urn, reason)
         with self._lock:
             self._counts.update(outcomes)
             for urn in _changed_groups(delivered):
                 self._group_hashes.add(hash(urn))
                 if len(self._group_urns) < CHANGED_GROUPS:
                     self._group_urns.add(urn)
-            self._denied += len(denied)
-            self._denial = self._denial or (denied[0].refusals[0].reason if denied else "")
             self._rejected.extend(refused[: EXAMPLES - len(self._rejected)])
         self.count(proposals_sent=sum(len(outcome.merged.proposals) for outcome in delivered))
+
+    def _is_news(self, refusal: Refusal) -> bool:
+        """Return False for a refusal that lacks the same privilege as an earlier one."""
+        if refusal.status != _FORBIDDEN:
+            return True
+        reason = self._clean(str(refusal))
+        with self._lock:
+            self._denials[reason] += 1
+            return self._denials[reason] == 1
 
     def tests_evaluated(self, evaluation: Evaluation) -> None:
         """Count the outcomes of one evaluation call."""
@@ -326,7 +325,12 @@ class Tally:
                 group_page=self._clean(status.group_page),
                 dead_letter_file=self._dead_letter_file(),
                 failed_examples=tuple(self._failed),
-                rejected_examples=tuple(self._rejected),
+                rejected_examples=tuple(
+                    replace(one, reason=f"{one.reason} (and {alike - 1:,} others)")
+                    if (alike := self._denials[one.reason]) > 1
+                    else one
+                    for one in self._rejected
+                ),
                 notes=dict(self._notes.most_common()),
                 note_examples={
                     kind: tuple(examples) for kind, examples in self._note_examples.items()
@@ -363,10 +367,11 @@ class Tally:
                 if outcome in _WRITTEN or (outcome == "unchanged" and kind in refused_types)
             )
             rejected = sum(self._counts[kind, "rejected"] for kind in refused_types)
-            if arrived or not self._denied or self._denied < rejected:
+            denied = self._denials.total()
+            if arrived or not denied or denied < rejected:
                 return None
             return NotAuthorizedError(
-                f"the catalog service refused every write with {self._denial}",
+                f"the catalog service refused every write with {next(iter(self._denials))}",
                 hint=LACKS_PERMISSION,
                 context={"status": _FORBIDDEN},
             )

@@ -124,6 +124,7 @@ def test_check_tells_that_all_is_well(service: FakeService) -> None:
         "batch read",
         "permission: search",
         "permission: evaluate metadata tests",
+        "permission: write",
     ]
     assert findings["service"].detail == f"the catalog at {service.server}"
     assert service.to("/aspects") == []

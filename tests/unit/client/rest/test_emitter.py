@@ -369,7 +369,7 @@ def test_denied_urns_are_refused_alone(
     service.on("POST", MANY, denying(bad.__contains__, named=named))
     rejected = client.write([Proposal(urn, "status", {"removed": False}) for urn in names])
     assert {(one.urn, one.status) for one in rejected} == {(urn, 403) for urn in bad}
-    lacks = "urn:li:corpuser:u lacks Edit Entity on this entity"
+    lacks = "urn:li:corpuser:u lacks Edit Entity"
     assert {one.reason for one in rejected} == {lacks}
     written = [
         one["entityUrn"]
@@ -424,7 +424,7 @@ def test_an_aspect_that_may_not_be_deleted_is_a_refusal_of_its_entity(
     service.on("DELETE", "/openapi/v3/entity", Answer(403, denied))
     gone = Proposal(model_urn("a"), "ownership", {}, "DELETE")
     refused = client.write([gone, proposal("a"), proposal("b")])
-    words = "an aspect cannot be deleted: urn:li:corpuser:ann lacks Delete on this entity"
+    words = "an aspect cannot be deleted: urn:li:corpuser:ann lacks Delete"
     assert [(one.urn, one.status, one.reason) for one in refused] == [
         (model_urn("a"), 403, words)
     ] * 2

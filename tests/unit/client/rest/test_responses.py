@@ -94,15 +94,15 @@ def test_a_refusal_need_not_be_about_a_urn() -> None:
         (
             "User urn:li:corpuser:ann is unauthorized to modify entity: "
             + ", ".join(f"HttpStatus: 403 Urn: urn:li:tag:{one}" for one in "ab"),
-            "urn:li:corpuser:ann lacks Edit Entity on this entity",
+            "urn:li:corpuser:ann lacks Edit Entity",
         ),
         (
             "urn:li:corpuser:ann is unauthorized to READ entities.",
-            "urn:li:corpuser:ann lacks View Entity Page on this entity",
+            "urn:li:corpuser:ann lacks View Entity Page",
         ),
         (
             "urn:li:corpuser:ann is unauthorized to DELETE entities.",
-            "urn:li:corpuser:ann lacks Delete on this entity",
+            "urn:li:corpuser:ann lacks Delete",
         ),
         (
             "User urn:li:corpuser:ann is unauthorized to restore indices",

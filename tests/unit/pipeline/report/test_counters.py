@@ -13,9 +13,13 @@ from prometheus_client.samples import Sample
 
 import mlcat_ingest
 from mlcat_ingest.airflow.reports import join_summaries, summary_of
+from mlcat_ingest.metadata.proposal import Entity, Proposal
+from mlcat_ingest.pipeline.merge.entity import MergedEntity
+from mlcat_ingest.pipeline.report.dead_letters import DeadLetters, DeliveryOutcome, Refusal
 from mlcat_ingest.pipeline.report.render import PREFIX, as_json, as_prometheus, as_text
 from mlcat_ingest.pipeline.report.report import COUNTERS, Report
 from mlcat_ingest.pipeline.report.tally import RunStatus, Tally
+from support.fakes import model_urn
 
 EMPTY = Report("prod", 1_000, 2_000)
 STANDING = RunStatus("", (), source_requests=0, catalog_requests=0, error=None)
@@ -89,3 +93,19 @@ def counted_in(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Call) and getattr(node.func, "attr", None) == "count":
             yield from (str(one.arg) for one in node.keywords)
+
+
+def test_entities_that_lack_one_privilege_are_one_line_with_their_number(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    tally = Tally("r", str, DeadLetters(None, str))
+    lacks = "403 urn:li:corpuser:ann lacks Edit Entity"
+    for number in range(17):
+        merged = MergedEntity(Entity(model_urn(f"m{number}"), {}), {}, "updated")
+        proposal = Proposal(merged.urn, "glossaryTerms", {})
+        refusals = (Refusal(proposal, lacks, 1, 403),)
+        tally.entities_written([DeliveryOutcome(merged, refusals)])
+    report = tally.report(STANDING)
+    [example] = report.rejected_examples
+    assert (example.reference, example.reason) == (model_urn("m0"), f"{lacks} (and 16 others)")
+    assert len(caplog.records) == 1

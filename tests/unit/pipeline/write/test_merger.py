@@ -111,7 +111,7 @@ def test_entities_that_are_there_already_are_not_new(sink: FakeSink) -> None:
 
 
 def test_an_entity_that_may_not_be_read_is_refused_and_comes_again(tmp_path: Path) -> None:
-    reason = "403 urn:li:corpuser:ann lacks View Entity Page on this entity"
+    reason = "403 urn:li:corpuser:ann lacks View Entity Page"
     denied = {B}
 
     class Denying(FakeSink):
