@@ -379,6 +379,7 @@ class Recipe:
     lists_parents: bool = False
     page: int = 50
     name: str = "r"
+    reused_names: str = "keep"
 
     def ingest(self, *, full: bool = False) -> Report:
         """Run once, without a failure."""
@@ -416,6 +417,7 @@ class Recipe:
             a_recipe(
                 self.name,
                 evaluate={"enabled": False},
+                reused_names=self.reused_names,
                 limits={"max_removed_ratio": self.max_removed_ratio},
             ),
             state=state,

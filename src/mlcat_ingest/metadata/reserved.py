@@ -18,6 +18,10 @@ RENAMED_TO: Final = "mlcat.renamed_to"
 """Custom property of a group whose experiment has another name: what people put on the group was
 copied to this one. It is removed if an experiment has that name again."""
 
+REUSED: Final = "mlcat.reused"
+"""Custom property, `true`: the name was another object's before, and what people put on that one
+is still here."""
+
 FEATURES_PREFIX: Final = "mlcat.features."
 """Prefix of the custom properties of a model that say where its features come from."""
 

@@ -179,7 +179,8 @@ class PipelineRun:
         self._deferred = DeferredRemovals()
         limit = NewEntityLimit(recipe.limits)
         defer = self._deferred.partition
-        self._merger = Merger(
+        merger = partial(Merger, clears_reused=self._clears_reused)
+        self._merger = merger(
             context, in_flight, self._writer, self._evaluator, self._latest, limit, merge, defer
         )
 
@@ -187,9 +188,13 @@ class PipelineRun:
         copier = GroupCopier(sink, delivery, context.tracker)
         self._removal = Removal(context, self._deferred, copier, self._keys, recipe.limits)
 
+    @property
+    def _clears_reused(self) -> bool:
+        return self._options.recipe.reused_names == "clear"
+
     def _merge(self, entity: Entity, stored: StoredEntity | None) -> MergedEntity:
         tracker = self._context.tracker
-        rules = MergeRules(tracker.writer, self._policies)
+        rules = MergeRules(tracker.writer, self._policies, clears_reused=self._clears_reused)
         can_read = self._context.sink.facts.keeps
         return merge_or_leave(entity, stored, rules, tracker.bases.get, can_read=can_read)
 

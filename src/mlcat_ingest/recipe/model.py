@@ -342,6 +342,10 @@ class Recipe(RecipeModel):
     """Merge policy of a field, `<aspect>.<field>`: `three_way` (entries of others are kept,
     entries that the source dropped are removed; the default), `union` (nothing is removed), `ours`
     (only the source counts)."""
+    reused_names: Literal["keep", "clear"] = "keep"
+    """What others put on an experiment, registered model or version that was deleted, once another
+    one has its name: `keep` it, with the property `mlcat.reused: true`, or `clear` it. The note
+    `name_reused` is in the report either way."""
     evaluate: Annotated[EvaluateSpec, NotContent()] = Field(default_factory=EvaluateSpec)
     """Evaluation of metadata tests."""
     lineage: Annotated[LineageSpec, NotContent()] = Field(default_factory=LineageSpec)

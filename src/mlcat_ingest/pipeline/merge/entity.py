@@ -16,7 +16,7 @@ from mlcat_ingest.metadata.proposal import (
     Note,
     Proposal,
 )
-from mlcat_ingest.metadata.reserved import RENAMED_TO, SOURCE_KEY
+from mlcat_ingest.metadata.reserved import RENAMED_TO, REUSED, SOURCE_KEY
 from mlcat_ingest.pipeline.merge.applied import (
     NOTHING,
     AppliedFields,
@@ -44,6 +44,7 @@ from mlcat_ingest.pipeline.merge.provenance import (
     CUSTOM,
     custom_properties,
     is_removed,
+    is_reused,
     marks_removed,
     with_all_sources,
 )
@@ -231,6 +232,10 @@ class _Merge:
             theirs = {name: first_aspect(name, value) for name, value in entity.formerly.items()}
             applied = {name: first.applied for name, first in theirs.items()}
             self._ours = Bases(self._ours, applied).joined
+        self._is_reused = is_reused(entity, stored)
+        if self._is_reused and rules.clears_reused:
+            every = {name: first_aspect(name, one.value).applied for name, one in stored.items()}
+            self._ours = {**self._ours, **{name: every.get(name, {}) for name in entity.aspects}}
         self._applied: dict[str, AppliedFields] = {}
         self._proposals: list[Proposal] = []
         self._kept: list[str] = []
@@ -245,6 +250,10 @@ class _Merge:
                 self._put(name, fresh)
         if self._rules.writer is not None:
             self._note_others(self._rules.writer)
+        if self._is_reused:
+            left = "is cleared" if self._rules.clears_reused else "is kept"
+            detail = f"another object has this name now; what others put on the former one {left}"
+            self._notes.append(Note("name_reused", detail))
         # A status alone adds no entries, so it needs no base to tell them apart.
         has_content = any(name != STATUS for name in self._entity.aspects)
         if has_content:
@@ -355,6 +364,10 @@ class _Merge:
         if is_stored and not came_back and held == self._applied:
             return value
         custom = {**custom_properties(value), key: encode(self._applied, own_id)}
+        if self._is_reused:
+            custom[REUSED] = "true"
+            if self._rules.clears_reused:
+                del custom[REUSED]
         if came_back:
             # Or what people put on it from now on would stay behind with the next renaming.
             del custom[RENAMED_TO]

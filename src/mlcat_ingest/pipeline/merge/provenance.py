@@ -7,11 +7,12 @@ from urllib.parse import unquote
 from mlcat_ingest.client.base import StoredEntity
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.identity import is_another
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.reserved import SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.applied import NOTHING
-from mlcat_ingest.pipeline.merge.rules import properties_aspect
+from mlcat_ingest.pipeline.merge.rules import properties_aspect, version_set_of
 
 CUSTOM: Final = "customProperties"
 """The field of a properties aspect that holds what has no field of its own, the base too."""
@@ -42,6 +43,21 @@ def is_removed(stored: StoredEntity) -> bool:
 def marks_removed(entity: Entity) -> bool:
     """Return whether the source marks an entity as removed."""
     return entity.aspects.get(STATUS, NOTHING).get("removed") is True
+
+
+def is_reused(entity: Entity, stored: StoredEntity) -> bool:
+    """Return whether a group or version was made from another object of its name and source.
+
+    Other entities are named by ids that are random, which nothing gets again.
+    """
+    main = properties_aspect(entity.entity_type) or ""
+    if entity.entity_type != "mlModelGroup" and version_set_of(entity) is None:
+        return False
+    if main not in stored or main not in entity.aspects:
+        return False
+    before, now = stored[main].value, entity.aspects[main]
+    sources = str(custom_properties(before).get(SOURCE_KEY)).split(",")
+    return custom_properties(now).get(SOURCE_KEY) in sources and is_another(before, now)
 
 
 def with_all_sources(

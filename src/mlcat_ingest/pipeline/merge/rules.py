@@ -25,6 +25,8 @@ class MergeRules:
     policies: Mapping[str, Mapping[str, Policy]] = field(default_factory=lambda: NOTHING)
     adds_only: bool = False
     """True where nothing is taken away, although a base is kept."""
+    clears_reused: bool = False
+    """True if what stands on an entity goes once its name is another object's."""
 
     @property
     def default(self) -> Policy:

@@ -46,7 +46,7 @@ WARNINGS: Final = frozenset(
         *("feature_file_unread", "feature_file_unreadable", "feature_metadata_unread"),
         *("source_unknown", "source_unreadable", "source_without_place", "source_without_urn"),
         *("groups_kept", "not_read_back", "removal_without_state", "test_results_not_stored"),
-        *("nothing_listed", "unlisted_kept", "workspaces_unread"),
+        *("nothing_listed", "unlisted_kept", "workspaces_unread", "name_reused"),
         *ABOUT_WRITERS,
         *("tag_left_out", "tag_without_urn", "training_job_invalid"),
     }

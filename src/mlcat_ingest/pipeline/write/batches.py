@@ -2,8 +2,10 @@
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
+from mlcat_ingest.client.base import StoredEntity
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import LimitError
 from mlcat_ingest.metadata.aspects.common import (
@@ -19,11 +21,13 @@ from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
 from mlcat_ingest.pipeline.flow import InFlight
 from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity, bases_of
 from mlcat_ingest.pipeline.merge.limits import HEAVIEST, weight_of
+from mlcat_ingest.pipeline.merge.provenance import is_reused
 from mlcat_ingest.pipeline.merge.rules import version_set_of
 from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome
 from mlcat_ingest.pipeline.state.stamps import Stamps, stamps_of
 from mlcat_ingest.pipeline.write.conflicts import (
     COPIED,
+    OF_PEOPLE,
     PermittedReads,
     aspects_to_read,
     write_again,
@@ -229,11 +233,14 @@ class Merger:
         limit: NewEntityLimit,
         merge: Merge,
         defer: Callable[[Sequence[MergedEntity]], tuple[Sequence[MergedEntity], Sequence[str]]],
+        *,
+        clears_reused: bool = False,
     ) -> None:
         """Merge by `merge`, and hand changed entities to `writer`.
 
         `defer` parts merged entities into those to write, and the URNs of deferred removals.
         """
+        self._clears_reused = clears_reused
         self._context = context
         self._in_flight = in_flight
         self._writer = writer
@@ -256,6 +263,8 @@ class Merger:
         if denied:
             self._refuse(entity_type, denied)
         refused = {outcome.merged.urn for outcome in denied}
+        if self._clears_reused:
+            entities = self._without_former(entity_type, entities, stored)
         earlier = self._context.tracker.writes.earlier.intersection(stored)
         if earlier and allows(entity_type, EDITABLE_ML_MODEL_GROUP_PROPERTIES):
             # What was not acknowledged may have been a copy, of aspects that no source has.
@@ -296,6 +305,23 @@ class Merger:
         self._context.tracker.acknowledge(unchanged, {}, stamps)
         self._in_flight.release(unchanged)
         self._writer.add(changed)
+
+    def _without_former(
+        self, entity_type: str, entities: Mapping[str, Entity], stored: dict[str, StoredEntity]
+    ) -> Mapping[str, Entity]:
+        """Return entities that say of each aspect of people that it is empty, if they are reused.
+
+        What is `stored` of these aspects is added.
+        """
+        of_another = [urn for urn in stored if is_reused(entities[urn], stored[urn])]
+        names = [name for name in OF_PEOPLE if allows(entity_type, name)]
+        held = self._context.sink.read_many(of_another, names) if of_another else {}
+        cleared: dict[str, Entity] = {}
+        for urn, aspects in held.items():
+            stored[urn] = {**aspects, **stored[urn]}
+            empty = {name: dict.fromkeys(one.value) for name, one in aspects.items()}
+            cleared[urn] = replace(entities[urn], aspects={**empty, **entities[urn].aspects})
+        return {**entities, **cleared}
 
     def _refuse(self, entity_type: str, denied: Sequence[DeliveryOutcome]) -> None:
         """Count entities as refused that the token may not read: a merge needs what is stored."""

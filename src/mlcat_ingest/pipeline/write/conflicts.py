@@ -15,6 +15,7 @@ from mlcat_ingest.client.base import Catalog, StoredAspect, StoredEntity
 from mlcat_ingest.errors import AspectChangedError, CatalogUnavailableError, NotAuthorizedError
 from mlcat_ingest.metadata.aspects.common import (
     EDITABLE_ML_MODEL_GROUP_PROPERTIES,
+    EDITABLE_ML_MODEL_PROPERTIES,
     STATUS,
     VERSION_PROPERTIES,
 )
@@ -43,6 +44,9 @@ CURATED: Final[Mapping[str, str]] = {
 
 COPIED: Final = (*CURATED, EDITABLE_ML_MODEL_GROUP_PROPERTIES)
 """Aspects that a copy to a renamed group writes, beside its properties."""
+
+OF_PEOPLE: Final = (*COPIED, EDITABLE_ML_MODEL_PROPERTIES)
+"""Aspects of models and groups that people write, beside entries in the properties."""
 
 
 def read_stored(sink: Catalog, entities: Iterable[Entity]) -> dict[str, StoredEntity]:

@@ -1,0 +1,139 @@
+"""An object that was deleted and made anew under its name is another one: noted or cleared."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlcat_ingest.metadata.proposal import Aspect
+from mlcat_ingest.sources.mlflow.values.records import ModelVersion, RegisteredModel
+from support.fakes import FakeSink, group_urn, model_urn
+from support.mlflow_history import Recipe, Server
+
+GROUP, VERSION, EXPERIMENT = group_urn("registered:churn"), model_urn("churn_1"), group_urn("fraud")
+PEOPLES: dict[str, Aspect] = {
+    "globalTags": {"tags": [{"tag": "urn:li:tag:approved"}]},
+    "institutionalMemory": {"elements": [{"url": "https://w", "description": "review"}]},
+}
+DOCS = {
+    GROUP: "editableMlModelGroupProperties",
+    EXPERIMENT: "editableMlModelGroupProperties",
+    VERSION: "editableMlModelProperties",
+}
+
+
+def register(server: Server, created_ms: int, run_id: str | None = None) -> None:
+    server.store.registered = [RegisteredModel("churn", created_at_ms=created_ms)]
+    server.store.versions = [ModelVersion("churn", "1", run_id, created_at_ms=created_ms)]
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Recipe:
+    server = Server()
+    register(server, 10)
+    recipe = Recipe(server, f"sqlite:///{tmp_path}/state.db", FakeSink(place="fake://catalog"))
+    recipe.ingest()
+    for urn, docs in DOCS.items():
+        for name, value in {**PEOPLES, docs: {"description": "reviewed"}}.items():
+            recipe.sink.put(urn, name, value)
+        main = main_aspect(urn)
+        held = recipe.sink.stored[urn][main]
+        custom = {**held["customProperties"], "reviewer": "ann"}
+        recipe.sink.put(urn, main, {**held, "customProperties": custom})
+    return recipe
+
+
+def main_aspect(urn: str) -> str:
+    return "mlModelProperties" if urn == VERSION else "mlModelGroupProperties"
+
+
+def make_anew(recipe: Recipe, *, is_seen: bool) -> None:
+    """Delete everything, let a pass see that or not, and make it again under the same names."""
+    store = recipe.server.store
+    experiment = store.experiments.pop(1)
+    store.registered, store.versions = [], []
+    if is_seen:
+        recipe.ingest(full=True)
+        assert recipe.sink.stored[VERSION]["status"]["removed"]
+    store.experiments.append(replace(experiment, experiment_id="7", created_at_ms=700))
+    register(recipe.server, 20)
+
+
+def custom_of(recipe: Recipe, urn: str) -> dict[str, Any]:
+    custom: dict[str, Any] = recipe.sink.stored[urn][main_aspect(urn)]["customProperties"]
+    return custom
+
+
+def entries(recipe: Recipe, urn: str) -> list[object]:
+    """Return what people put on an entity."""
+    aspects = recipe.sink.stored[urn]
+    return [
+        *(aspects.get("globalTags") or {}).get("tags", ()),
+        *(aspects.get("institutionalMemory") or {}).get("elements", ()),
+        *filter(None, [(aspects.get(DOCS[urn]) or {}).get("description")]),
+        *filter(None, [custom_of(recipe, urn).get("reviewer")]),
+    ]
+
+
+@pytest.mark.parametrize("is_seen", [False, True])
+def test_what_people_put_on_the_former_object_is_kept_and_marked(
+    recipe: Recipe, *, is_seen: bool
+) -> None:
+    make_anew(recipe, is_seen=is_seen)
+    assert recipe.ingest().notes["name_reused"] == 3
+    for _ in range(2):
+        for urn in DOCS:
+            assert custom_of(recipe, urn)["mlcat.reused"] == "true"
+            assert len(entries(recipe, urn)) == 4
+            assert not recipe.sink.stored[urn].get("status", {}).get("removed")
+        assert "name_reused" not in recipe.ingest(full=True).notes, "it is noted once"
+
+
+@pytest.mark.parametrize("is_seen", [False, True])
+@pytest.mark.parametrize("checks_versions", [False, True])
+def test_what_people_put_on_the_former_object_can_be_cleared(
+    recipe: Recipe, *, is_seen: bool, checks_versions: bool
+) -> None:
+    recipe.sink.checks_versions = checks_versions
+    recipe.reused_names = "clear"
+    make_anew(recipe, is_seen=is_seen)
+    assert recipe.ingest().notes["name_reused"] == 3
+    for urn in DOCS:
+        assert entries(recipe, urn) == []
+        assert "mlcat.reused" not in custom_of(recipe, urn)
+        recipe.sink.put(urn, "globalTags", PEOPLES["globalTags"])
+    recipe.ingest(full=True)
+    assert [len(entries(recipe, urn)) for urn in DOCS] == [1, 1, 1], "of the object that is there"
+
+
+@pytest.mark.parametrize("reused_names", ["keep", "clear"])
+def test_an_edit_a_restored_object_and_a_moved_alias_reuse_no_name(
+    recipe: Recipe, reused_names: str
+) -> None:
+    recipe.reused_names = reused_names
+    server = recipe.server
+    server.delete_experiment(1)
+    recipe.ingest()
+    server.restore_experiment(1)
+    server.tag_version(1)
+    server.move_alias(0)
+    assert "name_reused" not in recipe.ingest(full=True).notes
+    assert [len(entries(recipe, urn)) for urn in DOCS] == [4, 4, 4]
+
+
+def test_another_run_tells_two_versions_apart_where_no_time_is_known(recipe: Recipe) -> None:
+    register(recipe.server, 0, "a" * 32)
+    recipe.ingest()
+    register(recipe.server, 0, "b" * 32)
+    assert recipe.ingest().notes["name_reused"] == 1
+    assert custom_of(recipe, VERSION)["mlcat.reused"] == "true"
+
+
+def test_swapped_names_are_other_objects_under_both_names(recipe: Recipe) -> None:
+    server = recipe.server
+    server.store.experiments[0] = replace(server.store.experiments[0], name="fraud")
+    server.store.experiments[1] = replace(server.store.experiments[1], name="Default")
+    assert recipe.ingest().notes["name_reused"] == 2
+    assert custom_of(recipe, EXPERIMENT)["mlflow.experiment_id"] == "0"
+    assert "mlcat.renamed_to" not in custom_of(recipe, EXPERIMENT)
