@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from oracle.mlflow_store import STAGES, Wanted
+from oracle.mlflow_store import NAMES, STAGES, Wanted
 
 OURS = ("mlflow.", "mlcat.", "signature.")
 """Beginnings of custom properties that are not tags of somebody."""
@@ -175,7 +175,8 @@ def _listed_models(wanted: Wanted, stored: Stored) -> Iterator[str]:
             yield f"mlflow.logged_models[{model_id}]: {found.get('status')}, not {model.status}"
         for field in ("params", "tags"):
             held = cleaned(found.get(field))
-            rest = {k: v for k, v in getattr(model, field).items() if wanted.tags.get(k) != v}
+            facts = getattr(model, field).items()
+            rest = {k: v for k, v in facts if wanted.tags.get(k) != v and k not in NAMES}
             yield from _texts(f"mlflow.logged_models[{model_id}].{field}", rest, held)
 
 

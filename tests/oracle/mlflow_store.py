@@ -10,6 +10,8 @@ DESCRIPTION = "mlflow.note.content"
 HISTORY = "mlflow.log-model.history"
 NAME = "mlflow.runName"
 PARENT = "mlflow.parentRunId"
+NAMES = ("mlflow.modelVersions",)
+"""Tags of logged models with the names that registered models had once."""
 STAGES = ("Staging", "Production", "Archived")
 
 
@@ -94,6 +96,7 @@ class _Store:
                 lambda token, place=place: client.search_logged_models([place], page_token=token)
             )
             self._models.update((model.model_id, model) for model in models)
+        self._versions = list(_pages(lambda token: client.search_model_versions(page_token=token)))
         tags = (run.data.tags for run in self._runs.values())
         self._parents = {one[PARENT] for one in tags if one.get(PARENT)}
 
@@ -149,7 +152,7 @@ class _Store:
             metrics=self._metrics_of(run),
             tags=_joined(
                 _without(tags, DESCRIPTION, HISTORY, *((NAME,) if same_name else ())),
-                only and _without(only.tags, *tags),
+                only and _without(only.tags, *tags, *NAMES),
             ),
             facts=facts,
             description=tags.get(DESCRIPTION),
@@ -172,7 +175,7 @@ class _Store:
             hidden=experiment.lifecycle_stage == "deleted",
             params=dict(model.params),
             metrics=_values(model.metrics),
-            tags=_without(model.tags, DESCRIPTION),
+            tags=_without(model.tags, DESCRIPTION, *NAMES),
             facts={"mlflow.model_status": str(model.status)},
             description=model.tags.get(DESCRIPTION),
             group=self._names.group(experiment.name),
@@ -181,13 +184,15 @@ class _Store:
         )
 
     def _version(self, version: Any, registered: Any) -> Wanted:
-        model = self._models.get(_model_id(version))
+        model = self._models.get(_model_id(self._origin(version)))
         run = self._runs.get(version.run_id or (model and model.source_run_id) or "")
         params = dict(model.params) if model and model.params else None
-        metrics = _values(model.metrics) if model and model.metrics else None
+        own = self._own_metrics(model) if model else []
+        metrics = _values(own) if own else None
         if run is not None:
             params = dict(run.data.params) if params is None else params
-            metrics = self._metrics_of(run) if metrics is None else metrics
+            of_one = len(self._outputs(run)) < 2
+            metrics = (self._metrics_of(run) if of_one else {}) if metrics is None else metrics
         aliases = {
             name for name, of in registered.aliases.items() if str(of) == str(version.version)
         }
@@ -195,7 +200,7 @@ class _Store:
             self._names.model(f"{version.name}_{version.version}"),
             params=params,
             metrics=metrics,
-            tags=_joined(dict(version.tags), model and dict(model.tags)),
+            tags=_joined(dict(version.tags), model and _without(model.tags, *NAMES)),
             facts={"mlflow.run_id": version.run_id or None, "mlflow.version": str(version.version)},
             group=self._names.group(f"registered:{version.name}"),
             subtypes={"Model Version"},
@@ -204,16 +209,45 @@ class _Store:
             stage=version.current_stage if version.current_stage in STAGES else None,
         )
 
-    def _made_by(self, run: Any) -> dict[str, Any]:
+    def _outputs(self, run: Any) -> list[str]:
         ids = [one.model_id for one in run.outputs.model_outputs] if run.outputs else []
-        return {one: self._models[one] for one in dict.fromkeys(ids) if one in self._models}
+        return list(dict.fromkeys(ids))
+
+    def _origin(self, version: Any) -> Any:
+        """Return the version that a version is a copy of in the end, where MLflow tells."""
+        while named := re.fullmatch("models:/(.+)/([0-9]+)", version.source or ""):
+            number = int(named[2])
+            listed = (one for one in self._versions if one.name == named[1])
+            origin = next((one for one in listed if int(one.version) == number), version)
+            is_older = origin.creation_timestamp < version.creation_timestamp
+            if not is_older or origin.run_id != version.run_id:
+                break
+            version = origin
+        return version
+
+    def _made_by(self, run: Any) -> dict[str, Any]:
+        return {one: self._models[one] for one in self._outputs(run) if one in self._models}
 
     def _metrics_of(self, run: Any) -> dict[str, set[float]]:
-        metrics = {name: {value} for name, value in run.data.metrics.items()}
+        """Return the metrics that MLflow shows for a run, and those of its models beside them."""
+        metrics: dict[str, set[float]] = {}
         for model in self._made_by(run).values():
-            for name, values in _values(model.metrics).items():
+            for name, values in _values(self._own_metrics(model)).items():
                 metrics.setdefault(name, set()).update(values)
-        return _without_system(metrics)
+        shown = {name: {value} for name, value in run.data.metrics.items()}
+        return _without_system({**metrics, **shown})
+
+    def _own_metrics(self, model: Any) -> list[Any]:
+        """Return the metrics of a model that no model has that was logged before it in its run."""
+        run = self._runs.get(model.source_run_id or "")
+        others = [one for one in self._made_by(run).values() if one is not model] if run else []
+        before = {
+            _facts(metric)
+            for one in others
+            if one.creation_timestamp < model.creation_timestamp
+            for metric in one.metrics or ()
+        }
+        return [one for one in model.metrics or () if _facts(one) not in before]
 
 
 def _pages(read: Any) -> Iterator[Any]:
@@ -235,10 +269,17 @@ def _joined(first: Mapping[str, str], second: Mapping[str, str] | None) -> dict[
     return {**(second or {}), **first}
 
 
+def _facts(metric: Any) -> tuple[Any, ...]:
+    return metric.key, str(metric.value), metric.timestamp, metric.step, metric.run_id
+
+
 def _values(metrics: Any) -> dict[str, set[float]]:
-    """Return the values logged last; several where metrics of several datasets have one name."""
+    """Return the last values; several where metrics of several datasets have one name."""
+    last: dict[tuple[str, str, str], Any] = {}
+    for one in sorted(metrics or (), key=lambda one: (one.step, one.timestamp, one.value)):
+        last[one.key, one.dataset_name or "", one.dataset_digest or ""] = one
     values: dict[str, set[float]] = {}
-    for one in metrics or ():
+    for one in last.values():
         values.setdefault(one.key, set()).add(one.value)
     return _without_system(values)
 

@@ -325,9 +325,8 @@ class Server:
             tags={"mlflow.user": "ann"},
         )
         self.store.runs.append(run)
-        of_model = metric._replace(model_id=model.model_id)
-        runs = tuple(sorted((*model.metric_runs, run.run_id)))
-        self.agent(at, metrics=(*model.metrics, of_model), metric_runs=runs)
+        of_model = metric._replace(model_id=model.model_id, run_id=run.run_id)
+        self.agent(at, metrics=(*model.metrics, of_model))
 
     def delete_logged_model(self, at: int) -> None:
         if self.store.models:

@@ -95,8 +95,8 @@ def _run(value: Json) -> Run:
 
 def _model(value: Json) -> LoggedModel:
     metrics = tuple(_metric(metric) for metric in value.get("metrics", ()))
-    runs = tuple(value.get("metric_runs", ()))
-    return LoggedModel(**{**value, "metrics": metrics, "metric_runs": runs})
+    copied = tuple(value.get("copied", ()))
+    return LoggedModel(**{**value, "metrics": metrics, "copied": copied})
 
 
 def _version(value: Json) -> ModelVersion:

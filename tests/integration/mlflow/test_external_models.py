@@ -83,7 +83,8 @@ def test_every_reader_gives_the_same_external_models(
         assert records_of(reader) == expected
         assert entities_of(reader) == entities
     support = next(one for one in expected["logged"] if one.model_id == agents["support"])
-    assert (support.source_run_id, support.metric_runs) == (None, (agents["metrics"],))
+    assert support.source_run_id is None
+    assert {metric.run_id for metric in support.metrics} == {agents["metrics"]}
     by_urn = {one.urn: one.aspects for one in entities}
     model = by_urn[NAMES.model(agents["support"] or "").urn]
     assert model["subTypes"] == {"typeNames": ["External Model"]}

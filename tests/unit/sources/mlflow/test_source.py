@@ -295,7 +295,7 @@ def test_a_version_made_from_a_logged_model_joins_the_run_that_made_it() -> None
         [a_run("r1", model_outputs=(ModelOutput("m-1"),))],
         [RegisteredModel("m")],
         [
-            ModelVersion("m", "1", source="models:/m-1"),
+            ModelVersion("m", "1", model_id="m-1"),
             ModelVersion("m", "2", model_id="m-2"),
         ],
         [LoggedModel("m-2", "1", "boost", "READY", params={"depth": "3"})],

@@ -54,12 +54,14 @@ def run_evidence(record: JoinedRun) -> Evidence | None:
 
 
 def version_evidence(record: JoinedVersion) -> Evidence | None:
-    """Return the evidence of a version, else of its logged model, else of its run.
+    """Return the evidence of a version, else of its origin, its logged model, and its run.
 
     None if they have none and no run is known.
     """
     tags, run, model = record.version.tags, record.run, record.model
-    declared = _declaration([tags]) or (None if model is None else _declaration([model.tags]))
+    of_versions = (_declaration([version.tags]) for version in record.version.origins())
+    declared = next(filter(None, of_versions), None)
+    declared = declared or (None if model is None else _declaration([model.tags]))
     if run is not None:
         of_run = _run_declaration(run) if model is None else _declaration([run.run.tags])
         return _with_declaration(_run_evidence(run, _tables(record)), declared or of_run)

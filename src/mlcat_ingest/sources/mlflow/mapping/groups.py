@@ -1,7 +1,7 @@
 """Maps experiments and registered models to mlModelGroups, and each version to an mlModel."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from mlcat_ingest.core.text import whole_characters
@@ -15,6 +15,7 @@ from mlcat_ingest.metadata.urn import build
 from mlcat_ingest.sources.mlflow.mapping.evidence import version_evidence, with_evidence
 from mlcat_ingest.sources.mlflow.mapping.logged_models import add_model_facts, tags_with_model
 from mlcat_ingest.sources.mlflow.mapping.metrics import (
+    Entry,
     hyper_params,
     model_metrics,
     training_metrics,
@@ -184,7 +185,9 @@ def _add_facts(custom: PropertiesBuilder, record: JoinedVersion, run_id: str | N
         PropertyKey.VERSION: version.version,
         PropertyKey.RUN_ID: run_id,
         PropertyKey.RUN_MODEL: run_model(record.scope, run_id),
-        PropertyKey.SOURCE: version.source,
+        # The name in the source of a copy may be that of another version now.
+        PropertyKey.SOURCE: None if version.copied_name else version.source,
+        PropertyKey.COPIED_FROM: names_of([version.origin])[0] if version.origin else None,
         PropertyKey.MODEL_ID: version.model_id,
         PropertyKey.VERSION_STATUS: version.status,
     }
@@ -247,10 +250,27 @@ def _set_training(result: dict[str, Any], record: JoinedVersion, custom: Propert
         result["hyperParams"] = hyper_params(model.params, custom)
     elif run is not None:
         result["hyperParams"] = hyper_params(run.run.params, custom)
-    if model is not None and (model.metrics or run is None):
-        result["trainingMetrics"] = model_metrics(model, custom, None if run is None else run.run)
-    elif run is not None:
-        result["trainingMetrics"] = training_metrics(run, custom)
+    metrics = _metrics(record, custom)
+    if metrics is not None:
+        result["trainingMetrics"] = metrics
+
+
+def _metrics(record: JoinedVersion, custom: PropertiesBuilder) -> Sequence[Entry] | None:
+    """Return the metrics of a version, None where neither its logged model nor its run is known.
+
+    Those of a run that made several models are not those of one of them.
+    """
+    model, run = record.model, record.run
+    if model is not None and (model.metrics or run is None or run.made_several):
+        return model_metrics(model, custom, None if run is None else run.run)
+    if run is not None and not run.made_several:
+        return training_metrics(run, custom)
+    version = record.version
+    if run is not None or (version.copied_name and not version.run_id):
+        source = custom.truncator.clean(version.source or "no source", "source of a version")
+        detail = f"version {version.version} of {version.name}, made from {source}"
+        custom.truncator.note("model_of_version_unknown", detail)
+    return None if run is None else []
 
 
 def map_experiment(record: JoinedExperiment) -> list[Entity]:

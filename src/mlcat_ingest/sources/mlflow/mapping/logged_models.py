@@ -7,6 +7,7 @@ from mlcat_ingest.sources.mlflow.mapping.metrics import free_name
 from mlcat_ingest.sources.mlflow.mapping.properties import PropertiesBuilder
 from mlcat_ingest.sources.mlflow.mapping.text import compact_json
 from mlcat_ingest.sources.mlflow.values.records import (
+    NAMING_TAG,
     LoggedModel,
     ModelOutput,
     PropertyKey,
@@ -114,7 +115,9 @@ def _details(model: LoggedModel | None, run: Run) -> Facts:
     if model is None:
         return {}
     tags = {
-        name: value for name, value in sorted(model.tags.items()) if run.tags.get(name) != value
+        name: value
+        for name, value in sorted(model.tags.items())
+        if run.tags.get(name) != value and name != NAMING_TAG
     }
     details = {"params": dict(sorted(model.params.items())), "tags": tags}
     return {key: value for key, value in details.items() if value}

@@ -1,12 +1,12 @@
 """Maps parameters to hyperparameters, and metrics of runs and logged models to training metrics."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import isnan, nan
 from operator import add, lt
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from mlcat_ingest.metadata.codec import NamedEntries, dumps
 from mlcat_ingest.metadata.proposal import Note
@@ -21,6 +21,7 @@ from mlcat_ingest.sources.mlflow.values.joined import JoinedRun, SizeLimits
 from mlcat_ingest.sources.mlflow.values.records import LoggedModel, Metric, Run, columns_of
 
 Entry = dict[str, Any]
+_K = TypeVar("_K")
 
 _MODEL_ID: Final = Metric._fields.index("model_id")
 _PLANS: Final = 256
@@ -41,14 +42,14 @@ class _ModelMetric(NamedTuple):
 
 
 def training_metrics(record: JoinedRun, custom: PropertiesBuilder) -> Sequence[Entry]:
-    """Return the `trainingMetrics` of a run, sorted by name.
+    """Return the `trainingMetrics` of a run, sorted by name: its own have MLflow's values.
 
-    A metric of a logged model is called `<metric>` where the run made one model and
-    `<model>/<metric>` where it made several; one that was logged on several datasets gets the
-    prefix `<dataset>/`.
+    A metric of a logged model is called `<metric>` where the run made one model and has none of
+    that name, and `<model>/<metric>` where it made several, or another run logged the metric; one
+    that was logged on several datasets gets the prefix `<dataset>/`.
     """
     run, system_metrics = record.run, record.scope.options.system_metrics
-    models = {key: _with_nan(model, run, custom) for key, model in record.models.items()}
+    models = {key: _as_logged(model, run, custom) for key, model in record.models.items()}
     columns = columns_of(run.metrics)
     if models or not columns or not _are_entries(columns[0]) or {*columns[_MODEL_ID]} != {None}:
         metrics: Sequence[Metric] = run.metrics
@@ -57,8 +58,7 @@ def training_metrics(record: JoinedRun, custom: PropertiesBuilder) -> Sequence[E
             if len(metrics) < len(run.metrics):
                 count = len(run.metrics) - len(metrics)
                 custom.truncator.note("system_metrics_left_out", str(count))
-        outputs = [output.model_id for output in run.model_outputs]
-        metrics = _unique_names(metrics, outputs, models, system=system_metrics)
+        metrics = _unique_names(run, metrics, models, system=system_metrics)
         columns = [*zip(*metrics, strict=True)]
     return _entries(columns, custom)
 
@@ -72,14 +72,18 @@ def model_metrics(
     model: LoggedModel, custom: PropertiesBuilder, run: Run | None = None
 ) -> Sequence[Entry]:
     """Return the `trainingMetrics` of one logged model, sorted by name; `run` made it, if known."""
-    if run is not None:
-        model = _with_nan(model, run, custom)
-    metrics = _unique_names((), [model.model_id], {model.model_id: model}, system=False)
+    model = _as_logged(model, run, custom)
+    metrics = _unique_names(None, (), {model.model_id: model}, system=False)
     return _entries([*zip(*metrics, strict=True)], custom)
 
 
-def _with_nan(model: LoggedModel, run: Run, custom: PropertiesBuilder) -> LoggedModel:
+def _as_logged(model: LoggedModel, run: Run | None, custom: PropertiesBuilder) -> LoggedModel:
     """Return a logged model with NaN where its run has it: MLflow's databases store 0 there."""
+    if model.copied:
+        copied = f"{', '.join(model.copied)} of {model.model_id}"
+        custom.truncator.note("model_metric_copied", copied)
+    if run is None:
+        return model
     zeros = [metric for metric in model.metrics if metric.value == 0]
     if not zeros:
         return model
@@ -103,7 +107,7 @@ def _entries(columns: Sequence[Sequence[Any]], custom: PropertiesBuilder) -> Seq
     if not columns:
         return []
     names = custom.limit_entries("metrics", columns[0], truncator.limits.metrics)
-    _, values, times, steps, _, datasets, digests = [column[: len(names)] for column in columns]
+    _, values, times, steps, _, datasets, digests, _ = [one[: len(names)] for one in columns]
     plan = _plan(tuple(names), truncator)
     # Most metrics of a run are of one time and step, which are looked at once.
     if len({*times}) == len({*steps}) == len({*datasets}) == len({*digests}) == 1:
@@ -165,51 +169,54 @@ def _named_entries(plan: _Plan, values: Sequence[str], ends: Sequence[str]) -> S
 
 
 def _unique_names(
-    metrics: Sequence[Metric],
-    outputs: Sequence[str],
-    models: Mapping[str, LoggedModel],
-    *,
-    system: bool,
+    run: Run | None, metrics: Sequence[Metric], models: Mapping[str, LoggedModel], *, system: bool
 ) -> list[Metric]:
     """Return a run's own metrics and those of its models under names of their own, sorted."""
-    result: dict[str, Metric] = {}
-    of_models: dict[_ModelMetric, Metric] = {}
-    logged = (
-        (model_id, metric)
-        for model_id in outputs
-        if model_id in models
-        for metric in models[model_id].metrics
+    own = _last_of((metric.key, metric) for metric in metrics)
+    outputs = [*models] if run is None else [output.model_id for output in run.model_outputs]
+    logged = [
+        (
+            _ModelMetric(
+                model_id, metric.key, metric.dataset_name or "", metric.dataset_digest or ""
+            ),
+            metric,
+        )
+        for model_id, values in (
+            *((metric.model_id, [metric]) for metric in metrics if metric.model_id),
+            *((model_id, models[model_id].metrics) for model_id in outputs if model_id in models),
+        )
+        for metric in values
         if system or not metric.key.startswith(SYSTEM_PREFIX)
-    )
-    for model_id, metric in (*((metric.model_id, metric) for metric in metrics), *logged):
-        if model_id is None:
-            result[metric.key] = _later(result.get(metric.key, metric), metric)
-        else:
-            dataset, digest = metric.dataset_name or "", metric.dataset_digest or ""
-            key = _ModelMetric(model_id, metric.key, dataset, digest)
-            of_models[key] = _later(of_models.get(key, metric), metric)
+    ]
+    of_models = _last_of(logged)
     labels = _labels({*outputs, *(key.model_id for key in of_models)}, models)
     datasets = Counter((key.model_id, key.key) for key in of_models)
-    for key in sorted(of_models):
-        name = key.key
-        if datasets[key.model_id, key.key] > 1 and key.dataset:
-            name = f"{key.dataset}/{name}"
-        if len(labels) > 1:
-            name = f"{labels[key.model_id]}/{name}"
-        elif name == key.key and name in result:
-            # The same metric twice: of two logged at one time the model's tells its dataset.
-            result[name] = _later(result[name], of_models[key])
+    result = dict(own)
+    for key, metric in sorted(of_models.items()):
+        is_apart = datasets[key.model_id, key.key] > 1 and key.dataset
+        name = f"{key.dataset}/{key.key}" if is_apart else key.key
+        of_run = own.get(name) if len(labels) == 1 and not is_apart else None
+        if of_run is not None and metric.recency == of_run.recency:
+            result[name] = metric  # the model's tells its dataset
             continue
+        if of_run is not None and (run is None or metric.run_id in {None, run.run_id}):
+            continue
+        if len(labels) > 1 or of_run is not None:
+            name = f"{labels[key.model_id]}/{name}"
         if name in result:
             name = free_name(f"{name} ({key.digest or key.model_id})", result)
-        result[name] = of_models[key]
+        result[name] = metric
     named = [(name, result[name]) for name in sorted(result)]
     return [one if one.key == name else one._replace(key=name) for name, one in named]
 
 
-def _later(metric: Metric, other: Metric) -> Metric:
-    """Return the metric logged last, `other` if both were logged at one time."""
-    return metric if (metric.timestamp_ms or 0) > (other.timestamp_ms or 0) else other
+def _last_of(metrics: Iterable[tuple[_K, Metric]]) -> dict[_K, Metric]:
+    """Return of each name the metric that MLflow calls the last."""
+    last: dict[_K, Metric] = {}
+    for key, metric in metrics:
+        if key not in last or metric.recency >= last[key].recency:
+            last[key] = metric
+    return last
 
 
 def _labels(model_ids: set[str], models: Mapping[str, LoggedModel]) -> dict[str, str]:

@@ -21,6 +21,7 @@ from mlcat_ingest.metadata.urn import tag
 from mlcat_ingest.sources.mlflow.mapping.text import Truncator
 from mlcat_ingest.sources.mlflow.values.joined import RunFiles, SizeLimits, WorkspaceScope
 from mlcat_ingest.sources.mlflow.values.records import (
+    NAMING_TAG,
     USER_TAG,
     PropertyKey,
     Run,
@@ -94,7 +95,7 @@ class PropertiesBuilder:
         truncator, values, limits = self.truncator, self.values, self.truncator.limits
         value_limit, name_limit = limits.value_chars, limits.name_chars
         for key in self.limit_entries("tags", sorted(tags), limits.tags):
-            if key in without:
+            if key in without or key == NAMING_TAG:
                 continue
             value = tags[key]
             if len(value) > value_limit or not value.isprintable():

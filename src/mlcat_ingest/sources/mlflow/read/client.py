@@ -5,10 +5,11 @@ MLflow, so attributes that older versions lack have defaults. Opening a store ch
 MLflow would create a database or a folder that is not there, and migrate an older database.
 """
 
+import json
 import logging
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -31,22 +32,12 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.sources.mlflow.read import decode
 from mlcat_ingest.sources.mlflow.read.checks import (
     WORKSPACES,
     findings,
     links_finding,
     support_warning,
-)
-from mlcat_ingest.sources.mlflow.read.decode import (
-    Aliases,
-    dataset_order,
-    metric_order,
-    metric_runs,
-    model_id_of,
-    model_status,
-    moment,
-    output_order,
-    stage,
 )
 from mlcat_ingest.sources.mlflow.read.folders import damage_left_out, warn_of_damage
 from mlcat_ingest.sources.mlflow.read.listing import (
@@ -71,12 +62,8 @@ from mlcat_ingest.sources.mlflow.read.reader import (
 )
 from mlcat_ingest.sources.mlflow.values.joined import RUN
 from mlcat_ingest.sources.mlflow.values.records import (
-    NAME_TAG,
-    DatasetInput,
     Experiment,
     LoggedModel,
-    Metric,
-    ModelOutput,
     ModelVersion,
     RegisteredModel,
     Run,
@@ -204,139 +191,37 @@ def _check_revision(shown: str, found: Sequence[str]) -> None:
         )
 
 
+def _json_of(entity: Any) -> Mapping[str, Any]:
+    """Return the JSON that a server makes of an entity."""
+    from mlflow.utils.proto_json_utils import message_to_json
+
+    value: Mapping[str, Any] = json.loads(message_to_json(entity.to_proto()))
+    return value
+
+
 def run_of(entity: Any) -> Run:
     """Return an `mlflow.entities.Run` as a record."""
-    info, data = entity.info, entity.data
-    inputs = getattr(entity, "inputs", None)
-    outputs = getattr(entity, "outputs", None)
-    tags = dict(data.tags)
-    return Run(
-        run_id=info.run_id,
-        experiment_id=str(info.experiment_id),
-        name=getattr(info, "run_name", None) or tags.get(NAME_TAG) or None,
-        user_id=info.user_id or None,
-        status=info.status,
-        start_time_ms=moment(info.start_time),
-        end_time_ms=moment(info.end_time),
-        artifact_uri=info.artifact_uri or None,
-        lifecycle_stage=info.lifecycle_stage or "active",
-        params=dict(data.params),
-        metrics=_metrics_of(_run_metrics(data)),
-        tags=tags,
-        datasets=_datasets(getattr(inputs, "dataset_inputs", None) or ()),
-        model_inputs=tuple(
-            sorted(model.model_id for model in getattr(inputs, "model_inputs", None) or ())
-        ),
-        model_outputs=_outputs(getattr(outputs, "model_outputs", None) or ()),
-    )
-
-
-def _run_metrics(data: Any) -> Iterable[Any]:
-    # `data.metrics` is a mapping to bare values; timestamps and steps are beside it.
-    return getattr(data, "_metric_objs", None) or ()
-
-
-def _metrics_of(entities: Iterable[Any]) -> Sequence[Metric]:
-    """Return metric entities as records, in the order of `decode.metrics`."""
-    records = [
-        Metric(
-            entity.key,
-            float(entity.value),
-            moment(entity.timestamp),
-            int(entity.step or 0),
-            getattr(entity, "model_id", None) or None,
-            getattr(entity, "dataset_name", None) or None,
-            getattr(entity, "dataset_digest", None) or None,
-        )
-        for entity in entities
-    ]
-    return tuple(sorted(records, key=metric_order))
-
-
-def _datasets(entities: Iterable[Any]) -> tuple[DatasetInput, ...]:
-    datasets = [
-        DatasetInput(
-            entity.dataset.name,
-            entity.dataset.digest or "",
-            entity.dataset.source_type or "",
-            entity.dataset.source or "",
-            entity.dataset.schema or None,
-            entity.dataset.profile or None,
-            {tag.key: tag.value for tag in entity.tags},
-        )
-        for entity in entities
-    ]
-    return tuple(sorted(datasets, key=dataset_order))
-
-
-def _outputs(entities: Iterable[Any]) -> tuple[ModelOutput, ...]:
-    outputs = [ModelOutput(entity.model_id, int(entity.step or 0)) for entity in entities]
-    return tuple(sorted(outputs, key=output_order))
+    return decode.run(_json_of(entity))
 
 
 def experiment_of(entity: Any) -> Experiment:
     """Return an `mlflow.entities.Experiment` as a record."""
-    return Experiment(
-        str(entity.experiment_id),
-        entity.name,
-        entity.artifact_location or None,
-        entity.lifecycle_stage or "active",
-        moment(entity.creation_time),
-        moment(entity.last_update_time),
-        dict(entity.tags),
-    )
+    return decode.experiment(_json_of(entity))
 
 
 def registered_model_of(entity: Any) -> RegisteredModel:
     """Return an `mlflow.entities.model_registry.RegisteredModel` as a record."""
-    return RegisteredModel(
-        entity.name,
-        entity.description or None,
-        moment(entity.creation_timestamp),
-        moment(entity.last_updated_timestamp),
-        dict(entity.tags),
-        {alias: str(version) for alias, version in entity.aliases.items()},
-    )
+    return decode.registered_model(_json_of(entity))
 
 
-def model_version_of(entity: Any, aliases: Aliases) -> ModelVersion:
+def model_version_of(entity: Any, aliases: decode.Aliases) -> ModelVersion:
     """Return a `ModelVersion` entity as a record, with the aliases of its registered model."""
-    source, number = entity.source or None, str(entity.version)
-    name = aliases.model_name(entity.name)
-    return ModelVersion(
-        name=name,
-        version=number,
-        run_id=entity.run_id or None,
-        source=source,
-        model_id=getattr(entity, "model_id", None) or model_id_of(source),
-        stage=stage(entity.current_stage),
-        status=entity.status or None,
-        description=entity.description or None,
-        user_id=entity.user_id or None,
-        created_at_ms=moment(entity.creation_timestamp),
-        last_updated_at_ms=moment(entity.last_updated_timestamp),
-        aliases=aliases.of(name, number),
-        tags=dict(entity.tags),
-    )
+    return decode.model_version(_json_of(entity), aliases)
 
 
 def logged_model_of(entity: Any) -> LoggedModel:
     """Return an `mlflow.entities.LoggedModel` as a record."""
-    return LoggedModel(
-        model_id=entity.model_id,
-        experiment_id=str(entity.experiment_id),
-        name=entity.name or "",
-        status=model_status(str(getattr(entity.status, "value", entity.status))),
-        source_run_id=entity.source_run_id or None,
-        model_type=entity.model_type or None,
-        artifact_uri=entity.artifact_location or None,
-        created_at_ms=moment(entity.creation_timestamp),
-        last_updated_at_ms=moment(entity.last_updated_timestamp),
-        params=dict(entity.params or {}),
-        tags=dict(entity.tags or {}),
-        metrics=_metrics_of(entity.metrics or ()),
-        metric_runs=metric_runs(getattr(metric, "run_id", None) for metric in entity.metrics or ()),
-    )
+    return decode.logged_model(_json_of(entity))
 
 
 def client_text(tracking_uri: str, place: FileLocation, path: str) -> str | None:

@@ -8,7 +8,6 @@ or as texts, metric values that are no numbers as `"NaN"`, `"Infinity"`, `"-Infi
 lists left out.
 """
 
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache, cached_property, partial
 from itertools import chain, count
@@ -37,12 +36,13 @@ from mlcat_ingest.sources.mlflow.values.records import (
     RegisteredModel,
     Run,
     columns_of,
+    model_id_of,
+    run_id_of,
 )
 
 RecordT = TypeVar("RecordT")
 Json = Mapping[str, Any]
 
-_MODEL_SOURCE = re.compile(r"models:/(m-[0-9a-f]{32})/?")
 _MODEL_STATUS = {"UPLOAD_FAILED": "FAILED"}
 _STATUS_PREFIX = "LOGGED_MODEL_"
 
@@ -327,7 +327,7 @@ def model_version(item: Json, aliases: Aliases) -> ModelVersion:
     return ModelVersion(
         name=name,
         version=number,
-        run_id=item.get("run_id") or None,
+        run_id=item.get("run_id") or run_id_of(source),
         source=source,
         model_id=item.get("model_id") or model_id_of(source),
         stage=stage(item.get("current_stage")),
@@ -345,7 +345,6 @@ def logged_model(item: Json) -> LoggedModel:
     """Return one item of `logged-models/search`."""
     info = _info(item)
     data = item.get("data") or {}
-    of_metrics = data.get("metrics") or ()
     return LoggedModel(
         model_id=info["model_id"],
         experiment_id=_id(info["experiment_id"]),
@@ -358,14 +357,8 @@ def logged_model(item: Json) -> LoggedModel:
         last_updated_at_ms=moment(info.get("last_updated_timestamp_ms")),
         params=_part("params", pairs, data.get("params")),
         tags=_part("tags", pairs, info.get("tags")),
-        metrics=_part("metrics", metrics, of_metrics),
-        metric_runs=metric_runs(metric.get("run_id") for metric in of_metrics),
+        metrics=_part("metrics", metrics, data.get("metrics")),
     )
-
-
-def metric_runs(run_ids: Iterable[str | None]) -> tuple[str, ...]:
-    """Return the runs that logged metrics of a logged model, each once."""
-    return tuple(sorted({run_id_ for run_id_ in run_ids if run_id_}))
 
 
 def pairs(entries: Sequence[Json] | None) -> dict[str, str]:
@@ -392,6 +385,7 @@ def metrics(entries: Sequence[Json] | None) -> Sequence[Metric]:
             entry.get("model_id") or None,
             entry.get("dataset_name") or None,
             entry.get("dataset_digest") or None,
+            entry.get("run_id") or None,
         )
         for entry in entries
     ]
@@ -401,10 +395,11 @@ def metrics(entries: Sequence[Json] | None) -> Sequence[Metric]:
     return Metrics([*zip(*rows, strict=True)])
 
 
-def metric_order(metric: tuple[Any, ...]) -> tuple[str, str, str, str, int, int]:
-    """Return what metrics, or their rows, are sorted by: name, model, dataset, step, time."""
-    name, _, time_ms, step, model_id, dataset, digest = metric
-    return name, model_id or "", dataset or "", digest or "", step or 0, time_ms or 0
+def metric_order(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return what metrics, or their rows, are sorted by: name, model, dataset, then the last."""
+    metric = Metric._make(row)
+    texts = metric.model_id, metric.dataset_name, metric.dataset_digest
+    return metric.key, *(text or "" for text in texts), metric.recency, metric.run_id or ""
 
 
 def dataset_order(dataset: DatasetInput) -> tuple[str, str]:
@@ -473,9 +468,3 @@ def model_status(value: str) -> str:
     """Return a logged model's status as MlflowClient spells it: READY, FAILED, PENDING."""
     bare = value.removeprefix(_STATUS_PREFIX)
     return _MODEL_STATUS.get(bare, bare)
-
-
-def model_id_of(source: str | None) -> str | None:
-    """Return the logged model that a version was made from, by its source `models:/m-…`."""
-    match = _MODEL_SOURCE.fullmatch(source or "")
-    return match[1] if match else None

@@ -45,7 +45,7 @@ from mlcat_ingest.sources.mlflow.read.reader import (
     Reader,
     RunFilter,
 )
-from mlcat_ingest.sources.mlflow.select.joins import VersionsByOrigin, logged_model_id
+from mlcat_ingest.sources.mlflow.select.joins import VersionsByOrigin
 from mlcat_ingest.sources.mlflow.values.joined import (
     EXPERIMENT,
     LOGGED_MODEL,
@@ -294,10 +294,10 @@ class ChangedRuns:
             if (
                 name in dirty
                 or before.get(name) != version_fingerprint(version, registered.get(version.name))
-                or logged_model_id(version) in touched_models
+                or version.model_id in touched_models
             ):
                 self._stale.append(version)
-        named = {logged_model_id(version) for version in self._stale if not version.run_id}
+        named = {version.model_id for version in self._stale if not version.run_id}
         model_ids = {
             model_id
             for model_id in named - touched_models

@@ -5,6 +5,7 @@ Small indexes over MLflow's listings hold what the listing of runs has not come 
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -16,9 +17,8 @@ from mlcat_ingest.sources.mlflow.values.records import (
     Run,
     number_of,
     parent_of,
+    run_id_of,
 )
-
-_MODEL_URI: Final = "models:/m-"
 
 HELD_ENTRIES: Final = 20_000
 """Parameters, metrics and tags of runs that versions hold while they wait for lower ones: those of
@@ -56,7 +56,7 @@ class VersionsByOrigin:
         newest = self._newest.get(version.name)
         if newest is None or number_of(version.version) > number_of(newest):
             self._newest[version.name] = version.version
-        model_id = logged_model_id(version)
+        model_id = version.model_id
         if model_id is not None:
             self.model_ids.add(model_id)
         if version.run_id:
@@ -100,15 +100,36 @@ class VersionsByOrigin:
         return self._newest
 
 
-def logged_model_id(version: ModelVersion) -> str | None:
-    """Return the id of the logged model a version was made from.
+def with_origins(versions: Iterable[ModelVersion]) -> list[ModelVersion]:
+    """Return versions, each copy with its origin, and the run and logged model of that.
 
-    MLflow's REST listing leaves `model_id` empty; the id is then in the version's source.
+    A copy names its origin as that was called then. A version that has the name now is the origin
+    only if it was made before, from the same run, and of the same logged model if that is known.
+    Source: `copy_model_version` of MLflow 3.17.
     """
-    if version.model_id:
-        return version.model_id
-    source = version.source or ""
-    return source[len("models:/") :].partition("/")[0] if source.startswith(_MODEL_URI) else None
+    listed = {_key(version): version for version in versions}
+    copies = [version for version in listed.values() if version.copied_name]
+    # Origins come before their copies, so chains end and a cycle is none.
+    for version in sorted(copies, key=lambda version: version.created_at_ms or 0):
+        origin = listed.get(version.copied_name or _key(version))
+        if origin is not None and _is_origin(origin, version):
+            listed[_key(version)] = replace(
+                version,
+                origin=origin,
+                run_id=origin.run_id,
+                model_id=version.model_id or origin.model_id,
+            )
+    return list(listed.values())
+
+
+def _is_origin(origin: ModelVersion, copy: ModelVersion) -> bool:
+    # Without a run is the copy of a version that names its run in its source alone. What is
+    # registered by hand with the source of a copy lacks the run, too: there the model has to tell.
+    tells = copy.model_id or run_id_of(origin.source)
+    same_run = copy.run_id == origin.run_id or (tells and not copy.run_id)
+    same_model = copy.model_id in {None, origin.model_id}
+    made_ms = origin.created_at_ms
+    return bool(same_run and same_model and made_ms and made_ms < (copy.created_at_ms or 0))
 
 
 class VersionOrder:
@@ -163,7 +184,7 @@ class VersionOrder:
         versions = self._awaited[name]
         while versions:
             first = versions[0]
-            if _key(first) not in self._held and (first.run_id or logged_model_id(first)):
+            if _key(first) not in self._held and (first.run_id or first.model_id):
                 return  # its run may still come
             yield self._take(versions.popleft())
 

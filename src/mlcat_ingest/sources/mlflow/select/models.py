@@ -274,11 +274,9 @@ class ExternalModels:
                     self._models.append(model)
 
     def _add_runs(self, model: LoggedModel) -> None:
-        if not model.metric_runs:
-            return
         name = MeasuredModel(model.model_id, model.name or model.model_id)
         keys = frozenset(metric.key for metric in model.metrics)
-        for run_id in model.metric_runs:
+        for run_id in {metric.run_id for metric in model.metrics if metric.run_id}:
             measurements = self._by_run.setdefault(run_id, [])
             measurements.append(_Measurements(name, model.experiment_id, keys))
 
@@ -306,6 +304,24 @@ class ExternalModels:
         if not here or any(metric.key not in keys for metric in run.metrics):
             return ()
         return tuple(sorted({measurement.model for measurement in here}))
+
+
+def of_one_run(models: Iterable[LoggedModel]) -> dict[str, LoggedModel]:
+    """Return the models that one run made, by id, each metric with the model logged first.
+
+    A new model gets copies of the metrics that its run has at that step, those of the models before
+    it among them. Source: `Model.log` of MLflow 3.17.
+    """
+    seen: set[tuple[Any, ...]] = set()
+    result = {model.model_id: model for model in models}
+    for model in sorted(result.values(), key=lambda model: model.created_at_ms or 0):
+        facts = [(m.key, repr(m.value), m.timestamp_ms, m.step, m.run_id) for m in model.metrics]
+        own = [m for m, fact in zip(model.metrics, facts, strict=True) if fact not in seen]
+        if len(own) < len(facts):
+            copied = tuple(sorted({fact[0] for fact in seen.intersection(facts)}))
+            result[model.model_id] = replace(model, metrics=tuple(own), copied=copied)
+        seen.update(facts)
+    return result
 
 
 class LoggedModels:
@@ -343,9 +359,7 @@ class LoggedModels:
         if not run.model_outputs:
             return {}
         models = (self._made_by(run, output.model_id) for output in run.model_outputs)
-        result = {
-            model.model_id: model for model in models if model is not None and not model.is_external
-        }
+        result = of_one_run(model for model in models if model and not model.is_external)
         self.forget(run)
         return result
 
@@ -465,9 +479,7 @@ class RecentModels:
     def of(self, run: Run) -> dict[str, LoggedModel]:
         """Return the models that `run` made, by id."""
         models = (self._waiting.get(output.model_id) for output in run.model_outputs)
-        return {
-            model.model_id: model for model in models if model is not None and not model.is_external
-        }
+        return of_one_run(model for model in models if model and not model.is_external)
 
     def find(self, model_id: str, until_ms: int | None) -> LoggedModel | None:
         """Return a model if it was asked for and is there."""

@@ -1,6 +1,6 @@
 """One workspace, read and joined: groups first, then runs, each followed by its versions."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -11,6 +11,7 @@ from mlcat_ingest.sources.base import NamedGroup, Runs
 from mlcat_ingest.sources.mlflow.read.listing import chunks
 from mlcat_ingest.sources.mlflow.read.reader import (
     IDS_A_LISTING,
+    SAFE_ID,
     ModelFilter,
     Reader,
     RunFilter,
@@ -21,7 +22,7 @@ from mlcat_ingest.sources.mlflow.select.joins import (
     RelatedRun,
     VersionOrder,
     VersionsByOrigin,
-    logged_model_id,
+    with_origins,
 )
 from mlcat_ingest.sources.mlflow.select.models import (
     EXTERNAL_MODELS,
@@ -29,6 +30,7 @@ from mlcat_ingest.sources.mlflow.select.models import (
     LoggedModels,
     ModelFiles,
     RecentModels,
+    of_one_run,
     with_signature_tables,
 )
 from mlcat_ingest.sources.mlflow.select.selection import RunSelection
@@ -56,6 +58,8 @@ from mlcat_ingest.sources.mlflow.values.records import (
 RecordT = TypeVar("RecordT")
 
 _PAGE: Final = 500
+_GENERATIONS: Final = 20
+"""Generations of copies of versions whose names are asked for."""
 
 
 class RunsById:
@@ -225,7 +229,7 @@ class WorkspaceReading:
         """Read the registered models and their versions, to be joined to runs."""
         for page in self._reader.registered_models():
             self._registered.update((model.name, model) for model in page)
-        self._versions = VersionsByOrigin(self._reader.model_versions())
+        self._versions = VersionsByOrigin([with_origins(self._listed_versions())])
         if self._only is not None:
             return  # versions of one model are made from runs of several experiments
         expected = (
@@ -250,6 +254,9 @@ class WorkspaceReading:
                 group = scope.registered_group(name).urn
                 there = {group} if name in self._registered else set()
                 yield NamedGroup(scope.source_key, group, there | urns)
+
+    def _listed_versions(self) -> list[ModelVersion]:
+        return [version for page in self._reader.model_versions() for version in page]
 
     def read_experiments(self) -> Iterator[Sequence[JoinedExperiment]]:
         """Yield the experiments that the recipe asks for, in pages, those in the trash last.
@@ -452,7 +459,7 @@ class WorkspaceReading:
         for run in runs:
             for version in sorted(run.versions, key=lambda made: number_of(made.version)):
                 self._started_models[version.name] = None
-                model = run.models.get(logged_model_id(version) or "")
+                model = run.models.get(version.model_id or "")
                 yield from self._order.add(
                     replace(self._without_run(version), model=model, run=run)
                 )
@@ -467,18 +474,35 @@ class WorkspaceReading:
 
     def _with_models(self, versions: Sequence[JoinedVersion]) -> list[JoinedVersion]:
         """Return `versions` with logged models and files, of those too to which no run has led."""
-        ids = [None if version.model else logged_model_id(version.version) for version in versions]
+        ids = [None if version.model else version.version.model_id for version in versions]
         if not self._experiments or not any(ids):
             return list(map(self._files.with_document, versions))
         self._models.load_named([model_id for model_id in ids if model_id])
-        return [
-            self._files.with_document(
-                replace(version, model=self._models.find(model_id, version.version.created_at_ms))
-                if model_id
-                else version
-            )
+        found = [
+            self._models.find(model_id, version.version.created_at_ms) if model_id else None
             for version, model_id in zip(versions, ids, strict=True)
         ]
+        apart = self._apart(filter(None, found))
+        return [
+            self._files.with_document(
+                replace(version, model=apart.get(model.model_id, model)) if model else version
+            )
+            for version, model in zip(versions, found, strict=True)
+        ]
+
+    def _apart(self, models: Iterable[LoggedModel]) -> Mapping[str, LoggedModel]:
+        """Return those of `models` that a run made, and others of that run, told apart."""
+        measured = (model for model in models if model.metrics and not model.is_external)
+        run_ids = {model.source_run_id or "" for model in measured}
+        result: dict[str, LoggedModel] = {}
+        for piece in chunks(sorted(filter(SAFE_ID.fullmatch, run_ids)), IDS_A_LISTING):
+            made: defaultdict[str | None, list[LoggedModel]] = defaultdict(list)
+            for page in self._list_models(ModelFilter(run_ids=tuple(piece))):
+                for model in page:
+                    made[model.source_run_id].append(model)
+            for of_run in made.values():
+                result.update(of_one_run(of_run))
+        return result
 
 
 def _chunks(records: Iterable[RecordT]) -> Iterator[list[RecordT]]:
@@ -519,7 +543,7 @@ class RunsByIdReading(WorkspaceReading):
         """Read what is `named`, as far as the recipe asks for it."""
         self._runs = runs = RunsById(reader, selection.listing(), named)
         super().__init__(reader, scope, selection, runs, parents=parents, listed_only=listed_only)
-        self._named = named.models
+        self._named, self._is_narrow = named.models, False
         self.found_ids: set[str] = set()
 
     def _pages(self, already_read: int) -> Iterator[Sequence[JoinedRecord]]:
@@ -529,7 +553,8 @@ class RunsByIdReading(WorkspaceReading):
             for page in self.read_experiments()
             for record in page
         }
-        if self._named and self._all_experiments and not self._runs.run_ids:
+        self._is_narrow = bool(self._named and self._all_experiments and not self._runs.run_ids)
+        if self._is_narrow:
             self._reader.narrow_registry(self._named)
         self.read_registry()
         versions = [version for version in self._versions.every() if version.name in self._named]
@@ -547,6 +572,20 @@ class RunsByIdReading(WorkspaceReading):
         yield from self._versions_left(
             name for name in self._named if self._all_experiments or name in self._started_models
         )
+
+    def _listed_versions(self) -> list[ModelVersion]:
+        """Return the listed versions and, where not all are, those that they are copies of."""
+        versions = super()._listed_versions()
+        known = {*self._named, *(version.name for version in versions)}
+        for _ in range(_GENERATIONS if self._is_narrow else 0):
+            named = {version.copied_name[0] for version in versions if version.copied_name}
+            missing = sorted(named - known)
+            if not missing:
+                break
+            self._reader.narrow_registry(missing)
+            known.update(missing)
+            versions += super()._listed_versions()
+        return versions
 
     def _has_children(self, run: Run) -> bool | None:
         known = self._parents.has_children(run)

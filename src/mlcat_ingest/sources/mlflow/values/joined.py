@@ -124,6 +124,7 @@ def version_fingerprint(version: ModelVersion, model: RegisteredModel | None) ->
             *(version.created_at_ms, version.last_updated_at_ms),
             *(aliases_of(version, model), dict(version.tags)),
             None if model is None else model.description,
+            *([version_id(one), one.tags.get(FEATURES_TAG)] for one in [*version.origins()][1:]),
         ]
     )
 
@@ -409,6 +410,11 @@ class JoinedRun:
         if RUN_TYPE_TAG in tags:
             return tags[RUN_TYPE_TAG] == EVALUATION_TYPE
         return EVALUATED_TAG in tags and not self._made_models
+
+    @property
+    def made_several(self) -> bool:
+        """True if the run made several models of MLflow 3."""
+        return len({output.model_id for output in self.run.model_outputs}) > 1
 
     @property
     def _made_models(self) -> bool:

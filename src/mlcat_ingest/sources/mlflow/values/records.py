@@ -8,9 +8,11 @@ Source: MLflow REST API 2.0 (`runs/search`, `experiments/search`, `registered-mo
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import isnan
 from typing import Any, Final, NamedTuple
 
 from mlcat_ingest.metadata import reserved
@@ -41,6 +43,9 @@ EVALUATION_TYPE: Final = "genai_evaluate"
 EVALUATED_TAG: Final = reserved.DATASETS
 """Run tag that MLflow's classic `evaluate` sets where it is given a model."""
 
+NAMING_TAG: Final = "mlflow.modelVersions"
+"""Tag of a logged model that names its versions as their registered models were called then."""
+
 PROMPT_TAG: Final = "mlflow.prompt.is_prompt"
 """The tag that tells a prompt from a registered model; both are in one listing."""
 
@@ -59,9 +64,15 @@ Column = Mapping[str, Any]
 
 _MAX_SIZE: Final = 2**63 - 1
 
+_MODEL_SOURCE: Final = re.compile(
+    r"(?:models:|.*/models)/(m-[0-9a-f]{32})(?:/artifacts)?/?", re.DOTALL
+)
+_RUN_SOURCE: Final = re.compile(r"runs:/+([^/]+)/.*", re.DOTALL)
+_VERSION_SOURCE: Final = re.compile(r"models:/(.+)/([0-9]+)/?", re.DOTALL)
+
 
 class Metric(NamedTuple):
-    """The last value of one metric of a run; `model_id` names the logged model it belongs to."""
+    """One value of a metric of a run, or of the logged model `model_id`; `run_id` logged it."""
 
     key: str
     value: float
@@ -70,6 +81,16 @@ class Metric(NamedTuple):
     model_id: str | None = None
     dataset_name: str | None = None
     dataset_digest: str | None = None
+    run_id: str | None = None
+
+    @property
+    def recency(self) -> tuple[int, int, float]:
+        """What is greatest for the value that MLflow calls the last one.
+
+        Source: `_compare_metrics` of MLflow 3.17's SQL store, which has 0 in place of NaN.
+        """
+        value = 0.0 if isnan(self.value) else self.value
+        return self.step or 0, self.timestamp_ms or 0, value
 
 
 class Metrics(Sequence[Metric]):
@@ -138,7 +159,7 @@ class MeasuredModel(NamedTuple):
 class LoggedModel:
     """A model logged by MLflow 3; `source_run_id` is the run that made it.
 
-    `metric_runs` are the ids of the runs that logged metrics of it, sorted.
+    `copied` names those of its metrics that are left out, as copies of another model's.
     """
 
     model_id: str
@@ -153,7 +174,7 @@ class LoggedModel:
     params: Mapping[str, str] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
     metrics: Sequence[Metric] = ()
-    metric_runs: tuple[str, ...] = ()
+    copied: tuple[str, ...] = ()
 
     @property
     def is_external(self) -> bool:
@@ -163,7 +184,10 @@ class LoggedModel:
 
 @dataclass(frozen=True, slots=True)
 class ModelVersion:
-    """One version of a registered model; `aliases` come from the registered model's own map."""
+    """One version of a registered model; `aliases` come from the registered model's own map.
+
+    `origin` is the version that it was copied from, where that is certain.
+    """
 
     name: str
     version: str
@@ -178,6 +202,20 @@ class ModelVersion:
     last_updated_at_ms: int | None = None
     aliases: tuple[str, ...] = ()
     tags: Mapping[str, str] = field(default_factory=dict)
+    origin: "ModelVersion | None" = None
+
+    @property
+    def copied_name(self) -> tuple[str, str] | None:
+        """The name and number that the source of a copy had, which can be another version's now."""
+        match = _VERSION_SOURCE.fullmatch(self.source or "")
+        return (match[1], match[2]) if match else None
+
+    def origins(self) -> Iterator["ModelVersion"]:
+        """Yield the version itself, that which it was copied from, and so on."""
+        version: ModelVersion | None = self
+        while version is not None:
+            yield version
+            version = version.origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +269,18 @@ class Run:
         return None if self.status in UNENDED else self.end_time_ms
 
 
+def model_id_of(source: str | None) -> str | None:
+    """Return the logged model that a version was made from, by the address of its artifacts."""
+    match = _MODEL_SOURCE.fullmatch(source or "")
+    return match[1] if match else None
+
+
+def run_id_of(source: str | None) -> str | None:
+    """Return the run that a version was made from, by its source `runs:/<id>/…`."""
+    match = _RUN_SOURCE.fullmatch(source or "")
+    return match[1] if match else None
+
+
 def parent_of(run: Run) -> str | None:
     """Return the id that a run names as its parent, None for its own."""
     parent = run.tags.get(PARENT_TAG)
@@ -266,6 +316,7 @@ class PropertyKey(StrEnum):
     ARTIFACT_URI = "mlflow.artifact_uri"
     CHILDREN = "mlflow.children"
     COLUMN_TYPE = "mlflow.column_type"
+    COPIED_FROM = "mlflow.copied_from"
     DATASETS = reserved.DATASETS
     DURATION_MS = reserved.RUN_DURATION
     EXPERIMENT_ID = "mlflow.experiment_id"

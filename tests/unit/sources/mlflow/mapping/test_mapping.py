@@ -118,13 +118,44 @@ def test_a_metric_listed_twice_is_reported_once_with_its_last_value() -> None:
 
 def test_metrics_of_models_that_are_not_listed_go_by_id() -> None:
     run = a_run(metrics=(Metric("acc", 1.0, model_id="m-1"), Metric("acc", 2.0, model_id="m-2")))
-    assert metrics_of(run) == {"m-1/acc": "1.0", "m-2/acc": "2.0"}
+    assert metrics_of(run) == {"acc": "2.0", "m-1/acc": "1.0", "m-2/acc": "2.0"}
 
 
-def test_a_value_logged_later_on_the_model_is_the_one_reported() -> None:
-    model = LoggedModel("m-1", "1", "a", "READY", metrics=(Metric("acc", 0.5, 20),))
-    run = a_run(metrics=(Metric("acc", 0.9, 10),), model_outputs=(ModelOutput("m-1"),))
-    assert metrics_of(run, model) == {"acc": "0.5"}
+RUN_ID, OTHER = "a" * 32, "b" * 32
+LAST = Metric("acc", 0.85, 10, 9)
+
+
+@pytest.mark.parametrize(
+    ("of_model", "found"),
+    [
+        (Metric("acc", 0.61, 20, 0, run_id=RUN_ID), {"acc": "0.85"}),
+        (Metric("acc", 0.61, 20, 0), {"acc": "0.85"}),
+        (Metric("acc", 0.61, 20, 99, run_id=OTHER), {"acc": "0.85", "a/acc": "0.61"}),
+        (Metric("acc", 0.85, 10, 9, dataset_name="d", run_id=RUN_ID), {"acc": "0.85"}),
+        (Metric("f1", 0.61, 20, 0, run_id=OTHER), {"acc": "0.85", "f1": "0.61"}),
+    ],
+)
+def test_a_runs_own_metric_has_the_value_that_the_run_has(
+    of_model: Metric, found: dict[str, str]
+) -> None:
+    model = LoggedModel("m-1", "1", "a", "READY", metrics=(of_model,))
+    run = a_run(RUN_ID, metrics=(LAST,), model_outputs=(ModelOutput("m-1"),))
+    assert metrics_of(run, model) == found
+
+
+def test_the_last_value_is_that_of_the_greatest_step_then_time_then_value() -> None:
+    in_order = [
+        Metric("acc", 9.0, 99, -1),
+        Metric("acc", 5.0, 2, 0),
+        Metric("acc", -0.5, 3, 0),
+        Metric("acc", math.nan, 3, 0),
+        Metric("acc", 0.5, 3, 0),
+        Metric("acc", 0.1, 1, 1),
+    ]
+    for at, last in enumerate(in_order, 1):
+        model = LoggedModel("m-1", "1", "a", "READY", metrics=tuple(in_order[:at][::-1]))
+        found = metrics_of(a_run(model_outputs=(ModelOutput("m-1"),)), model)
+        assert found == {"acc": "NaN" if math.isnan(last.value) else str(last.value)}
 
 
 def test_system_metrics_of_models_are_left_out_too() -> None:

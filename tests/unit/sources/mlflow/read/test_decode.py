@@ -151,12 +151,27 @@ def test_aliases_come_from_the_registered_models() -> None:
         ({"source": f"models:/m-{'a' * 32}", "model_id": "m-1"}, "m-1"),
         ({"source": "models:/churn/3"}, None),
         ({"source": f"s3://bucket/models:/m-{'a' * 32}"}, None),
+        ({"source": f"mlflow-artifacts:/4/models/m-{'a' * 32}/artifacts"}, f"m-{'a' * 32}"),
+        ({"source": f"models:/m-{'a' * 32}/1"}, None),
         ({}, None),
     ],
 )
 def test_the_logged_model_of_a_version(item: dict[str, Any], expected: str | None) -> None:
     version = decode.model_version({"name": "m", "version": "1", **item}, decode.Aliases([]))
     assert version.model_id == expected
+
+
+@pytest.mark.parametrize(
+    ("item", "expected"),
+    [
+        ({"source": "runs:/r1/net"}, "r1"),
+        ({"source": "runs:/r1/net", "run_id": "r2"}, "r2"),
+        ({"source": "s3://b/runs:/r1/net"}, None),
+    ],
+)
+def test_the_run_of_a_version(item: dict[str, Any], expected: str | None) -> None:
+    version = decode.model_version({"name": "m", "version": "1", **item}, decode.Aliases([]))
+    assert version.run_id == expected
 
 
 @pytest.mark.parametrize(

@@ -463,8 +463,8 @@ def test_a_version_of_a_logged_model_leads_to_its_run(world: World) -> None:
     world.store.runs[0] = replace(world.store.runs[0], model_outputs=(ModelOutput("m-1"),))
     world.read()
     world.store.versions = [
-        ModelVersion("m", "1", source="models:/m-1", created_at_ms=NOW_MS),
-        ModelVersion("m", "2", source="models:/m-none", created_at_ms=NOW_MS),
+        ModelVersion("m", "1", model_id="m-1", created_at_ms=NOW_MS),
+        ModelVersion("m", "2", model_id="m-none", created_at_ms=NOW_MS),
     ]
     records = world.read(NOW_MS + 1)
     first, second = (one for one in records if isinstance(one, JoinedVersion))
@@ -478,7 +478,7 @@ def test_a_version_of_a_logged_model_leads_to_its_run(world: World) -> None:
 
 def test_a_logged_model_that_changed_leads_to_its_run_and_its_version(world: World) -> None:
     world.store.registered = [RegisteredModel("m")]
-    world.store.versions = [ModelVersion("m", "1", source="models:/m-1", created_at_ms=LONG_AGO_MS)]
+    world.store.versions = [ModelVersion("m", "1", model_id="m-1", created_at_ms=LONG_AGO_MS)]
     world.store.models = [
         LoggedModel("m-1", "1", "lonely", "PENDING"),
         LoggedModel("m-2", "1", "of a", "PENDING", "a"),
@@ -531,7 +531,7 @@ def test_logged_models_of_changed_versions_are_asked_for_in_bulk(world: World) -
     world.store.registered = [RegisteredModel("m")]
     world.read()
     world.store.versions = [
-        ModelVersion("m", str(n), source=f"models:/m-{n}", created_at_ms=NOW_MS) for n in range(250)
+        ModelVersion("m", str(n), model_id=f"m-{n}", created_at_ms=NOW_MS) for n in range(250)
     ]
     world.store.models = [LoggedModel(f"m-{n}", "1", "m", "READY") for n in range(250)]
     records = world.read(NOW_MS + HOUR_MS)

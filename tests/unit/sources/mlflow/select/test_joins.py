@@ -1,6 +1,7 @@
 """Versions of one registered model come in ascending order, and few of them wait for others."""
 
 import random
+from typing import Any
 
 import pytest
 
@@ -114,7 +115,7 @@ def test_a_server_with_runs_in_any_order_is_read_ascending(seed: int) -> None:
 def versions_by_origin() -> VersionsByOrigin:
     by_run = [ModelVersion("m", n, run_id="r1") for n in ("9", "10", "2")]
     by_model = ModelVersion("n", "1", model_id="m-1")
-    by_source = ModelVersion("n", "2", source="models:/m-2/1")
+    by_source = ModelVersion("n", "2", model_id="m-2")
     uploaded = ModelVersion("n", "3", source="s3://bucket/m-3")
     return VersionsByOrigin([by_run, [by_model, by_source, uploaded]])
 
@@ -150,12 +151,69 @@ def test_only_logged_models_are_named_by_versions() -> None:
     assert versions_by_origin().model_ids == {"m-1", "m-2"}
 
 
-@pytest.mark.parametrize("source", ["models:/m-2/1", "models:/m-2"])
-def test_the_id_of_a_logged_model_is_read_from_the_source(source: str) -> None:
-    assert joins.logged_model_id(ModelVersion("m", "1", source=source)) == "m-2"
-    assert joins.logged_model_id(ModelVersion("m", "1", source=source, model_id="m-7")) == "m-7"
+# --- copies ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("source", [None, "", "models:/fraud/1", "runs:/r1/model"])
-def test_other_sources_name_no_logged_model(source: str | None) -> None:
-    assert joins.logged_model_id(ModelVersion("m", "1", source=source)) is None
+def version(name: str, at: int, source: str = "", run: str | None = "r", **more: Any) -> Any:
+    return ModelVersion(name, "1", run, source or None, created_at_ms=at, **more)
+
+
+def origins_of(*versions: ModelVersion) -> dict[str, list[str]]:
+    return {v.name: [one.name for one in v.origins()] for v in joins.with_origins(versions)}
+
+
+def test_copies_of_copies_are_followed_to_the_logged_model() -> None:
+    chain = [
+        version("prod", 30, "models:/stage/1"),
+        version("stage", 20, "models:/cand/1"),
+        version("cand", 10, "models:/m-1", model_id="m-1", tags={"mlcat.features": "t:f"}),
+    ]
+    found = joins.with_origins(chain)
+    assert [one.name for one in found] == ["prod", "stage", "cand"]
+    assert {one.model_id for one in found} == {"m-1"}
+    assert [one.name for one in found[0].origins()] == ["prod", "stage", "cand"]
+
+
+@pytest.mark.parametrize(
+    "stranger",
+    [
+        version("cand", 99, model_id="m-2"),
+        version("cand", 20, model_id="m-2"),
+        version("cand", 10, model_id="m-2", run="other"),
+        version("cand", 10, model_id="m-2", run=None),
+        version("cand", 0, model_id="m-2"),
+        ModelVersion("cand", "2", "r", created_at_ms=10),
+    ],
+    ids=["made later", "at once", "other run", "no run", "no time", "other number"],
+)
+def test_what_has_the_name_now_and_cannot_be_the_origin_is_none(stranger: ModelVersion) -> None:
+    copy = version("prod", 20, "models:/cand/1")
+    assert origins_of(copy, stranger)["prod"] == ["prod"]
+
+
+def test_a_copy_of_a_known_logged_model_has_no_origin_of_another() -> None:
+    copy = version("prod", 20, "models:/cand/1", model_id="m-1")
+    assert origins_of(copy, version("cand", 10, model_id="m-2"))["prod"] == ["prod"]
+    assert origins_of(copy, version("cand", 10, model_id="m-1"))["prod"] == ["prod", "cand"]
+
+
+def test_a_version_that_names_itself_or_a_circle_ends() -> None:
+    assert origins_of(version("a", 10, "models:/a/1")) == {"a": ["a"]}
+    circle = [version("a", 10, "models:/b/1"), version("b", 20, "models:/a/1")]
+    assert origins_of(*circle) == {"a": ["a"], "b": ["b", "a"]}
+
+
+@pytest.mark.parametrize("source", ["models:/cand@champion", "models:/cand/latest", "s3://b/c/1"])
+def test_an_alias_and_a_stage_are_no_version(source: str) -> None:
+    copy = version("prod", 20, source)
+    assert origins_of(copy, version("cand", 10, model_id="m-1"))["prod"] == ["prod"]
+
+
+def test_a_copy_without_a_run_has_that_of_its_origin_where_it_is_certain() -> None:
+    named = version("cand", 10, "runs:/r/net")
+    copy = version("prod", 20, "models:/cand/1", run=None)
+    assert joins.with_origins([named, copy])[1].run_id == "r"
+    by_hand = version("prod", 20, "models:/cand/1", run=None, model_id="m-1")
+    logged = version("cand", 10, model_id="m-1")
+    assert joins.with_origins([logged, by_hand])[1].run_id == "r"
+    assert joins.with_origins([logged, copy])[1].run_id is None

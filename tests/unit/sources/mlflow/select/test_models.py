@@ -1,12 +1,13 @@
 """External models are read in every pass, bounded, and tell whose metrics a run holds."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from mlcat_ingest.sources.base import ReadRequest, Remainder, Runs, Shards
 from mlcat_ingest.sources.mlflow.select import models as models_module
-from mlcat_ingest.sources.mlflow.select.models import ExternalModels, LoggedModels
+from mlcat_ingest.sources.mlflow.select.models import ExternalModels, LoggedModels, of_one_run
 from mlcat_ingest.sources.mlflow.values.joined import JoinedLoggedModel, JoinedRun, JoinedVersion
 from mlcat_ingest.sources.mlflow.values.records import (
     EXTERNAL_TAG,
@@ -31,7 +32,7 @@ def an_agent(name: str = "agent", made_ms: int = 1_000, **more: Any) -> LoggedMo
 
 
 def measured(run_id: str = BEE, key: str = "score", **more: Any) -> LoggedModel:
-    return an_agent(metrics=(Metric(key, 0.5),), metric_runs=(run_id,), **more)
+    return an_agent(metrics=(Metric(key, 0.5, run_id=run_id),), **more)
 
 
 def a_bee(**more: Any) -> Run:
@@ -82,7 +83,7 @@ def test_filters_of_runs_hold_for_external_models_too() -> None:
 
 
 def test_a_version_has_the_parameters_of_the_external_model_it_names() -> None:
-    versions = [ModelVersion("m", "1", source="models:/m-agent")]
+    versions = [ModelVersion("m", "1", model_id="m-agent")]
     reader = a_reader(
         [an_agent(params={"llm": "small"})], registered=[RegisteredModel("m")], versions=versions
     )
@@ -204,8 +205,7 @@ def test_a_run_that_no_model_names_and_one_of_another_experiment_hold_no_metrics
     None
 ):
     assert external().measured_by(a_bee()) == ()
-    other = measured()
-    other = LoggedModel("m-2", "77", "far", "READY", tags=other.tags, metric_runs=(BEE,))
+    other = replace(measured(), model_id="m-2", experiment_id="77")
     assert external(other).measured_by(a_bee()) == ()
 
 
@@ -241,3 +241,46 @@ def test_runs_are_forgotten_once_none_comes_any_more() -> None:
     assert found.measured_by(a_bee()) == ()
     found.add([measured(name="late")])
     assert found.measured_by(a_bee()) == ()
+
+
+def test_a_metric_stays_with_the_model_that_was_logged_first_in_a_run() -> None:
+    own, copied = Metric("acc", 0.9, 5, 0, run_id="r"), Metric("f1", 0.5, 6, 0, run_id="r")
+    facts: dict[str, Any] = {"source_run_id": "r", "status": "READY", "experiment_id": "1"}
+    first = LoggedModel("m-1", name="a", created_at_ms=7, metrics=(own, copied), **facts)
+    same = (own, copied._replace(dataset_name="d"), Metric("f1", 0.5, 6, 1, run_id="r"))
+    third = LoggedModel("m-3", name="c", created_at_ms=9, metrics=(own,), **facts)
+    second = LoggedModel("m-2", name="b", created_at_ms=8, metrics=same, **facts)
+    found = of_one_run([third, second, first, second])
+    assert found["m-1"] == first
+    assert found["m-2"].metrics == same[2:]
+    assert found["m-2"].copied == ("acc", "f1")
+    assert (found["m-3"].metrics, found["m-3"].copied) == ((), ("acc",))
+
+
+def test_a_version_that_was_never_evaluated_has_no_metrics_of_its_neighbour() -> None:
+    metric = Metric("acc", 0.9, 5, 0, run_id=BEE)
+    models = [
+        LoggedModel(
+            f"m-{at}" + "0" * 31, "1", "net", "READY", BEE, created_at_ms=at, metrics=(metric,)
+        )
+        for at in range(2)
+    ]
+    outputs = tuple(ModelOutput(model.model_id, 0) for model in models)
+    versions = [
+        ModelVersion("net", str(at), BEE, f"models:/{model.model_id}", model.model_id)
+        for at, model in enumerate(models)
+    ]
+    registry: dict[str, Any] = {"registered": [RegisteredModel("net")], "versions": versions}
+    run = a_run(BEE, metrics=(metric,), model_outputs=outputs)
+    choices: list[dict[str, Any]] = [{}, {"runs": {"since": "2030-01-01"}}]
+    for taken in choices:
+        by_urn = entities_of(a_source(a_reader(models, [run], **registry), **taken))
+        first, second = (
+            by_urn[f"urn:li:mlModel:(urn:li:dataPlatform:mlflow,net_{at},PROD)"] for at in (0, 1)
+        )
+        metrics = [
+            [one["name"] for one in model.aspects["mlModelProperties"]["trainingMetrics"]]
+            for model in (first, second)
+        ]
+        assert metrics == [["acc"], []], taken
+        assert "model_metric_copied" in {note.kind for note in second.notes}

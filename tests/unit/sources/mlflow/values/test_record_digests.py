@@ -49,7 +49,10 @@ def sample(hint: Any) -> Any:
 def samples(hint: Any) -> Iterator[Any]:
     """Yield values of a type that all differ, at least two; each part of a value varies."""
     origin, arguments = get_origin(hint), get_args(hint)
-    if origin in {Union, UnionType}:
+    if ModelVersion in arguments and NoneType in arguments:
+        # A version may have a version as its origin, and so on.
+        yield from (ModelVersion("o", "1"), ModelVersion("o", "1", tags={"k": "v"}), None)
+    elif origin in {Union, UnionType}:
         # With a value, and with each part of it in another form; then without.
         for argument in sorted(arguments, key=lambda one: one is NoneType):
             yield from samples(argument)

@@ -111,7 +111,7 @@ REGISTERED_MODEL_ALIASES: Final = _table("registered_model_aliases", "name alias
 MODEL_VERSIONS: Final = _table(
     "model_versions",
     "name version run_id source current_stage status description user_id creation_time"
-    " last_updated_time workspace",
+    " last_updated_time storage_location workspace",
 )
 MODEL_VERSION_TAGS: Final = _table("model_version_tags", "name version key value workspace")
 
@@ -197,7 +197,10 @@ def _may_have_model(chosen: RunSelect, *, outputs: bool) -> Sql:
 
     A version can name its run, or a logged model that the run made.
     """
-    ids = ["SELECT run_id FROM model_versions WHERE run_id IS NOT NULL"]
+    ids = [
+        "SELECT run_id FROM model_versions WHERE run_id IS NOT NULL",
+        "SELECT substr(source, 7, 32) FROM model_versions WHERE source LIKE 'runs:/%'",
+    ]
     if outputs:
         ids.append("SELECT source_id FROM inputs WHERE source_type = 'RUN_OUTPUT'")
     if chosen == "with_model":

@@ -47,8 +47,6 @@ from mlcat_ingest.sources.mlflow.read.decode import (
     Refusals,
     dataset_order,
     metric_order,
-    metric_runs,
-    model_id_of,
     moment,
     output_order,
     stage,
@@ -73,6 +71,8 @@ from mlcat_ingest.sources.mlflow.values.records import (
     ModelVersion,
     RegisteredModel,
     Run,
+    model_id_of,
+    run_id_of,
 )
 
 _NAN: Final = float("nan")
@@ -229,7 +229,7 @@ def _metrics(rows: list[Row], shared: dict[Row, Row]) -> Sequence[Metric]:
     times = times if all(times) else tuple(time or None for time in times)
     steps = tuple(step or 0 for step in steps) if None in steps else steps
     absent = (None,) * len(keys)
-    return Metrics((shared.setdefault(keys, keys), values, times, steps, absent, absent, absent))
+    return Metrics((shared.setdefault(keys, keys), values, times, steps, *(absent,) * 4))
 
 
 def _datasets(read: Read, ids: list[str]) -> Mapping[str, tuple[DatasetInput, ...]]:
@@ -271,7 +271,7 @@ def load_logged_models(read: Read, refusals: Refusals, ids: list[str]) -> list[L
     infos = {row[0]: row for row in read(_MODEL_INFOS, ids)}
     params = by_owner(read(_MODEL_PARAMS, ids))
     tags = by_owner(read(_MODEL_TAGS, ids))
-    metrics, logged_by = _model_metrics(read(_MODEL_METRICS, ids))
+    metrics = _model_metrics(read(_MODEL_METRICS, ids))
 
     def model(model_id: str) -> LoggedModel:
         return _logged_model(
@@ -279,7 +279,6 @@ def load_logged_models(read: Read, refusals: Refusals, ids: list[str]) -> list[L
             params.get(model_id) or {},
             tags.get(model_id) or {},
             tuple(sorted(metrics.get(model_id, ()), key=metric_order)),
-            logged_by.get(model_id, ()),
         )
 
     there = (id_ for id_ in ids if id_ in infos)
@@ -291,7 +290,6 @@ def _logged_model(
     params: dict[str, str],
     tags: dict[str, str],
     metrics: tuple[Metric, ...],
-    logged_by: Iterable[str],
 ) -> LoggedModel:
     model_id, experiment_id, name, status, run_id, model_type, place, created, updated, _ = info
     return LoggedModel(
@@ -307,18 +305,13 @@ def _logged_model(
         params,
         tags,
         metrics,
-        metric_runs(logged_by),
     )
 
 
-def _model_metrics(
-    rows: Iterable[Row],
-) -> tuple[Mapping[str, list[Metric]], Mapping[str, set[str]]]:
-    """Return the metrics of each logged model, and the runs that logged them."""
+def _model_metrics(rows: Iterable[Row]) -> Mapping[str, list[Metric]]:
+    """Return the metrics of each logged model."""
     metrics: defaultdict[str, list[Metric]] = defaultdict(list)
-    logged_by: defaultdict[str, set[str]] = defaultdict(set)
     for model_id, key, value, timestamp, step, dataset, digest, run_id in rows:
-        logged_by[model_id].add(run_id)
         metrics[model_id].append(
             Metric(
                 key,
@@ -328,9 +321,10 @@ def _model_metrics(
                 model_id,
                 dataset or None,
                 digest or None,
+                run_id or None,
             )
         )
-    return metrics, logged_by
+    return metrics
 
 
 class ModelRegistry:
@@ -445,13 +439,13 @@ class ModelRegistry:
 
 
 def _version(name: str, row: Sequence[Any], tags: dict[str, str], aliases: Aliases) -> ModelVersion:
-    _, number, run_id, source, current, status, description, user_id, created, updated = row
+    _, number, run_id, source, current, status, description, user_id, created, updated, place = row
     return ModelVersion(
         name=name,
         version=str(number),
-        run_id=run_id or None,
+        run_id=run_id or run_id_of(source),
         source=source or None,
-        model_id=model_id_of(source),
+        model_id=model_id_of(source) or model_id_of(place),
         stage=stage(current),
         status=status or None,
         description=description or None,
