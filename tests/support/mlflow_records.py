@@ -100,7 +100,9 @@ def _model(value: Json) -> LoggedModel:
 
 
 def _version(value: Json) -> ModelVersion:
-    return ModelVersion(**{**value, "aliases": tuple(value.get("aliases", ()))})
+    origin = value.get("origin")
+    read = {"aliases": tuple(value.get("aliases", ())), "origin": origin and _version(origin)}
+    return ModelVersion(**{**value, **read})
 
 
 def _files(value: Json) -> RunFiles:
