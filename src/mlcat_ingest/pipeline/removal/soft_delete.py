@@ -14,6 +14,7 @@ from mlcat_ingest.errors import CodecError, LimitError, StateUnavailableError
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.codec import dumps, loads
 from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.reserved import SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.context import RunContext
@@ -27,6 +28,7 @@ from mlcat_ingest.pipeline.removal.rename import GroupCopier
 from mlcat_ingest.pipeline.removal.unlisted import UnlistedEntities
 from mlcat_ingest.pipeline.report.render import label_of, with_label
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
+from mlcat_ingest.pipeline.write.searchable import in_chunks
 from mlcat_ingest.recipe.model import LimitsSpec
 from mlcat_ingest.sources.base import Capability, Missing, NamedGroup, Source, Unlisted
 
@@ -185,8 +187,32 @@ class Removal:
         if gone is None:
             return
         yield from self._deferred.release()
+        for part in passes:
+            if part.full is None:
+                yield from self._taken_by_others(part)
         for start in range(0, len(gone), _AT_ONCE):
             yield from self._soft_delete(gone[start : start + _AT_ONCE])
+
+    def _taken_by_others(self, part: PartitionPass) -> Iterator[Entity]:
+        """Yield, to be live again, what a pass over a whole store lists and others removed.
+
+        What they deleted for good equals nothing any more, so that the next pass writes it.
+
+        Cost: one read for each batch that a search does not find.
+        """
+        for urns in in_chunks(sorted(self._unlisted.unfound(part), key=entity_type_of)):
+            key = key_aspect_name(entity_type_of(urns[0]))
+            stored = self._context.sink.read_many(urns, [key, STATUS])
+            deleted = [urn for urn in urns if not stored.get(urn)]
+            self._context.tracker.entities.delete(part, deleted)
+            for urn in deleted:
+                self._note("removed_by_others", f"{urn}: deleted, the next pass writes it again")
+            for urn in urns:
+                if is_removed(stored.get(urn, NOTHING)):
+                    self._note(
+                        "removed_by_others", f"{urn}: soft-deleted, and restored by this run"
+                    )
+                    yield Entity(urn, {STATUS: {"removed": False}})
 
     def _gone(
         self, missing: Sequence[_MissingEntity], passes: Sequence[PartitionPass], waiting: int

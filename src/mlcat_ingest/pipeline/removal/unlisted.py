@@ -175,7 +175,7 @@ class UnlistedEntities:
 
     def unfound(self, part: PartitionPass) -> Iterator[str]:
         """Yield the entities that a complete pass listed, and the search did not find."""
-        if (found := self._found.pop(part, None)) is not None:
+        if (found := self._found.get(part)) is not None:
             types = frozenset(self._types(part))
             for urn in self._context.tracker.entities.listed_urns(part):
                 if urn not in found and entity_type_of(urn) in types:

@@ -48,6 +48,7 @@ WARNINGS: Final = frozenset(
         *("groups_kept", "not_read_back", "removal_without_state", "test_results_not_stored"),
         *("nothing_listed", "unlisted_kept", "workspaces_unread", "name_reused"),
         *ABOUT_WRITERS,
+        "removed_by_others",
         *("tag_left_out", "tag_without_urn", "training_job_invalid"),
     }
 )
