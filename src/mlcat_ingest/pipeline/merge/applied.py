@@ -149,12 +149,16 @@ def _concatenate(bases: Iterable[Base | None]) -> dict[str, dict[str, str]]:
 
 
 def with_applied(
-    properties: Mapping[str, object], writer: Writer, earlier: Iterable[Mapping[str, object]]
+    properties: Mapping[str, object],
+    writer: Writer,
+    earlier: Iterable[Mapping[str, object]],
+    between: Iterable[Mapping[str, object]] = (),
 ) -> Mapping[str, object]:
     """Return custom `properties` whose base of `writer` also has what it applied in `earlier` ones.
 
     Several may write at once: the base of one of them may be written over, and its entries are
-    still its own to take away.
+    still its own to take away. So are those that any writer had `between`, and none has now: they
+    would be nobody's for good, and whoever still has them writes them again.
     """
     key = applied_key(writer.name)
     own = [
@@ -162,9 +166,21 @@ def with_applied(
         for custom in (properties, *earlier)
         if (base_id := writer_id_of(text := custom.get(key))) is not None and writer.is_own(base_id)
     ]
+    now = read_bases(properties, None).joined
+    lost = {
+        aspect: {
+            name: join_fingerprints(
+                fingerprints_in(text) - fingerprints_in(now.get(aspect, NOTHING).get(name, ""))
+            )
+            for name, text in fields.items()
+        }
+        for aspect, fields in _concatenate(
+            read_bases(custom, None).joined for custom in between
+        ).items()
+    }
     joint = {
         aspect: {name: join_fingerprints(fingerprints_in(text)) for name, text in fields.items()}
-        for aspect, fields in _concatenate(map(decode, own)).items()
+        for aspect, fields in _concatenate((*map(decode, own), lost)).items()
     }
     base_id = writer.id or writer_id_of(properties.get(key)) or ""
     return {**properties, key: encode(joint, base_id)} if joint else properties

@@ -170,8 +170,13 @@ def _base_key(writer: Writer | None) -> str:
     return applied_key("" if writer is None else writer.name)
 
 
-def with_applied_of(merged: MergedEntity, stored: StoredEntity) -> StoredEntity:
-    """Return `stored` with a base that has all that `merged` applied, even if overwritten."""
+def with_applied_of(
+    merged: MergedEntity, stored: StoredEntity, between: Iterable[Aspect] = ()
+) -> StoredEntity:
+    """Return `stored` with a base that has all that `merged` applied, even if overwritten.
+
+    It has, too, what is in a base of the versions `between` alone.
+    """
     main_aspect = properties_aspect(merged.entity_type) or ""
     now = stored.get(main_aspect)
     if now is None or merged.writer is None:
@@ -181,7 +186,10 @@ def with_applied_of(merged: MergedEntity, stored: StoredEntity) -> StoredEntity:
         *(aspect.value for aspect in merged.stored.values()),
     )
     custom = with_applied(
-        custom_properties(now.value), merged.writer, map(custom_properties, earlier)
+        custom_properties(now.value),
+        merged.writer,
+        map(custom_properties, earlier),
+        map(custom_properties, between),
     )
     return {**stored, main_aspect: StoredAspect({**now.value, CUSTOM: custom}, now.version)}
 

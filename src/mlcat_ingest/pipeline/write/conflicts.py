@@ -259,10 +259,11 @@ class ConflictGuard:
         retries = []
         for written in to_read:
             now = stored.get(written.urn, {})
-            restored = self._restore(written, now) if ignored else None
+            between: list[Aspect] = []
+            restored = self._restore(written, now, between) if ignored else None
             status = self._unhide(written, {**now, **(restored or {})})
             if restored is not None or status is not None:
-                merged = self._merge_again(written, now, restored or {})
+                merged = self._merge_again(written, now, restored or {}, between)
                 retries.append(merged if status is None else _with_status(merged, status))
         self._context.tally.count(conflicts=len(retries))
         return [written for written in retries if written.proposals]
@@ -282,9 +283,12 @@ class ConflictGuard:
         return Proposal(written.urn, STATUS, {**status.value, "removed": False})
 
     def _restore(
-        self, written: MergedEntity, now: StoredEntity
+        self, written: MergedEntity, now: StoredEntity, properties: list[Aspect]
     ) -> Mapping[str, StoredAspect] | None:
-        """Return aspects with the lost updates of others; None where only we have written."""
+        """Return aspects with the lost updates of others; None where only we have written.
+
+        Add the `properties` of the entity that were stored between to the list.
+        """
         restored: dict[str, StoredAspect] = {}
         first = _read_first(written)
         alone = verified = True
@@ -297,6 +301,7 @@ class ConflictGuard:
             elif after is not None and current > read + 1:
                 alone = False
                 between = self._between(proposal, read + 1, current)
+                properties += between if name == properties_aspect(written.entity_type) else ()
                 verified &= len(between) == current - read - 1
                 theirs = _of_others(proposal, [*between, after.value])
                 if theirs:
@@ -327,9 +332,13 @@ class ConflictGuard:
         return values[::-1]
 
     def _merge_again(
-        self, written: MergedEntity, now: StoredEntity, restored: Mapping[str, StoredAspect]
+        self,
+        written: MergedEntity,
+        now: StoredEntity,
+        restored: Mapping[str, StoredAspect],
+        between: Sequence[Aspect],
     ) -> MergedEntity:
-        united = with_applied_of(written, {**now, **restored})
+        united = with_applied_of(written, {**now, **restored}, between)
         merged = self._merge(written.entity, united)
         merged_names = {proposal.aspect_name for proposal in merged.proposals}
         lost = [

@@ -410,6 +410,37 @@ def test_an_entry_that_another_recipe_came_to_share_meanwhile_stays() -> None:
     assert sink.stored[URN]["globalTags"] == tagged("a", "b").aspects["globalTags"]
 
 
+def test_an_entry_whose_base_a_repair_loses_is_nobodys_and_goes() -> None:
+    def tagged(*names: str) -> Entity:
+        tags = [{"tag": f"urn:li:tag:{name}"} for name in names]
+        return model("g", globalTags={"tags": tags})
+
+    sink = Sink(checks_versions=False)
+    sink.enforces = False
+    other: Merge = partial(merge_entity, rules=MergeRules(Writer("other")))
+    deliver(sink, tagged("a"))
+    deliver(sink, tagged(), merge=other)
+    edited = sink.stored[URN][HOME]
+    entities: list[Entity] = [tagged("x")]
+
+    def add_and_go_over(_: object) -> None:
+        while entities:
+            entity = entities.pop()
+            [stored] = read_stored(sink, [entity]).values()
+            for one in other(entity, stored).proposals:
+                sink.put(URN, one.aspect_name, one.aspect)
+            # Somebody who had read the properties before puts the older base back.
+            sink.put(URN, HOME, {**edited, "description": "a person's"})
+
+    sink.before_write = add_and_go_over
+    deliver(sink, tagged("a", "b"))
+    assert sink.stored[URN]["globalTags"] == tagged("a", "b").aspects["globalTags"]
+    assert sink.stored[URN][HOME]["description"] == "a person's"
+    deliver(sink, tagged("x"), merge=other)
+    deliver(sink, tagged(), merge=other)
+    assert sink.stored[URN]["globalTags"] == tagged("a", "b").aspects["globalTags"]
+
+
 def test_an_aspect_that_somebody_puts_back_is_deleted_again() -> None:
     version = {
         "versionSet": "urn:li:versionSet:(x,mlModel)",
