@@ -8,12 +8,13 @@ from typing import Final
 
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.removal import soft_delete
+from mlcat_ingest.sources.mlflow.values.records import Experiment
 from simulation.catalog import Faults, Storage
 from simulation.invariant import Contents, differences, left_behind
 from simulation.people import OWN_TYPES, People
 from simulation.scheduler import scheduled, simulated_threads
 from simulation.world import Host, World, WrongError
-from support.mlflow_history import MINUTE_MS, fast_folder
+from support.mlflow_history import MINUTE_MS, Server, fast_folder
 
 AGAIN: Final = 0.35
 """How often a second end follows the first one: it shows whether the bases are right, too."""
@@ -104,6 +105,8 @@ def _fill(world: World) -> None:
     may_be_two = world.storage.checks_versions or len(world.hosts) == 1
     if not world.gentle and chance.random() < 0.4 and may_be_two:
         world.hosts.append(Host("one", world.folder / "else.db", world.hosts[0].tags))
+    if not world.gentle and world.storage.checks_versions and chance.random() < 0.3:
+        world.hosts.append(_another_team(world))
     kinds = {"change_source": 3, "edit": 4, "kill": 1, "refuse": 1, "start": 2}
     chosen = [kind for kind in kinds if chance.random() < 0.7] or ["kill"]
     if not world.storage.checks_versions:
@@ -111,6 +114,19 @@ def _fill(world: World) -> None:
     world.event_kinds = [kind for kind in chosen for _ in range(kinds[kind])]
     hosts = ", ".join(f"{host.recipe} adds {host.tags}" for host in world.hosts)
     world.scheduler.log(f"{world.storage.checks_versions=} {world.gentle=} {hosts}; {world.faults}")
+
+
+def _another_team(world: World) -> Host:
+    """Return a host of a recipe with the same name; its server is the same, or has its address."""
+    if world.scheduler.chance.random() < 0.3:
+        return Host("one", world.folder / "team.db", writer_id="another")
+    server = Server(now_ms=world.server.now_ms, made=0xA00)
+    server.store.experiments = [
+        Experiment(str(900 + n), f"of another team {n}", created_at_ms=n) for n in range(3)
+    ]
+    for at in range(6):
+        server.start(at)
+    return Host("one", world.folder / "team.db", writer_id="another", server=server)
 
 
 def _without_checks(world: World, kinds: list[str]) -> list[str]:
@@ -134,6 +150,9 @@ def _round(world: World) -> None:
         world.change_source()
     for _ in range(chance.randrange(3)):
         world.edit()
+    for host in world.hosts:
+        if host.server is not None and chance.random() < 0.5:
+            getattr(host.server, chance.choice(("start", "purge_run", "purge_experiment")))(1)
     if chance.random() < 0.3:
         _change_tags(world)
     world.is_source_empty = not world.gentle and chance.random() < 0.2
@@ -203,6 +222,8 @@ def _wrong(world: World, fresh: Contents, *, full: bool) -> list[str]:
     more = world.people.without_base | world.versions_of_gone_runs()
     more |= world.groups_of_models_without_source()
     more |= world.copies_of_groups_without_base()
+    if any(host.writer_id == "another" and host.server is None for host in world.hosts):
+        more |= fresh.keys()  # what a state wrote is nobody's once another one has written its base
     # A former name that neither a search nor the state knows cannot be removed.
     lost = {urn for urn, _ in world.storage.lost_changes}
     more |= (lost & world.storage.unqueued) - fresh.keys()
@@ -213,5 +234,6 @@ def _wrong(world: World, fresh: Contents, *, full: bool) -> list[str]:
     ]
     wrong += list(differences(world.storage.stored, fresh, world.people.ledger, more, whole=full))
     if full:
+        wrong += world.on_namesakes()
         wrong += left_behind(world.storage.stored, world.people, world.living_groups())
     return wrong

@@ -25,6 +25,7 @@ from mlcat_ingest.pipeline.write.delivery import Delivery
 from mlcat_ingest.pipeline.write.searchable import IndexRepair
 from mlcat_ingest.pipeline.write.version_sets import LatestVersions
 from mlcat_ingest.sources.base import Unlisted
+from mlcat_ingest.sources.mlflow.select import missing
 from mlcat_ingest.sources.mlflow.values import joined
 from mlcat_ingest.sql.database import Engine
 from simulation.history import FailedSeedError, run_seed, simulation
@@ -176,6 +177,14 @@ def what_no_search_finds_is_left(patch: Patch) -> None:
     patch.setattr(IndexRepair, "repair", lambda *_: None)
 
 
+def another_team_is_the_same_writer(patch: Patch) -> None:
+    patch.setattr(Writer, "may_remove", lambda *_: True)
+
+
+def an_id_is_an_object(patch: Patch) -> None:
+    patch.setattr(missing, "is_another", lambda *_: False)
+
+
 BROKEN: Mapping[Callable[[Patch], None], int] = {
     conflict_guard_off: 56,
     base_not_kept: 7,
@@ -192,6 +201,8 @@ BROKEN: Mapping[Callable[[Patch], None], int] = {
     stamps_not_compared: 31,
     what_no_search_finds_is_left: 0,
     digests_not_compared: 2,
+    another_team_is_the_same_writer: 0,
+    an_id_is_an_object: 0,
 }
 """Rules that are broken on purpose, and the seed that is tried first."""
 

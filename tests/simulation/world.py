@@ -6,6 +6,7 @@ a fresh ingest makes it, and beside that all that people wrote and nobody of the
 
 import shutil
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,7 @@ from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.source import MlflowSource
+from mlcat_ingest.sources.mlflow.values.records import Experiment
 from simulation.catalog import Client, Faults, Reader, Snapshot, Storage
 from simulation.people import Ledger, People
 from simulation.scheduler import Process, Scheduler
@@ -32,7 +34,9 @@ from support.fakes import group_urn, model_urn
 from support.mlflow_history import OF_GROUPS, REPORTED, Server
 from support.recipes import a_recipe
 
-PURGES: Final = ("purge_run", "purge_experiment", "purge_model", "vanish", "tag_late")
+PURGES: Final = (
+    *("purge_run", "purge_experiment", "purge_model", "vanish", "tag_late", "give_id_again"),
+)
 SOURCE: Final = "0123456789ab"
 REMOVED_RATIO: Final = 0.5
 
@@ -73,6 +77,9 @@ class Host:
     recipe: str
     state: Path | None
     tags: tuple[str, ...] = ()
+    writer_id: str = "one"
+    server: Server | None = None
+    """The server of another team, which has the same address; None for that of the world."""
     process: Process | None = None
     run: PipelineRun | None = None
     states: list[Path] = field(default_factory=list)
@@ -96,6 +103,8 @@ class World:
     """True while passes over what changed find everything: they do not after a restore."""
     event_kinds: list[str] = field(default_factory=list)
     files: int = 0
+    of_namesakes: list[tuple[Experiment, set[str]]] = field(default_factory=list)
+    """Experiments with the id of a former one, and what people had put on that."""
     is_source_empty: bool = False
     is_alone: bool = False
     """True if nobody else writes while a process runs."""
@@ -108,9 +117,21 @@ class World:
         name = self.scheduler.chance.choice(names)
         at = self.scheduler.chance.randrange(12)
         self.server.now_ms = int(self.scheduler.now_s * 1000)
+        before = list(self.server.store.experiments)
         getattr(self.server, name)(at)
+        if name == "give_id_again":
+            self._part_from_gone(before)
         self.scheduler.now_s = self.server.now_ms / 1000
         self.scheduler.log(f"EVENT source: {name}({at})")
+
+    def _part_from_gone(self, before: Sequence[Experiment]) -> None:
+        """Take note of what people put on an experiment whose id another one has now."""
+        now = self.server.store.experiments[-1]
+        if now not in before:
+            groups = self.people.groups
+            marks = {mark for mark, one in groups.items() if one == now.experiment_id}
+            self.people.groups = {mark: one for mark, one in groups.items() if mark not in marks}
+            self.of_namesakes.append((now, marks))
 
     def edit(self) -> None:
         # Of three writers without version checks one can lose what another one wrote.
@@ -224,12 +245,13 @@ class World:
         self.scheduler.spawn(work, "main", process)
 
     def _pipeline(self, host: Host, client: Client, recipe: Recipe, *, full: bool) -> PipelineRun:
-        store = FakeStore() if self.is_source_empty else self.server.store
+        server = host.server or self.server
+        store = FakeStore() if self.is_source_empty and host.server is None else server.store
         reader = Reader(
             {"default": store}, page=5, id=SOURCE, scheduler=self.scheduler, faults=self.faults
         )
         # Another set of tags is another recipe, as the digest of its settings says.
-        options = StateOptions(recipe.name, (recipe.name,), settings=str(host.tags), full=full)
+        options = StateOptions(recipe.name, (host.writer_id,), settings=str(host.tags), full=full)
         url = None if host.state is None else f"sqlite:///{host.state}"
         host.run = PipelineRun(
             [MlflowSource(_config(), reader=reader)],
@@ -303,6 +325,15 @@ class World:
             copies |= left
         return copies
 
+    def on_namesakes(self) -> list[str]:
+        """Return what people put on a former experiment, and is on another one with its id."""
+        return [
+            f"{mark} of a person is on {group_urn(one.name)}, which is another experiment"
+            for one, marks in self.of_namesakes
+            for mark in sorted(marks)
+            if f"{mark}'" in str(self.storage.stored.get(group_urn(one.name), {}))
+        ]
+
     def living_groups(self) -> dict[str, str]:
         """Return the group of each experiment that is not in the trash, by its id."""
         return {
@@ -313,4 +344,5 @@ class World:
 
     def recipes(self) -> list[Host]:
         """Return a host of each recipe."""
-        return list({host.recipe: host for host in reversed(self.hosts)}.values())
+        teams = {(host.recipe, host.writer_id): host for host in reversed(self.hosts)}
+        return list(teams.values())

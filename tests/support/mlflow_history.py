@@ -170,6 +170,16 @@ class Server:
                 model for model in self.store.models if model.experiment_id != gone.experiment_id
             ]
 
+    def give_id_again(self, at: int) -> None:
+        """Make an experiment with the id of one that is deleted for good, as SQLite does."""
+        experiments, before = self.store.experiments, len(self.store.experiments)
+        gone = experiments[-1].experiment_id
+        self.purge_experiment(len(experiments) - 2)
+        if len(experiments) < before:
+            self.made += 1
+            name = f"again {at} {self.made}"
+            experiments.append(Experiment(gone, name, created_at_ms=self.now_ms))
+
     def purge_model(self, at: int) -> None:
         """Delete a registered model and its versions."""
         if self.store.registered:
