@@ -71,6 +71,7 @@ class FinishedPass:
     is_complete: bool
     source: str = SOURCE
     entity_types: Sequence[str] = ("mlModel", "mlModelGroup")
+    full: str | None = "requested"
 
 
 @dataclass
