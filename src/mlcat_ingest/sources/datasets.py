@@ -330,7 +330,8 @@ def normalise(
 def without_quotes(platform: str, part: str) -> str:
     """Return a part of a name in SQL without its quotes; where it has none, the database folds."""
     bare = part.translate(_QUOTES)
-    return bare.lower() if bare == part and platform in FOLDING else bare
+    folds = FOLDING.get(platform) in {"capitals", "unquoted"}
+    return bare.lower() if folds and bare == part else bare
 
 
 def _trim(platform: str, path: str) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.sources.datasets import PLATFORMS, Datasets
+from mlcat_ingest.sources.datasets import PLATFORMS, Datasets, DatasetsConfig
 from mlcat_ingest.sources.definitions.tables import DatasetPlace, FeatureTable
 from mlcat_ingest.sources.feast.views import query_digest
 from support.feast import table_of
@@ -240,6 +240,13 @@ def test_a_source_that_is_no_dataset_is_a_note_and_no_edge(
 ) -> None:
     assert datasets(source) == []
     assert notes(source) == [kind]
+
+
+def test_a_recipe_keeps_the_case_of_names_that_its_connector_keeps() -> None:
+    (place,) = table(snowflake(database="D", schema="S", table="T")).sources
+    assert isinstance(place, DatasetPlace)
+    kept = DatasetsConfig.model_validate({"platforms": {"snowflake": {"lowercase": False}}})
+    assert Datasets(kept).resolve(*place).name == "D.S.T"
 
 
 def test_a_query_is_kept_as_a_digest_and_never_as_a_text() -> None:
