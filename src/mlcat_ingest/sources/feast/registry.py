@@ -8,6 +8,7 @@ nothing in a registry is ever executed.
 Source: the protobuf definitions of Feast 0.67, package `feast.core`.
 """
 
+import re
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -162,12 +163,7 @@ _MESSAGES: Final[Mapping[str, str]] = {
 # Frames are read in place of messages, and leave what is in them as bytes: an object that cannot be
 # decoded is one broken object then, and never the end of the registry.
 _FRAMES: Final[Mapping[str, str]] = {
-    "RegistryFrame": """
-        1 entity bytes*; 6 feature_view bytes*; 7 feature_service bytes*;
-        8 on_demand_feature_view bytes*; 12 data_source bytes*; 14 stream_feature_view bytes*;
-        15 project_metadata bytes*; 17 project bytes*; 19 label_view bytes*;
-        3 registry_schema_version bytes; 4 version_id bytes; 5 last_updated bytes
-        """,
+    "RegistryFrame": re.sub(r"[A-Za-z]+(?=\*?\s*(;|$))", "bytes", _MESSAGES["Registry"]),
     "ListFrame": "1 objects bytes*",
     "ObjectFrame": "1 spec SpecFrame; 20 name bytes; 21 project bytes",
     "SpecFrame": "1 name bytes; 2 project bytes; 9 entity_project bytes",
@@ -301,7 +297,7 @@ PLURALS: Final[Mapping[Kind, str]] = {
     for kind in KINDS
     if kind != "project_metadata"
 }
-"""What tables of databases and methods of servers call the objects of a kind."""
+"""What registries, tables of databases and methods of servers call the objects of a kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,7 +403,7 @@ def split_registry(content: bytes, shown: str = "") -> Iterator[RawObject]:
             "file, run `feast apply` again",
         )
     for kind in KINDS:
-        for proto in getattr(frame, kind):
+        for proto in getattr(frame, PLURALS.get(kind, kind)):
             yield raw_object(kind, proto)
 
 

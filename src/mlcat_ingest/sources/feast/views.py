@@ -40,9 +40,6 @@ from mlcat_ingest.sources.feast.registry import CONFLICT_POLICIES, SOURCE_TYPES,
 
 _ItemT = TypeVar("_ItemT")
 
-Lookup = Callable[[str, str], Any | None]
-"""Finds the registered `DataSource` of a project and name."""
-
 _NO_DEFAULTS: Final = TableDefaults()
 _OF_PATHS: Final = frozenset("/\\:")
 _DATASETLESS: Final = frozenset({"REQUEST_SOURCE", "PUSH_SOURCE"})
@@ -119,8 +116,8 @@ NOTHING: Final = UpstreamDatasets()
 class Upstreams:
     """Finds the datasets of the data sources of one registry, by the options of a recipe."""
 
-    def __init__(self, config: FeastConfig, lookup: Lookup) -> None:
-        """Keep the recipe's databases, folders and streams; `lookup` finds registered sources."""
+    def __init__(self, config: FeastConfig, lookup: Callable[[str, str], Any]) -> None:
+        """Keep the recipe's options; `lookup` finds the source of a project and name, or None."""
         self._config = config
         self._lookup = lookup
 
