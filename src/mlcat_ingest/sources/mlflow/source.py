@@ -163,6 +163,7 @@ class MlflowSource(Source[JoinedRecord]):
         self._places: dict[str, tuple[Reader, WorkspaceScope]] = {}
         self._tables_listed: set[str] = set()
         self._gone: set[str] = set()
+        self._taken: dict[str, str] = {}
         self._nothing_listed: list[str] = []
         self._naming(DEFAULT_WORKSPACE)
         self._databricks = self._databricks_address()
@@ -183,6 +184,7 @@ class MlflowSource(Source[JoinedRecord]):
         """
         limit, runs = self._config.limit, 0
         self._nothing_listed = []
+        self._taken.clear()
         with closing(self._open().connection):
             readers = self._readers()
             for reader in readers:
@@ -429,6 +431,7 @@ class MlflowSource(Source[JoinedRecord]):
                 config.tracking_uri, ui_url=config.ui_url or self._databricks, workspace=named
             ),
             source_key=source_key,
+            taken=self._taken,
             owners=self._owners,
             datasets=self._datasets,
             options=MappingOptions(

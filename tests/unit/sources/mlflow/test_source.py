@@ -9,7 +9,13 @@ from mlcat_ingest.sources.base import Finished, ReadRequest, Remainder, Shards, 
 from mlcat_ingest.sources.mlflow import source as source_module
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.source import MlflowSource
-from mlcat_ingest.sources.mlflow.values.joined import JoinedRecord, JoinedRun, JoinedVersion
+from mlcat_ingest.sources.mlflow.values.joined import (
+    JoinedExperiment,
+    JoinedRecord,
+    JoinedRun,
+    JoinedVersion,
+    RefusedRecord,
+)
 from mlcat_ingest.sources.mlflow.values.records import (
     Experiment,
     LoggedModel,
@@ -395,3 +401,29 @@ def test_versions_are_in_no_shard_and_come_with_the_rest() -> None:
     written = {urn for urn, one in rest.items() if "versionProperties" in one.aspects}
     versions = ("m_1", "n_1", "n_2", "n_3")
     assert written == {f"urn:li:mlModel:(urn:li:dataPlatform:mlflow,{n},PROD)" for n in versions}
+
+
+def test_the_second_object_of_one_urn_within_a_server_is_refused_or_noted() -> None:
+    def a_workspace(experiment_id: str, name: str) -> FakeStore:
+        return FakeStore(
+            [an_experiment(experiment_id, name)],
+            [a_run(f"r{experiment_id}", experiment_id)],
+            [RegisteredModel(name), RegisteredModel(f"own {experiment_id}")],
+            [ModelVersion(name, "1", run_id=f"r{experiment_id}")],
+        )
+
+    stores = {"default": a_workspace("1", "team-a.churn"), "team-a": a_workspace("2", "churn")}
+    for _ in range(2):
+        source = a_source(FakeReader(stores))
+        records = read_all(source)
+        assert {shown(one) for one in records if not isinstance(one, JoinedRun)} == {
+            *("experiment team-a.churn", "registered team-a.churn", "registered own 1"),
+            *("version team-a.churn 1", "experiment churn", "registered own 2"),
+            "refused registered model churn",
+        }
+        [refused] = [one for one in records if isinstance(one, RefusedRecord)]
+        assert refused.reason.startswith("a model of mlflow:0123456789ab:default has the same URN")
+        experiments = [one for one in records if isinstance(one, JoinedExperiment)]
+        [second] = source.map(experiments[1])
+        assert not second.aspects
+        assert [note.kind for note in second.notes] == ["experiments_of_one_name"]

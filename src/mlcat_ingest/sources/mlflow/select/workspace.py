@@ -35,6 +35,7 @@ from mlcat_ingest.sources.mlflow.select.models import (
 )
 from mlcat_ingest.sources.mlflow.select.selection import RunSelection
 from mlcat_ingest.sources.mlflow.values.joined import (
+    REGISTERED,
     JoinedExperiment,
     JoinedLoggedModel,
     JoinedRecord,
@@ -227,9 +228,12 @@ class WorkspaceReading:
 
     def read_registry(self) -> None:
         """Read the registered models and their versions, to be joined to runs."""
+        other: set[str] = set()
         for page in self._reader.registered_models():
-            self._registered.update((model.name, model) for model in page)
-        self._versions = VersionsByOrigin([with_origins(self._listed_versions())])
+            other.update(model.name for model in page if self._is_of_another(model))
+            self._registered.update((m.name, m) for m in page if m.name not in other)
+        versions = with_origins(self._listed_versions())
+        self._versions = VersionsByOrigin([[v for v in versions if v.name not in other]])
         if self._only is not None:
             return  # versions of one model are made from runs of several experiments
         expected = (
@@ -240,6 +244,18 @@ class WorkspaceReading:
         lost = () if self._changes is None else self._changes.lost(self._versions, self._registered)
         self.groups = list(self._named_groups(lost))
         self._order = VersionOrder(expected, self._without_run)
+
+    def _is_of_another(self, model: RegisteredModel) -> bool:
+        """Return whether the URNs of a model are of one in another workspace; refuse it if so."""
+        scope, firsts = self._scope, set[str]()
+        with suppress(InvalidUrnError):
+            urns = scope.registered_group(model.name).urn, scope.naming.version(model.name, "0").urn
+            firsts.update(scope.taken.setdefault(urn, scope.source_key) for urn in urns)
+        firsts.discard(scope.source_key)
+        for first in firsts:
+            reason = f"a model of {first} has the same URN; rename one of the two"
+            self._reader.refusals.refuse(REGISTERED, [model.name], reason)
+        return bool(firsts)
 
     def _named_groups(self, names: Iterable[str]) -> Iterator[NamedGroup]:
         """Yield the groups of registered models of which something may be deleted."""
@@ -261,9 +277,9 @@ class WorkspaceReading:
     def read_experiments(self) -> Iterator[Sequence[JoinedExperiment]]:
         """Yield the experiments that the recipe asks for, in pages, those in the trash last.
 
-        Of several that have one name, the first is the group: folder stores may hold such.
+        Of several that have one name, the first is the group: folder stores may hold such, and so
+        may a workspace beside `default`, whose names can begin as those of the other do.
         """
-        names: dict[str, str] = {}
         trash: list[Experiment] = []
         for page in self._reader.experiments():
             self.experiments_listed += len(page)
@@ -278,13 +294,14 @@ class WorkspaceReading:
                 )
             trash += (one for one in wanted if one.lifecycle_stage == "deleted")
             live = [one for one in wanted if one.lifecycle_stage != "deleted"]
-            yield [self._with_namesake(experiment, names) for experiment in live]
-        yield from _chunks(self._with_namesake(experiment, names) for experiment in trash)
+            yield [self._with_namesake(experiment) for experiment in live]
+        yield from _chunks(self._with_namesake(experiment) for experiment in trash)
         self._experiment_ids = list(self._experiments)
 
-    def _with_namesake(self, experiment: Experiment, names: dict[str, str]) -> JoinedExperiment:
-        id_ = experiment.experiment_id
-        first = names.setdefault(experiment.name or id_, id_)
+    def _with_namesake(self, experiment: Experiment) -> JoinedExperiment:
+        first = id_ = experiment.experiment_id
+        with suppress(InvalidUrnError):
+            first = self._scope.taken.setdefault(self._scope.experiment_group(experiment).urn, id_)
         return JoinedExperiment(self._scope, experiment, None if first == id_ else first)
 
     def _groups(self, names: Iterable[str]) -> Iterator[JoinedRecord]:

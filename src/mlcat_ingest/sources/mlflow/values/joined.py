@@ -251,6 +251,8 @@ class WorkspaceScope:
     datasets: Datasets = field(default_factory=Datasets, compare=False, repr=False)
     limits: SizeLimits = LIMITS
     browse_paths: dict[str | None, Aspect] = field(default_factory=dict, compare=False, repr=False)
+    taken: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
+    """Whose each URN is that two workspaces can make, as far as those of the server are read."""
     _groups: dict[tuple[str, bool], Name] = field(default_factory=dict, compare=False, repr=False)
 
     def experiment_group(self, experiment: Experiment) -> Name:
