@@ -63,60 +63,6 @@ _GENERATIONS: Final = 20
 """Generations of copies of versions whose names are asked for."""
 
 
-class RunsById:
-    """The runs of one workspace that have one of some ids, as `ChangedRuns` are those that changed.
-
-    Cost: a request for each 100 ids.
-    """
-
-    def __init__(self, reader: Reader, only: RunFilter, named: Runs) -> None:
-        """Read those runs `named` that `only` selects, without its limit."""
-        self._reader = reader
-        self._only = replace(only, limit=None)
-        self._deleted = named.deleted
-        self.run_ids = named.ids
-
-    def runs(
-        self,
-        experiments: Mapping[str, Experiment],
-        versions: VersionsByOrigin,
-    ) -> Iterator[list[Run]]:
-        """Yield the runs in pages."""
-        del versions
-        for piece in chunks(self.run_ids, IDS_A_LISTING):
-            only = replace(self._only, run_ids=tuple(piece))
-            yield from self._reader.runs(list(experiments), only=only)
-
-    def models(self, versions: VersionsByOrigin) -> Iterable[str]:
-        """Return nothing: registered models come with their runs."""
-        del versions
-        return ()
-
-    def stale(
-        self,
-        experiments: Mapping[str, Experiment],
-        versions: VersionsByOrigin,
-        registered: Mapping[str, RegisteredModel],
-    ) -> Iterable[ModelVersion]:
-        """Return all versions: those below one of these runs' may be new to the catalog, too."""
-        del experiments, registered
-        return versions.every()
-
-    def external_models(
-        self, experiments: Mapping[str, Experiment], newest: Iterable[Sequence[LoggedModel]]
-    ) -> Iterable[Sequence[LoggedModel]]:
-        """Return nothing: no run has made them."""
-        del experiments, newest
-        return ()
-
-    def lost(
-        self, versions: VersionsByOrigin, registered: Mapping[str, RegisteredModel]
-    ) -> Iterable[str]:
-        """Return the names of the models of which something is said to be deleted."""
-        del versions, registered
-        return self._deleted
-
-
 class WorkspaceReading:
     """Reads one workspace once; `runs_read` and `experiments_listed` count what was listed.
 
@@ -137,7 +83,7 @@ class WorkspaceReading:
         reader: Reader,
         scope: WorkspaceScope,
         selection: RunSelection,
-        changes: ChangedRuns | RunsById | None = None,
+        changes: ChangedRuns | None = None,
         *,
         parents: ParentRuns,
         known: KnownRuns | None = None,
@@ -169,6 +115,7 @@ class WorkspaceReading:
         self._since_ms = selection.config.runs.since_ms()
         self._external = ExternalModels(keep=only is None)
         limited = selection.config.limit is not None
+        self._reads_all = changes is None
         self._models: LoggedModels | RecentModels = (
             LoggedModels(self._list_models, self._external, self._awaits)
             if changes is None and not limited
@@ -241,8 +188,7 @@ class WorkspaceReading:
             if self._changes is None
             else self._changes.stale(self._experiments, self._versions, self._registered)
         )
-        lost = () if self._changes is None else self._changes.lost(self._versions, self._registered)
-        self.groups = list(self._named_groups(lost))
+        self.groups = list(self._named_groups(self._lost()))
         self._order = VersionOrder(expected, self._without_run)
 
     def _is_of_another(self, model: RegisteredModel) -> bool:
@@ -376,7 +322,7 @@ class WorkspaceReading:
                 active = (run.run_id for run in page if run.lifecycle_stage != "deleted")
                 children.update(filter(None, map(self._parents.top_of, active)))
             self._parents.settle()
-        elif self._changes is None:
+        elif self._reads_all:
             parents = self._reader.parents(self._experiment_ids, only=only)
             if parents is not None:
                 self._parents.settle(parents)
@@ -423,7 +369,7 @@ class WorkspaceReading:
         """
         if self._selection.config.limit is not None:
             return  # the newest runs come first, so children come before their parents
-        complete = self._changes is None and not self._selection.leaves_children_out
+        complete = self._reads_all and not self._selection.leaves_children_out
         run_ids = self._parents.corrections(complete=complete)
         if not run_ids:
             return
@@ -432,6 +378,11 @@ class WorkspaceReading:
         for page in reading.pages():
             runs = (record for record in page if isinstance(record, JoinedRun))
             yield [record for record in runs if record.run.experiment_id in self._experiments]
+
+    def _lost(self) -> Iterable[str]:
+        """Return the names of the registered models of which something may be deleted."""
+        changes = self._changes
+        return () if changes is None else changes.lost(self._versions, self._registered)
 
     def _run_pages(self, only: RunFilter) -> Iterator[list[Run]]:
         ids = list(self._experiments)
@@ -543,7 +494,7 @@ class RunsByIdReading(WorkspaceReading):
     `found_ids` are those of the runs that were read.
 
     Cost: the listings of experiments, registered models and versions, of few named models alone
-    where no run is read; of the runs see `RunsById`. All runs are listed too where children are
+    where no run is read; a request for each 100 ids. All runs are listed too where children are
     collapsed into their parents.
     """
 
@@ -558,8 +509,10 @@ class RunsByIdReading(WorkspaceReading):
         listed_only: bool = False,
     ) -> None:
         """Read what is `named`, as far as the recipe asks for it."""
-        self._runs = runs = RunsById(reader, selection.listing(), named)
-        super().__init__(reader, scope, selection, runs, parents=parents, listed_only=listed_only)
+        super().__init__(reader, scope, selection, parents=parents, listed_only=listed_only)
+        self._reads_all = False
+        self._models = RecentModels(self._list_models, self._external)
+        self._run_ids, self._deleted = named.ids, named.deleted
         self._named, self._is_narrow = named.models, False
         self.found_ids: set[str] = set()
 
@@ -570,7 +523,7 @@ class RunsByIdReading(WorkspaceReading):
             for page in self.read_experiments()
             for record in page
         }
-        self._is_narrow = bool(self._named and self._all_experiments and not self._runs.run_ids)
+        self._is_narrow = bool(self._named and self._all_experiments and not self._run_ids)
         if self._is_narrow:
             self._reader.narrow_registry(self._named)
         self.read_registry()
@@ -580,7 +533,7 @@ class RunsByIdReading(WorkspaceReading):
             yield from _chunks(self._groups(self._named))
         else:
             made_from = (version.run_id for version in versions if version.run_id)
-            self._runs.run_ids = list(dict.fromkeys((*self._runs.run_ids, *made_from)))
+            self._run_ids = list(dict.fromkeys((*self._run_ids, *made_from)))
         for page in self.read_runs() if pending else ():
             runs = [record.run for record in page if isinstance(record, JoinedRun)]
             self.found_ids.update(run.run_id for run in runs)
@@ -589,6 +542,15 @@ class RunsByIdReading(WorkspaceReading):
         yield from self._versions_left(
             name for name in self._named if self._all_experiments or name in self._started_models
         )
+
+    def _run_pages(self, only: RunFilter) -> Iterator[list[Run]]:
+        """Yield the runs of the ids that `only` selects, without its limit."""
+        ids = list(self._experiments)
+        for piece in chunks(self._run_ids, IDS_A_LISTING):
+            yield from self._reader.runs(ids, only=replace(only, limit=None, run_ids=tuple(piece)))
+
+    def _lost(self) -> Iterable[str]:
+        return self._deleted
 
     def _listed_versions(self) -> list[ModelVersion]:
         """Return the listed versions and, where not all are, those that they are copies of."""
