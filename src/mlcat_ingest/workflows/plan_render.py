@@ -181,6 +181,8 @@ def _counts(kind: str, report: Report, totals: Totals) -> Sequence[str]:
         parts.append(f"of these {own:,} only in {OWN_PREFIX}*")
     counted = report.entities.get(kind, EntityCounts())
     parts.append(f"{counted.unchanged:,} unchanged")
+    if counted.still_removed:
+        parts.append(f"{counted.still_removed:,} still removed")
     return [*parts, left_out(counted)] if counted.left_out else parts
 
 
@@ -321,5 +323,6 @@ def _kind_data(kind: str, report: Report, totals: Totals) -> dict[str, int]:
         **{action: counts.get(action, 0) for action in ACTIONS},
         "bookkeeping": totals.bookkeeping[kind],
         "unchanged": counted.unchanged,
+        "still_removed": counted.still_removed,
         "left_out": counted.left_out,
     }

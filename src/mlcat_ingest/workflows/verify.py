@@ -16,7 +16,7 @@ from mlcat_ingest.core.text import plural, printable
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.pipeline.report.progress import OnProgress
 from mlcat_ingest.pipeline.report.render import note_lines
-from mlcat_ingest.pipeline.report.report import EXIT_OK, EXIT_PARTIAL, UNSEEN, Report
+from mlcat_ingest.pipeline.report.report import EXIT_OK, EXIT_PARTIAL, UNREAD, UNSEEN, Report
 from mlcat_ingest.pipeline.state.session import StateOptions, StateSession, known_writer_ids
 from mlcat_ingest.pipeline.write.searchable import SHOWN, LiveEntities, SearchResult
 from mlcat_ingest.recipe import secrets
@@ -50,7 +50,8 @@ class Verification(Closing):
             self.totals.add(entity)
         self.report: Report = plan.report
         self.compared = sum(
-            counts.written + counts.unchanged for counts in plan.report.entities.values()
+            counts.written + counts.unchanged + counts.still_removed
+            for counts in plan.report.entities.values()
         )
         self.left_out = sum(counts.left_out for counts in plan.report.entities.values())
         actions = self.totals.actions.values()
@@ -82,10 +83,13 @@ class Verification(Closing):
         """
         is_ok = self.exit_code == EXIT_OK and self.search.not_searchable == 0 and self.compared
         if is_ok:
-            yield Line(f"OK: {self._contents()} and all their values are in the catalog.")
+            all_known = (UNSEEN | UNREAD).isdisjoint(self.report.notes)
+            values = "all their values" if all_known else "their values"
+            far = "" if all_known else ", as far as they were listed and read"
+            yield Line(f"OK: {self._contents()} and {values} are in the catalog{far}.")
         if details or not is_ok:
             yield Line(self._summary())
-        yield from map(Line, note_lines(self.report, UNSEEN))
+        yield from map(Line, note_lines(self.report, UNSEEN | UNREAD))
         differing = self.differing()
         for entity in islice(differing, SHOWN):
             yield from entity_lines(entity)
@@ -99,12 +103,15 @@ class Verification(Closing):
             yield Line("a full pass (--full) writes them again, so that the search finds them")
 
     def _contents(self) -> str:
-        counts = self.report.entities.items()
-        return ", ".join(
-            plural(of_type.written + of_type.unchanged, *_NOUNS.get(entity_type, (entity_type,)))
-            for entity_type, of_type in counts
-            if of_type.written + of_type.unchanged
-        )
+        """Return the counted entities, those that were removed apart: `19 models, 1 removed`."""
+        parts: list[str] = []
+        for entity_type, counts in self.report.entities.items():
+            there = counts.written + counts.unchanged
+            if there or counts.still_removed:
+                parts.append(plural(there, *_NOUNS.get(entity_type, (entity_type,))))
+            if counts.still_removed:
+                parts.append(f"{counts.still_removed:,} removed")
+        return ", ".join(parts)
 
     def _summary(self) -> str:
         text = (

@@ -145,7 +145,8 @@ def test_a_plan_says_what_the_run_after_it_does(sides: Sides) -> None:
     entities, summary_ = report_of(sides.pipeline(pages).plan())
     assert entities == []
     assert not summary_["pending"]
-    assert summary_["entities"]["mlModel"]["unchanged"] == 3
+    assert summary_["entities"]["mlModel"]["unchanged"] == 2
+    assert summary_["entities"]["mlModel"]["still_removed"] == 1
 
 
 def test_an_entity_that_is_reported_twice_is_one_change(sides: Sides) -> None:

@@ -1,6 +1,7 @@
 """What a verification says of the search of a catalog."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 from mlcat_ingest.client.base import SourceEntities
 from mlcat_ingest.errors import ProtocolMismatchError
-from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.metadata.proposal import Entity, Note
 from mlcat_ingest.pipeline.write.searchable import PAUSES_S
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.workflows.resolve import ResolvedRecipe
@@ -33,9 +34,13 @@ class LaggingSink(FakeSink):
         return super().entities_of_source(entity_type, source, removed=removed)
 
 
-def verification(sink: FakeSink) -> Verification:
+def verification(
+    sink: FakeSink, of_last: dict[str, Any] | None = None, notes: Sequence[Note] = ()
+) -> Verification:
     home: dict[str, Any] = {"customProperties": {"mlcat.source": "fake:0"}}
-    models = [Entity(urn, {"mlModelProperties": home}) for urn in URNS]
+    models = [Entity(urn, {"mlModelProperties": home}, notes=tuple(notes)) for urn in URNS[:1]]
+    models += [Entity(urn, {"mlModelProperties": home}) for urn in URNS[1:2]]
+    models += [Entity(urn, {"mlModelProperties": home} | (of_last or {})) for urn in URNS[2:]]
     for model in models:
         sink.put(model.urn, "mlModelProperties", home)
     recipe = Recipe.parse("{name: r, sources: [{type: mlflow}]}")
@@ -109,3 +114,27 @@ def test_a_catalog_that_is_not_searched_says_so() -> None:
             "not known, the catalog cannot be searched: no search"
         )
         assert (found.exit_code, found.data()["not_searchable"]) == (0, None)
+
+
+def test_entities_that_are_removed_are_not_counted_as_there() -> None:
+    sink = LaggingSink(place="fake://catalog", lags=[[]])
+    sink.put(URNS[2], "status", {"removed": True})
+    removed = {"status": {"removed": True}}
+    with verification(sink, removed) as found:
+        first = next(iter(found.lines())).text
+        assert first == "OK: 2 models, 1 removed and all their values are in the catalog."
+        assert found.compared == 3
+
+
+@pytest.mark.parametrize(
+    "kind", ["unlisted_kept", "workspaces_unread", "nothing_listed", "feature_file_unread"]
+)
+def test_all_is_said_only_where_the_pass_can_know_it(kind: str) -> None:
+    sink = LaggingSink(place="fake://catalog", lags=[[]])
+    with verification(sink, notes=(Note(kind, "some could not be read"),)) as found:
+        first, *rest = [line.text for line in found.lines()]
+    assert first == (
+        "OK: 3 models and their values are in the catalog, as far as they were listed and read."
+    )
+    assert rest[0] == f"  note         {kind}: 1"
+    assert "some could not be read" in rest[1]

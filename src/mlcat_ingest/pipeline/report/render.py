@@ -8,7 +8,7 @@ Source: Prometheus' text-based exposition format, version 0.0.4.
 
 import json
 from collections.abc import Container, Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from functools import partial
 from typing import Any, Final
 
@@ -210,6 +210,7 @@ def _entities(report: Report) -> Iterator[str]:
             f"{counts.unchanged:,} unchanged"
         )
         line += f", {counts.removed:,} removed" if counts.removed else ""
+        line += f", {counts.still_removed:,} still removed" if counts.still_removed else ""
         line += f", {left_out(counts)}" if counts.left_out else ""
         yield f"{line}, {counts.rejected:,} refused" if counts.rejected else line
     yield f"  proposals    {report.proposals_sent:,} sent"
@@ -372,7 +373,7 @@ PREFIX: Final = "mlcat_ingest_"
 LAST_SUCCESS: Final = f"{PREFIX}last_success_timestamp_seconds"
 
 _Labels = Mapping[str, str]
-_OUTCOMES: Final = ("created", "updated", "removed", "unchanged", "left_out", "rejected")
+_OUTCOMES: Final = tuple(one.name for one in fields(EntityCounts) if one.name != "read")
 
 
 def as_prometheus(report: Report, before: str = "") -> str:

@@ -38,6 +38,14 @@ UNSEEN: Final = frozenset(
 )
 """The kinds of notes that say that a source may hold objects which it does not list."""
 
+UNREAD: Final = frozenset(
+    {
+        *("feature_file_unread", "feature_metadata_unread", "features_not_looked_up"),
+        *("logged_model_unlisted", "run_not_listed", "signature_not_read", "source_unreadable"),
+    }
+)
+"""The kinds of notes about what could not be read, and stays as the catalog has it."""
+
 
 def worst(*codes: int) -> int:
     """Return the exit status of a command whose parts end with these: 2 > 1 > 4 > 3 > 5 > 0."""
@@ -101,6 +109,8 @@ class EntityCounts:
     """Entities that were soft-deleted."""
     unchanged: int = 0
     """Entities that needed no write."""
+    still_removed: int = 0
+    """Entities that were soft-deleted before, and needed no write."""
     left_out: int = 0
     """Entities in the trash of the source that the catalog does not have."""
     rejected: int = 0

@@ -16,7 +16,8 @@ from mlcat_ingest.links.rules import Links
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.identity import ABOUT_WRITERS
 from mlcat_ingest.metadata.proposal import Entity, Note
-from mlcat_ingest.pipeline.merge.entity import MergedEntity, Outcome
+from mlcat_ingest.pipeline.merge.entity import MergedEntity
+from mlcat_ingest.pipeline.merge.provenance import is_removed
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.report.dead_letters import DeadLetters, DeliveryOutcome, Refusal
 from mlcat_ingest.pipeline.report.progress import Progress
@@ -45,7 +46,7 @@ CHANGED_GROUPS: Final = 100
 """How many changed groups a report names."""
 
 _WRITTEN: Final = frozenset({"created", "updated", "removed"})
-_NOT_WRITTEN: Final[tuple[Outcome, ...]] = ("unchanged", "left_out")
+_NOT_WRITTEN: Final = ("unchanged", "still_removed", "left_out")
 _FORBIDDEN: Final = HTTPStatus.FORBIDDEN
 
 Mask = Callable[[str], str]
@@ -160,7 +161,12 @@ class Tally:
 
     def entities_merged(self, entity_type: str, merged: Sequence[MergedEntity]) -> None:
         """Count entities of one type that were read and merged, and how the merge went."""
-        outcomes = Counter(entity.outcome for entity in merged)
+        outcomes = Counter(
+            "still_removed"
+            if entity.outcome == "unchanged" and is_removed(entity.stored)
+            else entity.outcome
+            for entity in merged
+        )
         with self._lock:
             self._counts[entity_type, "read"] += len(merged)
             for outcome in _NOT_WRITTEN:

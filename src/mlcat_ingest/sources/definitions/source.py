@@ -3,7 +3,6 @@
 A `DefinitionReader` yields the definitions of one store; `FeatureSource` makes a source of it.
 """
 
-import logging
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -16,7 +15,7 @@ from mlcat_ingest.errors import InvalidUrnError, RecipeError, RecordError
 from mlcat_ingest.links.index import FeatureIndex
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.naming import Naming
-from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.metadata.proposal import Entity, Note
 from mlcat_ingest.recipe.fields import content_of
 from mlcat_ingest.recipe.secrets import comparable
 from mlcat_ingest.sources.base import (
@@ -44,8 +43,6 @@ from mlcat_ingest.sources.definitions.tables import (
     map_table,
 )
 from mlcat_ingest.sources.options import FeatureStoreConfig, Owners
-
-log = logging.getLogger(__name__)
 
 PAGE_COLUMNS: Final = 1_000
 """Features and keys in a page of tables, beyond which it ends."""
@@ -149,29 +146,31 @@ class FeatureSource(Source[FeatureTable | Broken]):
                 yield Page(())
             yield Finished(index=index)
             return
-        partition = request.state.partition(self._partition())
+        place = self._partition()
+        partition = request.state.partition(place)
         filtered_urns: set[str] = set()
+        count = 0
         for records in self._pages(index, filtered_urns):
+            count += len(records)
             yield Page(records, partition)
         # A table that could not be read may be one that seems to be gone.
         self._filtered_urns = filtered_urns if index.complete else None
-        yield Finished(partition, {}, complete=True, index=index)
+        all_there_is = index.complete and not filtered_urns
+        lacks = self.empty if all_there_is else "no table passes the recipe's filters"
+        notes = [] if count else [Note("nothing_listed", f"{place.label}: {lacks}")]
+        yield Finished(partition, {}, complete=True, index=index, notes=notes)
 
     def _pages(
         self, index: FeatureIndex, filtered_urns: set[str]
     ) -> Iterator[Sequence[FeatureTable | Broken]]:
         page: list[FeatureTable | Broken] = []
-        columns = pages = 0
+        columns = 0
         for definition in self._select(index, filtered_urns):
             page.append(definition)
             columns += 0 if isinstance(definition, Broken) else _columns(definition)
             if columns >= PAGE_COLUMNS:
                 yield page
-                page, columns, pages = [], 0, pages + 1
-        if not (page or pages):
-            all_there_is = index.complete and not filtered_urns
-            lacks = self.empty if all_there_is else "no table passes the recipe's filters"
-            log.warning("%s: %s", self._label(), lacks)
+                page, columns = [], 0
         yield page
 
     def _select(

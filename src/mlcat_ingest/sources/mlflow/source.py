@@ -2,6 +2,7 @@
 
 import logging
 import os
+from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict
@@ -165,6 +166,7 @@ class MlflowSource(Source[JoinedRecord]):
         self._gone: set[str] = set()
         self._taken: dict[str, str] = {}
         self._nothing_listed: list[str] = []
+        self._listed: Counter[str] = Counter()
         self._naming(DEFAULT_WORKSPACE)
         self._databricks = self._databricks_address()
         self.can_set_tags = config.over_http and config.reader != "client" and not self._databricks
@@ -183,7 +185,7 @@ class MlflowSource(Source[JoinedRecord]):
         Cost: one request a page of each listing; see `WorkspaceReading` and `ChangedRuns`.
         """
         limit, runs = self._config.limit, 0
-        self._nothing_listed = []
+        self._nothing_listed, self._listed = [], Counter()
         self._taken.clear()
         with closing(self._open().connection):
             readers = self._readers()
@@ -243,6 +245,9 @@ class MlflowSource(Source[JoinedRecord]):
             yield Note(
                 "nothing_listed", text if listed else f"MLflow listed no workspace ({OMITS})"
             )
+        if (listed := self._listed["experiments"]) and not self._listed["wanted"]:
+            text = f"none of {plural(listed, 'experiment')} matches `experiments`"
+            yield Note("nothing_listed", text)
         for workspace in self._nothing_listed:
             where = f" in workspace {workspace}" if len(readers) > 1 else ""
             yield Note("nothing_listed", f"MLflow listed no experiment{where} ({OMITS})")
@@ -319,6 +324,7 @@ class MlflowSource(Source[JoinedRecord]):
             yield Page(refused, partition)
         if not reading.experiments_listed:
             self._nothing_listed.append(reader.workspace)
+        self._listed.update(experiments=reading.experiments_listed, wanted=reading.experiments_read)
 
     def _known_runs(
         self, reader: Reader, partition: PartitionState, request: ReadRequest

@@ -180,6 +180,7 @@ def test_json_holds_every_number() -> None:
         "updated": 0,
         "removed": 0,
         "unchanged": 200,
+        "still_removed": 0,
         "left_out": 0,
         "rejected": 0,
     }

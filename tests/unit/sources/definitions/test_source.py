@@ -11,6 +11,7 @@ from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.recipe.values import PatternFilter
 from mlcat_ingest.sources.base import (
     FeaturesOnly,
+    Finished,
     NullState,
     Partition,
     PartitionState,
@@ -73,17 +74,17 @@ def urn(name: str) -> str:
     return f"urn:li:mlFeatureTable:(urn:li:dataPlatform:fake,n.{name})"
 
 
-def test_a_store_without_a_table_is_reported(caplog: pytest.LogCaptureFixture) -> None:
-    sentences = ("the store is empty", "no table passes the recipe's filters")
-    for some, sentence in zip(
-        (source(), source(table("a"), tables={"deny": ["a"]})), sentences, strict=True
+def test_a_store_without_a_table_that_is_wanted_is_noted() -> None:
+    for (some, _), why in (
+        (source(), "the store is empty: it has no feature table"),
+        (source(table("a"), tables={"deny": ["a"]}), "no table passes the recipe's filters"),
+        (source(Broken(namespace="n", name="a", reason="torn")), None),
+        (source(table("a", 2_000)), None),
     ):
-        caplog.clear()
-        assert list(pages_of(some[0])) == [[]]
-        assert f"fake at a,b:c: {sentence}" in caplog.text
-    caplog.clear()
-    assert len(list(pages_of(source(table("a", 2_000))[0]))) == 2
-    assert caplog.text == ""
+        *_, last = some.read(ReadRequest())
+        assert isinstance(last, Finished)
+        noted = [(one.kind, one.detail) for one in last.notes]
+        assert noted == ([("nothing_listed", f"fake at a,b:c: {why}")] if why else [])
 
 
 def test_a_small_store_is_read_once_and_a_large_one_twice(monkeypatch: pytest.MonkeyPatch) -> None:

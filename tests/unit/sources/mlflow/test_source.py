@@ -56,6 +56,12 @@ def a_store() -> FakeStore:
         ({"a": FakeStore()}, {"workspaces": {"deny": ["a"]}}, "none of 1 workspace matches"),
         ({"a": FakeStore()}, {}, "MLflow listed no experiment (MLflow omits"),
         ({"a": FakeStore(), "b": a_store()}, {}, "MLflow listed no experiment in workspace a ("),
+        (
+            {"a": a_store(), "b": a_store()},
+            {"experiments": {"allow": ["chrun"]}},
+            "none of 4 experiments matches `experiments`",
+        ),
+        ({"a": a_store()}, {"experiments": {"deny": [".*"]}}, "none of 2 experiments matches"),
     ],
 )
 def test_an_empty_listing_is_noted(

@@ -54,7 +54,15 @@ _MARKS: Final = {
     "SUCCEEDED_WITH_WARNINGS": "good",
     **dict.fromkeys(("FAILURE", "ABORTED", "CANCELLED", "TIMEOUT", "UP_FOR_RETRY"), "bad"),
 }
-_COUNTS: Final = ("created", "updated", "unchanged", "removed", "left_out", "rejected")
+_COUNTS: Final = (
+    "created",
+    "updated",
+    "unchanged",
+    "removed",
+    "still_removed",
+    "left_out",
+    "rejected",
+)
 _SHOWN_ENTRIES: Final = 50
 _SHOWN_CHARS: Final = 1_000
 

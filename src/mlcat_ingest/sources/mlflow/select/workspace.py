@@ -131,6 +131,11 @@ class WorkspaceReading:
         yield from with_signature_tables(pages)
 
     @property
+    def experiments_read(self) -> int:
+        """How many of the listed experiments the recipe asks for."""
+        return len(self._experiments)
+
+    @property
     def lists_every_table(self) -> bool:
         """True if the feature tables of all signatures came up: nothing was left out or unread."""
         links, every_run = self._scope.options.links, self._selection.takes_every_run
