@@ -108,6 +108,7 @@ def test_every_number_of_a_run(path: Path) -> None:
         ("entities", ("updated", "mlModel")): 0,
         ("entities", ("removed", "mlModel")): 0,
         ("entities", ("unchanged", "mlModel")): 190,
+        ("entities", ("still_removed", "mlModel")): 0,
         ("entities", ("left_out", "mlModel")): 0,
         ("entities", ("rejected", "mlModel")): 10,
         ("requests", ("source",)): 5,

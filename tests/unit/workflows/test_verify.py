@@ -42,7 +42,8 @@ def verification(
     models += [Entity(urn, {"mlModelProperties": home}) for urn in URNS[1:2]]
     models += [Entity(urn, {"mlModelProperties": home} | (of_last or {})) for urn in URNS[2:]]
     for model in models:
-        sink.put(model.urn, "mlModelProperties", home)
+        stored = home["customProperties"] | {"mlcat.applied.r": "2:"}
+        sink.put(model.urn, "mlModelProperties", {"customProperties": stored})
     recipe = Recipe.parse("{name: r, sources: [{type: mlflow}]}")
     sides = (Built(FakeSource([models])),), Built(sink)
     return verify(ResolvedRecipe(recipe, *sides))  # type: ignore[arg-type]

@@ -39,7 +39,13 @@ REPORT = Report(
     passes=(PassSummary(KEY, True, "full pass (first run)", label="MLflow at http://m"),),
     entities={
         "mlModel": EntityCounts(
-            created=1_200, updated=34, unchanged=56, removed=7, left_out=8, rejected=2
+            created=1_200,
+            updated=34,
+            unchanged=56,
+            removed=7,
+            still_removed=3,
+            left_out=8,
+            rejected=2,
         ),
         "mlModelGroup": EntityCounts(created=1),
     },
@@ -77,7 +83,8 @@ def test_a_run_is_shown_in_words(store: Store) -> None:
     assert "Records read 7" in found.text
     assert "Results of metadata tests 4 passing, 3 failing" in found.text
     assert (
-        "Created Updated Unchanged Removed Left out Refused Models 1,200 34 56 7 8 2" in found.text
+        "Created Updated Unchanged Removed Still removed Left out Refused "
+        "Models 1,200 34 56 7 3 8 2" in found.text
     )
     assert found.links[at(group("churn"))] == "Churn"
     assert "and 4 more" in found.text
