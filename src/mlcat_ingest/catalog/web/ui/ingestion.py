@@ -54,15 +54,14 @@ _MARKS: Final = {
     "SUCCEEDED_WITH_WARNINGS": "good",
     **dict.fromkeys(("FAILURE", "ABORTED", "CANCELLED", "TIMEOUT", "UP_FOR_RETRY"), "bad"),
 }
-_COUNTS: Final = (
-    "created",
-    "updated",
-    "unchanged",
-    "removed",
-    "still_removed",
-    "left_out",
-    "rejected",
-)
+_COUNTS: Final = {
+    **{name: name.capitalize() for name in ("created", "updated", "unchanged", "removed")},
+    "still_removed": "Still removed",
+    "left_out": "Left out",
+    "rejected": "Refused",
+}
+"""Counts of entities in a report, to their headings."""
+
 _SHOWN_ENTRIES: Final = 50
 _SHOWN_CHARS: Final = 1_000
 
@@ -170,6 +169,7 @@ def run_page(store: Store, urn: str, aspects: Aspects) -> Mapping[str, object]:
         "headline": text.partition("\n")[0] if ours else "",
         "facts": [fact for fact in _facts(run, request, report) if fact.pieces],
         "passes": [*_passes(ours.get("passes"))],
+        "counts": [*_COUNTS.values()],
         "kinds": [
             (kind_name(kind, plural=True), [_number(_object(counts).get(key)) for key in _COUNTS])
             for kind, counts in _object(ours.get("entities")).items()
