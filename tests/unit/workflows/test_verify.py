@@ -130,7 +130,7 @@ def test_entities_that_are_removed_are_not_counted_as_there() -> None:
 @pytest.mark.parametrize(
     "kind", ["unlisted_kept", "workspaces_unread", "nothing_listed", "feature_file_unread"]
 )
-def test_all_is_said_only_where_the_pass_can_know_it(kind: str) -> None:
+def test_the_summary_says_all_only_where_everything_was_read(kind: str) -> None:
     sink = LaggingSink(place="fake://catalog", lags=[[]])
     with verification(sink, notes=(Note(kind, "some could not be read"),)) as found:
         first, *rest = [line.text for line in found.lines()]
