@@ -91,6 +91,7 @@ class World:
         path.write_text(
             f"""\
 name: faults
+writer_id: faults
 source:
   type: mlflow
   config:
