@@ -14,7 +14,8 @@ from mlcat_ingest.errors import ProtocolMismatchError
 ItemT = TypeVar("ItemT")
 
 _REMEMBERED_PAGES: Final = 4
-_EMPTY_PAGES: Final = 3
+_EMPTY_PAGES: Final = 1_000
+"""A service may leave out of each page what its user may not see."""
 _STALE_PAGES: Final = 20
 _KNOWN_BITS: Final = 2**23
 _ENDLESS: Final = "check for a proxy that caches replies, and the server's log"

@@ -44,10 +44,6 @@ from mlcat_ingest.sources.paging import map_ahead
 
 log = logging.getLogger(__name__)
 
-_EMPTY_PAGES: Final = 1_000
-"""Empty pages that a listing may have in a row: Unity Catalog leaves out items that the user may
-not see."""
-
 _FILTERS: Final = "filters of logged-models"
 _DETAILS: Final = {"registered-models": "registered_model", "model-versions": "model_version"}
 """The key of one item in the reply to a request for it by name."""
@@ -191,10 +187,7 @@ class DatabricksReader(RestReader):
         fetch = self._logged_models_page if listing == "logged-models" else self._page
         bare = self._unity_catalog and listing in _DETAILS
         for part in self._queries(listing, query):
-            pages = follow(
-                partial(fetch, listing, part), listing=label_of(listing), empty_pages=_EMPTY_PAGES
-            )
-            for items in pages:
+            for items in follow(partial(fetch, listing, part), listing=label_of(listing)):
                 yield list(self._with_details(listing, items)) if bare else items
 
     def _queries(self, listing: str, query: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

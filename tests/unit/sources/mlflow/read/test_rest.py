@@ -377,6 +377,20 @@ def test_what_a_server_lacks_is_asked_for_once() -> None:
         assert paths(server) == ["/api/2.0/mlflow/logged-models/search"]
 
 
+def test_pages_that_a_server_filters_by_permission_are_read_to_the_last() -> None:
+    # MLflow's basic-auth leaves out what the user may not read, and fills up a page only at times.
+    sizes = [1, 0, 0, 0, 1, 0]
+
+    def listed(request: ServiceRequest) -> Any:
+        at = int(parse_qs(urlsplit(request.path).query).get("page_token", ["0"])[0])
+        more = {"next_page_token": str(at + 1)} if at + 1 < len(sizes) else {}
+        return {"experiments": [experiment(at)] * sizes[at], **more}
+
+    with failing_service(mlflow(experiments=listed)) as server:
+        pages = list(reader_of(server).experiments())
+    assert [one.experiment_id for page in pages for one in page] == ["0", "4"]
+
+
 def test_each_request_names_its_workspace() -> None:
     with failing_service(mlflow(server_info=INFO, workspaces=NAMES)) as server:
         reader = reader_of(server)
