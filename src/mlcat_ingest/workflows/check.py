@@ -307,8 +307,8 @@ class _SampleFindings:
         self.strangers += SOURCE_KEY not in custom
         self.writers.update(bases_by_writer(custom).keys() - {self._writer.name})
         base_id = writer_id_of(custom.get(applied_key(self._writer.name)))
-        if not self._writer.is_own(base_id or ""):
-            self._other_states[other_writer_note(self._writer, base_id or "").detail] += 1
+        if not self._writer.is_own(base_id):
+            self._other_states[other_writer_note(self._writer, base_id).detail] += 1
         try:
             with_all_sources(urn, fresh, custom, removed=removed)
         except RecipeError as error:

@@ -113,7 +113,7 @@ def explain(catalog: Reads, urn: str, aspects: Collection[str]) -> Explanation:
         tuple(sources.split(",")) if isinstance(sources, str) else (),
         url if isinstance(url, str) else None,
         {writer: None if base is None else _count(base) for writer, base in bases.items()},
-        {writer: writer_id_of(custom[applied_key(writer)]) or "" for writer in bases},
+        {writer: writer_id_of(custom[applied_key(writer)]) for writer in bases},
         tuple(
             entry
             for name, aspect in sorted(stored.items())

@@ -35,6 +35,7 @@ FINGERPRINT_CHARS: Final = 6
 _URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
 _LABEL_CHARS: Final = 4
 _BETWEEN: Final = ":"
+_HEAD: Final = _FORMAT + _BETWEEN
 _SPELLED: Final = "="
 _SPELLED_PARTS: Final = 3
 _CACHED_KEYS: Final = 8192
@@ -89,13 +90,13 @@ class Bases:
 
     Attributes:
         others: the texts of all other writers, joined field by field.
-        id: the writer id of the base of our name, None where that has none.
+        id: the writer id of the base of our name, empty where that has none.
         is_shared: whether another writer's base stands there, of our name or another.
     """
 
     ours: Base | None = None
     others: Base = field(default_factory=lambda: NOTHING)
-    id: str | None = None
+    id: str = ""
     is_shared: bool = False
 
     @property
@@ -121,7 +122,7 @@ def read_bases(
     bases = bases_by_writer(properties)
     name, ours = "" if writer is None else writer.name, None
     base_id = writer_id_of(properties.get(applied_key(name)))
-    if writer is not None and writer.is_own(base_id or ""):
+    if writer is None or writer.is_own(base_id):
         ours = bases.pop(name, None)
     if ours is None:
         ours = decode(remembered())
@@ -161,11 +162,8 @@ def with_applied(
     would be nobody's for good, and whoever still has them writes them again.
     """
     key = applied_key(writer.name)
-    own = [
-        text
-        for custom in (properties, *earlier)
-        if (base_id := writer_id_of(text := custom.get(key))) is not None and writer.is_own(base_id)
-    ]
+    texts = [custom.get(key) for custom in (properties, *earlier)]
+    own = [text for text in texts if writer.is_own(writer_id_of(text))]
     now = read_bases(properties, None).joined
     lost = {
         aspect: {
@@ -182,7 +180,7 @@ def with_applied(
         aspect: {name: join_fingerprints(fingerprints_in(text)) for name, text in fields.items()}
         for aspect, fields in _concatenate((*map(decode, own), lost)).items()
     }
-    base_id = writer.id or writer_id_of(properties.get(key)) or ""
+    base_id = writer.id or writer_id_of(texts[0])
     return {**properties, key: encode(joint, base_id)} if joint else properties
 
 
@@ -209,15 +207,14 @@ def _labels(aspect: str, names: tuple[str, ...]) -> Sequence[tuple[str, str]]:
     return [(spelled[name], name) for name in sorted(names)]
 
 
-def writer_id_of(text: object) -> str | None:
-    """Return the writer id in the text of a base, None where it is no text of the known format."""
-    parts = text.split(_BETWEEN, 2) if isinstance(text, str) else ()
-    return parts[1] if len(parts) > 1 and parts[0] == _FORMAT else None
+def writer_id_of(text: object) -> str:
+    """Return the writer id in the text of a base, empty where it has none or is no base."""
+    return text.split(_BETWEEN)[1] if isinstance(text, str) and text.startswith(_HEAD) else ""
 
 
 def decode(text: object) -> Base | None:
     """Return the base that a text says; None for anything but a whole base of the known format."""
-    if not isinstance(text, str) or writer_id_of(text) is None:
+    if not isinstance(text, str) or not text.startswith(_HEAD):
         return None
     base: dict[str, dict[str, str]] = {}
     for part in text.split(_BETWEEN)[2:]:

@@ -208,7 +208,7 @@ def bases_of(written: Iterable[MergedEntity]) -> dict[str, str]:
         properties += [one.aspect for one in merged.proposals if one.aspect_name == name]
         custom = custom_properties(properties[-1]) if properties else NOTHING
         text = custom.get(_base_key(merged.writer), "") if properties else None
-        if isinstance(text, str) and merged.writer.is_own(writer_id_of(text) or ""):
+        if isinstance(text, str) and merged.writer.is_own(writer_id_of(text)):
             bases[merged.urn] = text
     return bases
 
@@ -236,7 +236,7 @@ class _Merge:
             lambda: remembered(entity.urn),
         )
         self._ours: Base = self._bases.ours or NOTHING
-        if entity.formerly and self._bases.id is None:
+        if entity.formerly and self._bases.ours is None:
             theirs = {name: first_aspect(name, value) for name, value in entity.formerly.items()}
             applied = {name: first.applied for name, first in theirs.items()}
             self._ours = Bases(self._ours, applied).joined
@@ -279,14 +279,14 @@ class _Merge:
 
     def _note_others(self, writer: Writer) -> None:
         """Note the other writers that leave it open whose the entity is."""
-        if not writer.is_own(self._bases.id or ""):
-            self._notes.append(other_writer_note(writer, self._bases.id or ""))
-        if self._bases.ours is None and self._bases.is_shared:
-            fresh = self._entity.aspects.get(self._main_aspect, NOTHING)
-            source = custom_properties(fresh).get(SOURCE_KEY)
-            recipes = bases_by_writer(self._properties).keys() - {writer.name}
-            if recipes and source and source == self._properties.get(SOURCE_KEY):
-                self._notes.append(same_store_note(recipes, str(source)))
+        if not writer.is_own(self._bases.id):
+            self._notes.append(other_writer_note(writer, self._bases.id))
+        fresh = custom_properties(self._entity.aspects.get(self._main_aspect, NOTHING))
+        source = fresh.get(SOURCE_KEY)
+        recipes = bases_by_writer(self._properties).keys() - {writer.name}
+        is_new = recipes and self._bases.ours is None
+        if is_new and source is not None and source == self._properties.get(SOURCE_KEY):
+            self._notes.append(same_store_note(recipes, str(source)))
 
     def _lacks_base(self) -> bool:
         return self._rules.writer is not None and self._bases.ours is None
@@ -363,11 +363,11 @@ class _Merge:
         key, before = _base_key(writer), self._stored.get(self._main_aspect)
         came_back = RENAMED_TO in self._properties and self._main_aspect in self._entity.aspects
         is_stored = before is not None and value is before.value
-        own_id = writer.id or self._bases.id or ""
+        own_id = writer.id or self._bases.id
         # A base that is only remembered, not readable, or of an id that is taken over is written
         # again. One of another state stays where ours is remembered, or the two would take turns.
         held = self._bases.ours
-        if writer.is_own(self._bases.id or ""):
+        if writer.is_own(self._bases.id):
             held = decode(self._properties.get(key)) if self._bases.id == own_id else None
         if is_stored and not came_back and held == self._applied:
             return value

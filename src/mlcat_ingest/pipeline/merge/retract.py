@@ -78,7 +78,7 @@ def retract_entity(
         return MergedEntity(entity, stored or NOTHING, "unchanged")
     properties = custom_properties(stored[main_aspect].value)
     bases = read_bases(properties, writer, lambda: remembered(entity.urn))
-    has_key = applied_key(writer.name) in properties and writer.is_own(bases.id or "")
+    has_key = applied_key(writer.name) in properties and writer.is_own(bases.id)
     if bases.ours is None and not has_key:
         return MergedEntity(entity, stored, "unchanged")
     return _Retraction(entity, stored, main_aspect, writer, bases).retract()
@@ -113,8 +113,8 @@ class _Retraction:
         self._main_aspect = main_aspect
         self._rules = MergeRules(writer)
         self._key = applied_key(writer.name)
-        self._own_id = writer.id or bases.id or ""
-        self._holds_key = writer.is_own(bases.id or "")
+        self._own_id = writer.id or bases.id
+        self._holds_key = writer.is_own(bases.id)
         self._properties = custom_properties(stored[main_aspect].value)
         self._ours: Base = bases.ours or NOTHING
         self._others = bases.others
@@ -165,7 +165,7 @@ class _Retraction:
         custom = dict(self._properties)
         if left and self._holds_key:
             custom[self._key] = encode(left, self._own_id)
-        elif not left:
+        else:
             custom = {key: entry for key, entry in custom.items() if not self._is_retracted(key)}
         value: Aspect = {**self._stored[self._main_aspect].value, CUSTOM: custom}
         return self._without_ours(self._main_aspect, value) if self._main_aspect in named else value

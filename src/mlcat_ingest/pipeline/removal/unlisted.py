@@ -253,8 +253,8 @@ class UnlistedEntities:
         bases = read_bases(custom, tracker.writer)
         if bases.is_shared:
             self.shared.add(urn)
-        if tracker.writer.may_remove(bases.id or "") or tracker.bases.get(urn):
+        if tracker.writer.may_remove(bases.id) or tracker.bases.get(urn):
             return True
-        if bases.id is not None:
+        if not tracker.writer.is_own(bases.id):
             self._context.tally.source_notes([other_writer_note(tracker.writer, bases.id)])
         return False
