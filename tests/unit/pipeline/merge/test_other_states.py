@@ -251,3 +251,20 @@ def test_the_base_of_another_state_is_no_earlier_one() -> None:
 )
 def test_the_id_in_a_text(text: object, expected: str) -> None:
     assert writer_id_of(text) == expected
+
+
+def test_what_another_tool_wrote_formerly_is_taken_over_at_the_first_merge_alone() -> None:
+    shelf = Shelf()
+    theirs = of("a", "x")[TAGS]
+    shelf.put(TAGS, theirs)
+    shelf.put(HOME, {"name": "n"})
+    for stays in ([], ["x"]):
+        shelf.write(
+            merge_entity(
+                Entity(shelf.urn, of("a"), formerly={TAGS: theirs}),
+                shelf.stored(),
+                MergeRules(ONE),
+            )
+        )
+        assert tags(shelf) == ["a", *stays]
+        shelf.put(TAGS, theirs)

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.metadata.proposal import Aspect
+from mlcat_ingest.client.base import StoredAspect
+from mlcat_ingest.metadata.proposal import Aspect, Entity
+from mlcat_ingest.pipeline.merge.provenance import is_reused
 from mlcat_ingest.sources.mlflow.values.records import ModelVersion, RegisteredModel
 from support.fakes import FakeSink, group_urn, model_urn
 from support.mlflow_history import Recipe, Server
@@ -137,3 +139,21 @@ def test_swapped_names_are_other_objects_under_both_names(recipe: Recipe) -> Non
     assert recipe.ingest().notes["name_reused"] == 2
     assert custom_of(recipe, EXPERIMENT)["mlflow.experiment_id"] == "0"
     assert "mlcat.renamed_to" not in custom_of(recipe, EXPERIMENT)
+
+
+def test_only_groups_and_versions_are_found_again_by_their_names() -> None:
+    custom = {"mlcat.source": "mlflow:a:default"}
+    run, group = "mlModelProperties", "mlModelGroupProperties"
+    made = [{"customProperties": custom, "created": {"time": time}} for time in (1, 2)]
+    held = {name: StoredAspect(made[0]) for name in (run, group)}
+    assert is_reused(Entity(EXPERIMENT, {group: made[1]}), held)
+    assert not is_reused(Entity(model_urn("r"), {run: made[1]}), held)
+    assert not is_reused(Entity(EXPERIMENT, {group: made[1]}), {run: held[run]})
+    assert not is_reused(Entity(EXPERIMENT, {"status": {"removed": False}}), held)
+
+
+@pytest.mark.parametrize(("policy", "word"), [("keep", "is kept"), ("clear", "is cleared")])
+def test_the_note_says_what_becomes_of_it(recipe: Recipe, policy: str, word: str) -> None:
+    recipe.reused_names = policy
+    make_anew(recipe, is_seen=True)
+    assert word in recipe.ingest().note_examples["name_reused"][0]

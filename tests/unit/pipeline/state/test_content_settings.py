@@ -21,6 +21,7 @@ BARE: dict[str, Any] = {"sources": [{"type": "mlflow", "config": {"tracking_uri"
 RECIPE_CONTENT: dict[str, Any] = {
     "enrich": [{"add_tags": ["x"]}],
     "merge": {"mlModelProperties.groups": "union"},
+    "reused_names": "clear",
 }
 RECIPE_OTHERS: dict[str, Any] = {
     "name": "another",
