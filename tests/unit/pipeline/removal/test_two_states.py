@@ -7,10 +7,16 @@ from typing import Any
 
 import pytest
 
+from mlcat_ingest.client.base import StoredAspect, written_at_ms
 from mlcat_ingest.metadata.codec import dumps
+from mlcat_ingest.metadata.identity import Writer
+from mlcat_ingest.metadata.registry import key_aspect_name
+from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.applied import writer_id_of
+from mlcat_ingest.pipeline.removal.unlisted import silent_writers
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
+from mlcat_ingest.pipeline.state import session
 from mlcat_ingest.pipeline.state.inspection import reset
 from mlcat_ingest.pipeline.state.session import StateOptions, StateSession, known_writer_ids
 from mlcat_ingest.sources.definitions.file_source import DefinitionsConfig, DefinitionsSource
@@ -297,3 +303,51 @@ def test_what_another_tool_removed_comes_back_though_nothing_changed(
         report = team.runs()
     assert live(sink) == ["a", "b"]
     assert "removed_by_others" not in team.runs().notes
+
+
+def test_what_another_tool_deleted_for_good_is_noted_and_written_by_the_next_pass(
+    teams: tuple[Team, Team], sink: FakeSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "SAMPLE", 0)
+    team = teams[0]
+    team.defines("a", "b", "c")
+    team.runs()
+    gone, hidden = urn_of(sink, "b"), urn_of(sink, "c")
+    for urn in [*sink.stored]:
+        sink.put(urn, key_aspect_name(entity_type_of(urn)), {})
+    del sink.stored[gone]
+    sink.put(hidden, "status", {"removed": True})
+    sink.not_indexed = {urn_of(sink, "a")}
+    report = team.runs()
+    assert sorted(report.note_examples["removed_by_others"]) == sorted(
+        [
+            f"{gone}: deleted, the next pass writes it again",
+            f"{hidden}: soft-deleted, and restored by this run",
+        ]
+    )
+    assert live(sink) == ["a", "c"]
+    assert "removed_by_others" not in team.runs().notes
+    assert live(sink) == ["a", "b", "c"]
+
+
+def test_a_writer_is_silent_if_nothing_of_its_id_was_written_since(
+    tmp_path: Path, sink: FakeSink, caplog: pytest.LogCaptureFixture
+) -> None:
+    team = Team(tmp_path, sink)
+    team.defines("a", "b")
+    team.runs()
+    urns = [urn_of(sink, name) for name in "ab"]
+    last_ms = max(written_at_ms(one[TABLE]) for one in sink.read_many(urns, [TABLE]).values())
+    writer = Writer(NAME, "mine")
+    assert silent_writers(sink, writer, last_ms) == set()
+    assert f"writer id {team.id} of 'definitions': not taken over" in caplog.text
+    caplog.clear()
+    assert silent_writers(sink, writer, last_ms + 1) == {team.id}
+    assert caplog.text.rstrip().endswith("taken over")
+    assert silent_writers(sink, Writer(NAME, team.id), last_ms + 1) == set()
+    assert silent_writers(sink, Writer("another", "mine"), last_ms + 1) == set()
+
+
+def test_an_aspect_of_unknown_age_was_written_just_now() -> None:
+    ages = [written_at_ms(StoredAspect({}, "1", stamp)) for stamp in ("1 5 run", "1 x", "1", None)]
+    assert ages == [5, 2**63, 2**63, 2**63]
