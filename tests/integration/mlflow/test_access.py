@@ -22,6 +22,7 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.sources.mlflow.read.reader import MlflowObject
 from mlcat_ingest.sources.mlflow.source import open_reader
 from mlcat_ingest.testing.mlflow_store import mlflow_client
 from support.mlflow_server import add_workspace, running
@@ -85,6 +86,28 @@ def the_user_of(url: str, **signed_in: str) -> tuple[str, str]:
     config = MlflowConfig.model_validate({"retries": 0, "tracking_uri": url, **signed_in})
     found = next(one for one in open_reader(config).check() if one.what == "MLflow user")
     return found.outcome, re.split("[,:]", found.detail)[0]
+
+
+@pytest.mark.parametrize("mode", ["CASCADE", "SET_DEFAULT"])
+def test_a_deleted_workspace_is_gone_for_rest_and_sql(tmp_path: Path, mode: str) -> None:
+    with running(OURS, tmp_path, extra_args=["--enable-workspaces"]) as server:
+        run = MlflowObject("run", add_workspace(server, "team-a"))
+        addresses = (server.url, f"sqlite:///{server.db_path}")
+        readers = [open_reader(MlflowConfig(tracking_uri=one)) for one in addresses]
+        asked = [MlflowObject("workspace", name) for name in ("team-a", "default", "never")]
+
+        def gone() -> list[list[bool]]:
+            return [[*map(reader.is_gone, asked), reader.is_gone(run)] for reader in readers]
+
+        # In the default workspace the run is not there.
+        assert gone() == [[False, False, True, True]] * 2
+        deleted = requests.delete(
+            f"{server.url}/api/3.0/mlflow/workspaces/team-a", params={"mode": mode}, timeout=30
+        )
+        deleted.raise_for_status()
+        assert gone() == [[True, False, True, mode == "CASCADE"]] * 2
+        for reader in readers:
+            reader.connection.close()
 
 
 def test_each_workspace_is_read_apart(tmp_path: Path) -> None:
