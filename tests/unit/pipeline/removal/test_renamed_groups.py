@@ -269,6 +269,7 @@ def test_a_copy_to_a_group_that_another_run_has_renamed_goes_on_to_its_new_name(
 
     once_at(history, OLD if aspect == "status" else NEW, aspect, rename_again)
     history.runs()
+    assert history.live[history.group] == history.tags
     # Whoever has a former group last removes it.
     history.one.ingest(full=True)
     history.check()
