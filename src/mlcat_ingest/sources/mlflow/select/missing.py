@@ -180,27 +180,19 @@ def _listed_keys(
 
     Runs and logged models are asked for by their ids.
     """
+    pieces = [*map(tuple, chunks([one.source.name for one in candidates], IDS_A_LISTING))]
     match kind:
         case "experiment":
             return {(experiment_id, "") for experiment_id in experiment_ids}
-        case "run" | "logged_model":
-            list_ids = _run_ids if kind == "run" else _model_ids
-            pieces = chunks([suspect.source.name for suspect in candidates], IDS_A_LISTING)
-            return {(id_, "") for ids in pieces for id_ in list_ids(reader, experiment_ids, ids)}
+        case "run":
+            runs = (reader.runs(experiment_ids, only=RunFilter(run_ids=ids)) for ids in pieces)
+            return {(run.run_id, "") for pages in runs for page in pages for run in page}
+        case "logged_model":
+            wanted = (ModelFilter(model_ids=ids) for ids in pieces)
+            models = (reader.logged_models(experiment_ids, only=only) for only in wanted)
+            return {(one.model_id, "") for pages in models for page in pages for one in page}
         case "registered":
             return {(model.name, "") for page in reader.registered_models() for model in page}
         case "version":
             versions = (version for page in reader.model_versions() for version in page)
             return {(version.name, version.version) for version in versions}
-
-
-def _run_ids(reader: Reader, experiment_ids: Sequence[str], wanted: Sequence[str]) -> Iterator[str]:
-    for page in reader.runs(experiment_ids, only=RunFilter(run_ids=tuple(wanted))):
-        yield from (run.run_id for run in page)
-
-
-def _model_ids(
-    reader: Reader, experiment_ids: Sequence[str], wanted: Sequence[str]
-) -> Iterator[str]:
-    for page in reader.logged_models(experiment_ids, only=ModelFilter(model_ids=tuple(wanted))):
-        yield from (model.model_id for model in page)
