@@ -8,6 +8,10 @@ from typing import Final
 OWN_PREFIX: Final = "mlcat."
 """Custom properties of this prefix are this package's own: in no base, and never taken away."""
 
+DIRECTIONS: Final = "source.mlcat.directions"
+"""Custom property of a group: the tag `mlcat.directions` of its experiment or registered model,
+which says which values of metrics are better: `wer=minimize, share=maximize`."""
+
 SOURCE_KEY: Final = "mlcat.source"
 """Custom property naming the sources of an entity: `<type>:<server>:<workspace>`, comma-joined."""
 

@@ -1,5 +1,6 @@
 """The metrics and parameters of the entities of a search: their names, and points for a chart."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
@@ -10,6 +11,7 @@ from sqlalchemy.sql.expression import ColumnElement, Select
 from mlcat_ingest.catalog.schema.tables import (
     entity,
     keyword,
+    member,
     numeric_field,
     numeric_field_set,
     searched,
@@ -18,6 +20,7 @@ from mlcat_ingest.catalog.search.fields import FieldName, field_name
 from mlcat_ingest.catalog.search.query import parse_query
 from mlcat_ingest.catalog.search.request import SearchRequest
 from mlcat_ingest.catalog.search.selection import Selection, select_entities
+from mlcat_ingest.metadata.reserved import PARENT_RUN
 
 POINTS: Final = 500
 """Most points of a chart; of more entities the newest are shown."""
@@ -46,18 +49,41 @@ def join_number(
     return query.outerjoin(numbers, own), numbers.c.value
 
 
-def numeric_names(connection: Connection, request: SearchRequest) -> list[str]:
-    """Return the metrics and parameters that found entities have: `metrics.auc`, sorted.
+class Entities(NamedTuple):
+    """How many entities have a metric or parameter: of those that are no child runs, and of all."""
+
+    outer: int
+    all: int
+
+
+def numeric_names(connection: Connection, request: SearchRequest) -> dict[str, Entities]:
+    """Return the metrics and parameters that found entities have, by name, and how many have each.
 
     Cost: a walk through all hits, and two SQL statements.
     """
     selection = select_entities(connection, request, parse_query(request.query))
-    sets = selection.query(searched.c.figure_set_id, joined=True).distinct()
-    encoded = select(numeric_field_set.c.members).where(numeric_field_set.c.id.in_(sets))
-    ids = {int(number) for text in connection.scalars(encoded) for number in text.split()}
+    with_parent = select(member.c.profile_id).join(keyword, keyword.c.id == member.c.keyword_id)
+    is_child = searched.c.profile_id.in_(with_parent.where(keyword.c.field == PARENT_RUN))
+    columns = searched.c.figure_set_id, is_child.label("is_child")
+    hits = selection.query(*columns, joined=True).subquery()
+    encoded = (
+        select(numeric_field_set.c.members, hits.c.is_child, func.count())
+        .join(hits, hits.c.figure_set_id == numeric_field_set.c.id)
+        .group_by(numeric_field_set.c.id, hits.c.is_child)
+    )
+    counts: defaultdict[int, Entities] = defaultdict(lambda: Entities(0, 0))
+    for members, child, entities in connection.execute(encoded):
+        for number in map(int, members.split()):
+            outer, every = counts[number]
+            counts[number] = Entities(outer + (0 if child else entities), every + entities)
     named = select(keyword.c.id, keyword.c.field, keyword.c.value)
     rows = connection.execute(named.where(keyword.c.field.in_(_FIELDS)))
-    return sorted(FieldName(field, name).column for number, field, name in rows if number in ids)
+    found = {
+        FieldName(field, name).column: counts[number]
+        for number, field, name in rows
+        if number in counts
+    }
+    return {name: found[name] for name in sorted(found)}
 
 
 def points(

@@ -10,7 +10,18 @@ else's writes can change that.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Column, and_, case, false, func, literal_column, or_, select
+from sqlalchemy import (
+    Column,
+    Text,
+    and_,
+    case,
+    false,
+    func,
+    literal,
+    literal_column,
+    or_,
+    select,
+)
 from sqlalchemy.engine import Connection
 from sqlalchemy.sql.expression import ColumnElement, Select
 
@@ -215,8 +226,8 @@ def _join_sort(
             column = named.c[column.name]
         return query, [_Key(column, sort.descending)]
     query, numbers = join_number(connection, query, selection, sort.field)
-    # Entities without such a number come last, whichever way the others go.
-    missing = case((numbers.is_(None), 1), else_=0)
+    # What is no finite number, and then entities without any, come last whichever way others go.
+    missing = case((numbers.is_(None), 2), (numbers >= literal("", Text), 1), else_=0)
     return query, [_Key(missing), _Key(numbers, sort.descending)]
 
 

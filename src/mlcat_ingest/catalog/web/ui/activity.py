@@ -21,7 +21,7 @@ from mlcat_ingest.catalog.web.ui.lists import (
     outcome_counts,
     rows_of,
 )
-from mlcat_ingest.catalog.web.ui.text import entity_href, short_number
+from mlcat_ingest.catalog.web.ui.text import entity_href
 
 _RUNS: Final = 10
 _RECIPES: Final = 10
@@ -78,9 +78,7 @@ def _recent_runs(store: Store) -> Iterator[RecentRun]:
         yield RecentRun(
             row,
             None if group is None else Piece(names[group], entity_href(group)),
-            None
-            if main is None
-            else (main.removeprefix(_METRICS), short_number(row.numbers[main])),
+            None if main is None else (main.removeprefix(_METRICS), row.shown(main)),
         )
 
 

@@ -1,16 +1,22 @@
 """The comparison of a few models: what differs first, the best of each metric marked."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
+from urllib.parse import urlencode
 
 from mlcat_ingest.catalog.errors import BadRequestError
 from mlcat_ingest.catalog.schema.virtual import Identity
 from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.web.ui.directions import METRICS, Direction
 from mlcat_ingest.catalog.web.ui.facts import facts_of
-from mlcat_ingest.catalog.web.ui.lists import Aspects, display_name, numbers_of, properties_of
-from mlcat_ingest.catalog.web.ui.runs import is_better_less
-from mlcat_ingest.catalog.web.ui.text import entity_href, short_number
+from mlcat_ingest.catalog.web.ui.lists import (
+    Aspects,
+    ListRow,
+    model_rows,
+    page_directions,
+    properties_of,
+)
 
 LEAST, MOST = 2, 10
 """How many models are compared."""
@@ -20,11 +26,17 @@ _FAMILIES: Final = (("params.", "Parameters"), ("metrics.", "Metrics"))
 
 @dataclass(frozen=True, slots=True)
 class ComparedRow:
-    """One fact, parameter or metric of all models; `best` is the index of the best value."""
+    """One fact, parameter or metric of all models.
+
+    `best` is the index of the best value, which it is by `best_by`. Where nothing says which it is
+    a reader chooses, by one of `choices`: labels and addresses.
+    """
 
     name: str
     cells: tuple[str, ...]
     best: int | None = None
+    best_by: str = ""
+    choices: tuple[tuple[str, str], ...] = ()
 
     @property
     def differs(self) -> bool:
@@ -32,8 +44,12 @@ class ComparedRow:
         return len(set(self.cells)) > 1
 
 
-def compare_page(store: Store, urns: Sequence[str]) -> Mapping[str, object]:
+def compare_page(
+    store: Store, urns: Sequence[str], chosen: Sequence[str] = ()
+) -> Mapping[str, object]:
     """Return the comparison of models.
+
+    `chosen` has the order with the best value first, for metrics of which the reader said it.
 
     Raises:
         BadRequestError: they are not two to ten that the catalog has.
@@ -44,36 +60,42 @@ def compare_page(store: Store, urns: Sequence[str]) -> Mapping[str, object]:
     found = [(urn, stored[urn]) for urn in dict.fromkeys(urns) if urn in stored]
     if not LEAST <= len(found) <= MOST:
         raise BadRequestError(f"choose {LEAST} to {MOST} models of a group to compare them")
-    numbers = [numbers_of(properties_of(urn, aspects)) for urn, aspects in found]
+    _, models = model_rows(store, [urn for urn, _ in found])
+    in_groups = [properties_of(*one).get("groups") or [] for one in found]
+    groups = store.get_many([urn for named in in_groups for urn in named])
+    properties = [properties_of(urn, aspects) for urn, aspects in groups.items()]
+    directions = page_directions(store, chosen, properties, models)
+    address = urlencode([("urn", urn) for urn, _ in found], errors="replace")
     sections = [("Run", _facts(store, found))]
     for family, label in _FAMILIES:
-        names = sorted({name for one in numbers for name in one if name.startswith(family)})
-        rows = [_row(name, [one.get(name, "") for one in numbers]) for name in names]
+        names = sorted({name for model in models for name in model.numbers})
+        rows = [
+            _row(name, models, directions.of(name), address)
+            for name in names
+            if name.startswith(family)
+        ]
         sections.append((label, sorted(rows, key=lambda row: not row.differs)))
     return {
-        "models": [
-            {"name": display_name(urn, aspects), "href": entity_href(urn)} for urn, aspects in found
-        ],
+        "models": models,
         "sections": [(label, rows) for label, rows in sections if rows],
     }
 
 
-def _row(name: str, values: Sequence[str]) -> ComparedRow:
-    best = None
-    given = {
-        at: number for at, value in enumerate(values) if (number := _number(value)) is not None
+def _row(
+    name: str, models: Sequence[ListRow], direction: Direction | None, address: str
+) -> ComparedRow:
+    row = ComparedRow(name.partition(".")[2], tuple(model.shown(name) for model in models))
+    values = {
+        at: float(model.numbers[name]) for at, model in enumerate(models) if model.may_be_best(name)
     }
-    if name.startswith("metrics.") and len(set(given.values())) > 1:
-        best = (min if is_better_less(name) else max)(given, key=given.__getitem__)
-    return ComparedRow(name.partition(".")[2], tuple(map(short_number, values)), best)
-
-
-def _number(value: str) -> float | None:
-    try:
-        number = float(value)
-    except ValueError:
-        return None
-    return None if number != number else number  # noqa: PLR0124 - NaN is not itself
+    if not name.startswith(METRICS) or len(set(values.values())) < LEAST:
+        return row
+    if direction is None:
+        orders = ("less", name), ("more", f"-{name}")
+        hrefs = ((label, f"/compare?{address}&{urlencode({'best': one})}") for label, one in orders)
+        return replace(row, choices=tuple(hrefs))
+    best = (min if direction.less else max)(values, key=values.__getitem__)
+    return replace(row, best=best, best_by=str(direction))
 
 
 def _facts(store: Store, found: Sequence[tuple[str, Aspects]]) -> list[ComparedRow]:

@@ -9,7 +9,14 @@ import orjson
 from mlcat_ingest.catalog.schema.virtual import Identity
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.lineage import versions_of
-from mlcat_ingest.catalog.web.ui.lists import PROPERTIES, Aspects, display_name, value_of
+from mlcat_ingest.catalog.web.ui.lists import (
+    FIRST_STEP,
+    PROPERTIES,
+    Aspects,
+    at_first_step,
+    display_name,
+    value_of,
+)
 from mlcat_ingest.catalog.web.ui.text import (
     created_at,
     duration,
@@ -74,7 +81,6 @@ _FIRST: Final = (
 """The facts that come first, in their order."""
 
 _COMMIT_CHARS: Final = 12
-_FIRST_STEP: Final = "step 0"
 _LABELLED_TAGS: Final = frozenset({"Tags", "Glossary terms"})
 
 
@@ -218,14 +224,9 @@ def metrics(properties: Mapping[str, Any]) -> tuple[NamedValue, ...]:
     online = (
         (f"{name} (online)", value) for name, value in _named_values(properties, "onlineMetrics")
     )
-    of_version = RUN_MODEL in (properties.get("customProperties") or {})
-    first = {
-        item.get("name")
-        for item in properties.get("trainingMetrics") or []
-        if of_version and item.get("description") == _FIRST_STEP
-    }
+    first = at_first_step(properties)
     training = (
-        (name, f"{value} at {_FIRST_STEP}" if name in first else value)
+        (name, f"{value} at {FIRST_STEP}" if f"metrics.{name}" in first else value)
         for name, value in _named_values(properties, "trainingMetrics")
     )
     return _by_name([*training, *online])

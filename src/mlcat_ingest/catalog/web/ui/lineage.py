@@ -19,7 +19,7 @@ from mlcat_ingest.catalog.store.graph import (
     walk,
 )
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.ui.lists import ListRow, properties_of, rows_of
+from mlcat_ingest.catalog.web.ui.lists import ListRow, custom_of, rows_of
 from mlcat_ingest.catalog.web.ui.text import entity_type
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.reserved import RUN_MODEL, VERSIONS
@@ -124,10 +124,7 @@ def _registrations(
 
 def _custom(store: Store, models: Sequence[str]) -> dict[str, Mapping[str, str]]:
     stored = store.get_many(models, {ML_MODEL_PROPERTIES})
-    return {
-        urn: properties_of(urn, aspects).get("customProperties") or {}
-        for urn, aspects in stored.items()
-    }
+    return {urn: custom_of(urn, aspects) for urn, aspects in stored.items()}
 
 
 def _runs(models: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[str, str]]:

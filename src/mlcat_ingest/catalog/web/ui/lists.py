@@ -20,6 +20,7 @@ from mlcat_ingest.catalog.search.request import Criterion, SearchRequest, SortKe
 from mlcat_ingest.catalog.store.reads import marked_removed
 from mlcat_ingest.catalog.store.rows import chunks
 from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.web.ui.directions import TRIAL_NUMBER, Directions
 from mlcat_ingest.catalog.web.ui.markdown import plain_line
 from mlcat_ingest.catalog.web.ui.text import (
     KIND_LABELS,
@@ -27,6 +28,7 @@ from mlcat_ingest.catalog.web.ui.text import (
     duration,
     entity_href,
     entity_type,
+    is_finite,
     is_visible,
     kind_label,
     kind_name,
@@ -47,6 +49,7 @@ from mlcat_ingest.metadata.aspects.processes import DATAHUB_EXECUTION_REQUEST_IN
 from mlcat_ingest.metadata.registry import ENTITY_TYPES
 from mlcat_ingest.metadata.reserved import (
     ALIASES,
+    PARENT_RUN,
     RUN_DURATION,
     RUN_ID,
     RUN_MODEL,
@@ -80,7 +83,14 @@ _SHOWN: Final = frozenset(
 _CLI_RECIPE: Final = re.compile(r"\[CLI\] .*\[(?P<recipe>[^\[\]]+)\]")
 """The name that DataHub's command line, and ours, give to the ingestion source of a recipe."""
 
-_MOST_METRICS: Final = 4
+_COMPLETE: Final = frozenset({"", "FINISHED"})
+_UNSUCCESSFUL: Final = frozenset({"FAIL", "PRUNED", "RUNNING", "WAITING"})
+FIRST_STEP: Final = "step 0"
+"""The description of a metric of that step, which a version often has."""
+
+MOST_METRICS: Final = 4
+"""Most metrics that lists have columns for if nobody chose any."""
+
 _ANY: Final = true()
 
 Aspects = Mapping[str, AspectVersion]
@@ -93,9 +103,10 @@ class ListRow:
     `place` tells apart entities of one name: instance, workspace, experiment. A child run follows
     its parent at `depth` 1; `children` counts the child runs of the entity itself, which the page
     at `fold_href` shows, or hides if they are `opened`. `numbers` are the metrics and parameters
-    as stored, by names such as `metrics.auc`; `marks` are registered versions and aliases. Its
-    value in the column `best` is the best of the list. `run` is the URN of the run of a registered
-    version, and `tables` are names and addresses of the feature tables of a feature.
+    as stored, by names such as `metrics.auc`, and `first` those of a version that it has of the
+    first step; `marks` are registered versions and aliases. Its value in the column `best` is the
+    best of the list. `maker` is the run of a registered version, and `tables` are names and
+    addresses of the feature tables of a feature.
     """
 
     urn: str
@@ -116,13 +127,12 @@ class ListRow:
     children: int = 0
     fold_href: str = ""
     opened: bool = False
-    status: str = ""
-    duration_ms: str = ""
+    custom: Mapping[str, str] = field(default_factory=dict)
     best: int | None = None
     marks: tuple[str, ...] = ()
     numbers: Mapping[str, str] = field(default_factory=dict)
-    run: str = ""
-    run_name: str = ""
+    first: frozenset[str] = frozenset()
+    maker: "ListRow | None" = None
     aliases: tuple[str, ...] = ()
     stage: str = ""
     tables: tuple[tuple[str, str], ...] = ()
@@ -133,9 +143,43 @@ class ListRow:
         return duration(self.duration_ms)
 
     @property
-    def run_href(self) -> str:
-        """The address of the run of a registered version."""
-        return entity_href(self.run)
+    def status(self) -> str:
+        """The status of the run, such as FINISHED."""
+        return self.custom.get(RUN_STATUS, "")
+
+    @property
+    def duration_ms(self) -> str:
+        """How long the run took, in milliseconds."""
+        return self.custom.get(RUN_DURATION, "")
+
+    @property
+    def trial(self) -> str:
+        """How the trial of an Optuna study ended, where its run is finished all the same."""
+        state = self.custom.get("state", "")
+        return state if state in _UNSUCCESSFUL else ""
+
+    @property
+    def is_complete(self) -> bool:
+        """True unless the run, or that of a version, is known to have no final result."""
+        made = self.maker is None or self.maker.is_complete
+        return made and not self.trial and self.status in _COMPLETE
+
+    def may_be_best(self, name: str) -> bool:
+        """Return whether a value is final and finite, so that it may be the best of several."""
+        return self.is_complete and not self._is_passed(name) and is_finite(self.numbers.get(name))
+
+    def _is_passed(self, name: str) -> bool:
+        """Return whether the run of a version is known for another value, or for none."""
+        last = self.maker.numbers if self.maker is not None else {}
+        return name in self.first and last.get(name) != self.numbers[name]
+
+    def shown(self, name: str) -> str:
+        """Return a metric or parameter; that of the first step with the last one of the run."""
+        value = short_number(self.numbers.get(name, ""))
+        if not self._is_passed(name):
+            return value
+        last = self.maker.numbers.get(name, "") if self.maker is not None else ""
+        return f"{value} at {FIRST_STEP}{last and f', last {short_number(last)}'}"
 
     @property
     def children_href(self) -> str:
@@ -167,26 +211,31 @@ class Pager:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """The heading of a column of values; `href` sorts by it, and `order` says if it is sorted."""
+    """The heading of a column of values; `href` sorts by it, and `order` says if it is sorted.
+
+    Where nothing says which values are better, `other_href` sorts the other way.
+    """
 
     name: str
     title: str
     href: str = ""
     order: str = ""
+    other_href: str = ""
 
     @classmethod
-    def of(cls, column: str, href: str = "", order: str = "") -> "Heading":
+    def of(cls, column: str, href: str = "", order: str = "", other_href: str = "") -> "Heading":
         """Return the heading of a metric or parameter, such as `metrics.auc`."""
         family, _, name = column.partition(".")
         kind = "metric" if family == "metrics" else "parameter"
-        return cls(name, f"{kind} {name}", href, order)
+        return cls(name, f"{kind} {name}", href, order, other_href)
 
 
 @dataclass(frozen=True, slots=True)
 class EntityList:
     """A page of rows, with the headings of their extra cells; `mixed` may have several types.
 
-    Rows that are `selectable` have a check box, of a form around the list.
+    Rows that are `selectable` have a check box, of a form around the list. `best_by` says why a
+    value is called the best.
     """
 
     rows: tuple[ListRow, ...]
@@ -194,6 +243,7 @@ class EntityList:
     columns: tuple[Heading, ...] = ()
     mixed: bool = False
     selectable: bool = False
+    best_by: str = ""
 
     @property
     def shows_kinds(self) -> bool:
@@ -230,6 +280,11 @@ def properties_of(urn: str, aspects: Aspects) -> Mapping[str, Any]:
     """Return the aspect with the entity's name and description, empty where it is not set."""
     stored = aspects.get(PROPERTIES.get(entity_type(urn), ""))
     return {} if stored is None else stored.value
+
+
+def custom_of(urn: str, aspects: Aspects) -> Mapping[str, str]:
+    """Return the custom properties of an entity, empty where it has none."""
+    return properties_of(urn, aspects).get("customProperties") or {}
 
 
 def value_of(aspects: Aspects, name: str) -> Mapping[str, Any]:
@@ -336,12 +391,19 @@ def model_rows(
 
     Without any given `columns`, those are the metrics that most of the models have.
     """
-    rows = rows_of(store, urns)
+    rows = with_makers(store, rows_of(store, urns))
     columns = columns or _common(rows)
-    return columns, [
-        replace(row, cells=tuple(short_number(row.numbers.get(name, "")) for name in columns))
-        for row in rows
-    ]
+    return columns, [replace(row, cells=tuple(map(row.shown, columns))) for row in rows]
+
+
+def with_makers(store: Store, rows: Sequence[ListRow]) -> list[ListRow]:
+    """Return `rows`, those of registered versions with their runs.
+
+    Cost: one SQL statement if there are any.
+    """
+    urns = list(dict.fromkeys(row.custom[RUN_MODEL] for row in rows if RUN_MODEL in row.custom))
+    runs = dict(zip(urns, rows_of(store, urns) if urns else (), strict=True))
+    return [replace(row, maker=runs.get(row.custom.get(RUN_MODEL, ""))) for row in rows]
 
 
 _NUMBERS: Final = (
@@ -360,10 +422,43 @@ def numbers_of(properties: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
+def page_directions(
+    store: Store,
+    chosen: Iterable[str],
+    groups: Iterable[Mapping[str, Any]],
+    rows: Sequence[ListRow],
+) -> Directions:
+    """Return what is known of the metrics of `rows`, whose groups have these properties.
+
+    Cost: one SQL statement if any of them is a trial that leaves its direction to its study.
+    """
+    studies = {row.custom.get(PARENT_RUN, "") for row in rows if TRIAL_NUMBER in row.custom}
+    stored = store.get_many(sorted(studies), _SHOWN) if studies else {}
+    customs = {urn: custom_of(urn, aspects) for urn, aspects in stored.items()}
+    return Directions(
+        chosen,
+        [group.get("customProperties") or {} for group in groups],
+        [
+            (row.numbers, {**customs.get(row.custom.get(PARENT_RUN, ""), {}), **row.custom})
+            for row in rows
+        ],
+    )
+
+
+def at_first_step(properties: Mapping[str, Any]) -> frozenset[str]:
+    """Return the metrics of a registered version that are of the first step, of any dataset."""
+    of_version = RUN_MODEL in (properties.get("customProperties") or {})
+    return frozenset(
+        f"metrics.{entry.get('name')}"
+        for entry in properties.get("trainingMetrics") or []
+        if of_version and scalar(entry.get("description")).partition(",")[0] == FIRST_STEP
+    )
+
+
 def _common(rows: Iterable[ListRow]) -> tuple[str, ...]:
     """Return the metrics that most of `rows` have, the most common first."""
     counts = Counter(name for row in rows for name in row.numbers if name.startswith("metrics."))
-    return tuple(sorted(counts, key=lambda name: (-counts[name], name))[:_MOST_METRICS])
+    return tuple(sorted(counts, key=lambda name: (-counts[name], name))[:MOST_METRICS])
 
 
 def _marks(custom: Mapping[str, str]) -> Iterator[str]:
@@ -393,11 +488,10 @@ def _row(urn: str, stored: Aspects | None) -> ListRow:
         passing=len(results.get("passing") or []),
         failing=len(results.get("failing") or []),
         place=" / ".join(steps_of(aspects)),
-        status=custom.get(RUN_STATUS, ""),
-        duration_ms=custom.get(RUN_DURATION, ""),
+        custom=custom,
         marks=tuple(_marks(custom)),
         numbers=numbers_of(properties),
-        run=custom.get(RUN_MODEL, ""),
+        first=at_first_step(properties),
     )
 
 

@@ -211,7 +211,9 @@ class _Pages:
         return HtmlPage("tasks.html", {"page": tasks_page(self._store, _start(request.query))})
 
     def compare(self, request: RequestContext) -> HtmlPage:
-        page = compare_page(self._store, request.query.getlist("urn"))
+        page = compare_page(
+            self._store, request.query.getlist("urn"), request.query.getlist("best")
+        )
         return HtmlPage("compare.html", {"page": page})
 
     def search(self, request: RequestContext) -> HtmlPage:

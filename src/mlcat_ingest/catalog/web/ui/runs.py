@@ -1,14 +1,14 @@
 """The models of a group as a table: filtered, sorted, with chosen columns, a chart and an export.
 
 The address holds the view: `filter` in the language of the search box, `sort` (`-` before it
-reverses), `show` once for each column, `chart` over `over`, `open` once for each parent whose child
+reverses), `best` once for each metric whose best values the reader chose (the order with these
+first), `show` once for each column, `chart` over `over`, `open` once for each parent whose child
 runs are shown, `start`.
 """
 
 import csv
 import io
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -20,18 +20,21 @@ from starlette.datastructures import QueryParams
 from mlcat_ingest.catalog.errors import BadRequestError
 from mlcat_ingest.catalog.search.fields import field_name
 from mlcat_ingest.catalog.search.language import combine, read_query
-from mlcat_ingest.catalog.search.numbers import POINTS, Point, numeric_names, points
+from mlcat_ingest.catalog.search.numbers import POINTS, Entities, Point, numeric_names, points
 from mlcat_ingest.catalog.search.request import Criterion, SearchRequest, SortKey
 from mlcat_ingest.catalog.search.search import unknown_number
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.children import models_of_group, nested_rows
+from mlcat_ingest.catalog.web.ui.directions import METRICS, Direction, Directions
 from mlcat_ingest.catalog.web.ui.lists import (
+    MOST_METRICS,
     NEWEST_FIRST,
     PAGE_ROWS,
     EntityList,
     Heading,
     ListRow,
     model_rows,
+    page_directions,
     pager,
 )
 from mlcat_ingest.catalog.web.ui.text import entity_href, moment, short_number
@@ -40,14 +43,8 @@ from mlcat_ingest.catalog.web.ui.versions import version_rows
 EXPORTS: Final = {"csv": "text/csv", "json": "application/json"}
 """Formats of an export, with their media types."""
 
-_METRICS: Final = "metrics."
 _TIMES: Final = ("created", "lastModified")
 _EXPORT_ROWS: Final = 500
-
-_LESS_IS_BETTER: Final = re.compile(
-    r"loss|err|mae|mse|mape|rmse|perplexity|latency|duration|time|bias|drift", re.IGNORECASE
-)
-"""Names of metrics whose best value is the smallest."""
 
 _WIDTH, _HEIGHT, _MARGIN = 720, 110, 10
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
@@ -65,6 +62,7 @@ class RunsView:
     over: str = "created"
     start: int = 0
     opened: tuple[str, ...] = ()
+    best: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, urn: str, query: QueryParams, start: int) -> "RunsView":
@@ -78,12 +76,14 @@ class RunsView:
             query.get("over", "") or "created",
             start,
             tuple(dict.fromkeys(query.getlist("open"))),
+            tuple(dict.fromkeys(query.getlist("best"))),
         )
 
     @property
     def fields(self) -> list[tuple[str, str]]:
         """The parameters of the address, but for the place in the list."""
         given = [("filter", self.filter), ("sort", self.sort)]
+        given += [("best", order) for order in self.best]
         given += [("show", column) for column in self.columns]
         given += [("chart", self.chart), ("over", "" if self.over == "created" else self.over)]
         given += [("open", urn) for urn in self.opened]
@@ -105,6 +105,11 @@ class RunsView:
         place = {"start": str(self.start)} if self.start else {}
         return replace(row, fold_href=view.href(**place), opened=opened)
 
+    def choosing(self, order: str) -> str:
+        """Return the address of the list in this order, the first value of which is the best."""
+        others = (one for one in self.best if one.lstrip("-") != order.lstrip("-"))
+        return replace(self, sort=order, best=(*others, order)).href()
+
     @property
     def action(self) -> str:
         """The address of the group, for forms."""
@@ -113,7 +118,7 @@ class RunsView:
     @property
     def cleared(self) -> str:
         """The address of this view without filter and order."""
-        return replace(self, filter="", sort="").href()
+        return replace(self, filter="", sort="", best=()).href()
 
     @property
     def sort_field(self) -> str:
@@ -150,8 +155,8 @@ def runs_table(store: Store, view: RunsView, group: Mapping[str, Any]) -> Mappin
     Cost: two walks through the models of the group, two for the chart; a dozen SQL statements.
     """
     names = store.read(lambda sql: numeric_names(sql, RunsView(view.urn).request()))
-    # What the list is sorted by is shown.
-    wanted = dict.fromkeys((*view.columns, *([view.sort_field] if view.columns else ())))
+    # What the list is sorted by is shown first.
+    wanted = dict.fromkeys((view.sort_field, *(view.columns or _usual(names)[:MOST_METRICS])))
     shown = tuple(name for name in wanted if name in names)
     problem, columns = "", shown
     rows: Sequence[ListRow] = ()
@@ -174,47 +179,61 @@ def runs_table(store: Store, view: RunsView, group: Mapping[str, Any]) -> Mappin
     except BadRequestError as error:
         problem, chart = error.message, None
     at_root = sum(not row.depth for row in rows)
+    directions = page_directions(store, view.best, [group], rows)
+    direction = directions.of(view.sort_field)
     return {
         "view": view,
         "problem": problem,
         "names": [(name, name in columns) for name in names],
         "listing": EntityList(
-            version_rows(store, _with_best(view, columns, rows), group),
+            version_rows(store, _with_best(view, direction, columns, rows), group),
             pager(total, view.start, at_root, lambda at: view.href(start=str(at))),
-            tuple(_heading(view, column) for column in columns),
+            tuple(_heading(view, column, directions) for column in columns),
             selectable=total > 1,
+            best_by="" if direction is None else str(direction),
         ),
+        "sorted": view.sort_field if view.sort_field.startswith(METRICS) else "",
+        "direction": direction,
+        "at_first": any(chart and chart["y"] in row.first for row in rows),
         "chart": chart,
         "exports": [(kind.upper(), view.href(export=kind)) for kind in EXPORTS],
     }
 
 
-def _heading(view: RunsView, column: str) -> Heading:
-    best_first = column if is_better_less(column) else f"-{column}"
-    sorts = view.sort if view.sort_field == column else ""
-    turned = column if sorts.startswith("-") else f"-{column}"
-    order = "descending" if sorts.startswith("-") else "ascending"
-    return Heading.of(
-        column, view.href(sort=turned if sorts else best_first), order if sorts else ""
-    )
+def _usual(names: Mapping[str, Entities]) -> list[str]:
+    """Return the metrics that most models have: first those of models that are no child runs.
+
+    The others are only in a list that is sorted, filtered or unfolded.
+    """
+    metrics = (name for name in names if name.startswith(METRICS))
+    return sorted(metrics, key=lambda name: (-names[name].outer, -names[name].all, name))
 
 
-def is_better_less(column: str) -> bool:
-    """Return whether the smallest value of a metric is the best, as of a loss; a parameter's is."""
-    return not column.startswith(_METRICS) or _LESS_IS_BETTER.search(column) is not None
+def _heading(view: RunsView, column: str, directions: Directions) -> Heading:
+    direction = directions.of(column)
+    if view.sort_field == column:
+        order = "descending" if view.sort.startswith("-") else "ascending"
+        turned = column if order == "descending" else f"-{column}"
+        return Heading.of(column, view.href(sort=turned), order)
+    if direction is not None:
+        return Heading.of(column, view.href(sort=direction.sort(column)))
+    if not column.startswith(METRICS):
+        return Heading.of(column, view.href(sort=column))
+    return Heading.of(column, view.href(sort=f"-{column}"), other_href=view.href(sort=column))
 
 
 def _with_best(
-    view: RunsView, columns: Sequence[str], rows: Sequence[ListRow]
+    view: RunsView, direction: Direction | None, columns: Sequence[str], rows: Sequence[ListRow]
 ) -> tuple[ListRow, ...]:
-    """Return `rows`, the best one marked where the list begins with it: sorted by a metric."""
+    """Return `rows`, the first that may be marked where the list begins with the best values."""
     field = view.sort_field
-    is_best_first = is_better_less(field) is not view.sort.startswith("-")
-    if view.start or not rows or field not in columns or not is_best_first:
-        return tuple(rows)
-    if not field.startswith(_METRICS) or field not in rows[0].numbers:
-        return tuple(rows)
-    return replace(rows[0], best=columns.index(field)), *rows[1:]
+    is_first_page = direction is not None and direction.sort(field) == view.sort and not view.start
+    candidates = (at for at, row in enumerate(rows) if is_first_page and row.may_be_best(field))
+    best = next(candidates, None)
+    return tuple(
+        replace(row, best=columns.index(field)) if at == best else row
+        for at, row in enumerate(rows)
+    )
 
 
 def _chart(

@@ -23,6 +23,7 @@ from mlcat_ingest.catalog.search.request import (
 )
 from mlcat_ingest.catalog.search.search import marks, unknown_number
 from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.web.ui.directions import METRICS, Directions
 from mlcat_ingest.catalog.web.ui.lists import (
     NEWEST_FIRST,
     PAGE_ROWS,
@@ -30,10 +31,10 @@ from mlcat_ingest.catalog.web.ui.lists import (
     names_of,
     pager,
     rows_of,
+    with_makers,
 )
 from mlcat_ingest.catalog.web.ui.markdown import plain_line
-from mlcat_ingest.catalog.web.ui.runs import is_better_less
-from mlcat_ingest.catalog.web.ui.text import kind_name, short_number, visible
+from mlcat_ingest.catalog.web.ui.text import kind_name, visible
 
 _NARROWED_BY: Final[Mapping[str, tuple[str, str]]] = {
     "type": ("_entityType", "Type"),
@@ -111,7 +112,7 @@ def search_view(
             "full_scan": False,
         }
     terms = parse_query(words).terms
-    rows = rows_of(store, [hit.urn for hit in page.hits])
+    rows = with_makers(store, rows_of(store, [hit.urn for hit in page.hits]))
     return {
         "problem": "" if page.total else store.read(lambda sql: unknown_number(sql, any_of)),
         "rows": [
@@ -135,13 +136,22 @@ def _numbers_in(any_of: Alternatives) -> list[str]:
 
 
 def _orders(words: str, columns: Sequence[str]) -> dict[str, str]:
-    """Return the orders to choose from, with their labels, the usual one first."""
-    orders = {} if words == MATCH_ALL else {_BEST_MATCH: "best match"}
+    """Return the orders to choose from, with their labels, the usual one first.
+
+    Those by a metric of which nothing says what is better come last.
+    """
+    known = {} if words == MATCH_ALL else {_BEST_MATCH: "best match"}
+    unknown: dict[str, str] = {}
+    directions = Directions()
     for column in columns[:_MEASURED]:
         name = column.partition(".")[2]
         both = [(f"-{column}", f"{name}, highest first"), (column, f"{name}, lowest first")]
-        orders |= reversed(both) if is_better_less(column) else both
-    return orders | {_NEWEST: "newest first"}
+        direction = directions.of(column)
+        if column.startswith(METRICS) and direction is None:
+            unknown |= both
+        else:
+            known |= both if direction is not None and not direction.less else reversed(both)
+    return known | {_NEWEST: "newest first"} | unknown
 
 
 def _sort_keys(order: str) -> tuple[SortKey, ...]:
@@ -157,7 +167,7 @@ def _measured(row: ListRow, columns: Sequence[str]) -> Iterator[tuple[str, str]]
     """Yield the name and value of those metrics and parameters that an entity has."""
     for column in columns[:_MEASURED]:
         if column in row.numbers:
-            yield column.partition(".")[2], short_number(row.numbers[column])
+            yield column.partition(".")[2], row.shown(column)
 
 
 def suggestions(store: Store, text: str) -> list[dict[str, str]]:

@@ -1,5 +1,6 @@
 """Values as text for readers: names, kinds, times, addresses; Jinja escapes them."""
 
+import math
 import re
 import unicodedata
 from collections.abc import Mapping
@@ -137,6 +138,14 @@ def scalar(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return "" if value is None else str(value)
+
+
+def is_finite(value: str | None) -> bool:
+    """Return whether a text is a finite number."""
+    try:
+        return math.isfinite(float(value or ""))
+    except ValueError:
+        return False
 
 
 def short_number(value: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from mlcat_ingest.catalog.search.request import Criterion, SearchRequest
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.facts import Piece
-from mlcat_ingest.catalog.web.ui.lists import ListRow, names_of, properties_of
+from mlcat_ingest.catalog.web.ui.lists import ListRow, properties_of
 from mlcat_ingest.catalog.web.ui.text import entity_href, parsed, scalar
 from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
@@ -22,16 +22,14 @@ _MOST: Final = 50
 def version_rows(
     store: Store, rows: Sequence[ListRow], group: Mapping[str, Any]
 ) -> tuple[ListRow, ...]:
-    """Return `rows` with aliases, stage and run of those that are registered versions.
+    """Return `rows` with aliases and stage of those that are registered versions.
 
     They do not repeat the description of their `group`, which has these properties.
 
-    Cost: two SQL statements if there are any.
+    Cost: one SQL statement if there are any.
     """
-    runs = [row.run for row in rows if row.run]
-    if not runs:
+    if all(row.maker is None for row in rows):
         return tuple(rows)
-    names = names_of(store, runs)
     tags = store.get_many([row.urn for row in rows], {GLOBAL_TAGS})
     return tuple(
         replace(
@@ -39,7 +37,6 @@ def version_rows(
             aliases=tuple(mark.rpartition("@")[2] for mark in row.marks if "@" in mark),
             marks=tuple(mark for mark in row.marks if "@" not in mark),
             stage=_stage(tags.get(row.urn, {})),
-            run_name=names.get(row.run, ""),
             description="" if row.description == group.get("description") else row.description,
         )
         for row in rows

@@ -156,7 +156,7 @@ def test_chosen_columns_are_kept_by_every_link_and_form(store: Store) -> None:
     query = address(("sort", "-metrics.f1"), ("show", "params.optimizer"), ("show", "metrics.auc"))
     answer = get(store, at(CHURN, query)).text
     headings = re.findall(r'class="number" title="([^"]+)"', answer)
-    assert headings == ["parameter optimizer", "metric auc", "metric f1"]
+    assert headings == ["metric f1", "parameter optimizer", "metric auc"]
     assert "adam" in answer
     found = page(store, at(CHURN, query))
     assert found.links[at(CHURN, f"{query}&start=50")] == "Next"
@@ -281,3 +281,109 @@ def test_hostile_names_of_metrics_and_parameters_are_only_text(store: Store, nam
     page(store, at(CHURN, query))
     page(store, at(CHURN, address(*shown, ("chart", f"metrics.{name}"))))
     get(store, at(CHURN, "?export=json"))
+
+
+def best(store: Store, query: str) -> list[str]:
+    """Return the names of the rows that a badge calls the best."""
+    text = get(store, at(CHURN, query)).text
+    rows = re.findall(r"<tr>.*?</tr>", text, re.DOTALL)
+    return [
+        name for row in rows if ">best<" in row for name in re.findall(r"<bdi>(.*?)</bdi>", row)[:1]
+    ]
+
+
+def test_what_is_not_finite_comes_last_both_ways_and_is_never_the_best(store: Store) -> None:
+    for name, value in (("a", 0.5), ("nan", "NaN"), ("b", 0.7), ("inf", "Infinity")):
+        put_run(store, name, {"val_loss": value})
+    put_run(store, "without")
+    assert names(store, "?sort=metrics.val_loss")[:2] == ["a", "b"]
+    assert names(store, "?sort=-metrics.val_loss")[:2] == ["b", "a"]
+    for sort in ("metrics.val_loss", "-metrics.val_loss"):
+        assert names(store, f"?sort={sort}")[-1] == "without"
+    assert best(store, "?sort=metrics.val_loss") == ["a"]
+
+
+@pytest.mark.parametrize(
+    "custom", [{"status": "FAILED"}, {"status": "KILLED"}, {"status": "RUNNING"}]
+)
+def test_a_run_without_a_final_result_is_never_the_best(
+    store: Store, custom: dict[str, str]
+) -> None:
+    put_run(store, "unfinished", {"val_loss": 0.1}, **custom)
+    put_run(store, "good", {"val_loss": 0.5}, status="FINISHED")
+    assert names(store, "?sort=metrics.val_loss") == ["unfinished", "good"]
+    assert best(store, "?sort=metrics.val_loss") == ["good"]
+
+
+def put_trial(store: Store, name: str, value: float, state: str, **tags: str) -> None:
+    properties = {
+        "name": name,
+        "groups": [CHURN],
+        "trainingMetrics": [{"name": "value", "value": str(value)}],
+        "customProperties": {"mlflow.status": "FINISHED", "state": state, **tags},
+    }
+    put(store, model(name), mlModelProperties=properties)
+
+
+def test_a_pruned_trial_says_so_and_is_never_the_best(store: Store) -> None:
+    put_trial(store, "pruned", 0.1, "PRUNED", direction="MINIMIZE")
+    put_trial(store, "complete", 0.2, "COMPLETE", direction="MINIMIZE")
+    found = page(store, at(CHURN, "?sort=metrics.value"))
+    assert "pruned FINISHED PRUNED 0.1 complete FINISHED 0.2 best" in found.text
+    assert "less is better, by Optuna's direction" in found.text
+    assert "-metrics.value" in next(iter(found.links.keys() & {at(CHURN, "?sort=-metrics.value")}))
+
+
+def test_a_trial_in_mlflows_storage_has_the_direction_of_its_study(store: Store) -> None:
+    custom = {"mlflow.status": "RUNNING", "optuna.study_direction": "MAXIMIZE"}
+    put(store, model("study"), mlModelProperties={"name": "study", "customProperties": custom})
+    for name, value in (("low", 0.1), ("high", 0.9)):
+        put_trial(store, name, value, "", numbers="1", **{"mlflow.parent_run": model("study")})
+    assert best(store, "?sort=-metrics.value") == ["high"]
+    assert best(store, "?sort=metrics.value") == []
+
+
+def test_where_nothing_says_what_is_better_both_orders_are_one_click_away(store: Store) -> None:
+    put_run(store, "a", {"odd": 1})
+    put_run(store, "b", {"odd": 2})
+    links = page(store, at(CHURN)).links
+    orders = {at(CHURN, "?sort=metrics.odd"), at(CHURN, "?sort=-metrics.odd")}
+    assert orders <= set(links)
+    for sort in ("metrics.odd", "-metrics.odd"):
+        found = page(store, at(CHURN, f"?sort={sort}"))
+        assert "nothing says which values are better" in found.text
+        assert best(store, f"?sort={sort}") == []
+    (chosen,) = (href for href, text in found.links.items() if text == "Less is better")
+    assert "best=metrics.odd" in chosen
+    assert "a 1 best" in page(store, chosen).text
+    assert "less is better, by your choice" in page(store, chosen).text
+    kept = [href for href in page(store, chosen).links if "show=" in href or "sort=" in href]
+    assert all("best=" in href for href in kept)
+    assert '<input type="hidden" name="best" value="metrics.odd">' in get(store, chosen).text
+
+
+def test_the_tag_of_an_experiment_says_what_is_better(store: Store) -> None:
+    custom = {"source.mlcat.directions": "odd=minimize"}
+    put(store, CHURN, mlModelGroupProperties={"name": "churn", "customProperties": custom})
+    put_run(store, "a", {"odd": 1})
+    put_run(store, "b", {"odd": 2})
+    assert best(store, "?sort=metrics.odd") == ["a"]
+    assert "a 1 best" in page(store, at(CHURN, "?sort=metrics.odd")).text
+
+
+def headings(store: Store, query: str) -> list[str]:
+    return re.findall(r'class="number" title="metric ([^"]+)"', get(store, at(CHURN, query)).text)
+
+
+def test_the_columns_depend_on_neither_order_nor_unfolding(store: Store) -> None:
+    for run in range(2):
+        put_run(store, f"p{run}", {"a": 1, "b": 1, "c": 1, "d": 1, "e": 1})
+    for child in range(9):
+        put_run(store, f"c{child}", {"x": child, "y": 1}, parent_run=model("p0"))
+    assert headings(store, "") == ["a", "b", "c", "d"]
+    assert headings(store, f"?{urlencode({'open': model('p0')})}") == ["a", "b", "c", "d"]
+    for name in "abcdexy":
+        assert headings(store, f"?sort=metrics.{name}") == list(
+            dict.fromkeys([name, "a", "b", "c", "d"])
+        )
+    assert headings(store, "?sort=-metrics.y&show=metrics.e") == ["y", "e"]
