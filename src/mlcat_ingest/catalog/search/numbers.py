@@ -49,14 +49,14 @@ def join_number(
     return query.outerjoin(numbers, own), numbers.c.value
 
 
-class Entities(NamedTuple):
+class Holders(NamedTuple):
     """How many entities have a metric or parameter: of those that are no child runs, and of all."""
 
     outer: int
     all: int
 
 
-def numeric_names(connection: Connection, request: SearchRequest) -> dict[str, Entities]:
+def numeric_names(connection: Connection, request: SearchRequest) -> dict[str, Holders]:
     """Return the metrics and parameters that found entities have, by name, and how many have each.
 
     Cost: a walk through all hits, and two SQL statements.
@@ -71,11 +71,11 @@ def numeric_names(connection: Connection, request: SearchRequest) -> dict[str, E
         .join(hits, hits.c.figure_set_id == numeric_field_set.c.id)
         .group_by(numeric_field_set.c.id, hits.c.is_child)
     )
-    counts: defaultdict[int, Entities] = defaultdict(lambda: Entities(0, 0))
+    counts: defaultdict[int, Holders] = defaultdict(lambda: Holders(0, 0))
     for members, child, entities in connection.execute(encoded):
         for number in map(int, members.split()):
             outer, every = counts[number]
-            counts[number] = Entities(outer + (0 if child else entities), every + entities)
+            counts[number] = Holders(outer + (0 if child else entities), every + entities)
     named = select(keyword.c.id, keyword.c.field, keyword.c.value)
     rows = connection.execute(named.where(keyword.c.field.in_(_FIELDS)))
     found = {

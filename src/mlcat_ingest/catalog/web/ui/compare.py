@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from mlcat_ingest.catalog.errors import BadRequestError
 from mlcat_ingest.catalog.schema.virtual import Identity
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.ui.directions import METRICS, Direction
+from mlcat_ingest.catalog.web.ui.directions import METRICS, Better
 from mlcat_ingest.catalog.web.ui.facts import facts_of
 from mlcat_ingest.catalog.web.ui.lists import (
     Aspects,
@@ -82,7 +82,7 @@ def compare_page(
 
 
 def _row(
-    name: str, models: Sequence[ListRow], direction: Direction | None, address: str
+    name: str, models: Sequence[ListRow], direction: Better | None, address: str
 ) -> ComparedRow:
     row = ComparedRow(name.partition(".")[2], tuple(model.shown(name) for model in models))
     values = {

@@ -48,7 +48,7 @@ _PART: Final = re.compile(
     """train(ing)?|trn|val(id(ation)?)?|test(ing)?|eval(uation)?|dev|holdout|oof|oos|cv|fold|split
     |best|mean|avg|average|median|final|last|total|sum|max|min|overall|epoch|step|batch|iter
     |weighted|macro|micro|samples|at|k|in|out|of|sample|score|p?[0-9]+|v[0-9]+|one
-    |ms|s|secs?|seconds|us|ns|pct|percent""",
+    |s|secs?|seconds|[mnu]s|pct|percent""",
     re.VERBOSE,
 )
 """Words that say where, when and how a metric was measured, and not which one it is."""
@@ -62,15 +62,15 @@ TRIAL_NUMBER: Final = "numbers"
 _OPTUNA_VALUE: Final = re.compile(r"metrics\.value(?:_(\d+))?")
 
 
-class Direction(NamedTuple):
+class Better(NamedTuple):
     """Whether the smaller of two values of a metric is the better one, and what says so."""
 
     less: bool
-    said_by: str
+    evidence: str
 
     def __str__(self) -> str:
         """Return which values are better, and why."""
-        return f"{'less' if self.less else 'more'} is better, by {self.said_by}"
+        return f"{'less' if self.less else 'more'} is better, by {self.evidence}"
 
     def sort(self, column: str) -> str:
         """Return the order of a list with the best value of a column first."""
@@ -99,12 +99,12 @@ class Directions:
             ("Optuna's direction", [dict(_studied(*run)) for run in runs]),
         )
 
-    def of(self, column: str) -> Direction | None:
+    def of(self, column: str) -> Better | None:
         """Return the direction of a metric, such as `metrics.auc`; None where nothing says it."""
-        for said_by, stated in self._sources:
+        for evidence, stated in self._sources:
             found = {directions[column] for directions in stated if column in directions}
             if found:
-                return Direction(found.pop(), said_by) if len(found) == 1 else None
+                return Better(found.pop(), evidence) if len(found) == 1 else None
         return _by_name(column.removeprefix(METRICS)) if column.startswith(METRICS) else None
 
 
@@ -137,14 +137,14 @@ def _studied(metrics: Iterable[str], custom: Mapping[str, str]) -> Iterator[tupl
 
 
 @cache
-def _table() -> Mapping[str, Direction]:
+def _table() -> Mapping[str, Better]:
     text = (files("mlcat_ingest.catalog.web.ui") / "metric_names.csv").read_text(encoding="utf-8")
-    found: dict[str, Direction] = {}
+    found: dict[str, Better] = {}
     for row in csv.DictReader(text.splitlines()):
         less, library = row["better"] == "less", row["library"]
-        found[row["name"]] = Direction(less, f"{library}'s metric")
+        found[row["name"]] = Better(less, f"{library}'s metric")
         alike = "".join(_core(row["name"]))
-        found.setdefault(alike, Direction(less, f"its name, as in {library}"))
+        found.setdefault(alike, Better(less, f"its name, as in {library}"))
     return found
 
 
@@ -155,12 +155,12 @@ def _core(name: str) -> list[str]:
     return core or [word for word in words if word == "score"]
 
 
-def _by_name(name: str) -> Direction | None:
+def _by_name(name: str) -> Better | None:
     if name in _table():
         return _table()[name]
     core = _core(name)
     if core[:1] == ["rank"] and "".join(core) not in _WORDS:
-        return Direction(True, "its name")
+        return Better(True, "its name")
     for at in range(len(core)):
         before, last = core[:at], "".join(core[at:])
         direction = _of_words(last, whole=_NEGATING.issuperset(before))
@@ -172,10 +172,10 @@ def _by_name(name: str) -> Direction | None:
     return None
 
 
-def _of_words(last: str, *, whole: bool) -> Direction | None:
+def _of_words(last: str, *, whole: bool) -> Better | None:
     for word in (last, last.rstrip("0123456789")):
         if whole and word in _table():
             return _table()[word]
         if word in _WORDS:
-            return Direction(_WORDS[word], "its name")
+            return Better(_WORDS[word], "its name")
     return None

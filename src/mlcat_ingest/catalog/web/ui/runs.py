@@ -20,12 +20,12 @@ from starlette.datastructures import QueryParams
 from mlcat_ingest.catalog.errors import BadRequestError
 from mlcat_ingest.catalog.search.fields import field_name
 from mlcat_ingest.catalog.search.language import combine, read_query
-from mlcat_ingest.catalog.search.numbers import POINTS, Entities, Point, numeric_names, points
+from mlcat_ingest.catalog.search.numbers import POINTS, Holders, Point, numeric_names, points
 from mlcat_ingest.catalog.search.request import Criterion, SearchRequest, SortKey
 from mlcat_ingest.catalog.search.search import unknown_number
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.children import models_of_group, nested_rows
-from mlcat_ingest.catalog.web.ui.directions import METRICS, Direction, Directions
+from mlcat_ingest.catalog.web.ui.directions import METRICS, Better, Directions
 from mlcat_ingest.catalog.web.ui.lists import (
     MOST_METRICS,
     NEWEST_FIRST,
@@ -200,7 +200,7 @@ def runs_table(store: Store, view: RunsView, group: Mapping[str, Any]) -> Mappin
     }
 
 
-def _usual(names: Mapping[str, Entities]) -> list[str]:
+def _usual(names: Mapping[str, Holders]) -> list[str]:
     """Return the metrics that most models have: first those of models that are no child runs.
 
     The others are only in a list that is sorted, filtered or unfolded.
@@ -223,7 +223,7 @@ def _heading(view: RunsView, column: str, directions: Directions) -> Heading:
 
 
 def _with_best(
-    view: RunsView, direction: Direction | None, columns: Sequence[str], rows: Sequence[ListRow]
+    view: RunsView, direction: Better | None, columns: Sequence[str], rows: Sequence[ListRow]
 ) -> tuple[ListRow, ...]:
     """Return `rows`, the first that may be marked where the list begins with the best values."""
     field = view.sort_field

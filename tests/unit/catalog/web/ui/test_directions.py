@@ -62,7 +62,7 @@ def test_of_a_score_more_is_better_whatever_surrounds_its_name(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", UNKNOWN.split())
-def test_of_a_name_that_says_nothing_nothing_is_said(name: str) -> None:
+def test_a_name_that_tells_nothing_has_no_direction(name: str) -> None:
     assert less(name) is None
 
 
