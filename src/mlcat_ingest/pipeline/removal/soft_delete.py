@@ -200,7 +200,7 @@ class Removal:
 
         Cost: one read for each batch that a search does not find.
         """
-        for urns in in_chunks(sorted(self._unlisted.unfound(part), key=entity_type_of)):
+        for urns in in_chunks(sorted(self.unfound(part), key=entity_type_of)):
             key = key_aspect_name(entity_type_of(urns[0]))
             stored = self._context.sink.read_many(urns, [key, STATUS])
             deleted = [urn for urn in urns if not stored.get(urn)]
