@@ -335,11 +335,15 @@ class World:
         ]
 
     def living_groups(self) -> dict[str, str]:
-        """Return the group of each experiment that is not in the trash, by its id."""
+        """Return the group of each experiment that is not in the trash, by its id.
+
+        An id that was given again is left out: a run may have written the former one since.
+        """
+        again = {one.experiment_id for one, _ in self.of_namesakes}
         return {
             one.experiment_id: group_urn(one.name)
             for one in self.server.store.experiments
-            if one.lifecycle_stage == "active"
+            if one.lifecycle_stage == "active" and one.experiment_id not in again
         }
 
     def recipes(self) -> list[Host]:
