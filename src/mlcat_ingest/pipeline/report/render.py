@@ -281,9 +281,10 @@ def _evaluation(report: Report) -> Iterator[str]:
     tests = report.evaluation
     if tests.evaluated or tests.not_evaluated is None:
         by = "" if tests.where is None else f" by the {tests.where}"
+        results = f": {plural(tests.passing, 'result')} passing, {tests.failing:,} failing"
         yield (
-            f"  tests        {plural(tests.evaluated, 'entity', 'entities')} evaluated{by}: "
-            f"{plural(tests.passing, 'result')} passing, {tests.failing:,} failing"
+            f"  tests        {plural(tests.evaluated, 'entity', 'entities')} evaluated{by}"
+            f"{results if tests.evaluated else ''}"
         )
     if tests.not_evaluated is not None:
         yield f"  tests        not evaluated: {tests.not_evaluated}"

@@ -73,7 +73,8 @@ class IngestionRun:
     """A run of a recipe, as a row of a list.
 
     `mark` is `good`, `bad` or `quiet`. A count is None where the report does not have it. Without
-    an `href` the recipe has no run yet.
+    an `href` the recipe has no run yet. `tests` is the state of the metadata tests that the run
+    knows, empty where it evaluated none; with `by_gate` they are why it failed.
     """
 
     recipe: Piece
@@ -86,7 +87,8 @@ class IngestionRun:
     unchanged: int | None = None
     removed: int | None = None
     refused: int | None = None
-    failing: int | None = None
+    tests: str = ""
+    by_gate: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,10 +232,22 @@ def _rows(runs: Mapping[str, Aspects], names: Mapping[str, str]) -> list[Ingesti
             unchanged=_total(ours, "unchanged"),
             removed=_total(ours, "removed"),
             refused=_total(ours, "rejected"),
-            failing=_number(_object(ours.get("evaluation")).get("failing")),
+            tests=_tests(ours),
+            by_gate=_object(ours.get("gate")).get("passed") is False,
         )
         rows.append(row)
     return rows
+
+
+def _tests(report: Object) -> str:
+    """Return what fails: of all tests of the gate, or else of what this run evaluated."""
+    gate, evaluation = _object(report.get("gate")), _object(report.get("evaluation"))
+    if (failing := _number(gate.get("failing"))) is not None:
+        new = _number(gate.get("newly_failing"))
+        return f"{failing:,} failing, {f'{new:,}' if new else 'none'} new"
+    if not _number(evaluation.get("evaluated")):
+        return ""
+    return f"{_number(evaluation.get('failing')) or 0:,} failing"
 
 
 def _total(report: Object, *keys: str) -> int | None:

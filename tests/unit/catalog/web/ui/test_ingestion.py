@@ -19,6 +19,8 @@ from mlcat_ingest.pipeline.report.report import (
     FailedRecord,
     PassSummary,
     Report,
+    TestVerdict,
+    Verdict,
     failure_of,
 )
 from support.catalog_store import group, model, put, statements
@@ -98,6 +100,26 @@ def test_a_run_is_shown_in_words(store: Store) -> None:
     assert "MLflow at http://m : full pass (first run)" in found.text
 
 
+def test_a_run_that_the_gate_failed_says_so_and_what_fails_beside_what_is_new(
+    store: Store,
+) -> None:
+    verdict = Verdict("*", (TestVerdict(TEST, passing=3, failing=26),))
+    quiet = replace(REPORT, evaluation=EvaluationSummary(), gate=verdict)
+    page_of_run = page(store, at(write(store, quiet)))
+    assert "FAILURE by the gate" in page_of_run.text
+    assert "26 failing, none new" in page(store, RUNS).text
+    newer = replace(verdict, tests=(TestVerdict(TEST, failing=26, newly_failing=2),))
+    write(store, replace(quiet, run_id="churn-2", gate=newer))
+    assert "26 failing, 2 new" in page(store, RUNS).text
+
+
+def test_a_run_that_evaluated_nothing_does_not_say_that_nothing_fails(store: Store) -> None:
+    write(store, replace(REPORT, evaluation=EvaluationSummary()))
+    found = page(store, RUNS).text
+    assert "failing" not in found
+    assert "by the gate" not in found
+
+
 def test_a_failure_says_its_cause(store: Store) -> None:
     failed = replace(REPORT, failure=failure_of(SourceUnavailableError("no answer from MLflow")))
     found = page(store, at(write(store, failed)))
@@ -131,8 +153,8 @@ def test_the_lists_of_runs_and_recipes(store: Store) -> None:
     put(store, "urn:li:dataHubIngestionSource:new", dataHubIngestionSourceInfo={"name": "New"})
     runs = page(store, RUNS)
     assert "Ingestion runs 2" in runs.text
-    newest = "churn 2023-11-14 23:13 UTC SUCCESS 2.5 s 0 9 0 0 3"
-    oldest = "churn 2023-11-14 22:13 UTC FAILURE 1 min 5 s 1,235 56 7 2 3"
+    newest = "churn 2023-11-14 23:13 UTC SUCCESS 2.5 s 0 9 0 0 3 failing"
+    oldest = "churn 2023-11-14 22:13 UTC FAILURE 1 min 5 s 1,235 56 7 2 3 failing"
     assert f"{newest} {oldest}" in runs.text
     assert {at(first), at(second), at(source_urn("churn"))} <= runs.links.keys()
     recipes = page(store, RECIPES)
