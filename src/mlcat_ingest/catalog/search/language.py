@@ -42,6 +42,7 @@ _ALIASES: Final[Mapping[str, str]] = {
     "group": "groups",
     "feature": "mlFeatures",
     "property": "customProperties",
+    "alias": "version",
 }
 """Short name in a query to the field that it means."""
 
@@ -60,7 +61,7 @@ _FIELDS: Final = {**{name.lower(): name for name in SEARCHABLE}, **_ALIASES}
 _NUMERIC: Final = ("metrics", "onlineMetrics", "params")
 _USUAL: Final = (
     *sorted(_ALIASES),
-    *("name", "description", "platform", "metrics.<name>", "params.<name>"),
+    *("name", "description", "platform", "status", "metrics.<name>", "params.<name>"),
 )
 """The fields that an error shows."""
 
@@ -369,7 +370,8 @@ def _unknown(name: str) -> str:
     meant = _MEANT.get(family.lower()) or (known[near[0]] if near else "")
     if meant in _NUMERIC:
         meant += f".{rest or '<name>'}"
-    cure = f"; did you mean `{meant}`?" if meant else f"; known: {', '.join(_USUAL)}"
+    number = f"; for a parameter write `params.{name}`, for a metric `metrics.{name}`"
+    cure = f"; did you mean `{meant}`?" if meant else f"{number}; known: {', '.join(_USUAL)}"
     return f"query: no field `{name}`{cure} (words with a sign in them need quotes)"
 
 

@@ -160,7 +160,8 @@ def test_who_types_gives_a_part_of_a_name(text: str) -> None:
     ("text", "message"),
     [
         ("experiment:credit-risk", "no field `experiment`; did you mean `group`?"),
-        ("owner:alice foo:bar", "no field `foo`; known: domain, env, feature, group,"),
+        ("owner:alice foo:bar", "known: alias, domain, env, feature, group, kind, owner,"),
+        ("max_depth=8", "for a parameter write `params.max_depth`, for a metric `metrics.max_"),
         ("param.depth>0.9", "no field `param.depth`; did you mean `params.depth`?"),
         ("metric.auc:>1", "no field `metric.auc`; did you mean `metrics.auc`?"),
         ("ownr:jane", "no field `ownr`; did you mean `owner`?"),

@@ -59,7 +59,10 @@ def compare_page(
     stored = store.get_many(list(dict.fromkeys(urns)))
     found = [(urn, stored[urn]) for urn in dict.fromkeys(urns) if urn in stored]
     if not LEAST <= len(found) <= MOST:
-        raise BadRequestError(f"choose {LEAST} to {MOST} models of a group to compare them")
+        raise BadRequestError(
+            f"Choose {LEAST} to {MOST} models, and not {len(found)}: in the list of a group, by the "
+            "boxes before their names."
+        )
     _, models = model_rows(store, [urn for urn, _ in found])
     in_groups = [properties_of(*one).get("groups") or [] for one in found]
     groups = store.get_many([urn for named in in_groups for urn in named])

@@ -211,9 +211,12 @@ class _Pages:
         return HtmlPage("tasks.html", {"page": tasks_page(self._store, _start(request.query))})
 
     def compare(self, request: RequestContext) -> HtmlPage:
-        page = compare_page(
-            self._store, request.query.getlist("urn"), request.query.getlist("best")
-        )
+        query = request.query
+        try:
+            page = compare_page(self._store, query.getlist("urn"), query.getlist("best"))
+        except BadRequestError as error:
+            values = {"heading": "Choose models to compare", "message": error.message}
+            return HtmlPage("error.html", values, 400)
         return HtmlPage("compare.html", {"page": page})
 
     def search(self, request: RequestContext) -> HtmlPage:

@@ -63,7 +63,9 @@ def test_two_to_ten_models_are_compared(store: Store, names: list[str]) -> None:
         put_run(store, name, {}, {})
     answer = call(create_app(store), "GET", compared(*names), headers={"accept": "text/html"})
     assert answer.status == 400
-    assert "hoose 2 to 10 models" in answer.text
+    assert "<h1>Choose models to compare</h1>" in answer.text
+    assert "Choose 2 to 10 models, and not" in answer.text
+    assert "by the boxes before their names" in answer.text
 
 
 def test_models_of_a_group_are_chosen_for_a_comparison(store: Store) -> None:
