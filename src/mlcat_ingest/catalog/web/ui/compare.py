@@ -60,8 +60,8 @@ def compare_page(
     found = [(urn, stored[urn]) for urn in dict.fromkeys(urns) if urn in stored]
     if not LEAST <= len(found) <= MOST:
         raise BadRequestError(
-            f"Choose {LEAST} to {MOST} models, and not {len(found)}: in the list of a group, by the "
-            "boxes before their names."
+            f"Choose {LEAST} to {MOST} models, and not {len(found)}: in the list of a group, by "
+            "the boxes before their names."
         )
     _, models = model_rows(store, [urn for urn, _ in found])
     in_groups = [properties_of(*one).get("groups") or [] for one in found]
