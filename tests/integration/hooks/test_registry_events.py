@@ -45,7 +45,9 @@ def hooked(
     env = {"MLCAT_RECIPE": str(recipe), "MLCAT_HOOK_SEND": "0"}
     arguments = ("--app-name", "mlcat")
     with running(OURS, folder / "store", extra_args=arguments, env=env) as server:
-        recipe.write_text(RECIPE.format(mlflow=server.url, catalog=catalog.url))
+        # Without a state beside it a drain removes what is written under this id.
+        text = RECIPE.format(mlflow=server.url, catalog=catalog.url)
+        recipe.write_text(f"{text}writer_id: hooked\n")
         with mlflow_client(server.url) as client:
             yield Bench(folder, server.url), client
 

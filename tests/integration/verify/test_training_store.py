@@ -89,6 +89,7 @@ def ingest_and_verify(folder: Path, mlflow: str, catalog: str) -> tuple[Any, int
     config = {"tracking_uri": mlflow, "ui_url": "https://mlflow.example.com"}
     parts = {
         "name": "training",
+        "writer_id": "training",
         "source": {"type": "mlflow", "config": config},
         "sink": {"type": "rest", "config": {"server": catalog}},
     }

@@ -199,7 +199,7 @@ def _may_have_model(chosen: RunSelect, *, outputs: bool) -> Sql:
     """
     ids = [
         "SELECT run_id FROM model_versions WHERE run_id IS NOT NULL",
-        "SELECT substr(source, 7, 32) FROM model_versions WHERE source LIKE 'runs:/%'",
+        "SELECT substr(source, 7, 32) FROM model_versions WHERE substr(source, 1, 6) = 'runs:/'",
     ]
     if outputs:
         ids.append("SELECT source_id FROM inputs WHERE source_type = 'RUN_OUTPUT'")
