@@ -15,9 +15,10 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import QueryParams
+from starlette.datastructures import Headers, QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Scope
 
 from mlcat_ingest.catalog.errors import (
     AspectRefusedError,
@@ -45,6 +46,7 @@ READING_METHODS: Final = frozenset({"GET", "HEAD"})
 _PATIENCE = 4
 
 _FORM_FIELDS: Final = 10
+_PREFIX: Final = re.compile(r"(?:/[\w.~-]+)+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ class RequestContext:
             request.scope["raw_path"],
             body,
             request.method,
-            f"{scheme_of(request)}://{request.headers.get('host', '')}",
+            f"{scheme_of(request)}://{request.headers.get('host', '')}{prefix_of(request.scope)}",
             request.scope.get(MAY_WRITE, True),
         )
 
@@ -117,6 +119,12 @@ def scheme_of(request: Request) -> str:
     """Return the scheme that the client used, which a proxy may have ended."""
     forwarded = request.headers.get("x-forwarded-proto")
     return forwarded if forwarded in {"http", "https"} else request.url.scheme
+
+
+def prefix_of(scope: Scope) -> str:
+    """Return the path below which a proxy shows the pages, empty without one: `/catalog`."""
+    path = Headers(scope=scope).get("x-forwarded-prefix", "").rstrip("/")
+    return path if _PREFIX.fullmatch(path) else ""
 
 
 def decode_path(encoded: bytes) -> str:

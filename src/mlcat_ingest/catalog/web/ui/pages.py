@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -21,7 +22,13 @@ from mlcat_ingest.catalog.errors import BadRequestError, ForbiddenError, NotFoun
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS, Limits
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.auth import CSRF, SIGNED_IN
-from mlcat_ingest.catalog.web.http import ErrorAnswer, RequestContext, json_response, read_form
+from mlcat_ingest.catalog.web.http import (
+    ErrorAnswer,
+    RequestContext,
+    json_response,
+    prefix_of,
+    read_form,
+)
 from mlcat_ingest.catalog.web.ui import ingestion
 from mlcat_ingest.catalog.web.ui.activity import activity
 from mlcat_ingest.catalog.web.ui.compare import compare_page
@@ -48,6 +55,10 @@ HEADERS: Final = {
 
 _PACKAGE: Final = "mlcat_ingest.catalog.web.ui"
 _HEADINGS: Final = {404: "Page not found"}
+# An attribute of an element: in texts `<` is escaped, in attributes `"` too.
+_OWN_LINK: Final = re.compile(
+    r"""<[a-z]+ [^<>]*(?<=[ ])(?:href|action|src|content)="(?:0;[ ]url=)?(?=/(?!/))"""
+)
 _STATIC: Final = {"style.css": "text/css", "search.js": "text/javascript"}
 
 
@@ -110,6 +121,8 @@ class Renderer:
         session = {"csrf": scope.get(CSRF, ""), "signed_in": scope.get(SIGNED_IN, False)}
         shown = {"search": "", **session, **page.values}
         html = self._templates.get_template(page.template).render(shown)
+        if prefix := prefix_of(scope):
+            html = _OWN_LINK.sub(rf"\g<0>{prefix}", html)
         # A lone surrogate has no UTF-8 form; it may only come from an address.
         body = html.encode("utf-8", "replace")
         return Response(body, page.status, {**HEADERS, **page.headers}, media_type="text/html")

@@ -17,7 +17,7 @@ from mlcat_ingest.catalog.limits import (
     Limits,
 )
 from mlcat_ingest.catalog.web.auth import SESSION_COOKIE, Authenticator, Sessions, client_address
-from mlcat_ingest.catalog.web.http import read_form, scheme_of
+from mlcat_ingest.catalog.web.http import prefix_of, read_form, scheme_of
 from mlcat_ingest.catalog.web.ui.pages import HEADERS, HtmlPage, Renderer
 
 SIGN_IN: Final = "/login"
@@ -55,7 +55,7 @@ class SignInPages:
         """Answer with the form, or with the way on where the browser is signed in."""
         target = local_path(request.query_params.get("next", ""))
         if self._sessions.is_open(request.cookies.get(SESSION_COOKIE, "")):
-            return _redirect(target)
+            return _redirect(request.scope, target)
         if request.headers.get("sec-fetch-site") == "cross-site":
             # With a link on another site browsers send no strict cookie; with this refresh they do.
             return self._renderer.response(
@@ -79,7 +79,7 @@ class SignInPages:
             return self._form(request, target, 429, error.message, headers)
         if permission is None:
             return self._form(request, target, 401, _WRONG, {"WWW-Authenticate": "Bearer"})
-        response = _redirect(target)
+        response = _redirect(request.scope, target)
         session = self._sessions.start(may_write=permission == "write")
         _set_cookie(response, request, SESSION_COOKIE, session, SESSION_SECONDS)
         _set_cookie(response, request, _FORM_COOKIE, "", 0)
@@ -89,12 +89,12 @@ class SignInPages:
         """End the session."""
         session = request.cookies.get(SESSION_COOKIE, "")
         if not self._sessions.is_open(session):
-            return _redirect(SIGN_IN)
+            return _redirect(request.scope, SIGN_IN)
         fields = await self._fields(request)
         if not self._sessions.is_form_of(session, fields.get("csrf", "")):
             raise ForbiddenError("the form belongs to another session; reload the page")
         self._sessions.end(session)
-        response = _redirect(SIGN_IN)
+        response = _redirect(request.scope, SIGN_IN)
         _set_cookie(response, request, SESSION_COOKIE, "", 0)
         return response
 
@@ -132,7 +132,7 @@ def redirect_to_sign_in(scope: Scope) -> Response:
     target = scope["raw_path"].decode("latin-1")
     if scope["query_string"]:
         target += f"?{scope['query_string'].decode('latin-1')}"
-    return _redirect(f"{SIGN_IN}?{urlencode({'next': target})}")
+    return _redirect(scope, f"{SIGN_IN}?{urlencode({'next': target})}")
 
 
 def local_path(text: str) -> str:
@@ -142,8 +142,8 @@ def local_path(text: str) -> str:
     return text if is_local and text.partition("?")[0] not in {SIGN_IN, SIGN_OUT} else "/"
 
 
-def _redirect(target: str) -> Response:
-    return RedirectResponse(target, 303, HEADERS)
+def _redirect(scope: Scope, target: str) -> Response:
+    return RedirectResponse(f"{prefix_of(scope)}{target}", 303, HEADERS)
 
 
 def _set_cookie(response: Response, request: Request, name: str, value: str, seconds: int) -> None:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import pytest
 from starlette.applications import Starlette
@@ -15,7 +15,7 @@ from mlcat_ingest.catalog.web.auth import Sessions
 from mlcat_ingest.catalog.web.ui.sign_in import local_path
 from support.asgi import call
 from support.catalog_store import model, open_store, put
-from support.pages import Browser, form_of
+from support.pages import Browser, Reader, form_of
 
 TOKEN = "write-tök-en"
 READ_TOKEN = "read-token"
@@ -312,3 +312,46 @@ def test_sessions_expire_and_are_bounded() -> None:
     assert sessions.is_open(started[1])
     assert not sessions.is_open("")
     assert not Sessions().is_open(started[1])
+
+
+# --- below a path of a proxy ---------------------------------------------------------------------
+
+
+def below(browser: Browser, target: str) -> str:
+    """Get a page as the proxy does, with every address in it, and hold these."""
+    text = browser.get(target).text
+    addresses = re.findall(r'(?:href="|action="|src="|url=)(/[^"]*)"', text)
+    assert addresses
+    assert all(one.startswith("/ml/catalog/") for one in addresses), addresses
+    return text
+
+
+def test_below_a_path_all_links_forms_and_files_have_it(app: Starlette) -> None:
+    browser = Browser(app, **{"x-forwarded-prefix": "/ml/catalog/"})
+    assert browser.get("/search?q=a").headers["location"].startswith("/ml/catalog/login?next=%2F")
+    assert 'action="/ml/catalog/login"' in below(browser, "/login")
+    assert browser.sign_in(TOKEN, "/search?q=a").headers["location"] == "/ml/catalog/search?q=a"
+    for target in ("/", "/kind/mlModel", "/search?q=hare", "/tasks", "/compare", "/nope",
+                   f"/entity/{quote(model('m'), safe='')}"):  # fmt: skip
+        text = below(browser, target)
+        assert 'href="/ml/catalog/static/style.css?v=' in text
+        assert 'src="/ml/catalog/static/search.js?v=' in text
+        assert 'action="/ml/catalog/logout"' in text
+
+
+@pytest.mark.parametrize("prefix", ["//evil.example", "https://evil.example", '/a"b', "/a b", "/"])
+def test_what_is_no_path_is_no_prefix(app: Starlette, prefix: str) -> None:
+    browser = Browser(app, **{"x-forwarded-prefix": prefix})
+    assert 'action="/login"' in browser.get("/login").text
+
+
+def test_a_text_that_looks_like_a_link_stays_as_it_is(tmp_path: Path) -> None:
+    text = 'an <a href="/x"> and `<a href="/y">`'
+    with closing(open_store(tmp_path / "t.db")) as store:
+        put(store, model("m"), mlModelProperties={"name": text, "description": text})
+        served = create_app(store)
+        target = f"/entity/{quote(model('m'), safe='')}"
+        plain = call(served, "GET", target).text
+        found = call(served, "GET", target, headers={"x-forwarded-prefix": "/c"}).text
+        served.state.tasks.close()
+    assert Reader(found).text == Reader(plain).text

@@ -43,7 +43,7 @@
     option.id = `suggestion-${index}`;
     option.setAttribute("role", "option");
     const link = document.createElement("a");
-    link.href = suggestion.href;
+    link.href = form.action.replace(/\/search$/, "") + suggestion.href;
     link.tabIndex = -1;
     const name = document.createElement("bdi");
     name.textContent = suggestion.name;
@@ -63,7 +63,7 @@
       return;
     }
     try {
-      const answer = await fetch(`/search/suggest?q=${encodeURIComponent(text)}`);
+      const answer = await fetch(`${form.action}/suggest?q=${encodeURIComponent(text)}`);
       const found = answer.ok ? await answer.json() : [];
       if (asked !== text) {
         return;
