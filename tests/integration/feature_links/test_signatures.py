@@ -50,6 +50,7 @@ class Place:
         path = self.folder / "flowers.yml"
         source = f"tracking_uri: '{uri or self.database}', server_id: here, {more}"
         path.write_text(
+            "writer_id: flowers\n"
             f"source: {{type: mlflow, config: {{{source}}}}}\n"
             f"sink: {{type: rest, config: {{server: '{self.catalog}'}}}}\n"
             f"state: {{url: 'sqlite:///{self.folder}/state.db'}}\n"

@@ -69,6 +69,7 @@ def test_dropped_aspects_and_fields_are_named_and_counted(tmp_path: Path) -> Non
             "updated": 0,
             "removed": 0,
             "unchanged": 0,
+            "still_removed": 0,
             "left_out": 0,
             "rejected": 0,
         }

@@ -65,7 +65,7 @@ class Place:
     def write_recipe(self, more: str) -> str:
         path = self.folder / "recipe.yml"
         path.write_text(
-            "name: lineage\n"
+            "name: lineage\nwriter_id: lineage\n"
             f"source: {{type: mlflow, config: {{tracking_uri: '{self.uri}', {more}}}}}\n"
             f"sink: {{type: rest, config: {{server: '{self.catalog}'}}}}\n"
             f"state: {{url: 'sqlite:///{self.folder}/state.db'}}\n"
