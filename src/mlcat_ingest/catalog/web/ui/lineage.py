@@ -2,6 +2,7 @@
 
 They have the edges of GraphQL's lineage, and what DataHub draws no lineage of: the datasets that
 models are trained and evaluated on, deployments, the features of a table, and registered versions.
+Membership is drawn as none: neither a table's own features, nor a run's experiment.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -40,11 +41,15 @@ _OF_TABLES: Final = frozenset({("mlFeatureTable", "Contains"), ("mlFeatureTable"
 
 @dataclass(frozen=True, slots=True)
 class LineageNode:
-    """One entity of the tree, and those behind it; with `more` it has links that are not shown."""
+    """One entity of the tree, and those behind it; with `more` it has links that are not shown.
+
+    Those behind one that is shown `again` are where it is shown first.
+    """
 
     row: ListRow
     nodes: tuple["LineageNode", ...]
     more: bool
+    again: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,32 +86,51 @@ def _tree(store: Store, origin: str, *, upstream: bool) -> LineageTree:
     )
     more: set[str] = set()
 
+    links: dict[str, dict[str, None]] = {}
+
     def neighbours(urns: Sequence[str]) -> Iterator[tuple[str, str]]:
         for urn, page in store.read(partial(lineage, urns=urns, query=query)).items():
             if page.total > EACH:
                 more.add(urn)
-            yield from ((urn, end.urn) for end in page.entities)
-        yield from _registrations(store, urns, upstream=upstream)
+            links.setdefault(urn, {}).update((end.urn, None) for end in page.entities)
+        for urn, other in _registrations(store, urns, upstream=upstream):
+            links.setdefault(urn, {})[other] = None
+        yield from ((urn, other) for urn in urns for other in links.get(urn, ()))
 
     reach = Reach(origin, MOST)
     walk(reach, neighbours, HOPS, MOST)
-    rows = {row.urn: row for row in rows_of(store, list(reach.degrees))}
-    behind: dict[str, list[str]] = {}
-    for urn, before in reach.before.items():
-        behind.setdefault(before, []).append(urn)
+    rows = {row.urn: row for row in rows_of(store, [origin, *reach.degrees])}
+    drawn = {origin}
 
-    def nodes(urn: str) -> tuple[LineageNode, ...]:
-        return tuple(
-            LineageNode(rows[other], nodes(other), other in more) for other in behind.get(urn, ())
-        )
+    def nodes(urn: str) -> Iterator[LineageNode]:
+        for other in _behind(urn, links):
+            if other in rows and other != origin and not _is_membership(rows[urn], rows[other]):
+                again = other in drawn
+                drawn.add(other)
+                behind = () if again else tuple(nodes(other))
+                yield LineageNode(rows[other], behind, other in more and not again, again)
 
     return LineageTree(
         "Upstream: what it comes from" if upstream else "Downstream: what comes from it",
-        nodes(origin),
+        tuple(nodes(origin)),
         origin in more,
         reach.partial,
         max(reach.degrees.values(), default=0) == HOPS,
     )
+
+
+def _behind(urn: str, links: Mapping[str, Mapping[str, None]]) -> Mapping[str, None]:
+    """Return what is linked to an entity; to a table what is linked to its features."""
+    found: dict[str, None] = {}
+    for other in links.get(urn, ()):
+        is_own = (entity_type(urn), entity_type(other)) == ("mlFeatureTable", "mlFeature")
+        found |= dict(links.get(other, {})) if is_own else {other: None}
+    return found
+
+
+def _is_membership(row: ListRow, other: ListRow) -> bool:
+    """Return whether one of two is an experiment: its runs are in it."""
+    return "ML Experiment" in {row.kind, other.kind}
 
 
 def _registrations(

@@ -1,4 +1,4 @@
-"""The tab of lineage: trees in both directions, bounded, each entity once."""
+"""The tab of lineage: trees in both directions, bounded, each entity unfolded once."""
 
 import re
 from itertools import pairwise
@@ -95,15 +95,40 @@ def test_the_registered_model_depends_on_a_dataset_that_is_only_referred_to(
     assert "Lineage" in page(churn, at(dataset)).text
 
 
-def test_the_lineage_of_a_table_is_that_of_its_features(churn: Store) -> None:
-    assert drawn(churn, table("t"), upstream=True) == [feature("t", "f"), f".{ORDERS}"]
-    assert drawn(churn, table("t"), upstream=False)[:2] == [
-        feature("t", "f"),
-        f".{model('run')}",
-    ]
+def test_the_lineage_of_a_table_is_that_of_its_features_which_are_none_themselves(
+    churn: Store,
+) -> None:
+    assert drawn(churn, table("t"), upstream=True) == [ORDERS]
+    assert drawn(churn, table("t"), upstream=False)[:2] == [model("run"), f".{group('churn')}"]
     other = feature("t", "unused")
     put(churn, table("t"), mlFeatureTableProperties={"mlFeatures": [feature("t", "f"), other]})
     assert not [line for line in drawn(churn, model("run"), upstream=True) if other in line]
+
+
+def test_what_two_entities_share_stands_below_both_and_is_unfolded_once(churn: Store) -> None:
+    put(churn, feature("t", "g"), mlFeatureProperties={"sources": [ORDERS]})
+    both = {"name": "hare", "mlFeatures": [feature("t", "f"), feature("t", "g")]}
+    put(churn, model("run"), mlModelProperties={**both, "groups": [group("churn")]})
+    assert drawn(churn, ORDERS, upstream=False) == [
+        feature("t", "f"),
+        f".{model('run')}",
+        f"..{group('churn')}",
+        feature("t", "g"),
+        f".{model('run')}",
+    ]
+    text = page(churn, at(ORDERS, "?tab=lineage")).text
+    assert text.count("hare") == 2
+    assert text.count("see above") == 1
+
+
+def test_a_run_is_in_its_experiment_which_does_not_come_from_it(churn: Store) -> None:
+    experiment = {"typeNames": ["ML Experiment"]}
+    put(churn, group("churn"), mlModelGroupProperties={}, subTypes=experiment)
+    assert drawn(churn, group("churn"), upstream=True) == []
+    assert drawn(churn, model("run"), upstream=False) == [
+        model("churn_1"),
+        f".{group('registered:churn')}",
+    ]
 
 
 def test_the_page_links_each_entity_once_with_its_kind(churn: Store) -> None:
