@@ -546,6 +546,9 @@ def _group_sizes(connection: Connection, urns: Collection[str]) -> dict[str, int
 _PROMINENT: Final = ("mlModelGroup", "mlModel", "mlFeatureTable", "mlFeature", "test")
 _LATEST_GROUPS: Final = 20
 _COUNTS: Final = SearchRequest(count=0, facets=("_entityType",), facet_values=1_000)
+_REMOVED: Final = replace(
+    _COUNTS, any_of=((Criterion("removed", ("true",)),),), include_removed=True
+)
 
 
 def home(store: Store) -> Mapping[str, object]:
@@ -553,15 +556,14 @@ def home(store: Store) -> Mapping[str, object]:
 
     Cost: a dozen SQL statements, whatever the number of entities.
     """
-    (types,) = store.search(_COUNTS).facets
-    counts = dict(types.counts)
-    others = sorted(item for item in counts.items() if item[0] not in _PROMINENT)
+    counts, removed = (dict(store.search(one).facets[0].counts) for one in (_COUNTS, _REMOVED))
+    others = sorted(counts.keys() - _PROMINENT)
     latest = store.search(newest("mlModelGroup", 0, _LATEST_GROUPS))
     urns = [hit.urn for hit in latest.hits]
     sizes = store.read(lambda connection: _group_sizes(connection, urns))
     return {
-        "kinds": [_kind(name, counts.get(name, 0)) for name in _PROMINENT],
-        "other_kinds": [_kind(name, count) for name, count in others],
+        "kinds": [_kind(name, counts, removed) for name in _PROMINENT],
+        "other_kinds": [_kind(name, counts, removed) for name in others],
         "groups": [(row, sizes.get(row.urn, 0)) for row in rows_of(store, urns)],
         "all_groups": latest.total,
         "empty": not any(counts.get(name) for name in _PROMINENT),
@@ -624,8 +626,13 @@ def newest(entity_type: str, start: int, count: int) -> SearchRequest:
     )
 
 
-def _kind(entity_type: str, count: int) -> dict[str, object]:
+def _kind(
+    entity_type: str, counts: Mapping[str, int], removed: Mapping[str, int]
+) -> dict[str, object]:
+    count = counts.get(entity_type, 0)
     label = kind_name(entity_type, plural=count != 1)
+    if entity_type in removed:
+        label += f", {removed[entity_type]:,} removed"
     return {"label": label, "count": count, "href": f"/kind/{quote(entity_type, safe='')}"}
 
 

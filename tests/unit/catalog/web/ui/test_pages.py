@@ -82,8 +82,8 @@ def test_the_first_page_counts_and_shows_the_latest_groups(store: Store) -> None
         status={"removed": True})  # fmt: skip
     put(store, group("old"), mlModelGroupProperties={}, status={"removed": True})
     found = page(store, "/")
-    assert found.links["/kind/mlModel"] == "2Models"
-    assert found.links["/kind/mlModelGroup"] == "1Model group"
+    assert found.links["/kind/mlModel"] == "2Models, 1 removed"
+    assert found.links["/kind/mlModelGroup"] == "1Model group, 1 removed"
     assert found.links["/kind/corpuser"] == "1 User"
     assert found.links[at(group("churn"))] == "Churn"
     assert "Churn Model group 2 mlflow leaving" in found.text
@@ -627,7 +627,7 @@ def test_pages_take_a_handful_of_statements(store: Store) -> None:
         for index in range(300)
     ]
     store.write([*writes, Write(group("g"), "mlModelGroupProperties", {})])
-    limits = {"/": 40, at(group("g")): 15, at(model("m1"), "?tab=group"): 14, "/kind/mlModel": 14}
+    limits = {"/": 44, at(group("g")): 15, at(model("m1"), "?tab=group"): 14, "/kind/mlModel": 14}
     for target, limit in limits.items():
         with statements(store) as seen:
             page(store, target)
