@@ -155,7 +155,7 @@ class ListRow:
     @property
     def trial(self) -> str:
         """How the trial of an Optuna study ended, where its run is finished all the same."""
-        state = self.custom.get("state", "")
+        state = self.custom.get("state", "").rpartition(".")[2].upper()
         return state if state in _UNSUCCESSFUL else ""
 
     @property

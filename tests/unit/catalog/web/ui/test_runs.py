@@ -321,11 +321,13 @@ def put_trial(store: Store, name: str, value: float, state: str, **tags: str) ->
     put(store, model(name), mlModelProperties=properties)
 
 
-def test_a_pruned_trial_says_so_and_is_never_the_best(store: Store) -> None:
-    put_trial(store, "pruned", 0.1, "PRUNED", direction="MINIMIZE")
+@pytest.mark.parametrize("state", ["PRUNED", "FAIL", "TrialState.PRUNED", "TrialState.FAIL"])
+def test_a_pruned_or_failed_trial_says_so_and_is_never_the_best(store: Store, state: str) -> None:
+    put_trial(store, "pruned", 0.1, state, direction="MINIMIZE")
     put_trial(store, "complete", 0.2, "COMPLETE", direction="MINIMIZE")
     found = page(store, at(CHURN, "?sort=metrics.value"))
-    assert "pruned FINISHED PRUNED 0.1 complete FINISHED 0.2 best" in found.text
+    shown = state.rpartition(".")[2]
+    assert f"pruned FINISHED {shown} 0.1 complete FINISHED 0.2 best" in found.text
     assert "less is better, by Optuna's direction" in found.text
     assert "-metrics.value" in next(iter(found.links.keys() & {at(CHURN, "?sort=-metrics.value")}))
 
