@@ -40,7 +40,10 @@ _WORDS: Final = {**dict.fromkeys(_LESS.split(), True), **dict.fromkeys(_MORE.spl
 
 _NEGATING: Final = frozenset(["neg", "negative", "minus", "inverse"])
 _OTHER_QUANTITY: Final = frozenset(
-    ["std", "stddev", "sd", "var", "variance", "delta", "diff", "gap", "drop", "target"]
+    [
+        *("std", "stddev", "sd", "var", "variance", "delta", "diff", "gap", "drop"),
+        *("target", "to", "until"),
+    ]
 )
 """Words before a metric that make another quantity of it, of which nothing is known."""
 

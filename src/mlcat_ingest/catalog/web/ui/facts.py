@@ -15,6 +15,7 @@ from mlcat_ingest.catalog.web.ui.lists import (
     Aspects,
     at_first_step,
     display_name,
+    trial_of,
     value_of,
 )
 from mlcat_ingest.catalog.web.ui.text import (
@@ -177,7 +178,7 @@ def facts_of(
     source_code = value_of(aspects, SOURCE_CODE).get("sourceCode")
     memory = value_of(aspects, INSTITUTIONAL_MEMORY).get("elements")
     facts = [
-        _line("Status", custom.get(RUN_STATUS)),
+        _line("Status", f"{custom.get(RUN_STATUS, '')} {trial_of(custom)}".strip()),
         _line("Duration", duration(custom.get(RUN_DURATION, ""))),
         _line("Model type", properties.get("type")),
         _line("Data type", properties.get("dataType")),

@@ -245,9 +245,8 @@ def _tests(report: Object) -> str:
     if (failing := _number(gate.get("failing"))) is not None:
         new = _number(gate.get("newly_failing"))
         return f"{failing:,} failing, {f'{new:,}' if new else 'none'} new"
-    if not _number(evaluation.get("evaluated")):
-        return ""
-    return f"{_number(evaluation.get('failing')) or 0:,} failing"
+    failing = _number(evaluation.get("failing")) or 0
+    return f"{failing:,} failing" if failing or _number(evaluation.get("passing")) else ""
 
 
 def _total(report: Object, *keys: str) -> int | None:

@@ -155,8 +155,7 @@ class ListRow:
     @property
     def trial(self) -> str:
         """How the trial of an Optuna study ended, where its run is finished all the same."""
-        state = self.custom.get("state", "").rpartition(".")[2].upper()
-        return state if state in _UNSUCCESSFUL else ""
+        return trial_of(self.custom)
 
     @property
     def is_complete(self) -> bool:
@@ -290,6 +289,12 @@ def custom_of(urn: str, aspects: Aspects) -> Mapping[str, str]:
 def value_of(aspects: Aspects, name: str) -> Mapping[str, Any]:
     """Return the value of an aspect, empty where it is not set."""
     return aspects[name].value if name in aspects else {}
+
+
+def trial_of(custom: Mapping[str, str]) -> str:
+    """Return how a trial ended without success by the tags of Optuna, or an empty text."""
+    state = str(custom.get("state", "")).rpartition(".")[2].upper()
+    return state if state in _UNSUCCESSFUL else ""
 
 
 def display_name(urn: str, aspects: Aspects) -> str:

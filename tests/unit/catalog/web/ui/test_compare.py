@@ -51,6 +51,13 @@ def test_what_differs_comes_first_and_the_best_is_marked(store: Store) -> None:
     assert get(store, compared("a", "b", "c")).text.count('<tr class="differs">') == 7
 
 
+def test_a_pruned_trial_says_so_beside_its_status(store: Store) -> None:
+    for name, state in (("a", "PRUNED"), ("b", "COMPLETE")):
+        custom = {"mlflow.run_id": name, "mlflow.status": "FINISHED", "state": state}
+        put(store, model(name), mlModelProperties={"customProperties": custom})
+    assert "Status FINISHED PRUNED FINISHED" in page(store, compared("a", "b")).text
+
+
 def test_equal_metrics_have_no_best(store: Store) -> None:
     put_run(store, "a", {"auc": 0.9}, {})
     put_run(store, "b", {"auc": "0.90"}, {})

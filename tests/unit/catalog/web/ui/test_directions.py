@@ -41,7 +41,8 @@ UNKNOWN = """
     uptime realtime_share lossless_ratio std_test_score std_test_accuracy learning_rate
     grad_norm epoch value objective distance accuracy_gap accuracy_std example_count df_model
     scale intermediate_value anomaly_score risk_score system/cpu_utilization_percentage
-    num_params loss_scale time_to_failure timeline_score biased_estimate errorless x memory
+    num_params loss_scale time_to_failure time_to_accuracy steps_until_loss timeline_score
+    biased_estimate errorless x memory
     total_flos
 """
 
