@@ -35,7 +35,7 @@ class Ingested:
     def ingest(self, *, full: bool = False) -> Report:
         options = RunOptions(
             a_recipe("r", evaluate={"enabled": False}),
-            state=StateSession(self.state, StateOptions("r", full=full)),
+            state=StateSession(self.state, StateOptions("r", ("r",), full=full)),
         )
         report = PipelineRun([MlflowSource(self.config)], self.sink, options).execute()
         report.raise_for_failure()
