@@ -123,3 +123,17 @@ def test_a_group_of_runs_has_no_columns_of_versions(store: Store) -> None:
     text = page(store, at(group("churn"))).text
     assert "Alias" not in text
     assert "Stage" not in text
+
+
+def test_a_version_is_found_by_its_alias(store: Store) -> None:
+    for name, alias in (("churn_1", "champion"), ("churn_2", "challenger")):
+        version = {
+            "versionSet": "urn:li:versionSet:(churn,mlModel)",
+            "sortId": name,
+            "version": {"versionTag": name[-1]},
+            "aliases": [{"versionTag": alias}],
+        }
+        put(store, model(name), mlModelProperties={"name": name}, versionProperties=version)
+    found = page(store, "/search?q=alias:champion").links
+    assert at(model("churn_1")) in found
+    assert at(model("churn_2")) not in found
