@@ -129,7 +129,7 @@ class World:
         """Run the recipe over the store as it is at `time`; return the report."""
         shutil.copy(self.past.databases[time], self.folder / "mlflow.db")
         (self.folder / "recipe.yml").write_text(
-            "name: night\n"
+            "name: night\nwriter_id: night\n"
             "source: {type: mlflow, config: {tracking_uri: 'sqlite:///mlflow.db'}}\n"
             f"sink: {{type: rest, config: {{server: '{self.url}'}}}}\n{more}"
         )

@@ -92,12 +92,15 @@ def test_another_recipe_and_a_person_lose_nothing(
     capfd: pytest.CaptureFixture[str],
     forgotten: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
-    other = store.recipe("other", "enrich: [{match: {entity: mlModel}, add_tags: [theirs]}]\n")
+    tagged = "enrich: [{match: {entity: mlModel}, add_tags: [theirs]}]\n"
+    other = store.recipe("other", f"writer_id: other\n{tagged}")
     assert call([other, "-q"]) == 0
     edit(store)
     theirs = content(store.stored(A, B, GROUP))
     store.add_run("c", lr="3")
-    prod = store.recipe("prod", "enrich: [{match: {entity: mlModel}, add_tags: [ours]}]\n")
+    prod = store.recipe(
+        "prod", "writer_id: prod\nenrich: [{match: {entity: mlModel}, add_tags: [ours]}]\n"
+    )
     assert call([prod, "-q"]) == 0
     store.put(C, mlModelProperties={**store.stored(C)[C][HOME], "description": "a person's"})
     assert {"tag": "urn:li:tag:ours"} in store.stored(A)[A]["globalTags"]["tags"]

@@ -14,7 +14,6 @@ from mlcat_ingest.errors import CodecError, LimitError, StateUnavailableError
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.codec import dumps, loads
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.reserved import SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.context import RunContext
@@ -28,6 +27,7 @@ from mlcat_ingest.pipeline.removal.rename import GroupCopier
 from mlcat_ingest.pipeline.removal.unlisted import UnlistedEntities
 from mlcat_ingest.pipeline.report.render import label_of, with_label
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
+from mlcat_ingest.pipeline.write.conflicts import PermittedReads
 from mlcat_ingest.pipeline.write.searchable import in_chunks
 from mlcat_ingest.recipe.model import LimitsSpec
 from mlcat_ingest.sources.base import Capability, Missing, NamedGroup, Source, Unlisted
@@ -196,14 +196,16 @@ class Removal:
     def _taken_by_others(self, part: PartitionPass) -> Iterator[Entity]:
         """Yield, to be live again, what a pass over a whole store lists and others removed.
 
-        What they deleted for good equals nothing any more, so that the next pass writes it.
+        What they deleted for good equals nothing any more, so that the next pass writes it. What
+        the token may not read is left out.
 
         Cost: one read for each batch that a search does not find.
         """
+        reads = PermittedReads(self._context.sink)
         for urns in in_chunks(sorted(self.unfound(part), key=entity_type_of)):
-            key = key_aspect_name(entity_type_of(urns[0]))
-            stored = self._context.sink.read_many(urns, [key, STATUS])
-            deleted = [urn for urn in urns if not stored.get(urn)]
+            stored, denied = reads.read([Entity(urn, {STATUS: NOTHING}) for urn in urns])
+            unread = {outcome.merged.urn for outcome in denied}
+            deleted = [urn for urn in urns if not stored.get(urn) and urn not in unread]
             self._context.tracker.entities.delete(part, deleted)
             for urn in deleted:
                 self._note("removed_by_others", f"{urn}: deleted, the next pass writes it again")
