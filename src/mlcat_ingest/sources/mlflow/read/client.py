@@ -125,8 +125,10 @@ def check_store(uri: str) -> None:
 
 
 @contextmanager
-def default_store(tracking_uri: str, registry_uri: str | None) -> Iterator[None]:
+def default_store(tracking_uri: str, registry_uri: str | None, **variables: Any) -> Iterator[None]:
     """Let MLflow take an address for its default in this thread meanwhile, a folder too.
+
+    Further `variables` of MLflow have these values meanwhile.
 
     Plug-ins that sign requests ask for the default address, and so does a registry in a folder,
     which would make a store in the working directory; MLflow refuses folders since 3.13. Only
@@ -136,6 +138,7 @@ def default_store(tracking_uri: str, registry_uri: str | None) -> Iterator[None]
     """
     # MlflowClient would read another workspace, and name it as the default one.
     answers: dict[str, Any] = {"MLFLOW_TRACKING_URI": tracking_uri, "MLFLOW_WORKSPACE": None}
+    answers |= variables
     if folder_of(tracking_uri) is not None or (registry_uri and folder_of(registry_uri)):
         answers["MLFLOW_ALLOW_FILE_STORE"] = True
     for name in answers:
@@ -355,8 +358,10 @@ class ClientReader(ApiReader, MlflowConnection):
     def check_user(self) -> Iterator[Finding]:
         """Yield a warning if the store has further workspaces, which are not read."""
         try:
-            with self._translate_errors():
-                named = [one.name for one in self._open().list_workspaces()]
+            client = self._open()
+            # A server without workspaces answers 503, which MLflow would try again for minutes.
+            with self._translate_errors(MLFLOW_HTTP_REQUEST_MAX_RETRIES=0):
+                named = [one.name for one in client.list_workspaces()]
         except (MlcatError, AttributeError):
             return  # an MLflow or a store without workspaces
         further = sorted({*named} - {DEFAULT_WORKSPACE})
@@ -425,12 +430,12 @@ class ClientReader(ApiReader, MlflowConnection):
         return self._client
 
     @contextmanager
-    def _translate_errors(self) -> Iterator[None]:
+    def _translate_errors(self, **variables: Any) -> Iterator[None]:
         """Raise MLflow's errors as ours meanwhile, and leave out its log lines."""
         uris = (self._config.tracking_uri, self._config.registry_uri)
         with ExitStack() as meanwhile:
             meanwhile.enter_context(_quiet())
-            meanwhile.enter_context(default_store(*uris))
+            meanwhile.enter_context(default_store(*uris, **variables))
             if any(uri and folder_of(uri) for uri in uris):
                 meanwhile.enter_context(damage_left_out(self._damage))
             from mlflow.exceptions import MissingConfigException, MlflowException
