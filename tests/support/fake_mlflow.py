@@ -138,7 +138,7 @@ class FakeReader(MlflowConnection):
             and (not only.statuses or run.status in only.statuses)
             and (only.since_ms is None or (run.start_time_ms or 0) >= only.since_ms)
             and (only.before_ms is None or (run.start_time_ms or 0) < only.before_ms)
-            and (only.ended_since_ms is None or (run.end_time_ms or -1) >= only.ended_since_ms)
+            and (only.ended_since_ms is None or _ended_since(run, only.ended_since_ms))
             and (only.run_ids is None or run.run_id in only.run_ids)
             and (not only.deleted or run.lifecycle_stage == "deleted")
         ]
@@ -199,6 +199,10 @@ class FakeReader(MlflowConnection):
 
     def close(self) -> None:
         self.closed += 1
+
+
+def _ended_since(run: Run, moment_ms: int) -> bool:
+    return run.end_time_ms is not None and run.end_time_ms >= moment_ms
 
 
 def a_source(reader: FakeReader, **config: object) -> MlflowSource:

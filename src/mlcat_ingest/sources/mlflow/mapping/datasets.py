@@ -5,7 +5,7 @@ with says where the data is, and joins to what other tools write about it.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
@@ -79,11 +79,14 @@ def dataset_facts(
     truncator: Truncator,
     *,
     evaluates: bool = False,
+    measured_on: Collection[tuple[str, str]] = (),
 ) -> DatasetFacts:
     """Return the training and evaluation data of a run; each dataset once.
 
-    Data logged without a context is training data, or evaluation data if the run `evaluates`. A
-    dataset whose source names no place that the catalog could know is in the summary only.
+    Data logged without a context is training data, or evaluation data if the run `evaluates`, or if
+    its name and digest are in `measured_on`: MLflow adds the dataset of a logged model's metric to
+    the run. A dataset whose source names no place that the catalog could know is in the summary
+    only.
     """
     training: dict[str, dict[str, str]] = {}
     evaluation: dict[str, dict[str, str]] = {}
@@ -101,9 +104,9 @@ def dataset_facts(
         entry = {"dataset": urn}
         if context:
             entry["motivation"] = truncator.clean(context, "dataset context")
-        (evaluation if is_evaluation(item, evaluates=evaluates) else training).setdefault(
-            urn, entry
-        )
+        is_measured = (item.name, item.digest) in measured_on
+        judges = is_evaluation(item, evaluates=evaluates, is_measured=is_measured)
+        (evaluation if judges else training).setdefault(urn, entry)
     aspects: dict[str, Aspect] = {
         ML_MODEL_TRAINING_DATA: {"trainingData": list(training.values())},
         ML_MODEL_EVALUATION_DATA: {"evaluationData": list(evaluation.values())},
@@ -112,9 +115,11 @@ def dataset_facts(
     return DatasetFacts(aspects, compact_json(summary), urns)
 
 
-def is_evaluation(item: DatasetInput, *, evaluates: bool) -> bool:
+def is_evaluation(item: DatasetInput, *, evaluates: bool, is_measured: bool) -> bool:
     """Return whether a dataset was logged to evaluate a model with, not to train one."""
     context = (item.tags.get(CONTEXT_TAG) or "").strip().lower()
+    if not context and is_measured:
+        return True
     return context in _EVALUATION or (evaluates and context not in _TRAINING)
 
 

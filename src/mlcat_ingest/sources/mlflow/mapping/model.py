@@ -154,6 +154,7 @@ def map_run(record: JoinedRun) -> list[Entity]:
             scope.naming.env,
             truncator,
             evaluates=record.is_evaluation,
+            measured_on=record.measured_on,
         )
     aspects = _side_aspects(record, user)
     aspects.update(datasets.aspects)

@@ -103,7 +103,7 @@ class RunFilter:
     def accepts(self, run: Run) -> bool:
         """Return whether `run` started at `since_ms` or later, and is in one of `statuses`."""
         in_status = not self.statuses or run.status in self.statuses
-        return in_status and (self.since_ms or 0) <= (run.start_time_ms or 0)
+        return in_status and (self.since_ms is None or self.since_ms <= (run.start_time_ms or 0))
 
 
 ALL_RUNS: Final = RunFilter()
@@ -126,7 +126,10 @@ class ModelFilter:
     def accepts(self, model: LoggedModel) -> bool:
         """Return whether every condition holds for `model`, however many there are."""
         return (
-            (self.updated_since_ms or 0) <= (model.last_updated_at_ms or 0)
+            (
+                self.updated_since_ms is None
+                or self.updated_since_ms <= (model.last_updated_at_ms or 0)
+            )
             and (self.run_ids is None or model.source_run_id in self.run_ids)
             and (self.model_ids is None or model.model_id in self.model_ids)
             and (self.newest_external is None or model.tags.get(EXTERNAL_TAG) == "true")

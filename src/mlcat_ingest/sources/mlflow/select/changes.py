@@ -148,28 +148,28 @@ class KnownRuns:
         self._counts.update((id_, self._purged.get(id_, 0)) for id_ in experiment_ids)
         if not self._last:
             self._from_ms = only.since_ms
-        return self._list(experiment_ids, only, 0, self._listed)
+        return self._list(experiment_ids, only, None, self._listed)
 
     def later(self, experiment_ids: Collection[str], only: RunFilter) -> Iterator[list[Run]]:
         """Yield the runs of `only` that started since the last pass in pages; asked last."""
         rest = frozenset(experiment_ids) - self._listed
-        return self._list(experiment_ids, only, self.last_ms or 0, rest)
+        return self._list(experiment_ids, only, self.last_ms, rest)
 
     def _list(
         self,
         experiment_ids: Collection[str],
         only: RunFilter,
-        since_ms: int,
+        since_ms: int | None,
         counted: Collection[str],
     ) -> Iterator[list[Run]]:
         """Yield the runs of `only` that started at `since_ms` or later, and count them."""
         ids = list(experiment_ids)
         if self._digests is not None:
-            later = max(since_ms, only.since_ms or 0) or None
+            later = _latest(since_ms, only.since_ms)
             yield from self._reader.runs(ids, only=replace(only, since_ms=later))
             return
         # A number of runs in one status would change with each run that ends.
-        later = max(since_ms, self._from_ms or 0) or None
+        later = _latest(since_ms, self._from_ms)
         for page in self._reader.runs(ids, only=replace(only, statuses=(), since_ms=later)):
             for run in page:
                 if run.experiment_id in counted and (run.start_time_ms or 0) < self.before_ms:
@@ -200,6 +200,10 @@ class KnownRuns:
         return sum(map(len, self._reader.runs(ids, only=last))) == min(number, 1)
 
 
+def _latest(*moments_ms: int | None) -> int | None:
+    return max((moment for moment in moments_ms if moment is not None), default=None)
+
+
 log = logging.getLogger(__name__)
 
 OPEN_RUNS: Final = 1_000
@@ -210,6 +214,9 @@ TRASHED_RUNS: Final = 2_000
 
 RESUMED: Final = "RUNNING"
 """The status of a run that was resumed."""
+
+ANY_END_MS: Final = -(10**15)
+"""A time before every end: clocks were wrong, and imports have dates before 1970."""
 
 RUNS_BY_ID: Final = 2_000
 """Runs that a pass asks for by their ids; where there are more it lists all runs."""
@@ -255,7 +262,7 @@ class ChangedRuns:
         yield from self._unseen(self._known.later(ids, only))
         yield from self._list_runs(ids, replace(only, ended_since_ms=since_ms, before_ms=since_ms))
         if not only.statuses or RESUMED in only.statuses:
-            resumed = replace(only, statuses=(RESUMED,), ended_since_ms=0)
+            resumed = replace(only, statuses=(RESUMED,), ended_since_ms=ANY_END_MS)
             yield from self._list_runs(ids, resumed)
         wanted = {
             *self._open(),

@@ -414,6 +414,16 @@ class JoinedRun:
         return EVALUATED_TAG in tags and not self._made_models
 
     @property
+    def measured_on(self) -> frozenset[tuple[str, str]]:
+        """Name and digest of the datasets that metrics of the run's logged models name."""
+        metrics = (metric for model in self.models.values() for metric in model.metrics)
+        return frozenset(
+            (metric.dataset_name, metric.dataset_digest or "")
+            for metric in metrics
+            if metric.dataset_name
+        )
+
+    @property
     def made_several(self) -> bool:
         """True if the run made several models of MLflow 3."""
         return len({output.model_id for output in self.run.model_outputs}) > 1

@@ -14,8 +14,9 @@ from mlcat_ingest.core.redaction import redact_url
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _HTTP: Final = ("http://", "https://")
 _SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
-_ARN: Final = "arn:"
-"""The names of AWS, which lead to SageMaker's MLflow servers, have a slash and are no paths."""
+_NO_PATH: Final = re.compile(r"[a-z][a-z0-9+.-]+:/|arn:", re.IGNORECASE)
+"""How addresses begin: a scheme, with one slash too, or a name of AWS, as of SageMaker's servers.
+One letter is a drive."""
 _SCHEMES: Final = (
     *("http", "https", "file", "databricks", "databricks-uc", "uc"),
     *("sqlite", "postgresql", "postgres", "mysql", "mssql"),
@@ -68,7 +69,7 @@ def folder_of(uri: str) -> Path | None:
     """Return the folder that `uri` names, None for any other kind of address."""
     if uri.startswith("file:"):
         return Path(unquote(urlsplit(uri).path))
-    if "://" in uri or uri.startswith(_ARN):
+    if _NO_PATH.match(uri):
         return None
     is_path = os.sep in uri or uri.startswith(".") or Path(uri).exists()
     return Path(uri) if is_path else None

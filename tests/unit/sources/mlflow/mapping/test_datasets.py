@@ -165,3 +165,17 @@ def test_the_context_says_what_data_was_used_for(context: str, aspect: str) -> N
     item = DatasetInput("d", "", "s3", "s3://b/k", tags={"mlflow.data.context": context})
     aspects = dataset_facts([item], Datasets(), "PROD", Truncator()).aspects
     assert [name for name, fresh in aspects.items() if any(fresh.values())] == [aspect]
+
+
+@pytest.mark.parametrize(
+    ("context", "aspect"),
+    [("", "mlModelEvaluationData"), ("training", "mlModelTrainingData")],
+)
+def test_data_that_a_metric_of_a_logged_model_names_was_measured_on(
+    context: str, aspect: str
+) -> None:
+    tags = {"mlflow.data.context": context} if context else {}
+    item = DatasetInput("d", "1", "s3", "s3://b/k", tags=tags)
+    for measured_on, expected in (({("d", "1")}, aspect), ({("d", "2")}, "mlModelTrainingData")):
+        found = dataset_facts([item], Datasets(), "PROD", Truncator(), measured_on=measured_on)
+        assert [name for name, fresh in found.aspects.items() if any(fresh.values())] == [expected]

@@ -63,6 +63,10 @@ def test_folders_are_distinguished_from_other_addresses(
     assert folder_of("file:///a%20b") == Path("/a b")
     assert folder_of("databricks") is None
     assert folder_of("arn:aws:sagemaker:r:1:mlflow-app/x") is None
+    for address in ("mlflow-artifacts:/1/a", "dbfs:/databricks/m", "runs:/1/model", "S3:/b"):
+        assert folder_of(address) is None
+    assert folder_of("c:/runs") == Path("c:/runs")
+    assert folder_of("a b:/c") == Path("a b:/c")
     with pytest.raises(RecipeError, match=r"no folder typo"):
         check_store("./typo")
     with pytest.raises(ProtocolMismatchError, match=r"not an MLflow store"):

@@ -145,9 +145,18 @@ def test_a_second_pass_reads_no_run_in_six_short_listings(world: World) -> None:
         RunFilter(before_ms=since_ms, skip=1, limit=2),
         RunFilter(since_ms=since_ms),
         RunFilter(ended_since_ms=since_ms, before_ms=since_ms),
-        RunFilter(statuses=("RUNNING",), ended_since_ms=0),
+        RunFilter(statuses=("RUNNING",), ended_since_ms=changes_module.ANY_END_MS),
     ]
     assert world.memory.finished[1:] == [({"before_ms": NOW_MS, **known}, False)]
+
+
+@pytest.mark.parametrize("start_ms", [-(10**12), -1, 0, 1, None])
+def test_a_run_of_any_start_is_read_and_counted(world: World, start_ms: int | None) -> None:
+    world.store.runs.append(a_run("odd", status="FINISHED", start_time_ms=start_ms))
+    assert sorted(world.runs()) == ["a", "b", "odd"]
+    ((checkpoint, _),) = world.memory.finished
+    assert checkpoint["runs"] == {"1": 3}
+    assert world.runs(NOW_MS + HOUR_MS) == []
 
 
 def test_the_overlap_can_be_set_and_since_stays_a_bound(world: World) -> None:
