@@ -188,7 +188,8 @@ class Removal:
             return
         yield from self._deferred.release()
         for part in passes:
-            if part.full is None:
+            # A feature store has no trash: what it lists is live.
+            if part.full is None and Capability.FEATURES in source.capabilities:
                 yield from self._taken_by_others(part)
         for start in range(0, len(gone), _AT_ONCE):
             yield from self._soft_delete(gone[start : start + _AT_ONCE])

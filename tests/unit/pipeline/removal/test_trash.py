@@ -172,3 +172,15 @@ def test_nothing_is_made_for_what_is_left_out(recipe: Recipe) -> None:
         assert not aspects.get("status", {}).get("removed")
     containers = [urn for urn in recipe.sink.stored if urn.startswith("urn:li:container:")]
     assert len(containers) == 1
+
+
+def test_what_is_in_the_trash_stays_removed_where_each_pass_reads_everything(
+    server: Server, recipe: Recipe
+) -> None:
+    recipe.config = {"incremental": {"enabled": False}}
+    recipe.ingest()
+    server.store.runs[0] = replace(server.store.runs[0], lifecycle_stage="deleted")
+    for _ in range(3):
+        report = recipe.ingest()
+        assert model_urn(LIVE) in removed(recipe.sink)
+        assert "removed_by_others" not in report.notes
