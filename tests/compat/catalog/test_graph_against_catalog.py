@@ -1,4 +1,4 @@
-"""`DataHubGraph` of the unmodified SDK: order, whole entities, defaults and earlier versions."""
+"""`DataHubGraph` of the unmodified SDK: order, entities, relationships, defaults, old versions."""
 
 from typing import Any
 
@@ -49,6 +49,32 @@ def test_entities_at_once(graph: DataHubGraph) -> None:
     semityped = graph.get_entity_semityped(MODEL)
     assert semityped["mlModelProperties"].groups == [GROUP]
     assert "globalTags" in {proposal.aspectName for proposal in graph.get_entity_as_mcps(MODEL)}
+
+
+def test_related_entities(graph: DataHubGraph) -> None:
+    graph.soft_delete_entity(OTHER)
+    way = graph.RelationshipDirection
+    members = graph.get_related_entities(GROUP, ["MemberOf", "Consumes"], way.INCOMING)
+    assert {(member.urn, member.relationship_type) for member in members} == {
+        (MODEL, "MemberOf"),
+        (OTHER, "MemberOf"),
+    }
+    both = graph.get_related_entities(MODEL, ["MemberOf", "TaggedWith"], way.OUTGOING)
+    assert {other.urn for other in both} == {GROUP, "urn:li:tag:pii"}
+    assert not list(graph.get_related_entities(MODEL, ["Consumes"], way.OUTGOING))
+
+
+def test_related_entities_of_more_than_one_page(graph: DataHubGraph) -> None:
+    models_of_group = [MODEL.replace("model,", f"model{at},") for at in range(201)]
+    graph.emit_mcps(
+        [
+            Mcp(entityUrn=urn, aspect=models.MLModelPropertiesClass(groups=[GROUP]))
+            for urn in models_of_group
+        ]
+    )
+    incoming = graph.RelationshipDirection.INCOMING
+    found = [member.urn for member in graph.get_related_entities(GROUP, ["MemberOf"], incoming)]
+    assert sorted(found) == sorted([MODEL, OTHER, *models_of_group])
 
 
 def test_known_platforms_are_there_from_the_start(graph: DataHubGraph) -> None:

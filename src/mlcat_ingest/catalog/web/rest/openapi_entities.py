@@ -17,7 +17,7 @@ from starlette.datastructures import QueryParams
 
 from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError, NotFoundError
 from mlcat_ingest.catalog.limits import NAMES
-from mlcat_ingest.catalog.schema.values import AspectVersion, Change, Write
+from mlcat_ingest.catalog.schema.values import AspectVersion, Change, Direction, Write
 from mlcat_ingest.catalog.store.prepare import check_aspect_name, check_urn
 from mlcat_ingest.catalog.web.http import (
     Answer,
@@ -29,18 +29,22 @@ from mlcat_ingest.catalog.web.http import (
     json_type,
     query_flag,
     query_list,
+    required_text,
     whole,
 )
 from mlcat_ingest.catalog.web.rest.endpoint import (
     CONNECTOR,
     FLAG,
     INTERFACE,
+    TEXT,
+    URN,
     WHOLE,
     Endpoint,
     Parameter,
     Resource,
     Schema,
     array,
+    record,
     ref,
 )
 from mlcat_ingest.catalog.web.rest.proposals import expect_object, make_write, patch_of
@@ -346,6 +350,69 @@ def _version(content: Any, where: str) -> int:
         return whole(named, "if-version-match")
     except BadRequestError as error:
         raise BadRequestError(f"{where}.headers.{error}") from error
+
+
+_DIRECTIONS: Final = [direction.value for direction in Direction]
+_RELATED_COUNT: Final = 200
+
+
+class RelationshipReads(Resource):
+    """The endpoint that reads relationships, in the shape of `RelatedEntitiesResult` of DataHub."""
+
+    @Endpoint(
+        "GET",
+        "/openapi/relationships/v1/",
+        {
+            200: record(
+                *("start", "count", "total", "entities"),
+                start=WHOLE,
+                count=WHOLE,
+                total=WHOLE,
+                entities=array(
+                    record(*("urn", "relationshipType"), urn=URN, relationshipType=TEXT)
+                ),
+            )
+        },
+        parameters=(
+            Parameter("urn", "URN of the entity.", URN, required=True),
+            Parameter(
+                "direction",
+                "OUTGOING: to what the entity refers to; INCOMING: to what refers to it.",
+                {"type": "string", "enum": _DIRECTIONS},
+                required=True,
+            ),
+            Parameter(
+                "relationshipTypes",
+                "Names of relationships, repeated or separated by commas.",
+                array(TEXT),
+                required=True,
+            ),
+            Parameter("start", "How many to skip. Default: 0.", WHOLE),
+            Parameter("count", f"How many to return at most. Default: {_RELATED_COUNT}.", WHOLE),
+        ),
+        client="SDK DataHubGraph.get_related_entities",
+    )
+    def get_related(self, request: RequestContext) -> dict[str, Any]:
+        """Read a page of the entities at the other end of an entity's relationships.
+
+        Removed ones are there too. `count` of the answer is the length of its page: the client
+        asks for pages until one is empty.
+        """
+        query = request.query
+        urn, direction = required_text(query, "urn"), required_text(query, "direction")
+        raw_parts(urn)
+        if direction not in _DIRECTIONS:
+            raise BadRequestError(f"direction: {direction!r} is not one of {_DIRECTIONS}")
+        types = query_list(query, "relationshipTypes")
+        if types is None:
+            raise BadRequestError("relationshipTypes: the parameter is missing")
+        start = whole(query, "start")
+        count = min(whole(query, "count", _RELATED_COUNT), self._limits.page_size)
+        page = self._store.related_entities([urn], types, Direction(direction), start, count)[urn]
+        entities = [
+            {"urn": other.urn, "relationshipType": other.relationship} for other in page.entities
+        ]
+        return {"start": start, "count": len(entities), "total": page.total, "entities": entities}
 
 
 _SDK: Final = "SDK DataHubRestEmitter.emit_mcp"

@@ -44,6 +44,7 @@ from mlcat_ingest.catalog.web.rest.openapi_entities import (
     ENTITY_ASPECT,
     EntityReads,
     EntityWrites,
+    RelationshipReads,
     target_of,
 )
 from mlcat_ingest.catalog.web.rest.operations import MetadataTests, Operations
@@ -222,6 +223,7 @@ def rest_endpoints(store: Store, tasks: Tasks, limits: Limits) -> Sequence[Endpo
             MetadataTests(store, limits),
             EntityReads(store, limits),
             EntityWrites(store, limits),
+            RelationshipReads(store, limits),
             Config(store, limits),
         )
         for row in resource.endpoints()

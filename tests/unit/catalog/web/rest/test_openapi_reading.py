@@ -174,3 +174,41 @@ def test_an_aspect_of_an_open_type_is_read_under_the_name_of_its_record(
     put(client.store, urn, dashboardInfo={"title": "a"})
     found = client.ok("GET", f"/aspects/{quote(urn, safe='')}?aspect=dashboardInfo&version=0")
     assert found["aspect"] == {"com.linkedin.dashboard.DashboardInfo": {"title": "a"}}
+
+
+RELATED = "/openapi/relationships/v1/"
+
+
+def test_a_page_of_relationships(client: RestClient) -> None:
+    members = [
+        put(client.store, model(name), mlModelProperties={"groups": [group("g")]}) for name in "abc"
+    ]
+    asked = f"{RELATED}?urn={quote(group('g'))}&direction=INCOMING&relationshipTypes=MemberOf"
+    page = client.ok("GET", f"{asked}&start=1&count=1")
+    assert page == {
+        "start": 1,
+        "count": 1,
+        "total": 3,
+        "entities": [{"urn": members[1], "relationshipType": "MemberOf"}],
+    }
+    assert client.ok("GET", f"{asked}&start=3")["count"] == 0
+    unknown = asked.replace(quote(group("g")), quote(group("none")))
+    assert client.ok("GET", unknown) == {"start": 0, "count": 0, "total": 0, "entities": []}
+
+
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [
+        ("direction=INCOMING&relationshipTypes=a", "urn"),
+        ("urn=urn:li:tag:a&relationshipTypes=a", "direction"),
+        ("urn=urn:li:tag:a&direction=UP&relationshipTypes=a", "direction"),
+        ("urn=urn:li:tag:a&direction=INCOMING", "relationshipTypes"),
+        ("urn=a&direction=INCOMING&relationshipTypes=a", "'a' is not a URN"),
+        ("urn=urn:li:tag:a&direction=INCOMING&relationshipTypes=a&start=-1", "start"),
+        ("urn=urn:li:tag:a&direction=INCOMING&relationshipTypes=a&count=x", "count"),
+    ],
+)
+def test_relationships_without_what_they_need_are_refused(
+    client: RestClient, query: str, named: str
+) -> None:
+    assert named in client.refused("GET", f"{RELATED}?{query}")
