@@ -141,6 +141,7 @@ def _seed_parent(client: Any, made: SeededStore, experiment_id: str) -> None:
             Metric("up", float("inf"), START_MS + 1_200, 0),
             Metric("down", float("-inf"), START_MS + 1_200, -3),
             Metric("tiny", 5e-324, START_MS + 1_200, 0),
+            Metric("minus_zero", -0.0, START_MS + 1_200, 0),
             Metric("system/cpu_utilization_percentage", 12.5, START_MS + 1_200, 0),
         ],
         params=[Param("lr", "0.1"), Param("empty", ""), Param("deep", "v" * 6000)],
