@@ -8,8 +8,11 @@ import logging
 import sys
 from typing import Any
 
+from airflow.sdk import DAG
+
 from mlcat_ingest.airflow.hook import MlcatHook, mlflow_variables
 from mlcat_ingest.airflow.operator import MlcatIngestOperator
+from mlcat_ingest.airflow.sdk import AirflowFailException
 from mlcat_ingest.errors import MlcatError, RecipeError
 
 
@@ -21,6 +24,8 @@ def main(recipe: dict[str, Any], conn_ids: list[str], of_mlflow: list[str]) -> d
         "summary": operator.execute({}),
         "page": operator.catalog_page,
         "refused": refusal(recipe),
+        "native": native_refusal(recipe),
+        "relative": failure_of(MlcatIngestOperator(task_id="relative", recipe="conf/none.yml")),
     }
 
 
@@ -36,6 +41,22 @@ def refusal(recipe: dict[str, Any]) -> str:
         MlcatIngestOperator(task_id="part", recipe=recipe, shard={}, full=True)
     except RecipeError as error:
         return f"{error.message}; {error.hint}"
+    return ""
+
+
+def native_refusal(recipe: dict[str, Any]) -> str:
+    with DAG("native", schedule=None, render_template_as_native_obj=True):
+        named = {**recipe, "name": "{{ '2026' }}"}
+        operator = MlcatIngestOperator(task_id="native", recipe=named)
+    operator.render_template_fields({})
+    return failure_of(operator)
+
+
+def failure_of(operator: MlcatIngestOperator) -> str:
+    try:
+        operator.execute({})
+    except AirflowFailException as error:
+        return str(error)
     return ""
 
 

@@ -26,7 +26,7 @@ from mlcat_ingest.client.config import RestSinkConfig
 from mlcat_ingest.client.rest.connection import pages_of
 from mlcat_ingest.core.environment import local_path
 from mlcat_ingest.core.text import plural
-from mlcat_ingest.errors import FatalError, RecipeError
+from mlcat_ingest.errors import FatalError, RecipeError, RecipeValidationError
 from mlcat_ingest.hooks.drain import drain_spool
 from mlcat_ingest.hooks.spool import EventSpool
 from mlcat_ingest.pipeline.report.progress import PlainProgress
@@ -41,6 +41,10 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+_NATIVE: Final = (
+    "\nthis DAG has `render_template_as_native_obj`, which makes a number of a text that looks "
+    "like one; put it in quotes inside of the template: \"'{{ params.version }}'\""
+)
 _KILLED: Final = "killed; acknowledged writes remain in the catalog"
 
 
@@ -83,7 +87,9 @@ class _RecipeOperator(BaseOperator):
         try:
             return self._execute(context)
         except (RecipeError, FatalError) as error:
-            raise AirflowFailException(str(error)) from error
+            is_native = self.has_dag() and self.dag.render_template_as_native_obj
+            made = is_native and isinstance(error, RecipeValidationError)
+            raise AirflowFailException(f"{error}{_NATIVE if made else ''}") from error
 
     @abstractmethod
     def _execute(self, context: Any) -> Any:

@@ -12,10 +12,11 @@ import re
 import ssl
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from http import HTTPStatus
+from math import inf
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
@@ -41,6 +42,7 @@ from mlcat_ingest.errors import (
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.net.session import (
     ENCODINGS,
+    FIRST_CONTACT_S,
     HEADERS,
     LATE,
     MAX_REFUSED_S,
@@ -201,6 +203,10 @@ _NO_ANSWER: Final = (
     requests.exceptions.ChunkedEncodingError,
     requests.exceptions.ContentDecodingError,
 )
+_NOT_REACHED: Final = (
+    urllib3.exceptions.NewConnectionError,
+    urllib3.exceptions.ConnectTimeoutError,
+)
 _TIMEOUTS: Final = (requests.ReadTimeout, urllib3.exceptions.ReadTimeoutError)
 _PART_BYTES: Final = 65_536
 
@@ -279,11 +285,16 @@ def is_unavailable(reply: Reply) -> bool:
     return reply.status in UNAVAILABLE
 
 
-def _credentials_hint(auth: object) -> str:
-    password = auth.password if isinstance(auth, HTTPBasicAuth) else ""
-    if password != password.strip():
+def _credentials_hint(auth: object, challenge: str, variables: Sequence[str]) -> str:
+    """Return the cure of a 401 with the header `WWW-Authenticate: <challenge>`."""
+    if isinstance(auth, HTTPBasicAuth):
+        if auth.password == auth.password.strip():
+            return "check the user name and password"
         return "the password begins or ends with a blank or a line break: remove it at its origin"
-    return "check the token, or the user name and password"
+    if re.search(r"\bbasic\b", challenge, re.IGNORECASE):
+        cure = ", or ".join(filter(None, ("`username` and `password`", " and ".join(variables))))
+        return f"it wants a user name and a password, no token: set {cure}"
+    return "check the token"
 
 
 def is_read_failure(reply: Reply) -> bool:
@@ -319,18 +330,20 @@ class Http(Closing):
         self._reads = reads
         self._retry = RetryPolicy(
             peer,
+            self.base_url,
             retry_for_s=options.retry_for_s,
             retries=options.retries,
             first_pause_s=backoff_s,
         )
         self._lock = threading.Lock()
         self._requests_made = 0
-        self._has_answered = self._has_served = False
+        self._has_served = False
         self._pending: dict[int, PendingRequest] = {}
         self._server_date: tuple[str, float, float] | None = None
         self._session = OwnSession()
         self._session.auth = options.auth or user_auth or NoAuth()
         self._renew = options.renew
+        self._variables = options.variables
         self._accepted_s: float | None = None
         self._session.headers.update({**HEADERS, **options.headers})
         self._verify = options.trust.verify
@@ -443,7 +456,9 @@ class Http(Closing):
                 is_late = failure is not None and failure.context.get("status") == LATE
                 if is_late and not is_passing(Reply(LATE, {}, b"", self.peer, pending.url)):
                     passing = ""  # the service may still work on it
-                if passing and self._retry.pause(pending, passing):
+                if passing and self._retry.pause(
+                    pending, passing, within_s=self._patience_s(error)
+                ):
                     continue
                 if failure is None:
                     raise
@@ -451,6 +466,11 @@ class Http(Closing):
                 raise failure from None if isinstance(failure, RecipeError) else error
             if not self._should_retry(pending, reply, auth, is_passing):
                 return reply
+
+    def _patience_s(self, error: Exception) -> float:
+        """Return the longest time for which a request is tried again after `error`."""
+        is_refused = any(isinstance(one, _NOT_REACHED) for one in _chain(error))
+        return FIRST_CONTACT_S if is_refused and not self._retry.was_reached else inf
 
     def _should_retry(
         self, pending: PendingRequest, reply: Reply, auth: object, is_passing: IsPassing
@@ -506,7 +526,7 @@ class Http(Closing):
             allow_redirects=method in {"GET", "HEAD"},
             stream=True,
         )
-        self._has_answered = True
+        self._retry.note_answer()
         if date := response.headers.get("Date"):
             self._server_date = date, sent_s, time.time()
         if response.status_code < 300 and not isinstance(self._session.auth, NoAuth):
@@ -546,7 +566,12 @@ class Http(Closing):
         return reply
 
     def _refused_credentials(self, reply: Reply) -> AuthenticationError:
-        accepted, hint = "", _credentials_hint(self._session.auth)
+        accepted, hint = (
+            "",
+            _credentials_hint(
+                self._session.auth, reply.headers.get("WWW-Authenticate", ""), self._variables
+            ),
+        )
         if not self._session.is_home(reply.url):
             hint = "a redirect leads there, and credentials do not follow it; use that address"
         elif self._accepted_s is not None:
@@ -592,7 +617,7 @@ class Http(Closing):
         answer = no_answer_of(error, url)
         sentence = f"{self.peer} at {redact_url(url)} {answer.what}"
         # A name may be gone while its server is restarted, but it once led to one.
-        is_lasting = answer.is_lasting and not self._has_answered
+        is_lasting = answer.is_lasting and not self._retry.was_reached
         passes = isinstance(error, _NO_ANSWER) and not is_lasting
         is_late = any(isinstance(one, _TIMEOUTS) for one in _chain(error))
         context = {"status": LATE} if is_late else None

@@ -4,7 +4,7 @@ import io
 import ipaddress
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from http.client import HTTPResponse
@@ -51,6 +51,10 @@ MAX_ANSWER_S: Final = 300.0
 MAX_REFUSED_S: Final = 60.0
 """The longest time for which credentials are tried again that a service accepted before."""
 
+FIRST_CONTACT_S: Final = 5.0
+"""The longest time for which a server is tried again that nothing has ever reached: the address may
+be wrong."""
+
 LONG_WAIT_S: Final = 3.0
 """Seconds from which on a wait for further attempts is reported."""
 
@@ -61,6 +65,9 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 _TWO_MINUTES_S: Final = 120
 _RANDOM: Final = SystemRandom()  # the state of `random` belongs to the user's program
+
+_REACHED: Final[set[str]] = set()
+"""The addresses that have answered in this process."""
 
 log = logging.getLogger(__name__)
 
@@ -79,10 +86,12 @@ class HttpOptions:
 
     The timeouts bound each attempt; `retry_for_s` and `retries`, if given, the attempts after the
     first. `renew` returns what signs in now: a token's file may have another one than at first.
+    `variables` are those of the environment that hold the user name and the password, if any do.
     """
 
     auth: AuthBase | None = field(default=None, repr=False)
     renew: Callable[[], AuthBase | None] | None = field(default=None, repr=False)
+    variables: Sequence[str] = ()
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     trust: Trust = field(default_factory=Trust)
     connect_timeout_s: float = 5.0
@@ -190,15 +199,31 @@ class RetryPolicy:
     """
 
     def __init__(
-        self, peer: str, *, retry_for_s: float, retries: int | None, first_pause_s: float
+        self,
+        peer: str,
+        address: str,
+        *,
+        retry_for_s: float,
+        retries: int | None,
+        first_pause_s: float,
     ) -> None:
-        """Keep the bounds; `peer` names the service in the log."""
+        """Keep the bounds; `peer` names the service in the log, `address` is without secrets."""
         self._peer = peer
+        self._address = address
         self._retry_for_s = retry_for_s
         self._retries = retries
         self._first_pause_s = first_pause_s
         self._ended = threading.Event()
         self._is_reported = False
+
+    @property
+    def was_reached(self) -> bool:
+        """Tell whether the service has answered any client of this process."""
+        return self._address in _REACHED
+
+    def note_answer(self) -> None:
+        """Remember that the service has answered."""
+        _REACHED.add(self._address)
 
     def pause(
         self,

@@ -157,7 +157,8 @@ def read_draft(path: str | Path, environ: Mapping[str, str] | None = None) -> Dr
         with file.open("rb") as stream:
             content = stream.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise RecipeError(f"no recipe at {path}", hint="`mlcat-ingest init` writes one") from None
+        place = path if file.is_absolute() else f"{path} in {Path.cwd()}"
+        raise RecipeError(f"no recipe at {place}", hint="`mlcat-ingest init` writes one") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "its path is invalid"
         raise RecipeError(f"the recipe {path} cannot be read: {reason}") from None

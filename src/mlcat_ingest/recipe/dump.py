@@ -1,8 +1,9 @@
 """Recipes as YAML text: one back from its model, redacted, and the commented one of `init`."""
 
 import json
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import yaml
 from pydantic import SecretStr
@@ -10,7 +11,7 @@ from pydantic import SecretStr
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.recipe.loader import is_typed
 from mlcat_ingest.recipe.model import Recipe
-from mlcat_ingest.recipe.secrets import SubstitutedText, mask_tree
+from mlcat_ingest.recipe.secrets import MASK, SubstitutedText, mask_tree
 
 
 class _Dumper(yaml.SafeDumper):
@@ -31,14 +32,38 @@ _Dumper.add_representer(str, _text)
 
 
 def recipe_to_yaml(recipe: Recipe) -> str:
-    """Return the given keys of `recipe` as YAML, with secrets masked.
+    """Return the given keys of `recipe` as YAML, with variables in place of secrets.
 
-    Without secrets in it, the text loads as an equal recipe.
+    Where these variables hold the secrets, the text loads as an equal recipe.
     """
-    given = recipe.model_dump(exclude_unset=True)
-    return yaml.dump(
-        mask_tree(_escape(given)), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100
+    given = _escape(recipe.model_dump(exclude_unset=True))
+    shown = _with_variables(mask_tree(given), given, "MLCAT")
+    return yaml.dump(shown, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+
+
+_PREFIXES: Final = {"mlflow": "MLFLOW_TRACKING", "rest": "MLCAT", "datahub-rest": "DATAHUB_GMS"}
+"""How the variables begin that a type's credentials are in; others begin with its name."""
+
+
+def _with_variables(shown: Any, given: Any, prefix: str, key: str = "") -> Any:
+    """Return `shown`, which is `given` masked, with `${PREFIX_KEY}` in place of each secret."""
+    if isinstance(shown, Mapping):
+        kind, inside = str(shown.get("type", "")), f"{prefix}_{key}".rstrip("_")
+        return {
+            name: _with_variables(value, given[name], _PREFIXES.get(kind, kind))
+            if name == "config" and kind
+            else _with_variables(value, given[name], inside, name)
+            for name, value in shown.items()
+        }
+    if isinstance(shown, list | tuple):
+        return [_with_variables(*pair, prefix, key) for pair in zip(shown, given, strict=True)]
+    if not isinstance(shown, str) or MASK not in shown or shown == given:
+        return shown
+    user, password, name = (
+        f"${{{re.sub(r'[^A-Z0-9]', '_', f'{prefix}_{part}'.upper())}}}"
+        for part in ("username", "password", key)
     )
+    return shown.replace(f"{MASK}@", f"{user}:{password}@").replace(MASK, name)
 
 
 def _escape(value: Any) -> Any:

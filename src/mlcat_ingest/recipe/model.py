@@ -27,7 +27,7 @@ from mlcat_ingest.recipe.draft import Draft, draft_of, read_draft
 from mlcat_ingest.recipe.fields import Duration, NotContent, Public, PublicStr, RecipeModel
 from mlcat_ingest.recipe.loader import Origin, Problem
 from mlcat_ingest.recipe.secrets import mask_tree
-from mlcat_ingest.recipe.validate import mask_secrets, validate_config
+from mlcat_ingest.recipe.validate import Models, mask_secrets, validate_config
 from mlcat_ingest.recipe.values import (
     DomainRef,
     OwnerRef,
@@ -433,9 +433,12 @@ class Recipe(RecipeModel):
         return cls(name=_name_for(uri), sources=[source], sink=sink)
 
     @classmethod
-    def from_draft(cls, draft: Draft) -> tuple[Self | None, list[Problem]]:
-        """Return the recipe of `draft`, or None, and every problem found so far."""
-        recipe, problems = validate_config(cls, draft.data, (), draft.origin)
+    def from_draft(cls, draft: Draft, configs: Models = ()) -> tuple[Self | None, list[Problem]]:
+        """Return the recipe of `draft`, or None, and every problem found so far.
+
+        `configs` are the models of the configurations in it.
+        """
+        recipe, problems = validate_config(cls, draft.data, (), draft.origin, configs)
         if recipe is not None:
             recipe._origin = draft.origin  # noqa: SLF001 - its own class sets it
             mask_secrets(recipe, draft.data)

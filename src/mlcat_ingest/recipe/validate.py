@@ -10,10 +10,10 @@ most names.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from pydantic import BaseModel, SecretStr, ValidationError
@@ -29,7 +29,7 @@ from mlcat_ingest.recipe.fields import (
     members,
     names_of,
 )
-from mlcat_ingest.recipe.loader import Loc, Origin, Problem, nearest
+from mlcat_ingest.recipe.loader import Loc, Origin, Problem, nearest, path_text
 from mlcat_ingest.recipe.secrets import (
     MASK,
     SECRETS,
@@ -67,16 +67,24 @@ _SENTENCES = {
 _COMMON_HINTS = {
     "stateful_ingestion": "is an option of DataHub's own runner; delete it",
 }
+Models: TypeAlias = Sequence[tuple[Loc, type[BaseModel]]]
+"""Models, each with the place in the recipe of what it describes."""
+
 _MOMENT = "must be a date or a time such as 2026-01-31 or 2026-01-31T12:00:00Z"
 
 
 def validate_config(
-    model: type[ModelT], raw: Mapping[str, Any], prefix: Loc, origin: Origin
+    model: type[ModelT],
+    raw: Mapping[str, Any],
+    prefix: Loc,
+    origin: Origin,
+    others: Models = (),
 ) -> tuple[ModelT | None, list[Problem]]:
     """Return `raw` as a `model`, or None and its problems with their places.
 
-    `prefix` is the place of `raw` in the recipe. Places whose `${...}` already failed are left
-    out: their problem is reported as that.
+    `prefix` is the place of `raw` in the recipe; a key that is wrong there is looked for in the
+    `others`, too. Places whose `${...}` already failed are left out: their problem is reported as
+    that.
     """
     try:
         return model.model_validate(raw, context={BASE_DIR: origin.base_dir}), []
@@ -86,7 +94,13 @@ def validate_config(
     for detail in details:
         loc = _place(detail, raw, model)
         sentences = problems.setdefault(loc, [])
-        if (sentence := _sentence(detail, loc, model, raw)) not in sentences:
+        sentence = _sentence(detail, raw)
+        if detail["type"] == "extra_forbidden":
+            around = prefix + loc[:-1]
+            nearest_places = _places_of(str(loc[-1]), around, ((prefix, model), *others))
+            places = [path_text(origin.as_written(place)) for place in nearest_places]
+            sentence = unknown_key(str(loc[-1]), _model_at(model, loc[:-1]), places)
+        if sentence not in sentences:
             sentences.append(sentence)
     return None, [
         origin.problem(prefix + loc, ", or ".join(sentences))
@@ -123,10 +137,8 @@ def _is_in(raw: Any, step: str | int) -> bool:
     return isinstance(raw, list | tuple) and isinstance(step, int) and step < len(raw)
 
 
-def _sentence(detail: ErrorDetails, loc: Loc, model: type[BaseModel], raw: Any) -> str:
+def _sentence(detail: ErrorDetails, raw: Any) -> str:
     kind, context = detail["type"], detail.get("ctx", {})
-    if kind == "extra_forbidden":
-        return unknown_key(str(loc[-1]), _model_at(model, loc[:-1]))
     if kind == "value_error":
         return _without_secrets(str(context["error"]), detail["input"], raw)
     if kind == "string_too_short" and context["min_length"] == 1:
@@ -143,8 +155,11 @@ def _short(bound: Any) -> Any:
     return int(bound) if isinstance(bound, float) and bound.is_integer() else bound
 
 
-def unknown_key(key: str, model: type[BaseModel] | None) -> str:
-    """Return the sentence about a key that `model` does not have, with the key that was meant."""
+def unknown_key(key: str, model: type[BaseModel] | None, places: Sequence[str] = ()) -> str:
+    """Return the sentence about a key that `model` does not have, with the key that was meant.
+
+    `places` are those in the recipe where the key is known.
+    """
     if model is None:
         return "is not a known key"
     hints = model.key_hints if issubclass(model, RecipeModel) else {}
@@ -153,10 +168,41 @@ def unknown_key(key: str, model: type[BaseModel] | None) -> str:
     for name, field in model.model_fields.items():
         if key in names_of(name, field):
             return f"is another name of `{names_of(name, field)[0]}`; keep one"
+    if places:
+        return f"is not a known key here; it belongs at `{'` or `'.join(places)}`"
     known = sorted(names_of(name, field)[0] for name, field in model.model_fields.items())
     if (meant := nearest(key, known)) is not None:
         return f"is not a known key; did you mean `{meant}`?"
     return f"is not a known key; known here: {', '.join(known)}"
+
+
+def _places_of(key: str, around: Loc, models: Models) -> list[Loc]:
+    """Return the places nearest to `around` where `models` and what they contain have `key`."""
+    found: dict[Loc, int] = {}
+    pending = [(loc, model, {model}) for loc, model in models]
+    while pending:
+        loc, model, outer = pending.pop()
+        for name, field in model.model_fields.items():
+            place = (*loc, names_of(name, field)[0])
+            if key in names_of(name, field):
+                found[place] = _levels_between(loc, around)
+            inside = [(place, inner) for inner in _models_in(field.annotation)]
+            inside += [((*place, 0), item) for item in _models_in(below(field.annotation, 0))]
+            pending += [(at, one, {*outer, one}) for at, one in inside if one not in outer]
+    least = min(found.values(), default=0)
+    return sorted((place for place, steps in found.items() if steps == least), key=str)
+
+
+def _levels_between(one: Loc, other: Loc) -> int:
+    """Return how many keys lead up from a place and down to another one."""
+    steps, others = ([step for step in loc if isinstance(step, str)] for loc in (one, other))
+    while steps and others and steps[0] == others[0]:
+        del steps[0], others[0]
+    return len(steps) + len(others)
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    return (m for m in members(annotation) if isinstance(m, type) and issubclass(m, BaseModel))
 
 
 def _model_at(model: type[BaseModel], loc: Loc) -> type[BaseModel] | None:
@@ -164,8 +210,7 @@ def _model_at(model: type[BaseModel], loc: Loc) -> type[BaseModel] | None:
     annotation: Any = model
     for step in loc:
         annotation = below(annotation, step)
-    models = (m for m in members(annotation) if isinstance(m, type) and issubclass(m, BaseModel))
-    return next(models, None)
+    return next(_models_in(annotation), None)
 
 
 def _without_secrets(sentence: str, value: Any, raw: Any) -> str:

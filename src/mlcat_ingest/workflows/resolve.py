@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel
 
@@ -26,7 +26,7 @@ from mlcat_ingest.errors import RecipeError, UnknownPluginError
 from mlcat_ingest.recipe.draft import Draft, read_draft
 from mlcat_ingest.recipe.loader import Loc, Origin, Problem, nearest, path_text
 from mlcat_ingest.recipe.model import Recipe
-from mlcat_ingest.recipe.validate import mask_secrets, validate_config
+from mlcat_ingest.recipe.validate import Models, mask_secrets, validate_config
 from mlcat_ingest.sources.base import Source
 
 GROUP = "mlcat_ingest.sources"
@@ -178,7 +178,9 @@ def resolve(recipe: Recipe) -> ResolvedRecipe:
         "sources": [{"type": spec.type, "config": spec.config} for spec in recipe.sources],
         "sink": recipe.sink and {"type": recipe.sink.type, "config": recipe.sink.config},
     }
-    return _resolve_data(recipe, [], data, recipe.origin)
+    problems: list[Problem] = []
+    configs = _configs(data, recipe.origin, problems)
+    return _resolved(recipe, configs, problems, data, recipe.origin)
 
 
 def load_resolved(path: str | Path, environ: Mapping[str, str] | None = None) -> ResolvedRecipe:
@@ -201,8 +203,10 @@ def resolve_draft(draft: Draft) -> ResolvedRecipe:
     Raises:
         RecipeValidationError: something in it is wrong; all of it is listed.
     """
-    recipe, problems = Recipe.from_draft(draft)
-    return _resolve_data(recipe, problems, draft.data, draft.origin)
+    problems: list[Problem] = []
+    configs = _configs(draft.data, draft.origin, problems)
+    recipe, found = Recipe.from_draft(draft, list(configs.items()))
+    return _resolved(recipe, configs, [*found, *problems], draft.data, draft.origin)
 
 
 def embedded_sink(folder: Path) -> ResolvedSink:
@@ -229,56 +233,74 @@ def service_sink(raw: Mapping[str, Any], label: str = "") -> ResolvedSink:
 DEFAULT_CATALOG = "mlcat-catalog.db"
 
 
-def _resolve_data(
-    recipe: Recipe | None, problems: list[Problem], data: Mapping[str, Any], origin: Origin
+_Configs = Mapping[Loc, type[BaseModel]]
+
+
+def _resolved(
+    recipe: Recipe | None,
+    configs: _Configs,
+    problems: list[Problem],
+    data: Mapping[str, Any],
+    origin: Origin,
 ) -> ResolvedRecipe:
-    all_problems = list(problems)
-    sources: list[ResolvedSource] = []
-    for loc, spec in _source_specs(data):
-        kind = str(spec["type"]).strip()
-        model = _source_model(kind, loc, origin, all_problems)
-        config = _config(model, spec, loc, origin, all_problems)
+    models: Models = [((), Recipe), *configs.items()]
+    made: dict[Loc, tuple[str, BaseModel]] = {}
+    for loc, spec in _specs(data):
+        raw = {} if spec.get("config") is None else spec["config"]
+        if (model := configs.get((*loc, "config"))) is None or not isinstance(raw, Mapping):
+            continue
+        config, problems_here = validate_config(model, raw, (*loc, "config"), origin, models)
+        problems.extend(problems_here)
         if config is not None:
-            sources.append(ResolvedSource(kind, config, path_text(loc)))
-    sink = _sink(data.get("sink"), origin, all_problems)
-    if recipe is None or all_problems:
-        raise origin.error(all_problems)
-    return ResolvedRecipe(recipe, tuple(sources), sink)
+            mask_secrets(config, raw)
+            made[loc] = (spec["type"].strip(), config)
+    kind, sink = made.pop(_SINK, ("", None))
+    if isinstance(sink, RestSinkConfig):
+        problems.extend(_missing_address(sink, origin))
+    if recipe is None or problems:
+        raise origin.error(problems)
+    return ResolvedRecipe(
+        recipe,
+        tuple(ResolvedSource(*side, path_text(loc)) for loc, side in made.items()),
+        None if sink is None else ResolvedSink(SINK_ALIASES.get(kind, kind), sink),
+    )
 
 
-def _source_specs(data: Mapping[str, Any]) -> Iterator[tuple[Loc, Mapping[str, Any]]]:
-    """Yield the sources that have a type, whatever else may be wrong with them."""
-    specs = data.get("sources")
-    for i, spec in enumerate(specs if isinstance(specs, list) else []):
+_SINK: Final = ("sink",)
+
+
+def _specs(data: Mapping[str, Any]) -> Iterator[tuple[Loc, Mapping[str, Any]]]:
+    """Yield the sources and the sink that have a type, whatever else may be wrong with them."""
+    sources = data.get("sources")
+    listed = enumerate(sources if isinstance(sources, list) else [])
+    places: list[tuple[Loc, Any]] = [(("sources", i), spec) for i, spec in listed]
+    for loc, spec in [*places, (_SINK, data.get("sink"))]:
         if isinstance(spec, Mapping) and isinstance(spec.get("type"), str):
-            yield ("sources", i), spec
+            yield loc, spec
 
 
-def _source_model(
-    kind: str, loc: Loc, origin: Origin, problems: list[Problem]
-) -> type[BaseModel] | None:
-    try:
-        return config_class(kind)
-    except UnknownPluginError as error:
-        known = source_types()
-        sentence = str(error) if kind in known else _unknown("source", kind, known)
-        problems.append(origin.problem((*loc, "type"), sentence))
-        return None
+def _configs(data: Mapping[str, Any], origin: Origin, problems: list[Problem]) -> _Configs:
+    """Return the models of the configurations in a recipe, by their places."""
+    models: dict[Loc, type[BaseModel]] = {}
+    for loc, spec in _specs(data):
+        kind = spec["type"].strip()
+        try:
+            models[*loc, "config"] = _sink_class(kind) if loc == _SINK else config_class(kind)
+        except UnknownPluginError as error:
+            known = sorted({*SINKS, *SINK_ALIASES}) if loc == _SINK else source_types()
+            sentence = str(error)
+            if kind not in known:
+                meant = nearest(kind, known)
+                cure = f"did you mean `{meant}`?" if meant else f"available: {', '.join(known)}"
+                sentence = f"is not a {str(loc[0]).rstrip('s')} that is installed; {cure}"
+            problems.append(origin.problem((*loc, "type"), sentence))
+    return models
 
 
-def _sink(spec: Any, origin: Origin, problems: list[Problem]) -> ResolvedSink | None:
-    if not isinstance(spec, Mapping) or not isinstance(spec.get("type"), str):
-        return None
-    written = str(spec["type"]).strip()
-    kind = SINK_ALIASES.get(written, written)
-    if kind not in SINKS:
-        known = sorted({*SINKS, *SINK_ALIASES})
-        problems.append(origin.problem(("sink", "type"), _unknown("sink", kind, known)))
-        return None
-    config = _config(SINKS[kind][0], spec, ("sink",), origin, problems)
-    if isinstance(config, RestSinkConfig):
-        problems.extend(_missing_address(config, origin))
-    return None if config is None else ResolvedSink(kind, config)
+def _sink_class(kind: str) -> type[BaseModel]:
+    if (made := SINKS.get(SINK_ALIASES.get(kind, kind))) is None:
+        raise UnknownPluginError(f"no sink {kind!r} is installed")
+    return made[0]
 
 
 def _missing_address(config: RestSinkConfig, origin: Origin) -> Iterator[Problem]:
@@ -288,27 +310,3 @@ def _missing_address(config: RestSinkConfig, origin: Origin) -> Iterator[Problem
         credentials_of(config, "`server`")
     except RecipeError as error:
         yield origin.problem(("sink", "config"), str(error))
-
-
-def _config(
-    model: type[BaseModel] | None,
-    spec: Mapping[str, Any],
-    loc: Loc,
-    origin: Origin,
-    problems: list[Problem],
-) -> BaseModel | None:
-    raw = spec.get("config")
-    raw = {} if raw is None else raw
-    if model is None or not isinstance(raw, Mapping):
-        return None
-    config, problems_here = validate_config(model, raw, (*loc, "config"), origin)
-    problems.extend(problems_here)
-    if config is not None:
-        mask_secrets(config, raw)
-    return config
-
-
-def _unknown(what: str, kind: str, known: list[str]) -> str:
-    meant = nearest(kind, known)
-    cure = f"did you mean `{meant}`?" if meant else f"available: {', '.join(known)}"
-    return f"is not a {what} that is installed; {cure}"

@@ -1,6 +1,7 @@
 """Connections of a real Airflow, tried at a real catalog, and a recipe that is no file."""
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -204,6 +205,18 @@ def test_a_shard_that_is_to_be_read_in_full_is_refused(world: World) -> None:
         "the task 'part' has both `shard` and `full`; delete `full`: a shard is always read as "
         "a whole"
     )
+
+
+def test_a_text_that_native_rendering_made_a_number_is_to_be_quoted(world: World) -> None:
+    assert "name: must be text" in world.reported["native"]
+    assert "put it in quotes inside of the template: \"'{{" in world.reported["native"]
+
+
+def test_a_relative_recipe_that_is_missing_names_the_folder_it_was_looked_for_in(
+    world: World,
+) -> None:
+    assert re.match(r"no recipe at conf/none\.yml in /\S+ \(", world.reported["relative"])
+    assert "quotes" not in world.reported["relative"]
 
 
 def test_no_token_is_printed_at_any_level_of_logging(world: World) -> None:

@@ -18,9 +18,11 @@ from mlcat_ingest.errors import (
     RecipeError,
     SourceUnavailableError,
 )
+from mlcat_ingest.net.session import FIRST_CONTACT_S
 from support.certificates import make_certificate
 from support.feast import REGISTRY
 from support.feast_transports import field_of, grpc_server, listing, objects_of, transport_of
+from support.pauses import Clock
 from support.ports import free_port
 
 pytestmark = pytest.mark.integration
@@ -165,6 +167,18 @@ def test_a_server_that_comes_back_is_asked_again(monkeypatch: pytest.MonkeyPatch
         assert len(list(transport.objects())) == 47
         assert transport.requests_made() == 2 + 9
         transport.close()
+
+
+def test_a_server_is_waited_for_once_it_has_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock.installed(monkeypatch)
+    with grpc_server(feast) as port:
+        address = f"127.0.0.1:{port}"
+        objects_of(address)
+    for waited_s, where in ((300, address), (FIRST_CONTACT_S, f"127.0.0.1:{free_port()}")):
+        clock.pauses.clear()
+        with pytest.raises(SourceUnavailableError, match="does not answer"):
+            objects_of(where, retry_for_s=300.0)
+        assert sum(clock.pauses) == pytest.approx(waited_s)
 
 
 def test_nobody_there_and_nobody_answering_are_reported_within_the_limits() -> None:

@@ -149,27 +149,48 @@ def test_a_pause_is_no_longer_than_what_is_left_of_the_time_for_retries(clock: C
     assert clock.pauses == [100, 50]
 
 
-def test_a_server_that_refuses_connections_for_a_while_is_waited_for(
+def test_a_server_that_answered_another_client_is_waited_for_while_it_refuses_connections(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
 
-        def answer() -> None:
+    def answer(listener: socket.socket) -> None:
+        with listener:
             connection, _ = listener.accept()
             with connection:
                 connection.recv(10_000)
                 connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
 
-        def wait(ended: threading.Event, seconds: float) -> bool:
-            if clock.now_s < 1200 <= clock.now_s + seconds:
-                listener.listen()
-                start_thread(answer, "answer")
-            return clock.wait(ended, seconds)
+    def start() -> None:
+        listener = socket.create_server(("127.0.0.1", port))
+        start_thread(lambda: answer(listener), "answer")
 
-        monkeypatch.setattr(http_session, "wait", wait)
-        assert patient(f"http://127.0.0.1:{listener.getsockname()[1]}").request("GET", "/").ok
+    def wait(ended: threading.Event, seconds: float) -> bool:
+        if clock.now_s < 1200 <= clock.now_s + seconds:
+            start()
+        return clock.wait(ended, seconds)
+
+    monkeypatch.setattr(http_session, "wait", wait)
+    start()
+    assert patient(url).request("GET", "/").ok
+    assert patient(url).request("GET", "/").ok
     assert 1200 <= clock.now_s <= 1210
+
+
+def test_a_server_that_has_never_answered_is_given_up_soon(clock: Clock) -> None:
+    http = patient(f"http://127.0.0.1:{free_port()}")
+    for _ in range(2):
+        with pytest.raises(SourceUnavailableError, match=r"Connection refused"):
+            http.request("GET", "/")
+    assert sum(clock.pauses) == pytest.approx(2 * http_session.FIRST_CONTACT_S)
+    assert 4 <= http.requests_made() <= 20
+
+
+def test_an_overloaded_server_is_waited_for_from_its_first_answer_on(clock: Clock) -> None:
+    with failing_service([ServiceAnswer(503)]) as server:
+        assert patient(server.url).request("GET", "/").status == 503
+    assert sum(clock.pauses) == pytest.approx(300)
 
 
 @pytest.mark.parametrize("answered", [True, False])
@@ -873,6 +894,31 @@ def test_a_token_that_was_never_accepted_is_refused_at_once() -> None:
         with pytest.raises(AuthenticationError, match="check the token"):
             http.request("GET", "/")
     assert len(server.requests) == 1
+
+
+BASIC = {"WWW-Authenticate": 'Basic realm="mlflow"'}
+WANTS_PASSWORD = "a user name and a password, no token: set `username` and `password`"
+
+
+@pytest.mark.parametrize(
+    ("auth", "headers", "cure"),
+    [
+        (None, BASIC, WANTS_PASSWORD),
+        (BearerAuth(SECRET), BASIC, WANTS_PASSWORD),
+        (BearerAuth(SECRET), {"WWW-Authenticate": "Bearer"}, "check the token"),
+        (HTTPBasicAuth("me", SECRET), BASIC, "check the user name and password"),
+    ],
+)
+def test_the_cure_of_a_refusal_is_what_the_server_wants(
+    auth: Any, headers: dict[str, str], cure: str
+) -> None:
+    with failing_service([ServiceAnswer(401, headers=headers)]) as server:
+        http = client(server.url, auth=auth, variables=("THE_USER", "THE_PASSWORD"))
+        with pytest.raises(AuthenticationError) as refused:
+            http.request("GET", "/")
+    hint = str(refused.value.hint)
+    assert cure in hint
+    assert ("or THE_USER and THE_PASSWORD" in hint) == (cure is WANTS_PASSWORD)
 
 
 def test_a_refused_token_is_read_anew_and_the_request_sent_again() -> None:

@@ -15,7 +15,7 @@ name: mlflow-h-5000
 sources:
 - type: mlflow
   config:
-    tracking_uri: http://***@h:5000
+    tracking_uri: http://${MLFLOW_TRACKING_USERNAME}:${MLFLOW_TRACKING_PASSWORD}@h:5000
     limit: 5
 sink:
   type: rest
@@ -23,6 +23,20 @@ sink:
     server: http://g:8080
 """
     )
+
+
+def test_a_recipe_that_is_shown_is_the_same_once_its_variables_are_set() -> None:
+    mlflow, sink = "postgresql://me:pw@h/mlflow", "postgresql://you:word@h/catalog"
+    recipe = Recipe.for_tracking_uri(mlflow, sink)
+    environ = {
+        "MLFLOW_TRACKING_USERNAME": "me",
+        "MLFLOW_TRACKING_PASSWORD": "pw",
+        "EMBEDDED_USERNAME": "you",
+        "EMBEDDED_PASSWORD": "word",
+    }
+    again = Recipe.parse(recipe_to_yaml(recipe), environ=environ)
+    assert again.sources[0].config["tracking_uri"] == mlflow
+    assert again.sink == recipe.sink
 
 
 def test_it_loads_again_as_the_same_recipe(tmp_path: Path) -> None:
@@ -40,14 +54,20 @@ limits: {max_new_entities: 5}
 
 
 def test_values_made_in_python_are_masked_and_escaped() -> None:
-    config = {"token": SecretStr("t"), "literal": "${HOME}", "twice": (shared := ["a"], shared)}
+    config = {
+        "token": SecretStr("t"),
+        "stars": "***",
+        "literal": "${HOME}",
+        "twice": (shared := ["a"], shared),
+    }
     recipe = Recipe(
         name="n",
         sources=[SourceSpec(type="mlflow", config=config)],
         sink=SinkSpec(type="file", config={"path": Path("/x/y")}),
     )
     text = recipe_to_yaml(recipe)
-    assert "token: '***'" in text
+    assert "token: ${MLFLOW_TRACKING_TOKEN}" in text
+    assert "stars: '***'" in text
     assert "literal: $${HOME}" in text
     assert "&" not in text
     assert "path: /x/y" in text

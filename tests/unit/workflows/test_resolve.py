@@ -236,3 +236,41 @@ def test_a_sink_without_an_address_is_among_the_problems(
     assert found[0].startswith("recipe.yml:1: nmae: is not a known key")
     assert problem in found[1]
     assert "--server" not in found[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("tracking_uri: http://h", "source.config.tracking_uri"),
+        ("max_new_entities: 5", "limits.max_new_entities"),
+        ("server_id: a", "source.config.server_id"),
+        ("add_tags: [a]", "enrich[0].add_tags"),
+        ("source: {type: mlflow, tracking_uri: http://h}", "source.config.tracking_uri"),
+        ("source: {type: mlflow, config: {full_every: 1d}}", "state.full_every"),
+        ("source: {type: mlflow, config: {children: skip}}", "source.config.runs.children"),
+        ("source: {type: mlflow, config: {runs: {instance: a}}}", "source.config.instance"),
+        ("sink: {type: rest, server: http://h}", "sink.config.server"),
+        ("sink: {type: rest, config: {limits: {}}}", "limits"),
+        ("retries: 1\nsink: {type: rest}", "sink.config.retries` or `source.config.retries"),
+    ],
+)
+def test_a_key_at_another_level_of_the_recipe_is_refused_with_its_place(
+    folder: Path, text: str, place: str
+) -> None:
+    del folder
+    sides = {"source": "source: {type: mlflow}", "sink": "sink: {type: file, config: {path: p}}"}
+    lines = [line for key, line in sides.items() if f"{key}:" not in text]
+    assert refused_keys("\n".join([text, *lines])) == [f"it belongs at `{place}`"]
+
+
+def test_a_key_of_another_source_is_refused_with_its_place_there(folder: Path) -> None:
+    del folder
+    text = "sources: [{type: feast}, {type: mlflow, max_bytes: 1}]"
+    assert refused_keys(text) == ["it belongs at `sources[0].config.max_bytes`"]
+    text = text.replace("max_bytes", "system_metrics")
+    assert refused_keys(text) == ["it belongs at `sources[1].config.system_metrics`"]
+
+
+def refused_keys(text: str) -> list[str]:
+    marked = (problem.partition(": is not a known key here; ") for problem in problems(text))
+    return [words for _, found, words in marked if found]

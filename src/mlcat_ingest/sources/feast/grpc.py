@@ -7,6 +7,7 @@ without saying whose they are, and loads their functions first; so each project'
 import logging
 import time
 from collections.abc import Iterator, Mapping
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ from mlcat_ingest.errors import (
     RecipeError,
     SourceUnavailableError,
 )
-from mlcat_ingest.net.session import PendingRequest, RetryPolicy
+from mlcat_ingest.net.session import FIRST_CONTACT_S, PendingRequest, RetryPolicy
 from mlcat_ingest.recipe.http_options import auth_of
 from mlcat_ingest.recipe.secrets import MASK, mask
 from mlcat_ingest.sources.feast.config import FeastConfig
@@ -104,6 +105,7 @@ class GrpcRegistry(RegistryTransport):
         self._channel: Any = None
         self._retry = RetryPolicy(
             "the Feast registry server",
+            self.shown,
             retry_for_s=config.retry_for_s,
             retries=config.retries,
             first_pause_s=_FIRST_PAUSE_S,
@@ -168,14 +170,21 @@ class GrpcRegistry(RegistryTransport):
         pending = PendingRequest(self.shown, time.monotonic())
         while True:
             try:
-                return self._send(method, request)
+                answer = self._send(method, request)
             except grpc.RpcError as error:
                 status, details = error.code().name, str(error.details() or "")
                 if status == "UNIMPLEMENTED":
+                    self._retry.note_answer()
                     return None
                 passing = status in _RETRIED and not _of_tls(details)
-                if not passing or not self._retry.pause(pending, f"answers {status}"):
+                within_s = inf if self._retry.was_reached else FIRST_CONTACT_S
+                if not passing or not self._retry.pause(
+                    pending, f"answers {status}", within_s=within_s
+                ):
                     raise self._failure(status, details) from None
+            else:
+                self._retry.note_answer()
+                return answer
 
     def _send(self, method: str, request: bytes) -> bytes:
         if self._channel is None:

@@ -53,6 +53,8 @@ HEADER_PLUGINS: Final = "mlflow.request_header_provider"
 
 PEER: Final = "the MLflow server"
 
+_BASIC: Final = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD")
+
 _TRUE: Final = {"true", "1"}
 
 _WORKSPACE_ID_HEADER: Final = "x-databricks-org-id"
@@ -250,7 +252,12 @@ def sign_in(
         credentials = dict.fromkeys(credentials)
     complete = config.model_copy(update={**_certificates(config, env), **credentials})
     options = http_options(complete, peer=PEER, connections=config.connections)
-    options = replace(options, auth=auth or options.auth, headers={**headers, **options.headers})
+    options = replace(
+        options,
+        auth=auth or options.auth,
+        variables=_BASIC,
+        headers={**headers, **options.headers},
+    )
     return RequestAuth(url, options, f"the MLflow plug-in {plugin}" if plugin else how)
 
 
@@ -283,8 +290,7 @@ def _credentials(config: MlflowConfig, env: Mapping[str, str]) -> tuple[dict[str
     if config.token is not None:
         return given, "the recipe's token"
     file = _credentials_file()
-    user = env.get("MLFLOW_TRACKING_USERNAME") or file.get("mlflow_tracking_username")
-    password = env.get("MLFLOW_TRACKING_PASSWORD") or file.get("mlflow_tracking_password")
+    user, password = (env.get(name) or file.get(name.lower()) for name in _BASIC)
     basic = {"username": user or None, "password": SecretStr(password) if password else None}
     if config.username is not None or config.password is not None:
         both = {name: given[name] or value for name, value in basic.items()}

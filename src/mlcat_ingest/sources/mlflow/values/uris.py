@@ -13,7 +13,7 @@ from mlcat_ingest.core.redaction import redact_url
 
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _HTTP: Final = ("http://", "https://")
-_SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+_SCHEME: Final = re.compile(r"(arn(?=:)|[a-z][a-z0-9+.-]*(?=://))", re.IGNORECASE)
 _NO_PATH: Final = re.compile(r"[a-z][a-z0-9+.-]+:/|arn:", re.IGNORECASE)
 """How addresses begin: a scheme, with one slash too, or a name of AWS, as of SageMaker's servers.
 One letter is a drive."""
@@ -23,6 +23,8 @@ _SCHEMES: Final = (
 )
 _PLUGINS: Final = ("mlflow.tracking_store", "mlflow.model_registry_store")
 """Entry points by which further packages bring MLflow schemes of their own."""
+_PACKAGES: Final = {"arn": "sagemaker-mlflow", "azureml": "azureml-mlflow"}
+"""The packages of plug-ins, by their schemes."""
 
 _DATABASE: Final = re.compile(r"(sqlite|postgresql|postgres|mysql|mssql)(\+\w+)?:", re.IGNORECASE)
 
@@ -31,7 +33,8 @@ def with_known_scheme(uri: str) -> str:
     """Return `uri`, if MLflow or an installed plug-in of it can open addresses of its scheme.
 
     Raises:
-        ValueError: its scheme is unknown; the message lists the known ones.
+        ValueError: its scheme is unknown; the message names the package of its plug-in, or lists
+            the known schemes.
     """
     match = _SCHEME.match(uri)
     if match is None or is_database(uri):
@@ -44,9 +47,11 @@ def with_known_scheme(uri: str) -> str:
     known = sorted({*_SCHEMES, *(plugin.name for group in plugins for plugin in group)})
     if scheme in known:
         return uri
+    if (package := _PACKAGES.get(scheme)) is not None:
+        raise ValueError(f"needs a plug-in of MLflow that is not installed: pip install {package}")
     near = get_close_matches(scheme, known, 1)
     guess = f" (did you mean {near[0]}://?)" if near else ""
-    raise ValueError(f"unknown scheme {match[0]}{guess}; supported schemes: {', '.join(known)}")
+    raise ValueError(f"unknown scheme {match[0]}://{guess}; supported schemes: {', '.join(known)}")
 
 
 def is_http(uri: str) -> bool:

@@ -497,6 +497,11 @@ DENIALS = [
         r"\(401\): Invalid IAP cred",
         "check the token",
     ),
+    (
+        ServiceAnswer(401, headers={"WWW-Authenticate": "Basic"}),
+        r"refused the credentials \(401\)",
+        "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD",
+    ),
     (web_page("<h1>502</h1> Bad Gateway", 502), "failed with 502: 502 Bad Gateway", "log"),
 ]
 

@@ -1,9 +1,12 @@
 """Links to MLflow's pages and to the code of a run."""
 
+from importlib.metadata import EntryPoint
+
 import pytest
 
 from mlcat_ingest.sources.mlflow.mapping.model import NO_SOURCE_CODE, commit_url, source_code
-from mlcat_ingest.sources.mlflow.values.uris import ui_links
+from mlcat_ingest.sources.mlflow.values import uris
+from mlcat_ingest.sources.mlflow.values.uris import ui_links, with_known_scheme
 
 BRICKS = "https://acme.cloud.databricks.com"
 
@@ -97,3 +100,20 @@ def test_no_source_code_without_a_plausible_commit() -> None:
     assert source_code(repository) == NO_SOURCE_CODE
     assert source_code({**repository, "mlflow.source.git.commit": "../.."}) == NO_SOURCE_CODE
     assert source_code({"mlflow.source.git.commit": "4c1d0f7"}) == NO_SOURCE_CODE
+
+
+@pytest.mark.parametrize(
+    ("uri", "package"),
+    [
+        ("arn:aws:sagemaker:eu-west-1:1:mlflow-tracking-server/a", "sagemaker-mlflow"),
+        ("azureml://eastus.api.azureml.ms/mlflow/v1.0", "azureml-mlflow"),
+    ],
+)
+def test_an_address_of_a_plugin_needs_its_package(
+    monkeypatch: pytest.MonkeyPatch, uri: str, package: str
+) -> None:
+    with pytest.raises(ValueError, match=rf"not installed: pip install {package}$"):
+        with_known_scheme(uri)
+    plugin = EntryPoint(uri.partition(":")[0], "its:Store", "mlflow.tracking_store")
+    monkeypatch.setattr(uris, "entry_points", lambda group: [plugin] * group.count("tracking"))
+    assert with_known_scheme(uri) == uri
