@@ -7,9 +7,8 @@ It needs the base installation alone, and any test runner. A broken rule is a li
         check_source(lambda: MyRegistrySource(MyRegistryConfig(path=REGISTRY)))
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Final
 
 from mlcat_ingest.client.base import Catalog, StoredAspect
@@ -23,32 +22,31 @@ from mlcat_ingest.testing.conformance import ingests, source_rules
 from mlcat_ingest.testing.conformance.rules import (
     Check,
     ConformanceError,
+    Found,
     Rule,
     SourceSubject,
     Violation,
     attempt,
-    first_of_each,
+    judge,
     words_of,
 )
 
+__all__ = ["ConformanceError", "Rule", "Violation", "check_catalog", "check_source"]
+
 _SOUGHT: Final = (ML_MODEL_PROPERTIES, STATUS)
 
+MakeCatalog = Callable[[], Catalog]
+"""Makes a catalog under test, each time of the same content."""
 
-@dataclass(frozen=True)
-class CatalogSubject:
-    """A catalog under test: how to make one of the same content."""
 
-    make: Callable[[], Catalog]
-
-    @contextmanager
-    def open_catalog(self) -> Iterator[Catalog]:
-        """Give an open catalog."""
-        catalog = self.make()
-        try:
-            catalog.open()
-            yield catalog
-        finally:
-            catalog.close()
+@contextmanager
+def _opened(make: MakeCatalog) -> Iterator[Catalog]:
+    catalog = make()
+    try:
+        catalog.open()
+        yield catalog
+    finally:
+        catalog.close()
 
 
 def _urn(name: str) -> str:
@@ -70,42 +68,38 @@ def _description(catalog: Catalog, name: str) -> object:
     return None if stored is None else stored.value.get("description")
 
 
-def check_reads(subject: CatalogSubject) -> Iterator[Violation]:
+def _reads(make: MakeCatalog) -> Found:
     """Read an entity that nobody wrote."""
-    with subject.open_catalog() as catalog:
+    with _opened(make) as catalog:
         stored = catalog.read_many([_urn("never written")], _SOUGHT)
         if stored:
-            words = f"never written, it is read as {dict(stored)}"
-            yield Violation(Rule.CATALOG_READS, _urn("never written"), words)
+            yield _urn("never written"), f"never written, it is read as {dict(stored)}"
 
 
-def check_writes(subject: CatalogSubject) -> Iterator[Violation]:
+def _writes(make: MakeCatalog) -> Found:
     """Write, read back, write the same, and write something else."""
     urn = _urn("written")
-    with subject.open_catalog() as catalog:
+    with _opened(make) as catalog:
         for refusal in catalog.write(
             [_description_proposal("written", "one"), _description_proposal("other", "two")]
         ):
-            yield Violation(Rule.CATALOG_WRITES, refusal.urn, f"refused: {refusal}")
+            yield refusal.urn, f"refused: {refusal}"
         for name, text in (("written", "one"), ("other", "two")):
             if (value := _description(catalog, name)) != text:
-                words = f"{text!r} was acknowledged, and {value!r} is read back"
-                yield Violation(Rule.CATALOG_WRITES, _urn(name), words)
+                yield _urn(name), f"{text!r} was acknowledged, and {value!r} is read back"
         first = _stored_aspect(catalog, "written")
         catalog.write([_description_proposal("written", "one")])
         if (again := _stored_aspect(catalog, "written")) != first:
-            words = f"written again unchanged it is {again}, not {first}"
-            yield Violation(Rule.CATALOG_WRITES, urn, words)
+            yield urn, f"written again unchanged it is {again}, not {first}"
         catalog.write([_description_proposal("written", "three")])
         changed = _stored_aspect(catalog, "written")
         if first and changed and first.version and first.version == changed.version:
-            words = f"changed, it keeps the version {changed.version}"
-            yield Violation(Rule.CATALOG_WRITES, urn, words)
+            yield urn, f"changed, it keeps the version {changed.version}"
 
 
-def check_conditions(subject: CatalogSubject) -> Iterator[Violation]:
+def _conditions(make: MakeCatalog) -> Found:
     """Write under conditions that hold, and under some that do not."""
-    with subject.open_catalog() as catalog:
+    with _opened(make) as catalog:
         catalog.write([_description_proposal("conditional", "one")])
         stored = _stored_aspect(catalog, "conditional")
         if stored is None or stored.version is None:
@@ -114,20 +108,20 @@ def check_conditions(subject: CatalogSubject) -> Iterator[Violation]:
         for version in (NOT_STORED, NO_SUCH_VERSION):
             refused = catalog.write([_description_proposal("conditional", "two", version)])
             if [type(refusal) for refusal in refused] != [AspectChangedError]:
-                words = f"it has the version {stored.version}, {version} was named: {refused}"
-                yield Violation(Rule.CATALOG_CONDITIONS, urn, words)
+                yield urn, f"it has the version {stored.version}, {version} was named: {refused}"
             if (value := _description(catalog, "conditional")) != "one":
-                words = f"refused, the proposal was stored: {value!r}"
-                yield Violation(Rule.CATALOG_CONDITIONS, urn, words)
+                yield urn, f"refused, the proposal was stored: {value!r}"
         for version, name in ((stored.version, "conditional"), (NOT_STORED, "absent")):
             for refusal in catalog.write([_description_proposal(name, "three", version)]):
-                words = f"the condition {version} holds, and the proposal is refused: {refusal}"
-                yield Violation(Rule.CATALOG_CONDITIONS, _urn(name), words)
+                yield (
+                    _urn(name),
+                    f"the condition {version} holds, and the proposal is refused: {refusal}",
+                )
 
 
-def check_neighbours(subject: CatalogSubject) -> Iterator[Violation]:
+def _neighbours(make: MakeCatalog) -> Found:
     """Write two aspects of an entity, one of them under a condition that does not hold."""
-    with subject.open_catalog() as catalog:
+    with _opened(make) as catalog:
         catalog.write([_description_proposal("neighbours", "one")])
         stored = _stored_aspect(catalog, "neighbours")
         if stored is None or stored.version is None:
@@ -138,62 +132,60 @@ def check_neighbours(subject: CatalogSubject) -> Iterator[Violation]:
             [_description_proposal("neighbours", "two", NO_SUCH_VERSION), status]
         )
         if len(refused) != 2:
-            words = f"one of two proposals cannot be stored, and {len(refused)} are refused"
-            yield Violation(Rule.CATALOG_ENTITIES, urn, words)
+            yield urn, f"one of two proposals cannot be stored, and {len(refused)} are refused"
         if STATUS in catalog.read_many([urn], _SOUGHT).get(urn, {}):
-            yield Violation(Rule.CATALOG_ENTITIES, urn, "one of two proposals was stored")
+            yield urn, "one of two proposals was stored"
 
 
-def check_close(subject: CatalogSubject) -> Iterator[Violation]:
+def _close(make: MakeCatalog) -> Found:
     """Close twice, and open another catalog of the same content."""
-    catalog = subject.make()
+    catalog = make()
     catalog.open()
     catalog.write([_description_proposal("kept", "one")])
     for time in ("once", "twice"):
         failure = attempt(catalog.close)
         if failure is not None:
-            yield Violation(Rule.CATALOG_CLOSE, "the catalog", f"{time}: {words_of(failure)}")
-    with subject.open_catalog() as reopened:
+            yield "the catalog", f"{time}: {words_of(failure)}"
+    with _opened(make) as reopened:
         if reopened.facts.keeps and _description(reopened, "kept") != "one":
-            yield Violation(Rule.CATALOG_CLOSE, _urn("kept"), "written before, it is missing")
+            yield _urn("kept"), "written before, it is missing"
 
 
-CATALOG_CHECKS: Final[tuple[Check[CatalogSubject], ...]] = (
-    check_reads,
-    check_writes,
-    check_conditions,
-    check_neighbours,
-    check_close,
-)
+_CATALOG_CHECKS: Final[Mapping[Rule, Check[MakeCatalog]]] = {
+    Rule.CATALOG_READS: _reads,
+    Rule.CATALOG_WRITES: _writes,
+    Rule.CATALOG_CONDITIONS: _conditions,
+    Rule.CATALOG_ENTITIES: _neighbours,
+    Rule.CATALOG_CLOSE: _close,
+}
 
-
-__all__ = ["ConformanceError", "Rule", "Violation", "check_catalog", "check_source"]
-
-_SOURCE_CHECKS: Final[tuple[Check[SourceSubject], ...]] = (
-    source_rules.check_lazy,
-    source_rules.check_yields,
-    source_rules.check_order,
-    source_rules.check_repeatable,
-    source_rules.check_versions,
-    source_rules.check_pure,
-    source_rules.check_skippable,
-    source_rules.check_entities,
-    source_rules.check_close,
-    source_rules.check_cancellation,
-    source_rules.check_partitions,
-    source_rules.check_findings,
-    source_rules.check_errors,
-    source_rules.check_declared,
-    source_rules.check_features,
-    source_rules.check_shards,
-    source_rules.check_runs,
-    ingests.check_complete,
-    ingests.check_idempotent,
-    ingests.check_secrets,
-    ingests.check_changes,
-    ingests.check_removal,
-)
-"""Those that change the system come last."""
+_SOURCE_CHECKS: Final[Mapping[Rule, Check[SourceSubject]]] = {
+    Rule.LAZY: source_rules.lazy,
+    Rule.YIELDS: source_rules.yields,
+    Rule.ORDER: source_rules.order,
+    Rule.REPEATABLE: source_rules.repeatable,
+    Rule.VERSIONS: source_rules.versions,
+    Rule.PURE: source_rules.pure,
+    Rule.SKIPPABLE: source_rules.skippable,
+    Rule.URNS: source_rules.urns,
+    Rule.ASPECTS: source_rules.aspects,
+    Rule.CLOSE: source_rules.close,
+    Rule.CANCELLATION: source_rules.cancellation,
+    Rule.PARTITIONS: source_rules.partitions,
+    Rule.CHECK: source_rules.findings,
+    Rule.ERRORS: source_rules.errors,
+    Rule.DECLARED: source_rules.declared,
+    Rule.FEATURES: source_rules.features,
+    Rule.SHARDS: source_rules.shards,
+    Rule.RUNS: source_rules.runs,
+    Rule.COMPLETE: ingests.complete,
+    Rule.IDEMPOTENT: ingests.idempotent,
+    Rule.SECRETS: ingests.secrets,
+    Rule.INCREMENTAL: ingests.incremental,
+    Rule.DIGEST: ingests.digests,
+    Rule.REMOVAL: ingests.removal,
+}
+"""Those that change the system come last; DIGEST compares what INCREMENTAL changed."""
 
 
 def check_source(
@@ -232,9 +224,7 @@ def check_source(
     Cost: about 40 readings of the system.
     """
     subject = SourceSubject(make_source, change, remove, make_unreachable, unmappable, secrets)
-    violations = tuple(first_of_each(_SOURCE_CHECKS, subject))
-    if violations:
-        raise ConformanceError("the source", violations)
+    judge(_SOURCE_CHECKS, subject, "the source")
 
 
 def check_catalog(make_catalog: Callable[[], Catalog]) -> None:
@@ -248,6 +238,4 @@ def check_catalog(make_catalog: Callable[[], Catalog]) -> None:
         ConformanceError: a rule is broken; the message has a line for each.
         MlcatError: the catalog cannot be opened, read or written.
     """
-    violations = tuple(first_of_each(CATALOG_CHECKS, CatalogSubject(make_catalog)))
-    if violations:
-        raise ConformanceError("the catalog", violations)
+    judge(_CATALOG_CHECKS, make_catalog, "the catalog")

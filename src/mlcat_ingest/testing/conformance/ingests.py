@@ -3,12 +3,13 @@
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.codec import canonical, content_hash
-from mlcat_ingest.metadata.proposal import Aspect
+from mlcat_ingest.metadata.proposal import Aspect, Proposal
 from mlcat_ingest.metadata.reserved import SOURCE_KEY
 from mlcat_ingest.pipeline.read.pages import name_of
 from mlcat_ingest.pipeline.report.report import Report
@@ -17,11 +18,11 @@ from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.base import Capability, Changes, ReadScope
 from mlcat_ingest.testing.conformance.rules import (
+    SOURCE,
     AnySource,
+    Found,
     Reading,
-    Rule,
     SourceSubject,
-    Violation,
     attempt,
     content_of,
     entities_of,
@@ -65,6 +66,10 @@ class Ingests:
         report.raise_for_failure()
         return report
 
+    def proposals(self) -> Iterator[Proposal]:
+        """Return every proposal that was written so far."""
+        return chain.from_iterable(self.catalog.writes)
+
     @property
     def live(self) -> dict[str, Mapping[str, Aspect]]:
         """The stored aspects of each entity that is not removed, without its status."""
@@ -102,20 +107,18 @@ def differing(
             yield urn
 
 
-def check_idempotent(subject: SourceSubject) -> Iterator[Violation]:
+def idempotent(subject: SourceSubject) -> Found:
     """Ingest three times: what changed since the first time, and everything again."""
     with ingests(subject.make) as runs:
         runs.run()
         writes = len(runs.catalog.writes)
         for full in (False, True):
             runs.run(full=full)
-        for request in runs.catalog.writes[writes:]:
-            for proposal in request:
-                words = f"a second run writes {proposal.aspect_name} again"
-                yield Violation(Rule.IDEMPOTENT, proposal.entity_urn, words)
+        for proposal in chain.from_iterable(runs.catalog.writes[writes:]):
+            yield proposal.entity_urn, f"a second run writes {proposal.aspect_name} again"
 
 
-def check_complete(subject: SourceSubject) -> Iterator[Violation]:
+def complete(subject: SourceSubject) -> Found:
     """Look for complete partitions whose entities can be found by their key."""
     with closing(subject.make()) as source:
         if Capability.MISSING not in source.capabilities:
@@ -128,14 +131,12 @@ def check_complete(subject: SourceSubject) -> Iterator[Violation]:
     kept = canonical(runs.catalog.stored).decode()
     for partition, state in subject.reading.asked:
         if id(state) not in complete:
-            words = f"the partition {partition.key} does not end with Finished(complete=True)"
-            yield Violation(Rule.COMPLETE, "the source", words)
+            yield SOURCE, f"the partition {partition.key} does not end with Finished(complete=True)"
         if subject.reading.records and partition.key not in kept:
-            words = f"no entity has {partition.key} in the custom property {SOURCE_KEY}"
-            yield Violation(Rule.COMPLETE, "the source", words)
+            yield SOURCE, f"no entity has {partition.key} in the custom property {SOURCE_KEY}"
 
 
-def check_changes(subject: SourceSubject) -> Iterator[Violation]:
+def incremental(subject: SourceSubject) -> Found:
     """Change the system, and compare a run over the changes with a run over everything."""
     if subject.change is None:
         return
@@ -149,12 +150,13 @@ def check_changes(subject: SourceSubject) -> Iterator[Violation]:
         if not list(differing(before, everything.live)):
             raise ValueError("`change` changed no entity, so nothing was tried")
         for urn in differing(changes.live, everything.live):
-            words = "an incremental run leads to another result than a full run"
-            yield Violation(Rule.INCREMENTAL, urn, words)
-    yield from _judge_digests(subject)
+            yield urn, "an incremental run leads to another result than a full run"
 
 
-def _judge_digests(subject: SourceSubject) -> Iterator[Violation]:
+def digests(subject: SourceSubject) -> Found:
+    """Compare records before and after the change that have the same digest."""
+    if subject.change is None:
+        return
     with closing(subject.make()) as source:
         after = read_all(source).by_version()
         for key, record in subject.reading.by_version().items():
@@ -163,11 +165,10 @@ def _judge_digests(subject: SourceSubject) -> Iterator[Violation]:
             if other is None or version.digest is None or version != other.record_version:
                 continue
             if content_of(source, record) != content_of(source, other):
-                words = "its entities changed, and its record version did not"
-                yield Violation(Rule.DIGEST, name_of(record), words)
+                yield name_of(record), "its entities changed, and its record version did not"
 
 
-def check_removal(subject: SourceSubject) -> Iterator[Violation]:
+def removal(subject: SourceSubject) -> Found:
     """Remove something from the system, and look at the entities that two runs remove."""
     if subject.remove is None:
         return
@@ -179,18 +180,18 @@ def check_removal(subject: SourceSubject) -> Iterator[Violation]:
         everything = Ingests(subject.make)
         everything.run()
         for urn in sorted(runs.owned - everything.live.keys()):
-            yield Violation(Rule.REMOVAL, urn, "deleted in the system, it is not removed")
+            yield urn, "deleted in the system, it is not removed"
         for urn in sorted(runs.removed & everything.live.keys()):
-            yield Violation(Rule.REMOVAL, urn, "it is removed, but exists in the system")
+            yield urn, "it is removed, but exists in the system"
 
 
-def check_secrets(subject: SourceSubject) -> Iterator[Violation]:
+def secrets(subject: SourceSubject) -> Found:
     """Look for secrets in all that leaves a source."""
     if not subject.secrets:
         return
     for place, text in _texts(subject):
         if any(secret in text for secret in subject.secrets):
-            yield Violation(Rule.SECRETS, place, "it contains a secret")
+            yield place, "it contains a secret"
 
 
 def _texts(subject: SourceSubject) -> Iterator[tuple[str, str]]:

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.proposal import Entity
@@ -79,24 +79,31 @@ class ConformanceError(AssertionError):
         super().__init__("\n".join([f"{subject} breaks:", *map(str, self.violations)]))
 
 
-Check = Callable[[SubjectT], Iterator[Violation]]
+Found = Iterator[tuple[str, str]]
+"""The record or entity that shows that a rule is broken, and the observation."""
+
+Check = Callable[[SubjectT], Found]
 
 
-def first_of_each(checks: Iterable[Check[SubjectT]], subject: SubjectT) -> Iterator[Violation]:
-    """Yield the first violation of each rule that `checks` find.
+def judge(checks: Mapping[Rule, Check[SubjectT]], subject: SubjectT, noun: str) -> None:
+    """Try each rule on `subject`, which a message calls `noun`.
 
     A check that raises an error is left out once a rule is broken: that may be why.
+
+    Raises:
+        ConformanceError: a rule is broken.
     """
-    broken: set[Rule] = set()
-    for check in checks:
+    violations: list[Violation] = []
+    for rule, check in checks.items():
+        found: list[tuple[str, str]] = []
         try:
-            for violation in check(subject):
-                if violation.rule not in broken:
-                    broken.add(violation.rule)
-                    yield violation
+            found.extend(check(subject))
         except Exception:
-            if not broken:
+            if not (found or violations):
                 raise
+        violations.extend(Violation(rule, *first) for first in found[:1])
+    if violations:
+        raise ConformanceError(noun, violations)
 
 
 def attempt(work: Callable[[], ResultT]) -> ResultT | Exception:
@@ -113,6 +120,7 @@ def words_of(error: Exception) -> str:
 
 
 AnySource = Source[Any]
+SOURCE: Final = "the source"
 
 
 @dataclass(frozen=True)
@@ -132,19 +140,22 @@ class SourceSubject:
         with closing(self.make()) as source:
             return read_all(source)
 
+    @cached_property
+    def entities(self) -> Sequence[tuple[Any, Entity]]:
+        """Each record before the system is changed with each of its entities."""
+        with closing(self.make()) as source:
+            return list(mapped_entities(source, read_all(source).records))
 
-class CheckpointState(NullState):
-    """A state that knows checkpoints alone, and keeps each partition that a source asked for."""
 
-    def __init__(self, checkpoints: Mapping[str, Mapping[str, object] | None]) -> None:
-        """Keep the checkpoint of each partition by its key."""
-        self._checkpoints = checkpoints
+class AskedState(NullState):
+    """A state that keeps each partition that a source asked for."""
+
+    def __init__(self) -> None:
         self.asked: list[tuple[Partition, PartitionState]] = []
 
     def partition(self, partition: Partition) -> PartitionState:
         """Return the state of `partition`, a new object each time."""
         state = NullState()
-        state.checkpoint = self._checkpoints.get(partition.key)
         self.asked.append((partition, state))
         return state
 
@@ -190,13 +201,9 @@ class Reading:
         return {(version.kind, version.id): record for version, record in versions if version}
 
 
-def read_all(
-    source: AnySource,
-    scope: ReadScope | None = None,
-    checkpoints: Mapping[str, Mapping[str, object] | None] | None = None,
-) -> Reading:
+def read_all(source: AnySource, scope: ReadScope | None = None) -> Reading:
     """Read `scope` of a source, everything by default, to its end; raises as the source does."""
-    state = CheckpointState(checkpoints or {})
+    state = AskedState()
     items: list[object] = []
     requests: list[int] = []
     for item in source.read(ReadRequest(scope or Everything(), state)):
@@ -243,32 +250,3 @@ def mapped_entities(source: AnySource, records: Sequence[Any]) -> Iterator[tuple
         if not isinstance(entities, Exception):
             for entity in entities:
                 yield record, entity
-
-
-def snapshot(record: object) -> object:
-    """Return the content of a record as a comparable value: no caches, and no shared objects."""
-    return _snapshot(record, frozenset())
-
-
-def _snapshot(value: object, above: frozenset[int]) -> object:
-    if id(value) in above:
-        return "a cycle"
-    within = above | {id(value)}
-    if isinstance(value, Enum | type):
-        return value
-    if isinstance(value, Mapping):
-        return [(repr(key), _snapshot(item, within)) for key, item in value.items()]
-    if isinstance(value, list | tuple):
-        return [_snapshot(item, within) for item in value]
-    if is_dataclass(value):
-        compared = [field.name for field in fields(value) if field.compare]
-        return [(name, _snapshot(getattr(value, name), within)) for name in compared]
-    attributes = getattr(value, "__dict__", None)
-    if attributes is None:
-        return repr(value)
-    kind = type(value)
-    return [
-        (name, _snapshot(attribute, within))
-        for name, attribute in attributes.items()
-        if not isinstance(getattr(kind, name, None), cached_property)
-    ]

@@ -1,13 +1,14 @@
 """The rules of `read`, `close` and `map`, and of declared capabilities."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
-from typing import Any, Final
+from typing import Final
 
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import (
     AuthenticationError,
+    InvalidUrnError,
     MlcatError,
     NotAuthorizedError,
     ProtocolMismatchError,
@@ -16,7 +17,6 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.metadata.codec import canonical, plain
-from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.registry import ENTITY_TYPES
 from mlcat_ingest.metadata.urn import check, entity_type_of
 from mlcat_ingest.metadata.validate import validate_aspect
@@ -35,17 +35,16 @@ from mlcat_ingest.sources.base import (
 )
 from mlcat_ingest.testing.conformance.ingests import Ingests, differing
 from mlcat_ingest.testing.conformance.rules import (
+    SOURCE,
     AnySource,
+    Found,
     Reading,
-    Rule,
     SourceSubject,
-    Violation,
     attempt,
     content_of,
     entities_of,
     mapped_entities,
     read_all,
-    snapshot,
     words_of,
 )
 
@@ -56,78 +55,56 @@ _DOCUMENTED = (
     ProtocolMismatchError,
     RecipeError,
 )
-_NO_RECORD = "the source"
 
 
-def check_lazy(subject: SourceSubject) -> Iterator[Violation]:
+def lazy(subject: SourceSubject) -> Found:
     """Look at the requests made before the first page and after it."""
     with closing(subject.make()) as source:
         items: object = source.read(ReadRequest())
         if not isinstance(items, Iterator):
-            words = f"`read` returns {type(items).__name__}, not an iterator"
-            yield Violation(Rule.LAZY, _NO_RECORD, words)
+            yield SOURCE, f"`read` returns {type(items).__name__}, not an iterator"
         if (requests := source.requests_made()) > 0:
-            words = f"requests made before the first page: {requests}"
-            yield Violation(Rule.LAZY, _NO_RECORD, words)
+            yield SOURCE, f"requests made before the first page: {requests}"
     reading = subject.reading
     total = reading.requests[-1]
     # A source whose pages take a request each has some left to make after the first one.
     if 3 <= len(reading.pages) <= total and reading.requests[0] == total:
         made, pages = plural(total, "request"), plural(len(reading.pages), "page")
-        words = f"all {made} for {pages} were made before the first"
-        yield Violation(Rule.LAZY, _NO_RECORD, words)
+        yield SOURCE, f"all {made} for {pages} were made before the first"
 
 
-def check_yields(subject: SourceSubject) -> Iterator[Violation]:
+def yields(subject: SourceSubject) -> Found:
     """Look at the items of a reading, and at the partitions that they name."""
     reading = subject.reading
     for item in reading.items:
         if not isinstance(item, Page | Finished):
-            yield _yields_violation(f"{type(item).__name__} is neither a Page nor Finished")
-        if isinstance(item, Page):
-            yield from _judge_records(item)
+            yield SOURCE, f"{type(item).__name__} is neither a Page nor Finished"
+    for record in reading.records:
+        if not hasattr(record, "record_version"):
+            yield name_of(record), "has no `record_version`; inherit SourceRecord"
     yield from _judge_partitions(reading)
 
 
-def _judge_partitions(reading: Reading) -> Iterator[Violation]:
+def _judge_partitions(reading: Reading) -> Found:
     keys = {id(state): part.key for part, state in reading.asked}
     ended: set[str] = set()
-    for item in (item for item in reading.items if isinstance(item, Page | Finished)):
-        if item.partition is None:
+    for item in reading.items:
+        if not isinstance(item, Page | Finished) or item.partition is None:
             continue
         kind, key = type(item).__name__, keys.get(id(item.partition))
         if key is None:
-            yield _yields_violation(f"{kind} is of a partition that `request.state` did not return")
+            yield SOURCE, f"{kind} is of a partition that `request.state` did not return"
         elif key in ended:
-            yield _yields_violation(f"{kind} follows the end of the partition {key}")
+            yield SOURCE, f"{kind} follows the end of the partition {key}"
         elif isinstance(item, Finished):
             ended.add(key)
-    for key in keys.values():
-        if key not in ended:
-            yield _yields_violation(f"the partition {key} was asked for, and has no Finished")
+    for key in sorted({*keys.values()} - ended):
+        yield SOURCE, f"the partition {key} was asked for, and has no Finished"
 
 
-def _judge_records(page: Page[Any]) -> Iterator[Violation]:
-    records: object = page.records
-    if not isinstance(records, Sequence):
-        yield _yields_violation(
-            f"the records of a page are {type(records).__name__}, not a sequence"
-        )
-        return
-    for record in records:
-        if not hasattr(record, "record_version"):
-            words = "has no `record_version`; inherit SourceRecord"
-            yield Violation(Rule.YIELDS, name_of(record), words)
-
-
-def _yields_violation(words: str) -> Violation:
-    return Violation(Rule.YIELDS, _NO_RECORD, words)
-
-
-def check_order(subject: SourceSubject) -> Iterator[Violation]:
+def order(subject: SourceSubject) -> Found:
     """Look for models that precede a group which is yielded too."""
-    with closing(subject.make()) as source:
-        read = list(mapped_entities(source, read_all(source).records))
+    read = subject.entities
     groups = {entity.urn for _, entity in read if entity_type_of(entity.urn) == "mlModelGroup"}
     seen: set[str] = set()
     for record, entity in read:
@@ -135,11 +112,10 @@ def check_order(subject: SourceSubject) -> Iterator[Violation]:
         for aspect in entity.aspects.values():
             for group in aspect.get("groups", ()):
                 if group in groups and group not in seen:
-                    words = f"{entity.urn} precedes its group {group}"
-                    yield Violation(Rule.ORDER, name_of(record), words)
+                    yield name_of(record), f"{entity.urn} precedes its group {group}"
 
 
-def check_repeatable(subject: SourceSubject) -> Iterator[Violation]:
+def repeatable(subject: SourceSubject) -> Found:
     """Compare two readings of one source, the second after an abandoned one, and of another."""
     with closing(subject.make()) as source:
         first = _contents(source)
@@ -155,14 +131,14 @@ def _contents(source: AnySource) -> dict[str, str]:
     return {content_of(source, record): name_of(record) for record in read_all(source).records}
 
 
-def _compare(first: dict[str, str], second: dict[str, str], reader: str) -> Iterator[Violation]:
+def _compare(first: dict[str, str], second: dict[str, str], reader: str) -> Found:
     for content in first.keys() - second.keys():
-        yield Violation(Rule.REPEATABLE, first[content], f"{reader} lacks it")
+        yield first[content], f"{reader} lacks it"
     for content in second.keys() - first.keys():
-        yield Violation(Rule.REPEATABLE, second[content], f"only {reader} has it")
+        yield second[content], f"only {reader} has it"
 
 
-def check_versions(subject: SourceSubject) -> Iterator[Violation]:
+def versions(subject: SourceSubject) -> Found:
     """Look at the version of each record, and compare them with those of another reading."""
     reading = subject.reading
     seen: set[tuple[int, str, str]] = set()
@@ -172,22 +148,21 @@ def check_versions(subject: SourceSubject) -> Iterator[Violation]:
             if version is None:
                 continue
             if not (version.kind and version.id):
-                yield Violation(Rule.VERSIONS, name_of(record), f"no kind or no id: {version}")
+                yield name_of(record), f"no kind or no id: {version}"
             place = (id(page.partition), version.kind, version.id)
             if place in seen:
                 words = f"two records have the kind {version.kind} and the id {version.id}"
-                yield Violation(Rule.VERSIONS, name_of(record), words)
+                yield name_of(record), words
             seen.add(place)
     with closing(subject.make()) as source:
         second = read_all(source).by_version()
     for key, record in reading.by_version().items():
         other = second.get(key)
         if other is None or other.record_version != record.record_version:
-            words = f"another reading has {other and other.record_version}"
-            yield Violation(Rule.VERSIONS, name_of(record), words)
+            yield name_of(record), f"another reading has {other and other.record_version}"
 
 
-def check_close(subject: SourceSubject) -> Iterator[Violation]:
+def close(subject: SourceSubject) -> Found:
     """Close a source before, between and after readings, and twice."""
     moments: dict[str, AnySource] = {"before it is read": subject.make()}
     half_read = subject.make()
@@ -201,67 +176,57 @@ def check_close(subject: SourceSubject) -> Iterator[Violation]:
         for time in ("", ", the second time"):
             failure = attempt(source.close)
             if failure is not None:
-                words = f"closed {moment}{time}: {words_of(failure)}"
-                yield Violation(Rule.CLOSE, _NO_RECORD, words)
+                yield SOURCE, f"closed {moment}{time}: {words_of(failure)}"
     rest = attempt(lambda: list(items))
     if isinstance(rest, Exception) and not isinstance(rest, MlcatError):
-        words = f"continuing a reading after `close` raises {words_of(rest)}"
-        yield Violation(Rule.CLOSE, _NO_RECORD, words)
+        yield SOURCE, f"continuing a reading after `close` raises {words_of(rest)}"
     for source in moments.values():
         source.close()
 
 
-def check_cancellation(subject: SourceSubject) -> Iterator[Violation]:
+def cancellation(subject: SourceSubject) -> Found:
     """Abandon a reading after its first page."""
     with closing(subject.make()) as source:
         items = source.read(ReadRequest())
         next(iter(items), None)
         failure = attempt(getattr(items, "close", lambda: None))
         if failure is not None:
-            words = f"closing the iterator raises {words_of(failure)}"
-            yield Violation(Rule.CANCELLATION, _NO_RECORD, words)
+            yield SOURCE, f"closing the iterator raises {words_of(failure)}"
         requests = source.requests_made()
         left = attempt(lambda: list(items))
         if not isinstance(left, list) or left or source.requests_made() != requests:
-            words = "the iterator yields pages after `close`; write `read` as a generator"
-            yield Violation(Rule.CANCELLATION, _NO_RECORD, words)
+            yield SOURCE, "the iterator yields pages after `close`; write `read` as a generator"
 
 
-def check_partitions(subject: SourceSubject) -> Iterator[Violation]:
+def partitions(subject: SourceSubject) -> Found:
     """Compare the partitions of two sources, and their checkpoints with JSON."""
     partitions = subject.reading.partitions
     with closing(subject.make()) as source:
         others = read_all(source).partitions
     if partitions != others:
-        words = f"another source asks for other partitions: {others}"
-        yield Violation(Rule.PARTITIONS, _NO_RECORD, words)
+        yield SOURCE, f"another source asks for other partitions: {others}"
     keys = [partition.key for partition in partitions]
     for key in {key for key in keys if not key or "," in key or keys.count(key) > 1}:
-        words = f"the key {key!r} is empty, used twice, or has a comma"
-        yield Violation(Rule.PARTITIONS, _NO_RECORD, words)
+        yield SOURCE, f"the key {key!r} is empty, used twice, or has a comma"
     for key, checkpoint in subject.reading.checkpoints.items():
         failure = attempt(lambda value=checkpoint: canonical(value))  # type: ignore[misc]
         if isinstance(failure, Exception):
-            words = f"the checkpoint of {key}: {words_of(failure)}"
-            yield Violation(Rule.PARTITIONS, _NO_RECORD, words)
+            yield SOURCE, f"the checkpoint of {key}: {words_of(failure)}"
 
 
-def check_findings(subject: SourceSubject) -> Iterator[Violation]:
+def findings(subject: SourceSubject) -> Found:
     """Run `check` to its end."""
     with closing(subject.make()) as source:
-        outcome = attempt(lambda: list(source.check()))
-    if isinstance(outcome, Exception):
-        if not isinstance(outcome, MlcatError):
-            yield Violation(Rule.CHECK, _NO_RECORD, words_of(outcome))
-        return
-    findings: list[object] = [*outcome]
-    for finding in findings:
-        if isinstance(finding, Finding):
-            continue
-        yield Violation(Rule.CHECK, _NO_RECORD, f"{finding!r} is not a Finding")
+        outcome = attempt(lambda: list[object](source.check()))
+    if isinstance(outcome, list):
+        for finding in outcome:
+            if not isinstance(finding, Finding):
+                yield SOURCE, f"{finding!r} is not a Finding"
+    elif not isinstance(outcome, MlcatError):
+        yield SOURCE, words_of(outcome)
 
 
-def check_errors(subject: SourceSubject) -> Iterator[Violation]:
+def errors(subject: SourceSubject) -> Found:
     """Read a system that does not answer."""
     if subject.make_unreachable is None:
         return
@@ -271,91 +236,78 @@ def check_errors(subject: SourceSubject) -> Iterator[Violation]:
         words = "it is read without an error"
         if isinstance(outcome, Exception):
             words = f"`read` raises {words_of(outcome)}"
-        yield Violation(Rule.ERRORS, _NO_RECORD, f"{words}; raise SourceUnavailableError")
+        yield SOURCE, f"{words}; raise SourceUnavailableError"
     failure = attempt(source.close)
     if failure is not None:
-        yield Violation(Rule.ERRORS, _NO_RECORD, f"`close` after it raises {words_of(failure)}")
+        yield SOURCE, f"`close` after it raises {words_of(failure)}"
 
 
-def check_pure(subject: SourceSubject) -> Iterator[Violation]:
+def pure(subject: SourceSubject) -> Found:
     """Map each record twice, in another order, and after `close`."""
     source = subject.make()
     records = read_all(source).records
     requests = source.requests_made()
     contents: list[str] = []
     for record in records:
-        before = snapshot(record)
+        before = repr(record)
         contents.append(content_of(source, record))
-        if snapshot(record) != before:
-            yield Violation(Rule.PURE, name_of(record), "`map` changed the record")
+        if repr(record) != before:
+            yield name_of(record), "`map` changed the record"
     if source.requests_made() != requests:
-        words = f"`map` made {plural(source.requests_made() - requests, 'request')}"
-        yield Violation(Rule.PURE, "the source", words)
+        yield SOURCE, f"`map` made {plural(source.requests_made() - requests, 'request')}"
     again = [content_of(source, record) for record in reversed(records)][::-1]
     source.close()
     closed = [content_of(source, record) for record in records]
     for record, first, second, third in zip(records, contents, again, closed, strict=True):
         if first != second:
-            yield Violation(Rule.PURE, name_of(record), "mapped twice, it gives other entities")
+            yield name_of(record), "mapped twice, it gives other entities"
         elif first != third:
-            yield Violation(Rule.PURE, name_of(record), "after `close` it gives other entities")
+            yield name_of(record), "after `close` it gives other entities"
 
 
-def check_skippable(subject: SourceSubject) -> Iterator[Violation]:
+def skippable(subject: SourceSubject) -> Found:
     """Look at the errors of `map`."""
     with closing(subject.make()) as source:
         for record in read_all(source).records:
             entities = entities_of(source, record)
             if isinstance(entities, Exception) and not isinstance(entities, SkippableError):
-                yield Violation(Rule.SKIPPABLE, name_of(record), words_of(entities))
+                yield name_of(record), words_of(entities)
         for record in subject.unmappable:
             entities = entities_of(source, record)
             if not isinstance(entities, Exception):
-                words = (
-                    f"it is unusable, and mapped to {plural(len(entities), 'entity', 'entities')}"
-                )
-                yield Violation(Rule.SKIPPABLE, name_of(record), words)
+                words = f"mapped to {plural(len(entities), 'entity', 'entities')}"
+                yield name_of(record), f"it is unusable, and {words}"
             elif not isinstance(entities, SkippableError):
-                yield Violation(Rule.SKIPPABLE, name_of(record), words_of(entities))
+                yield name_of(record), words_of(entities)
 
 
-def check_entities(subject: SourceSubject) -> Iterator[Violation]:
-    """Look at the URN of each entity, and validate the proposals that a run makes of them."""
-    makers: dict[str, str] = {}
-    with closing(subject.make()) as source:
-        for record in read_all(source).records:
-            entities = entities_of(source, record)
-            for entity in () if isinstance(entities, Exception) else entities:
-                makers.setdefault(getattr(entity, "urn", ""), name_of(record))
-                yield from _judge_entity(record, entity)
+def urns(subject: SourceSubject) -> Found:
+    """Look at the URN of each entity."""
+    for record, entity in subject.entities:
+        try:
+            check(entity.urn)
+        except InvalidUrnError as error:
+            yield name_of(record), words_of(error)
+        else:
+            if (entity_type := entity_type_of(entity.urn)) not in ENTITY_TYPES:
+                yield name_of(record), f"{entity.urn}: unknown type {entity_type}"
+
+
+def aspects(subject: SourceSubject) -> Found:
+    """Validate the proposals that a run makes."""
+    makers = {entity.urn: name_of(record) for record, entity in reversed(subject.entities)}
     runs = Ingests(subject.make)
     runs.run()
-    for proposal in (written for request in runs.catalog.writes for written in request):
+    for proposal in runs.proposals():
         urn, name = proposal.entity_urn, proposal.aspect_name
-        problems = [
-            str(problem)
-            for problem in validate_aspect(entity_type_of(urn), name, plain(proposal.aspect))
-        ]
+        problems = map(str, validate_aspect(entity_type_of(urn), name, plain(proposal.aspect)))
         encoded = attempt(proposal.wire)
-        if isinstance(encoded, Exception):
-            problems.append(words_of(encoded))
-        for problem in problems:
-            yield Violation(Rule.ASPECTS, makers.get(urn, urn), f"{urn}: {name}: {problem}")
+        unsent = [words_of(encoded)] if isinstance(encoded, Exception) else []
+        for problem in (*problems, *unsent):
+            yield makers.get(urn, urn), f"{urn}: {name}: {problem}"
 
 
-def _judge_entity(record: Any, entity: object) -> Iterator[Violation]:
-    if not isinstance(entity, Entity):
-        words = f"`map` returns {type(entity).__name__}, not Entity"
-        yield Violation(Rule.ASPECTS, name_of(record), words)
-        return
-    parts = attempt(lambda: check(entity.urn))
-    if isinstance(parts, Exception):
-        yield Violation(Rule.URNS, name_of(record), words_of(parts))
-    elif (entity_type := entity_type_of(entity.urn)) not in ENTITY_TYPES:
-        yield Violation(Rule.URNS, name_of(record), f"{entity.urn}: unknown type {entity_type}")
-
-
-METHODS: Final = {
+_METHODS: Final = {
     Capability.FEATURES: "coming_tables",
     Capability.MISSING: "missing",
     Capability.SHARDS: "shards",
@@ -365,54 +317,52 @@ METHODS: Final = {
 _UNKNOWN_ID: Final = "mlcat-conformance-unknown"
 
 
-def check_declared(subject: SourceSubject) -> Iterator[Violation]:
+def declared(subject: SourceSubject) -> Found:
     """Compare the declared capabilities with the methods that the class overrides."""
     with closing(subject.make()) as source:
         kind = type(source)
-    for capability, method in METHODS.items():
+    for capability, method in _METHODS.items():
         overrides = getattr(kind, method) is not getattr(Source, method)
         declares = capability in kind.capabilities
+        does, lacks = f"implements `{method}`", f"declare Capability.{capability.name}"
+        if declares:
+            does, lacks = f"declares {capability.name}", f"implement `{method}`"
         if overrides != declares:
-            does, lacks = (f"implements `{method}`", f"declare Capability.{capability.name}")
-            if declares:
-                does, lacks = (f"declares {capability.name}", f"implement `{method}`")
-            yield Violation(Rule.DECLARED, kind.__name__, f"{does}, and does not {lacks}")
+            yield kind.__name__, f"{does}, and does not {lacks}"
 
 
-def check_features(subject: SourceSubject) -> Iterator[Violation]:
+def features(subject: SourceSubject) -> Found:
     """Compare the coming tables and the index with the tables that are read."""
     with closing(subject.make()) as source:
         if Capability.FEATURES not in source.capabilities:
             return
         coming = {table.urn: table.source for table in source.coming_tables()}
-        reading = read_all(source)
-        urns = {entity.urn for _, entity in mapped_entities(source, reading.records)}
         only = read_all(source, FeaturesOnly())
+    reading, urns = subject.reading, (entity.urn for _, entity in subject.entities)
     tables = {urn for urn in urns if entity_type_of(urn) == "mlFeatureTable"}
     for urn in sorted(tables ^ coming.keys()):
         words = "is read" if urn in tables else "is not read"
-        yield Violation(Rule.FEATURES, urn, f"it {words}, contrary to `coming_tables`")
+        yield urn, f"it {words}, contrary to `coming_tables`"
     keys = {partition.key for partition in reading.partitions}
     for urn, key in coming.items():
         if key not in keys:
-            yield Violation(Rule.FEATURES, urn, f"`coming_tables` names the source {key}")
+            yield urn, f"`coming_tables` names the source {key}"
     if all(partition.index is None for partition in reading.finished):
-        yield Violation(Rule.FEATURES, "the source", "no Finished has an index")
+        yield SOURCE, "no Finished has an index"
     if only.records or only.asked:
-        words = "FeaturesOnly yields records, or asks for a partition"
-        yield Violation(Rule.FEATURES, "the source", words)
+        yield SOURCE, "FeaturesOnly yields records, or asks for a partition"
     if all(partition.index is None for partition in only.finished):
-        yield Violation(Rule.FEATURES, "the source", "FeaturesOnly ends without an index")
+        yield SOURCE, "FeaturesOnly ends without an index"
 
 
-def check_shards(subject: SourceSubject) -> Iterator[Violation]:
+def shards(subject: SourceSubject) -> Found:
     """Read shard by shard and the rest, and compare with everything."""
     with closing(subject.make()) as source:
         if Capability.SHARDS not in source.capabilities:
             return
         keys = [shard.key for shard in source.shards()]
     for key in {key for key in keys if keys.count(key) > 1}:
-        yield Violation(Rule.SHARDS, f"the shard {key}", "it is yielded twice")
+        yield f"the shard {key}", "it is yielded twice"
     seen: dict[tuple[str, str], str] = {}
     for key in keys:
         yield from _judge_shard(subject, key, seen)
@@ -422,27 +372,23 @@ def check_shards(subject: SourceSubject) -> Iterator[Violation]:
         divided.run(Shards((key,)))
     divided.run(Remainder())
     for urn in differing(whole.live, divided.live):
-        words = "shards and the rest lead to another result than everything"
-        yield Violation(Rule.SHARDS, urn, words)
+        yield urn, "shards and the rest lead to another result than everything"
 
 
-def _judge_shard(
-    subject: SourceSubject, key: str, seen: dict[tuple[str, str], str]
-) -> Iterator[Violation]:
+def _judge_shard(subject: SourceSubject, key: str, seen: dict[tuple[str, str], str]) -> Found:
     with closing(subject.make()) as source:
         reading = read_all(source, Shards((key,)))
     if reading.asked:
-        yield Violation(Rule.SHARDS, f"the shard {key}", "it asks for a partition")
+        yield f"the shard {key}", "it asks for a partition"
     if not reading.records:
-        yield Violation(Rule.SHARDS, f"the shard {key}", "it contains no record")
+        yield f"the shard {key}", "it contains no record"
     for version, record in reading.by_version().items():
         other = seen.setdefault(version, key)
         if other != key:
-            words = f"it is in the shards {other} and {key}"
-            yield Violation(Rule.SHARDS, name_of(record), words)
+            yield name_of(record), f"it is in the shards {other} and {key}"
 
 
-def check_runs(subject: SourceSubject) -> Iterator[Violation]:
+def runs(subject: SourceSubject) -> Found:
     """Ask for records by all ids there are, and by one that there is not."""
     with closing(subject.make()) as source:
         if Capability.RUNS not in source.capabilities:
@@ -452,25 +398,23 @@ def check_runs(subject: SourceSubject) -> Iterator[Violation]:
         reading = read_all(source, Runs([*sorted(ids), _UNKNOWN_ID]))
         found_ids = {id_ for partition in reading.finished for id_ in partition.found_ids}
         if not found_ids:
-            yield Violation(Rule.RUNS, "the source", f"none of {plural(len(ids), 'id')} is found")
+            yield SOURCE, f"none of {plural(len(ids), 'id')} is found"
         for id_ in sorted(found_ids - ids):
-            yield Violation(Rule.RUNS, "the source", f"{id_} is found, and no record has that id")
+            yield SOURCE, f"{id_} is found, and no record has that id"
         if any(
             partition.checkpoint is not None or partition.complete for partition in reading.finished
         ):
-            words = "a partition has a new checkpoint, or is complete"
-            yield Violation(Rule.RUNS, "the source", words)
+            yield SOURCE, "a partition has a new checkpoint, or is complete"
         for key, record in reading.by_version().items():
             yield from _judge_run(source, record, everything.get(key))
 
 
-def _judge_run(source: AnySource, record: object, whole: object | None) -> Iterator[Violation]:
+def _judge_run(source: AnySource, record: object, whole: object | None) -> Found:
     if whole is None:
-        yield Violation(Rule.RUNS, name_of(record), "a reading of everything lacks it")
+        yield name_of(record), "a reading of everything lacks it"
         return
     # One run alone may not tell all that a reading of everything does.
     mapped = mapped_entities(source, [record])
     unread = {(entity.urn, aspect) for _, entity in mapped for aspect in entity.adds_only}
     if content_of(source, record, unread) != content_of(source, whole, unread):
-        words = "asked for by its id, it is mapped to other entities"
-        yield Violation(Rule.RUNS, name_of(record), words)
+        yield name_of(record), "asked for by its id, it is mapped to other entities"
