@@ -11,7 +11,7 @@ from sqlalchemy import event, func, or_, select
 from sqlalchemy.engine import Connection
 from sqlalchemy.sql.expression import ColumnElement
 
-from mlcat_ingest.catalog.schema.tables import entity
+from mlcat_ingest.catalog.schema.tables import entity, searched
 from mlcat_ingest.catalog.schema.values import BACKGROUND_TYPES, Write
 from mlcat_ingest.catalog.store.reads import marked_removed
 from mlcat_ingest.catalog.store.store import Store
@@ -61,11 +61,12 @@ def named(store: Store, text: str = "") -> tuple[str, ...]:
     words = [
         or_(
             func.lower(entity.c.urn).contains(word.lower(), autoescape=True),
-            func.lower(entity.c.name).contains(word.lower(), autoescape=True),
+            searched.c.name.contains(word.lower(), autoescape=True),
         )
         for word in text.split()
     ]
-    query = select(entity.c.urn).where(*_seen(), *words).order_by(entity.c.id.desc())
+    indexed = select(entity.c.urn).join(searched, searched.c.id == entity.c.id)
+    query = indexed.where(*_seen(), *words).order_by(entity.c.id.desc())
     return store.read(lambda connection: tuple(connection.scalars(query)))
 
 

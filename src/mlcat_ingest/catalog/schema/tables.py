@@ -29,7 +29,6 @@ entity = _table(
     id=Integer,
     urn=Text,
     entity_type=Text,
-    name=Text,
     created_ms=BigInteger,
     created_by=Text,
 )
@@ -204,7 +203,6 @@ MIGRATIONS: Final = (
                 id INTEGER PRIMARY KEY,
                 urn TEXT NOT NULL UNIQUE,
                 entity_type TEXT NOT NULL,
-                name TEXT,
                 created_ms BIGINT NOT NULL,
                 created_by TEXT NOT NULL
             )""",

@@ -24,7 +24,6 @@ from mlcat_ingest.catalog.store.prepare import (
     PreparedWrite,
     StorableValue,
     content_of,
-    name_in,
     prepare,
 )
 from mlcat_ingest.catalog.store.rows import (
@@ -52,7 +51,6 @@ class ExistingEntity(NamedTuple):
     """An entity that exists; one that `is_new` was made by the same batch."""
 
     id: int
-    name: str | None
     created_ms: int
     is_new: bool = False
 
@@ -129,7 +127,7 @@ def _with_associations(
     return {**value, "domains": [association["domain"] for association in sent]}
 
 
-_FIND_ENTITIES: Final = "SELECT urn, id, name, created_ms FROM entity WHERE urn IN ({})"
+_FIND_ENTITIES: Final = "SELECT urn, id, created_ms FROM entity WHERE urn IN ({})"
 _FIND_ASPECTS: Final = """SELECT entity_id, aspect, version, value, system_metadata,
         created_ms, created_by, modified_ms, modified_by
     FROM aspect WHERE entity_id IN ({}) AND aspect IN ({})"""
@@ -324,7 +322,7 @@ class Batch:
         default = default_aspect(urn, item.entity_type, name)
         if default is not None:
             return self._store(item, state, content_of(item.entity_type, name, default))
-        self._drop(urn, known, state.row)
+        self._drop(known, state.row)
         return WriteResult(urn, name, 0, changed=True)
 
     def _delete_entity(self, urn: str, known: ExistingEntity) -> None:
@@ -335,7 +333,7 @@ class Batch:
         if not known.is_new:
             self._changes.deleted_entities.append(known.id)
 
-    def _drop(self, urn: str, known: ExistingEntity, row: AspectRow) -> None:
+    def _drop(self, known: ExistingEntity, row: AspectRow) -> None:
         key = (known.id, row.aspect)
         del self._rows[key]
         if known.is_new:
@@ -344,12 +342,10 @@ class Batch:
         self._changes.history.append(row)
         self._changes.rows[key] = None
         self._changes.edges[key] = ()
-        if known.name is not None and name_in(row.aspect, loads(row.value)) == known.name:
-            self._rename(urn, known, None)
 
     def _store(self, item: PreparedWrite, state: State, content: StorableValue) -> WriteResult:
         write = item.write
-        known = state.entity or self._create(item, content.name)
+        known = state.entity or self._create(item)
         if item.is_key:
             return WriteResult(write.urn, write.aspect, 1, changed=state.version == 0)
         if item.moment is not None:
@@ -358,17 +354,15 @@ class Batch:
         if state.text is not None and _is_same(state.text, content.text):
             return WriteResult(write.urn, write.aspect, state.version, changed=False)
         row = self._put(known, item, state, content)
-        if content.name is not None and content.name != known.name:
-            self._rename(write.urn, known, content.name)
         return WriteResult(write.urn, write.aspect, row.version, changed=True)
 
-    def _create(self, item: PreparedWrite, name: str | None) -> ExistingEntity:
+    def _create(self, item: PreparedWrite) -> ExistingEntity:
         urn, entity_type = item.write.urn, item.entity_type
-        created = ExistingEntity(self._next_id, name, self._now_ms, is_new=True)
+        created = ExistingEntity(self._next_id, self._now_ms, is_new=True)
         self._next_id += 1
         self._entities[urn] = created
         self._changes.new_entities[created.id] = EntityRow(
-            created.id, urn, entity_type, name, self._now_ms, self._actor
+            created.id, urn, entity_type, self._now_ms, self._actor
         )
         self._new[created.id] = IndexedEntity(urn, entity_type, self._now_ms)
         if edges := key_edges(urn, entity_type):
@@ -405,11 +399,3 @@ class Batch:
         self._changes.events[key, moment] = EventRow(
             *key, *moment, content.text, item.system_metadata, self._now_ms
         )
-
-    def _rename(self, urn: str, known: ExistingEntity, name: str | None) -> None:
-        self._entities[urn] = known._replace(name=name)
-        if known.is_new:
-            new = self._changes.new_entities
-            new[known.id] = new[known.id]._replace(name=name)
-        else:
-            self._changes.names[known.id] = name

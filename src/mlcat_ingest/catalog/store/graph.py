@@ -66,9 +66,6 @@ def _to_whole_entity(edges: FromClause) -> ColumnElement[bool]:
     return ~edges.c.destination.startswith("urn:li:schemaField:")
 
 
-OF_WHOLE_ENTITIES: Final = _to_whole_entity(edge)
-"""SQL condition: the edge leads to an entity, not to one of its fields."""
-
 _other = entity.alias("other")
 _first = edge.alias("first")
 _source = entity.alias("source")

@@ -33,12 +33,11 @@ _CACHED_CHARS: Final = 250
 
 
 class StorableValue(NamedTuple):
-    """A value that may be stored: also as text, with the edges and the name that are in it."""
+    """A value that may be stored: also as text, with the edges that are in it."""
 
     value: Mapping[str, Any]
     text: str
     edges: tuple[tuple[str, str], ...]
-    name: str | None
 
 
 class PreparedWrite(NamedTuple):
@@ -166,7 +165,7 @@ def _content(entity_type: str, aspect: str, sent: Mapping[str, Any], text: str) 
             text = dumps(value).decode()
         except CodecError as error:
             raise InvalidProposalError(f"{aspect}: {error}") from error
-    return StorableValue(value, text, edges(aspect, value), name_in(aspect, value))
+    return StorableValue(value, text, edges(aspect, value))
 
 
 def _with_owner_types(value: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -209,11 +208,3 @@ def _check_definition(test_info: Mapping[str, Any]) -> None:
     except DefinitionError as error:
         problems = "; ".join(f"definition.json: {problem}" for problem in error.problems[:5])
         raise InvalidProposalError(f"{TEST_INFO}: {problems}") from error
-
-
-def name_in(aspect: str, value: Mapping[str, Any]) -> str | None:
-    """Return the name that a properties aspect gives its entity; lists and searches show it."""
-    if aspect.startswith("editable") or not aspect.endswith(("Properties", "Info")):
-        return None
-    name = value.get("name")
-    return name if isinstance(name, str) and name else None

@@ -35,7 +35,6 @@ class EntityRow(NamedTuple):
     id: int
     urn: str
     entity_type: str
-    name: str | None
     created_ms: int
     created_by: str
 
@@ -88,7 +87,6 @@ class RowChanges:
 
     new_entities: dict[int, EntityRow] = field(default_factory=dict)
     deleted_entities: list[int] = field(default_factory=list)
-    names: dict[int, str | None] = field(default_factory=dict)
     rows: dict[Key, AspectRow | None] = field(default_factory=dict)
     stored: set[Key] = field(default_factory=set)
     history: list[AspectRow] = field(default_factory=list)
@@ -104,7 +102,6 @@ class RowChanges:
     def delete_entity(self, entity_id: int) -> None:
         """Drop everything that was to be written of one entity."""
         self.new_entities.pop(entity_id, None)
-        self.names.pop(entity_id, None)
         self.history = [row for row in self.history if row.entity_id != entity_id]
         self.series = [key for key in self.series if key[0] != entity_id]
         self.rows = {key: row for key, row in self.rows.items() if key[0] != entity_id}
@@ -119,8 +116,6 @@ def write_changes(connection: Connection, changes: RowChanges) -> None:
     """
     run_many(connection, "DELETE FROM entity WHERE id = ?", [*zip(changes.deleted_entities)])
     _insert(connection, entity, changes.new_entities.values())
-    names = [(name, entity_id) for entity_id, name in changes.names.items()]
-    run_many(connection, "UPDATE entity SET name = ? WHERE id = ?", names)
     _insert(connection, aspect_history, changes.history)
     put = [row for row in changes.rows.values() if row is not None]
     _insert(connection, aspect, [row for row in put if row[:2] not in changes.stored])

@@ -6,6 +6,7 @@ Every catalog has from its first start the data platforms that this package and 
 write about, as a DataHub 1.x server knows them.
 """
 
+import csv
 import logging
 import sqlite3
 import threading
@@ -13,6 +14,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, Generic, Self, TypeVar, cast
 
@@ -52,61 +54,17 @@ from mlcat_ingest.sql.engine import TextEngine, database_url, open_engine, write
 _SETTING: Final = "data_platforms"
 """Set once they were written: one that is deleted or changed later stays so."""
 
-# Type, delimiter of the names of its datasets, and then name by name: `name=display name`, where
-# the two differ by more than a capital letter.
-_ROWS: Final = (
-    (
-        "RELATIONAL_DB",
-        ".",
-        (
-            "athena=AWS Athena, bigquery=BigQuery, clickhouse=ClickHouse, db2=DB2, hana=SAP HANA, "
-            "cockroachdb=CockroachDb, mariadb=MariaDB, mssql=SQL Server, mysql=MySQL, oracle, "
-            "postgres=PostgreSQL, redshift, snowflake, sqlite=SQLite, teradata"
-        ),
-    ),
-    ("OLAP_DATASTORE", ".", "doris=Apache Doris, druid, kusto, pinot, vertica"),
-    ("KEY_VALUE_STORE", ".", "cassandra, couchbase, dynamodb=DynamoDB, mongodb=MongoDB, redis"),
-    ("QUERY_ENGINE", ".", "dremio, presto, trino"),
-    ("MESSAGE_BROKER", ".", "kafka, pulsar"),
-    (
-        "FILE_SYSTEM",
-        "/",
-        (
-            "abs=Azure Blob Storage, adlsGen1=Azure Data Lake (Gen 1), gcs=Google Cloud Storage, "
-            "adlsGen2=Azure Data Lake (Gen 2), dbfs=Databricks File System, hdfs=HDFS, s3=AWS S3"
-        ),
-    ),
-    ("FILE_SYSTEM", ".", "hive, hudi, iceberg"),
-    ("OTHERS", "/", "dagster, excel, http=Web"),
-    (
-        "OTHERS",
-        ".",
-        (
-            "airflow, csv=CSV, databricks, datahub=DataHub, dbt=dbt, delta-lake=Delta Lake, "
-            "elasticsearch, feast, file, fivetran, flink=Apache Flink, glue, "
-            "great-expectations=Great Expectations, huggingface=Hugging Face, "
-            "kaggle, kafka-connect=Kafka Connect, looker, metabase, mlflow=MLflow, mode, neo4j, "
-            "powerbi=Power BI, prefect, sagemaker=SageMaker, salesforce, spark, superset, "
-            "tableau, vertexai=Vertex AI"
-        ),
-    ),
-)
+_PLATFORMS: Final = "data_platforms.csv"
+"""The known platforms, a row each: the fields of their `dataPlatformInfo`."""
 
 
 def known_platforms() -> list[Write]:
     """Return the writes that make the known platforms."""
-    writes = []
-    for kind, delimiter, names in _ROWS:
-        for entry in names.split(", "):
-            name, _, display = entry.partition("=")
-            value = {
-                "name": name,
-                "displayName": display or name.capitalize(),
-                "type": kind,
-                "datasetNameDelimiter": delimiter,
-            }
-            writes.append(Write(f"urn:li:dataPlatform:{name}", DATA_PLATFORM_INFO, value))
-    return writes
+    text = (files("mlcat_ingest.catalog.store") / _PLATFORMS).read_text(encoding="utf-8")
+    return [
+        Write(f"urn:li:dataPlatform:{row['name']}", DATA_PLATFORM_INFO, row)
+        for row in csv.DictReader(text.splitlines())
+    ]
 
 
 def add_platforms(connection: Connection) -> None:

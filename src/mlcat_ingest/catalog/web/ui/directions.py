@@ -1,7 +1,8 @@
 """Which values of a metric are the better ones: what says so, or else nothing.
 
 In this order: the reader, the tag of the experiment, Optuna's tags of the runs, the metrics that
-libraries write by their whole names (`metric_names.csv`), and the last words of the name.
+libraries write by their whole names (`metric_names.csv`), and the last words of the name, joined
+(`metric_words.csv`).
 """
 
 import csv
@@ -14,29 +15,6 @@ from typing import Final, NamedTuple
 from mlcat_ingest.metadata.reserved import DIRECTIONS
 
 METRICS: Final = "metrics."
-
-_LESS: Final = """
-    loss logloss error err mae mse rmse mape smape wape mase msle rmsle rmspe crps nll nloglik ppl
-    perplexity deviance divergence crossentropy bce entropyloss wer cer mer fpr fnr fdr eer ece mce
-    brier hinge pinball quantileloss hamming hammingdistance regret latency duration runtime
-    toxicity fid kid lpips inertia aic aicc bic hqic rss sse daviesbouldin drift misclassification
-    rank errorrate missrate wordmissrate falsepositiverate falsenegativerate falsediscoveryrate
-    falseomissionrate falsealarmrate falsepositives falsenegatives negativeloglikelihood
-    negloglikelihood inferencetime responsetime trainingtime
-"""
-_MORE: Final = """
-    accuracy acc auc auroc rocauc auprc aucpr prauc f1 f2 fbeta fscore fmeasure precision recall r2
-    rsquared sensitivity specificity tpr tnr ppv npv mcc kappa ndcg dcg map ap mrr iou miou dice
-    jaccard psnr ssim bleu sacrebleu rouge rougel rougelsum meteor chrf bertscore reward elbo
-    likelihood loglikelihood loglik llf gini lift silhouette calinskiharabasz correlation corrcoef
-    corr spearman spearmanr pearson pearsonr kendall kendalltau concordance cindex throughput nmi
-    ari amari similarity inception faithfulness correctness relevance sharpe sortino hits hitrate
-    winrate successrate passrate truepositiverate truenegativerate positivepredictivevalue
-    negativepredictivevalue reciprocalrank rankcorrelation rankic exactmatch explainedvariance
-    truepositives truenegatives samplespersecond stepspersecond tokenspersecond
-"""
-_WORDS: Final = {**dict.fromkeys(_LESS.split(), True), **dict.fromkeys(_MORE.split(), False)}
-"""The last words of a name, joined, to whether less is better."""
 
 _NEGATING: Final = frozenset(["neg", "negative", "minus", "inverse"])
 _OTHER_QUANTITY: Final = frozenset(
@@ -141,14 +119,24 @@ def _studied(metrics: Iterable[str], custom: Mapping[str, str]) -> Iterator[tupl
 
 @cache
 def _table() -> Mapping[str, Better]:
-    text = (files("mlcat_ingest.catalog.web.ui") / "metric_names.csv").read_text(encoding="utf-8")
     found: dict[str, Better] = {}
-    for row in csv.DictReader(text.splitlines()):
+    for row in _rows("metric_names.csv"):
         less, library = row["better"] == "less", row["library"]
         found[row["name"]] = Better(less, f"{library}'s metric")
         alike = "".join(_core(row["name"]))
         found.setdefault(alike, Better(less, f"its name, as in {library}"))
     return found
+
+
+@cache
+def _words() -> Mapping[str, Better]:
+    rows = _rows("metric_words.csv")
+    return {row["word"]: Better(row["better"] == "less", "its name") for row in rows}
+
+
+def _rows(name: str) -> Iterable[Mapping[str, str]]:
+    text = (files("mlcat_ingest.catalog.web.ui") / name).read_text(encoding="utf-8")
+    return csv.DictReader(text.splitlines())
 
 
 def _core(name: str) -> list[str]:
@@ -162,7 +150,7 @@ def _by_name(name: str) -> Better | None:
     if name in _table():
         return _table()[name]
     core = _core(name)
-    if core[:1] == ["rank"] and "".join(core) not in _WORDS:
+    if core[:1] == ["rank"] and "".join(core) not in _words():
         return Better(True, "its name")
     for at in range(len(core)):
         before, last = core[:at], "".join(core[at:])
@@ -179,6 +167,6 @@ def _of_words(last: str, *, whole: bool) -> Better | None:
     for word in (last, last.rstrip("0123456789")):
         if whole and word in _table():
             return _table()[word]
-        if word in _WORDS:
-            return Better(_WORDS[word], "its name")
+        if word in _words():
+            return _words()[word]
     return None
