@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from http import HTTPStatus
-from math import inf
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
@@ -42,7 +41,6 @@ from mlcat_ingest.errors import (
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.net.session import (
     ENCODINGS,
-    FIRST_CONTACT_S,
     HEADERS,
     LATE,
     MAX_REFUSED_S,
@@ -202,10 +200,6 @@ _NO_ANSWER: Final = (
     requests.Timeout,
     requests.exceptions.ChunkedEncodingError,
     requests.exceptions.ContentDecodingError,
-)
-_NOT_REACHED: Final = (
-    urllib3.exceptions.NewConnectionError,
-    urllib3.exceptions.ConnectTimeoutError,
 )
 _TIMEOUTS: Final = (requests.ReadTimeout, urllib3.exceptions.ReadTimeoutError)
 _PART_BYTES: Final = 65_536
@@ -456,9 +450,7 @@ class Http(Closing):
                 is_late = failure is not None and failure.context.get("status") == LATE
                 if is_late and not is_passing(Reply(LATE, {}, b"", self.peer, pending.url)):
                     passing = ""  # the service may still work on it
-                if passing and self._retry.pause(
-                    pending, passing, within_s=self._patience_s(error)
-                ):
+                if passing and self._retry.pause(pending, passing):
                     continue
                 if failure is None:
                     raise
@@ -466,11 +458,6 @@ class Http(Closing):
                 raise failure from None if isinstance(failure, RecipeError) else error
             if not self._should_retry(pending, reply, auth, is_passing):
                 return reply
-
-    def _patience_s(self, error: Exception) -> float:
-        """Return the longest time for which a request is tried again after `error`."""
-        is_refused = any(isinstance(one, _NOT_REACHED) for one in _chain(error))
-        return FIRST_CONTACT_S if is_refused and not self._retry.was_reached else inf
 
     def _should_retry(
         self, pending: PendingRequest, reply: Reply, auth: object, is_passing: IsPassing

@@ -52,8 +52,8 @@ MAX_REFUSED_S: Final = 60.0
 """The longest time for which credentials are tried again that a service accepted before."""
 
 FIRST_CONTACT_S: Final = 5.0
-"""The longest time for which a server is tried again that nothing has ever reached: the address may
-be wrong."""
+"""The longest time for which a server is tried again that has not answered: its address may be
+wrong."""
 
 LONG_WAIT_S: Final = 3.0
 """Seconds from which on a wait for further attempts is reported."""
@@ -195,7 +195,7 @@ class RetryPolicy:
     """The pauses between attempts of requests to one service; safe for several threads.
 
     A request is tried again for `retry_for_s` after its first failure, and `retries` times at most
-    where that is given.
+    where that is given; for `FIRST_CONTACT_S` at most until the service has answered.
     """
 
     def __init__(
@@ -238,7 +238,8 @@ class RetryPolicy:
         doubles up to `MAX_PAUSE_S`, and at most half of it is left to chance. The last one ends
         with the time for retries, or `within_s`.
         """
-        retry_for_s = min(self._retry_for_s, within_s)
+        patience_s = inf if self.was_reached else FIRST_CONTACT_S
+        retry_for_s = min(self._retry_for_s, within_s, patience_s)
         now_s = monotonic()
         if not pending.failures:
             pending.failing_since_s = now_s

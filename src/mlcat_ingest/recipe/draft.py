@@ -43,16 +43,15 @@ def interpolate(data: Any, environ: Mapping[str, str], base_dir: Path) -> Interp
     Texts with a `${...}` become `SubstitutedText`. Contents of files and variables of a secret
     name are masked from now on. Files named by a relative path are looked for in `base_dir`.
     """
-    out = Interpolation(None)
-    out.data = _Expander(environ, base_dir, out).value(data, ())
-    return out
+    expander = _Expander(environ, base_dir)
+    return Interpolation(expander.value(data, ()), expander.failures)
 
 
 class _Expander:
-    def __init__(self, environ: Mapping[str, str], base_dir: Path, out: Interpolation) -> None:
+    def __init__(self, environ: Mapping[str, str], base_dir: Path) -> None:
         self._environ = environ
         self._base_dir = base_dir
-        self._out = out
+        self.failures: list[tuple[Loc, str]] = []
 
     def value(self, data: Any, loc: Loc) -> Any:
         if isinstance(data, dict):
@@ -70,7 +69,7 @@ class _Expander:
             try:
                 value = self._reference(match["inside"], pieces)
             except _ReferenceError as failure:
-                self._out.failures.append((loc, str(failure)))
+                self.failures.append((loc, str(failure)))
                 return match[0]
             return value
 

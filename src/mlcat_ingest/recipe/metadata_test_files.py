@@ -3,17 +3,54 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, BeforeValidator, StringConstraints
 
 from mlcat_ingest.errors import DefinitionError, InvalidUrnError, RecipeError
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.metadata.urn import build
-from mlcat_ingest.recipe.loader import Loc, Origin, Problem, parse
+from mlcat_ingest.recipe.fields import RecipeModel
+from mlcat_ingest.recipe.loader import Loc, Origin, parse
+from mlcat_ingest.recipe.validate import validate_config
 
-_FIELDS: Final = ("id", "name", "category", "description", "definition")
 _URN: Final = "urn:li:test:"
+
+
+def _as_text(value: Any) -> Any:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _urn(name: str) -> str:
+    try:
+        return build("test", name.removeprefix(_URN))
+    except InvalidUrnError as error:
+        raise ValueError(f"cannot be used: {error}") from None
+
+
+def _definition(value: Any) -> str:
+    from mlcat_ingest.metadata_tests.definition import read_definition
+
+    text = value if isinstance(value, str) else dumps(value).decode()
+    try:
+        read_definition(text)
+    except DefinitionError as error:
+        raise ValueError("; ".join(error.problems)) from None
+    return text
+
+
+_Text = Annotated[str, BeforeValidator(_as_text)]
+_Word = Annotated[str, StringConstraints(min_length=1), BeforeValidator(_as_text)]
+
+
+class _MetadataTest(RecipeModel):
+    id: Annotated[_Word, AfterValidator(_urn)]
+    name: _Word
+    category: _Word
+    description: _Text = ""
+    definition: Annotated[str, BeforeValidator(_definition)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +97,21 @@ def read_tests(path: Path) -> list[Proposal]:
         raise RecipeError(f"{path} is empty")
     parsed = parse(content, str(path))
     origin = Origin(str(path), path.absolute().parent, parsed.lines)
-    reader = _TestsReader(origin, parsed.problems)
-    proposals = [reader.proposal(loc, test) for loc, test in _tests(parsed.data)]
-    if not proposals:
-        reader.problem((), "contains no test")
-    if reader.problems:
-        raise origin.error(reader.problems)
-    return proposals
+    problems, proposals = list(parsed.problems), dict[str, Proposal]()
+    for loc, raw in _tests(parsed.data):
+        test, found = validate_config(_MetadataTest, raw, loc, origin)
+        problems += found
+        if test is not None and test.id in proposals:
+            problems.append(origin.problem((*loc, "id"), "is a duplicate"))
+        elif test is not None:
+            aspect = test.model_dump(exclude={"id"}, exclude_unset=True)
+            aspect["definition"] = {"type": "JSON", "json": test.definition}
+            proposals[test.id] = Proposal(test.id, TEST_INFO, aspect)
+    if not proposals and not problems:
+        problems.append(origin.problem((), "contains no test"))
+    if problems:
+        raise origin.error(problems)
+    return list(proposals.values())
 
 
 def _tests(data: Any) -> Iterator[tuple[Loc, Any]]:
@@ -79,70 +124,3 @@ def _tests(data: Any) -> Iterator[tuple[Loc, Any]]:
         return
     for index, test in enumerate(data):
         yield (*place, index), test
-
-
-class _TestsReader:
-    """Makes proposals of tests; keeps every problem with its line."""
-
-    def __init__(self, origin: Origin, problems: list[Problem]) -> None:
-        self.problems = list(problems)
-        self._origin = origin
-        self._seen: set[str] = set()
-
-    def problem(self, loc: Loc, sentence: str) -> None:
-        self.problems.append(self._origin.problem(loc, sentence))
-
-    def proposal(self, loc: Loc, test: Any) -> Proposal:
-        if not isinstance(test, Mapping):
-            self.problem(loc, "a metadata test is a mapping with id, name, category, definition")
-            test = dict.fromkeys(_FIELDS, "")
-        else:
-            for key in test:
-                if key not in _FIELDS:
-                    self.problem((*loc, key), f"is not one of {', '.join(_FIELDS)}")
-        urn = self._urn(loc, self._text(loc, test, "id"))
-        aspect: dict[str, Any] = {
-            "name": self._text(loc, test, "name"),
-            "category": self._text(loc, test, "category"),
-        }
-        if "description" in test:
-            aspect["description"] = self._text(loc, test, "description")
-        aspect["definition"] = {"type": "JSON", "json": self._definition(loc, test)}
-        return Proposal(urn, TEST_INFO, aspect)
-
-    def _text(self, loc: Loc, test: Mapping[str, Any], field: str) -> str:
-        value = test.get(field)
-        if not isinstance(value, str | int) or isinstance(value, bool):
-            self.problem((*loc, field) if field in test else loc, f"`{field}` must be a text")
-            return ""
-        if value == "" and field != "description":
-            self.problem((*loc, field), "must not be empty")
-        return str(value)
-
-    def _urn(self, loc: Loc, name: str) -> str:
-        if not name:
-            return ""
-        try:
-            urn = build("test", name.removeprefix(_URN))
-        except InvalidUrnError as error:
-            self.problem((*loc, "id"), f"cannot be used: {error}")
-            return ""
-        if urn in self._seen:
-            self.problem((*loc, "id"), "is a duplicate")
-        self._seen.add(urn)
-        return urn
-
-    def _definition(self, loc: Loc, test: Mapping[str, Any]) -> str:
-        from mlcat_ingest.metadata_tests.definition import read_definition
-
-        definition = test.get("definition")
-        if definition is None:
-            self.problem(loc, "needs a `definition` with entities (`on`) and `rules`")
-            return ""
-        text = definition if isinstance(definition, str) else dumps(definition).decode()
-        try:
-            read_definition(text)
-        except DefinitionError as error:
-            for sentence in error.problems:
-                self.problem((*loc, "definition"), sentence)
-        return text

@@ -7,7 +7,6 @@ without saying whose they are, and loads their functions first; so each project'
 import logging
 import time
 from collections.abc import Iterator, Mapping
-from math import inf
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +22,7 @@ from mlcat_ingest.errors import (
     RecipeError,
     SourceUnavailableError,
 )
-from mlcat_ingest.net.session import FIRST_CONTACT_S, PendingRequest, RetryPolicy
+from mlcat_ingest.net.session import PendingRequest, RetryPolicy
 from mlcat_ingest.recipe.http_options import auth_of
 from mlcat_ingest.recipe.secrets import MASK, mask
 from mlcat_ingest.sources.feast.config import FeastConfig
@@ -177,10 +176,7 @@ class GrpcRegistry(RegistryTransport):
                     self._retry.note_answer()
                     return None
                 passing = status in _RETRIED and not _of_tls(details)
-                within_s = inf if self._retry.was_reached else FIRST_CONTACT_S
-                if not passing or not self._retry.pause(
-                    pending, f"answers {status}", within_s=within_s
-                ):
+                if not passing or not self._retry.pause(pending, f"answers {status}"):
                     raise self._failure(status, details) from None
             else:
                 self._retry.note_answer()
