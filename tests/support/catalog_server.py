@@ -32,6 +32,7 @@ def running_catalog(
     limits: Limits = DEFAULT_LIMITS,
     port: int = 0,
     around: Callable[[ASGIApp], ASGIApp] = lambda app: app,
+    read_token: str | None = None,
 ) -> Iterator[RunningCatalog]:
     """Serve the catalog in `db_path` until the block ends, on a free loopback port or on `port`.
 
@@ -43,9 +44,8 @@ def running_catalog(
         closing(Tasks(store)) as tasks,
         closing(listen("127.0.0.1", port)) as listener,
     ):
-        server = make_server(
-            around(create_app(store, token=token, limits=limits, tasks=tasks)), started.set
-        )
+        app = create_app(store, token=token, read_token=read_token, limits=limits, tasks=tasks)
+        server = make_server(around(app), started.set)
         port = listener.getsockname()[1]
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()

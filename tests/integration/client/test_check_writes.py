@@ -48,6 +48,17 @@ def test_without_write_nothing_is_written(catalog: RunningCatalog) -> None:
     assert checked(catalog.url, write=False)[WRITE].detail.startswith("not tried: ")
 
 
+def test_a_token_for_reading_only_passes_until_a_write_is_tried(tmp_path: Path) -> None:
+    with running_catalog(tmp_path / "c.db", token="whole", read_token="reading") as catalog:
+        read = checked(catalog.url, write=False, token="reading")
+        found = checked(catalog.url, token="reading")
+        assert list(catalog.store.list_urns("mlModel").urns) == []
+    assert [one for one in read.values() if one.outcome == "failed"] == []
+    assert "--write" in read[WRITE].detail
+    assert found[WRITE].outcome == "failed"
+    assert DELETE not in found
+
+
 def test_an_embedded_catalog_is_as_before(tmp_path: Path) -> None:
     db = f"sqlite:///{tmp_path}/c.db"
     with running_catalog(tmp_path / "c.db"):
