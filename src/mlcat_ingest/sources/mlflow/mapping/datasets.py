@@ -104,8 +104,7 @@ def dataset_facts(
         entry = {"dataset": urn}
         if context:
             entry["motivation"] = truncator.clean(context, "dataset context")
-        is_measured = (item.name, item.digest) in measured_on
-        judges = is_evaluation(item, evaluates=evaluates, is_measured=is_measured)
+        judges = is_evaluation(item, evaluates=evaluates, measured_on=measured_on)
         (evaluation if judges else training).setdefault(urn, entry)
     aspects: dict[str, Aspect] = {
         ML_MODEL_TRAINING_DATA: {"trainingData": list(training.values())},
@@ -115,10 +114,12 @@ def dataset_facts(
     return DatasetFacts(aspects, compact_json(summary), urns)
 
 
-def is_evaluation(item: DatasetInput, *, evaluates: bool, is_measured: bool) -> bool:
+def is_evaluation(
+    item: DatasetInput, *, evaluates: bool, measured_on: Collection[tuple[str, str]]
+) -> bool:
     """Return whether a dataset was logged to evaluate a model with, not to train one."""
     context = (item.tags.get(CONTEXT_TAG) or "").strip().lower()
-    if not context and is_measured:
+    if not context and (item.name, item.digest) in measured_on:
         return True
     return context in _EVALUATION or (evaluates and context not in _TRAINING)
 

@@ -122,10 +122,10 @@ def _run_evidence(record: JoinedRun, tables: tuple[IndexedTable, ...]) -> Eviden
 def _used_datasets(record: JoinedRun) -> Iterator[UsedDataset]:
     """Yield the training data of a run that has a place and columns."""
     scope, measured_on = record.scope, record.measured_on
+    evaluates = record.trains_with_no_data
     for item in record.run.datasets:
-        is_measured = (item.name, item.digest) in measured_on
-        evaluates = is_evaluation(item, evaluates=record.is_evaluation, is_measured=is_measured)
-        place = None if evaluates else dataset_name(item, scope.datasets)
+        judges = is_evaluation(item, evaluates=evaluates, measured_on=measured_on)
+        place = None if judges else dataset_name(item, scope.datasets)
         urn = None if place is None else scope.datasets.urn(place, scope.naming.env)
         columns = column_names(json_object(item.schema).get("mlflow_colspec"))
         if urn is not None and columns:

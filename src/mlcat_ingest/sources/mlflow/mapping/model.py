@@ -153,7 +153,7 @@ def map_run(record: JoinedRun) -> list[Entity]:
             scope.datasets,
             scope.naming.env,
             truncator,
-            evaluates=record.is_evaluation,
+            evaluates=record.trains_with_no_data,
             measured_on=record.measured_on,
         )
     aspects = _side_aspects(record, user)

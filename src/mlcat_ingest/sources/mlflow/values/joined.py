@@ -414,13 +414,21 @@ class JoinedRun:
         return EVALUATED_TAG in tags and not self._made_models
 
     @property
+    def trains_with_no_data(self) -> bool:
+        """True if data that was logged without a context is no training data.
+
+        MLflow names a model among the inputs of a run that logs a metric for it.
+        """
+        return self.is_evaluation or bool(self.run.model_inputs and not self._made_models)
+
+    @property
     def measured_on(self) -> frozenset[tuple[str, str]]:
-        """Name and digest of the datasets that metrics of the run's logged models name."""
+        """Name and digest of the datasets that the run's own metrics of its logged models name."""
         metrics = (metric for model in self.models.values() for metric in model.metrics)
         return frozenset(
             (metric.dataset_name, metric.dataset_digest or "")
             for metric in metrics
-            if metric.dataset_name
+            if metric.dataset_name and metric.run_id in (None, self.run_id)
         )
 
     @property

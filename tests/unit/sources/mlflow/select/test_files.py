@@ -169,9 +169,12 @@ def test_files_that_cannot_be_read_leave_links_as_they_are(error: Exception) -> 
     assert evidence(declared) == Evidence(declared="a.b:c")
 
 
-def test_a_reading_notes_once_that_signatures_are_left_unread() -> None:
+@pytest.mark.parametrize(
+    "address", ["s3://models/m2", "mlflow-artifacts:/1/models/m2/artifacts", "dbfs:/models/m2"]
+)
+def test_a_reading_notes_once_that_signatures_are_left_unread(address: str) -> None:
     reading = ModelFiles(Files())
-    local, remote = a_model("m1", "/a/m1"), a_model("m2")
+    local, remote = a_model("m1", "/a/m1"), a_model("m2", address)
     unread = [joined({}, local), joined({}, remote), joined({}, remote)]
     notes = [map_record(reading.with_files(one))[-1].notes for one in unread]
     assert [[note.kind for note in each] for each in notes] == [[], ["signature_not_read"], []]
