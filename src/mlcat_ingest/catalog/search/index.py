@@ -7,9 +7,9 @@ Keywords, and sets of keywords, that many entities share are stored once and hav
 stored as one text, its ids in order.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, repeat
+from itertools import chain
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -57,8 +57,6 @@ _DELETE_TEXT: Final = "DELETE FROM search_text WHERE id = ?"
 _INSERT_ENTITY: Final = "INSERT INTO search_entity VALUES (?, ?, ?, ?, ?, ?)"
 _DELETE_ENTITY: Final = "DELETE FROM search_entity WHERE id = ?"
 _PUT_NUMBER: Final = "INSERT OR REPLACE INTO search_figure VALUES (?, ?, ?)"
-_NUMBERS_AT_ONCE: Final = 200
-_PUT_NUMBERS: Final = _PUT_NUMBER + ", (?, ?, ?)" * (_NUMBERS_AT_ONCE - 1)
 _DELETE_NUMBER: Final = "DELETE FROM search_figure WHERE keyword_id = ? AND entity_id = ?"
 _FIND_ENTRIES: Final = """SELECT search_entity.id, search_profile.members,
         search_figure_set.members, search_text.name, search_text.description, search_text.tags,
@@ -136,7 +134,7 @@ def refresh(
             for at, entry in entries.items()
         ]
         run_many(connection, _INSERT_ENTITY, rows)
-        _put_numbers(connection, _number_cells(documents, keyword_ids))
+        run_many(connection, _PUT_NUMBER, _number_rows(documents, keyword_ids))
 
 
 def remove(connection: Connection, ids: Collection[int]) -> None:
@@ -323,35 +321,17 @@ def _delete_unused(connection: Connection, table: Table, ids: Sequence[int]) -> 
             run_many(connection, _DELETE_MEMBER, rows)
 
 
-def _number_cells(documents: Mapping[int, IndexDocument], keyword_ids: _KeywordIds) -> list[Any]:
-    """Return the rows of all numeric fields, cell by cell; those of one name side by side."""
-    alike: defaultdict[_Names, list[tuple[int, tuple[float | str, ...]]]] = defaultdict(list)
-    for at, document in documents.items():
-        for field, names, values in document.numeric_fields:
-            alike[field, names].append((at, values))
-    columns = []
-    for key, rows in alike.items():
-        ids, values_of_ids = zip(*rows, strict=True)
-        by_name = zip(*values_of_ids, strict=True)
-        for keyword_id, column in zip(keyword_ids.of_names[key], by_name, strict=True):
-            columns.append((keyword_id, ids, column))
-    columns.sort(key=itemgetter(0))
-    cells: list[Any] = [None] * (3 * sum(len(column[1]) for column in columns))
-    # A list is filled by its thirds in a fifth of the time that rows take.
-    cells[::3] = chain.from_iterable(repeat(at, len(ids)) for at, ids, _ in columns)
-    cells[1::3] = chain.from_iterable(column[1] for column in columns)
-    cells[2::3] = chain.from_iterable(column[2] for column in columns)
-    return cells
-
-
-def _put_numbers(connection: Connection, cells: list[Any]) -> None:
-    """Put numbers, many to a statement: they are most of what is written."""
-    whole = len(cells) - len(cells) % (3 * _NUMBERS_AT_ONCE)
-    for statement, part, size in (
-        (_PUT_NUMBERS, cells[:whole], 3 * _NUMBERS_AT_ONCE),
-        (_PUT_NUMBER, cells[whole:], 3),
-    ):
-        run_many(connection, statement, [tuple(row) for row in _slices(part, size)])
+def _number_rows(
+    documents: Mapping[int, IndexDocument], keyword_ids: _KeywordIds
+) -> list[tuple[int, int, float | str]]:
+    """Return the rows of all numeric fields; those of one name side by side."""
+    rows = [
+        (keyword_id, at, value)
+        for at, document in documents.items()
+        for field, names, values in document.numeric_fields
+        for keyword_id, value in zip(keyword_ids.of_names[field, names], values, strict=True)
+    ]
+    return sorted(rows, key=itemgetter(0))
 
 
 def run_many(connection: Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
