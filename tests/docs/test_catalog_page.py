@@ -1,6 +1,5 @@
 """`docs/reference/catalog.md` says what the catalog does: its endpoints and its limits."""
 
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -12,29 +11,18 @@ from mlcat_ingest.metadata_tests.definition import (
     PATTERN_CHARS,
     PATTERN_TEXT_CHARS,
 )
+from support.catalog_page import clients_of_endpoints, rows
 from support.rest_client import rest_client
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "catalog.md"
 
-
-def rows(heading: str) -> Iterator[list[str]]:
-    """Yield the cells of the tables between a heading and the next of its level."""
-    level = heading.split(" ", 1)[0]
-    _, _, rest = PAGE.read_text().partition(f"\n{heading}\n")
-    section = rest.partition(f"\n{level} ")[0]
-    for line in section.splitlines():
-        if line.startswith("| `"):
-            yield [cell.replace("`", "").strip() for cell in line.strip("|").split("|")]
-
-
-def test_the_page_lists_every_endpoint_with_its_client(tmp_path: Path) -> None:
+def test_the_page_lists_every_endpoint(tmp_path: Path) -> None:
     with rest_client(tmp_path / "c.db") as client:
         endpoints = rest_endpoints(client.store, client.tasks, limits.DEFAULT_LIMITS)
     declared = [
-        (f"{one.method} {one.path}" + (f"?action={one.action}" if one.action else ""), one.client)
+        f"{one.method} {one.path}" + (f"?action={one.action}" if one.action else "")
         for one in endpoints
     ]
-    assert sorted((name, client) for name, _, client in rows("## Endpoints")) == sorted(declared)
+    assert sorted(clients_of_endpoints()) == sorted(declared)
 
 
 def test_the_page_lists_every_limit_with_its_value() -> None:

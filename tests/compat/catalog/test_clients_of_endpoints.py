@@ -1,4 +1,4 @@
-"""Every endpoint and root field of the catalog names a client, which has it in its source."""
+"""The client that the page names for an endpoint, and a root field for itself, sends it."""
 
 import re
 from collections.abc import Iterator
@@ -10,14 +10,12 @@ import click
 import datahub
 import pytest
 
-from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
-from mlcat_ingest.catalog.web.rest.endpoint import CONNECTOR, INTERFACE, OPERATOR, Endpoint
-from mlcat_ingest.catalog.web.rest.routes import rest_endpoints
 from support.catalog_graphql import root_clients
-from support.rest_client import rest_client
+from support.catalog_page import clients_of_endpoints
 
 pytestmark = pytest.mark.compat
 
+CONNECTOR, INTERFACE, OPERATOR = "connector", "interface", "operator"
 SDK = Path(str(files(datahub)))
 CLIENT = Path(str(files("mlcat_ingest.client.rest")))
 MODULES = (
@@ -27,6 +25,7 @@ MODULES = (
     "sdk.lineage_client",
     "utilities.openapi_utils",
 )
+ENDPOINTS = clients_of_endpoints().items()
 INTERFACE_PATHS = {
     "/operations?action=getEsTaskStatus",
     "/test?action=evaluate",
@@ -36,47 +35,37 @@ INTERFACE_PATHS = {
 }
 
 
-@pytest.fixture(scope="module")
-def endpoints(tmp_path_factory: pytest.TempPathFactory) -> list[Endpoint]:
-    with rest_client(tmp_path_factory.mktemp("catalog") / "c.db") as client:
-        return list(rest_endpoints(client.store, client.tasks, DEFAULT_LIMITS))
-
-
-def path_of(endpoint: Endpoint) -> str:
-    return endpoint.path + (f"?action={endpoint.action}" if endpoint.action else "")
-
-
-def called(endpoints: list[Endpoint], kind: str) -> Iterator[tuple[Endpoint, str]]:
-    """Yield the endpoints of one kind of client, with the method or the command that it names."""
-    found = [one.client.partition(" ") for one in endpoints]
-    of_kind = [(one, verb) for one, (k, _, verb) in zip(endpoints, found, strict=True) if k == kind]
+def called(kind: str) -> Iterator[tuple[str, str]]:
+    """Yield the paths of one kind of client, with the method or the command that is named."""
+    found = [(name.split(" ", 1)[1], *client.partition(" ")) for name, client in ENDPOINTS]
+    of_kind = [(path, verb) for path, k, _, verb in found if k == kind]
     assert of_kind
     yield from of_kind
 
 
-def sends(text: str, endpoint: Endpoint) -> bool:
+def sends(text: str, path: str) -> bool:
     """Return whether a source text has the path, with anything filled in where a parameter is."""
-    literal = re.split(r"\{\w+\}", path_of(endpoint).rstrip("/"))
+    literal = re.split(r"\{\w+\}", path.rstrip("/"))
     return re.search(r"\{[^{}\n]+\}".join(map(re.escape, literal)), text) is not None
 
 
-def test_every_client_is_a_known_one(endpoints: list[Endpoint]) -> None:
+def test_every_client_is_a_known_one() -> None:
     own = {CONNECTOR, INTERFACE, OPERATOR}
     assert all(
-        re.fullmatch(r"SDK \w+\.\w+|CLI .+", one.client) or one.client in own for one in endpoints
+        re.fullmatch(r"SDK \w+\.\w+|CLI .+", client) or client in own for _, client in ENDPOINTS
     )
 
 
-def test_the_interface_is_that_of_the_service(endpoints: list[Endpoint]) -> None:
-    assert {path_of(one) for one, _ in called(endpoints, INTERFACE)} == INTERFACE_PATHS
+def test_the_interface_is_that_of_the_service() -> None:
+    assert {path for path, _ in called(INTERFACE)} == INTERFACE_PATHS
 
 
-def test_the_connector_sends_it(endpoints: list[Endpoint]) -> None:
+def test_the_connector_sends_it() -> None:
     text = "\n".join(path.read_text() for path in CLIENT.glob("*.py"))
     # The emitter names the aspect that it deletes by a path that it puts together.
     text = text.replace("/openapi/v3/entity/{path}", "/openapi/v3/entity/{type}/{urn}/{aspect}")
     text = text.replace("/test?action={action}", "/test?action=batchEvaluate")
-    assert [path_of(one) for one, _ in called(endpoints, CONNECTOR) if not sends(text, one)] == []
+    assert [path for path, _ in called(CONNECTOR) if not sends(text, path)] == []
 
 
 @pytest.fixture(scope="module")
@@ -98,18 +87,16 @@ def assert_is_command(verb: str) -> None:
     assert command is not None, verb
 
 
-def test_the_sdk_has_the_method_and_sends_it(endpoints: list[Endpoint], sdk_text: str) -> None:
-    for endpoint, verb in called(endpoints, "SDK"):
+def test_the_sdk_has_the_method_and_sends_it(sdk_text: str) -> None:
+    for path, verb in called("SDK"):
         assert_in_sdk(verb)
-        assert sends(sdk_text, endpoint), path_of(endpoint)
+        assert sends(sdk_text, path), path
 
 
-def test_the_command_line_has_the_command_and_sends_it(
-    endpoints: list[Endpoint], sdk_text: str
-) -> None:
-    for endpoint, verb in called(endpoints, "CLI"):
+def test_the_command_line_has_the_command_and_sends_it(sdk_text: str) -> None:
+    for path, verb in called("CLI"):
         assert_is_command(verb)
-        assert sends(sdk_text, endpoint), path_of(endpoint)
+        assert sends(sdk_text, path), path
 
 
 def test_root_fields_of_graphql_name_methods_and_commands_that_exist() -> None:

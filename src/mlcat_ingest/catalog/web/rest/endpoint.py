@@ -1,7 +1,8 @@
 """An endpoint: one row of the table that makes the routes and the OpenAPI document of the service.
 
 A row is declared beside the function that answers it; its summary is that function's docstring.
-An endpoint that no client calls has no row.
+Each row stands in `docs/reference/catalog.md` with a client that calls it: without one there is
+none.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,12 +23,6 @@ TEXT: Final[Schema] = {"type": "string"}
 FLAG: Final[Schema] = {"type": "boolean"}
 WHOLE: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": 2**63 - 1}
 
-CONNECTOR: Final = "connector"
-"""The client `mlcat_ingest.client`."""
-INTERFACE: Final = "interface"
-"""A client that is written against the service interface, or against a DataHub server's."""
-OPERATOR: Final = "operator"
-"""Monitoring of a catalog, and tools that read OpenAPI documents."""
 OBJECT: Final[Schema] = {"type": "object"}
 URN: Final[Schema] = {"type": "string", "pattern": "^urn:li:[A-Za-z][A-Za-z0-9]*:"}
 
@@ -77,8 +72,6 @@ class Endpoint:
         action: the Rest.li action, which the query parameter of that name selects.
         reads: whether it only reads, although its method is not GET or HEAD.
         handler: the function that answers it.
-        client: one who calls it: `CONNECTOR`, `INTERFACE`, `OPERATOR`, or DataHub's SDK or command
-            line with what calls it: `SDK <class>.<method>`, `CLI <command>`.
     """
 
     method: str
@@ -90,7 +83,6 @@ class Endpoint:
     action: str | None = None
     reads: bool = False
     handler: Handler = _unbound
-    client: str = field(kw_only=True)
 
     def __call__(self, handler: Method) -> Method:
         """Mark `handler` as the method that answers this endpoint."""
@@ -126,7 +118,6 @@ def action(
     path: str,
     name: str,
     *,
-    client: str,
     body: Schema,
     returns: Schema | None = None,
     refuses: tuple[int, ...] = (),
@@ -137,7 +128,7 @@ def action(
     `returns` is the schema of its result; None is an empty object.
     """
     answer = OBJECT if returns is None else record("value", value=returns)
-    return Endpoint("POST", path, {200: answer}, refuses, (), body, name, reads, client=client)
+    return Endpoint("POST", path, {200: answer}, refuses, (), body, name, reads)
 
 
 class Resource:

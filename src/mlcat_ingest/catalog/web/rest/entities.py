@@ -33,7 +33,6 @@ from mlcat_ingest.catalog.web.http import (
     whole,
 )
 from mlcat_ingest.catalog.web.rest.endpoint import (
-    CONNECTOR,
     FLAG,
     OBJECT,
     TEXT,
@@ -86,7 +85,6 @@ class Aspects(Resource):
     @action(
         "/aspects",
         "ingestProposal",
-        client=CONNECTOR,
         body=record("proposal", proposal=ref("Proposal"), **_ASYNC),
         returns=TEXT,
         refuses=(422,),
@@ -100,7 +98,6 @@ class Aspects(Resource):
     @action(
         "/aspects",
         "ingestProposalBatch",
-        client=CONNECTOR,
         body=record("proposals", proposals=array(ref("Proposal")), **_ASYNC),
         returns=TEXT,
         refuses=(422,),
@@ -127,7 +124,6 @@ class Aspects(Resource):
                 required=True,
             ),
         ),
-        client=CONNECTOR,
     )
     def get(self, request: RequestContext) -> dict[str, Any]:
         """Read one aspect, its latest version or an archived one, keyed by its record's name.
@@ -151,7 +147,6 @@ class Aspects(Resource):
     @action(
         "/aspects",
         "getTimeseriesAspectValues",
-        client="SDK DataHubGraph.get_latest_timeseries_value",
         reads=True,
         body=record(
             *("urn", "aspect"),
@@ -273,7 +268,6 @@ class Entities(Resource):
             Parameter("urn", "URN of the entity.", place="path", required=True),
             Parameter("aspects", "Names of the aspects to return: `List(a,b)`."),
         ),
-        client=CONNECTOR,
     )
     def get(self, request: RequestContext) -> dict[str, Any]:
         """Read all aspects of an entity, or those of `aspects=List(a,b)`, and its key aspect.
@@ -293,7 +287,7 @@ class Entities(Resource):
             aspects[key] = _bare_envelope(key, _key_of(urn, key), made_up)
         return {"urn": urn, "entityName": entity_type, "aspects": aspects}
 
-    @action("/entities", "delete", client=CONNECTOR, body=_DELETION, returns=_DELETED)
+    @action("/entities", "delete", body=_DELETION, returns=_DELETED)
     def delete(self, request: RequestContext) -> dict[str, Any]:
         """Delete an entity with all it has, or the events of one of its timeseries aspects.
 
@@ -313,7 +307,6 @@ class Entities(Resource):
     @action(
         "/entities",
         "deleteReferences",
-        client="SDK DataHubGraph.delete_references_to_urn",
         body=record("urn", urn=URN, dryRun=FLAG),
         returns=record("total", total=WHOLE, relatedAspects=array(OBJECT)),
     )
@@ -341,7 +334,6 @@ class Entities(Resource):
     @action(
         "/entities",
         "ingest",
-        client="SDK DataHubRestEmitter.emit_mce",
         body=record("entity", entity=ref("Snapshot"), systemMetadata=ref("SystemMetadata")),
         refuses=(422,),
     )

@@ -33,9 +33,7 @@ from mlcat_ingest.catalog.web.http import (
     whole,
 )
 from mlcat_ingest.catalog.web.rest.endpoint import (
-    CONNECTOR,
     FLAG,
-    INTERFACE,
     TEXT,
     URN,
     WHOLE,
@@ -240,7 +238,6 @@ class EntityReads(Resource):
         {200: ref("Entity")},
         (404,),
         (_ENTITY_TYPE, _URN, _ASPECTS, _SYSTEM),
-        client=INTERFACE,
     )
     def get(self, request: RequestContext) -> Answer:
         """Read the named aspects of one entity; without names, all of them."""
@@ -261,7 +258,6 @@ class EntityReads(Resource):
             *(_ENTITY_TYPE, _URN, _ASPECT, _SYSTEM),
             Parameter("version", "Version of the aspect. Default: 0, the latest.", WHOLE),
         ),
-        client=INTERFACE,
     )
     def get_aspect(self, request: RequestContext) -> Answer:
         """Read one aspect of one entity, its latest version or an earlier one."""
@@ -280,7 +276,6 @@ class EntityReads(Resource):
         (_ENTITY_TYPE, _SYSTEM, _VALUES),
         array(ref("EntityRead")),
         reads=True,
-        client=CONNECTOR,
     )
     def batch_get(self, request: RequestContext) -> list[dict[str, Any]]:
         """Read the named aspects of many entities; without names, all of them.
@@ -390,7 +385,6 @@ class RelationshipReads(Resource):
             Parameter("start", "How many to skip. Default: 0.", WHOLE),
             Parameter("count", f"How many to return at most. Default: {_RELATED_COUNT}.", WHOLE),
         ),
-        client="SDK DataHubGraph.get_related_entities",
     )
     def get_related(self, request: RequestContext) -> dict[str, Any]:
         """Read a page of the entities at the other end of an entity's relationships.
@@ -415,8 +409,6 @@ class RelationshipReads(Resource):
         return {"start": start, "count": len(entities), "total": page.total, "entities": entities}
 
 
-_SDK: Final = "SDK DataHubRestEmitter.emit_mcp"
-
 _ASYNC: Final = Parameter(
     "async",
     "Status 202 instead of 200; the write is synchronous in both cases. Default: true.",
@@ -437,7 +429,6 @@ class EntityWrites(Resource):
         (404, 412),
         (_ENTITY_TYPE, _ASYNC, _SYSTEM),
         array(ref("EntityWrite")),
-        client=_SDK,
     )
     def write(self, request: RequestContext) -> Answer:
         """Write aspects of entities of one type, all of them or none.
@@ -453,7 +444,6 @@ class EntityWrites(Resource):
         (404, 412),
         (_ENTITY_TYPE, _ASYNC, _SYSTEM),
         array(ref("EntityPatch")),
-        client=_SDK,
     )
     def patch(self, request: RequestContext) -> Answer:
         """Edit aspects of entities of one type, all of them or none; made where missing."""
@@ -470,7 +460,6 @@ class EntityWrites(Resource):
             Parameter("aspects", "Names of the aspects to delete, separated by commas."),
             Parameter("clear", "Whether to keep the entity itself.", FLAG),
         ),
-        client=_SDK,
     )
     def delete(self, request: RequestContext) -> Answer:
         """Delete an entity with all it has, or some of its aspects."""
@@ -494,7 +483,6 @@ class EntityWrites(Resource):
         {200: None},
         (404,),
         (_ENTITY_TYPE, _URN, _ASPECT),
-        client=CONNECTOR,
     )
     def delete_aspect(self, request: RequestContext) -> Answer:
         """Delete one aspect of one entity; with its key aspect the whole entity."""

@@ -29,9 +29,7 @@ from mlcat_ingest.catalog.web.http import (
     whole,
 )
 from mlcat_ingest.catalog.web.rest.endpoint import (
-    CONNECTOR,
     FLAG,
-    INTERFACE,
     OBJECT,
     TEXT,
     URN,
@@ -70,7 +68,6 @@ class Operations(Resource):
     @action(
         "/operations",
         "getEsTaskStatus",
-        client=INTERFACE,
         reads=True,
         body=record(task=TEXT, nodeId=TEXT, taskId=WHOLE),
         returns=TEXT,
@@ -86,7 +83,6 @@ class Operations(Resource):
     @action(
         "/operations",
         "restoreIndices",
-        client="CLI check restore-indices",
         body=record(urn=URN, urnLike=TEXT),
         returns=TEXT,
     )
@@ -101,7 +97,6 @@ class Operations(Resource):
     @action(
         "/operations",
         "truncateTimeseriesAspect",
-        client="SDK DataHubGcSource.truncate_timeseries_util",
         body=record(
             *("entityType", "aspect", "endTimeMillis"),
             entityType=TEXT,
@@ -204,7 +199,6 @@ class MetadataTests(Resource):
     @action(
         "/test",
         "evaluate",
-        client=INTERFACE,
         reads=True,
         body=record("urn", urn=URN, **_OPTIONS),
         returns=_OUTCOME,
@@ -222,7 +216,6 @@ class MetadataTests(Resource):
     @action(
         "/test",
         "batchEvaluate",
-        client=CONNECTOR,
         reads=True,
         body=record("urns", urns=array(URN), **_OPTIONS),
         returns=record("results", results={"type": "object", "additionalProperties": _OUTCOME}),

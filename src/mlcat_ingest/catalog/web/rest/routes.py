@@ -27,9 +27,7 @@ from mlcat_ingest.catalog.web.http import (
 )
 from mlcat_ingest.catalog.web.rest.endpoint import (
     COMPONENTS,
-    CONNECTOR,
     OBJECT,
-    OPERATOR,
     TEXT,
     Endpoint,
     Parameter,
@@ -65,7 +63,7 @@ class OpenApiDocument(Resource):
     def __init__(self, endpoints: Sequence[Endpoint]) -> None:
         self._document = describe((*endpoints, *self.endpoints()))
 
-    @Endpoint("GET", PATH, {200: OBJECT}, client=OPERATOR)
+    @Endpoint("GET", PATH, {200: OBJECT})
     def get(self, _request: RequestContext) -> Mapping[str, Any]:
         """Read the description of all REST endpoints, an OpenAPI document."""
         return self._document
@@ -169,7 +167,7 @@ def _json(schema: Schema) -> dict[str, Any]:
 class Config(Resource):
     """The endpoints that every client may read, without a token too."""
 
-    @Endpoint("GET", "/config", {200: record("noCode", noCode={"const": "true"})}, client=CONNECTOR)
+    @Endpoint("GET", "/config", {200: record("noCode", noCode={"const": "true"})})
     def config(self, _request: RequestContext) -> dict[str, Any]:
         """Say what this service can do, in the terms in which DataHub's clients ask.
 
@@ -190,7 +188,7 @@ class Config(Resource):
             "timeZone": "GMT",
         }
 
-    @Endpoint("GET", "/health", {200: record("status", status=TEXT)}, client=OPERATOR)
+    @Endpoint("GET", "/health", {200: record("status", status=TEXT)})
     def health(self, _request: RequestContext) -> dict[str, Any]:
         """Say that the service answers."""
         return {"status": "ok"}
