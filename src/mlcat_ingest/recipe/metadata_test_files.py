@@ -45,8 +45,11 @@ _Text = Annotated[str, BeforeValidator(_as_text)]
 _Word = Annotated[str, StringConstraints(min_length=1), BeforeValidator(_as_text)]
 
 
-class _MetadataTest(RecipeModel):
+class TestInFile(RecipeModel):
+    """A metadata test of a file."""
+
     id: Annotated[_Word, AfterValidator(_urn)]
+    """The end of the URN, or the whole URN."""
     name: _Word
     category: _Word
     description: _Text = ""
@@ -99,7 +102,7 @@ def read_tests(path: Path) -> list[Proposal]:
     origin = Origin(str(path), path.absolute().parent, parsed.lines)
     problems, proposals = list(parsed.problems), dict[str, Proposal]()
     for loc, raw in _tests(parsed.data):
-        test, found = validate_config(_MetadataTest, raw, loc, origin)
+        test, found = validate_config(TestInFile, raw, loc, origin)
         problems += found
         if test is not None and test.id in proposals:
             problems.append(origin.problem((*loc, "id"), "is a duplicate"))

@@ -9,6 +9,7 @@ from pydantic.json_schema import models_json_schema
 from mlcat_ingest.client.config import SINK_ALIASES, SINKS
 from mlcat_ingest.errors import UnknownPluginError
 from mlcat_ingest.metadata_tests.definition import NAMES, UNARY
+from mlcat_ingest.recipe.metadata_test_files import TestInFile
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.definitions.file_source import DefinitionsDocument
 from mlcat_ingest.workflows.resolve import SOURCES, config_class, source_types
@@ -120,17 +121,9 @@ def _test_schema() -> dict[str, Any]:
         "properties": {"on": about, "rules": _PREDICATE},
         "required": ["on", "rules"],
     }
-    return {
-        "type": "object",
-        "properties": {
-            "id": {**_TEXT, "description": "The end of the URN, or the whole URN."},
-            **dict.fromkeys(("name", "category"), _TEXT),
-            "description": {"type": "string"},
-            "definition": definition,
-        },
-        "required": ["id", "name", "category", "definition"],
-        "additionalProperties": False,
-    }
+    schema: dict[str, Any] = _tidy(TestInFile.model_json_schema(), substituted=False)
+    schema["properties"]["definition"] = definition
+    return schema
 
 
 def _source_models(types: Iterable[str]) -> dict[str, type[BaseModel] | None]:
