@@ -1,27 +1,6 @@
 """The errors of the catalog service, each with the HTTP status that a client sees.
 
-CatalogError
-    BadRequestError 400           the request is not understood
-        MalformedBodyError        its body is not JSON
-        QueryTooComplexError      a query asks for more than the limits allow
-        UnknownFieldError         a query names a field that does not exist
-    UnauthenticatedError 401      no token, or a wrong one
-    ForbiddenError 403            not from there, or not with this token
-    NotFoundError 404             there is no such thing
-    SlowRequestError 408          the body of the request did not arrive in time
-    BodyTooLargeError 413         the body passes the limit
-    TargetTooLongError 414        the address of the request passes the limit
-    OtherHostError 421            the request is for another host
-    InvalidProposalError 422      a proposal cannot be written; nothing was
-        AspectRefusedError        the stored state, or a rule about the aspect, does not allow it
-            ComputedFieldError    it sends what the service computes, or changes what never changes
-            VersionConflictError  the stored version is not the one that the writer expected
-    TooManyRequestsError 429      too many requests at once, or too many wrong tokens
-    BusyError 503                 another process has locked the database; a retry may succeed
-    StorageError 507              the disk takes no more; nothing was written
-    DamagedError 500              the database is damaged
-
-Their answers to a client are in `catalog/web/refusals.py`.
+Their answers to a client are in `catalog/web/http.py`.
 """
 
 from typing import ClassVar

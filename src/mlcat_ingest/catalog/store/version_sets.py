@@ -37,7 +37,7 @@ GENERATED: Final = "ALPHANUMERIC_GENERATED_BY_DATAHUB"
 """The versioning scheme of sets whose versions are sorted by texts that the catalog makes."""
 _GENERATED_SORT_ID: Final = re.compile(r"[A-Z]{8}")
 
-# These are the expressions of the indexes in `migrations.py`.
+# These are the expressions of the indexes in `schema/tables.py`.
 _WITH: Final = f"""SELECT entity.urn FROM aspect JOIN entity ON entity.id = aspect.entity_id
     WHERE aspect = '{VERSION_PROPERTIES}' AND json_extract(value, '$.versionSet') = ?"""  # noqa: S608
 _WITH_SORT_ID_OR_LABEL: Final = f"""{_WITH} AND json_extract(value, '$.sortId') = ?

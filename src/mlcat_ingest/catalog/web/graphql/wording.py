@@ -5,8 +5,10 @@ meet get graphql-java's sentence, kind and place; all others keep graphql-core's
 Source: graphql-java's `i18n/Validation.properties`, `i18n/Parsing.properties`, `ValuesResolver`.
 """
 
+import csv
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
 from graphql import (
@@ -38,76 +40,30 @@ class _Translation(NamedTuple):
     at_last: bool = False
 
 
-def _translation(core: str, java: str, kind: str = "", **place: Any) -> _Translation:
-    pattern = re.compile(re.escape(core).replace(r"\*", "(.+?)"), re.DOTALL)
-    return _Translation(pattern, java, kind, **place)
-
-
 _UNUSED_FRAGMENT: Final = "UnusedFragment"
+_NODES: Final = {
+    node.__name__: node for node in (FieldNode, FragmentDefinitionNode, FragmentSpreadNode)
+}
 
-_VALIDATION: Final = (
-    _translation(
-        "Cannot query field '*' on type '*'.",
-        "Field '{0}' in type '{1}' is undefined",
-        "FieldUndefined",
-    ),
-    _translation(
-        "Field '*' argument '*' of type", "Missing field argument '{1}'", "MissingFieldArgument"
-    ),
-    _translation(
-        "Unknown argument '*' on field", "Unknown field argument '{0}'", "UnknownArgument"
-    ),
-    _translation("Unknown directive '@*'", "Unknown directive '{0}'", "UnknownDirective"),
-    _translation(
-        "Unknown fragment '*'",
-        "Undefined fragment '{0}'",
-        "UndefinedFragment",
-        around=FragmentSpreadNode,
-    ),
-    _translation("Unknown type '*'", "Unknown type '{0}'", "UnknownType"),
-    _translation(
-        "Cannot spread fragment '*' within itself",
-        "Fragment cycles not allowed",
-        "FragmentCycle",
-        around=FragmentDefinitionNode,
-    ),
-    _translation("Variable '$*' is not defined", "Undefined variable '{0}'", "UndefinedVariable"),
-    _translation("Variable '$*' is never used", "Unused variable '{0}'", "UnusedVariable"),
-    _translation("Fragment '*' is never used", "Unused fragment '{0}'", _UNUSED_FRAGMENT),
-    _translation(
-        "Fragment cannot be spread here as objects of type '*' can never be of type '*'",
-        "Fragment cannot be spread here as objects of type '{0}' can never be of type '{1}'",
-        "InvalidFragmentType",
-    ),
-    _translation(
-        "Field '*' must not have a selection since type '*'",
-        "Subselection not allowed on leaf type '{1}' of field '{0}'",
-        "SubselectionNotAllowed",
-        around=FieldNode,
-    ),
-    _translation(
-        "Variable '$*' of type '*' used in position expecting type '*'",
-        "Variable '{0}' of type '{1}' used in position expecting type '{2}'",
-        "VariableTypeMismatch",
-        at_last=True,
-    ),
-)
 
-_VARIABLES: Final = (
-    _translation(
-        "of required type '*' was not provided",
-        "Variable '{name}' has coerced Null value for NonNull type '{0}'",
-    ),
-    _translation(
-        "of non-null type '*' must not be null",
-        "Variable '{name}' has coerced Null value for NonNull type '{0}'",
-    ),
-    _translation(
-        "*; Value '*' does not exist in '*' enum",
-        "Invalid input for enum '{2}'. No value found for name '{1}'",
-    ),
-    _translation("got invalid value *; *.", "{1}"),
-)
+def _translations(about: str) -> tuple[_Translation, ...]:
+    """Return the rows of `wording.csv` about queries, or about variables, in their order."""
+    text = (files("mlcat_ingest.catalog.web.graphql") / "wording.csv").read_text(encoding="utf-8")
+    return tuple(
+        _Translation(
+            re.compile(re.escape(row["core"]).replace(r"\*", "(.+?)"), re.DOTALL),
+            row["java"],
+            row["kind"],
+            _NODES.get(row["place"]),
+            at_last=row["place"] == "last",
+        )
+        for row in csv.DictReader(text.splitlines())
+        if row["about"] == about
+    )
+
+
+_VALIDATION: Final = _translations("query")
+_VARIABLES: Final = _translations("variables")
 
 
 def query_error(
