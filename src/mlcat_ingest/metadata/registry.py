@@ -4,19 +4,21 @@ An entity type without aspects here is open: it may have any aspect, which is no
 Source: the entity registry of DataHub's metadata model 1.7.
 """
 
+import csv
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from mlcat_ingest.metadata.aspects import (
+from mlcat_ingest.metadata.aspects import (  # noqa: F401 - they declare aspects
     assets,
     common,
     declaration,
-    governance,  # noqa: F401 - it declares aspects
+    governance,
     keys,
     ml,
     processes,
@@ -67,181 +69,42 @@ class EntityType:
         return keys.CORP_USER_KEY if self.entity_type == "corpuser" else f"{self.entity_type}Key"
 
 
-def _named(
-    entity_type: str,
-    properties: str | None = None,
-    editable: str | None = None,
-    *,
-    type_name: str | None = None,
-    enum: str | None = None,
-    sought: bool = False,
-    label: str | None = None,
-    as_json: bool = False,
-) -> EntityType:
-    """Return an entity type that GraphQL has, by default under its own name: `MLModel`, `MLMODEL`.
-
-    Its page shows the main aspect in words if the pages have a `label` for it; not with `as_json`.
-    """
-    name = type_name or re.sub("^(ml)?.", lambda first: first[0].upper(), entity_type)
-    value = enum or re.sub("(?<=[a-z])(?=[A-Z])", "_", name.removesuffix("Entity")).upper()
-    shows = label is not None and not as_json
-    return EntityType(entity_type, properties, editable, name, value, sought, label, shows)
-
-
-# In the order in which the catalog's overview lists them.
-_CHECKED: Final = (
-    _named(
-        "mlModel",
-        ml.ML_MODEL_PROPERTIES,
-        common.EDITABLE_ML_MODEL_PROPERTIES,
-        sought=True,
-        label="Model",
-    ),
-    _named(
-        "mlModelGroup",
-        ml.ML_MODEL_GROUP_PROPERTIES,
-        common.EDITABLE_ML_MODEL_GROUP_PROPERTIES,
-        sought=True,
-        label="Model group",
-    ),
-    _named(
-        "mlFeatureTable",
-        ml.ML_FEATURE_TABLE_PROPERTIES,
-        common.EDITABLE_ML_FEATURE_TABLE_PROPERTIES,
-        sought=True,
-        label="Feature table",
-    ),
-    _named(
-        "mlFeature",
-        ml.ML_FEATURE_PROPERTIES,
-        common.EDITABLE_ML_FEATURE_PROPERTIES,
-        sought=True,
-        label="Feature",
-    ),
-    _named(
-        "mlPrimaryKey",
-        ml.ML_PRIMARY_KEY_PROPERTIES,
-        common.EDITABLE_ML_PRIMARY_KEY_PROPERTIES,
-        sought=True,
-        label="Primary key",
-    ),
-    _named(
-        "mlModelDeployment",
-        ml.ML_MODEL_DEPLOYMENT_PROPERTIES,
-        enum="ML_MODEL_DEPLOYMENT",
-        sought=True,
-        label="Deployment",
-        as_json=True,
-    ),
-    _named(
-        "dataset",
-        assets.DATASET_PROPERTIES,
-        untyped.EDITABLE_DATASET_PROPERTIES,
-        sought=True,
-        label="Dataset",
-    ),
-    _named("test", assets.TEST_INFO, label="Metadata test"),
-    _named("tag", assets.TAG_PROPERTIES, sought=True, label="Tag"),
-    _named("glossaryTerm", untyped.GLOSSARY_TERM_INFO, sought=True, label="Glossary term"),
-    _named("domain", untyped.DOMAIN_PROPERTIES, sought=True, label="Domain"),
-    _named(
-        "container",
-        assets.CONTAINER_PROPERTIES,
-        common.EDITABLE_CONTAINER_PROPERTIES,
-        sought=True,
-        label="Container",
-    ),
-    _named(
-        "corpuser",
-        untyped.CORP_USER_INFO,
-        untyped.CORP_USER_EDITABLE_INFO,
-        type_name="CorpUser",
-        sought=True,
-        label="User",
-    ),
-    _named("corpGroup", untyped.CORP_GROUP_INFO, sought=True, label="User group"),
-    _named("dataPlatform", assets.DATA_PLATFORM_INFO, label="Platform"),
-    _named(
-        "dataPlatformInstance",
-        assets.DATA_PLATFORM_INSTANCE_PROPERTIES,
-        label="Platform instance",
-        as_json=True,
-    ),
-    _named(
-        "dataProcessInstance",
-        processes.DATA_PROCESS_INSTANCE_PROPERTIES,
-        sought=True,
-        label="Process run",
-    ),
-    _named("versionSet", common.VERSION_SET_PROPERTIES, label="Version set", as_json=True),
-    _named("dataFlow", untyped.DATA_FLOW_INFO, untyped.EDITABLE_DATA_FLOW_PROPERTIES, sought=True),
-    _named("dataJob", untyped.DATA_JOB_INFO, untyped.EDITABLE_DATA_JOB_PROPERTIES, sought=True),
-    _named("structuredProperty", untyped.PROPERTY_DEFINITION, type_name="StructuredPropertyEntity"),
-)
-
 _NAME: Final = re.compile("[A-Za-z][A-Za-z0-9]{0,99}")
-_UNNAMED: Final = (
-    "dataHubAction dataHubFile dataHubOpenAPISchema dataHubPageModule dataHubPageTemplate "
-    "dataHubPersona dataHubRetention dataHubSecret dataHubStepState dataHubUpgrade "
-    "dataProcess globalSettings inviteToken platformResource subscription telemetry"
-)
-
-# Entity types that DataHub's clients write, and whose aspects are kept whole, unchecked.
-_OPEN: Final = (
-    _named("application", sought=True),
-    _named("assertion"),
-    _named("businessAttribute"),
-    _named("chart", untyped.CHART_INFO, sought=True),
-    EntityType("dataContract", enum="DATA_CONTRACT"),
-    EntityType("dataHubAccessToken", enum="ACCESS_TOKEN"),
-    EntityType("dataHubConnection", enum="DATAHUB_CONNECTION"),
-    EntityType(
-        "dataHubIngestionSource",
-        untyped.DATAHUB_INGESTION_SOURCE_INFO,
-        enum="INGESTION_SOURCE",
-        label="Ingestion source",
-        shows_properties=True,
-    ),
-    EntityType("dataHubExecutionRequest", enum="EXECUTION_REQUEST", label="Ingestion run"),
-    EntityType("dataHubPolicy", enum="DATAHUB_POLICY"),
-    EntityType("dataHubRole", enum="DATAHUB_ROLE"),
-    _named("dataHubView", enum="DATAHUB_VIEW"),
-    _named("dataProduct", untyped.DATA_PRODUCT_PROPERTIES, sought=True),
-    _named("dataType", type_name="DataTypeEntity"),
-    _named("entityType", type_name="EntityTypeEntity"),
-    EntityType("erModelRelationship", enum="ER_MODEL_RELATIONSHIP"),
-    _named("form", untyped.FORM_INFO),
-    _named("glossaryNode", untyped.GLOSSARY_NODE_INFO, sought=True),
-    _named("incident"),
-    EntityType("notebook", enum="NOTEBOOK", sought=True),
-    EntityType("post", enum="POST"),
-    _named("query", type_name="QueryEntity"),
-    EntityType("role", enum="ROLE"),
-    _named("schemaField", type_name="SchemaFieldEntity"),
-    _named("dashboard", untyped.DASHBOARD_INFO, sought=True),
-    _named("document", untyped.DOCUMENT_INFO, sought=True),
-    _named(
-        "ownershipType",
-        untyped.OWNERSHIP_TYPE_INFO,
-        type_name="OwnershipTypeEntity",
-        enum="CUSTOM_OWNERSHIP_TYPE",
-    ),
-    *map(EntityType, _UNNAMED.split()),
-)
+_TABLE: Final = Path(__file__).with_name("entity_types.csv")
 
 
-def _with_aspects(entity_type: EntityType) -> EntityType:
-    names = (n for n, spec in ASPECTS.items() if entity_type.entity_type in spec.entity_types)
-    return replace(entity_type, aspects=frozenset(names))
+def _read_table() -> Iterator[tuple[EntityType, bool]]:
+    """Yield each entity type, and whether its aspects are checked.
 
+    Those that are not are written by DataHub's clients; their aspects are kept whole. The others
+    come first, in the order in which the catalog's overview lists them.
+    """
+    for row in csv.DictReader(_TABLE.read_text("utf-8").splitlines()):
+        name, is_checked = row["entity_type"], row["checked"] == "yes"
+        names = (n for n, spec in ASPECTS.items() if name in spec.entity_types)
+        entity_type = EntityType(
+            name,
+            row["properties"] or None,
+            row["editable"] or None,
+            row["type_name"],
+            row["enum"],
+            row["sought"] == "yes",
+            row["label"] or None,
+            row["shows_properties"] == "yes",
+            frozenset(names if is_checked else ()),
+        )
+        yield entity_type, is_checked
+
+
+_ROWS: Final = tuple(_read_table())
 
 ENTITIES: Final[Mapping[str, EntityType]] = MappingProxyType(
-    {entity.entity_type: _with_aspects(entity) for entity in _CHECKED}
+    {entity.entity_type: entity for entity, is_checked in _ROWS if is_checked}
 )
 """Entity types whose aspects are known, by name."""
 
 ENTITY_TYPES: Final[Mapping[str, EntityType]] = MappingProxyType(
-    {**ENTITIES, **{entity.entity_type: entity for entity in _OPEN}}
+    {entity.entity_type: entity for entity, _ in _ROWS}
 )
 """Entity types by name, open ones included."""
 

@@ -6,7 +6,9 @@ from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.aspects.declaration import fields
 from mlcat_ingest.metadata.registry import (
     ASPECTS,
+    DECLARED,
     ENTITIES,
+    ENTITY_TYPES,
     allows,
     defaults,
     edges,
@@ -26,6 +28,11 @@ def test_the_tables_of_urns_entities_and_aspects_fit_together() -> None:
         assert kind.aspects <= set(ASPECTS)
         assert kind.key in kind.aspects
         assert len(fields(ASPECTS[kind.key].type)) == len(KINDS[kind.entity_type].parts)
+
+
+def test_an_entity_type_is_described_by_aspects_that_are_declared() -> None:
+    named = {name for kind in ENTITY_TYPES.values() for name in (kind.properties, kind.editable)}
+    assert named - {None} <= set(DECLARED)
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,17 @@ nothing in a registry is ever executed.
 Source: the protobuf definitions of Feast 0.67, package `feast.core`.
 """
 
-import re
+import csv
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Final, Literal, get_args
+from itertools import groupby, starmap
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, get_args
 from uuid import UUID
 
 from google.protobuf import descriptor_pb2, descriptor_pool, duration_pb2, timestamp_pb2
@@ -28,145 +31,50 @@ from mlcat_ingest.errors import ProtocolMismatchError
 
 _PACKAGE: Final = "mlcat.feast"
 
-_ENUMS: Final[Mapping[str, str]] = {
-    # Feast's SDK writes 30 and 31, though its own definitions have no such numbers.
-    "ValueType": """
-        INVALID=0 BYTES=1 STRING=2 INT32=3 INT64=4 DOUBLE=5 FLOAT=6 BOOL=7 UNIX_TIMESTAMP=8
-        BYTES_LIST=11 STRING_LIST=12 INT32_LIST=13 INT64_LIST=14 DOUBLE_LIST=15 FLOAT_LIST=16
-        BOOL_LIST=17 UNIX_TIMESTAMP_LIST=18 NULL=19 MAP=20 MAP_LIST=21 BYTES_SET=22 STRING_SET=23
-        INT32_SET=24 INT64_SET=25 DOUBLE_SET=26 FLOAT_SET=27 BOOL_SET=28 UNIX_TIMESTAMP_SET=29
-        PDF_BYTES=30 IMAGE_BYTES=31 JSON=32 JSON_LIST=33 STRUCT=34 STRUCT_LIST=35 UUID=36
-        TIME_UUID=37 UUID_LIST=38 TIME_UUID_LIST=39 UUID_SET=40 TIME_UUID_SET=41 VALUE_LIST=42
-        VALUE_SET=43 DECIMAL=44 DECIMAL_LIST=45 DECIMAL_SET=46 SCALAR_MAP=47 ZONED_TIMESTAMP=48
-        """,
-    "SourceType": """
-        INVALID=0 BATCH_FILE=1 BATCH_BIGQUERY=2 STREAM_KAFKA=3 STREAM_KINESIS=4 BATCH_REDSHIFT=5
-        CUSTOM_SOURCE=6 REQUEST_SOURCE=7 BATCH_SNOWFLAKE=8 PUSH_SOURCE=9 BATCH_TRINO=10
-        BATCH_SPARK=11 BATCH_ATHENA=12 BATCH_ICEBERG=13
-        """,
-    "State": "STATE_UNSPECIFIED=0 CREATED=1 GENERATED=2 MATERIALIZING=3 AVAILABLE_ONLINE=4",
-    "ConflictPolicy": "LAST_WRITE_WINS=0 LABELER_PRIORITY=1 MAJORITY_VOTE=2",
-}
+_TABLE: Final = Path(__file__).with_name("messages.csv")
 
-# `<number> <name> <type>`: a scalar, an enum, another message, `map` of text to text, or
-# `map:<message>`; `*` for a list.
-_MESSAGES: Final[Mapping[str, str]] = {
-    "Registry": """
-        1 entities Entity*; 6 feature_views FeatureView*; 7 feature_services FeatureService*;
-        8 on_demand_feature_views OnDemandFeatureView*; 12 data_sources DataSource*;
-        14 stream_feature_views StreamFeatureView*; 15 project_metadata ProjectMetadata*;
-        17 projects Project*; 19 label_views LabelView*; 3 registry_schema_version string;
-        4 version_id string; 5 last_updated Timestamp
-        """,
-    "Meta": "1 created_timestamp Timestamp; 2 last_updated_timestamp Timestamp",
-    "ProjectMetadata": "1 project string; 2 project_uuid string",
-    "Project": "1 spec ProjectSpec; 2 meta Meta",
-    "ProjectSpec": "1 name string",
-    "Entity": "1 spec EntitySpecV2",
-    "EntitySpecV2": """
-        1 name string; 9 project string; 2 value_type ValueType; 3 description string;
-        4 join_key string; 8 tags map; 10 owner string
-        """,
-    "FeatureSpecV2": """
-        1 name string; 2 value_type ValueType; 3 tags map; 4 description string;
-        5 vector_index bool; 6 vector_search_metric string; 7 vector_length int32
-        """,
-    "DataSource": """
-        20 name string; 21 project string; 1 type SourceType; 17 data_source_class_type string;
-        26 batch_source DataSource; 11 file_options FileOptions; 12 bigquery_options TableOptions;
-        13 kafka_options KafkaOptions; 14 kinesis_options KinesisOptions;
-        15 redshift_options SchemaTableOptions; 16 custom_options CustomSourceOptions;
-        18 request_data_options RequestDataOptions; 19 snowflake_options SchemaTableOptions;
-        27 spark_options SparkOptions; 30 trino_options TableOptions;
-        35 athena_options AthenaOptions
-        """,
-    "FileOptions": "1 file_format FileFormat; 2 uri string",
-    "FileFormat": "2 delta_format DeltaFormat",
-    "TableFormat": """
-        1 iceberg_format IcebergFormat; 2 delta_format DeltaFormat; 3 hudi_format HudiFormat
-        """,
-    "DeltaFormat": "1 checkpoint_location string",
-    "HudiFormat": "1 table_type string",
-    "IcebergFormat": "1 catalog string; 2 namespace string",
-    "TableOptions": "1 table string; 2 query string",
-    "SchemaTableOptions": "1 table string; 2 query string; 3 schema string; 4 database string",
-    "KafkaOptions": "2 topic string",
-    "KinesisOptions": "1 region string; 2 stream_name string",
-    "AthenaOptions": "1 table string; 2 query string; 3 database string",
-    "SparkOptions": """
-        1 table string; 2 query string; 3 path string; 4 file_format string;
-        6 table_format TableFormat
-        """,
-    "CustomSourceOptions": "1 configuration bytes",
-    "RequestDataOptions": "3 schema FeatureSpecV2*",
-    "FeatureView": "1 spec FeatureViewSpec; 2 meta FeatureViewMeta",
-    "FeatureViewSpec": """
-        1 name string; 2 project string; 3 entities string*; 4 features FeatureSpecV2*;
-        5 tags map; 6 ttl Duration; 7 batch_source DataSource; 8 online bool;
-        9 stream_source DataSource; 10 description string; 11 owner string;
-        12 entity_columns FeatureSpecV2*; 13 offline bool; 14 source_views FeatureViewSpec*;
-        16 mode string; 18 version string; 19 org string; 20 disabled bool
-        """,
-    "FeatureViewMeta": """
-        1 created_timestamp Timestamp; 2 last_updated_timestamp Timestamp;
-        3 materialization_intervals MaterializationInterval*; 4 current_version_number int32;
-        5 version_id string; 6 state State
-        """,
-    "MaterializationInterval": "1 start_time Timestamp; 2 end_time Timestamp",
-    "StreamFeatureView": "1 spec StreamFeatureViewSpec; 2 meta FeatureViewMeta",
-    "StreamFeatureViewSpec": """
-        1 name string; 2 project string; 3 entities string*; 4 features FeatureSpecV2*;
-        5 entity_columns FeatureSpecV2*; 6 description string; 7 tags map; 8 owner string;
-        9 ttl Duration; 10 batch_source DataSource; 11 stream_source DataSource; 12 online bool;
-        14 mode string; 15 aggregations Aggregation*; 16 timestamp_field string;
-        21 version string; 22 org string; 23 disabled bool
-        """,
-    "Aggregation": """
-        1 column string; 2 function string; 3 time_window Duration
-        """,
-    "OnDemandFeatureView": "1 spec OnDemandFeatureViewSpec; 2 meta OnDemandFeatureViewMeta",
-    "OnDemandFeatureViewSpec": """
-        1 name string; 2 project string; 3 features FeatureSpecV2*; 4 sources map:OnDemandSource;
-        6 description string; 7 tags map; 8 owner string; 11 mode string;
-        12 write_to_online_store bool; 13 entities string*; 14 entity_columns FeatureSpecV2*;
-        15 singleton bool; 16 aggregations Aggregation*; 17 version string; 18 org string;
-        19 disabled bool
-        """,
-    "OnDemandFeatureViewMeta": """
-        1 created_timestamp Timestamp; 2 last_updated_timestamp Timestamp;
-        3 current_version_number int32; 4 version_id string; 5 state State
-        """,
-    "OnDemandSource": """
-        1 feature_view FeatureView; 3 feature_view_projection FeatureViewProjection;
-        2 request_data_source DataSource
-        """,
-    "FeatureViewProjection": """
-        1 feature_view_name string; 3 feature_view_name_alias string;
-        2 feature_columns FeatureSpecV2*; 8 batch_source DataSource;
-        9 stream_source DataSource; 11 view_type string
-        """,
-    "LabelView": "1 spec LabelViewSpec; 2 meta Meta",
-    "LabelViewSpec": """
-        1 name string; 2 project string; 3 entities string*; 4 features FeatureSpecV2*;
-        5 tags map; 6 ttl Duration; 7 source DataSource; 8 online bool; 9 description string;
-        10 owner string; 11 entity_columns FeatureSpecV2*; 12 labeler_field string;
-        13 conflict_policy ConflictPolicy; 14 retain_history bool;
-        15 reference_feature_view string
-        """,
-    "FeatureService": "1 spec FeatureServiceSpec; 2 meta Meta",
-    "FeatureServiceSpec": """
-        1 name string; 2 project string; 3 features FeatureViewProjection*; 4 tags map;
-        5 description string; 6 owner string
-        """,
-}
+
+class _Row(NamedTuple):
+    """A field of a message, or with the type `value` a value of an enum.
+
+    The type of a field is a scalar, an enum, another message, `map` of text to text, or
+    `map:<message>`; `*` is for a list.
+    """
+
+    message: str
+    number: str
+    name: str
+    type: str
+
+
+def _read_table() -> Mapping[str, list[_Row]]:
+    """Return the rows of the table by message or enum.
+
+    Feast's SDK writes the value types 30 and 31, though its own definitions have no such numbers.
+    """
+    rows = csv.reader(_TABLE.read_text("utf-8").splitlines()[1:])
+    return {name: [*group] for name, group in groupby(starmap(_Row, rows), itemgetter(0))}
+
+
+_DECLARED: Final = _read_table()
+_ENUMS: Final = {name for name, rows in _DECLARED.items() if rows[0].type == "value"}
+_MESSAGES: Final = {name: rows for name, rows in _DECLARED.items() if name not in _ENUMS}
+
+
+def _frame(name: str, *fields: str) -> list[_Row]:
+    return [_Row(name, *field.split()) for field in fields]
+
 
 # Frames are read in place of messages, and leave what is in them as bytes: an object that cannot be
 # decoded is one broken object then, and never the end of the registry.
-_FRAMES: Final[Mapping[str, str]] = {
-    "RegistryFrame": re.sub(r"[A-Za-z]+(?=\*?\s*(;|$))", "bytes", _MESSAGES["Registry"]),
-    "ListFrame": "1 objects bytes*",
-    "ObjectFrame": "1 spec SpecFrame; 20 name bytes; 21 project bytes",
-    "SpecFrame": "1 name bytes; 2 project bytes; 9 entity_project bytes",
+_FRAMES: Final[Mapping[str, list[_Row]]] = {
+    "RegistryFrame": [
+        row._replace(type="bytes*" if row.type.endswith("*") else "bytes")
+        for row in _MESSAGES["Registry"]
+    ],
+    "ListFrame": _frame("ListFrame", "1 objects bytes*"),
+    "ObjectFrame": _frame("ObjectFrame", "1 spec SpecFrame", "20 name bytes", "21 project bytes"),
+    "SpecFrame": _frame("SpecFrame", "1 name bytes", "2 project bytes", "9 entity_project bytes"),
 }
 
 _FIELD: Final = descriptor_pb2.FieldDescriptorProto
@@ -184,8 +92,7 @@ _KNOWN: Final = {
 
 def _names(enum: str) -> dict[int, str]:
     """Return the names of an enum's values by number."""
-    values = (declared.partition("=") for declared in _ENUMS[enum].split())
-    return {int(number): name for name, _, number in values}
+    return {int(row.number): row.name for row in _DECLARED[enum]}
 
 
 def _file() -> descriptor_pb2.FileDescriptorProto:
@@ -196,15 +103,15 @@ def _file() -> descriptor_pb2.FileDescriptorProto:
         syntax="proto3",
         dependency=[known.name for known in _KNOWN.values()],
     )
-    for name in _ENUMS:
+    for name in sorted(_ENUMS):
         # Names of values share the scope of their enum: each gets one of its own.
         enum = file.message_type.add(name=name).enum_type.add(name="Enum")
         for number, value in _names(name).items():
             enum.value.add(name=value, number=number)
     for name, fields in {**_MESSAGES, **_FRAMES}.items():
         message = file.message_type.add(name=name)
-        for field in fields.split(";"):
-            _add_field(message, *field.split())
+        for field in fields:
+            _add_field(message, field.number, field.name, field.type)
     return file
 
 
