@@ -3,7 +3,8 @@
 Source: DataHub's metadata model 1.7; a test compares the names with the SDK's schema classes.
 """
 
-from collections.abc import Mapping
+import csv
+from pathlib import Path
 from typing import Final
 
 from mlcat_ingest.metadata.aspects.declaration import ASSETS, aspect
@@ -75,70 +76,16 @@ GLOSSARY_NODE_INFO: Final = aspect("glossaryNodeInfo", "glossary")
 INPUT_FIELDS: Final = aspect("inputFields", "common")
 OWNERSHIP_TYPE_INFO: Final = aspect("ownershipTypeInfo", "ownership.OwnershipTypeInfo")
 
-# --- aspects that no module of ours names ---------------------------------------------------------
 
-_UNNAMED: Final[Mapping[tuple[str, str], str]] = {
-    ("common", "corpuser corpGroup"): "origin",
-    ("common", "dataJob"): "dataTransformLogic",
-    ("common", "dataset"): "aliases upstreamMetrics",
-    ("common.Embed", "dataset"): "embed",
-    ("common", "dataset container"): "access",
-    ("common", "dataset dataFlow dataJob"): "incidentsSummary",
-    ("common", "glossaryTerm domain"): "displayProperties",
-    ("common", "mlModel"): "cost",
-    ("datajob", "dataFlow dataJob"): "versionInfo",
-    ("dataplatform.slack", "corpuser"): "slackUserInfo",
-    ("dataplatforminstance", "dataPlatformInstance"): "icebergWarehouseInfo",
-    ("dataproduct", "dataset dataFlow dataJob container"): "dataProducts",
-    ("dataset", "dataset"): (
-        "datasetDeprecation datasetUpstreamLineage icebergCatalogInfo partitionsSummary "
-        "semanticModelProperties viewProperties"
-    ),
-    ("glossary", "glossaryTerm"): "glossaryRelatedTerms",
-    ("identity", "corpGroup"): "corpGroupEditableInfo",
-    ("identity", "corpuser"): (
-        "corpUserCredentials corpUserSettings corpUserStatus groupMembership nativeGroupMembership"
-    ),
-    ("identity", "corpuser corpGroup"): "roleMembership",
-    ("logical", "dataset"): "logicalParent",
-    ("metadata.key", "dataHubIngestionSource"): "dataHubIngestionSourceKey",
-    ("metadata.key.ExecutionRequestKey", "dataHubExecutionRequest"): "dataHubExecutionRequestKey",
-    ("metadata.search.features", "dataset"): "storageFeatures usageFeatures",
-    ("ml.metadata", "mlModel"): "intendedUse mlModelFactorPrompts",
-    ("ml.metadata.CaveatsAndRecommendations", "mlModel"): "mlModelCaveatsAndRecommendations",
-    ("ml.metadata.EthicalConsiderations", "mlModel"): "mlModelEthicalConsiderations",
-    ("ml.metadata.Metrics", "mlModel"): "mlModelMetrics",
-    ("ml.metadata.QuantitativeAnalyses", "mlModel"): "mlModelQuantitativeAnalyses",
-    ("settings.asset", "dataset glossaryTerm domain"): "assetSettings",
-    ("structured", "structuredProperty"): "structuredPropertySettings",
-    ("assertion", ""): (
-        "assertionActions assertionInfo assertionNote assertionRunEvent assertionRunSummary"
-    ),
-    ("businessattribute", ""): "businessAttributes",
-    ("chart", ""): "chartQuery chartUsageStatistics editableChartProperties",
-    ("common", ""): "aiContext",
-    ("dashboard", ""): "dashboardUsageStatistics editableDashboardProperties",
-    ("dataprocess", ""): "dataProcessInfo",
-    ("dataproduct", ""): "dataProductKey",
-    ("metadata.key", ""): (
-        "assertionKey chartKey dashboardKey dataProcessKey glossaryNodeKey schemaFieldKey"
-    ),
-    ("schemafield", ""): "schemaFieldAliases",
-    ("schemafield.SchemaFieldInfo", ""): "schemafieldInfo",
-    ("semanticmodel", ""): "semanticFieldAnnotation",
-}
-"""Names by package, or record, and entity types; without these they are of open entity types."""
+def _declare_unnamed() -> None:
+    """Declare the aspects that no module of ours names.
 
-_SERIES: Final[Mapping[str, tuple[str, str]]] = {
-    "dataProcessInstanceRunEvent": ("dataprocess", "dataProcessInstance"),
-    "datahubIngestionCheckpoint": ("datajob.datahub", "dataJob"),
-    "datahubIngestionRunSummary": ("datajob.datahub", "dataJob"),
-    "datasetProfile": ("dataset", "dataset"),
-    "datasetUsageStatistics": ("dataset", "dataset"),
-}
+    Those without entity types are of open ones.
+    """
+    table = Path(__file__).with_name("untyped.csv").read_text("utf-8")
+    for row in csv.DictReader(table.splitlines()):
+        is_series = row["timeseries"] == "yes"
+        aspect(row["name"], row["record"], on=row["entity_types"], timeseries=is_series)
 
-for (_record, _types), _names in _UNNAMED.items():
-    for _name in _names.split():
-        aspect(_name, _record, on=_types)
-for _name, (_record, _types) in _SERIES.items():
-    aspect(_name, _record, on=_types, timeseries=True)
+
+_declare_unnamed()
