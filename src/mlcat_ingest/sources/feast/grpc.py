@@ -28,7 +28,6 @@ from mlcat_ingest.recipe.secrets import MASK, mask
 from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.feast.files import too_large
 from mlcat_ingest.sources.feast.registry import (
-    FRAMES,
     MESSAGES,
     PLURALS,
     Kind,
@@ -151,7 +150,7 @@ class GrpcRegistry(RegistryTransport):
         if answer is None:
             return None
         try:
-            objects = FRAMES["ListFrame"].FromString(answer).objects
+            objects = MESSAGES["ListFrame"].FromString(answer).objects
         except DecodeError:
             raise self._mismatch(f"answered {method} with an unexpected message") from None
         return [raw_object(kind, proto, project) for proto in objects]

@@ -61,21 +61,12 @@ _ENUMS: Final = {name for name, rows in _DECLARED.items() if rows[0].type == "va
 _MESSAGES: Final = {name: rows for name, rows in _DECLARED.items() if name not in _ENUMS}
 
 
-def _frame(name: str, *fields: str) -> list[_Row]:
-    return [_Row(name, *field.split()) for field in fields]
-
-
 # Frames are read in place of messages, and leave what is in them as bytes: an object that cannot be
 # decoded is one broken object then, and never the end of the registry.
-_FRAMES: Final[Mapping[str, list[_Row]]] = {
-    "RegistryFrame": [
-        row._replace(type="bytes*" if row.type.endswith("*") else "bytes")
-        for row in _MESSAGES["Registry"]
-    ],
-    "ListFrame": _frame("ListFrame", "1 objects bytes*"),
-    "ObjectFrame": _frame("ObjectFrame", "1 spec SpecFrame", "20 name bytes", "21 project bytes"),
-    "SpecFrame": _frame("SpecFrame", "1 name bytes", "2 project bytes", "9 entity_project bytes"),
-}
+_MESSAGES["RegistryFrame"] = [
+    row._replace(type="bytes*" if row.type.endswith("*") else "bytes")
+    for row in _MESSAGES["Registry"]
+]
 
 _FIELD: Final = descriptor_pb2.FieldDescriptorProto
 _SCALARS: Final = {
@@ -108,7 +99,7 @@ def _file() -> descriptor_pb2.FileDescriptorProto:
         enum = file.message_type.add(name=name).enum_type.add(name="Enum")
         for number, value in _names(name).items():
             enum.value.add(name=value, number=number)
-    for name, fields in {**_MESSAGES, **_FRAMES}.items():
+    for name, fields in _MESSAGES.items():
         message = file.message_type.add(name=name)
         for field in fields:
             _add_field(message, field.number, field.name, field.type)
@@ -160,10 +151,7 @@ _KNOWN_CLASSES: Final = [_class_of(f"google.protobuf.{name}") for name in _KNOWN
 MESSAGES: Final[Mapping[str, type[Any]]] = {
     name: _class_of(f"{_PACKAGE}.{name}") for name in _MESSAGES
 }
-"""The class of each message by its name at Feast, such as `FeatureViewSpec`."""
-
-FRAMES: Final[Mapping[str, type[Any]]] = {name: _class_of(f"{_PACKAGE}.{name}") for name in _FRAMES}
-"""The class of each frame by its name."""
+"""The class of each message by its name at Feast, such as `FeatureViewSpec`, and of each frame."""
 
 
 def message_class(kind: str) -> type[Any]:
@@ -299,7 +287,7 @@ def split_registry(content: bytes, shown: str = "") -> Iterator[RawObject]:
     Cost: a second copy of the content.
     """
     try:
-        frame = FRAMES["RegistryFrame"].FromString(content)
+        frame = MESSAGES["RegistryFrame"].FromString(content)
     except DecodeError:
         frame = None
     if frame is None or not frame.ListFields():
@@ -323,7 +311,7 @@ def raw_object(kind: Kind, proto: bytes, project: str = "") -> RawObject:
         if kind == "project_metadata":
             metadata = MESSAGES["ProjectMetadata"].FromString(proto)
             return RawObject(kind, metadata.project, metadata.project_uuid, proto)
-        frame = FRAMES["ObjectFrame"].FromString(proto)
+        frame = MESSAGES["ObjectFrame"].FromString(proto)
         named = frame if kind == "data_source" else frame.spec
         name = named.name.decode()
         of_kind = {"project": "name", "entity": "entity_project"}
