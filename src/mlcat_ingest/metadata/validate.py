@@ -8,7 +8,7 @@ Source: `ValidateDataAgainstSchema` of Rest.li; `IgnoreUnknownMutator` and
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from functools import cache, lru_cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast, get_args, get_origin
@@ -151,7 +151,11 @@ def _compile(hint: object, markers: _Markers) -> _Check:
         if item is Any:
             return _check_object
         check_item = _compile(item, (*item_markers, *markers))
-        return _map(check_item) if origin is dict else _array(check_item)
+        if origin is dict:
+            sentence = "map type is not backed by a DataMap"
+            return _collection(dict, sentence, dict.items, check_item)
+        sentence = "array type is not backed by a DataList"
+        return _collection(list, sentence, enumerate, check_item)
     return _scalar(hint, markers)
 
 
@@ -164,34 +168,26 @@ def _scalar(hint: object, markers: _Markers) -> _Check:
     return _check_bytes if Bytes in markers else _SCALARS[hint]
 
 
-def _array(check_item: _Check) -> _Check:
-    def check_array(value: object) -> _Problems:
-        if not isinstance(value, list):
-            return _problem("array type is not backed by a DataList")
+def _collection(
+    kind: type,
+    sentence: str,
+    entries: Callable[[Any], Iterable[tuple[object, object]]],
+    check_item: _Check,
+) -> _Check:
+    """Return the check of a list or a map, whose `entries` are its items with their places."""
+
+    def check_collection(value: object) -> _Problems:
+        if not isinstance(value, kind):
+            return _problem(sentence)
         problems: _Problems = None
-        for index, item in enumerate(value):
+        for place, item in entries(value):
             if (found := check_item(item)) is not None:
-                problems = _add(problems, str(index), found)
+                problems = _add(problems, str(place), found)
                 if len(problems) >= MAX_PROBLEMS:
                     break
         return problems
 
-    return check_array
-
-
-def _map(check_item: _Check) -> _Check:
-    def check_map(value: object) -> _Problems:
-        if not isinstance(value, dict):
-            return _problem("map type is not backed by a DataMap")
-        problems: _Problems = None
-        for key, item in value.items():
-            if (found := check_item(item)) is not None:
-                problems = _add(problems, key, found)
-                if len(problems) >= MAX_PROBLEMS:
-                    break
-        return problems
-
-    return check_map
+    return check_collection
 
 
 def _union(record: object) -> _Check:

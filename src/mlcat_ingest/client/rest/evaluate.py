@@ -175,21 +175,17 @@ class ServiceEvaluator:
         silent = [urn for urn in urns if urn not in outcomes]
         evaluated = next((u for u, outcome in outcomes.items() if outcome != TestOutcome()), None)
         with self._lock:
-            check = evaluated is not None and not self._push_checked
-            self._push_checked = self._push_checked or check
-        to_read = [*silent, evaluated] if check and evaluated is not None else silent
+            checked = None if self._push_checked else evaluated
+            self._push_checked = self._push_checked or evaluated is not None
+        to_read = silent if checked is None else [*silent, checked]
         if not to_read:
             return dict(outcomes)
         stored = {
             urn: _outcome(aspects[TEST_RESULTS].value)
             for urn, aspects in self._reader.read_many(to_read, [TEST_RESULTS]).items()
         }
-        if (
-            check
-            and evaluated is not None
-            and not _holds(stored.get(evaluated), outcomes[evaluated])
-        ):
-            log.warning("results were evaluated but not stored (%s)", evaluated)
+        if checked is not None and not _holds(stored.get(checked), outcomes[checked]):
+            log.warning("results were evaluated but not stored (%s)", checked)
         late = {urn: outcome for urn in silent if (outcome := stored.get(urn)) is not None}
         return {**outcomes, **late}
 

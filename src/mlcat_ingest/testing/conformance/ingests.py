@@ -197,8 +197,7 @@ def secrets(subject: SourceSubject) -> Found:
 def _texts(subject: SourceSubject) -> Iterator[tuple[str, str]]:
     messages: list[str] = []
     with _log_messages(messages), closing(subject.make()) as source:
-        for finding in _findings(source):
-            yield "`check`", finding
+        yield "`check`", _shown(attempt(lambda: list(source.check())))
         reading = read_all(source)
         yield from _texts_of(reading, source)
         if subject.make_unreachable is not None:
@@ -211,9 +210,8 @@ def _texts(subject: SourceSubject) -> Iterator[tuple[str, str]]:
         yield "a log message", message
 
 
-def _findings(source: AnySource) -> list[str]:
-    outcome = attempt(lambda: list(source.check()))
-    return [words_of(outcome)] if isinstance(outcome, Exception) else list(map(str, outcome))
+def _shown(outcome: object) -> str:
+    return words_of(outcome) if isinstance(outcome, Exception) else str(outcome)
 
 
 def _texts_of(reading: Reading, source: AnySource) -> Iterator[tuple[str, str]]:
@@ -223,11 +221,7 @@ def _texts_of(reading: Reading, source: AnySource) -> Iterator[tuple[str, str]]:
         yield f"the checkpoint of {key}", str(checkpoint)
     for record in reading.records:
         yield f"the version of {name_of(record)}", str(record.record_version)
-        entities = entities_of(source, record)
-        yield (
-            name_of(record),
-            words_of(entities) if isinstance(entities, Exception) else str(entities),
-        )
+        yield name_of(record), _shown(entities_of(source, record))
 
 
 @contextmanager
