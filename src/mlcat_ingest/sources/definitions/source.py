@@ -69,10 +69,6 @@ class DefinitionReader(RequestSide):
     def check(self) -> Iterator[Finding]:
         """Yield the findings of `mlcat-ingest check`, connecting but changing nothing."""
 
-    def requests_made(self) -> int:
-        """Return how many requests were sent to the store so far; files need none."""
-        return 0
-
     def close(self) -> None:
         """Release connections and memory, if there are any; safe to call twice."""
 
