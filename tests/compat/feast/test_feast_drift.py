@@ -179,7 +179,9 @@ def test_names_numbers_and_types_are_those_of_feast(feast: Feast) -> None:
     theirs = feast.pool.FindMessageTypeByName("feast.core.Registry")
     seen: set[str] = set()
     assert list(drift(MESSAGES["Registry"].DESCRIPTOR, theirs, seen)) == []
-    assert {MESSAGES[name].DESCRIPTOR.full_name for name in MESSAGES} <= seen
+    # A frame takes the place of a message: Feast has none.
+    messages = [kind for name, kind in MESSAGES.items() if not name.endswith("Frame")]
+    assert {kind.DESCRIPTOR.full_name for kind in messages} <= seen
 
 
 def test_a_registry_file_is_read_as_feast_reads_it(feast: Feast) -> None:
