@@ -12,7 +12,7 @@ from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.pipeline.merge.aspects import (
     MergedAspect,
     first_aspect,
-    first_of_many,
+    first_aspects,
     merge_aspect,
     says_nothing,
 )
@@ -102,7 +102,7 @@ def test_what_nobody_wrote_before_is_merged_as_with_nothing_stored(
     name, _, fresh = case
     first = merge_aspect(name, None, fresh, chosen)
     assert first_aspect(name, fresh) == first
-    of_many = first_of_many({name: fresh, STATUS: {"removed": False}})
+    of_many = first_aspects({name: fresh, STATUS: {"removed": False}})
     assert of_many == ({} if says_nothing(fresh) else {name: first})
     assert json.dumps([*of_many.values()]) == json.dumps([first_aspect(name, fresh)] * len(of_many))
 

@@ -4,12 +4,9 @@ A field of the source is merged; every other field stays as it is stored.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.aspects.common import STATUS
-from mlcat_ingest.metadata.codec import dumps, loads
 from mlcat_ingest.metadata.entries import COLLECTIONS, Key, keys_of, same_json, single_fields
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.pipeline.merge.applied import NOTHING, AppliedFields
@@ -18,10 +15,6 @@ from mlcat_ingest.pipeline.merge.provenance import custom_properties, with_all_s
 from mlcat_ingest.pipeline.merge.rules import COMPUTED, UNION, UNOWNED, MergeRules, required_values
 
 _NOT_APPLIED = AppliedField()
-
-_REMEMBERED: Final = 512
-_LONGEST: Final = 1024
-"""How many sets of aspects are remembered, and bytes of the longest of them."""
 
 
 class MergedAspect(NamedTuple):
@@ -53,24 +46,11 @@ def first_aspect(name: str, fresh: Aspect) -> MergedAspect:
     return MergedAspect(None if not applied and says_nothing(fresh) else value, applied)
 
 
-def first_of_many(aspects: Mapping[str, Aspect]) -> Mapping[str, MergedAspect]:
-    """Return `first_aspect` of those aspects that say something; many entities may have the same.
+def first_aspects(aspects: Mapping[str, Aspect]) -> Mapping[str, MergedAspect]:
+    """Return `first_aspect` of those aspects that say something.
 
     Only an entity that was removed needs the status of one that is not.
     """
-    try:
-        text = dumps(aspects)
-    except CodecError:
-        return _first_of(aspects)
-    return _remembered(text) if len(text) <= _LONGEST else _first_of(aspects)
-
-
-@lru_cache(_REMEMBERED)
-def _remembered(text: bytes) -> Mapping[str, MergedAspect]:
-    return _first_of(loads(text))
-
-
-def _first_of(aspects: Mapping[str, Aspect]) -> Mapping[str, MergedAspect]:
     return {
         name: first_aspect(name, fresh)
         for name, fresh in aspects.items()

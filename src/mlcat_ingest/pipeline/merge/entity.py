@@ -34,7 +34,7 @@ from mlcat_ingest.pipeline.merge.applied import (
 from mlcat_ingest.pipeline.merge.aspects import (
     MergedAspect,
     first_aspect,
-    first_of_many,
+    first_aspects,
     merge_aspect,
     says_nothing,
 )
@@ -145,7 +145,7 @@ def _create(entity: Entity, rules: MergeRules, main_aspect: str) -> MergedEntity
     """Return what to write of an entity that the catalog does not have: all of it is ours."""
     urn, aspects = entity.urn, entity.aspects
     notes: list[Note] = []
-    beside = first_of_many({n: fresh for n, fresh in aspects.items() if n != main_aspect})
+    beside = first_aspects({n: fresh for n, fresh in aspects.items() if n != main_aspect})
     applied = {name: merged.applied for name, merged in beside.items() if name != STATUS}
     proposals = [propose(urn, name, None, merged.value) for name, merged in beside.items()]
     # A status alone adds no entries, so it needs no base to tell them apart.
