@@ -1,20 +1,16 @@
 """What holds of every merge, whatever both sides say."""
 
-import json
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.entries import RECORD_KEYS, keys_of
 from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.pipeline.merge.aspects import (
     MergedAspect,
     first_aspect,
-    first_aspects,
     merge_aspect,
-    says_nothing,
 )
 from mlcat_ingest.pipeline.merge.rules import MergeRules
 from mlcat_ingest.recipe.model import Policy
@@ -100,11 +96,7 @@ def test_what_nobody_wrote_before_is_merged_as_with_nothing_stored(
     case: Case, chosen: MergeRules
 ) -> None:
     name, _, fresh = case
-    first = merge_aspect(name, None, fresh, chosen)
-    assert first_aspect(name, fresh) == first
-    of_many = first_aspects({name: fresh, STATUS: {"removed": False}})
-    assert of_many == ({} if says_nothing(fresh) else {name: first})
-    assert json.dumps([*of_many.values()]) == json.dumps([first_aspect(name, fresh)] * len(of_many))
+    assert first_aspect(name, fresh) == merge_aspect(name, None, fresh, chosen)
 
 
 @given(aspects)

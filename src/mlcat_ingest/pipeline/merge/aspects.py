@@ -6,7 +6,6 @@ A field of the source is merged; every other field stays as it is stored.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.entries import COLLECTIONS, Key, keys_of, same_json, single_fields
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.pipeline.merge.applied import NOTHING, AppliedFields
@@ -44,18 +43,6 @@ def first_aspect(name: str, fresh: Aspect) -> MergedAspect:
                 applied[field] = text
     # An aspect of nothing but empty values is not worth writing where there is none.
     return MergedAspect(None if not applied and says_nothing(fresh) else value, applied)
-
-
-def first_aspects(aspects: Mapping[str, Aspect]) -> Mapping[str, MergedAspect]:
-    """Return `first_aspect` of those aspects that say something.
-
-    Only an entity that was removed needs the status of one that is not.
-    """
-    return {
-        name: first_aspect(name, fresh)
-        for name, fresh in aspects.items()
-        if (fresh.get("removed") is True if name == STATUS else not says_nothing(fresh))
-    }
 
 
 def merge_aspect(

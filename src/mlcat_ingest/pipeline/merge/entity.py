@@ -34,7 +34,6 @@ from mlcat_ingest.pipeline.merge.applied import (
 from mlcat_ingest.pipeline.merge.aspects import (
     MergedAspect,
     first_aspect,
-    first_aspects,
     merge_aspect,
     says_nothing,
 )
@@ -129,9 +128,7 @@ def merge_entity(
         proposals = () if stored else tuple(_plain(entity))
         outcome: Outcome = "created" if proposals else "unchanged"
         return MergedEntity(entity, stored or NOTHING, outcome, proposals)
-    if not stored:
-        return _create(entity, rules, main_aspect)
-    return _Merge(entity, stored, rules, main_aspect, remembered).merge()
+    return _Merge(entity, stored or NOTHING, rules, main_aspect, remembered).merge()
 
 
 def _plain(entity: Entity) -> Iterator[Proposal]:
@@ -139,31 +136,6 @@ def _plain(entity: Entity) -> Iterator[Proposal]:
         value = first_aspect(name, fresh).value
         if value is not None:
             yield propose(entity.urn, name, None, value)
-
-
-def _create(entity: Entity, rules: MergeRules, main_aspect: str) -> MergedEntity:
-    """Return what to write of an entity that the catalog does not have: all of it is ours."""
-    urn, aspects = entity.urn, entity.aspects
-    notes: list[Note] = []
-    beside = first_aspects({n: fresh for n, fresh in aspects.items() if n != main_aspect})
-    applied = {name: merged.applied for name, merged in beside.items() if name != STATUS}
-    proposals = [propose(urn, name, None, merged.value) for name, merged in beside.items()]
-    # A status alone adds no entries, so it needs no base to tell them apart.
-    if main_aspect in aspects or (proposals and aspects.keys() != {STATUS}):
-        key = _base_key(rules.writer)
-        fresh = with_short_text(aspects.get(main_aspect, NOTHING), notes)
-        fresh = without_surplus(fresh, fresh, key, notes)
-        merged = first_aspect(main_aspect, fresh)
-        applied[main_aspect] = merged.applied
-        value = merged.value or {}
-        if rules.writer is not None:
-            base = encode(applied, rules.writer.id)
-            value = {**value, CUSTOM: {**custom_properties(value), key: base}}
-        proposals.append(propose(urn, main_aspect, None, value))
-    outcome: Outcome = "created" if proposals else "unchanged"
-    return MergedEntity(
-        entity, NOTHING, outcome, tuple(proposals), notes=tuple(notes), writer=rules.writer
-    )
 
 
 def _base_key(writer: Writer | None) -> str:
@@ -233,10 +205,10 @@ class _Merge:
         self._bases = read_bases(
             self._properties,
             rules.writer,
-            lambda: remembered(entity.urn),
+            lambda: remembered(entity.urn) if stored else None,
         )
         self._ours: Base = self._bases.ours or NOTHING
-        if entity.formerly and self._bases.ours is None:
+        if stored and entity.formerly and self._bases.ours is None:
             theirs = {name: first_aspect(name, value) for name, value in entity.formerly.items()}
             applied = {name: first.applied for name, first in theirs.items()}
             self._ours = Bases(self._ours, applied).joined
@@ -271,7 +243,7 @@ class _Merge:
             self._stored,
             self._outcome(),
             tuple(self._proposals),
-            without_base=has_content and self._lacks_base(),
+            without_base=bool(self._stored) and has_content and self._lacks_base(),
             kept_aspects=tuple(self._kept),
             notes=tuple(self._notes),
             writer=self._rules.writer,
@@ -294,6 +266,8 @@ class _Merge:
     def _outcome(self) -> Outcome:
         if not self._proposals:
             return "unchanged"
+        if not self._stored:
+            return "created"
         status = next(
             (proposal.aspect for proposal in self._proposals if proposal.aspect_name == STATUS), {}
         )
