@@ -1,6 +1,7 @@
 """States that share entities: two teams of one recipe name, a lost state, runs without a volume."""
 
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -328,6 +329,20 @@ def test_what_another_tool_deleted_for_good_is_noted_and_written_by_the_next_pas
     assert live(sink) == ["a", "c"]
     assert "removed_by_others" not in team.runs().notes
     assert live(sink) == ["a", "b", "c"]
+
+
+def test_only_what_no_search_finds_is_read_for_its_status(
+    teams: tuple[Team, Team], sink: FakeSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "SAMPLE", 0)
+    team = teams[0]
+    team.defines("a", "b")
+    team.runs()
+    sink.not_indexed = {urn_of(sink, "b")}
+    sink.reads.clear()
+    team.runs()
+    times = Counter(urn for urns in sink.reads for urn in urns)
+    assert times[urn_of(sink, "b")] > times[urn_of(sink, "a")]
 
 
 def test_a_writer_is_silent_if_nothing_of_its_id_was_written_since(
