@@ -3,17 +3,20 @@
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.merge.applied import applied_key
 from mlcat_ingest.pipeline.removal import soft_delete
 from mlcat_ingest.sources.mlflow.values.records import Experiment
 from simulation.catalog import Faults, Storage
 from simulation.invariant import Contents, differences, left_behind
 from simulation.people import OWN_TYPES, People
 from simulation.scheduler import scheduled, simulated_threads
-from simulation.world import Host, World, WrongError
+from simulation.world import COPY, Host, World, WrongError
 from support.mlflow_history import MINUTE_MS, Server, fast_folder
 
 AGAIN: Final = 0.35
@@ -117,16 +120,24 @@ def _fill(world: World) -> None:
 
 
 def _another_team(world: World) -> Host:
-    """Return a host of a recipe with the same name; its server is the same, or has its address."""
-    if world.scheduler.chance.random() < 0.3:
-        return Host("one", world.folder / "team.db", writer_id="another")
+    """Return a host of another team.
+
+    Its recipe has the same name, and its server is the same or has the same address; or it has a
+    name of its own, and reads a copy of the server.
+    """
+    state, chance = world.folder / "team.db", world.scheduler.chance.random()
+    if chance < 0.3:
+        return Host("one", state, writer_id="another")
+    if chance < 0.6:
+        copy = replace(world.server, store=deepcopy(world.server.store), made=0xA00)
+        return Host(COPY, state, writer_id="another", server=copy)
     server = Server(now_ms=world.server.now_ms, made=0xA00)
     server.store.experiments = [
         Experiment(str(900 + n), f"of another team {n}", created_at_ms=n) for n in range(3)
     ]
     for at in range(6):
         server.start(at)
-    return Host("one", world.folder / "team.db", writer_id="another", server=server)
+    return Host("one", state, writer_id="another", server=server)
 
 
 def _without_checks(world: World, kinds: list[str]) -> list[str]:
@@ -212,7 +223,7 @@ def _run_and_compare(world: World, fresh: Contents, *, full: bool) -> None:
 
 
 def _run_each(world: World, *, full: bool) -> None:
-    recipes = world.recipes()
+    recipes = world.own_recipes()
     world.scheduler.chance.shuffle(recipes)
     for host in recipes:
         world.clean_run(host, full=full)
@@ -224,6 +235,8 @@ def _wrong(world: World, fresh: Contents, *, full: bool) -> list[str]:
     more |= world.copies_of_groups_without_base()
     if any(host.writer_id == "another" and host.server is None for host in world.hosts):
         more |= fresh.keys()  # what a state wrote is nobody's once another one has written its base
+    # What a copy of the source holds, too, is not gone with the source.
+    more |= {urn for urn, held in world.storage.stored.items() if applied_key(COPY) in str(held)}
     # A former name that neither a search nor the state knows cannot be removed.
     lost = {urn for urn, _ in world.storage.lost_changes}
     more |= (lost & world.storage.unqueued) - fresh.keys()
@@ -235,5 +248,7 @@ def _wrong(world: World, fresh: Contents, *, full: bool) -> list[str]:
     wrong += list(differences(world.storage.stored, fresh, world.people.ledger, more, whole=full))
     if full:
         wrong += world.on_namesakes()
-        wrong += left_behind(world.storage.stored, world.people, world.living_groups())
+        # A copy may have its own group under a name that the source's group had before.
+        groups = world.living_groups() if len(world.own_recipes()) == len(world.recipes()) else {}
+        wrong += left_behind(world.storage.stored, world.people, groups)
     return wrong

@@ -38,6 +38,8 @@ PURGES: Final = (
     *("purge_run", "purge_experiment", "purge_model", "vanish", "tag_late", "give_id_again"),
 )
 SOURCE: Final = "0123456789ab"
+COPY: Final = "copy"
+"""The recipe that reads a copy of the source."""
 REMOVED_RATIO: Final = 0.5
 
 
@@ -286,7 +288,7 @@ class World:
         """Return what the recipes write into an empty catalog."""
         storage, self.storage = self.storage, Storage()
         try:
-            for host in self.recipes():
+            for host in self.own_recipes():
                 again = replace(host, state=None)
                 self.hosts.append(again)
                 self.clean_run(again, full=True)
@@ -350,3 +352,7 @@ class World:
         """Return a host of each recipe."""
         teams = {(host.recipe, host.writer_id): host for host in reversed(self.hosts)}
         return list(teams.values())
+
+    def own_recipes(self) -> list[Host]:
+        """Return those that do not read a copy, which tells of the same entities otherwise."""
+        return [host for host in self.recipes() if host.recipe != COPY]
