@@ -1,6 +1,5 @@
 """What holds of every merge, whatever both sides say."""
 
-
 from hypothesis import given
 from hypothesis import strategies as st
 
