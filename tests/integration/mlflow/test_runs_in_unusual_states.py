@@ -1,0 +1,100 @@
+"""Runs and versions in states that libraries and operators leave behind, by MLflow's client."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlcat_ingest.cli.main import call
+from mlcat_ingest.testing.mlflow_store import mlflow_client
+
+pytestmark = pytest.mark.integration
+
+Entities = dict[str, dict[str, Any]]
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[Any]:
+    with mlflow_client(f"sqlite:///{tmp_path}/mlflow.db") as client:
+        yield client
+
+
+def ingested(folder: Path) -> Entities:
+    """Return the aspects of each model after a run of a recipe that reads everything."""
+    recipe = folder / "recipe.yml"
+    recipe.write_text(
+        f"name: states\nsource: {{type: mlflow, config: {{tracking_uri: 'sqlite:///{folder}/mlflow.db'}}}}\n"
+        "sink: {type: file, config: {path: out.json}}\n"
+    )
+    assert call([str(recipe), "--full", "-q"]) == 0
+    models: Entities = {}
+    for one in json.loads((folder / "out.json").read_text()):
+        if one["entityType"] == "mlModel":
+            name = one["entityUrn"].split(",")[1]
+            models.setdefault(name, {})[one["aspectName"]] = one["aspect"]["json"]
+    return models
+
+
+def metrics_of(model: dict[str, Any]) -> dict[str, str]:
+    found = model["mlModelProperties"].get("trainingMetrics", ())
+    return {metric["name"]: metric["value"] for metric in found}
+
+
+def logged_model(client: Any, run_id: str, name: str, **metrics: float) -> Any:
+    from mlflow.entities import LoggedModelOutput
+
+    model = client.create_logged_model("0", name=name, source_run_id=run_id)
+    client.log_outputs(run_id, [LoggedModelOutput(model.model_id, step=0)])
+    for key, value in metrics.items():
+        client.log_metric(run_id, key, value, model_id=model.model_id)
+    return model
+
+
+def registered(client: Any, model: Any, name: str) -> None:
+    client.create_registered_model(name)
+    source = f"models:/{model.model_id}"
+    client.create_model_version(name, source, model.source_run_id, model_id=model.model_id)
+
+
+def test_each_of_two_fits_of_one_run_has_its_own_metrics(tmp_path: Path, client: Any) -> None:
+    run_id = client.create_run("0").info.run_id
+    for name, value in (("first", 0.25), ("second", 0.75)):
+        registered(client, logged_model(client, run_id, "model", rsquared=value), name)
+    client.set_terminated(run_id)
+    models = ingested(tmp_path)
+    assert metrics_of(models["first_1"]) == {"rsquared": "0.25"}
+    assert metrics_of(models["second_1"]) == {"rsquared": "0.75"}
+
+
+def test_a_run_that_failed_after_its_training_keeps_its_model(tmp_path: Path, client: Any) -> None:
+    run_id = client.create_run("0").info.run_id
+    registered(client, logged_model(client, run_id, "booster", logloss=0.5), "churn")
+    client.set_terminated(run_id, "FAILED")
+    models = ingested(tmp_path)
+    properties = models[run_id]["mlModelProperties"]
+    assert properties["customProperties"]["mlflow.status"] == "FAILED"
+    assert metrics_of(models[run_id]) == metrics_of(models["churn_1"]) == {"logloss": "0.5"}
+
+
+def test_what_is_measured_after_the_end_of_a_run_arrives(tmp_path: Path, client: Any) -> None:
+    run_id = client.create_run("0").info.run_id
+    client.set_terminated(run_id, end_time=2_000)
+    ingested(tmp_path)
+    client.log_metric(run_id, "late", 0.5)
+    properties = ingested(tmp_path)[run_id]["mlModelProperties"]
+    assert [metric["name"] for metric in properties["trainingMetrics"]] == ["late"]
+    assert properties["lastModified"]["time"] == 2_000
+
+
+def test_a_version_stays_when_its_run_is_deleted_for_good(tmp_path: Path, client: Any) -> None:
+    run_id = client.create_run("0").info.run_id
+    model = logged_model(client, run_id, "net", auc=0.5)
+    registered(client, model, "churn")
+    client.set_terminated(run_id)
+    client.delete_run(run_id)
+    client._tracking_client.store._hard_delete_run(run_id)  # as `mlflow gc` does
+    models = ingested(tmp_path)
+    assert run_id not in models
+    assert models["churn_1"]["mlModelProperties"]["customProperties"]["mlflow.run_id"] == run_id
