@@ -168,6 +168,8 @@ class UnlistedEntities:
             known.unlisted_urns(part),
             known.renamed_urns(part),
             known.absent_urns(part),
+            # A run that was killed before it removed the former name of a group.
+            self._context.tracker.bases.urns(_GROUP) if _GROUP in part.entity_types else (),
             # Stored perhaps, and in no search, nor in a record.
             self._context.tracker.writes.earlier,
         )

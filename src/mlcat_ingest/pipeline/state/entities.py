@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import uuid4
 
+from mlcat_ingest.metadata.urn import PREFIX
 from mlcat_ingest.pipeline.state.database import RunDatabase
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.pipeline.state.records import RecordRow, delete_entities, put
@@ -129,6 +130,16 @@ class AppliedBases:
             lambda connection: connection.scalar(statement, own.recipe, own.sink, urn), None
         )
         return text
+
+    def urns(self, entity_type: str) -> list[str]:
+        """Return the entities of a type that have a base. Cost: one statement."""
+        own = self._database
+        statement = "SELECT urn FROM state_base WHERE recipe = ? AND sink = ? AND urn LIKE ?"
+        like = f"{PREFIX}{entity_type}:%"
+        return own.read(
+            lambda connection: list(connection.scalars(statement, own.recipe, own.sink, like)),
+            list[str](),
+        )
 
     def save(self, texts: Mapping[str, str]) -> None:
         """Keep bases by URN, once the catalog has acknowledged them."""

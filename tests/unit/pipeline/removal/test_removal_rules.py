@@ -60,6 +60,9 @@ class KnownEntities:
     def get(self, urn: str) -> str | None:
         return self.bases.get(urn)
 
+    def urns(self, entity_type: str) -> list[str]:
+        return [urn for urn in self.bases if f":{entity_type}:" in urn]
+
     def record_count(self, _: object) -> int:
         self.counted += 1
         return self.count

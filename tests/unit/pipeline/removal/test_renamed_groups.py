@@ -322,3 +322,21 @@ def test_a_copy_without_an_answer_is_written_again_by_the_next_full_pass(
     assert (NEW, LINKS) in {
         (one.entity_urn, one.aspect_name) for batch in sink.writes for one in batch
     }
+
+
+def test_a_former_name_that_no_search_finds_is_removed_after_a_run_that_ended_early(
+    history: History,
+) -> None:
+    history.tagged()
+    history.renamed("b")
+
+    def end_early(urns: Sequence[str]) -> None:
+        if OLD in urns:
+            raise CatalogUnavailableError("ended before the former name was removed")
+
+    history.sink.before_read = end_early
+    assert history.one.report(full=history.full).exit_code == 1
+    history.sink.before_read = lambda _: None
+    history.sink.not_indexed = {OLD}
+    history.one.ingest(full=True)
+    history.check()
