@@ -500,3 +500,16 @@ def test_listed_urns_are_known_apart() -> None:
     assert all(urn in listed for urn in urns[::2])
     assert not any(urn in listed for urn in urns[1::2])
     assert A not in ListedUrns([])
+
+
+@pytest.mark.parametrize(
+    ("entity_types", "removed"), [(("mlModel", "mlModelGroup"), [GROUP]), (("mlModel",), [])]
+)
+def test_a_group_whose_base_the_state_has_is_looked_at_where_the_source_has_groups(
+    entity_types: Sequence[str], removed: list[str]
+) -> None:
+    world = World(entity_types=entity_types)
+    world.hold(GROUP)
+    world.sink.not_indexed = {GROUP}
+    world.known.bases = {GROUP: "2:id"}
+    assert world.remove() == removed
