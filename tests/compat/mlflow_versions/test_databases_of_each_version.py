@@ -107,7 +107,7 @@ def test_all_that_a_release_wrote_is_read(made: Made) -> None:
     assert {one.model_id for one in found["logged"]} == set(seeded["logged_models"].values())
     runs = {one.run_id: one for one in found["runs"]}
     assert len(runs[seeded["runs"]["child-1"]].datasets) == 2
-    assert len(runs[seeded["runs"]["parent"]].metrics) == 6
+    assert len(runs[seeded["runs"]["parent"]].metrics) == 7
     if seeded["logged_models"]:
         made_by = runs[seeded["runs"]["with-models"]].model_outputs
         assert [one.model_id for one in made_by] == list(seeded["logged_models"].values())
