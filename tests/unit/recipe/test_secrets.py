@@ -130,6 +130,19 @@ def test_substituted_is_its_value_and_shows_its_template() -> None:
         assert (other, other.template, other.pieces) == (text, text.template, text.pieces)
 
 
+def test_a_file_of_a_text_is_read_anew_and_masked_from_then_on() -> None:
+    text = SubstitutedText("hunter2", "${file:/run/pw}", ("hunter2",), lambda: "rotated-word")
+    now = text.now()
+    assert (now, mask("open rotated-word")) == ("rotated-word", "open ***")
+
+
+def test_a_text_stays_as_it_is_without_a_file_and_where_its_file_cannot_be_read() -> None:
+    variable = SubstitutedText("hunter2", "${PW}", ("hunter2",), lambda: "another-word")
+    unreadable = SubstitutedText("hunter2", "${file:/run/pw}", ("hunter2",), lambda: None)
+    assert [variable.now(), unreadable.now()] == ["hunter2", "hunter2"]
+    assert mask("another-word") == "another-word"
+
+
 def test_mask_tree() -> None:
     SECRETS.add("sesame")
     tree = {
