@@ -21,6 +21,7 @@ BROAD_BORDERS = {
     "cli/main.py",  # the command line: whatever comes is one message and a status
     "hooks/listener.py",  # training: nothing of ours may stop it
     "pipeline/read/pages.py",  # the per-record loop
+    "sources/mlflow/read/client.py",  # an entity of a plug-in of MLflow, one record
     "sources/mlflow/read/signin.py",  # a plug-in of MLflow that a recipe names
     "pipeline/run.py",  # the run: whatever ends it is in its report
     "testing/conformance/rules.py",  # what a source under test raises: a rule judges it

@@ -13,9 +13,9 @@ import pytest
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.errors import AuthenticationError
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read import client as client_reader
+from mlcat_ingest.sources.mlflow.read import decode
+from mlcat_ingest.sources.mlflow.read.client import ClientReader
 from mlcat_ingest.sources.mlflow.read.databricks import DatabricksReader
-from mlcat_ingest.sources.mlflow.read.decode import Aliases
 from mlcat_ingest.sources.mlflow.read.reader import (
     FileLocation,
     MlflowObject,
@@ -89,7 +89,7 @@ def by_mlflow(registry_uri: str) -> dict[str, list[Any]]:
     from mlflow import MlflowClient
     from mlflow.entities import ViewType
 
-    client = MlflowClient("databricks", registry_uri)
+    client, json_of = MlflowClient("databricks", registry_uri), ClientReader.json_of
     experiments = everything(client, "search_experiments", view_type=ViewType.ALL)
     ids = [one.experiment_id for one in experiments]
     runs, logged = [], []
@@ -98,7 +98,7 @@ def by_mlflow(registry_uri: str) -> dict[str, list[Any]]:
         logged += everything(client, "search_logged_models", experiment_ids=some, max_results=50)
     names = [one.name for one in everything(client, "search_registered_models")]
     listable = [name for name in names if "'" not in name or '"' not in name]
-    models = [client_reader.registered_model_of(client.get_registered_model(one)) for one in names]
+    models = [decode.registered_model(json_of(client.get_registered_model(one))) for one in names]
     versions = [
         client.get_model_version(name, one.version)
         for name in listable
@@ -109,11 +109,13 @@ def by_mlflow(registry_uri: str) -> dict[str, list[Any]]:
         )
     ]
     return {
-        "experiments": [client_reader.experiment_of(one) for one in experiments],
-        "runs": [comparable(client_reader.run_of(one)) for one in runs],
-        "logged": [client_reader.logged_model_of(one) for one in logged],
+        "experiments": [decode.experiment(json_of(one)) for one in experiments],
+        "runs": [comparable(decode.run(json_of(one))) for one in runs],
+        "logged": [decode.logged_model(json_of(one)) for one in logged],
         "registered": models,
-        "versions": [client_reader.model_version_of(one, Aliases(models)) for one in versions],
+        "versions": [
+            decode.model_version(json_of(one), decode.Aliases(models)) for one in versions
+        ],
     }
 
 

@@ -1,8 +1,8 @@
 """Reads what only MlflowClient can open: folders, schemes of plug-ins. Needs the extra `mlflow`.
 
-The records equal those of the REST reader over the same store. Entities come from the installed
-MLflow, so attributes that older versions lack have defaults. Opening a store changes nothing:
-MLflow would create a database or a folder that is not there, and migrate an older database.
+The records equal those of the REST reader over the same store: they are made of the same JSON, to
+which the installed MLflow converts its entities. Opening a store changes nothing: MLflow would
+create a database or a folder that is not there, and migrate an older database.
 """
 
 import json
@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
@@ -32,13 +32,13 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read import decode
 from mlcat_ingest.sources.mlflow.read.checks import (
     WORKSPACES,
     findings,
     links_finding,
     support_warning,
 )
+from mlcat_ingest.sources.mlflow.read.decode import Json
 from mlcat_ingest.sources.mlflow.read.folders import damage_left_out, warn_of_damage
 from mlcat_ingest.sources.mlflow.read.listing import (
     ENTRIES_A_PAGE,
@@ -60,14 +60,7 @@ from mlcat_ingest.sources.mlflow.read.reader import (
     identity,
     local_text,
 )
-from mlcat_ingest.sources.mlflow.values.joined import RUN
-from mlcat_ingest.sources.mlflow.values.records import (
-    Experiment,
-    LoggedModel,
-    ModelVersion,
-    RegisteredModel,
-    Run,
-)
+from mlcat_ingest.sources.mlflow.values.records import Run
 from mlcat_ingest.sources.mlflow.values.uris import folder_of, is_database
 
 _TIMEOUT_S: Final = 120.0
@@ -194,39 +187,6 @@ def _check_revision(shown: str, found: Sequence[str]) -> None:
         )
 
 
-def _json_of(entity: Any) -> Mapping[str, Any]:
-    """Return the JSON that a server makes of an entity."""
-    from mlflow.utils.proto_json_utils import message_to_json
-
-    value: Mapping[str, Any] = json.loads(message_to_json(entity.to_proto()))
-    return value
-
-
-def run_of(entity: Any) -> Run:
-    """Return an `mlflow.entities.Run` as a record."""
-    return decode.run(_json_of(entity))
-
-
-def experiment_of(entity: Any) -> Experiment:
-    """Return an `mlflow.entities.Experiment` as a record."""
-    return decode.experiment(_json_of(entity))
-
-
-def registered_model_of(entity: Any) -> RegisteredModel:
-    """Return an `mlflow.entities.model_registry.RegisteredModel` as a record."""
-    return decode.registered_model(_json_of(entity))
-
-
-def model_version_of(entity: Any, aliases: decode.Aliases) -> ModelVersion:
-    """Return a `ModelVersion` entity as a record, with the aliases of its registered model."""
-    return decode.model_version(_json_of(entity), aliases)
-
-
-def logged_model_of(entity: Any) -> LoggedModel:
-    """Return an `mlflow.entities.LoggedModel` as a record."""
-    return decode.logged_model(_json_of(entity))
-
-
 def client_text(tracking_uri: str, place: FileLocation, path: str) -> str | None:
     """Return the content of a file, by MLflow's own client."""
     from mlflow.artifacts import download_artifacts, list_artifacts
@@ -253,15 +213,6 @@ class ClientReader(ApiReader, MlflowConnection):
 
     It is its own connection, since MlflowClient has one workspace a process.
     """
-
-    converters = MappingProxyType(
-        {
-            "experiments": experiment_of,
-            "registered-models": registered_model_of,
-            "model-versions": model_version_of,
-            "logged-models": logged_model_of,
-        }
-    )
 
     def __init__(self, config: MlflowConfig) -> None:
         """Import mlflow; the store is opened by the first call.
@@ -306,18 +257,11 @@ class ClientReader(ApiReader, MlflowConnection):
         for ids in chunks(experiment_ids, self.experiments_a_listing):
 
             def fetch(token: str | None, ids: Sequence[str] = ids) -> ListingPage[Any]:
-                return self._page(
-                    "search_runs",
-                    token or query.first_token,
-                    experiment_ids=list(ids),
-                    filter_string=query.filter,
-                    run_view_type=_stages(query.view),
-                    max_results=pages.runs,
-                    order_by=query.order_by,
-                )
+                body = query.body(ids, pages.runs)
+                return self._page("runs", body, token or query.first_token)
 
             for page in follow(fetch, listing=RUNS_LISTING):
-                runs = self.refusals.usable(RUN, run_of, page)
+                runs = self._usable("runs", page)
                 pages.learn(len(runs), entries_of(runs))
                 yield query.accept([runs[at] for at in seen.new([run.run_id for run in runs])])
                 if query.is_complete():
@@ -397,28 +341,35 @@ class ClientReader(ApiReader, MlflowConnection):
         """Forget the store; safe to call twice."""
         self._client = None
 
-    def _items(self, listing: str, query: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
-        method = f"search_{listing.replace('-', '_')}"
-        arguments = dict(query)
-        if "view_type" in arguments:
-            arguments["view_type"] = _stages(arguments["view_type"])
-        if "filter" in arguments:
-            arguments["filter_string"] = arguments.pop("filter")
+    @staticmethod
+    def json_of(item: Any) -> Json:
+        """Return the JSON that a server makes of an entity.
+
+        Raises:
+            ValueError: the entity has a value that MLflow's protocol buffers do not take.
+        """
+        from mlflow.utils.proto_json_utils import message_to_json
+
         try:
-            yield from follow(
-                lambda token: self._page(method, token, **arguments),
-                listing=label_of(listing),
-            )
+            value = json.loads(message_to_json(item.to_proto()))
+        except Exception as error:  # MLflow raises no other for a status that it does not know
+            raise ValueError(f"MLflow cannot convert it: {error}") from error
+        # MLflow converts a version without its logged model, which a folder tells.
+        return {"model_id": getattr(item, "model_id", None), **value}
+
+    def _items(self, listing: str, query: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
+        try:
+            yield from follow(partial(self._page, listing, query), listing=label_of(listing))
         except ProtocolMismatchError as error:
             missing = error.context.get("code") in _NO_SUCH_LISTING
             if listing != "logged-models" or not missing:
                 raise
 
-    def _page(self, method: str, token: str | None, **arguments: Any) -> ListingPage[Any]:
-        search = getattr(self._open(), method)
+    def _page(self, listing: str, query: Mapping[str, Any], token: str | None) -> ListingPage[Any]:
+        search = getattr(self._open(), f"search_{listing.replace('-', '_')}")
         self._calls += 1
         with self._translate_errors():
-            page = search(page_token=token, **arguments)
+            page = search(page_token=token, **_arguments(query))
         # MLflow's own stores give bytes.
         after = page.token.decode() if isinstance(page.token, bytes) else page.token
         return ListingPage(page, after)
@@ -481,10 +432,16 @@ def _warn_if_untested(version: str) -> None:
         log.warning("the installed mlflow %s", problem)
 
 
-def _stages(view: str) -> int:
+def _arguments(query: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the arguments by which MlflowClient sends the request `query`."""
     from mlflow.entities import ViewType
 
-    return int(ViewType.from_string(view.lower()))
+    arguments = dict(query)
+    for name in arguments.keys() & {"view_type", "run_view_type"}:
+        arguments[name] = int(ViewType.from_string(arguments[name].lower()))
+    if "filter" in arguments:
+        arguments["filter_string"] = arguments.pop("filter")
+    return arguments
 
 
 @contextmanager

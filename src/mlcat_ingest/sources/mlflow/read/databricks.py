@@ -18,7 +18,6 @@ from mlcat_ingest.errors import ProtocolMismatchError, SourceUnavailableError
 from mlcat_ingest.net.http import Reply, clock
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.checks import findings, links_finding
-from mlcat_ingest.sources.mlflow.read.decode import logged_model
 from mlcat_ingest.sources.mlflow.read.listing import label_of, name_filter
 from mlcat_ingest.sources.mlflow.read.reader import (
     ALL_MODELS,
@@ -37,7 +36,6 @@ from mlcat_ingest.sources.mlflow.read.rest import (
     raise_for_status,
     reports_missing,
 )
-from mlcat_ingest.sources.mlflow.values.joined import LOGGED_MODEL
 from mlcat_ingest.sources.mlflow.values.records import LoggedModel, Run
 from mlcat_ingest.sources.mlflow.values.uris import is_unity_catalog, registry_of
 from mlcat_ingest.sources.paging import map_ahead
@@ -137,7 +135,7 @@ class DatabricksReader(RestReader):
             for reply in replies
             if not reports_missing(reply)
         ]
-        return self.refusals.usable(LOGGED_MODEL, logged_model, items)
+        return self._usable("logged-models", items)
 
     def text_of(self, place: FileLocation, path: str) -> str | None:
         """Return the content of a file of a run or logged model, by its signed address."""
@@ -209,7 +207,7 @@ class DatabricksReader(RestReader):
     def _page(self, listing: str, query: Mapping[str, Any], token: str | None) -> ListingPage[Any]:
         if listing != "experiments":
             return super()._page(listing, query, token)
-        reply = self._post(listing, {**query, **({"page_token": token} if token else {})}, token)
+        reply = self._post(listing, query, token)
         return page_of(raise_for_status(reply, listing), listing)
 
     def _with_details(self, listing: str, items: Sequence[Any]) -> Iterator[Any]:

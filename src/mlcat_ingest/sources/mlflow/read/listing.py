@@ -5,7 +5,6 @@ import binascii
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import chain
 from operator import attrgetter
 from typing import Any, ClassVar, Final, Literal, TypeVar
@@ -14,7 +13,8 @@ from mlcat_ingest.core.paging import RecentIds
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read.decode import Aliases, Refusals, is_prompt
+from mlcat_ingest.sources.mlflow.read import decode
+from mlcat_ingest.sources.mlflow.read.decode import Aliases, Json, Refusals, is_prompt
 from mlcat_ingest.sources.mlflow.read.reader import (
     ALL_MODELS,
     ModelFilter,
@@ -24,6 +24,7 @@ from mlcat_ingest.sources.mlflow.values.joined import (
     EXPERIMENT,
     LOGGED_MODEL,
     REGISTERED,
+    RUN,
     VERSION,
 )
 from mlcat_ingest.sources.mlflow.values.records import (
@@ -59,14 +60,17 @@ ENTRIES_A_SLICE: Final = 10_000
 """The same in parameters, metrics and tags, where there are no bytes to count."""
 LOGGED_MODELS_PAGE: Final = 1_000
 
-KINDS: Final = {
-    "experiments": EXPERIMENT,
-    "registered-models": REGISTERED,
-    "model-versions": VERSION,
-    "logged-models": LOGGED_MODEL,
+LISTINGS: Final[Mapping[str, tuple[str, Callable[..., Any]]]] = {
+    "experiments": (EXPERIMENT, decode.experiment),
+    "runs": (RUN, decode.run),
+    "registered-models": (REGISTERED, decode.registered_model),
+    "model-versions": (VERSION, decode.model_version),
+    "logged-models": (LOGGED_MODEL, decode.logged_model),
 }
-"""The kind of the records of each listing."""
+"""The kind of the records of each listing, and the function that makes one of an item's JSON."""
 
+OF_REGISTRY: Final = frozenset({REGISTERED, VERSION})
+"""The kinds of records that are in the model registry."""
 
 NAMES_A_LISTING: Final = 5
 """The most registered models that are listed by their names, two requests each; of more all are."""
@@ -239,9 +243,6 @@ class RunsQuery:
 class ApiReader(ABC):
     """The listings of a `Reader` but those of runs, over the pages of MLflow's own listings."""
 
-    converters: ClassVar[Mapping[str, Callable[..., Any]]]
-    """The function that makes a record of an item, for each listing."""
-
     experiments_a_listing: ClassVar[int] = EXPERIMENTS_A_LISTING
     logged_models_page: ClassVar[int] = LOGGED_MODELS_PAGE
     experiments_order: ClassVar[str] = "creation_time ASC"
@@ -255,6 +256,11 @@ class ApiReader(ABC):
         self.lacking: set[str] = set()
         """Listings that the server lacks: it is asked for each only once."""
         self.refusals = Refusals()
+
+    @staticmethod
+    def json_of(item: Json) -> Json:
+        """Return an item of a listing as the JSON of MLflow's servers."""
+        return item
 
     @abstractmethod
     def _items(self, listing: str, query: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
@@ -367,15 +373,19 @@ class ApiReader(ABC):
     def _records(
         self, listing: str, query: Mapping[str, Any], id_of: Callable[[Any], str], **more: Any
     ) -> Iterator[list[Any]]:
-        convert = partial(self.converters[listing], **more)
         seen = RecentIds(label_of(listing))
-        of_registry = listing in {"registered-models", "model-versions"}
+        of_registry = LISTINGS[listing][0] in OF_REGISTRY
         for items in chain.from_iterable(
             self._items(listing, {**query, "filter": condition} if condition else query)
             for condition in (self._named if of_registry and self._named is not None else [""])
         ):
-            records = self.refusals.usable(KINDS[listing], convert, items)
+            records = self._usable(listing, items, **more)
             yield [records[at] for at in seen.new([id_of(record) for record in records])]
+
+    def _usable(self, listing: str, items: Iterable[Any], **more: Any) -> list[Any]:
+        """Return the records of the items of a listing, without those that are refused."""
+        kind, convert = LISTINGS[listing]
+        return self.refusals.usable(kind, lambda item: convert(self.json_of(item), **more), items)
 
 
 def _version_id(version: ModelVersion) -> str:

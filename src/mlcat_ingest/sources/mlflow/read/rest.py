@@ -8,7 +8,6 @@ from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from functools import partial
 from itertools import islice
-from types import MappingProxyType
 from typing import Any, Final, Self
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -27,7 +26,8 @@ from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read import decode
 from mlcat_ingest.sources.mlflow.read.checks import findings, links_finding, numbers_of
 from mlcat_ingest.sources.mlflow.read.listing import (
-    KINDS,
+    LISTINGS,
+    OF_REGISTRY,
     PAGE_BYTES,
     RUNS_A_SLICE,
     RUNS_LISTING,
@@ -48,7 +48,6 @@ from mlcat_ingest.sources.mlflow.read.reader import (
     identity,
 )
 from mlcat_ingest.sources.mlflow.read.signin import PEER, RequestAuth, sign_in
-from mlcat_ingest.sources.mlflow.values.joined import RUN
 from mlcat_ingest.sources.mlflow.values.records import Run
 from mlcat_ingest.sources.mlflow.values.uris import (
     has_databricks_scheme,
@@ -475,15 +474,6 @@ def _tag_requests(
 class RestReader(ApiReader):
     """A `Reader` over MLflow's REST API, versions 2.x and 3.x, open source or compatible."""
 
-    converters = MappingProxyType(
-        {
-            "experiments": decode.experiment,
-            "registered-models": decode.registered_model,
-            "model-versions": decode.model_version,
-            "logged-models": decode.logged_model,
-        }
-    )
-
     def __init__(
         self, config: MlflowConfig, server: MlflowServer | None = None, workspace: str | None = None
     ) -> None:
@@ -530,11 +520,11 @@ class RestReader(ApiReader):
         pages = PageSize(query.page_size, PAGE_BYTES)
         slices = PageSize(RUNS_A_SLICE, SLICE_BYTES)
         seen = RecentIds(RUNS_LISTING)
-        decode_runs = partial(self.refusals.usable, RUN, decode.run)
+        decode_runs = partial(self._usable, "runs")
         for ids in chunks(experiment_ids, self.experiments_a_listing):
 
             def fetch(token: str | None, count: int, ids: Sequence[str] = ids) -> Reply:
-                body = {**query.body(ids, count), **_token_param(token or query.first_token)}
+                body = {**query.body(ids, count), **_token_param(query.first_token)}
                 return raise_for_status(self._post("runs", body, token), "runs")
 
             for items in read_ahead(
@@ -562,7 +552,7 @@ class RestReader(ApiReader):
     def _get_object(self, target: MlflowObject) -> Reply:
         if target.kind == "workspace":
             return self.connection.look_into(target.name)
-        http, api = self._api_of(target)
+        http, api = self._api_of(target.kind)
         if target.kind == "logged_model":
             endpoint, params = f"logged-models/{quote(target.name, safe='')}", []
         else:
@@ -573,8 +563,8 @@ class RestReader(ApiReader):
         address = f"{api}/{endpoint}"
         return self.connection.get(http, address, params, self._header, is_passing=_is_passing)
 
-    def _api_of(self, target: MlflowObject) -> tuple[Http, str]:
-        if target.kind in {"registered", "version"}:
+    def _api_of(self, kind: str) -> tuple[Http, str]:
+        if kind in OF_REGISTRY:
             return self.connection.registry, self.registry_api
         return self.connection.tracking, API
 
@@ -591,7 +581,7 @@ class RestReader(ApiReader):
         held = found.get("model_version") or (found.get("run") or {}).get("data") or {}
         wanted = [{"key": key, "value": value} for key, value in tags.items()]
         if reply.ok and wanted[0] not in held.get("tags", ()):
-            http, api = self._api_of(target)
+            http, api = self._api_of(target.kind)
             for endpoint, body in _tag_requests(target, wanted):
                 reply = self.connection.post(http, f"{api}/{endpoint}", body, self._header)
                 if not reply.ok:
@@ -666,9 +656,7 @@ class RestReader(ApiReader):
         return follow(partial(fetch, listing, query), listing=label_of(listing))
 
     def _page(self, listing: str, query: Mapping[str, Any], token: str | None) -> ListingPage[Any]:
-        of_registry = listing in {"registered-models", "model-versions"}
-        http = self.connection.registry if of_registry else self.connection.tracking
-        api = self.registry_api if of_registry else API
+        http, api = self._api_of(LISTINGS[listing][0])
         params = [
             (name, str(value))
             for name, given in {**query, **_token_param(token)}.items()
@@ -688,9 +676,8 @@ class RestReader(ApiReader):
         """Return a page without the objects that MLflow fails at, which are found by halving it."""
         count = query["max_results"]
         if count == 1:
-            self.refusals.refuse(
-                KINDS[listing], [None], f"MLflow failed to list it{reason}; see the server's log"
-            )
+            failure = f"MLflow failed to list it{reason}; see the server's log"
+            self.refusals.refuse(LISTINGS[listing][0], [None], failure)
             return ListingPage([], after)
         half = self._page(listing, {**query, "max_results": count // 2}, token)
         if not half.token:
@@ -703,7 +690,7 @@ class RestReader(ApiReader):
     ) -> ListingPage[Any]:
         if listing in self.lacking:
             return ListingPage([], None)
-        reply = self._post(listing, {**query, **_token_param(token)}, token)
+        reply = self._post(listing, query, token)
         if reply.status in NO_SUCH_ENDPOINT and not is_refusal(reply):
             self.lacking.add(listing)
             return ListingPage([], None)
@@ -711,6 +698,7 @@ class RestReader(ApiReader):
 
     def _post(self, listing: str, body: Mapping[str, Any], token: str | None) -> Reply:
         path, what = f"{API}/{listing}/search", self._page_name(listing, token)
+        body = {**body, **_token_param(token)}
         return self.connection.post(self.connection.tracking, path, body, self._header, what)
 
     def _page_name(self, listing: str, token: str | None) -> str:

@@ -23,6 +23,7 @@ from mlcat_ingest.sources.base import Finished, ReadRequest
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read import client
 from mlcat_ingest.sources.mlflow.read.client import ClientReader, check_store
+from mlcat_ingest.sources.mlflow.read.decode import Aliases
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from mlcat_ingest.sources.mlflow.source import open_reader
 from mlcat_ingest.sources.mlflow.values.uris import folder_of
@@ -127,6 +128,18 @@ def reader_with(fake: Any) -> ClientReader:
     return reader
 
 
+def failing_with(code: str) -> ClientReader:
+    """Return a reader whose client fails with this code of MLflow's; below MLflow without one."""
+    from mlflow.exceptions import MlflowException
+
+    def fails(**_: Any) -> None:
+        failure = MlflowException(f"line one\nat http://u:{SECRET}@h")
+        failure.error_code = code
+        raise failure if code else ConnectionResetError(str(failure))
+
+    return reader_with(SimpleNamespace(search_experiments=fails, search_logged_models=fails))
+
+
 @pytest.mark.parametrize(
     ("code", "error"),
     [
@@ -134,17 +147,11 @@ def reader_with(fake: Any) -> ClientReader:
         ("PERMISSION_DENIED", NotAuthorizedError),
         ("TEMPORARILY_UNAVAILABLE", SourceUnavailableError),
         ("INVALID_STATE", ProtocolMismatchError),
+        ("", SourceUnavailableError),
     ],
 )
 def test_mlflows_errors_become_ours(code: str, error: type[MlcatError]) -> None:
-    from mlflow.exceptions import MlflowException
-
-    def fails(**_: Any) -> None:
-        failure = MlflowException(f"line one\nat http://u:{SECRET}@h")
-        failure.error_code = code
-        raise failure
-
-    reader = reader_with(SimpleNamespace(search_experiments=fails, search_logged_models=fails))
+    reader = failing_with(code)
     with pytest.raises(error, match=r"cannot read uc:http://h: line one at http://h") as reported:
         list(reader.experiments())
     assert SECRET not in str(reported.value)
@@ -152,24 +159,20 @@ def test_mlflows_errors_become_ours(code: str, error: type[MlcatError]) -> None:
         list(reader.logged_models(["1"]))
 
 
-def test_faults_below_mlflow_are_unavailability() -> None:
-    def fails(**_: Any) -> None:
-        raise ConnectionResetError("cut off")
-
-    reader = reader_with(SimpleNamespace(search_experiments=fails))
-    with pytest.raises(SourceUnavailableError, match=r"cut off"):
-        list(reader.experiments())
-
-
 def test_a_store_older_than_logged_models_has_none() -> None:
-    from mlflow.exceptions import MlflowException
+    assert list(failing_with("ENDPOINT_NOT_FOUND").logged_models(["1"])) == []
 
-    def fails(**_: Any) -> None:
-        failure = MlflowException("no")
-        failure.error_code = "ENDPOINT_NOT_FOUND"
-        raise failure
 
-    assert list(reader_with(SimpleNamespace(search_logged_models=fails)).logged_models(["1"])) == []
+def test_a_version_that_mlflow_cannot_convert_hides_no_other() -> None:
+    from mlflow.entities.model_registry import ModelVersion
+
+    odd = ModelVersion("clf", "1", 1, status="ODD")
+    of_a_folder = ModelVersion("clf", "2", 1, source="/files", model_id="m-1")
+    reader = reader_with(None)
+    (version,) = reader._usable("model-versions", [odd, of_a_folder], aliases=Aliases([]))
+    assert (version.version, version.model_id) == ("2", "m-1")
+    (refused,) = reader.refusals.take()
+    assert (refused.ids, "string ODD" in refused.reason) == (("clf", "1"), True)
 
 
 def test_the_client_has_one_workspace() -> None:
