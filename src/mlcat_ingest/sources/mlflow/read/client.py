@@ -49,6 +49,7 @@ from mlcat_ingest.sources.mlflow.read.listing import (
     chunks,
     entries_of,
     label_of,
+    token_param,
 )
 from mlcat_ingest.sources.mlflow.read.reader import (
     ALL_RUNS,
@@ -257,8 +258,7 @@ class ClientReader(ApiReader, MlflowConnection):
         for ids in chunks(experiment_ids, self.experiments_a_listing):
 
             def fetch(token: str | None, ids: Sequence[str] = ids) -> ListingPage[Any]:
-                body = query.body(ids, pages.runs)
-                return self._page("runs", body, token or query.first_token)
+                return self._page("runs", query.body(ids, pages.runs), token)
 
             for page in follow(fetch, listing=RUNS_LISTING):
                 runs = self._usable("runs", page)
@@ -369,7 +369,7 @@ class ClientReader(ApiReader, MlflowConnection):
         search = getattr(self._open(), f"search_{listing.replace('-', '_')}")
         self._calls += 1
         with self._translate_errors():
-            page = search(page_token=token, **_arguments(query))
+            page = search(**_arguments({**query, **token_param(token)}))
         # MLflow's own stores give bytes.
         after = page.token.decode() if isinstance(page.token, bytes) else page.token
         return ListingPage(page, after)

@@ -8,17 +8,16 @@ of mlflow/mlflow: #13590 (100 experiments a search), #7967 (versions by the name
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from functools import partial
 from typing import Any, ClassVar, Final, Self
 from urllib.parse import quote
 
 from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.core.paging import ListingPage, follow
+from mlcat_ingest.core.paging import ListingPage
 from mlcat_ingest.errors import ProtocolMismatchError, SourceUnavailableError
 from mlcat_ingest.net.http import Reply, clock
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.checks import findings, links_finding
-from mlcat_ingest.sources.mlflow.read.listing import label_of, name_filter
+from mlcat_ingest.sources.mlflow.read.listing import name_filter
 from mlcat_ingest.sources.mlflow.read.reader import (
     ALL_MODELS,
     ALL_RUNS,
@@ -182,10 +181,9 @@ class DatabricksReader(RestReader):
         """Do nothing: Databricks lists versions by the name of each registered model anyway."""
 
     def _items(self, listing: str, query: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
-        fetch = self._logged_models_page if listing == "logged-models" else self._page
         bare = self._unity_catalog and listing in _DETAILS
         for part in self._queries(listing, query):
-            for items in follow(partial(fetch, listing, part), listing=label_of(listing)):
+            for items in super()._items(listing, part):
                 yield list(self._with_details(listing, items)) if bare else items
 
     def _queries(self, listing: str, query: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

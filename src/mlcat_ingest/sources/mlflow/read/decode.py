@@ -413,12 +413,8 @@ def output_order(output: ModelOutput) -> tuple[int, str]:
 
 
 def _dataset_inputs(inputs: Json) -> tuple[DatasetInput, ...]:
-    return _datasets(inputs.get("dataset_inputs") or ())
-
-
-def _datasets(entries: Sequence[Json]) -> tuple[DatasetInput, ...]:
     datasets = []
-    for entry in entries:
+    for entry in inputs.get("dataset_inputs") or ():
         dataset = entry["dataset"]
         datasets.append(
             DatasetInput(

@@ -103,6 +103,11 @@ def offset_token(offset: int) -> str:
     return base64.b64encode(json.dumps({"offset": offset}).encode()).decode()
 
 
+def token_param(token: str | None) -> Mapping[str, str]:
+    """Return the part of a request that asks for the page of `token`, None for the first."""
+    return {"page_token": token} if token else {}
+
+
 def offset_after(token: str | None, items: int) -> str | None:
     """Return the token so many items after `token`, None where `token` is of another kind."""
     try:
@@ -208,19 +213,16 @@ class RunsQuery:
         return [f"attributes.start_time {'ASC' if self._only.limit is None else 'DESC'}"]
 
     def body(self, experiment_ids: Sequence[str], count: int) -> Mapping[str, Any]:
-        """Return the body of `runs/search` for a page of `count` runs, without a page token."""
+        """Return the body of `runs/search` for the first page, of `count` runs."""
+        skip = self._only.skip
         return {
             "experiment_ids": list(experiment_ids),
             "run_view_type": self.view,
             "max_results": count,
             "order_by": self.order_by,
             **({"filter": self.filter} if self.filter else {}),
+            **token_param(offset_token(skip) if skip else None),  # MLflow refuses offset 0
         }
-
-    @property
-    def first_token(self) -> str | None:
-        """The token of the first page; MLflow refuses one of offset 0."""
-        return offset_token(self._only.skip) if self._only.skip else None
 
     def want(self) -> int | None:
         """Return how many runs a listing needs at most, None where that is not known."""
@@ -253,8 +255,6 @@ class ApiReader(ABC):
         self._models: list[list[RegisteredModel]] | None = None
         self._prompts: set[str] = set()
         self._named: list[str] | None = None
-        self.lacking: set[str] = set()
-        """Listings that the server lacks: it is asked for each only once."""
         self.refusals = Refusals()
 
     @staticmethod

@@ -38,6 +38,7 @@ from mlcat_ingest.sources.mlflow.read.listing import (
     chunks,
     label_of,
     offset_after,
+    token_param,
 )
 from mlcat_ingest.sources.mlflow.read.reader import (
     ALL_RUNS,
@@ -524,8 +525,8 @@ class RestReader(ApiReader):
         for ids in chunks(experiment_ids, self.experiments_a_listing):
 
             def fetch(token: str | None, count: int, ids: Sequence[str] = ids) -> Reply:
-                body = {**query.body(ids, count), **_token_param(query.first_token)}
-                return raise_for_status(self._post("runs", body, token), "runs")
+                reply = self._post("runs", query.body(ids, count), token)
+                return raise_for_status(reply, "runs")
 
             for items in read_ahead(
                 fetch,
@@ -622,7 +623,7 @@ class RestReader(ApiReader):
             params = [("artifact_directory_path", folder)] if folder else []
 
         def fetch(token: str | None) -> ListingPage[Any]:
-            reply = self._get(address, [*params, *_token_param(token).items()])
+            reply = self._get(address, [*params, *token_param(token).items()])
             if reply.status in NO_SUCH_ENDPOINT or (reply.status == 400 and is_refusal(reply)):
                 # An older server, a model that is gone, a place that the server does not serve.
                 return ListingPage([], None)
@@ -659,7 +660,7 @@ class RestReader(ApiReader):
         http, api = self._api_of(LISTINGS[listing][0])
         params = [
             (name, str(value))
-            for name, given in {**query, **_token_param(token)}.items()
+            for name, given in {**query, **token_param(token)}.items()
             for value in (given if isinstance(given, list) else [given])
         ]
         what, path = self._page_name(listing, token), f"{api}/{listing}/search"
@@ -698,7 +699,7 @@ class RestReader(ApiReader):
 
     def _post(self, listing: str, body: Mapping[str, Any], token: str | None) -> Reply:
         path, what = f"{API}/{listing}/search", self._page_name(listing, token)
-        body = {**body, **_token_param(token)}
+        body = {**body, **token_param(token)}
         return self.connection.post(self.connection.tracking, path, body, self._header, what)
 
     def _page_name(self, listing: str, token: str | None) -> str:
@@ -714,7 +715,3 @@ def _page_of_runs(reply: Reply, *sizes: PageSize) -> ListingPage[Any]:
     for size in sizes:
         size.learn(len(page.items), len(reply.content))
     return page
-
-
-def _token_param(token: str | None) -> Mapping[str, str]:
-    return {"page_token": token} if token else {}
