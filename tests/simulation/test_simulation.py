@@ -1,7 +1,7 @@
 """The simulation holds for seeds, tells the same history each time, and finds rules that broke."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,8 +16,8 @@ from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.removal.soft_delete import Removal
 from mlcat_ingest.pipeline.removal.unlisted import UnlistedEntities
 from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome
-from mlcat_ingest.pipeline.state import records, tracker
-from mlcat_ingest.pipeline.state.entities import UnacknowledgedWrites
+from mlcat_ingest.pipeline.state import tracker
+from mlcat_ingest.pipeline.state.entities import KnownEntities
 from mlcat_ingest.pipeline.state.tracker import ChangedRecord, Tracker
 from mlcat_ingest.pipeline.write import conflicts, delivery
 from mlcat_ingest.pipeline.write.conflicts import ConflictGuard
@@ -27,7 +27,6 @@ from mlcat_ingest.pipeline.write.version_sets import LatestVersions
 from mlcat_ingest.sources.base import Unlisted
 from mlcat_ingest.sources.mlflow.select import missing
 from mlcat_ingest.sources.mlflow.values import joined
-from mlcat_ingest.sql.database import Engine
 from simulation.history import FailedSeedError, run_seed, simulation
 
 SEEDS = 15
@@ -130,13 +129,14 @@ def probe_of_one_aspect(patch: Patch) -> None:
 
 
 def refused_counts_as_written(patch: Patch) -> None:
-    acknowledge = Tracker.acknowledge
+    settle = Tracker.settle
 
-    def deaf(tracker: Tracker, urns: Iterable[str], refused: object, *stamps: Any) -> None:
+    def deaf(tracker: Tracker, urns: Collection[str], refused: object, *more: Any) -> None:
         del refused
-        acknowledge(tracker, urns, {}, *stamps)
+        settle(tracker, urns, {}, *more)
 
-    patch.setattr(Tracker, "acknowledge", deaf)
+    patch.setattr(Tracker, "settle", deaf)
+    patch.setattr(Tracker, "refuse", lambda tracker, refused: tracker.acknowledge(refused, {}))
     patch.setattr(DeliveryOutcome, "may_be_stored", False)
 
 
@@ -145,11 +145,13 @@ def version_sets_not_settled(patch: Patch) -> None:
 
 
 def writes_under_way_are_forgotten(patch: Patch) -> None:
-    def without(_: object, engine: Engine, changed: object, rows: Any) -> None:
-        del changed
-        records.save(engine, rows)
+    begin = KnownEntities.begin
 
-    patch.setattr(UnacknowledgedWrites, "_save", without)
+    def without(entities: KnownEntities, urns: Collection[str], rows: Any = ()) -> set[str]:
+        begin(entities, (), rows)
+        return set(urns)
+
+    patch.setattr(KnownEntities, "begin", without)
 
 
 def what_met_itself_is_not_written_again(patch: Patch) -> None:

@@ -196,7 +196,7 @@ class PipelineRun:
         tracker = self._context.tracker
         rules = MergeRules(tracker.writer, self._policies, clears_reused=self._clears_reused)
         can_read = self._context.sink.facts.keeps
-        return merge_or_leave(entity, stored, rules, tracker.bases.get, can_read=can_read)
+        return merge_or_leave(entity, stored, rules, tracker.entities.base, can_read=can_read)
 
     def execute(self, progress: OnProgress | None = None, keep: OnReport | None = None) -> Report:
         """Read, merge, write and evaluate, and return the report.

@@ -182,7 +182,8 @@ class TextConnection(database.SqlConnection):
 
     def execute_many(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
         """Execute `statement` once for the values of each of `rows`."""
-        self._connection.exec_driver_sql(statement.replace("?", self._place), list(rows))
+        if values := list(rows):
+            self._connection.exec_driver_sql(statement.replace("?", self._place), values)
 
     def close(self) -> None:
         """Close the connection for good."""

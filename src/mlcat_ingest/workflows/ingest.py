@@ -20,7 +20,12 @@ from mlcat_ingest.pipeline.run import (
     PipelineRun,
     RunOptions,
 )
-from mlcat_ingest.pipeline.state.session import StateOptions, StatePolicy, StateSession
+from mlcat_ingest.pipeline.state.session import (
+    StateOptions,
+    StatePolicy,
+    StateSession,
+    names_of,
+)
 from mlcat_ingest.pipeline.write.delivery import Delivery, MakeDelivery, OnWritten
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.fields import content_of
@@ -123,22 +128,21 @@ class Pipeline:
         """
         recipe = self._resolved.recipe
         letters: list[str] = []
+        sink = self.build_sink()
+        names = StateOptions(recipe.name, recipe.writer_ids or ())
+        if sink.facts.keeps:
+            names = names_of(recipe.state.url, names, sink.address)
         options = RunOptions(
             recipe,
             dead_letters=dead_letters,
             add_dead_letters=more,
             on_dead_letter=letters.append,
-            state=StateSession(
-                recipe.state.url,
-                StateOptions(recipe.name, recipe.writer_ids or ()),
-                StatePolicy.NAMES,
-                secrets.mask,
-            ),
+            state=StateSession(None, names, mask=secrets.mask),
             scope=named,
         )
         able = {Capability.RUNS, Capability.FEATURES}
         sources = [source for source in self.build_sources() if able & source.capabilities]
-        run = PipelineRun(sources, self.build_sink(), options, _delivery(changes))
+        run = PipelineRun(sources, sink, options, _delivery(changes))
         report = run.execute()
         unknown = [run_id for run_id in named.ids if run_id not in run.found_ids]
         return NamedRunsResult(report, unknown, refused_names(named, letters))

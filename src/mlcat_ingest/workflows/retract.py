@@ -20,7 +20,8 @@ from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
 from mlcat_ingest.pipeline.report.progress import OnProgress
 from mlcat_ingest.pipeline.report.report import EXIT_OK, Report
 from mlcat_ingest.pipeline.report.tally import Mask, RunStatus, Tally
-from mlcat_ingest.pipeline.state.session import StateOptions, StatePolicy, StateSession
+from mlcat_ingest.pipeline.state.database import is_missing
+from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
 from mlcat_ingest.pipeline.write.conflicts import PermittedReads
 from mlcat_ingest.pipeline.write.delivery import Delivery
 from mlcat_ingest.pipeline.write.searchable import UrnList, in_chunks
@@ -124,7 +125,9 @@ class Retraction(Closing):
         # Whoever names a recipe that is not at hand means all that was written by its name.
         ids = writer_ids or (None if sources else ())
         options = StateOptions(name, writer_ids=ids)
-        self._state = StateSession(state_url, options, StatePolicy.EXISTING, mask)
+        # Nothing is made where there is no database.
+        url = None if state_url is None or is_missing(state_url) else state_url
+        self._state = StateSession(url, options, mask=mask)
         self._dead_letters = dead_letters
         self._adopt_since_ms = adopt_since_ms
         self._mask = mask
@@ -215,7 +218,9 @@ class Retraction(Closing):
 
     def _retract(self, entity: Entity, stored: StoredEntity | None) -> MergedEntity:
         tracker = self._state.tracker
-        return retract_entity(entity, stored, writer=tracker.writer, remembered=tracker.bases.get)
+        return retract_entity(
+            entity, stored, writer=tracker.writer, remembered=tracker.entities.base
+        )
 
     def _read(self, urns: Iterable[str], tally: Tally) -> Iterator[MergedEntity]:
         """Yield the merged entities that hold something of the recipe; `urns` are of one type."""

@@ -1,7 +1,6 @@
 """The state as a retraction holds it, on the databases that may hold it."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,8 @@ from mlcat_ingest.pipeline.state.database import acquire, open_state
 from mlcat_ingest.pipeline.state.inspection import summary
 from mlcat_ingest.pipeline.state.partitions import PartitionKey
 from mlcat_ingest.pipeline.state.records import RecordRow
-from mlcat_ingest.pipeline.state.session import StateOptions, StatePolicy, StateSession
+from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
+from mlcat_ingest.sql.database import write_transaction
 from support.fakes import FakeSink
 
 pytestmark = pytest.mark.integration
@@ -25,16 +25,17 @@ OTHER = PartitionKey("other", "http://catalog", "mlflow:4567:default", "")
 @pytest.fixture
 def kept(url: str) -> Iterator[StateSession]:
     engine = open_state(url)
-    for key in (HERE, BESIDE, ELSEWHERE, OTHER):
-        partitions.begin(engine, key, "s")
-        partitions.save_identity(engine, key, {"run": "urn:li:mlModel:x"})
-        partitions.save_checkpoint(engine, key, {"since": 5}, 1_000, full=True)
-        some = [
-            RecordRow(key.id, "run", f"{n}", "d", f"urn:{n}", "", "", "", 1) for n in range(600)
-        ]
-        records.save(engine, [*some, RecordRow(key.id, "run", "none", "d", "", "", "", "", 1)])
+    with write_transaction(engine) as connection:
+        for key in (HERE, BESIDE, ELSEWHERE, OTHER):
+            partitions.begin(connection, key, "s", {"run": "urn:li:mlModel:x"})
+            partitions.save_checkpoint(connection, key, {"since": 5}, 1_000, full=True)
+            some = [
+                RecordRow(key.id, "run", f"{n}", "d", f"urn:{n}", "", "", "", 1) for n in range(600)
+            ]
+            without = RecordRow(key.id, "run", "none", "d", "", "", "", "", 1)
+            records.put(connection, [*some, without])
     engine.dispose()
-    state = StateSession(url, StateOptions("r"), StatePolicy.EXISTING)
+    state = StateSession(url, StateOptions("r"))
     state.open(FakeSink(place="http://catalog"))
     yield state
     state.close()
@@ -63,10 +64,12 @@ def test_what_is_invalidated_is_read_again_and_nothing_else(kept: StateSession, 
         ("other", "http://catalog", "mlflow:4567:default"): {"since": 5},
     }
     engine = open_state(url)
-    digests = {
-        key: {known.digest for known in records.read(engine, key.id, "run", ["1", "2"]).values()}
-        for key in (HERE, ELSEWHERE, OTHER)
-    }
+    with engine.connect() as connection:
+        known = {
+            key: records.read(connection, key.id, "run", ["1", "2"])
+            for key in (HERE, ELSEWHERE, OTHER)
+        }
+    digests = {key: {row.digest for row in rows.values()} for key, rows in known.items()}
     engine.dispose()
     assert digests == {HERE: {""}, ELSEWHERE: {"d"}, OTHER: {"d"}}
 
@@ -85,15 +88,3 @@ def test_no_run_begins_meanwhile(kept: StateSession, url: str) -> None:
     kept.close()
     acquire(engine, url, "r").release()
     engine.dispose()
-
-
-def test_where_there_is_none_none_is_made(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/deep/state.db"
-    state = StateSession(url, StateOptions("r"), StatePolicy.EXISTING)
-    state.open(FakeSink(place="http://catalog"))
-    assert state.source_keys() == []
-    assert list(state.urns()) == []
-    state.invalidate()
-    state.delete()
-    state.close()
-    assert list(tmp_path.iterdir()) == []

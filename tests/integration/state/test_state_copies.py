@@ -13,7 +13,12 @@ from mlcat_ingest.pipeline.state.database import held_state, open_state
 from mlcat_ingest.pipeline.state.inspection import state_findings, summary
 from mlcat_ingest.pipeline.state.partitions import Counts, PartitionKey, copy_recipe
 from mlcat_ingest.pipeline.state.records import RecordRow
-from mlcat_ingest.pipeline.state.session import StateOptions, StatePolicy, StateSession
+from mlcat_ingest.pipeline.state.session import (
+    StateOptions,
+    StatePolicy,
+    StateSession,
+    names_of,
+)
 from mlcat_ingest.sources.base import Partition
 from mlcat_ingest.sql.database import Engine, write_transaction
 from support.fakes import FakeSink
@@ -26,14 +31,15 @@ OTHER = PartitionKey("other", "http://catalog", "mlflow:0123:default", "")
 
 def fill(url: str) -> None:
     engine = open_state(url)
-    for key in (KEY, OTHER):
-        partitions.begin(engine, key, "s")
-        partitions.save_identity(engine, key, {"run": "urn:li:mlModel:x"})
-        partitions.save_checkpoint(engine, key, {"since": 5}, 1_000, full=True)
-        found = [
-            RecordRow(key.id, "run", f"{n}", "d", f"urn:{n}", "", "", "", 1) for n in range(2_500)
-        ]
-        records.save(engine, found)
+    with write_transaction(engine) as connection:
+        for key in (KEY, OTHER):
+            partitions.begin(connection, key, "s", {"run": "urn:li:mlModel:x"})
+            partitions.save_checkpoint(connection, key, {"since": 5}, 1_000, full=True)
+            rows = (
+                RecordRow(key.id, "run", f"{n}", "d", f"urn:{n}", "", "", "", 1)
+                for n in range(2_500)
+            )
+            records.put(connection, [*rows])
     engine.dispose()
 
 
@@ -73,7 +79,8 @@ def test_nothing_of_what_happens_to_the_copy_is_left(url: str) -> None:
     state.close()
     assert summary(url, "r") == before
     engine = open_state(url)
-    assert partitions.counts(engine, KEY) == {"run": Counts(2_500, 0)}
+    with engine.connect() as connection:
+        assert partitions.counts(connection, KEY) == {"run": Counts(2_500, 0)}
     engine.dispose()
 
 
@@ -106,11 +113,11 @@ def place(urn: str) -> Partition:
 def test_names_are_looked_up_beside_a_run_at_work(url: str) -> None:
     fill(url)
     before = summary(url, "r")
-    state = StateSession(url, StateOptions("r"), StatePolicy.NAMES)
     with held_state(url, "r"):
+        state = StateSession(None, names_of(url, StateOptions("r"), "http://catalog"))
         state.open(FakeSink(place="http://catalog"))
         assert state.partition(place("urn:li:mlModel:x")).checkpoint is None
-        with pytest.raises(RecipeError, match=r"urn:li:mlModel:y instead of .*:x \(undo"):
+        with pytest.raises(RecipeError, match=r"urn:li:mlModel:y instead of .*:x; its entities"):
             state.partition(place("urn:li:mlModel:y"))
         assert not state.tracker.remembers
         state.close()
@@ -120,16 +127,16 @@ def test_names_are_looked_up_beside_a_run_at_work(url: str) -> None:
 def test_names_of_another_catalog_or_recipe_do_not_count(url: str) -> None:
     fill(url)
     for recipe, catalog in (("r", "http://elsewhere"), ("new", "http://catalog")):
-        state = StateSession(url, StateOptions(recipe), StatePolicy.NAMES)
+        state = StateSession(None, names_of(url, StateOptions(recipe), catalog))
         state.open(FakeSink(place=catalog))
         assert state.partition(place("urn:li:mlModel:y")).checkpoint is None
         state.close()
 
 
-@pytest.mark.parametrize("policy", [StatePolicy.COPY, StatePolicy.NAMES])
-def test_a_state_that_is_not_there_is_not_made(tmp_path: Path, policy: StatePolicy) -> None:
+def test_a_state_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/deep/state.db"
-    state = StateSession(url, StateOptions("r"), policy)
+    assert names_of(url, StateOptions("r"), "http://catalog") == StateOptions("r")
+    state = StateSession(url, StateOptions("r"), StatePolicy.COPY)
     state.open(FakeSink(place="http://catalog"))
     state.close()
     assert list(tmp_path.iterdir()) == []

@@ -14,11 +14,12 @@ from mlcat_ingest.client.base import TestOutcome
 from mlcat_ingest.errors import RecipeError, RecipeLockedError
 from mlcat_ingest.pipeline.state import database, partitions, records
 from mlcat_ingest.pipeline.state.database import RunDatabase, open_state
+from mlcat_ingest.pipeline.state.entities import KnownEntities
 from mlcat_ingest.pipeline.state.inspection import reset, state_findings, summary
 from mlcat_ingest.pipeline.state.partitions import Counts, PartitionKey
 from mlcat_ingest.pipeline.state.records import KnownRecord, RecordRow
 from mlcat_ingest.pipeline.state.results import EntityResult, EvaluationResults, failing_tests
-from mlcat_ingest.sql.database import Engine, write_transaction
+from mlcat_ingest.sql.database import Engine, SqlConnection, write_transaction
 
 pytestmark = pytest.mark.integration
 
@@ -32,6 +33,12 @@ def engine(url: str) -> Iterator[Engine]:
     engine.dispose()
 
 
+@pytest.fixture
+def connection(engine: Engine) -> Iterator[SqlConnection]:
+    with write_transaction(engine) as connection:
+        yield connection
+
+
 def row(part_id: int, one: str, *, digest: str = "d", kind: str = "run", **more: str) -> RecordRow:
     facts = {"urns": f"urn:li:mlModel:{one}", "reason": "", **more}
     facts = {"fingerprint": "", "joined_fingerprint": "", **facts}
@@ -39,9 +46,11 @@ def row(part_id: int, one: str, *, digest: str = "d", kind: str = "run", **more:
 
 
 def test_opening_twice_changes_nothing(url: str, engine: Engine) -> None:
-    partitions.begin(engine, KEY, "s")
+    with write_transaction(engine) as connection:
+        partitions.begin(connection, KEY, "s", {})
     again = open_state(url)
-    assert [found.key for found in partitions.partitions_of(again, "r")] == [KEY]
+    with again.connect() as connection:
+        assert [found.key for found in partitions.partitions_of(connection, "r")] == [KEY]
     again.dispose()
 
 
@@ -55,43 +64,46 @@ def test_the_doctor_sees_whether_a_run_may_begin(url: str, engine: Engine) -> No
         held.release()
 
 
-def test_a_part_is_found_as_it_was_left(engine: Engine) -> None:
-    first = partitions.begin(engine, KEY, "s")
+def test_a_part_is_found_as_it_was_left(connection: SqlConnection) -> None:
+    first = partitions.begin(connection, KEY, "s", {})
     assert (first.pass_number, first.checkpoint, first.full_at_ms) == (1, None, None)
-    partitions.save_checkpoint(engine, KEY, {"since": 5}, 1_000, full=True)
-    partitions.save_checkpoint(engine, KEY, {"since": 6}, 2_000, full=False)
-    second = partitions.begin(engine, KEY, "s")
+    partitions.save_checkpoint(connection, KEY, {"since": 5}, 1_000, full=True)
+    partitions.save_checkpoint(connection, KEY, {"since": 6}, 2_000, full=False)
+    second = partitions.begin(connection, KEY, "s", {})
     assert (second.pass_number, second.checkpoint) == (2, {"since": 6})
     assert (second.passed_at_ms, second.full_at_ms) == (2_000, 1_000)
 
 
-def test_changed_settings_drop_the_checkpoint_for_good(engine: Engine) -> None:
-    partitions.begin(engine, KEY, "s")
-    partitions.save_checkpoint(engine, KEY, {}, 1_000, full=True)
-    assert partitions.begin(engine, KEY, "other").checkpoint is None
-    assert partitions.begin(engine, KEY, "other").checkpoint is None
+def test_changed_settings_drop_the_checkpoint_for_good(connection: SqlConnection) -> None:
+    partitions.begin(connection, KEY, "s", {})
+    partitions.save_checkpoint(connection, KEY, {}, 1_000, full=True)
+    assert partitions.begin(connection, KEY, "other", {}).checkpoint is None
+    assert partitions.begin(connection, KEY, "other", {}).checkpoint is None
 
 
-def test_rows_are_kept_by_kind_and_id_and_replaced(engine: Engine) -> None:
-    part_id = partitions.begin(engine, KEY, "s").key.id
+def test_rows_are_kept_by_kind_and_id_and_replaced(connection: SqlConnection) -> None:
+    part_id = partitions.begin(connection, KEY, "s", {}).key.id
     many = [row(part_id, f"r{n}") for n in range(1_200)]
-    records.save(engine, [*many, row(part_id, "r1", kind="experiment", urns="")])
-    records.save(engine, [row(part_id, "r0", digest="e", urns="urn:a\nurn:b")])
-    found = records.read(engine, part_id, "run", [*(f"r{n}" for n in range(1_200)), "unknown"])
+    records.put(connection, [*many, row(part_id, "r1", kind="experiment", urns="")])
+    records.put(connection, [row(part_id, "r0", digest="e", urns="urn:a\nurn:b")])
+    found = records.read(connection, part_id, "run", [*(f"r{n}" for n in range(1_200)), "unknown"])
     assert len(found) == 1_200
     assert found["r0"] == KnownRecord("e", "", "", ("urn:a", "urn:b"))
-    assert records.read(engine, part_id, "experiment", ["r1"]) == {
+    assert records.read(connection, part_id, "experiment", ["r1"]) == {
         "r1": KnownRecord("d", "", "", ())
     }
-    assert partitions.counts(engine, KEY) == {"experiment": Counts(1, 0), "run": Counts(1_200, 0)}
-    assert records.read(engine, part_id, "run", []) == {}
-    records.save(engine, [])
+    assert partitions.counts(connection, KEY) == {
+        "experiment": Counts(1, 0),
+        "run": Counts(1_200, 0),
+    }
+    assert records.read(connection, part_id, "run", []) == {}
+    records.put(connection, [])
 
 
-def test_fingerprints_and_reasons_are_found_by_kind(engine: Engine) -> None:
-    part_id = partitions.begin(engine, KEY, "s").key.id
-    records.save(
-        engine,
+def test_fingerprints_and_reasons_are_found_by_kind(connection: SqlConnection) -> None:
+    part_id = partitions.begin(connection, KEY, "s", {}).key.id
+    records.put(
+        connection,
         [
             row(part_id, "a", fingerprint="open"),
             row(part_id, "b", joined_fingerprint="versions"),
@@ -99,25 +111,24 @@ def test_fingerprints_and_reasons_are_found_by_kind(engine: Engine) -> None:
             row(part_id, "a", kind="experiment", fingerprint="active"),
         ],
     )
-    assert records.column_of(engine, part_id, "run", "fingerprint") == {"a": "open"}
-    assert records.column_of(engine, part_id, "run", "joined_fingerprint") == {"b": "versions"}
-    assert records.column_of(engine, part_id, "run", "reason") == {"c": "422 not liked"}
-    assert partitions.counts(engine, KEY)["run"] == Counts(3, 1)
+    assert records.column_of(connection, part_id, "run", "fingerprint") == {"a": "open"}
+    assert records.column_of(connection, part_id, "run", "joined_fingerprint") == {"b": "versions"}
+    assert records.column_of(connection, part_id, "run", "reason") == {"c": "422 not liked"}
+    assert partitions.counts(connection, KEY)["run"] == Counts(3, 1)
 
 
-def test_what_is_still_listed_is_noted(engine: Engine) -> None:
-    part_id = partitions.begin(engine, KEY, "s").key.id
-    records.save(engine, [row(part_id, f"r{n}") for n in range(700)])
-    records.touch(engine, part_id, "run", [f"r{n}" for n in range(600)], 7)
-    with engine.connect() as connection:
-        seen = connection.scalar("SELECT count(*) FROM state_record WHERE seen_in_pass = 7")
+def test_what_is_still_listed_is_noted(connection: SqlConnection) -> None:
+    part_id = partitions.begin(connection, KEY, "s", {}).key.id
+    records.put(connection, [row(part_id, f"r{n}") for n in range(700)])
+    records.touch(connection, part_id, "run", [f"r{n}" for n in range(600)], 7)
+    seen = connection.scalar("SELECT count(*) FROM state_record WHERE seen_in_pass = 7")
     assert seen == 600
 
 
-def test_a_sample_holds_acknowledged_entities_from_a_digest_on(engine: Engine) -> None:
-    part_id = partitions.begin(engine, KEY, "s").key.id
-    records.save(
-        engine,
+def test_a_sample_holds_acknowledged_entities_from_a_digest_on(connection: SqlConnection) -> None:
+    part_id = partitions.begin(connection, KEY, "s", {}).key.id
+    records.put(
+        connection,
         [
             row(part_id, "a", digest="1"),
             row(part_id, "b", digest="2", urns="urn:x\nurn:y"),
@@ -126,41 +137,49 @@ def test_a_sample_holds_acknowledged_entities_from_a_digest_on(engine: Engine) -
             row(part_id, "refused", digest="", reason="422: no"),
         ],
     )
-    assert records.sample(engine, part_id, "2", 2) == ["urn:x", "urn:y", "urn:li:mlModel:c"]
-    assert records.sample(engine, part_id, "", 1) == ["urn:li:mlModel:a"]
+    assert records.sample(connection, part_id, "2", 2) == ["urn:x", "urn:y", "urn:li:mlModel:c"]
+    assert records.sample(connection, part_id, "", 1) == ["urn:li:mlModel:a"]
 
 
 def test_what_is_removed_is_forgotten_with_its_record_and_others_of_it_are_merged_again(
-    engine: Engine,
+    connection: SqlConnection,
 ) -> None:
-    part_id = partitions.begin(engine, KEY, "s").key.id
+    part_id = partitions.begin(connection, KEY, "s", {}).key.id
     held = {
         "one": "urn:a",
         "both": "urn:a\nurn:b",
         "part": "urn:a\nurn:c",
         "other": "urn:aa\nurn:d",
     }
-    records.save(engine, [row(part_id, one, urns=urns) for one, urns in held.items()])
-    records.delete_entities(engine, part_id, iter(["urn:a", "urn:b"]))
-    assert records.read(engine, part_id, "run", held) == {
+    records.put(connection, [row(part_id, one, urns=urns) for one, urns in held.items()])
+    records.delete_entities(connection, part_id, iter(["urn:a", "urn:b"]))
+    assert records.read(connection, part_id, "run", held) == {
         "part": KnownRecord("", "", "", ("urn:c",)),
         "other": KnownRecord("d", "", "", ("urn:aa", "urn:d")),
     }
 
 
-def test_names_are_pinned_for_every_instance(engine: Engine) -> None:
-    assert partitions.identity_of(engine, KEY) == {}
-    partitions.save_identity(engine, KEY, {"run": "urn:1", "experiment": "urn:2"})
+def test_names_are_pinned_for_every_instance(connection: SqlConnection) -> None:
     other = PartitionKey(KEY.recipe, KEY.sink, KEY.source, "elsewhere")
-    assert partitions.identity_of(engine, other) == {"run": "urn:1", "experiment": "urn:2"}
-    partitions.save_identity(engine, other, {"run": "urn:3"})
-    assert partitions.identity_of(engine, KEY) == {"run": "urn:3"}
+    partitions.begin(connection, KEY, "s", {"run": "urn:1", "experiment": "urn:2"})
+    partitions.begin(connection, other, "s", {"run": "urn:3"})
+    names = [found.identity for found in partitions.partitions_of(connection, KEY.recipe)]
+    assert names == [{"run": "urn:3"}, {"run": "urn:3"}]
+
+
+def run_of(engine: Engine, run_ms: int, recipe: str = "r", sink: str = "s") -> RunDatabase:
+    database = RunDatabase()
+    database.start(engine, recipe, sink, run_ms=run_ms)
+    return database
 
 
 def outcomes(engine: Engine, run_ms: int, recipe: str = "r", sink: str = "s") -> EvaluationResults:
-    database = RunDatabase()
-    database.start(engine, recipe, sink, run_ms=run_ms)
-    return EvaluationResults(database)
+    return EvaluationResults(run_of(engine, run_ms, recipe, sink))
+
+
+def failures_of(engine: Engine, recipe: str) -> dict[str, tuple[str, ...]]:
+    with engine.connect() as connection:
+        return failing_tests(connection, recipe, "s")
 
 
 def failing(*tests: str) -> TestOutcome:
@@ -170,16 +189,16 @@ def failing(*tests: str) -> TestOutcome:
 def test_the_last_outcome_of_each_entity_is_kept(engine: Engine) -> None:
     kept = outcomes(engine, 1)
     kept.save({"a": failing("t1", "t2"), "b": failing(), "c": failing("t1")})
-    assert failing_tests(engine, "r", "s") == {"a": ("t1", "t2"), "c": ("t1",)}
+    assert failures_of(engine, "r") == {"a": ("t1", "t2"), "c": ("t1",)}
     kept.save({"a": failing(), "b": failing("t3")})
-    assert failing_tests(engine, "r", "s") == {"b": ("t3",), "c": ("t1",)}
-    assert failing_tests(engine, "other", "s") == {}
+    assert failures_of(engine, "r") == {"b": ("t3",), "c": ("t1",)}
+    assert failures_of(engine, "other") == {}
 
 
 def test_results_of_a_run_are_distinguished_from_those_before(engine: Engine) -> None:
     first, second = outcomes(engine, 1), outcomes(engine, 2)
     first.save({"a": failing("t"), "b": failing(), "c": failing("t"), "d": failing("t")})
-    second.invalidate(["a", "b", "d"])
+    KnownEntities(run_of(engine, 2), int).settle(["a", "b", "d"], {}, (), ())
     assert second.count_without_result() == 3
     second.save({"a": failing("t"), "b": failing("t")})
     second.save({"b": failing("t", "u")})  # a second time in the same run
@@ -209,13 +228,14 @@ def test_what_is_removed_fails_nothing(engine: Engine) -> None:
     kept.save({}, removed=["b"])
     assert [count for _, count in kept.groups()] == [1]
     assert kept.present(["a", "b", "c"]) == ["a", "c"]
-    assert failing_tests(engine, "r", "s") == {"a": ("t",)}
+    assert failures_of(engine, "r") == {"a": ("t",)}
 
 
 def test_entities_without_a_result_are_found_among_the_records(engine: Engine) -> None:
-    part_id = partitions.begin(engine, KEY, "s").key.id
-    rows = [row(part_id, f"{n:04}") for n in range(1201)]
-    records.save(engine, [*rows, row(part_id, "z", digest="", reason="refused")])
+    with write_transaction(engine) as connection:
+        part_id = partitions.begin(connection, KEY, "s", {}).key.id
+        rows = [row(part_id, f"{n:04}") for n in range(1201)]
+        records.put(connection, [*rows, row(part_id, "z", digest="", reason="refused")])
     urns = [one.urns for one in rows]
     kept = outcomes(engine, 1)
     kept.save(dict.fromkeys(urns[:1000], failing()))
@@ -229,9 +249,10 @@ def test_entities_without_a_result_are_found_among_the_records(engine: Engine) -
 def test_resetting_one_recipe_leaves_the_others(url: str, engine: Engine) -> None:
     for recipe in ("r", "other"):
         key = PartitionKey(recipe, KEY.sink, KEY.source, "")
-        part_id = partitions.begin(engine, key, "s").key.id
-        records.save(engine, [row(part_id, "a"), row(part_id, "b", digest="", reason="no")])
-        partitions.save_identity(engine, key, {"run": "urn:1"})
+        with write_transaction(engine) as connection:
+            part_id = partitions.begin(connection, key, "s", {"run": "urn:1"}).key.id
+            refused = row(part_id, "b", digest="", reason="no")
+            records.put(connection, [row(part_id, "a"), refused])
         outcomes(engine, 1, recipe, KEY.sink).save({"a": failing("t")})
     assert reset(url, "r") is True
     assert reset(url, "r") is False

@@ -14,7 +14,7 @@ from mlcat_ingest.pipeline.state.database import RunDatabase, open_state
 from mlcat_ingest.pipeline.state.partitions import PartitionKey
 from mlcat_ingest.pipeline.state.records import RecordRow
 from mlcat_ingest.pipeline.state.results import EvaluationResults
-from mlcat_ingest.sql.database import Engine
+from mlcat_ingest.sql.database import Engine, write_transaction
 from support.cli import Invoke
 
 KEY = PartitionKey("night", "rest http://catalog", "mlflow:0123:default", "eu")
@@ -36,16 +36,16 @@ def url(tmp_path: Path) -> str:
 @pytest.fixture
 def engine(url: str) -> Iterator[Engine]:
     engine = open_state(url)
-    part_id = partitions.begin(engine, KEY, "s").key.id
-    records.save(
-        engine,
-        [
-            RecordRow(part_id, "run", "a", "d", "urn:a", "", "", "", 1),
-            RecordRow(part_id, "run", "b", "", "urn:b", "", "", "422: no", 1),
-        ],
-    )
-    partitions.save_identity(engine, KEY, {"run": "urn:li:mlModel:x"})
-    partitions.save_checkpoint(engine, KEY, {"since_ms": 5}, STARTED_MS, full=True)
+    with write_transaction(engine) as connection:
+        part_id = partitions.begin(connection, KEY, "s", {"run": "urn:li:mlModel:x"}).key.id
+        records.put(
+            connection,
+            [
+                RecordRow(part_id, "run", "a", "d", "urn:a", "", "", "", 1),
+                RecordRow(part_id, "run", "b", "", "urn:b", "", "", "422: no", 1),
+            ],
+        )
+        partitions.save_checkpoint(connection, KEY, {"since_ms": 5}, STARTED_MS, full=True)
     database = RunDatabase()
     database.start(engine, KEY.recipe, KEY.sink)
     EvaluationResults(database).save({"urn:a": TestOutcome(failing=("t",))})
@@ -88,7 +88,8 @@ def test_what_is_remembered_is_shown_to_people(
 def test_a_part_that_never_came_to_its_end_says_so(
     invoke: Invoke, recipe: str, engine: Engine
 ) -> None:
-    partitions.begin(engine, PartitionKey("night", "s", "mlflow:0:w", ""), "s")
+    with write_transaction(engine) as connection:
+        partitions.begin(connection, PartitionKey("night", "s", "mlflow:0:w", ""), "s", {})
     shown = invoke("state", "show", recipe).out
     assert "records    none" in shown
     assert "last run   never" in shown
@@ -134,7 +135,8 @@ def test_resetting_asks_first(
     assert reset.code == code
     assert "the state of 'night' in" in reset.err
     assert ("use --yes" in reset.err) == (answer == "")
-    assert bool(partitions.partitions_of(engine, "night")) == (code != 0)
+    with engine.connect() as connection:
+        assert bool(partitions.partitions_of(connection, "night")) == (code != 0)
 
 
 def test_a_recipe_that_runs_is_not_reset(

@@ -27,6 +27,7 @@ from mlcat_ingest.pipeline.state.partitions import PartitionKey
 from mlcat_ingest.pipeline.state.records import RecordRow
 from mlcat_ingest.pipeline.write.searchable import UrnList, in_chunks
 from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest
+from mlcat_ingest.sql.database import write_transaction
 from mlcat_ingest.workflows.retract import Retraction
 from support.fakes import FakeRecord, FakeSink, FakeSource, model_urn
 
@@ -83,12 +84,13 @@ class World:
 
     def remember(self, *names: str, key: PartitionKey = KEY) -> None:
         engine = open_state(self.url)
-        partitions.begin(engine, key, "s")
-        partitions.save_checkpoint(engine, key, {"at": 1}, 1_000, full=True)
-        records.save(
-            engine,
-            [RecordRow(key.id, "run", name, "d", model_urn(name), "", "", "", 1) for name in names],
-        )
+        rows = [
+            RecordRow(key.id, "run", name, "d", model_urn(name), "", "", "", 1) for name in names
+        ]
+        with write_transaction(engine) as connection:
+            partitions.begin(connection, key, "s", {})
+            partitions.save_checkpoint(connection, key, {"at": 1}, 1_000, full=True)
+            records.put(connection, rows)
         engine.dispose()
 
     def retraction(self) -> Retraction:

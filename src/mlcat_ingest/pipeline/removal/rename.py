@@ -85,7 +85,7 @@ class GroupCopier:
     def _applied_to(self, group: str, stored: StoredEntity) -> Base:
         """Return what any recipe wrote on `group`, as far as its bases are known."""
         custom = custom_properties(stored_properties(group, stored) or NOTHING)
-        remembered = self._tracker.bases.get
+        remembered = self._tracker.entities.base
         return read_bases(custom, self._tracker.writer, lambda: remembered(group)).joined
 
     def _follow(self, old: str, new: str) -> tuple[str, Mapping[str, StoredEntity]]:

@@ -169,9 +169,9 @@ class UnlistedEntities:
             known.renamed_urns(part),
             known.absent_urns(part),
             # A run that was killed before it removed the former name of a group.
-            self._context.tracker.bases.urns(_GROUP) if _GROUP in part.entity_types else (),
+            known.with_base(_GROUP) if _GROUP in part.entity_types else (),
             # Stored perhaps, and in no search, nor in a record.
-            self._context.tracker.writes.earlier,
+            known.earlier,
         )
         yield from self._read(part.source, (urn for urn in urns if urn not in listed), listed)
 
@@ -255,7 +255,7 @@ class UnlistedEntities:
         bases = read_bases(custom, tracker.writer)
         if bases.is_shared:
             self.shared.add(urn)
-        if tracker.writer.may_remove(bases.id) or tracker.bases.get(urn):
+        if tracker.writer.may_remove(bases.id) or tracker.entities.base(urn):
             return True
         if not tracker.writer.is_own(bases.id):
             self._context.tally.source_notes([other_writer_note(tracker.writer, bases.id)])

@@ -136,21 +136,20 @@ class RunDatabase:
         """Use none from now on."""
         self.engine = None
 
-    def attempt(self, work: Callable[[Engine], ValueT], default: ValueT) -> ValueT:
-        """Return what `work` returns, `default` where there is no database or it fails."""
-        with suppress(StateUnavailableError), self.use() as engine:
-            return work(engine)
-        return default
-
     def read(self, work: Callable[[SqlConnection], ValueT], default: ValueT) -> ValueT:
         """Return what `work` reads, `default` where there is no database or it fails."""
-        with suppress(StateUnavailableError), self.connect() as connection:
+        with suppress(StateUnavailableError), self.transaction() as connection:
             return work(connection)
         return default
 
+    def change(self, work: Callable[[SqlConnection], object]) -> None:
+        """Do `work` in one transaction; nothing where there is no database or it fails."""
+        with suppress(StateUnavailableError), self.transaction(write=True) as connection:
+            work(connection)
+
     @contextmanager
-    def use(self) -> Iterator[Engine]:
-        """Give the database; where it fails there is none from then on.
+    def transaction(self, *, write: bool = False) -> Iterator[SqlConnection]:
+        """Give a connection; where the database fails there is none from then on.
 
         Raises:
             StateUnavailableError: there is none, or it fails.
@@ -159,8 +158,8 @@ class RunDatabase:
         if engine is None:
             raise StateUnavailableError("the state database is not open")
         try:
-            with translate_errors(engine.url):
-                yield engine
+            with translate_errors(engine.url), engine.transaction(write=write) as connection:
+                yield connection
         except StateUnavailableError as error:
             with self._lock:
                 is_first, self.engine = self.engine is engine, None
@@ -170,12 +169,6 @@ class RunDatabase:
             if is_first and not replaced:
                 self.warn(f"{error.message}; the run continues without state")
             raise
-
-    @contextmanager
-    def connect(self) -> Iterator[SqlConnection]:
-        """Give a connection; `use` says what is raised."""
-        with self.use() as engine, engine.connect() as connection:
-            yield connection
 
     def warn(self, problem: str) -> None:
         """Log a problem of the state, and pass it to `on_problem`."""

@@ -2,39 +2,171 @@
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
-from uuid import uuid4
 
 from mlcat_ingest.metadata.urn import PREFIX
 from mlcat_ingest.pipeline.state.database import RunDatabase
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
-from mlcat_ingest.pipeline.state.records import RecordRow, delete_entities, put
-from mlcat_ingest.sql.database import Engine, write_transaction
+from mlcat_ingest.pipeline.state.records import RecordRow, delete_entities, in_lists, put
+from mlcat_ingest.pipeline.state.results import REMOVED
+from mlcat_ingest.sql.database import SqlConnection
 
-_SAVE_ABSENT: Final = "INSERT INTO state_absent (part_id, urn) VALUES (?, ?)"
+_OWN: Final = "FROM state_entity WHERE recipe = ? AND sink = ?"
+_BEGIN: Final = (
+    "INSERT INTO state_entity (recipe, sink, urn, begun) VALUES (?, ?, ?, 1)"
+    " ON CONFLICT (recipe, sink, urn) DO UPDATE SET begun = 1"
+)
+_END: Final = "UPDATE state_entity SET begun = 0 WHERE recipe = ? AND sink = ? AND urn IN ?"
 _SAVE_BASE: Final = (
-    "INSERT INTO state_base (recipe, sink, urn, text) VALUES (?, ?, ?, ?)"
-    " ON CONFLICT (recipe, sink, urn) DO UPDATE SET text = excluded.text"
+    "INSERT INTO state_entity (recipe, sink, urn, base) VALUES (?, ?, ?, ?)"
+    " ON CONFLICT (recipe, sink, urn) DO UPDATE SET base = excluded.base"
 )
-_SAVE_WRITE: Final = (
-    "INSERT INTO state_write (recipe, sink, id, urns) VALUES (?, ?, ?, ?)"
-    " ON CONFLICT (recipe, sink, id) DO UPDATE SET urns = excluded.urns"
+
+# A result of before a write is kept for the comparison with the next one. The run of an entity that
+# is new, or was never evaluated, stays 0: this run was refused no result.
+_SETTLE: Final = (
+    "INSERT INTO state_entity (recipe, sink, urn, base, begun, result, run_ms)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (recipe, sink, urn) DO UPDATE SET"
+    " base = CASE WHEN excluded.base = '' THEN state_entity.base ELSE excluded.base END,"
+    " begun = excluded.begun, result = excluded.result,"
+    " before = CASE WHEN state_entity.result IS NULL OR state_entity.run_ms = excluded.run_ms"
+    " THEN state_entity.before ELSE state_entity.result END,"
+    " run_ms = CASE WHEN state_entity.result IS NULL AND excluded.result IS NULL"
+    " THEN state_entity.run_ms ELSE excluded.run_ms END"
 )
-_DELETE_WRITE: Final = "DELETE FROM state_write WHERE recipe = ? AND sink = ? AND id = ?"
+_PRESENT: Final = "UPDATE state_entity SET absent_from = NULL WHERE absent_from = ?"
+_SAVE_ABSENT: Final = (
+    "INSERT INTO state_entity (recipe, sink, urn, absent_from) VALUES (?, ?, ?, ?)"
+    " ON CONFLICT (recipe, sink, urn) DO UPDATE SET absent_from = excluded.absent_from"
+)
 
 
 class KnownEntities:
-    """The entities that are remembered of each partition, for the removal of missing ones.
+    """The entities of one recipe in one catalog, as one run knows and keeps them, from any thread.
 
-    A database that fails while they are listed is an error: removals depend on it.
+    A base that cannot be kept or read is one that the state does not know. A database that fails
+    while entities are listed is an error: removals depend on it.
+
+    A service may fail after its database took a write and before its search index learns of it.
+    Then an entity is stored and never found, until it is written again, with the same values too.
+
+    Attributes:
+        earlier: entities whose writes an earlier run began, whose end no run has seen, and that
+            are not written again yet.
+        has_no_base: True where an earlier run kept none: then those of unchanged entities are
+            missing too.
     """
 
     def __init__(self, database: RunDatabase, flush: Callable[[], object]) -> None:
-        """Read from `database`, once `flush` has written what waits for its transaction."""
+        """Use `database` once it is started; `flush` writes what waits for its transaction."""
         self._database = database
         self._flush = flush
+        self._lock = threading.Lock()
         self._renamed: dict[PartitionPass, list[str]] = {}
+        self._begun: set[str] = set()
+        self._ended: set[str] = set()
+        self.earlier: set[str] = set()
+        self.has_no_base = False
+
+    def start(self) -> None:
+        """Find what earlier runs left."""
+        self._begun = set(self._urns_of(f"SELECT urn {_OWN} AND begun <> 0"))
+        self.earlier = set(self._begun)
+        self.has_no_base = not self._urns_of(f"SELECT urn {_OWN} AND base <> '' LIMIT 1")
+
+    def base(self, urn: str) -> str | None:
+        """Return the base of an entity as it was last written. Cost: one statement."""
+        texts = self._urns_of(f"SELECT base {_OWN} AND urn = ? AND base <> ''", urn)
+        return texts[0] if texts else None
+
+    def with_base(self, entity_type: str) -> list[str]:
+        """Return the entities of a type that have a base. Cost: one statement."""
+        like = f"{PREFIX}{entity_type}:%"
+        return self._urns_of(f"SELECT urn {_OWN} AND urn LIKE ? AND base <> ''", like)
+
+    def _urns_of(self, statement: str, *values: object) -> list[str]:
+        return self._database.read(
+            lambda connection: list(connection.scalars(statement, *self._own, *values)),
+            list[str](),
+        )
+
+    @property
+    def _own(self) -> tuple[str, str]:
+        return self._database.recipe, self._database.sink
+
+    def save_bases(self, texts: Mapping[str, str]) -> None:
+        """Keep bases by URN of entities that the catalog holds as they are."""
+        if texts:
+            self._database.change(
+                lambda connection: self._put(connection, _SAVE_BASE, texts.items())
+            )
+
+    def _put(
+        self, connection: SqlConnection, statement: str, rows: Iterable[tuple[Any, ...]]
+    ) -> None:
+        # In one order, so that two writers never wait for each other.
+        connection.execute_many(statement, ((*self._own, *row) for row in sorted(rows)))
+
+    def begin(self, urns: Collection[str], rows: Sequence[RecordRow] = ()) -> set[str]:
+        """Keep that `urns` are about to be written, and `rows`; a run that is killed leaves them.
+
+        Return those that no earlier write left, whose end is not known.
+
+        Cost: one transaction, which also saves which writes have ended since the last one.
+        """
+        with self._lock:
+            new = set(urns).difference(self._begun)
+            ended, self._ended = self._ended - new, set()
+            self._begun |= new
+
+            def begin(connection: SqlConnection) -> None:
+                put(connection, rows)
+                self._put(connection, _BEGIN, ((urn,) for urn in new))
+                for batch in in_lists(ended):
+                    connection.execute(_END, *self._own, batch)
+
+            if new or ended or rows:
+                self._database.change(begin)
+        return new
+
+    def end(self, urns: Iterable[str]) -> None:
+        """Take note that the catalog took or refused `urns`; `settle` or `begin` saves it."""
+        with self._lock:
+            ended = self._begun.intersection(urns)
+            self._begun -= ended
+            self._ended |= ended
+            self.earlier -= ended
+
+    def settle(
+        self,
+        urns: Collection[str],
+        bases: Mapping[str, str],
+        removed: Collection[str],
+        rows: Sequence[RecordRow],
+    ) -> None:
+        """Keep what became of a batch of writes, and `rows`.
+
+        `bases` are those of what has arrived; `removed` entities are not evaluated any more, and
+        earlier results of the others do not count.
+
+        Cost: one transaction.
+        """
+        run_ms = self._database.run_ms
+        with self._lock:
+            self._ended.difference_update(urns)
+            settled = [
+                (
+                    *(urn, bases.get(urn, ""), int(urn in self._begun)),
+                    *(REMOVED if urn in removed else None, run_ms),
+                )
+                for urn in urns
+            ]
+
+            def settle(connection: SqlConnection) -> None:
+                put(connection, rows)
+                self._put(connection, _SETTLE, settled)
+
+            self._database.change(settle)
 
     def listed_urns(self, part: PartitionPass) -> Iterator[str]:
         """Yield the entities that this pass over `part` listed; all of it is acknowledged.
@@ -57,7 +189,7 @@ class KnownEntities:
         statement = (
             f"SELECT urns FROM state_record WHERE part_id = ? AND urns <> '' AND {condition}"
         )
-        with self._database.connect() as connection:
+        with self._database.transaction() as connection:
             for urns in connection.scalars(statement, part.part_id, part.number, stream=True):
                 yield from urns.split("\n")
 
@@ -79,164 +211,18 @@ class KnownEntities:
 
     def absent_urns(self, part: PartitionPass) -> set[str]:
         """Return the entities that the last complete pass over `part` lacked."""
-        self._flush()
-        statement = "SELECT urn FROM state_absent WHERE part_id = ?"
-        return self._database.read(
-            lambda connection: set(connection.scalars(statement, part.part_id)), set[str]()
-        )
+        return set(self._urns_of(f"SELECT urn {_OWN} AND absent_from = ?", part.part_id))
 
     def replace_absent(self, part: PartitionPass, urns: Iterable[str]) -> None:
         """Keep that this complete pass over `part` lacked `urns`, and no others."""
-        rows = [(part.part_id, urn) for urn in dict.fromkeys(urns)]
+        rows = [(urn, part.part_id) for urn in dict.fromkeys(urns)]
 
-        def replace(engine: Engine) -> None:
-            with write_transaction(engine) as connection:
-                connection.execute("DELETE FROM state_absent WHERE part_id = ?", part.part_id)
-                if rows:
-                    connection.execute_many(_SAVE_ABSENT, rows)
+        def replace(connection: SqlConnection) -> None:
+            connection.execute(_PRESENT, part.part_id)
+            self._put(connection, _SAVE_ABSENT, rows)
 
-        self._database.attempt(replace, None)
+        self._database.change(replace)
 
     def delete(self, part: PartitionPass, urns: Iterable[str]) -> None:
         """Delete what is known of entities that are removed, so that they can come back."""
-        self._database.attempt(lambda engine: delete_entities(engine, part.part_id, urns), None)
-
-
-class AppliedBases:
-    """The bases that one recipe wrote to one catalog, from any thread.
-
-    A base that cannot be kept or read is one that the state does not know.
-    """
-
-    def __init__(self, database: RunDatabase) -> None:
-        """Keep them in `database` once it is started."""
-        self._database = database
-        self.is_new = False
-        """True where an earlier run kept none: then those of unchanged entities are missing too."""
-
-    def start(self) -> None:
-        """Look if there are any; the database is started."""
-        own = self._database
-        statement = "SELECT 1 FROM state_base WHERE recipe = ? AND sink = ? LIMIT 1"
-        self.is_new = own.read(
-            lambda connection: connection.scalar(statement, own.recipe, own.sink) is None, False
-        )
-
-    def get(self, urn: str) -> str | None:
-        """Return the base of an entity as it was last written. Cost: one statement."""
-        own = self._database
-        statement = "SELECT text FROM state_base WHERE recipe = ? AND sink = ? AND urn = ?"
-        text: str | None = own.read(
-            lambda connection: connection.scalar(statement, own.recipe, own.sink, urn), None
-        )
-        return text
-
-    def urns(self, entity_type: str) -> list[str]:
-        """Return the entities of a type that have a base. Cost: one statement."""
-        own = self._database
-        statement = "SELECT urn FROM state_base WHERE recipe = ? AND sink = ? AND urn LIKE ?"
-        like = f"{PREFIX}{entity_type}:%"
-        return own.read(
-            lambda connection: list(connection.scalars(statement, own.recipe, own.sink, like)),
-            list[str](),
-        )
-
-    def save(self, texts: Mapping[str, str]) -> None:
-        """Keep bases by URN, once the catalog has acknowledged them."""
-        if not texts:
-            return
-        own = self._database
-        # In one order, so that two writers never wait for each other.
-        rows = ((own.recipe, own.sink, urn, texts[urn]) for urn in sorted(texts))
-
-        def save(engine: Engine) -> None:
-            with write_transaction(engine) as connection:
-                connection.execute_many(_SAVE_BASE, rows)
-
-        own.attempt(save, None)
-
-
-@dataclass(slots=True)
-class _BegunWrites:
-    """A batch of writes that have not ended, and whether the database has the same."""
-
-    urns: set[str]
-    is_saved: bool = False
-
-
-class UnacknowledgedWrites:
-    """The entities whose writes are under way, of one recipe in one catalog; from any thread.
-
-    A service may fail after its database took a write and before its search index learns of it.
-    Then an entity is stored and never found, until it is written again, with the same values too.
-
-    Attributes:
-        earlier: entities whose writes an earlier run began, whose end no run has seen, and that
-            are not written again yet.
-    """
-
-    def __init__(self, database: RunDatabase) -> None:
-        """Keep them in `database` once it is started."""
-        self._database = database
-        self._lock = threading.Lock()
-        self._batches: dict[str, _BegunWrites] = {}
-        self.earlier: set[str] = set()
-
-    def load(self) -> None:
-        """Find what earlier runs left."""
-        own = self._database
-        statement = "SELECT id, urns FROM state_write WHERE recipe = ? AND sink = ?"
-        rows = own.read(
-            lambda connection: list(connection.execute(statement, own.recipe, own.sink)),
-            list[tuple[Any, ...]](),
-        )
-        self._batches = {
-            key: _BegunWrites({*urns.split("\n")}, is_saved=True) for key, urns in rows
-        }
-        self.earlier.update(self._unended())
-
-    def _unended(self) -> set[str]:
-        return set[str]().union(*(batch.urns for batch in self._batches.values()))
-
-    def begin(self, urns: Collection[str], rows: Sequence[RecordRow] = ()) -> set[str]:
-        """Keep that `urns` are about to be written, and `rows`; a run that is killed leaves them.
-
-        Return those that no earlier write left, whose end is not known.
-
-        Cost: one transaction, which also deletes those whose writes have ended since the last one.
-        """
-        with self._lock:
-            new = set(urns).difference(self._unended())
-            if urns:
-                self._batches[uuid4().hex] = _BegunWrites(set(urns))
-            # In one order, so that two writers never wait for each other.
-            changed = {
-                key: "\n".join(sorted(batch.urns))
-                for key, batch in sorted(self._batches.items())
-                if not batch.is_saved
-            }
-            self._database.attempt(lambda engine: self._save(engine, changed, rows), None)
-            for key, text in changed.items():
-                self._batches[key].is_saved = True
-                if not text:
-                    del self._batches[key]
-        return new
-
-    def end(self, urns: Collection[str]) -> None:
-        """Take note that the catalog took or refused `urns`; the next `begin` deletes them."""
-        with self._lock:
-            for batch in self._batches.values():
-                if not batch.urns.isdisjoint(urns):
-                    batch.urns.difference_update(urns)
-                    batch.is_saved = False
-            self.earlier.difference_update(urns)
-
-    def _save(self, engine: Engine, changed: Mapping[str, str], rows: Sequence[RecordRow]) -> None:
-        own = self._database
-        with write_transaction(engine) as connection:
-            put(connection, rows)
-            for key, text in changed.items():
-                if text:
-                    connection.execute(_SAVE_WRITE, own.recipe, own.sink, key, text)
-                else:
-                    connection.execute(_DELETE_WRITE, own.recipe, own.sink, key)
+        self._database.change(lambda connection: delete_entities(connection, part.part_id, urns))

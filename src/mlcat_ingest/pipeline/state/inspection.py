@@ -27,7 +27,7 @@ from mlcat_ingest.pipeline.state.database import (
     translate_errors,
 )
 from mlcat_ingest.pipeline.state.results import failing_tests
-from mlcat_ingest.sql.database import Engine, pending
+from mlcat_ingest.sql.database import Engine, SqlConnection, pending, write_transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,19 +68,17 @@ def summary(url: str, recipe: str) -> Summary:
         return Summary(recipe, printable_url(url), None, ())
     engine = open_state(url)
     try:
-        with translate_errors(url):
-            return Summary(
-                recipe,
-                printable_url(url),
-                holder(engine, url, recipe),
-                tuple(_summary_of(engine, row) for row in partitions.partitions_of(engine, recipe)),
-            )
+        runs = holder(engine, url, recipe)
+        with translate_errors(url), engine.connect() as connection:
+            rows = partitions.partitions_of(connection, recipe)
+            parts = tuple(_summary_of(connection, row) for row in rows)
+            return Summary(recipe, printable_url(url), runs, parts)
     finally:
         engine.dispose()
 
 
-def _summary_of(engine: Engine, row: partitions.PartitionRow) -> PartitionSummary:
-    counts = partitions.counts(engine, row.key)
+def _summary_of(connection: SqlConnection, row: partitions.PartitionRow) -> PartitionSummary:
+    counts = partitions.counts(connection, row.key)
     return PartitionSummary(
         catalog=row.key.sink,
         source=row.key.source,
@@ -90,8 +88,8 @@ def _summary_of(engine: Engine, row: partitions.PartitionRow) -> PartitionSummar
         checkpoint=row.checkpoint,
         records={kind: count.records for kind, count in counts.items()},
         dirty={kind: count.dirty for kind, count in counts.items() if count.dirty},
-        names=partitions.identity_of(engine, row.key),
-        failing_entities=len(failing_tests(engine, row.key.recipe, row.key.sink)),
+        names=row.identity,
+        failing_entities=len(failing_tests(connection, row.key.recipe, row.key.sink)),
     )
 
 
@@ -107,8 +105,12 @@ def reset(url: str, recipe: str) -> bool:
     """
     if is_missing(url):
         return False
-    with held_state(url, recipe) as engine, translate_errors(url):
-        return partitions.delete_recipe(engine, recipe)
+    with (
+        held_state(url, recipe) as engine,
+        translate_errors(url),
+        write_transaction(engine) as connection,
+    ):
+        return partitions.delete_recipe(connection, recipe)
 
 
 _STATE: Final = "state database"

@@ -8,7 +8,7 @@ import json
 import logging
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from itertools import islice
 from typing import Any, Final
 
@@ -27,22 +27,20 @@ from mlcat_ingest.sql.database import Engine, SqlConnection, write_transaction
 log = logging.getLogger(__name__)
 
 _SELECT: Final = (
-    "SELECT recipe, sink, source, instance, settings, checkpoint, pass_number, passed_at_ms,"
-    " full_at_ms, tests FROM state_part"
+    "SELECT recipe, sink, source, instance, settings, identity, checkpoint, pass_number,"
+    " passed_at_ms, full_at_ms, tests FROM state_part"
 )
 _INSERT: Final = (
-    "INSERT INTO state_part (id, recipe, sink, source, instance, settings, pass_number)"
-    " VALUES (?, ?, ?, ?, ?, ?, 0)"
+    "INSERT INTO state_part (id, recipe, sink, source, instance, settings, identity, pass_number)"
+    " VALUES (?, ?, ?, ?, ?, ?, '{}', 0)"
 )
 _COUNTS: Final = (
     "SELECT kind, count(*), sum(CASE WHEN reason <> '' THEN 1 ELSE 0 END) FROM state_record"
     " WHERE part_id = ? GROUP BY kind ORDER BY kind"
 )
-_IDENTITY: Final = "FROM state_identity WHERE recipe = ? AND sink = ? AND source = ?"
 
-# Tables whose rows name their recipe and catalog, and those whose rows name a partition of it.
-_OF_RECIPE: Final = ("state_part", "state_identity", "state_base", "state_write")
-_OF_PARTS: Final = ("state_record", "state_absent")
+# Tables whose rows name their recipe and catalog.
+_OF_RECIPE: Final = ("state_part", "state_entity")
 _WRITER: Final = "state_writer"
 _SAVE_WRITER: Final = f"INSERT INTO {_WRITER} (recipe, id, adopted) VALUES (?, ?, ?)"
 
@@ -71,12 +69,13 @@ class PartitionRow:
     """A partition as it was left: times are epoch milliseconds, None for never.
 
     `passed_at_ms` is when the last pass began that came to its end, `full_at_ms` when the last one
-    did that read everything. `tests` is a digest of the metadata tests that the client evaluated on
-    all of its entities.
+    did that read everything. `identity` is how URNs of each kind were made. `tests` is a digest of
+    the metadata tests that the client evaluated on all of its entities.
     """
 
     key: PartitionKey
     settings: str
+    identity: Mapping[str, str]
     checkpoint: Mapping[str, Any] | None
     pass_number: int
     passed_at_ms: int | None
@@ -92,37 +91,37 @@ class Counts:
     dirty: int
 
 
-def begin(engine: Engine, key: PartitionKey, settings: str) -> PartitionRow:
-    """Return the partition with its pass number raised.
+def begin(
+    connection: SqlConnection, key: PartitionKey, settings: str, identity: Mapping[str, str]
+) -> PartitionRow:
+    """Return the partition with its pass number raised, and `identity` kept for its source.
 
     If settings changed it has no checkpoint, and its records equal nothing: a digest of a record
     does not have what all records of the partition share.
     """
-    with write_transaction(engine) as connection:
-        stored = connection.first(f"{_SELECT} WHERE id = ?", key.id)
-        row = PartitionRow(key, settings, None, 0, None, None) if stored is None else _row(stored)
-        if stored is None:
-            connection.execute(_INSERT, key.id, *astuple(key), settings)
-        same = row.settings == settings
-        values: dict[str, Any] = {"settings": settings, "pass_number": row.pass_number + 1}
-        if not same:
-            values["checkpoint"] = None
-            forget = f"UPDATE state_record SET {EQUALS_NOTHING} WHERE part_id = ?"
-            connection.execute(forget, key.id)
-        _update(connection, key, values)
-    return PartitionRow(
-        key,
-        settings,
-        row.checkpoint if same else None,
-        row.pass_number + 1,
-        row.passed_at_ms,
-        row.full_at_ms,
-        row.tests,
+    stored = connection.first(f"{_SELECT} WHERE id = ?", key.id)
+    if stored is None:
+        connection.execute(_INSERT, key.id, *astuple(key), settings)
+        row = PartitionRow(key, settings, identity, None, 0, None, None)
+    else:
+        row = _row(stored)
+    if row.settings != settings:
+        row = replace(row, settings=settings, checkpoint=None)
+        _update(connection, key, {"checkpoint": None})
+        forget = f"UPDATE state_record SET {EQUALS_NOTHING} WHERE part_id = ?"
+        connection.execute(forget, key.id)
+    row = replace(row, identity=identity, pass_number=row.pass_number + 1)
+    _update(connection, key, {"settings": settings, "pass_number": row.pass_number})
+    # For every instance of the source.
+    connection.execute(
+        "UPDATE state_part SET identity = ? WHERE recipe = ? AND sink = ? AND source = ?",
+        *(json.dumps(dict(identity)), key.recipe, key.sink, key.source),
     )
+    return row
 
 
 def save_checkpoint(
-    engine: Engine,
+    connection: SqlConnection,
     key: PartitionKey,
     checkpoint: Mapping[str, Any],
     began_at_ms: int,
@@ -133,53 +132,19 @@ def save_checkpoint(
     values = {"checkpoint": json.dumps(dict(checkpoint)), "passed_at_ms": began_at_ms}
     if full:
         values["full_at_ms"] = began_at_ms
-    with write_transaction(engine) as connection:
-        _update(connection, key, values)
+    _update(connection, key, values)
 
 
-def partitions_of(engine: Engine, recipe: str) -> list[PartitionRow]:
+def partitions_of(connection: SqlConnection, recipe: str) -> list[PartitionRow]:
     """Return all partitions of a recipe, for whichever catalog."""
-    with engine.connect() as connection:
-        rows = connection.execute(
-            f"{_SELECT} WHERE recipe = ? ORDER BY sink, source, instance", recipe
-        )
-        return [_row(row) for row in rows]
+    rows = connection.execute(f"{_SELECT} WHERE recipe = ? ORDER BY sink, source, instance", recipe)
+    return [_row(row) for row in rows]
 
 
-def counts(engine: Engine, key: PartitionKey) -> dict[str, Counts]:
+def counts(connection: SqlConnection, key: PartitionKey) -> dict[str, Counts]:
     """Return the numbers of records of a partition, by kind."""
-    with engine.connect() as connection:
-        rows = connection.execute(_COUNTS, key.id)
-        return {kind: Counts(number, int(dirty)) for kind, number, dirty in rows}
-
-
-def identity_of(engine: Engine, key: PartitionKey) -> dict[str, str]:
-    """Return how URNs were made when the recipe was last run, by kind; empty before that."""
-    with engine.connect() as connection:
-        rows = connection.execute(f"SELECT kind, urn {_IDENTITY}", *_source_of(key))
-        return dict(iter(rows))
-
-
-def save_identity(engine: Engine, key: PartitionKey, urns: Mapping[str, str]) -> None:
-    """Keep how URNs are made, for every instance of the source."""
-    with write_transaction(engine) as connection:
-        connection.execute(f"DELETE {_IDENTITY}", *_source_of(key))
-        for kind, urn in urns.items():
-            connection.execute(
-                "INSERT INTO state_identity (recipe, sink, source, kind, urn)"
-                " VALUES (?, ?, ?, ?, ?)",
-                *(*_source_of(key), kind, urn),
-            )
-
-
-def names(connection: SqlConnection, recipe: str, sink: str) -> dict[str, dict[str, str]]:
-    """Return how URNs were made when the recipe was last run, by source and kind."""
-    urns: dict[str, dict[str, str]] = {}
-    for source, kind, urn in connection.execute(
-        "SELECT source, kind, urn FROM state_identity WHERE recipe = ? AND sink = ?", recipe, sink
-    ):
-        urns.setdefault(source, {})[kind] = urn
-    return urns
+    rows = connection.execute(_COUNTS, key.id)
+    return {kind: Counts(number, int(dirty)) for kind, number, dirty in rows}
 
 
 def writer_ids(connection: SqlConnection, recipe: str) -> list[str]:
@@ -188,55 +153,53 @@ def writer_ids(connection: SqlConnection, recipe: str) -> list[str]:
     return list(connection.scalars(statement, recipe))
 
 
-def first_writer_id(engine: Engine, recipe: str, new: str) -> list[str]:
+def first_writer_id(connection: SqlConnection, recipe: str, new: str) -> list[str]:
     """Return the writer ids of a recipe, which are `new` alone where there were none."""
-    with write_transaction(engine) as connection:
-        known = writer_ids(connection, recipe)
-        if not known:
-            connection.execute(_SAVE_WRITER, recipe, new, 0)
+    known = writer_ids(connection, recipe)
+    if not known:
+        connection.execute(_SAVE_WRITER, recipe, new, 0)
     return known or [new]
 
 
-def save_writer_ids(engine: Engine, recipe: str, own: str, adopted: Collection[str]) -> None:
+def save_writer_ids(
+    connection: SqlConnection, recipe: str, own: str, adopted: Collection[str]
+) -> None:
     """Keep the writer ids of a recipe; they outlive `delete_recipe`."""
-    with write_transaction(engine) as connection:
-        connection.execute(f"DELETE FROM {_WRITER} WHERE recipe = ?", recipe)
-        for i, id_ in enumerate(dict.fromkeys((own, *adopted))):
-            connection.execute(_SAVE_WRITER, recipe, id_, int(i > 0))
+    connection.execute(f"DELETE FROM {_WRITER} WHERE recipe = ?", recipe)
+    for i, id_ in enumerate(dict.fromkeys((own, *adopted))):
+        connection.execute(_SAVE_WRITER, recipe, id_, int(i > 0))
 
 
-def invalidate(engine: Engine, recipe: str, sink: str) -> None:
+def invalidate(connection: SqlConnection, recipe: str, sink: str) -> None:
     """Delete the checkpoints of a recipe for one catalog, and the digests of its records."""
     own = "recipe = ? AND sink = ?"
-    with write_transaction(engine) as connection:
-        # As if no pass had ended: the catalog does not hold what the last one wrote.
-        connection.execute(
-            f"UPDATE state_part SET checkpoint = NULL, passed_at_ms = NULL WHERE {own}",
-            *(recipe, sink),
-        )
-        connection.execute(
-            f"UPDATE state_record SET {EQUALS_NOTHING}"
-            f" WHERE part_id IN (SELECT id FROM state_part WHERE {own})",
-            *(recipe, sink),
-        )
+    # As if no pass had ended: the catalog does not hold what the last one wrote.
+    connection.execute(
+        f"UPDATE state_part SET checkpoint = NULL, passed_at_ms = NULL WHERE {own}", recipe, sink
+    )
+    connection.execute(
+        f"UPDATE state_record SET {EQUALS_NOTHING}"
+        f" WHERE part_id IN (SELECT id FROM state_part WHERE {own})",
+        *(recipe, sink),
+    )
 
 
-def delete_recipe(engine: Engine, recipe: str, sink: str | None = None) -> bool:
+def delete_recipe(connection: SqlConnection, recipe: str, sink: str | None = None) -> bool:
     """Delete everything that is kept for a recipe, or only that for one catalog.
 
     Returns whether there was anything.
     """
     chosen = "recipe = ?" if sink is None else "recipe = ? AND sink = ?"
     values = (recipe,) if sink is None else (recipe, sink)
-    of_parts = f"part_id IN (SELECT id FROM state_part WHERE {chosen})"
-    deleted = 0
-    with write_transaction(engine) as connection:
-        for table in _OF_PARTS:
-            connection.execute(f"DELETE FROM {table} WHERE {of_parts}", *values)
-        for table in (*_OF_RECIPE, "state_tested"):
-            statement = f"DELETE FROM {table} WHERE {chosen}"
-            deleted += connection.execute(statement, *values).rowcount
-    return deleted > 0
+    connection.execute(
+        f"DELETE FROM state_record WHERE part_id IN (SELECT id FROM state_part WHERE {chosen})",
+        *values,
+    )
+    deleted = [
+        connection.execute(f"DELETE FROM {table} WHERE {chosen}", *values).rowcount
+        for table in _OF_RECIPE
+    ]
+    return any(deleted)
 
 
 def copy_recipe(url: str, recipe: str, target: Engine) -> None:
@@ -259,10 +222,9 @@ def copy_recipe(url: str, recipe: str, target: Engine) -> None:
         if source is None:
             log.warning("state of an older version in %s: planning without it", printable_url(url))
             return
-        of_parts = "part_id IN (SELECT id FROM state_part WHERE recipe = ?)"
         conditions = {
             **dict.fromkeys((*_OF_RECIPE, _WRITER), "recipe = ?"),
-            **dict.fromkeys(_OF_PARTS, of_parts),
+            "state_record": "part_id IN (SELECT id FROM state_part WHERE recipe = ?)",
         }
         with write_transaction(target) as connection:
             for table, condition in conditions.items():
@@ -273,13 +235,16 @@ def copy_recipe(url: str, recipe: str, target: Engine) -> None:
                     places = ", ".join("?" * len(batch[0]))
                     insert = f"INSERT INTO {table} VALUES ({places})"
                     connection.execute_many(insert, map(tuple, batch))
+            # A plan evaluates the entities as it would leave them.
+            connection.execute("UPDATE state_entity SET result = NULL, before = NULL, run_ms = 0")
 
 
 def _row(row: Sequence[Any]) -> PartitionRow:
-    recipe, sink, source, instance, settings, checkpoint, *rest = row
+    recipe, sink, source, instance, settings, identity, checkpoint, *rest = row
     return PartitionRow(
         PartitionKey(recipe, sink, source, instance),
         settings,
+        json.loads(identity),
         None if checkpoint is None else json.loads(checkpoint),
         *rest,
     )
@@ -289,10 +254,6 @@ def _update(connection: SqlConnection, key: PartitionKey, values: Mapping[str, A
     columns = ", ".join(f"{name} = ?" for name in values)
     statement = f"UPDATE state_part SET {columns} WHERE id = ?"
     connection.execute(statement, *values.values(), key.id)
-
-
-def _source_of(key: PartitionKey) -> tuple[str, str, str]:
-    return key.recipe, key.sink, key.source
 
 
 class PartitionPass:
@@ -361,31 +322,29 @@ class PartitionPass:
         return [*dirty, *unfinished.difference(dirty)]
 
     def _column(self, kind: str, name: str) -> Mapping[str, str]:
-        with self._database.use() as engine:
-            return column_of(engine, self.part_id, kind, name)
+        with self._database.transaction() as connection:
+            return column_of(connection, self.part_id, kind, name)
 
     def finish(self, checkpoint: Mapping[str, Any], *, complete: bool) -> None:
         """Keep for `commit` that the partition is read."""
         self.finished = (checkpoint, complete)
 
-    def commit(self, engine: Engine) -> None:
+    def commit(self, connection: SqlConnection) -> None:
         """Save the checkpoint: everything that was read is acknowledged."""
         if self.finished is not None:
             full = self.full is not None and self.is_complete
-            save_checkpoint(engine, self.key, self.finished[0], self._began_at_ms, full=full)
+            save_checkpoint(connection, self.key, self.finished[0], self._began_at_ms, full=full)
             self.finished = None
             self.current_at_ms = self._began_at_ms
 
-    def save_tests(self, engine: Engine, digest: str) -> None:
+    def save_tests(self, connection: SqlConnection, digest: str) -> None:
         """Keep that the client evaluated the metadata tests of `digest` on all of its entities."""
         if self.tests != digest:
-            with write_transaction(engine) as connection:
-                _update(connection, self.key, {"tests": digest})
+            _update(connection, self.key, {"tests": digest})
             self.tests = digest
 
-    def reopen(self, engine: Engine) -> None:
+    def reopen(self, connection: SqlConnection) -> None:
         """Drop the end of this pass: the next one has to read everything."""
         if self.finished is not None:
-            with write_transaction(engine) as connection:
-                _update(connection, self.key, {"full_at_ms": None})
+            _update(connection, self.key, {"full_at_ms": None})
             self.finished = None

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from mlcat_ingest.sources.base import RecordVersion
-from mlcat_ingest.sql.database import Engine, SqlConnection, write_transaction
+from mlcat_ingest.sql.database import SqlConnection
 
 IN_LIST: Final = 500
 """Most values in one IN list."""
@@ -77,65 +77,58 @@ def in_lists(values: Iterable[str]) -> Iterator[list[str]]:
         yield distinct[start : start + IN_LIST]
 
 
-def save(engine: Engine, rows: Sequence[RecordRow]) -> None:
-    """Write `rows` durably, in one transaction."""
-    if rows:
-        with write_transaction(engine) as connection:
-            put(connection, rows)
-
-
 def put(connection: SqlConnection, rows: Sequence[RecordRow]) -> None:
-    """Write `rows` in a transaction, each over the one before of its record."""
-    if rows:
-        connection.execute_many(_SAVE, rows)
+    """Write `rows`, each over the one before of its record."""
+    connection.execute_many(_SAVE, rows)
 
 
-def read(engine: Engine, part_id: int, kind: str, ids: Iterable[str]) -> dict[str, KnownRecord]:
+def read(
+    connection: SqlConnection, part_id: int, kind: str, ids: Iterable[str]
+) -> dict[str, KnownRecord]:
     """Return what is known of records of a kind, by id.
 
     Cost: a statement for each 500 ids.
     """
     known: dict[str, KnownRecord] = {}
-    with engine.connect() as connection:
-        for batch in in_lists(ids):
-            for record_id, digest, fingerprint, joined, urns, stamps in connection.execute(
-                _SELECT, part_id, kind, batch
-            ):
-                entities = tuple(urns.split("\n")) if urns else ()
-                known[record_id] = KnownRecord(digest, fingerprint, joined, entities, stamps)
+    for batch in in_lists(ids):
+        for record_id, digest, fingerprint, joined, urns, stamps in connection.execute(
+            _SELECT, part_id, kind, batch
+        ):
+            entities = tuple(urns.split("\n")) if urns else ()
+            known[record_id] = KnownRecord(digest, fingerprint, joined, entities, stamps)
     return known
 
 
-def touch(engine: Engine, part_id: int, kind: str, ids: Iterable[str], pass_number: int) -> None:
+def touch(
+    connection: SqlConnection, part_id: int, kind: str, ids: Iterable[str], pass_number: int
+) -> None:
     """Note that the source still lists records that did not change.
 
-    Cost: a statement for each 500 ids, all in one transaction.
+    Cost: a statement for each 500 ids.
     """
     statement = (
         "UPDATE state_record SET seen_in_pass = ? WHERE part_id = ? AND kind = ? AND id IN ?"
     )
-    with write_transaction(engine) as connection:
-        for batch in in_lists(ids):
-            connection.execute(statement, pass_number, part_id, kind, batch)
+    for batch in in_lists(ids):
+        connection.execute(statement, pass_number, part_id, kind, batch)
 
 
-def delete_stamps(engine: Engine, recipe: str, sink: str) -> None:
+def delete_stamps(connection: SqlConnection, recipe: str, sink: str) -> None:
     """Delete the stamps of all records for one catalog."""
-    statement = f"UPDATE state_record SET aspect_stamps = '' WHERE {_FOR_CATALOG}"
-    with write_transaction(engine) as connection:
-        connection.execute(statement, recipe, sink)
+    connection.execute(
+        f"UPDATE state_record SET aspect_stamps = '' WHERE {_FOR_CATALOG}", recipe, sink
+    )
 
 
-def column_of(engine: Engine, part_id: int, kind: str, column: str) -> dict[str, str]:
+def column_of(connection: SqlConnection, part_id: int, kind: str, column: str) -> dict[str, str]:
     """Return a column of the records of a kind, by id, where it is not empty."""
     statement = (
         f"SELECT id, {column} FROM state_record WHERE part_id = ? AND kind = ? AND {column} <> ''"
     )
-    with engine.connect() as connection:
-        return dict(iter(connection.execute(statement, part_id, kind)))
+    return dict(iter(connection.execute(statement, part_id, kind)))
 
 
-def delete_entities(engine: Engine, part_id: int, urns: Iterable[str]) -> None:
+def delete_entities(connection: SqlConnection, part_id: int, urns: Iterable[str]) -> None:
     """Delete entities: of a record that is others too these stay, and it equals nothing any more.
 
     Cost: a look at every record of several entities.
@@ -143,21 +136,20 @@ def delete_entities(engine: Engine, part_id: int, urns: Iterable[str]) -> None:
     removed_urns = set(urns)
     several = "SELECT kind, id, urns FROM state_record WHERE part_id = ? AND urns LIKE ?"
     one = "WHERE part_id = ? AND kind = ? AND id = ?"
-    with write_transaction(engine) as connection:
-        for batch in in_lists(removed_urns):
-            connection.execute(
-                "DELETE FROM state_record WHERE part_id = ? AND urns IN ?", part_id, batch
-            )
-        for kind, record_id, joined in list(connection.execute(several, part_id, "%\n%")):
-            remaining = [urn for urn in joined.split("\n") if urn not in removed_urns]
-            if len(remaining) == joined.count("\n") + 1:
-                continue
-            row = (part_id, kind, record_id)
-            if remaining:
-                changed = f"UPDATE state_record SET urns = ?, {EQUALS_NOTHING} {one}"
-                connection.execute(changed, "\n".join(remaining), *row)
-            else:
-                connection.execute(f"DELETE FROM state_record {one}", *row)
+    for batch in in_lists(removed_urns):
+        connection.execute(
+            "DELETE FROM state_record WHERE part_id = ? AND urns IN ?", part_id, batch
+        )
+    for kind, record_id, joined in list(connection.execute(several, part_id, "%\n%")):
+        remaining = [urn for urn in joined.split("\n") if urn not in removed_urns]
+        if len(remaining) == joined.count("\n") + 1:
+            continue
+        row = (part_id, kind, record_id)
+        if remaining:
+            changed = f"UPDATE state_record SET urns = ?, {EQUALS_NOTHING} {one}"
+            connection.execute(changed, "\n".join(remaining), *row)
+        else:
+            connection.execute(f"DELETE FROM state_record {one}", *row)
 
 
 def urns_of(connection: SqlConnection, recipe: str, sink: str) -> Iterator[list[str]]:
@@ -168,19 +160,17 @@ def urns_of(connection: SqlConnection, recipe: str, sink: str) -> Iterator[list[
         yield [urn for urns in batch for urn in urns.split("\n")]
 
 
-def sample(engine: Engine, part_id: int, from_digest: str, count: int) -> list[str]:
+def sample(connection: SqlConnection, part_id: int, from_digest: str, count: int) -> list[str]:
     """Return the entities of at most `count` records that were acknowledged, from a digest on."""
     picked = (
         "SELECT urns FROM state_record WHERE part_id = ? AND urns <> '' AND reason = ''"
         " AND digest >= ? ORDER BY digest LIMIT ?"
     )
-    with engine.connect() as connection:
-        several = connection.scalars(picked, part_id, from_digest, count)
-        return [urn for urns in several for urn in urns.split("\n")]
+    several = connection.scalars(picked, part_id, from_digest, count)
+    return [urn for urns in several for urn in urns.split("\n")]
 
 
-def urns_of_kind(engine: Engine, part_id: int, kind: str) -> list[str]:
+def urns_of_kind(connection: SqlConnection, part_id: int, kind: str) -> list[str]:
     """Return the entities of one record of a kind, none where there is none."""
     one = "SELECT urns FROM state_record WHERE part_id = ? AND kind = ? AND urns <> '' LIMIT 1"
-    with engine.connect() as connection:
-        return (connection.scalar(one, part_id, kind) or "").split()
+    return (connection.scalar(one, part_id, kind) or "").split()

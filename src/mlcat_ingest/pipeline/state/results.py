@@ -2,16 +2,16 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from mlcat_ingest.client.base import TestOutcome
 from mlcat_ingest.pipeline.state.database import RunDatabase
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.pipeline.state.records import IN_LIST, in_lists
-from mlcat_ingest.sql.database import Engine, SqlConnection, write_transaction
+from mlcat_ingest.sql.database import SqlConnection
 
 REMOVED: Final = 0
 """The result of an entity that is marked as removed: its tests are not evaluated any more."""
@@ -25,27 +25,16 @@ _SAVE_RESULT: Final = (
 # The result of the run before stays `before`, however often this run evaluates the entity, and
 # also where it had none in between.
 _SAVE: Final = (
-    "INSERT INTO state_tested (recipe, sink, urn, result, before, run_ms)"
-    " VALUES (?, ?, ?, ?, NULL, ?)"
+    "INSERT INTO state_entity (recipe, sink, urn, result, run_ms) VALUES (?, ?, ?, ?, ?)"
     " ON CONFLICT (recipe, sink, urn) DO UPDATE SET result = excluded.result,"
-    " before = CASE WHEN state_tested.run_ms = excluded.run_ms OR state_tested.result IS NULL"
-    " THEN state_tested.before ELSE state_tested.result END, run_ms = excluded.run_ms"
-)
-
-_INVALIDATE: Final = (
-    "UPDATE state_tested SET before = result, result = NULL, run_ms = ? WHERE recipe = ?"
-    " AND sink = ? AND urn IN ? AND run_ms <> ? AND result IS NOT NULL"
-)
-_GROUPS: Final = (
-    "SELECT result, before, run_ms = ? AS fresh, count(*) FROM state_tested WHERE recipe = ?"
-    f" AND sink = ? AND result <> {REMOVED} GROUP BY result, before, fresh"
+    " before = CASE WHEN state_entity.run_ms = excluded.run_ms OR state_entity.result IS NULL"
+    " THEN state_entity.before ELSE state_entity.result END, run_ms = excluded.run_ms"
 )
 _EVALUATED: Final = (
-    "SELECT urn, result, before, run_ms = ? FROM state_tested WHERE recipe = ?"
-    f" AND sink = ? AND result <> {REMOVED}"
+    f"FROM state_entity WHERE recipe = ? AND sink = ? AND result <> {REMOVED} AND begun = 0"
 )
 _WITHOUT: Final = (
-    "FROM state_tested WHERE recipe = ? AND sink = ? AND result IS NULL AND run_ms = ?"
+    "FROM state_entity WHERE recipe = ? AND sink = ? AND result IS NULL AND run_ms = ?"
 )
 _NEXT_RECORDS: Final = (
     "SELECT kind, id, urns, reason FROM state_record WHERE part_id = ?"
@@ -100,45 +89,22 @@ class EvaluationResults:
 
     def save_tests(self, parts: Iterable[PartitionPass], digest: str) -> None:
         """Keep that all entities of `parts` were evaluated under the tests of `digest`."""
-
-        def save(engine: Engine) -> None:
-            for part in parts:
-                part.save_tests(engine, digest)
-
-        self._database.attempt(save, None)
+        for part in parts:
+            self._database.change(partial(part.save_tests, digest=digest))
 
     def _save(self, ids: Mapping[str, int | None], results: Mapping[int, TestOutcome]) -> None:
-        if not ids:
-            return
-
-        def save(engine: Engine) -> None:
-            with write_transaction(engine) as connection:
-                if results:
-                    rows = ((number, *_texts(outcome)) for number, outcome in results.items())
-                    connection.execute_many(_SAVE_RESULT, rows)
-                connection.execute_many(_SAVE, self._rows(ids))
-
-        self._database.attempt(save, None)
-
-    def _rows(self, ids: Mapping[str, int | None]) -> Iterator[tuple[Any, ...]]:
         own = self._database
-        # In one order, so that two writers never wait for each other.
-        for urn in sorted(ids):
-            yield own.recipe, own.sink, urn, ids[urn], own.run_ms
 
-    def invalidate(self, urns: Collection[str]) -> None:
-        """Mark results as stale before a write; they are kept for the comparison with new ones.
+        def save(connection: SqlConnection) -> None:
+            rows = ((number, *_texts(outcome)) for number, outcome in results.items())
+            connection.execute_many(_SAVE_RESULT, rows)
+            # In one order, so that two writers never wait for each other.
+            connection.execute_many(
+                _SAVE, ((own.recipe, own.sink, urn, ids[urn], own.run_ms) for urn in sorted(ids))
+            )
 
-        A run that is killed before it evaluates the entities leaves no old result.
-        """
-        if urns:
-            self._database.attempt(lambda engine: self._invalidate(engine, urns), None)
-
-    def _invalidate(self, engine: Engine, urns: Iterable[str]) -> None:
-        own = self._database
-        with write_transaction(engine) as connection:
-            for batch in in_lists(sorted(urns)):
-                connection.execute(_INVALIDATE, own.run_ms, own.recipe, own.sink, batch, own.run_ms)
+        if ids:
+            own.change(save)
 
     def groups(self) -> list[tuple[EntityResult, int]]:
         """Return each result that entities have, and how many have it.
@@ -146,20 +112,24 @@ class EvaluationResults:
         Cost: one pass over the table; memory for each result that differs.
         """
         own = self._database
-        with own.connect() as connection:
+        statement = (
+            f"SELECT result, before, run_ms = ? AS fresh, count(*) {_EVALUATED}"
+            " GROUP BY result, before, fresh"
+        )
+        with own.transaction() as connection:
             known = _test_outcomes(connection)
-            rows = connection.execute(_GROUPS, own.run_ms, own.recipe, own.sink)
+            rows = connection.execute(statement, own.run_ms, own.recipe, own.sink)
             return [(_result(known, *key), count) for *key, count in rows]
 
     def count_without_result(self) -> int:
         """Return how many entities this run has no result for."""
-        with self._database.connect() as connection:
+        with self._database.transaction() as connection:
             return int(connection.scalar(f"SELECT count(*) {_WITHOUT}", *self._own_run))
 
     def entities_without_result(self) -> Iterator[str]:
         """Yield the entities that this run has no result for, in the order of their URNs."""
         statement = f"SELECT urn {_WITHOUT} ORDER BY urn"
-        with self._database.connect() as connection:
+        with self._database.transaction() as connection:
             yield from connection.scalars(statement, *self._own_run, stream=True)
 
     @property
@@ -172,13 +142,16 @@ class EvaluationResults:
         Cost: one statement, streamed; memory for each result that differs.
         """
         own = self._database
-        with own.connect() as connection:
+        with own.transaction() as connection:
             known = _test_outcomes(connection)
             ids = {number for number, outcome in known.items() if match(outcome)}
             if not ids:
                 return
             few = [sorted(ids)] if len(ids) <= IN_LIST else []
-            statement = f"{_EVALUATED}{' AND result IN ?' if few else ''} ORDER BY urn"
+            statement = (
+                f"SELECT urn, result, before, run_ms = ? {_EVALUATED}"
+                f"{' AND result IN ?' if few else ''} ORDER BY urn"
+            )
             values = own.run_ms, own.recipe, own.sink, *few
             for urn, now, before, fresh in connection.execute(statement, *values, stream=True):
                 if now in ids:
@@ -186,21 +159,22 @@ class EvaluationResults:
 
     def present(self, urns: Sequence[str]) -> Sequence[str]:
         """Return those of `urns` that are not known to be removed. Cost: a statement for 500."""
-        removed = self._database.attempt(
-            lambda engine: self._urns_where(engine, urns, f"result = {REMOVED}"), set[str]()
+        removed = self._database.read(
+            lambda connection: self._urns_where(connection, urns, f"result = {REMOVED}"), set[str]()
         )
         return [urn for urn in urns if urn not in removed]
 
-    def _urns_where(self, engine: Engine, urns: Iterable[str], condition: str) -> set[str]:
+    def _urns_where(
+        self, connection: SqlConnection, urns: Iterable[str], condition: str
+    ) -> set[str]:
         own = self._database
         statement = (
-            "SELECT urn FROM state_tested WHERE recipe = ? AND sink = ? AND urn IN ?"
+            "SELECT urn FROM state_entity WHERE recipe = ? AND sink = ? AND urn IN ?"
             f" AND ({condition})"
         )
         matching: set[str] = set()
-        with engine.connect() as connection:
-            for batch in in_lists(urns):
-                matching.update(connection.scalars(statement, own.recipe, own.sink, batch))
+        for batch in in_lists(urns):
+            matching.update(connection.scalars(statement, own.recipe, own.sink, batch))
         return matching
 
     def urns_without_result(
@@ -213,49 +187,46 @@ class EvaluationResults:
 
         Cost: two statements for each 500 records.
         """
-        known = f"result = {REMOVED}" if again else "result IS NOT NULL"
+        known = f"result = {REMOVED}" + ("" if again else " OR begun = 0 AND result IS NOT NULL")
         asked = f"{known} OR run_ms = {self._database.run_ms}"
         for part_id in part_ids:
             look = partial(self._next_without_result, part_id, asked)
-            batch = self._database.attempt(partial(look, ("", "")), None)
+            batch = self._database.read(partial(look, ("", "")), None)
             while batch is not None:
                 last, urns = batch
                 if urns:
                     yield urns
-                batch = self._database.attempt(partial(look, last), None)
+                batch = self._database.read(partial(look, last), None)
 
     def _next_without_result(
-        self, part_id: int, asked: str, after: tuple[str, str], engine: Engine
+        self, part_id: int, asked: str, after: tuple[str, str], connection: SqlConnection
     ) -> tuple[tuple[str, str], list[str]] | None:
         """Return kind and id of the last of the next 500 records, and their entities not `asked`.
 
         None where there are no more.
         """
         kind, last = after
-        with engine.connect() as connection:
-            values = part_id, kind, kind, last, IN_LIST
-            rows = list(connection.execute(_NEXT_RECORDS, *values))
+        rows = list(connection.execute(_NEXT_RECORDS, part_id, kind, kind, last, IN_LIST))
         if not rows:
             return None
         several = (joined.split("\n") for _, _, joined, reason in rows if joined and not reason)
         urns = list(dict.fromkeys(urn for joined in several for urn in joined))
-        evaluated = self._urns_where(engine, urns, asked)
+        evaluated = self._urns_where(connection, urns, asked)
         kind, last, *_ = rows[-1]
         return (kind, last), [urn for urn in urns if urn not in evaluated]
 
 
-def failing_tests(engine: Engine, recipe: str, sink: str) -> dict[str, tuple[str, ...]]:
+def failing_tests(connection: SqlConnection, recipe: str, sink: str) -> dict[str, tuple[str, ...]]:
     """Return the tests that entities failed when they were last evaluated, by URN.
 
     Cost: memory for every entity that fails one.
     """
-    with engine.connect() as connection:
-        rows = connection.execute(
-            "SELECT urn, failing FROM state_tested JOIN state_result ON id = result"
-            " WHERE recipe = ? AND sink = ? AND failing <> '[]'",
-            *(recipe, sink),
-        )
-        return {urn: tuple(json.loads(tests)) for urn, tests in rows}
+    rows = connection.execute(
+        "SELECT urn, failing FROM state_entity JOIN state_result ON id = result"
+        " WHERE recipe = ? AND sink = ? AND failing <> '[]' AND begun = 0",
+        *(recipe, sink),
+    )
+    return {urn: tuple(json.loads(tests)) for urn, tests in rows}
 
 
 def _test_outcomes(connection: SqlConnection) -> dict[int, TestOutcome]:

@@ -5,7 +5,7 @@ import secrets
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -38,7 +38,7 @@ from mlcat_ingest.pipeline.state.database import (
 from mlcat_ingest.pipeline.state.partitions import PartitionKey, PartitionPass, PartitionRow
 from mlcat_ingest.pipeline.state.tracker import Tracker
 from mlcat_ingest.sources.base import NullState, Partition, PartitionState
-from mlcat_ingest.sql.database import Engine
+from mlcat_ingest.sql.database import Engine, SqlConnection, write_transaction
 
 SAMPLE: Final = 100
 """Records whose entities have to be in the catalog still, before a pass believes its state."""
@@ -58,11 +58,13 @@ class StateOptions:
     """Options of how far state is believed; `settings` is a digest of the recipe's own.
 
     `writer_ids` are those of the recipe, its own first. None: that of the state, or a new one.
-    Empty: that of the state, or none.
+    Empty: that of the state, or none. `identities` are how URNs were made so far, by source, for a
+    run that keeps no state.
     """
 
     recipe: str
     writer_ids: Sequence[str] | None = None
+    identities: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     settings: str = ""
     full_every_s: float = 86_400.0
     full: bool = False
@@ -73,21 +75,14 @@ _NO_RECIPE: Final = StateOptions("")
 
 
 class StatePolicy(Enum):
-    """How a session uses the database of its recipe: locked, copied, or only read."""
+    """How a session uses the database of its recipe."""
 
     KEEP = auto()
     """Hold the recipe's lock and write; a database that is missing is made."""
-    EXISTING = auto()
-    """Hold the recipe's lock and write; nothing is made where there is no database."""
     COPY = auto()
     """Take no lock, and write to a copy that is deleted with the session.
 
     So a run decides all that one with `KEEP` would decide, and leaves the database as it was.
-    """
-    NAMES = auto()
-    """Take no lock, keep nothing, and only refuse to name entities another way than before.
-
-    The next run with `KEEP` reads again what such a run read.
     """
 
 
@@ -104,7 +99,8 @@ def shared_writer_ids(url: str, recipe: str) -> Sequence[str]:
         engine = open_state(url)
         with ExitStack() as opened, translate_errors(url):
             opened.callback(engine.dispose)
-            return partitions.first_writer_id(engine, recipe, _new_writer_id())
+            connection = opened.enter_context(write_transaction(engine))
+            return partitions.first_writer_id(connection, recipe, _new_writer_id())
     except StateUnavailableError as error:
         log.warning("writing without a writer id, so nothing can be removed: %s", error)
         return ()
@@ -117,6 +113,34 @@ def known_writer_ids(url: str, recipe: str) -> Sequence[str]:
             with read_only(url, timeout_s=_NAMES_TIMEOUT_S) as connection:
                 return () if connection is None else partitions.writer_ids(connection, recipe)
     return ()
+
+
+def names_of(url: str, options: StateOptions, sink: str) -> StateOptions:
+    """Return the options of a run beside those that keep the state at `url`.
+
+    It keeps nothing and takes no lock: it has the writer's id, and refuses to name entities another
+    way than before. The next run that keeps state reads again what it read.
+
+    Raises:
+        RecipeError: a newer version made the database.
+        StateUnavailableError: the database is a server's, and does not answer.
+    """
+    if is_missing(url):
+        return options
+    try:
+        with read_only(url, timeout_s=_NAMES_TIMEOUT_S) as connection:
+            if connection is None:
+                return options
+            recipe = options.recipe
+            ids = (*(options.writer_ids or ()), *partitions.writer_ids(connection, recipe))
+            rows = partitions.partitions_of(connection, recipe)
+            known = {row.key.source: row.identity for row in rows if row.key.sink == sink}
+            return replace(options, writer_ids=ids, identities=known)
+    except (NotAuthorizedError, StateUnavailableError) as error:
+        if file_of(url) is None:
+            raise
+        log.warning("running: names are not compared with those before: %s", error)
+        return options
 
 
 def equal_identities(readers: str, key: str) -> RecipeError:
@@ -151,7 +175,6 @@ class StateSession:
         self._engine: Engine | None = None
         self._holds_file = False
         self._partitions: RememberedPartitions | None = None
-        self._identities: Mapping[str, Mapping[str, str]] = {}
         self._known: list[PartitionRow] = []
         self._sink = ""
         self.tracker = Tracker(mask)
@@ -179,28 +202,11 @@ class StateSession:
         self.tracker.writer = self._writer_of(())
         if self._url is not None and sink.facts.keeps:
             self._sink = sink.address
-            if self._policy is StatePolicy.NAMES:
-                self._read_identities(self._url)
-            else:
-                self._remember(self._url, sink)
-                if self._options.writer_ids is None and not self.tracker.writer.id:
-                    self.tracker.writer = self._writer_of([_new_writer_id()])
+            self._remember(self._url, sink)
+            if self._options.writer_ids is None and not self.tracker.writer.id:
+                self.tracker.writer = self._writer_of([_new_writer_id()])
         if needs_results and not self.tracker.remembers:
             self.tracker.start(self._temporary(), "", "", lasting=False)
-
-    def _read_identities(self, url: str) -> None:
-        if is_missing(url):
-            return
-        try:
-            with read_only(url, timeout_s=_NAMES_TIMEOUT_S) as connection:
-                if connection is not None:
-                    recipe = self._options.recipe
-                    self._identities = partitions.names(connection, recipe, self._sink)
-                    self.tracker.writer = self._writer_of(partitions.writer_ids(connection, recipe))
-        except (NotAuthorizedError, StateUnavailableError) as error:
-            if file_of(url) is None:
-                raise
-            self._database.warn(f"running: names are not compared with those before: {error}")
 
     def _remember(self, url: str, sink: Catalog) -> None:
         engine = self._open_database(url)
@@ -214,13 +220,13 @@ class StateSession:
         recipe = self._options.recipe
         self._database.may_be_replaced = self._holds_file
         self.tracker.start(engine, recipe, self._sink)
-        known = self._database.attempt(
-            lambda opened: partitions.partitions_of(opened, recipe), list[PartitionRow]()
+        known = self._database.read(
+            lambda connection: partitions.partitions_of(connection, recipe), list[PartitionRow]()
         )
         self._known = [row for row in known if row.key.sink == self._sink]
         self._identify()
         self._partitions = RememberedPartitions(
-            self._database, sink, self._options, self.tracker.writes.earlier
+            self._database, sink, self._options, self.tracker.entities.earlier
         )
 
     def _writer_of(self, known: Sequence[str]) -> Writer:
@@ -242,26 +248,24 @@ class StateSession:
         """Take over the entities of other writers of the recipe's name, from now on."""
         writer = self.tracker.writer
         self.tracker.writer = writer = replace(writer, adopted=writer.adopted.union(ids))
-        self._database.attempt(
-            lambda engine: partitions.save_writer_ids(
-                engine, writer.name, writer.id, sorted(writer.adopted)
-            ),
-            None,
+        self._database.change(
+            lambda connection: partitions.save_writer_ids(
+                connection, writer.name, writer.id, sorted(writer.adopted)
+            )
         )
 
     def _open_database(self, url: str) -> Engine | None:
         copy = self._temporary() if self._policy is StatePolicy.COPY else None
-        must_exist = self._policy is StatePolicy.EXISTING
         try:
             if copy is not None:
                 partitions.copy_recipe(url, self._options.recipe, copy)
-            elif not (must_exist and is_missing(url)):
+            else:
                 state = held_state(url, self._options.recipe, self._database.warn)
                 engine = self._held.enter_context(state)
                 self._holds_file = file_of(url) is not None
                 return engine
         except (NotAuthorizedError, StateUnavailableError) as error:
-            if must_exist or file_of(url) is None:
+            if file_of(url) is None:
                 raise
             doing = "running" if copy is None else "planning"
             self._database.warn(f"{doing}: no state, so reading everything: {error}")
@@ -312,15 +316,9 @@ class StateSession:
             # The rows of a pass would have no place in a fresh database.
             self._database.may_be_replaced = False
             return found or NullState()
-        before = self._identities.get(partition.key, {})
-        for kind, urn in partition.identity.items():
-            if before.get(kind, urn) != urn:
-                raise RecipeError(
-                    f"the naming of recipe {self._options.recipe!r} has changed: "
-                    f"{urn} instead of {before[kind]}",
-                    hint="undo the change of `naming`, `env` or `instance`, or run the recipe once "
-                    "with --accept-renaming",
-                )
+        before = self._options.identities.get(partition.key, {})
+        for kind in _changed_kinds(before, partition.identity):
+            raise _renaming(self._options.recipe, before[kind], partition.identity[kind])
         return NullState()
 
     def partition_passes(self) -> Sequence[PartitionPass]:
@@ -372,7 +370,7 @@ class StateSession:
         return [key for key, _ in self.unread_records()]
 
     def _counts(self, row: PartitionRow) -> Mapping[str, partitions.Counts]:
-        return self._database.attempt(lambda engine: partitions.counts(engine, row.key), {})
+        return self._database.read(lambda connection: partitions.counts(connection, row.key), {})
 
     def source_keys(self) -> list[str]:
         """Return the keys of the sources that earlier runs read for this catalog."""
@@ -381,20 +379,20 @@ class StateSession:
     def urns(self) -> Iterator[list[str]]:
         """Yield the entities of every record, those of some hundred records at a time."""
         if self._engine is not None:
-            with self._database.connect() as connection:
+            with self._database.transaction() as connection:
                 yield from records.urns_of(connection, self._options.recipe, self._sink)
 
     def invalidate(self) -> None:
         """Have the next run read and compare everything, even if this process is killed."""
         if self._engine is not None:
-            with self._database.use() as engine:
-                partitions.invalidate(engine, self._options.recipe, self._sink)
+            with self._database.transaction(write=True) as connection:
+                partitions.invalidate(connection, self._options.recipe, self._sink)
 
     def delete(self) -> None:
         """Delete what is kept for this catalog; what is kept for others stays."""
         if self._engine is not None:
-            with self._database.use() as engine:
-                partitions.delete_recipe(engine, self._options.recipe, self._sink)
+            with self._database.transaction(write=True) as connection:
+                partitions.delete_recipe(connection, self._options.recipe, self._sink)
 
     def commit(self) -> None:
         """Save the checkpoints: the catalog has acknowledged or refused all that was read."""
@@ -452,11 +450,11 @@ class RememberedPartitions:
         )
         settings = content_hash([self._options.settings, partition.settings, partition.identity])
         try:
-            with self._database.use() as engine:
-                self._check_identity(engine, key, partition.identity)
-                row = partitions.begin(engine, key, settings)
-                why = self._why_full(engine, row)
-                sample = {} if why else _sample(engine, row.key)
+            with self._database.transaction(write=True) as connection:
+                self._check_identity(connection, key, partition.identity)
+                row = partitions.begin(connection, key, settings, partition.identity)
+                why = self._why_full(connection, row)
+                sample = {} if why else _sample(connection, row.key)
         except StateUnavailableError:
             return None
         if any(known.source == key.source for known in self._passes):
@@ -469,45 +467,32 @@ class RememberedPartitions:
         return partition_pass
 
     def _check_identity(
-        self, engine: Engine, key: PartitionKey, identity: Mapping[str, str]
+        self, connection: SqlConnection, key: PartitionKey, identity: Mapping[str, str]
     ) -> None:
-        before = partitions.identity_of(engine, key)
-        changed = [kind for kind, urn in identity.items() if before.get(kind, urn) != urn]
-        if changed and not self._options.accept_renaming:
-            count = self._entities(engine, key, changed)
-            # A run that wrote nothing, for example after a clash of names, pins no names.
-            if count:
-                kind = changed[0]
-                urns = self._entity_of_kind(engine, key, kind)
-                example = _example_of_renaming(before[kind], identity[kind], urns)
-                raise self._renaming(key, *example, count)
-        if before != identity:
-            partitions.save_identity(engine, key, identity)
-
-    def _entities(self, engine: Engine, key: PartitionKey, kinds: Sequence[str]) -> int:
-        """Return how many entities of some kinds are known of a source, whatever its instance."""
-        return sum(
-            count.records
-            for row in partitions.partitions_of(engine, key.recipe)
+        same = [
+            row
+            for row in partitions.partitions_of(connection, key.recipe)
             if (row.key.sink, row.key.source) == (key.sink, key.source)
-            for kind, count in partitions.counts(engine, row.key).items()
-            if kind in kinds
+        ]
+        changed = _changed_kinds(same[0].identity if same else {}, identity)
+        if not changed or self._options.accept_renaming:
+            return
+        count = sum(
+            of_kind.records
+            for row in same
+            for kind, of_kind in partitions.counts(connection, row.key).items()
+            if kind in changed
         )
+        # A run that wrote nothing, for example after a clash of names, pins no names.
+        if count:
+            kind = changed[0]
+            urns = (
+                urn for row in same for urn in records.urns_of_kind(connection, row.key.id, kind)
+            )
+            example = _example_of_renaming(same[0].identity[kind], identity[kind], urns)
+            raise _renaming(key.recipe, *example, plural(count, "entity", "entities"))
 
-    def _entity_of_kind(self, engine: Engine, key: PartitionKey, kind: str) -> Iterator[str]:
-        for row in partitions.partitions_of(engine, key.recipe):
-            if (row.key.sink, row.key.source) == (key.sink, key.source):
-                yield from records.urns_of_kind(engine, row.key.id, kind)
-
-    def _renaming(self, key: PartitionKey, before: str, now: str, count: int) -> RecipeError:
-        return RecipeError(
-            f"the naming of recipe {key.recipe!r} has changed: {now} instead of {before}; "
-            f"{plural(count, 'entity', 'entities')} would be duplicated under new URNs",
-            hint="undo the change of `naming`, `env` or `instance`, or run once with "
-            "--accept-renaming",
-        )
-
-    def _why_full(self, engine: Engine, row: PartitionRow) -> str | None:
+    def _why_full(self, connection: SqlConnection, row: PartitionRow) -> str | None:
         """Return why all of a partition has to be read, None where what changed will do."""
         if self._options.full:
             return "requested"
@@ -518,7 +503,7 @@ class RememberedPartitions:
         age_s = time.time() - row.full_at_ms / 1000
         if not 0 <= age_s < self._options.full_every_s:
             return "the last one is older than state.full_every"
-        if sum(count.dirty for count in partitions.counts(engine, row.key).values()) > DIRTY:
+        if sum(count.dirty for count in partitions.counts(connection, row.key).values()) > DIRTY:
             return "too many records were refused"
         return None
 
@@ -533,10 +518,23 @@ class RememberedPartitions:
         )
 
 
-def _sample(engine: Engine, key: PartitionKey) -> dict[str, list[str]]:
+def _changed_kinds(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Return the kinds of objects whose URNs are made another way than before."""
+    return [kind for kind, urn in now.items() if before.get(kind, urn) != urn]
+
+
+def _renaming(recipe: str, before: str, now: str, entities: str = "its entities") -> RecipeError:
+    return RecipeError(
+        f"the naming of recipe {recipe!r} has changed: {now} instead of {before}; {entities} would "
+        "be duplicated under new URNs",
+        hint="undo the change of `naming`, `env` or `instance`, or run once with --accept-renaming",
+    )
+
+
+def _sample(connection: SqlConnection, key: PartitionKey) -> dict[str, list[str]]:
     """Return a sample of the entities that were written, by type."""
-    urns = records.sample(engine, key.id, secrets.token_hex(16), SAMPLE)
-    urns = urns or records.sample(engine, key.id, "", SAMPLE)
+    urns = records.sample(connection, key.id, secrets.token_hex(16), SAMPLE)
+    urns = urns or records.sample(connection, key.id, "", SAMPLE)
     by_type: dict[str, list[str]] = {}
     for urn in urns:
         by_type.setdefault(entity_type_of(urn), []).append(urn)

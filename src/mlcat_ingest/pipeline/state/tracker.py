@@ -12,11 +12,7 @@ from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.state import records
 from mlcat_ingest.pipeline.state.database import RunDatabase
-from mlcat_ingest.pipeline.state.entities import (
-    AppliedBases,
-    KnownEntities,
-    UnacknowledgedWrites,
-)
+from mlcat_ingest.pipeline.state.entities import KnownEntities
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.pipeline.state.records import KnownRecord, RecordRow
 from mlcat_ingest.pipeline.state.results import EvaluationResults
@@ -29,7 +25,6 @@ log = logging.getLogger(__name__)
 ROWS: Final = 500
 """Rows that are written in one transaction."""
 
-_NO_STAMPS: Final[Mapping[str, Stamps]] = {}
 _EXISTS: Final[Stamps] = {}
 """The stamps of an entity that is only referred to."""
 
@@ -157,8 +152,6 @@ class Tracker:
         """Who writes the bases of the run."""
         self.database = RunDatabase(mask)
         self.results = EvaluationResults(self.database)
-        self.writes = UnacknowledgedWrites(self.database)
-        self.bases = AppliedBases(self.database)
         self._mask = mask
         self._lock = threading.Lock()
         self._saving = threading.Lock()
@@ -175,13 +168,11 @@ class Tracker:
         State that is not `lasting` is deleted with the run.
         """
         self.database.start(engine, recipe, sink, lasting=lasting)
-        self.writes.load()
-        self.bases.start()
+        self.entities.start()
 
     def stop(self) -> None:
         """Write what is left; remember nothing from now on."""
-        self.flush()
-        self.writes.begin(())
+        self.begin_writes(())
         self.database.stop()
 
     def changes(self, page: Page[Any], read_stamps: ReadStamps) -> PageChanges:
@@ -319,19 +310,46 @@ class Tracker:
             part, version, known = tracked.part, tracked.version, tracked.known
             self._keep([_Pending(part, version, "", urns, set(), masked, known)])
 
-    def acknowledge(
-        self,
-        urns: Iterable[str],
-        refused: Mapping[str, str],
-        stamps: Mapping[str, Stamps | None] = _NO_STAMPS,
-    ) -> None:
-        """Keep the records whose last entity is among `urns`, done with by the catalog.
+    def acknowledge(self, urns: Iterable[str], stamps: Mapping[str, Stamps | None]) -> None:
+        """Keep the records whose last entity is among `urns`, which the catalog has as they are.
 
-        `refused` has the reasons for the entities that it refused, `stamps` has those that are
-        known.
+        `stamps` has those that are known.
+        """
+        if self.remembers:
+            self._keep(self._arrived(urns, {}, stamps))
+
+    def refuse(self, refused: Mapping[str, str]) -> None:
+        """Keep the records whose last entity is among those that the catalog `refused`, and why."""
+        if self.remembers:
+            self._keep(self._arrived(refused, refused, {}))
+
+    def settle(
+        self,
+        urns: Collection[str],
+        refused: Mapping[str, str],
+        stamps: Mapping[str, Stamps | None],
+        bases: Mapping[str, str],
+        removed: Collection[str],
+    ) -> None:
+        """Keep what became of a batch of entities that was written, and of their records.
+
+        `refused` has the reasons for those that the catalog refused; `stamps` and `bases` have
+        those that are known of the others.
+
+        Cost: one transaction.
         """
         if not self.remembers:
             return
+        self._add_rows(self._arrived(urns, refused, stamps))
+        with self._saving:
+            with self._lock:
+                rows, self._rows = self._rows, []
+            self.entities.settle(urns, bases, removed, rows)
+
+    def _arrived(
+        self, urns: Iterable[str], refused: Mapping[str, str], stamps: Mapping[str, Stamps | None]
+    ) -> list[_Pending]:
+        """Return the records whose last entity is among `urns`, done with by the catalog."""
         ready = []
         with self._lock:
             for urn in urns:
@@ -351,7 +369,7 @@ class Tracker:
                     if urn in refused:
                         pending.reason = self._mask(refused[urn]) or "refused"
                 ready += [record for record in written if not record.left]
-        self._keep(ready)
+        return ready
 
     @property
     def remembers(self) -> bool:
@@ -369,7 +387,7 @@ class Tracker:
             with self._lock:
                 writing = [one for urn in urns for one in self._pending.get(urn, [[]])[0]]
                 rows, self._rows = [*self._rows, *chain(*(one.unfinished() for one in writing))], []
-            return self.writes.begin(urns, rows)
+            return self.entities.begin(urns, rows)
 
     def flush(self) -> bool:
         """Write the rows that wait; return whether the database still takes them."""
@@ -377,7 +395,7 @@ class Tracker:
             with self._lock:
                 batch, self._rows = self._rows, []
             if batch:
-                self.database.attempt(lambda engine: records.save(engine, batch), None)
+                self.database.change(lambda connection: records.put(connection, batch))
         return self.remembers
 
     def _flush_held(self) -> bool:
@@ -396,15 +414,13 @@ class Tracker:
             self._pending.clear()
         if self._flush_held():
             for part in passes:
-                self.database.attempt(
-                    part.reopen if self._refused_without_record else part.commit, None
-                )
+                self.database.change(part.reopen if self._refused_without_record else part.commit)
 
     def invalidate_stamps(self) -> None:
         """Have the next full pass compare every entity by its values."""
         self.flush()
         own = self.database
-        own.attempt(lambda engine: records.delete_stamps(engine, own.recipe, own.sink), None)
+        own.change(lambda connection: records.delete_stamps(connection, own.recipe, own.sink))
 
     def reopen(self, passes: Iterable[PartitionPass]) -> None:
         """Have the next run list all that `passes` listed."""
@@ -412,36 +428,40 @@ class Tracker:
             if part.full is None:
                 part.finished = None  # its checkpoint stays, so what changed comes again
             else:
-                self.database.attempt(part.reopen, None)
+                self.database.change(part.reopen)
 
     def _keep(self, ready: Sequence[_Pending]) -> None:
+        if self._add_rows(ready) >= ROWS:
+            self.flush()
+
+    def _add_rows(self, ready: Sequence[_Pending]) -> int:
+        """Have the rows of records wait for a transaction; return how many do."""
         with self._lock:
             for pending in ready:
                 if pending.is_held:
                     self._rows += pending.unfinished()
                 (self._held if pending.is_held else self._rows).append(pending.row())
-            full = len(self._rows) >= ROWS
-        if full:
-            self.flush()
+            return len(self._rows)
 
     def _read_records(
         self, part: PartitionPass, kind: str, ids: Sequence[str]
     ) -> dict[str, KnownRecord]:
-        return self.database.attempt(
-            lambda engine: records.read(engine, part.part_id, kind, ids), dict[str, KnownRecord]()
+        return self.database.read(
+            lambda connection: records.read(connection, part.part_id, kind, ids),
+            dict[str, KnownRecord](),
         )
 
     def _is_unchanged(self, version: RecordVersion, known: KnownRecord, digest: str | None) -> bool:
         return (
             known.equals(version, digest)
-            and self.writes.earlier.isdisjoint(known.urns)
+            and self.entities.earlier.isdisjoint(known.urns)
             # Written for another record of this pass, or for this one as it was listed before.
             and (not self._written or self._written.isdisjoint(map(hash, known.urns)))
         )
 
     def _touch(self, part: PartitionPass, kind: str, ids: Sequence[str]) -> None:
-        self.database.attempt(
-            lambda engine: records.touch(engine, part.part_id, kind, ids, part.number), None
+        self.database.change(
+            lambda connection: records.touch(connection, part.part_id, kind, ids, part.number)
         )
 
 

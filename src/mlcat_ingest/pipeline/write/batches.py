@@ -181,7 +181,6 @@ class BatchWriter:
     def _write(self, batch: Sequence[MergedEntity]) -> None:
         tracker = self._context.tracker
         urns = [entity.urn for entity in batch]
-        tracker.results.invalidate([entity.urn for entity in batch if entity.outcome != "created"])
         delivered = self._delivery.deliver(batch)
         arrived = [outcome for outcome in delivered if not outcome.refusals]
         refused = {
@@ -191,7 +190,7 @@ class BatchWriter:
         }
         # All of them is written again after a write that nobody saw the end of, but for a soft
         # delete, which writes one aspect.
-        tracker.writes.end(
+        tracker.entities.end(
             [
                 outcome.merged.urn
                 for outcome in delivered
@@ -199,11 +198,9 @@ class BatchWriter:
             ]
         )
         self._context.tally.entities_written(delivered)
-        tracker.bases.save(bases_of(outcome.merged for outcome in arrived))
-        tracker.acknowledge(urns, refused, self._stamps_after(arrived))
-        tracker.results.save(
-            {}, [outcome.merged.urn for outcome in arrived if outcome.merged.is_removed]
-        )
+        bases = bases_of(outcome.merged for outcome in arrived)
+        removed = {outcome.merged.urn for outcome in arrived if outcome.merged.is_removed}
+        tracker.settle(urns, refused, self._stamps_after(arrived), bases, removed)
         self._evaluator.add_written(outcome for outcome in arrived if not outcome.merged.is_removed)
         # The end of a pass waits for the release, evaluates what is left, and saves a checkpoint.
         self._in_flight.release(urns)
@@ -265,7 +262,7 @@ class Merger:
         refused = {outcome.merged.urn for outcome in denied}
         if self._clears_reused:
             entities = self._without_former(entity_type, entities, stored)
-        earlier = self._context.tracker.writes.earlier.intersection(stored)
+        earlier = self._context.tracker.entities.earlier.intersection(stored)
         if earlier and allows(entity_type, EDITABLE_ML_MODEL_GROUP_PROPERTIES):
             # What was not acknowledged may have been a copy, of aspects that no source has.
             copied = self._context.sink.read_many(sorted(earlier), COPIED)
@@ -286,8 +283,8 @@ class Merger:
         self._limit.admit(sum(entity.outcome == "created" for entity in changed))
         self._context.tally.entities_merged(entity_type, merged)
         unchanged = [entity.urn for entity in merged if not entity.proposals]
-        if self._context.tracker.bases.is_new:
-            self._context.tracker.bases.save(
+        if self._context.tracker.entities.has_no_base:
+            self._context.tracker.entities.save_bases(
                 bases_of(entity for entity in merged if not entity.proposals)
             )
         # Before they are acknowledged: the end of a pass evaluates those that have no result yet.
@@ -302,7 +299,7 @@ class Merger:
             for entity in merged
             if not entity.proposals
         }
-        self._context.tracker.acknowledge(unchanged, {}, stamps)
+        self._context.tracker.acknowledge(unchanged, stamps)
         self._in_flight.release(unchanged)
         self._writer.add(changed)
 
@@ -328,7 +325,7 @@ class Merger:
         reasons = {outcome.merged.urn: str(outcome.refusals[0]) for outcome in denied}
         self._context.tally.entities_merged(entity_type, [outcome.merged for outcome in denied])
         self._context.tally.entities_written(denied)
-        self._context.tracker.acknowledge(reasons, reasons)
+        self._context.tracker.refuse(reasons)
         self._in_flight.release(list(reasons))
 
 

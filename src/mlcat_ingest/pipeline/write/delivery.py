@@ -101,7 +101,7 @@ class Delivery:
         delivered = self._deliver_rounds(batch, by_aspect=True)
         # What an earlier write left unfinished may be more than is written here.
         ended = (outcome.merged.urn for outcome in delivered if not outcome.may_be_stored)
-        tracker.writes.end(new.intersection(ended))
+        tracker.entities.end(new.intersection(ended))
         self._read_back.take([outcome.merged for outcome in delivered if not outcome.refusals])
         return delivered
 

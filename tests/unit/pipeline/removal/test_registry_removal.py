@@ -105,7 +105,8 @@ def test_without_state_nothing_is_removed_and_a_note_says_so(tmp_path: Path) -> 
 def test_state_that_was_reset_counts_from_the_start(recipe: RegistryRecipe) -> None:
     recipe.ingest(content("a"))
     engine = open_state(f"sqlite:///{recipe.folder}/state.db")
-    delete_recipe(engine, "r")
+    with engine.transaction(write=True) as connection:
+        delete_recipe(connection, "r")
     engine.dispose()
     recipe.ingest(content("a"))
     assert recipe.removed() == set()

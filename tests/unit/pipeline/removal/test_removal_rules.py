@@ -36,6 +36,7 @@ class KnownEntities:
     fails: bool = False
     bases: dict[str, str] = field(default_factory=dict)
     counted: int = 0
+    earlier: Sequence[str] = ()
 
     def listed_urns(self, _: object) -> Iterable[str]:
         return ()
@@ -57,10 +58,10 @@ class KnownEntities:
     def delete(self, _: object, urns: Sequence[str]) -> None:
         self.deleted += urns
 
-    def get(self, urn: str) -> str | None:
+    def base(self, urn: str) -> str | None:
         return self.bases.get(urn)
 
-    def urns(self, entity_type: str) -> list[str]:
+    def with_base(self, entity_type: str) -> list[str]:
         return [urn for urn in self.bases if f":{entity_type}:" in urn]
 
     def record_count(self, _: object) -> int:
@@ -123,8 +124,6 @@ class World:
             entities=self.known,
             remembers=self.remembers,
             writer=Writer("r", "id"),
-            bases=self.known,
-            writes=SimpleNamespace(earlier=()),
         )
         tally: Any = SimpleNamespace(note=lambda kind, text: self.notes.append((kind, text)))
         copier: Any = SimpleNamespace(

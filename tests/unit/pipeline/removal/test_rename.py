@@ -196,7 +196,7 @@ def test_what_the_recipe_wrote_is_not_copied_where_its_base_was_dropped(
         MergeRules(Writer("one")),
     )
     tracker = Tracker()
-    monkeypatch.setattr(tracker.bases, "get", bases_of([ours]).get)
+    monkeypatch.setattr(tracker.entities, "base", bases_of([ours]).get)
     sink = FakeSink(stored={OLD: {"globalTags": tags, HOME: custom(team="risk")}, NEW: {HOME: {}}})
     GroupCopier(sink, delivery, tracker).copy(OLD, NEW)
     assert delivery.written[NEW]["globalTags"] == {"tags": tags["tags"][1:]}

@@ -95,7 +95,7 @@ def test_a_base_that_is_stored_wins_over_the_state(world: World) -> None:
 def test_a_state_that_lost_its_bases_takes_those_of_unchanged_entities(world: World) -> None:
     world.ingest([OURS])
     with closing(sqlite3.connect(world.database)) as connection, connection:
-        connection.execute("DELETE FROM state_base")
+        connection.execute("DELETE FROM state_entity")
     assert world.ingest([OURS]).proposals_sent == 0
     world.replace_properties()
     world.ingest([])
@@ -124,11 +124,11 @@ def test_retract_leaves_nothing_of_ours_and_all_of_others(world: World) -> None:
         assert retraction.execute().exit_code == 0
     assert world.tags() == [PEOPLES]
     with closing(sqlite3.connect(world.database)) as connection, connection:
-        assert connection.execute("SELECT count(*) FROM state_base").fetchone() == (0,)
+        assert connection.execute("SELECT count(*) FROM state_entity").fetchone() == (0,)
 
 
 def test_a_plan_merges_with_the_base_of_the_state(world: World) -> None:
     state = StateSession(f"sqlite:///{world.database}", StateOptions("r"), StatePolicy.COPY)
     state.open(world.sink)
-    assert state.tracker.bases.get(URN)
+    assert state.tracker.entities.base(URN)
     state.close()
