@@ -69,15 +69,8 @@ def models_of_group(store: Store, group: str, start: int, count: int) -> UrnPage
     return referrers(store, group, roots, start, count)
 
 
-def nested_rows(
-    store: Store,
-    urns: Sequence[str],
-    columns: tuple[str, ...] = (),
-    opened: Collection[str] = (),
-) -> tuple[tuple[str, ...], tuple[ListRow, ...]]:
-    """Return columns, and a row for each of these models; see `model_rows`.
-
-    The newest children of those that are `opened` follow them.
+def nested_rows(store: Store, urns: Sequence[str], opened: Collection[str] = ()) -> list[ListRow]:
+    """Return a row for each of these models; the newest children of `opened` ones follow them.
 
     Cost: three SQL statements for each two hundred URNs, however many children there are.
     """
@@ -85,16 +78,14 @@ def nested_rows(
     below = {urn: runs.urns for urn, runs in children.items() if urn in opened}
     shown = [shown_urn for urn in urns for shown_urn in (urn, *below.get(urn, ()))]
     children |= _newest_children(store, sorted(set(shown) - set(urns)))
-    columns, rows = model_rows(store, shown, columns)
-    nested = (
+    return [
         replace(
             row,
             depth=int(row.urn not in urns),
             children=children[row.urn].total if row.urn in children else 0,
         )
-        for row in rows
-    )
-    return columns, tuple(nested)
+        for row in model_rows(store, shown)
+    ]
 
 
 def _newest_children(store: Store, urns: Sequence[str]) -> dict[str, ChildRuns]:

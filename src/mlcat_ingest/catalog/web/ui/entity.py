@@ -22,11 +22,12 @@ from mlcat_ingest.catalog.web.ui.lineage import lineage_trees
 from mlcat_ingest.catalog.web.ui.lists import (
     PAGE_ROWS,
     Aspects,
-    EntityList,
-    Heading,
+    Listing,
     ListRow,
+    common_metrics,
     description_of,
     display_name,
+    entity_columns,
     is_removed,
     kind_of,
     names_of,
@@ -35,6 +36,7 @@ from mlcat_ingest.catalog.web.ui.lists import (
     referrers,
     rows_of,
     steps_of,
+    value_column,
     version_set_names,
 )
 from mlcat_ingest.catalog.web.ui.markdown import plain_line, render_markdown
@@ -277,18 +279,19 @@ def _refers(urn: str, tab: str) -> ColumnElement[bool] | None:
     return edge.c.relationship.not_in(shown)
 
 
-def _listing(store: Store, subject: Subject, tab: str, start: int) -> EntityList | None:
+def _listing(store: Store, subject: Subject, tab: str, start: int) -> Listing | None:
     """Return the list of a tab: references in stored order, referring entities newest first.
 
     Child runs follow their parents where both are models of the same group.
     """
-    columns: tuple[str, ...] = ()
+    metrics: Sequence[str] = ()
     rows: Sequence[ListRow]
     if tab in {"models", "ingestions"}:
         return None
     if tab == "children":
         page = children_of(store, subject.urn, start, PAGE_ROWS)
-        columns, rows = nested_rows(store, page.urns)
+        rows = nested_rows(store, page.urns)
+        metrics = common_metrics(rows)
     elif tab in _REFERENCE_TABS:
         urns = subject.urns(_REFERENCE_TABS[tab])
         page = UrnPage(len(urns), tuple(urns[start : start + PAGE_ROWS]))
@@ -304,7 +307,7 @@ def _listing(store: Store, subject: Subject, tab: str, start: int) -> EntityList
         page.total, start, len(page.urns), lambda at: entity_href(subject.urn, tab=tab, start=at)
     )
     mixed = tab in {"failing", "group", "passing", "used"}
-    return EntityList(tuple(rows), part, tuple(map(Heading.of, columns)), mixed=mixed)
+    return Listing(rows, entity_columns(rows, map(value_column, metrics), mixed=mixed), part)
 
 
 def _with_tables(store: Store, rows: Sequence[ListRow]) -> Sequence[ListRow]:

@@ -28,10 +28,10 @@ from mlcat_ingest.catalog.web.ui.lists import (
     NEWEST_FIRST,
     PAGE_ROWS,
     ListRow,
+    model_rows,
     names_of,
     pager,
     rows_of,
-    with_makers,
 )
 from mlcat_ingest.catalog.web.ui.markdown import plain_line
 from mlcat_ingest.catalog.web.ui.text import kind_name, visible
@@ -112,7 +112,7 @@ def search_view(
             "full_scan": False,
         }
     terms = parse_query(words).terms
-    rows = with_makers(store, rows_of(store, [hit.urn for hit in page.hits]))
+    rows = model_rows(store, [hit.urn for hit in page.hits])
     return {
         "problem": "" if page.total else store.read(lambda sql: unknown_number(sql, any_of)),
         "rows": [

@@ -21,7 +21,7 @@ _MOST: Final = 50
 
 def version_rows(
     store: Store, rows: Sequence[ListRow], group: Mapping[str, Any]
-) -> tuple[ListRow, ...]:
+) -> Sequence[ListRow]:
     """Return `rows` with aliases and stage of those that are registered versions.
 
     They do not repeat the description of their `group`, which has these properties.
@@ -29,9 +29,9 @@ def version_rows(
     Cost: one SQL statement if there are any.
     """
     if all(row.maker is None for row in rows):
-        return tuple(rows)
+        return rows
     tags = store.get_many([row.urn for row in rows], {GLOBAL_TAGS})
-    return tuple(
+    return [
         replace(
             row,
             aliases=tuple(mark.rpartition("@")[2] for mark in row.marks if "@" in mark),
@@ -40,7 +40,7 @@ def version_rows(
             description="" if row.description == group.get("description") else row.description,
         )
         for row in rows
-    )
+    ]
 
 
 def _stage(aspects: Mapping[str, Any]) -> str:
