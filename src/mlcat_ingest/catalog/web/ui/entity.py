@@ -22,6 +22,7 @@ from mlcat_ingest.catalog.web.ui.lineage import lineage_trees
 from mlcat_ingest.catalog.web.ui.lists import (
     PAGE_ROWS,
     Aspects,
+    ListColumn,
     Listing,
     ListRow,
     common_metrics,
@@ -37,17 +38,18 @@ from mlcat_ingest.catalog.web.ui.lists import (
     rows_of,
     steps_of,
     value_column,
+    value_of,
     version_set_names,
 )
-from mlcat_ingest.catalog.web.ui.markdown import plain_line, render_markdown
+from mlcat_ingest.catalog.web.ui.markdown import render_markdown
 from mlcat_ingest.catalog.web.ui.metadata_tests import rule_in_words
 from mlcat_ingest.catalog.web.ui.runs import RunsView, runs_table
 from mlcat_ingest.catalog.web.ui.text import (
     entity_href,
     entity_type,
     kind_name,
-    moment,
     scalar,
+    stamp,
 )
 from mlcat_ingest.catalog.web.ui.versions import aliases_of
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
@@ -118,37 +120,13 @@ class Subject:
         return list(dict.fromkeys(self.properties.get(field) or []))
 
 
-def test_rows(store: Store, subject: Subject) -> list[dict[str, object]]:
-    """Return the stored outcomes of metadata tests, the failed ones first."""
-    stored = subject.aspects.get(TEST_RESULTS)
-    results: Mapping[str, Any] = {} if stored is None else stored.value
-    outcomes = [
-        (entry, side == "passing")
-        for side in ("failing", "passing")
-        for entry in results.get(side) or []
-    ]
-    tests = store.get_many([entry["test"] for entry, _ in outcomes], {TEST_INFO})
-    rows: list[dict[str, object]] = []
-    for entry, passed in outcomes:
-        aspects = tests.get(entry["test"], {})
-        row = {
-            "href": entity_href(entry["test"]),
-            "name": display_name(entry["test"], aspects),
-            "description": plain_line(description_of(properties_of(entry["test"], aspects))),
-            "passed": passed,
-            "when": moment((entry.get("lastComputed") or {}).get("time")),
-        }
-        rows.append(row)
-    return rows
-
-
 def entity_page(
     store: Store, urn: str, query: QueryParams, start: int
 ) -> Mapping[str, object] | None:
     """Return the page of `urn`; None if the catalog neither has it nor refers to it.
 
-    Of `overview`, `runs`, `listing`, `ingestion`, `lineage`, `tests` and `history` the chosen tab
-    has one; the overview of a metadata test has a `rule`, too.
+    Of `overview`, `runs`, `listing`, `ingestion`, `lineage` and `history` the chosen tab has one;
+    the overview of a metadata test has a `rule`, too.
 
     Cost: a handful of SQL statements, however long the lists are.
     """
@@ -210,12 +188,13 @@ def _content(
         "runs": runs_table(store, RunsView.of(urn, query, start), subject.properties)
         if chosen == "models"
         else None,
-        "listing": _listing(store, subject, chosen, start),
+        "listing": _outcomes(store, subject)
+        if chosen == "tests"
+        else _listing(store, subject, chosen, start),
         "rule": rule_in_words(store, subject.properties)
         if chosen == "overview" and TEST_INFO in subject.aspects
         else None,
         "lineage": lineage_trees(store, urn) if chosen == "lineage" else None,
-        "tests": test_rows(store, subject) if chosen == "tests" else None,
         "history": history_page(store, urn, start) if chosen == "history" else None,
     }
 
@@ -308,6 +287,20 @@ def _listing(store: Store, subject: Subject, tab: str, start: int) -> Listing | 
     )
     mixed = tab in {"failing", "group", "passing", "used"}
     return Listing(rows, entity_columns(rows, map(value_column, metrics), mixed=mixed), part)
+
+
+def _outcomes(store: Store, subject: Subject) -> Listing:
+    """Return the stored outcomes of metadata tests, the failed ones first."""
+    results = value_of(subject.aspects, TEST_RESULTS)
+    rows = [(side, one) for side in ("failing", "passing") for one in results.get(side) or []]
+    tests = {row.urn: row for row in rows_of(store, [entry["test"] for _, entry in rows])}
+    columns = (
+        ListColumn("Result", lambda row: row[0], "outcome", "nowrap"),
+        ListColumn("Metadata test", lambda row: tests[row[1]["test"]], "link", heading=True),
+        ListColumn("Description", lambda row: tests[row[1]["test"]].description, "dim"),
+        ListColumn("Since", lambda row: stamp(row[1].get("lastComputed")), css="nowrap dim"),
+    )
+    return Listing(rows, columns, empty="No metadata test applies to this entity.")
 
 
 def _with_tables(store: Store, rows: Sequence[ListRow]) -> Sequence[ListRow]:

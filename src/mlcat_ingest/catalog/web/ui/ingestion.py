@@ -5,7 +5,8 @@ sections that DataHub's command line and ours share, and ours in its own counts,
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -17,8 +18,12 @@ from mlcat_ingest.catalog.schema.tables import edge, entity
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.facts import Fact, Piece
 from mlcat_ingest.catalog.web.ui.lists import (
+    DURATION,
     PAGE_ROWS,
     Aspects,
+    ListColumn,
+    Listing,
+    Pager,
     display_name,
     names_of,
     newest,
@@ -68,6 +73,33 @@ _SHOWN_CHARS: Final = 1_000
 Object = Mapping[str, Any]
 
 
+_KIND_COLUMNS: Final = (
+    ListColumn("Kind", itemgetter(0), "name", heading=True),
+    *(
+        ListColumn(label, itemgetter(at), "count", "number")
+        for at, label in enumerate(_COUNTS.values(), 1)
+    ),
+)
+_RECIPE: Final = ListColumn("Recipe", lambda run: run.recipe, "recipe", heading=True)
+_STARTED: Final = ListColumn("Run", lambda run: run, "started", "nowrap")
+_RUN_COLUMNS: Final = (
+    ListColumn("Status", lambda run: run, "ended"),
+    DURATION,
+    ListColumn("Written", lambda run: run.written, "count", "number"),
+    ListColumn("Unchanged", lambda run: run.unchanged, "count", "number"),
+    ListColumn("Removed", lambda run: run.removed, "count", "number"),
+    ListColumn("Refused", lambda run: run.refused, "count", "number"),
+    ListColumn(
+        "Metadata tests",
+        lambda run: run.tests,
+        "or_dash",
+        "number nowrap",
+        hint="results of metadata tests: of the gate those of all entities, or else those that the "
+        "run evaluated",
+    ),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class IngestionRun:
     """A run of a recipe, as a row of a list.
@@ -104,7 +136,10 @@ def runs_page(store: Store, start: int) -> Mapping[str, object]:
     page = store.search(newest(RUN, start, PAGE_ROWS))
     rows = _runs(store, [hit.urn for hit in page.hits])
     part = pager(page.total, start, len(rows), lambda at: f"/kind/{RUN}?start={at}")
-    return {"title": kind_name(RUN, plural=True), "rows": rows, "pager": part}
+    return {
+        "title": kind_name(RUN, plural=True),
+        "listing": _listing(rows, part, _RECIPE, _STARTED),
+    }
 
 
 def recipes_page(store: Store, start: int = 0, count: int = PAGE_ROWS) -> Mapping[str, object]:
@@ -121,7 +156,10 @@ def recipes_page(store: Store, start: int = 0, count: int = PAGE_ROWS) -> Mappin
         by_urn[latest[urn]] if urn in latest else IngestionRun(_link(names, urn)) for urn in urns
     ]
     part = pager(page.total, start, len(rows), lambda at: f"/kind/{RECIPE}?start={at}")
-    return {"title": kind_name(RECIPE, plural=True), "rows": rows, "pager": part}
+    return {
+        "title": kind_name(RECIPE, plural=True),
+        "listing": _listing(rows, part, _RECIPE, _STARTED),
+    }
 
 
 def recipe_page(store: Store, urn: str, aspects: Aspects, start: int) -> Mapping[str, object]:
@@ -146,7 +184,11 @@ def recipe_page(store: Store, urn: str, aspects: Aspects, start: int) -> Mapping
         for one in _passes(_object(_report(result).get("mlcat")).get("passes"))
     ]
     shown = [fact for fact in facts if fact.pieces]
-    return {"facts": shown, "rows": rows, "pager": part, "passes": passes}
+    return {
+        "facts": shown,
+        "listing": _listing(rows, part, replace(_STARTED, heading=True)),
+        "passes": passes,
+    }
 
 
 def run_page(store: Store, urn: str, aspects: Aspects) -> Mapping[str, object]:
@@ -166,16 +208,16 @@ def run_page(store: Store, urn: str, aspects: Aspects) -> Mapping[str, object]:
     (run,) = _rows({urn: aspects}, names)
     from_source, to_sink = _object(source.get("report")), _object(sink.get("report"))
     text = scalar(result.get("report"))
+    kinds = [
+        (kind_name(kind, plural=True), *(_number(_object(counts).get(key)) for key in _COUNTS))
+        for kind, counts in _object(ours.get("entities")).items()
+    ]
     return {
         "run": run,
         "headline": text.partition("\n")[0] if ours else "",
         "facts": [fact for fact in _facts(run, request, report) if fact.pieces],
         "passes": [*_passes(ours.get("passes"))],
-        "counts": [*_COUNTS.values()],
-        "kinds": [
-            (kind_name(kind, plural=True), [_number(_object(counts).get(key)) for key in _COUNTS])
-            for kind, counts in _object(ours.get("entities")).items()
-        ],
+        "kinds": Listing(kinds, _KIND_COLUMNS, label="Entities"),
         "groups": [_link(names, group) for group in groups],
         "more_groups": max(0, (_number(ours.get("changed_groups")) or 0) - len(groups)),
         "tests": [(_link(names, test), count) for test, count in tests.items()],
@@ -211,6 +253,10 @@ def _runs(store: Store, urns: Sequence[str]) -> list[IngestionRun]:
     aspects = {urn: stored.get(urn, {}) for urn in urns}
     recipes = {_recipe_urn(_request(of_run)) for of_run in aspects.values()}
     return _rows(aspects, names_of(store, sorted(recipes - {""})))
+
+
+def _listing(rows: Sequence[IngestionRun], part: Pager, *first: ListColumn) -> Listing:
+    return Listing(rows, (*first, *_RUN_COLUMNS), part, "No ingestion runs.")
 
 
 def _rows(runs: Mapping[str, Aspects], names: Mapping[str, str]) -> list[IngestionRun]:

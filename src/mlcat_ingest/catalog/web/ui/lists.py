@@ -595,7 +595,16 @@ def home(store: Store) -> Mapping[str, object]:
     return {
         "kinds": [_kind(name, counts, removed) for name in _PROMINENT],
         "other_kinds": [_kind(name, counts, removed) for name in others],
-        "groups": [(row, sizes.get(row.urn, 0)) for row in rows_of(store, urns)],
+        "groups": Listing(
+            rows_of(store, urns),
+            (
+                replace(NAME, show="placed"),
+                KIND,
+                ListColumn("Models", lambda row: sizes.get(row.urn, 0), "count", "number"),
+                ListColumn("Platform", lambda row: row.platform, css="nowrap"),
+                *(DESCRIPTION, TESTS, CREATED),
+            ),
+        ),
         "all_groups": latest.total,
         "empty": not any(counts.get(name) for name in _PROMINENT),
     }
