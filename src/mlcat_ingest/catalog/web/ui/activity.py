@@ -90,12 +90,7 @@ def _failing_tests(store: Store) -> Listing:
     failing = sorted((urn for urn in tests if counts[urn][0]), key=lambda urn: -counts[urn][0])
     names = names_of(store, failing[:_TESTS])
     columns = (
-        ListColumn(
-            "Name",
-            lambda row: Piece(row[1], entity_href(row[0], tab="failing")),
-            "link",
-            heading=True,
-        ),
+        ListColumn("Name", lambda row: Piece(row[1], entity_href(row[0], tab="failing")), "link"),
         ListColumn("Failing", lambda row: ("bad", counted(counts[row[0]][0])), "badge", "number"),
         ListColumn("Passing", lambda row: counted(counts[row[0]][1]), css="number"),
     )

@@ -1,7 +1,7 @@
 """Child runs under their parents: queries over the search index, and the rows of pages."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from sqlalchemy import and_, exists, func, select
@@ -26,14 +26,6 @@ from mlcat_ingest.metadata.reserved import PARENT_RUN
 
 SHOWN_CHILDREN: Final = 20
 """How many child runs a list shows under their parent."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChildRuns:
-    """The newest child runs of one parent, and how many there are."""
-
-    urns: tuple[str, ...]
-    total: int
 
 
 def children_of(store: Store, urn: str, start: int = 0, count: int = 0) -> UrnPage:
@@ -88,11 +80,11 @@ def nested_rows(store: Store, urns: Sequence[str], opened: Collection[str] = ())
     ]
 
 
-def _newest_children(store: Store, urns: Sequence[str]) -> dict[str, ChildRuns]:
-    """Return the child runs of those of `urns` that have any."""
+def _newest_children(store: Store, urns: Sequence[str]) -> dict[str, UrnPage]:
+    """Return the newest child runs of those of `urns` that have any."""
 
-    def read(connection: Connection) -> dict[str, ChildRuns]:
-        by_parent: dict[str, ChildRuns] = {}
+    def read(connection: Connection) -> dict[str, UrnPage]:
+        by_parent: dict[str, UrnPage] = {}
         for chunk in chunks(urns, MAX_TOKENS):
             children = _children(chunk).subquery()
             rows = (
@@ -101,7 +93,7 @@ def _newest_children(store: Store, urns: Sequence[str]) -> dict[str, ChildRuns]:
                 .order_by(children.c.parent, children.c.place)
             )
             for row in connection.execute(rows):
-                before = by_parent.get(row.parent, ChildRuns((), row.total))
+                before = by_parent.get(row.parent, UrnPage(row.total, ()))
                 by_parent[row.parent] = replace(before, urns=(*before.urns, row.urn))
         return by_parent
 

@@ -178,34 +178,26 @@ def entity_page(
 def _content(
     store: Store, subject: Subject, chosen: str, query: QueryParams, start: int
 ) -> Mapping[str, object]:
-    """Return what the chosen tab shows; None for what other tabs show."""
+    """Return what the chosen tab shows."""
     urn = subject.urn
-    return {
-        "overview": overview(store, urn, subject.aspects, subject.properties)
-        if chosen == "overview" and entity_type(urn) != ingestion.RUN
-        else None,
-        "ingestion": _ingestion(store, subject, chosen, start),
-        "runs": runs_table(store, RunsView.of(urn, query, start), subject.properties)
-        if chosen == "models"
-        else None,
-        "listing": _outcomes(store, subject)
-        if chosen == "tests"
-        else _listing(store, subject, chosen, start),
-        "rule": rule_in_words(store, subject.properties)
-        if chosen == "overview" and TEST_INFO in subject.aspects
-        else None,
-        "lineage": lineage_trees(store, urn) if chosen == "lineage" else None,
-        "history": history_page(store, urn, start) if chosen == "history" else None,
-    }
-
-
-def _ingestion(store: Store, subject: Subject, tab: str, start: int) -> Mapping[str, object] | None:
-    """Return the content of the page of a recipe or an ingestion run."""
-    if tab == "ingestions":
-        return ingestion.recipe_page(store, subject.urn, subject.aspects, start)
-    if tab == "overview" and entity_type(subject.urn) == ingestion.RUN:
-        return ingestion.run_page(store, subject.urn, subject.aspects)
-    return None
+    if chosen == "models":
+        return {"runs": runs_table(store, RunsView.of(urn, query, start), subject.properties)}
+    if chosen == "lineage":
+        return {"lineage": lineage_trees(store, urn)}
+    if chosen == "history":
+        return {"history": history_page(store, urn, start)}
+    if chosen == "tests":
+        return {"listing": _outcomes(store, subject)}
+    if chosen == "ingestions":
+        return {"ingestion": ingestion.recipe_page(store, urn, subject.aspects, start)}
+    if chosen != "overview":
+        return {"listing": _listing(store, subject, chosen, start)}
+    if entity_type(urn) == ingestion.RUN:
+        return {"ingestion": ingestion.run_page(store, urn, subject.aspects)}
+    rule = (
+        {"rule": rule_in_words(store, subject.properties)} if TEST_INFO in subject.aspects else {}
+    )
+    return {"overview": overview(store, urn, subject.aspects, subject.properties), **rule}
 
 
 def _catalog_description(subject: Subject) -> str:
@@ -213,8 +205,7 @@ def _catalog_description(subject: Subject) -> str:
     for name, stored in subject.aspects.items():
         if name.startswith("editable"):
             return description_of(stored.value)
-    written = subject.aspects.get(DOCUMENTATION)
-    texts = [] if written is None else written.value.get("documentations") or []
+    texts = value_of(subject.aspects, DOCUMENTATION).get("documentations") or []
     return next((scalar(entry.get("documentation")) for entry in texts), "")
 
 
@@ -258,15 +249,13 @@ def _refers(urn: str, tab: str) -> ColumnElement[bool] | None:
     return edge.c.relationship.not_in(shown)
 
 
-def _listing(store: Store, subject: Subject, tab: str, start: int) -> Listing | None:
+def _listing(store: Store, subject: Subject, tab: str, start: int) -> Listing:
     """Return the list of a tab: references in stored order, referring entities newest first.
 
     Child runs follow their parents where both are models of the same group.
     """
     metrics: Sequence[str] = ()
     rows: Sequence[ListRow]
-    if tab in {"models", "ingestions"}:
-        return None
     if tab == "children":
         page = children_of(store, subject.urn, start, PAGE_ROWS)
         rows = nested_rows(store, page.urns)
@@ -277,11 +266,9 @@ def _listing(store: Store, subject: Subject, tab: str, start: int) -> Listing | 
         rows = rows_of(store, page.urns)
         if tab == "features" and entity_type(subject.urn) == "mlModel":
             rows = _with_tables(store, rows)
-    elif (condition := _refers(subject.urn, tab)) is not None:
-        page = referrers(store, subject.urn, condition, start, PAGE_ROWS)
-        rows = rows_of(store, page.urns)
     else:
-        return None
+        page = referrers(store, subject.urn, _refers(subject.urn, tab), start, PAGE_ROWS)
+        rows = rows_of(store, page.urns)
     part = pager(
         page.total, start, len(page.urns), lambda at: entity_href(subject.urn, tab=tab, start=at)
     )
@@ -296,11 +283,11 @@ def _outcomes(store: Store, subject: Subject) -> Listing:
     tests = {row.urn: row for row in rows_of(store, [entry["test"] for _, entry in rows])}
     columns = (
         ListColumn("Result", lambda row: row[0], "outcome", "nowrap"),
-        ListColumn("Metadata test", lambda row: tests[row[1]["test"]], "link", heading=True),
+        ListColumn("Metadata test", lambda row: tests[row[1]["test"]], "link"),
         ListColumn("Description", lambda row: tests[row[1]["test"]].description, "dim"),
         ListColumn("Since", lambda row: stamp(row[1].get("lastComputed")), css="nowrap dim"),
     )
-    return Listing(rows, columns, empty="No metadata test applies to this entity.")
+    return Listing(rows, columns, empty="No metadata test applies to this entity.", heading=1)
 
 
 def _with_tables(store: Store, rows: Sequence[ListRow]) -> Sequence[ListRow]:

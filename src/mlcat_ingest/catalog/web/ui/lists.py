@@ -91,8 +91,6 @@ FIRST_STEP: Final = "step 0"
 MOST_METRICS: Final = 4
 """Most metrics that lists have columns for if nobody chose any."""
 
-_ANY: Final = true()
-
 Aspects = Mapping[str, AspectVersion]
 
 
@@ -135,11 +133,6 @@ class ListRow:
     tables: tuple[tuple[str, str], ...] = ()
 
     @property
-    def duration(self) -> str:
-        """How long the run took, in words."""
-        return duration(self.duration_ms)
-
-    @property
     def status(self) -> str:
         """The status of the run, such as FINISHED."""
         return self.custom.get(RUN_STATUS, "")
@@ -177,11 +170,6 @@ class ListRow:
         last = self.maker.numbers.get(name, "") if self.maker is not None else ""
         return f"{value} at {FIRST_STEP}{last and f', last {short_number(last)}'}"
 
-    @property
-    def children_href(self) -> str:
-        """The address of the list of child runs."""
-        return entity_href(self.urn, tab="children")
-
 
 @dataclass(frozen=True, slots=True)
 class Pager:
@@ -213,16 +201,15 @@ ONE_PAGE: Final = Pager(0, 0, 0)
 class ListColumn:
     """A column of a list: `cell` returns of a row what the macro `show` shows of it.
 
-    Its cells are of the class `css`; those of a `heading` name the row. `hint` explains the title,
-    `href` sorts by the column, and `order` says if it is sorted. Where nothing says which values
-    are better, `other_href` sorts the other way.
+    Its cells are of the class `css`. `hint` explains the title, `href` sorts by the column, and
+    `order` says if it is sorted. Where nothing says which values are better, `other_href` sorts the
+    other way.
     """
 
     title: str
     cell: Callable[[Any], object]
     show: str = "text"
     css: str = ""
-    heading: bool = False
     hint: str = ""
     href: str = ""
     order: str = ""
@@ -231,22 +218,26 @@ class ListColumn:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A page of rows as a table, or the text `empty` instead; a `label` names its region."""
+    """A page of rows as a table, or the text `empty` instead; a `label` names its region.
+
+    The column at `heading` names the rows.
+    """
 
     rows: Sequence[object]
     columns: tuple[ListColumn, ...]
     pager: Pager = ONE_PAGE
     empty: str = "No entities."
     label: str = ""
+    heading: int = 0
 
 
-NAME: Final = ListColumn("Name", lambda row: row, "link", heading=True)
+NAME: Final = ListColumn("Name", lambda row: row, "link")
 KIND: Final = ListColumn("Kind", lambda row: row.kind, css="nowrap")
 PLACE: Final = ListColumn("Place", lambda row: row.place, "dim")
 RUN_STATE: Final = ListColumn(
     "Status", lambda row: row if row.status or row.trial else None, "status"
 )
-DURATION: Final = ListColumn("Duration", lambda row: row.duration, css="number dim")
+DURATION: Final = ListColumn("Duration", lambda row: duration(row.duration_ms), css="number dim")
 DESCRIPTION: Final = ListColumn("Description", lambda row: row.description, "dim")
 TESTS: Final = ListColumn("Tests", lambda row: row.results, "results", "nowrap")
 CREATED: Final = ListColumn("Created", lambda row: row.created, css="nowrap dim")
@@ -315,8 +306,7 @@ def pager(total: int, start: int, shown: int, address: Callable[[int], str]) -> 
 
 def properties_of(urn: str, aspects: Aspects) -> Mapping[str, Any]:
     """Return the aspect with the entity's name and description, empty where it is not set."""
-    stored = aspects.get(PROPERTIES.get(entity_type(urn), ""))
-    return {} if stored is None else stored.value
+    return value_of(aspects, PROPERTIES.get(entity_type(urn), ""))
 
 
 def custom_of(urn: str, aspects: Aspects) -> Mapping[str, str]:
@@ -342,8 +332,7 @@ def display_name(urn: str, aspects: Aspects) -> str:
         if isinstance(name := properties.get(key), str) and is_visible(name):
             named_by_cli = _CLI_RECIPE.fullmatch(name)
             return name if named_by_cli is None else named_by_cli["recipe"]
-    stored = aspects.get(DATAHUB_EXECUTION_REQUEST_INPUT)
-    request = {} if stored is None else stored.value
+    request = value_of(aspects, DATAHUB_EXECUTION_REQUEST_INPUT)
     if recipe := recipe_of(request):
         return f"{recipe} {moment(request.get('requestedAt'))}".rstrip()
     name = Identity.of(urn).name
@@ -368,22 +357,22 @@ def description_of(properties: Mapping[str, Any]) -> str:
 
 def kind_of(urn: str, aspects: Aspects) -> str:
     """Return what a reader calls the kind of an entity: its subtypes, Run, or else its type."""
-    names = aspects[SUB_TYPES].value.get("typeNames") if SUB_TYPES in aspects else None
-    if not names and RUN_ID in (properties_of(urn, aspects).get("customProperties") or {}):
+    names = value_of(aspects, SUB_TYPES).get("typeNames")
+    if not names and RUN_ID in custom_of(urn, aspects):
         return "Run"
     return ", ".join(map(visible, names)) if names else kind_label(urn)
 
 
 def steps_of(aspects: Aspects) -> list[str]:
     """Return the names on the browse path of an entity; none for the default path."""
-    path = aspects[BROWSE_PATHS_V2].value.get("path") if BROWSE_PATHS_V2 in aspects else None
+    path = value_of(aspects, BROWSE_PATHS_V2).get("path")
     names = [Identity.of(step["urn"]).name if "urn" in step else step["id"] for step in path or ()]
     return [] if names == [DEFAULT_STEP] else names
 
 
 def is_removed(aspects: Aspects) -> bool:
     """Return whether the entity is marked as removed."""
-    return STATUS in aspects and aspects[STATUS].value.get("removed") is True
+    return value_of(aspects, STATUS).get("removed") is True
 
 
 def rows_of(store: Store, urns: Sequence[str]) -> list[ListRow]:
@@ -527,12 +516,13 @@ def _row(urn: str, stored: Aspects | None) -> ListRow:
 
 
 def referrers(
-    store: Store, urn: str, condition: ColumnElement[bool] = _ANY, start: int = 0, count: int = 0
+    store: Store, urn: str, only: ColumnElement[bool] | None = None, start: int = 0, count: int = 0
 ) -> UrnPage:
     """Return a page of the entities with such an edge to `urn`, the newest first.
 
     Entities that are marked as removed are left out.
     """
+    condition = true() if only is None else only
 
     def read(connection: Connection) -> UrnPage:
         edges = edge.c.destination == urn, condition, _is_live(connection, edge.c.source_id)

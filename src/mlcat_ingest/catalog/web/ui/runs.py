@@ -25,7 +25,7 @@ from mlcat_ingest.catalog.search.request import Criterion, SearchRequest, SortKe
 from mlcat_ingest.catalog.search.search import unknown_number
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.children import models_of_group, nested_rows
-from mlcat_ingest.catalog.web.ui.directions import METRICS, Better, Directions
+from mlcat_ingest.catalog.web.ui.directions import METRICS, Directions
 from mlcat_ingest.catalog.web.ui.lists import (
     MOST_METRICS,
     NEWEST_FIRST,
@@ -48,6 +48,8 @@ EXPORTS: Final = {"csv": "text/csv", "json": "application/json"}
 
 _TIMES: Final = ("created", "lastModified")
 _EXPORT_ROWS: Final = 500
+_EXPORTED: Final = ("urn", "name", "status", "created", "duration_ms")
+"""What an export has of a row before its metrics and parameters."""
 
 _WIDTH, _HEIGHT, _MARGIN = 720, 110, 10
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
@@ -112,11 +114,6 @@ class RunsView:
         """Return the address of the list in this order, the first value of which is the best."""
         others = (one for one in self.best if one.lstrip("-") != order.lstrip("-"))
         return replace(self, sort=order, best=(*others, order)).href()
-
-    @property
-    def action(self) -> str:
-        """The address of the group, for forms."""
-        return entity_href(self.urn)
 
     @property
     def cleared(self) -> str:
@@ -215,33 +212,24 @@ def _usual(names: Mapping[str, Holders]) -> list[str]:
 def _column(
     view: RunsView, name: str, directions: Directions, rows: Sequence[ListRow]
 ) -> ListColumn:
-    """Return the column of a metric or parameter, with the addresses that sort by it."""
+    """Return the column of a metric or parameter; it marks the best value of a list that has it."""
     column, direction = value_column(name), directions.of(name)
     if view.sort_field == name:
-        return _sorted_column(view, column, direction, rows)
+        descending = view.sort.startswith("-")
+        first = direction is not None and direction.sort(name) == view.sort and not view.start
+        best = next((row for row in rows if first and row.may_be_best(name)), None)
+        return replace(
+            column,
+            cell=lambda row: (row.shown(name), str(direction) if row is best else ""),
+            show="compared",
+            href=view.href(sort=name if descending else f"-{name}"),
+            order="descending" if descending else "ascending",
+        )
     if direction is not None:
         return replace(column, href=view.href(sort=direction.sort(name)))
     if not name.startswith(METRICS):
         return replace(column, href=view.href(sort=name))
     return replace(column, href=view.href(sort=f"-{name}"), other_href=view.href(sort=name))
-
-
-def _sorted_column(
-    view: RunsView, column: ListColumn, direction: Better | None, rows: Sequence[ListRow]
-) -> ListColumn:
-    """Return the column that the list is sorted by; the best value is marked if it is first."""
-    name = view.sort_field
-    order = "descending" if view.sort.startswith("-") else "ascending"
-    turned = view.href(sort=name if order == "descending" else f"-{name}")
-    column = replace(column, href=turned, order=order)
-    if direction is None or direction.sort(name) != view.sort or view.start:
-        return column
-    best = next((row.urn for row in rows if row.may_be_best(name)), None)
-    return replace(
-        column,
-        cell=lambda row: (row.shown(name), str(direction) if row.urn == best else ""),
-        show="compared",
-    )
 
 
 def _chart(
@@ -315,7 +303,7 @@ def export(store: Store, view: RunsView, kind: str) -> Iterator[str]:
             yield ",\n" * (at > 0) + orjson.dumps(row).decode()
         yield "]\n"
         return
-    heads = ("urn", "name", "status", "created", "duration_ms", *columns)
+    heads = (*_EXPORTED, *columns)
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     writer.writerow(map(_cell, heads))
@@ -333,14 +321,8 @@ def _exported(store: Store, view: RunsView, columns: tuple[str, ...]) -> Iterato
         request = RunsView(view.urn, view.filter, view.sort).request(_EXPORT_ROWS)
         page = store.search(replace(request, scroll=True, after=after))
         for row in model_rows(store, [hit.urn for hit in page.hits]):
-            yield {
-                "urn": row.urn,
-                "name": row.name,
-                "status": row.status,
-                "created": row.created,
-                "duration_ms": row.duration_ms,
-                **{column: row.numbers[column] for column in columns if column in row.numbers},
-            }
+            numbers = {name: row.numbers[name] for name in columns if name in row.numbers}
+            yield {name: getattr(row, name) for name in _EXPORTED} | numbers
         after = page.next_scroll
         if after is None:
             return

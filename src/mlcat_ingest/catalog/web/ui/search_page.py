@@ -26,6 +26,7 @@ from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.directions import METRICS, Directions
 from mlcat_ingest.catalog.web.ui.lists import (
     NEWEST_FIRST,
+    ONE_PAGE,
     PAGE_ROWS,
     ListRow,
     model_rows,
@@ -102,15 +103,8 @@ def search_view(
             )
         )
     except BadRequestError as error:
-        nothing = pager(0, 0, 0, lambda at: _href(text, chosen, start=at))
-        return {
-            "problem": error.message,
-            "rows": [],
-            "pager": nothing,
-            "choices": [],
-            "orders": [],
-            "full_scan": False,
-        }
+        nothing = dict.fromkeys(("rows", "choices", "orders", "full_scan"), ())
+        return {**nothing, "problem": error.message, "pager": ONE_PAGE}
     terms = parse_query(words).terms
     rows = model_rows(store, [hit.urn for hit in page.hits])
     return {

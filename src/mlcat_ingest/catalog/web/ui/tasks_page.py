@@ -45,9 +45,7 @@ def _result(task: TaskRow) -> str:
 
 
 _COLUMNS: Final = (
-    ListColumn(
-        "Task", lambda row: (_KINDS.get(row.kind, row.kind), row.task_id), "task", heading=True
-    ),
+    ListColumn("Task", lambda row: (_KINDS.get(row.kind, row.kind), row.task_id), "task"),
     ListColumn("Status", _state, "badge"),
     ListColumn("Progress", lambda row: row, "progress", "nowrap"),
     ListColumn("Result", _result, "task_result"),

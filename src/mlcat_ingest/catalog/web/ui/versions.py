@@ -7,7 +7,7 @@ from typing import Any, Final
 from mlcat_ingest.catalog.search.request import Criterion, SearchRequest
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.facts import Piece
-from mlcat_ingest.catalog.web.ui.lists import ListRow, properties_of
+from mlcat_ingest.catalog.web.ui.lists import ListRow, properties_of, value_of
 from mlcat_ingest.catalog.web.ui.text import entity_href, parsed, scalar
 from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
@@ -44,7 +44,7 @@ def version_rows(
 
 
 def _stage(aspects: Mapping[str, Any]) -> str:
-    tags = aspects[GLOBAL_TAGS].value.get("tags") if GLOBAL_TAGS in aspects else None
+    tags = value_of(aspects, GLOBAL_TAGS).get("tags")
     named = {str(entry.get("tag")).removeprefix(_STAGE_TAG) for entry in tags or ()}
     return next((stage.capitalize() for stage in _STAGES if stage in named), "")
 
