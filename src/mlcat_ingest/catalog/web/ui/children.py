@@ -1,7 +1,7 @@
 """Child runs under their parents: queries over the search index, and the rows of pages."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from sqlalchemy import and_, exists, func, select
@@ -26,14 +26,6 @@ from mlcat_ingest.metadata.reserved import PARENT_RUN
 
 SHOWN_CHILDREN: Final = 20
 """How many child runs a list shows under their parent."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChildRuns:
-    """The newest child runs of one parent, and how many there are."""
-
-    urns: tuple[str, ...]
-    total: int
 
 
 def children_of(store: Store, urn: str, start: int = 0, count: int = 0) -> UrnPage:
@@ -69,15 +61,8 @@ def models_of_group(store: Store, group: str, start: int, count: int) -> UrnPage
     return referrers(store, group, roots, start, count)
 
 
-def nested_rows(
-    store: Store,
-    urns: Sequence[str],
-    columns: tuple[str, ...] = (),
-    opened: Collection[str] = (),
-) -> tuple[tuple[str, ...], tuple[ListRow, ...]]:
-    """Return columns, and a row for each of these models; see `model_rows`.
-
-    The newest children of those that are `opened` follow them.
+def nested_rows(store: Store, urns: Sequence[str], opened: Collection[str] = ()) -> list[ListRow]:
+    """Return a row for each of these models; the newest children of `opened` ones follow them.
 
     Cost: three SQL statements for each two hundred URNs, however many children there are.
     """
@@ -85,23 +70,21 @@ def nested_rows(
     below = {urn: runs.urns for urn, runs in children.items() if urn in opened}
     shown = [shown_urn for urn in urns for shown_urn in (urn, *below.get(urn, ()))]
     children |= _newest_children(store, sorted(set(shown) - set(urns)))
-    columns, rows = model_rows(store, shown, columns)
-    nested = (
+    return [
         replace(
             row,
             depth=int(row.urn not in urns),
             children=children[row.urn].total if row.urn in children else 0,
         )
-        for row in rows
-    )
-    return columns, tuple(nested)
+        for row in model_rows(store, shown)
+    ]
 
 
-def _newest_children(store: Store, urns: Sequence[str]) -> dict[str, ChildRuns]:
-    """Return the child runs of those of `urns` that have any."""
+def _newest_children(store: Store, urns: Sequence[str]) -> dict[str, UrnPage]:
+    """Return the newest child runs of those of `urns` that have any."""
 
-    def read(connection: Connection) -> dict[str, ChildRuns]:
-        by_parent: dict[str, ChildRuns] = {}
+    def read(connection: Connection) -> dict[str, UrnPage]:
+        by_parent: dict[str, UrnPage] = {}
         for chunk in chunks(urns, MAX_TOKENS):
             children = _children(chunk).subquery()
             rows = (
@@ -110,7 +93,7 @@ def _newest_children(store: Store, urns: Sequence[str]) -> dict[str, ChildRuns]:
                 .order_by(children.c.parent, children.c.place)
             )
             for row in connection.execute(rows):
-                before = by_parent.get(row.parent, ChildRuns((), row.total))
+                before = by_parent.get(row.parent, UrnPage(row.total, ()))
                 by_parent[row.parent] = replace(before, urns=(*before.urns, row.urn))
         return by_parent
 

@@ -63,7 +63,7 @@ def compare_page(
             f"Choose {LEAST} to {MOST} models, and not {len(found)}: in the list of a group, by "
             "the boxes before their names."
         )
-    _, models = model_rows(store, [urn for urn, _ in found])
+    models = model_rows(store, [urn for urn, _ in found])
     in_groups = [properties_of(*one).get("groups") or [] for one in found]
     groups = store.get_many([urn for named in in_groups for urn in named])
     properties = [properties_of(urn, aspects) for urn, aspects in groups.items()]

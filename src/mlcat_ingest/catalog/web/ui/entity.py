@@ -22,11 +22,13 @@ from mlcat_ingest.catalog.web.ui.lineage import lineage_trees
 from mlcat_ingest.catalog.web.ui.lists import (
     PAGE_ROWS,
     Aspects,
-    EntityList,
-    Heading,
+    ListColumn,
+    Listing,
     ListRow,
+    common_metrics,
     description_of,
     display_name,
+    entity_columns,
     is_removed,
     kind_of,
     names_of,
@@ -35,17 +37,19 @@ from mlcat_ingest.catalog.web.ui.lists import (
     referrers,
     rows_of,
     steps_of,
+    value_column,
+    value_of,
     version_set_names,
 )
-from mlcat_ingest.catalog.web.ui.markdown import plain_line, render_markdown
+from mlcat_ingest.catalog.web.ui.markdown import render_markdown
 from mlcat_ingest.catalog.web.ui.metadata_tests import rule_in_words
 from mlcat_ingest.catalog.web.ui.runs import RunsView, runs_table
 from mlcat_ingest.catalog.web.ui.text import (
     entity_href,
     entity_type,
     kind_name,
-    moment,
     scalar,
+    stamp,
 )
 from mlcat_ingest.catalog.web.ui.versions import aliases_of
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
@@ -116,37 +120,13 @@ class Subject:
         return list(dict.fromkeys(self.properties.get(field) or []))
 
 
-def test_rows(store: Store, subject: Subject) -> list[dict[str, object]]:
-    """Return the stored outcomes of metadata tests, the failed ones first."""
-    stored = subject.aspects.get(TEST_RESULTS)
-    results: Mapping[str, Any] = {} if stored is None else stored.value
-    outcomes = [
-        (entry, side == "passing")
-        for side in ("failing", "passing")
-        for entry in results.get(side) or []
-    ]
-    tests = store.get_many([entry["test"] for entry, _ in outcomes], {TEST_INFO})
-    rows: list[dict[str, object]] = []
-    for entry, passed in outcomes:
-        aspects = tests.get(entry["test"], {})
-        row = {
-            "href": entity_href(entry["test"]),
-            "name": display_name(entry["test"], aspects),
-            "description": plain_line(description_of(properties_of(entry["test"], aspects))),
-            "passed": passed,
-            "when": moment((entry.get("lastComputed") or {}).get("time")),
-        }
-        rows.append(row)
-    return rows
-
-
 def entity_page(
     store: Store, urn: str, query: QueryParams, start: int
 ) -> Mapping[str, object] | None:
     """Return the page of `urn`; None if the catalog neither has it nor refers to it.
 
-    Of `overview`, `runs`, `listing`, `ingestion`, `lineage`, `tests` and `history` the chosen tab
-    has one; the overview of a metadata test has a `rule`, too.
+    Of `overview`, `runs`, `listing`, `ingestion`, `lineage` and `history` the chosen tab has one;
+    the overview of a metadata test has a `rule`, too.
 
     Cost: a handful of SQL statements, however long the lists are.
     """
@@ -198,33 +178,26 @@ def entity_page(
 def _content(
     store: Store, subject: Subject, chosen: str, query: QueryParams, start: int
 ) -> Mapping[str, object]:
-    """Return what the chosen tab shows; None for what other tabs show."""
+    """Return what the chosen tab shows."""
     urn = subject.urn
-    return {
-        "overview": overview(store, urn, subject.aspects, subject.properties)
-        if chosen == "overview" and entity_type(urn) != ingestion.RUN
-        else None,
-        "ingestion": _ingestion(store, subject, chosen, start),
-        "runs": runs_table(store, RunsView.of(urn, query, start), subject.properties)
-        if chosen == "models"
-        else None,
-        "listing": _listing(store, subject, chosen, start),
-        "rule": rule_in_words(store, subject.properties)
-        if chosen == "overview" and TEST_INFO in subject.aspects
-        else None,
-        "lineage": lineage_trees(store, urn) if chosen == "lineage" else None,
-        "tests": test_rows(store, subject) if chosen == "tests" else None,
-        "history": history_page(store, urn, start) if chosen == "history" else None,
-    }
-
-
-def _ingestion(store: Store, subject: Subject, tab: str, start: int) -> Mapping[str, object] | None:
-    """Return the content of the page of a recipe or an ingestion run."""
-    if tab == "ingestions":
-        return ingestion.recipe_page(store, subject.urn, subject.aspects, start)
-    if tab == "overview" and entity_type(subject.urn) == ingestion.RUN:
-        return ingestion.run_page(store, subject.urn, subject.aspects)
-    return None
+    if chosen == "models":
+        return {"runs": runs_table(store, RunsView.of(urn, query, start), subject.properties)}
+    if chosen == "lineage":
+        return {"lineage": lineage_trees(store, urn)}
+    if chosen == "history":
+        return {"history": history_page(store, urn, start)}
+    if chosen == "tests":
+        return {"listing": _outcomes(store, subject)}
+    if chosen == "ingestions":
+        return {"ingestion": ingestion.recipe_page(store, urn, subject.aspects, start)}
+    if chosen != "overview":
+        return {"listing": _listing(store, subject, chosen, start)}
+    if entity_type(urn) == ingestion.RUN:
+        return {"ingestion": ingestion.run_page(store, urn, subject.aspects)}
+    rule = (
+        {"rule": rule_in_words(store, subject.properties)} if TEST_INFO in subject.aspects else {}
+    )
+    return {"overview": overview(store, urn, subject.aspects, subject.properties), **rule}
 
 
 def _catalog_description(subject: Subject) -> str:
@@ -232,8 +205,7 @@ def _catalog_description(subject: Subject) -> str:
     for name, stored in subject.aspects.items():
         if name.startswith("editable"):
             return description_of(stored.value)
-    written = subject.aspects.get(DOCUMENTATION)
-    texts = [] if written is None else written.value.get("documentations") or []
+    texts = value_of(subject.aspects, DOCUMENTATION).get("documentations") or []
     return next((scalar(entry.get("documentation")) for entry in texts), "")
 
 
@@ -277,34 +249,45 @@ def _refers(urn: str, tab: str) -> ColumnElement[bool] | None:
     return edge.c.relationship.not_in(shown)
 
 
-def _listing(store: Store, subject: Subject, tab: str, start: int) -> EntityList | None:
+def _listing(store: Store, subject: Subject, tab: str, start: int) -> Listing:
     """Return the list of a tab: references in stored order, referring entities newest first.
 
     Child runs follow their parents where both are models of the same group.
     """
-    columns: tuple[str, ...] = ()
+    metrics: Sequence[str] = ()
     rows: Sequence[ListRow]
-    if tab in {"models", "ingestions"}:
-        return None
     if tab == "children":
         page = children_of(store, subject.urn, start, PAGE_ROWS)
-        columns, rows = nested_rows(store, page.urns)
+        rows = nested_rows(store, page.urns)
+        metrics = common_metrics(rows)
     elif tab in _REFERENCE_TABS:
         urns = subject.urns(_REFERENCE_TABS[tab])
         page = UrnPage(len(urns), tuple(urns[start : start + PAGE_ROWS]))
         rows = rows_of(store, page.urns)
         if tab == "features" and entity_type(subject.urn) == "mlModel":
             rows = _with_tables(store, rows)
-    elif (condition := _refers(subject.urn, tab)) is not None:
-        page = referrers(store, subject.urn, condition, start, PAGE_ROWS)
-        rows = rows_of(store, page.urns)
     else:
-        return None
+        page = referrers(store, subject.urn, _refers(subject.urn, tab), start, PAGE_ROWS)
+        rows = rows_of(store, page.urns)
     part = pager(
         page.total, start, len(page.urns), lambda at: entity_href(subject.urn, tab=tab, start=at)
     )
     mixed = tab in {"failing", "group", "passing", "used"}
-    return EntityList(tuple(rows), part, tuple(map(Heading.of, columns)), mixed=mixed)
+    return Listing(rows, entity_columns(rows, map(value_column, metrics), mixed=mixed), part)
+
+
+def _outcomes(store: Store, subject: Subject) -> Listing:
+    """Return the stored outcomes of metadata tests, the failed ones first."""
+    results = value_of(subject.aspects, TEST_RESULTS)
+    rows = [(side, one) for side in ("failing", "passing") for one in results.get(side) or []]
+    tests = {row.urn: row for row in rows_of(store, [entry["test"] for _, entry in rows])}
+    columns = (
+        ListColumn("Result", lambda row: row[0], "outcome", "nowrap"),
+        ListColumn("Metadata test", lambda row: tests[row[1]["test"]], "link"),
+        ListColumn("Description", lambda row: tests[row[1]["test"]].description, "dim"),
+        ListColumn("Since", lambda row: stamp(row[1].get("lastComputed")), css="nowrap dim"),
+    )
+    return Listing(rows, columns, empty="No metadata test applies to this entity.", heading=1)
 
 
 def _with_tables(store: Store, rows: Sequence[ListRow]) -> Sequence[ListRow]:

@@ -122,14 +122,6 @@ class Fact:
     as_tags: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class NamedValue:
-    """A line of a table of names and values."""
-
-    name: str
-    value: str
-
-
 def overview(
     store: Store, urn: str, aspects: Aspects, properties: Mapping[str, Any]
 ) -> Mapping[str, object]:
@@ -217,7 +209,7 @@ def _code(custom: Mapping[str, str], addresses: Sequence[Piece]) -> Iterator[Fac
     yield Fact("Code", tuple(piece for piece in addresses if piece not in own[:1]))
 
 
-def metrics(properties: Mapping[str, Any]) -> tuple[NamedValue, ...]:
+def metrics(properties: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the training metrics, by name; online ones are marked as such.
 
     Those of a version are often the first values, where its run has the last: the step is said.
@@ -230,20 +222,20 @@ def metrics(properties: Mapping[str, Any]) -> tuple[NamedValue, ...]:
         (name, f"{value} at {FIRST_STEP}" if f"metrics.{name}" in first else value)
         for name, value in _named_values(properties, "trainingMetrics")
     )
-    return _by_name([*training, *online])
+    return sorted([*training, *online])
 
 
-def hyper_parameters(properties: Mapping[str, Any]) -> tuple[NamedValue, ...]:
+def hyper_parameters(properties: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the hyper-parameters of both spellings, by name."""
     older = properties.get("hyperParameters")
     pairs = [(name, scalar(value)) for name, value in older.items()] if older else []
-    return _by_name(dict([*pairs, *_named_values(properties, "hyperParams")]).items())
+    return sorted(dict([*pairs, *_named_values(properties, "hyperParams")]).items())
 
 
-def _custom(properties: Mapping[str, Any], wanted: Callable[[str], bool]) -> tuple[NamedValue, ...]:
+def _custom(properties: Mapping[str, Any], wanted: Callable[[str], bool]) -> list[tuple[str, str]]:
     """Return the wanted custom properties, by name."""
     pairs = (properties.get("customProperties") or {}).items()
-    return _by_name((name, scalar(value)) for name, value in pairs if wanted(name))
+    return sorted((name, scalar(value)) for name, value in pairs if wanted(name))
 
 
 def _run_and_versions(
@@ -254,10 +246,6 @@ def _run_and_versions(
         yield "Run", [run]
     elif custom.get(VERSIONS):
         yield "Registered versions", versions_of(store, [urn])
-
-
-def _by_name(pairs: Iterable[tuple[str, str]]) -> tuple[NamedValue, ...]:
-    return tuple(NamedValue(name, value) for name, value in sorted(pairs))
 
 
 def _named_values(properties: Mapping[str, Any], field: str) -> Iterator[tuple[str, str]]:

@@ -5,7 +5,8 @@ sections that DataHub's command line and ours share, and ours in its own counts,
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -19,6 +20,9 @@ from mlcat_ingest.catalog.web.ui.facts import Fact, Piece
 from mlcat_ingest.catalog.web.ui.lists import (
     PAGE_ROWS,
     Aspects,
+    ListColumn,
+    Listing,
+    Pager,
     display_name,
     names_of,
     newest,
@@ -67,36 +71,51 @@ _SHOWN_CHARS: Final = 1_000
 
 Object = Mapping[str, Any]
 
+_KIND_COLUMNS: Final = (
+    ListColumn("Kind", itemgetter(0), "name"),
+    *(
+        ListColumn(label, itemgetter(at), "count", "number")
+        for at, label in enumerate(_COUNTS.values(), 1)
+    ),
+)
+_TESTS_HINT: Final = (
+    "results of metadata tests: of the gate those of all entities, or else those that the run "
+    "evaluated"
+)
+_RECIPE: Final = ListColumn("Recipe", lambda run: run.recipe, "recipe")
+_RUN_COLUMNS: Final = (
+    ListColumn("Run", lambda run: run, "started", "nowrap"),
+    ListColumn("Status", lambda run: run.end, "ended"),
+    ListColumn("Duration", lambda run: run.duration, css="number dim"),
+    ListColumn("Written", lambda run: _total(run.report, "created", "updated"), "count", "number"),
+    ListColumn("Unchanged", lambda run: _total(run.report, "unchanged"), "count", "number"),
+    ListColumn("Removed", lambda run: _total(run.report, "removed"), "count", "number"),
+    ListColumn("Refused", lambda run: _total(run.report, "rejected"), "count", "number"),
+    ListColumn(
+        "Metadata tests", lambda run: _tests(run.report), "or_dash", "number nowrap", _TESTS_HINT
+    ),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class IngestionRun:
-    """A run of a recipe, as a row of a list.
+    """A run of a recipe, as a row of a list; `report` is our part of its report.
 
-    `mark` is `good`, `bad` or `quiet`. A count is None where the report does not have it. Without
-    an `href` the recipe has no run yet. `tests` is the state of the metadata tests that the run
-    knows, empty where it evaluated none; with `by_gate` they are why it failed.
+    Without an `href` the recipe has no run yet.
     """
 
     recipe: Piece
     href: str = ""
     started: str = ""
     status: str = "no run yet"
-    mark: str = "quiet"
     duration: str = ""
-    written: int | None = None
-    unchanged: int | None = None
-    removed: int | None = None
-    refused: int | None = None
-    tests: str = ""
-    by_gate: bool = False
+    report: Object = field(default_factory=dict)
 
-
-@dataclass(frozen=True, slots=True)
-class ReportEntry:
-    """A failure, warning or note of a report: its text, and what it is about."""
-
-    text: str
-    context: tuple[Piece, ...]
+    @property
+    def end(self) -> tuple[str, str, bool]:
+        """The look of its badge, the text of that, and whether the gate failed the run."""
+        by_gate = _object(self.report.get("gate")).get("passed") is False
+        return _MARKS.get(self.status, "quiet"), self.status, by_gate
 
 
 def runs_page(store: Store, start: int) -> Mapping[str, object]:
@@ -104,7 +123,10 @@ def runs_page(store: Store, start: int) -> Mapping[str, object]:
     page = store.search(newest(RUN, start, PAGE_ROWS))
     rows = _runs(store, [hit.urn for hit in page.hits])
     part = pager(page.total, start, len(rows), lambda at: f"/kind/{RUN}?start={at}")
-    return {"title": kind_name(RUN, plural=True), "rows": rows, "pager": part}
+    return {
+        "title": kind_name(RUN, plural=True),
+        "listing": _listing(rows, part, _RECIPE),
+    }
 
 
 def recipes_page(store: Store, start: int = 0, count: int = PAGE_ROWS) -> Mapping[str, object]:
@@ -121,7 +143,10 @@ def recipes_page(store: Store, start: int = 0, count: int = PAGE_ROWS) -> Mappin
         by_urn[latest[urn]] if urn in latest else IngestionRun(_link(names, urn)) for urn in urns
     ]
     part = pager(page.total, start, len(rows), lambda at: f"/kind/{RECIPE}?start={at}")
-    return {"title": kind_name(RECIPE, plural=True), "rows": rows, "pager": part}
+    return {
+        "title": kind_name(RECIPE, plural=True),
+        "listing": _listing(rows, part, _RECIPE),
+    }
 
 
 def recipe_page(store: Store, urn: str, aspects: Aspects, start: int) -> Mapping[str, object]:
@@ -146,7 +171,11 @@ def recipe_page(store: Store, urn: str, aspects: Aspects, start: int) -> Mapping
         for one in _passes(_object(_report(result).get("mlcat")).get("passes"))
     ]
     shown = [fact for fact in facts if fact.pieces]
-    return {"facts": shown, "rows": rows, "pager": part, "passes": passes}
+    return {
+        "facts": shown,
+        "listing": _listing(rows, part),
+        "passes": passes,
+    }
 
 
 def run_page(store: Store, urn: str, aspects: Aspects) -> Mapping[str, object]:
@@ -163,19 +192,19 @@ def run_page(store: Store, urn: str, aspects: Aspects) -> Mapping[str, object]:
     tests = _numbers(evaluation.get("failing_tests"))
     recipe = _recipe_urn(request)
     names = names_of(store, [*groups, *tests, *([recipe] if recipe else [])])
-    (run,) = _rows({urn: aspects}, names)
+    run = _row(urn, aspects, names)
     from_source, to_sink = _object(source.get("report")), _object(sink.get("report"))
     text = scalar(result.get("report"))
+    kinds = [
+        (kind_name(kind, plural=True), *(_number(_object(counts).get(key)) for key in _COUNTS))
+        for kind, counts in _object(ours.get("entities")).items()
+    ]
     return {
-        "run": run,
+        "end": run.end,
         "headline": text.partition("\n")[0] if ours else "",
         "facts": [fact for fact in _facts(run, request, report) if fact.pieces],
         "passes": [*_passes(ours.get("passes"))],
-        "counts": [*_COUNTS.values()],
-        "kinds": [
-            (kind_name(kind, plural=True), [_number(_object(counts).get(key)) for key in _COUNTS])
-            for kind, counts in _object(ours.get("entities")).items()
-        ],
+        "kinds": Listing(kinds, _KIND_COLUMNS, label="Entities"),
         "groups": [_link(names, group) for group in groups],
         "more_groups": max(0, (_number(ours.get("changed_groups")) or 0) - len(groups)),
         "tests": [(_link(names, test), count) for test, count in tests.items()],
@@ -210,33 +239,26 @@ def _runs(store: Store, urns: Sequence[str]) -> list[IngestionRun]:
     stored = store.get_many(urns, wanted)
     aspects = {urn: stored.get(urn, {}) for urn in urns}
     recipes = {_recipe_urn(_request(of_run)) for of_run in aspects.values()}
-    return _rows(aspects, names_of(store, sorted(recipes - {""})))
+    names = names_of(store, sorted(recipes - {""}))
+    return [_row(urn, of_run, names) for urn, of_run in aspects.items()]
 
 
-def _rows(runs: Mapping[str, Aspects], names: Mapping[str, str]) -> list[IngestionRun]:
-    """Return a row for each run; `names` are those of the recipes."""
-    rows: list[IngestionRun] = []
-    for urn, aspects in runs.items():
-        request, result = _request(aspects), value_of(aspects, DATAHUB_EXECUTION_REQUEST_RESULT)
-        recipe, status = _recipe_urn(request), scalar(result.get("status"))
-        ours = _object(_report(result).get("mlcat"))
-        row = IngestionRun(
-            recipe=_link(names, recipe) if recipe else Piece(recipe_of(request)),
-            href=entity_href(urn),
-            started=moment(result.get("startTimeMs", request.get("requestedAt")))
-            or display_name(urn, {}),
-            status=status or "no result yet",
-            mark=_MARKS.get(status, "quiet"),
-            duration=duration(scalar(result.get("durationMs"))),
-            written=_total(ours, "created", "updated"),
-            unchanged=_total(ours, "unchanged"),
-            removed=_total(ours, "removed"),
-            refused=_total(ours, "rejected"),
-            tests=_tests(ours),
-            by_gate=_object(ours.get("gate")).get("passed") is False,
-        )
-        rows.append(row)
-    return rows
+def _listing(rows: Sequence[IngestionRun], part: Pager, *first: ListColumn) -> Listing:
+    return Listing(rows, (*first, *_RUN_COLUMNS), part, "No ingestion runs.")
+
+
+def _row(urn: str, aspects: Aspects, names: Mapping[str, str]) -> IngestionRun:
+    request, result = _request(aspects), value_of(aspects, DATAHUB_EXECUTION_REQUEST_RESULT)
+    recipe = _recipe_urn(request)
+    return IngestionRun(
+        recipe=_link(names, recipe) if recipe else Piece(recipe_of(request)),
+        href=entity_href(urn),
+        started=moment(result.get("startTimeMs", request.get("requestedAt")))
+        or display_name(urn, {}),
+        status=scalar(result.get("status")) or "no result yet",
+        duration=duration(scalar(result.get("durationMs"))),
+        report=_object(_report(result).get("mlcat")),
+    )
 
 
 def _tests(report: Object) -> str:
@@ -284,20 +306,20 @@ def _passes(passes: object) -> Iterator[tuple[str, str, str]]:
             yield scalar(one.get("label")) or key, scalar(one.get("why")), f"/search?{query}"
 
 
-def _entries(entries: object) -> list[ReportEntry]:
+def _entries(entries: object) -> list[Fact]:
     """Return the entries of a section of a report, the first ones of a long list."""
     return [_entry(entry) for entry in _list(entries)[:_SHOWN_ENTRIES]]
 
 
-def _entry(entry: object) -> ReportEntry:
+def _entry(entry: object) -> Fact:
     if not isinstance(entry, Mapping):
-        return ReportEntry(_short(entry), ())
+        return Fact(_short(entry), ())
     # The titles of our notes are names: `dataset_unresolved`.
     title = _short(entry.get("title") or "").replace("_", " ")
     message = _short(entry.get("message") or "")
     text = ": ".join(part for part in (title, message) if part) or _short(dict(entry))
     context = _list(entry.get("context"))[:_SHOWN_ENTRIES]
-    return ReportEntry(text, tuple(map(_about, context)))
+    return Fact(text, tuple(map(_about, context)))
 
 
 def _about(text: object) -> Piece:

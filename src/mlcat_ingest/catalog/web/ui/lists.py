@@ -91,8 +91,6 @@ FIRST_STEP: Final = "step 0"
 MOST_METRICS: Final = 4
 """Most metrics that lists have columns for if nobody chose any."""
 
-_ANY: Final = true()
-
 Aspects = Mapping[str, AspectVersion]
 
 
@@ -102,11 +100,11 @@ class ListRow:
 
     `place` tells apart entities of one name: instance, workspace, experiment. A child run follows
     its parent at `depth` 1; `children` counts the child runs of the entity itself, which the page
-    at `fold_href` shows, or hides if they are `opened`. `numbers` are the metrics and parameters
-    as stored, by names such as `metrics.auc`, and `first` those of a version that it has of the
-    first step; `marks` are registered versions and aliases. Its value in the column `best` is the
-    best of the list. `maker` is the run of a registered version, and `tables` are names and
-    addresses of the feature tables of a feature.
+    at `fold_href` shows, or hides if they are `opened`. `results` are the numbers of metadata tests
+    by their outcome. `numbers` are the metrics and parameters as stored, by names such as
+    `metrics.auc`, and `first` those of a version that it has of the first step; `marks` are
+    registered versions and aliases. `maker` is the run of a registered version, and `tables` are
+    names and addresses of the feature tables of a feature.
     """
 
     urn: str
@@ -119,16 +117,13 @@ class ListRow:
     removed: bool = False
     data_type: str = ""
     created: str = ""
-    passing: int = 0
-    failing: int = 0
-    cells: tuple[str, ...] = ()
+    results: Mapping[str, int] = field(default_factory=dict)
     place: str = ""
     depth: int = 0
     children: int = 0
     fold_href: str = ""
     opened: bool = False
     custom: Mapping[str, str] = field(default_factory=dict)
-    best: int | None = None
     marks: tuple[str, ...] = ()
     numbers: Mapping[str, str] = field(default_factory=dict)
     first: frozenset[str] = frozenset()
@@ -136,11 +131,6 @@ class ListRow:
     aliases: tuple[str, ...] = ()
     stage: str = ""
     tables: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def duration(self) -> str:
-        """How long the run took, in words."""
-        return duration(self.duration_ms)
 
     @property
     def status(self) -> str:
@@ -180,11 +170,6 @@ class ListRow:
         last = self.maker.numbers.get(name, "") if self.maker is not None else ""
         return f"{value} at {FIRST_STEP}{last and f', last {short_number(last)}'}"
 
-    @property
-    def children_href(self) -> str:
-        """The address of the list of child runs."""
-        return entity_href(self.urn, tab="children")
-
 
 @dataclass(frozen=True, slots=True)
 class Pager:
@@ -197,8 +182,8 @@ class Pager:
     first: int
     last: int
     total: int
-    before: str | None
-    after: str | None
+    before: str | None = None
+    after: str | None = None
     pages: tuple[tuple[int, str], ...] = ()
     beyond: str | None = None
 
@@ -208,55 +193,99 @@ class Pager:
         return (self.first - 1) // PAGE_ROWS + 1
 
 
-@dataclass(frozen=True, slots=True)
-class Heading:
-    """The heading of a column of values; `href` sorts by it, and `order` says if it is sorted.
+ONE_PAGE: Final = Pager(0, 0, 0)
+"""The pager of a list that is shown whole."""
 
-    Where nothing says which values are better, `other_href` sorts the other way.
+
+@dataclass(frozen=True, slots=True)
+class ListColumn:
+    """A column of a list: `cell` returns of a row what the macro `show` shows of it.
+
+    Its cells are of the class `css`. `hint` explains the title, `href` sorts by the column, and
+    `order` says if it is sorted. Where nothing says which values are better, `other_href` sorts the
+    other way.
     """
 
-    name: str
     title: str
+    cell: Callable[[Any], object]
+    show: str = "text"
+    css: str = ""
+    hint: str = ""
     href: str = ""
     order: str = ""
     other_href: str = ""
 
-    @classmethod
-    def of(cls, column: str, href: str = "", order: str = "", other_href: str = "") -> "Heading":
-        """Return the heading of a metric or parameter, such as `metrics.auc`."""
-        family, _, name = column.partition(".")
-        kind = "metric" if family == "metrics" else "parameter"
-        return cls(name, f"{kind} {name}", href, order, other_href)
-
 
 @dataclass(frozen=True, slots=True)
-class EntityList:
-    """A page of rows, with the headings of their extra cells; `mixed` may have several types.
+class Listing:
+    """A page of rows as a table, or the text `empty` instead; a `label` names its region.
 
-    Rows that are `selectable` have a check box, of a form around the list. `best_by` says why a
-    value is called the best.
+    The column at `heading` names the rows.
     """
 
-    rows: tuple[ListRow, ...]
-    pager: Pager
-    columns: tuple[Heading, ...] = ()
-    mixed: bool = False
-    selectable: bool = False
-    best_by: str = ""
+    rows: Sequence[object]
+    columns: tuple[ListColumn, ...]
+    pager: Pager = ONE_PAGE
+    empty: str = "No entities."
+    label: str = ""
+    heading: int = 0
 
-    @property
-    def shows_kinds(self) -> bool:
-        """True if the rows are, or may be, of several kinds."""
-        return self.mixed or len({row.kind for row in self.rows}) > 1
 
-    @property
-    def scattered(self) -> bool:
-        """True if the rows are in several places."""
-        return len({row.place for row in self.rows}) > 1
+NAME: Final = ListColumn("Name", lambda row: row, "link")
+KIND: Final = ListColumn("Kind", lambda row: row.kind, css="nowrap")
+PLACE: Final = ListColumn("Place", lambda row: row.place, "dim")
+RUN_STATE: Final = ListColumn(
+    "Status", lambda row: row if row.status or row.trial else None, "status"
+)
+DURATION: Final = ListColumn("Duration", lambda row: duration(row.duration_ms), css="number dim")
+DESCRIPTION: Final = ListColumn("Description", lambda row: row.description, "dim")
+TESTS: Final = ListColumn("Tests", lambda row: row.results, "results", "nowrap")
+CREATED: Final = ListColumn("Created", lambda row: row.created, css="nowrap dim")
 
-    def has(self, field: str) -> bool:
-        """Return whether any row has a value in `field`, so that it needs a column."""
-        return any(getattr(row, field) for row in self.rows)
+
+def entity_columns(
+    rows: Sequence[ListRow],
+    values: Iterable[ListColumn] = (),
+    *,
+    mixed: bool = False,
+    selectable: bool = False,
+) -> tuple[ListColumn, ...]:
+    """Return the columns of a list of entities: those in which some row has something, and values.
+
+    `mixed` rows may be of several types; `selectable` ones have a check box, of a form around the
+    list.
+    """
+
+    def used(*columns: ListColumn) -> Iterator[ListColumn]:
+        return (column for column in columns if any(map(column.cell, rows)))
+
+    return (
+        replace(NAME, show="choice" if selectable else "entity"),
+        *([KIND] if mixed or len({row.kind for row in rows}) > 1 else []),
+        *([PLACE] if len({row.place for row in rows}) > 1 else []),
+        *used(
+            ListColumn("Alias", lambda row: row.aliases, "aliases"),
+            ListColumn("Stage", lambda row: row.stage, css="nowrap"),
+            ListColumn("Run", lambda row: row.maker, "link"),
+            RUN_STATE,
+        ),
+        *values,
+        *used(
+            DURATION,
+            ListColumn("Feature table", lambda row: row.tables, "links"),
+            ListColumn("Data type", lambda row: row.data_type, css="nowrap"),
+            DESCRIPTION,
+            TESTS,
+            CREATED,
+        ),
+    )
+
+
+def value_column(column: str) -> ListColumn:
+    """Return the column of a metric or parameter, such as `metrics.auc`."""
+    family, _, name = column.partition(".")
+    hint = f"{'metric' if family == 'metrics' else 'parameter'} {name}"
+    return ListColumn(name, lambda row: row.shown(column), css="number", hint=hint)
 
 
 def pager(total: int, start: int, shown: int, address: Callable[[int], str]) -> Pager:
@@ -277,8 +306,7 @@ def pager(total: int, start: int, shown: int, address: Callable[[int], str]) -> 
 
 def properties_of(urn: str, aspects: Aspects) -> Mapping[str, Any]:
     """Return the aspect with the entity's name and description, empty where it is not set."""
-    stored = aspects.get(PROPERTIES.get(entity_type(urn), ""))
-    return {} if stored is None else stored.value
+    return value_of(aspects, PROPERTIES.get(entity_type(urn), ""))
 
 
 def custom_of(urn: str, aspects: Aspects) -> Mapping[str, str]:
@@ -304,8 +332,7 @@ def display_name(urn: str, aspects: Aspects) -> str:
         if isinstance(name := properties.get(key), str) and is_visible(name):
             named_by_cli = _CLI_RECIPE.fullmatch(name)
             return name if named_by_cli is None else named_by_cli["recipe"]
-    stored = aspects.get(DATAHUB_EXECUTION_REQUEST_INPUT)
-    request = {} if stored is None else stored.value
+    request = value_of(aspects, DATAHUB_EXECUTION_REQUEST_INPUT)
     if recipe := recipe_of(request):
         return f"{recipe} {moment(request.get('requestedAt'))}".rstrip()
     name = Identity.of(urn).name
@@ -330,22 +357,22 @@ def description_of(properties: Mapping[str, Any]) -> str:
 
 def kind_of(urn: str, aspects: Aspects) -> str:
     """Return what a reader calls the kind of an entity: its subtypes, Run, or else its type."""
-    names = aspects[SUB_TYPES].value.get("typeNames") if SUB_TYPES in aspects else None
-    if not names and RUN_ID in (properties_of(urn, aspects).get("customProperties") or {}):
+    names = value_of(aspects, SUB_TYPES).get("typeNames")
+    if not names and RUN_ID in custom_of(urn, aspects):
         return "Run"
     return ", ".join(map(visible, names)) if names else kind_label(urn)
 
 
 def steps_of(aspects: Aspects) -> list[str]:
     """Return the names on the browse path of an entity; none for the default path."""
-    path = aspects[BROWSE_PATHS_V2].value.get("path") if BROWSE_PATHS_V2 in aspects else None
+    path = value_of(aspects, BROWSE_PATHS_V2).get("path")
     names = [Identity.of(step["urn"]).name if "urn" in step else step["id"] for step in path or ()]
     return [] if names == [DEFAULT_STEP] else names
 
 
 def is_removed(aspects: Aspects) -> bool:
     """Return whether the entity is marked as removed."""
-    return STATUS in aspects and aspects[STATUS].value.get("removed") is True
+    return value_of(aspects, STATUS).get("removed") is True
 
 
 def rows_of(store: Store, urns: Sequence[str]) -> list[ListRow]:
@@ -389,25 +416,14 @@ def version_set_names(store: Store, stored: Mapping[str, Aspects]) -> dict[str, 
     return {urn: display_name(group, named.get(group, {})) for urn, group in groups.items()}
 
 
-def model_rows(
-    store: Store, urns: Sequence[str], columns: tuple[str, ...] = ()
-) -> tuple[tuple[str, ...], list[ListRow]]:
-    """Return columns, and a row for each of these models with its values in them.
+def model_rows(store: Store, urns: Sequence[str]) -> list[ListRow]:
+    """Return a row for each of these entities, those of registered versions with their runs.
 
-    Without any given `columns`, those are the metrics that most of the models have.
+    Cost: a second SQL statement if there are any.
     """
-    rows = with_makers(store, rows_of(store, urns))
-    columns = columns or _common(rows)
-    return columns, [replace(row, cells=tuple(map(row.shown, columns))) for row in rows]
-
-
-def with_makers(store: Store, rows: Sequence[ListRow]) -> list[ListRow]:
-    """Return `rows`, those of registered versions with their runs.
-
-    Cost: one SQL statement if there are any.
-    """
-    urns = list(dict.fromkeys(row.custom[RUN_MODEL] for row in rows if RUN_MODEL in row.custom))
-    runs = dict(zip(urns, rows_of(store, urns) if urns else (), strict=True))
+    rows = rows_of(store, urns)
+    makers = list(dict.fromkeys(row.custom[RUN_MODEL] for row in rows if RUN_MODEL in row.custom))
+    runs = dict(zip(makers, rows_of(store, makers) if makers else (), strict=True))
     return [replace(row, maker=runs.get(row.custom.get(RUN_MODEL, ""))) for row in rows]
 
 
@@ -460,10 +476,10 @@ def at_first_step(properties: Mapping[str, Any]) -> frozenset[str]:
     )
 
 
-def _common(rows: Iterable[ListRow]) -> tuple[str, ...]:
+def common_metrics(rows: Iterable[ListRow]) -> list[str]:
     """Return the metrics that most of `rows` have, the most common first."""
     counts = Counter(name for row in rows for name in row.numbers if name.startswith("metrics."))
-    return tuple(sorted(counts, key=lambda name: (-counts[name], name))[:MOST_METRICS])
+    return sorted(counts, key=lambda name: (-counts[name], name))[:MOST_METRICS]
 
 
 def _marks(custom: Mapping[str, str]) -> Iterator[str]:
@@ -490,8 +506,7 @@ def _row(urn: str, stored: Aspects | None) -> ListRow:
         removed=is_removed(aspects),
         data_type=scalar(properties.get("dataType")),
         created=created_at(properties),
-        passing=len(results.get("passing") or []),
-        failing=len(results.get("failing") or []),
+        results={side: len(results[side]) for side in ("failing", "passing") if results.get(side)},
         place=" / ".join(steps_of(aspects)),
         custom=custom,
         marks=tuple(_marks(custom)),
@@ -501,12 +516,13 @@ def _row(urn: str, stored: Aspects | None) -> ListRow:
 
 
 def referrers(
-    store: Store, urn: str, condition: ColumnElement[bool] = _ANY, start: int = 0, count: int = 0
+    store: Store, urn: str, only: ColumnElement[bool] | None = None, start: int = 0, count: int = 0
 ) -> UrnPage:
     """Return a page of the entities with such an edge to `urn`, the newest first.
 
     Entities that are marked as removed are left out.
     """
+    condition = true() if only is None else only
 
     def read(connection: Connection) -> UrnPage:
         edges = edge.c.destination == urn, condition, _is_live(connection, edge.c.source_id)
@@ -569,7 +585,16 @@ def home(store: Store) -> Mapping[str, object]:
     return {
         "kinds": [_kind(name, counts, removed) for name in _PROMINENT],
         "other_kinds": [_kind(name, counts, removed) for name in others],
-        "groups": [(row, sizes.get(row.urn, 0)) for row in rows_of(store, urns)],
+        "groups": Listing(
+            rows_of(store, urns),
+            (
+                replace(NAME, show="placed"),
+                KIND,
+                ListColumn("Models", lambda row: sizes.get(row.urn, 0), "count", "number"),
+                ListColumn("Platform", lambda row: row.platform, css="nowrap"),
+                *(DESCRIPTION, TESTS, CREATED),
+            ),
+        ),
         "all_groups": latest.total,
         "empty": not any(counts.get(name) for name in _PROMINENT),
     }
@@ -609,18 +634,6 @@ def counted(count: int) -> str:
     return f"{count:,}" if count <= COUNTED else f"{COUNTED:,}+"
 
 
-def with_outcomes(
-    store: Store, rows: Sequence[ListRow]
-) -> tuple[tuple[Heading, ...], list[ListRow]]:
-    """Return columns for the numbers of failing and passing entities, and the rows with them."""
-    counts = outcome_counts(store, [row.urn for row in rows])
-    headings = (
-        Heading("Failing", "entities that fail the test"),
-        Heading("Passing", "entities that pass the test"),
-    )
-    return headings, [replace(row, cells=tuple(map(counted, counts[row.urn]))) for row in rows]
-
-
 def newest(entity_type: str, start: int, count: int) -> SearchRequest:
     """Return the search for entities of one type, the newest first."""
     return SearchRequest(
@@ -648,9 +661,16 @@ def kind_page(store: Store, entity_type: str, start: int) -> Mapping[str, object
         return None
     path = f"/kind/{quote(entity_type, safe='')}"
     rows = rows_of(store, [hit.urn for hit in page.hits])
-    columns: tuple[Heading, ...] = ()
-    if entity_type == "test":
-        columns, rows = with_outcomes(store, rows)
+    outcomes = outcome_counts(store, [row.urn for row in rows] if entity_type == "test" else [])
+    failing = ListColumn("Failing", lambda row: counted(outcomes[row.urn][0]), css="number")
+    passing = ListColumn("Passing", lambda row: counted(outcomes[row.urn][1]), css="number")
+    values = (
+        replace(failing, hint="entities that fail the test"),
+        replace(passing, hint="entities that pass the test"),
+    )
     part = pager(page.total, start, len(rows), lambda at: f"{path}?start={at}")
     title = kind_name(entity_type, plural=True)
-    return {"title": title, "listing": EntityList(tuple(rows), part, columns)}
+    return {
+        "title": title,
+        "listing": Listing(rows, entity_columns(rows, values if outcomes else ()), part),
+    }

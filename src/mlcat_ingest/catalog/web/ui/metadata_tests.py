@@ -16,7 +16,14 @@ from mlcat_ingest.catalog.store.rows import CHUNK
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.rest.operations import evaluate_stored
 from mlcat_ingest.catalog.web.ui.facts import Piece
-from mlcat_ingest.catalog.web.ui.lists import ListRow, names_of, rows_of
+from mlcat_ingest.catalog.web.ui.lists import (
+    KIND,
+    NAME,
+    ListColumn,
+    Listing,
+    names_of,
+    rows_of,
+)
 from mlcat_ingest.catalog.web.ui.text import entity_href, entity_type, kind_name
 from mlcat_ingest.errors import DefinitionError, MissingExtraError
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
@@ -112,17 +119,8 @@ class RuleInWords:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangedOutcome:
-    """An entity with another outcome than before; empty where the test does not apply to it."""
-
-    row: ListRow
-    before: str
-    after: str
-
-
-@dataclass(frozen=True, slots=True)
 class EvaluationNow:
-    """An evaluation of one test: its counts, and the first changes.
+    """An evaluation of one test: its counts, and the entities with other outcomes than before.
 
     `after_id` is where the next evaluation goes on; None where no entity is left.
     """
@@ -131,7 +129,7 @@ class EvaluationNow:
     passing: int
     failing: int
     changed: int
-    changes: tuple[ChangedOutcome, ...]
+    changes: Listing
     after_id: int | None
 
 
@@ -247,7 +245,7 @@ def evaluate_now(store: Store, urn: str, after_id: int) -> EvaluationNow:
         raise BadRequestError(f"{urn!r} is not a metadata test in this catalog")
     definition = _definition(urn, info.value)
     passing = failing = evaluated = 0
-    changed: list[tuple[str, str, str]] = []
+    changed: dict[str, tuple[str, str]] = {}
     last_id: int | None = after_id
     while last_id is not None and evaluated < AT_ONCE:
         page = store.read(_entities(urn, definition, last_id))
@@ -258,17 +256,18 @@ def evaluate_now(store: Store, urn: str, after_id: int) -> EvaluationNow:
             passing += after == "passing"
             failing += after == "failing"
             if before != after:
-                changed.append((found, before, after))
+                changed[found] = before, after
             last_id = entity_id
         evaluated += len(urns)
         if len(urns) < CHUNK:
             last_id = None
-    rows = rows_of(store, [found for found, _, _ in changed[:SHOWN_CHANGES]])
-    changes = (
-        ChangedOutcome(row, before, after)
-        for row, (_, before, after) in zip(rows, changed, strict=False)
+    before_and_now = (
+        ListColumn("Before", lambda row: changed[row.urn][0], "outcome"),
+        ListColumn("Now", lambda row: changed[row.urn][1], "outcome"),
     )
-    return EvaluationNow(evaluated, passing, failing, len(changed), tuple(changes), last_id)
+    rows = rows_of(store, list(changed)[:SHOWN_CHANGES])
+    changes = Listing(rows, (NAME, KIND, *before_and_now))
+    return EvaluationNow(evaluated, passing, failing, len(changed), changes, last_id)
 
 
 def _entities(

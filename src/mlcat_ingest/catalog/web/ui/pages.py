@@ -213,15 +213,14 @@ class _Pages:
     def kind(self, request: RequestContext) -> HtmlPage:
         kind = request.path["entity_type"]
         if (list_page := _INGESTION_LISTS.get(kind)) is not None:
-            values = {"page": list_page(self._store, _start(request.query))}
-            return HtmlPage("ingestion_list.html", values)
+            return HtmlPage("list.html", {"page": list_page(self._store, _start(request.query))})
         page = kind_page(self._store, kind, _start(request.query))
         if page is None:
             raise NotFoundError(f"no entities of the type {kind} in the catalog")
         return HtmlPage("list.html", {"page": page})
 
     def tasks(self, request: RequestContext) -> HtmlPage:
-        return HtmlPage("tasks.html", {"page": tasks_page(self._store, _start(request.query))})
+        return HtmlPage("list.html", {"page": tasks_page(self._store, _start(request.query))})
 
     def compare(self, request: RequestContext) -> HtmlPage:
         query = request.query

@@ -25,17 +25,20 @@ from mlcat_ingest.catalog.search.request import Criterion, SearchRequest, SortKe
 from mlcat_ingest.catalog.search.search import unknown_number
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.children import models_of_group, nested_rows
-from mlcat_ingest.catalog.web.ui.directions import METRICS, Better, Directions
+from mlcat_ingest.catalog.web.ui.directions import METRICS, Directions
 from mlcat_ingest.catalog.web.ui.lists import (
     MOST_METRICS,
     NEWEST_FIRST,
     PAGE_ROWS,
-    EntityList,
-    Heading,
+    ListColumn,
+    Listing,
     ListRow,
+    common_metrics,
+    entity_columns,
     model_rows,
     page_directions,
     pager,
+    value_column,
 )
 from mlcat_ingest.catalog.web.ui.text import entity_href, moment, short_number
 from mlcat_ingest.catalog.web.ui.versions import version_rows
@@ -45,6 +48,8 @@ EXPORTS: Final = {"csv": "text/csv", "json": "application/json"}
 
 _TIMES: Final = ("created", "lastModified")
 _EXPORT_ROWS: Final = 500
+_EXPORTED: Final = ("urn", "name", "status", "created", "duration_ms")
+"""What an export has of a row before its metrics and parameters."""
 
 _WIDTH, _HEIGHT, _MARGIN = 720, 110, 10
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
@@ -111,11 +116,6 @@ class RunsView:
         return replace(self, sort=order, best=(*others, order)).href()
 
     @property
-    def action(self) -> str:
-        """The address of the group, for forms."""
-        return entity_href(self.urn)
-
-    @property
     def cleared(self) -> str:
         """The address of this view without filter and order."""
         return replace(self, filter="", sort="", best=()).href()
@@ -157,8 +157,8 @@ def runs_table(store: Store, view: RunsView, group: Mapping[str, Any]) -> Mappin
     names = store.read(lambda sql: numeric_names(sql, RunsView(view.urn).request()))
     # What the list is sorted by is shown first.
     wanted = dict.fromkeys((view.sort_field, *(view.columns or _usual(names)[:MOST_METRICS])))
-    shown = tuple(name for name in wanted if name in names)
-    problem, columns = "", shown
+    shown = [name for name in wanted if name in names]
+    problem = ""
     rows: Sequence[ListRow] = ()
     total = 0
     try:
@@ -166,31 +166,31 @@ def runs_table(store: Store, view: RunsView, group: Mapping[str, Any]) -> Mappin
         if view.filter or view.sort:
             page = store.search(request)
             total = page.total
-            columns, rows = model_rows(store, [hit.urn for hit in page.hits], shown)
+            rows = model_rows(store, [hit.urn for hit in page.hits])
         else:
             roots = models_of_group(store, view.urn, view.start, PAGE_ROWS)
             total = roots.total
-            columns, nested = nested_rows(store, roots.urns, shown, view.opened)
-            rows = [view.folded(row) for row in nested]
+            rows = [view.folded(row) for row in nested_rows(store, roots.urns, view.opened)]
+        shown = shown or common_metrics(rows)
         if not total:
             any_of = request.any_of
             problem = store.read(lambda sql: unknown_number(sql, any_of))
-        chart = _chart(store, view, request, columns)
+        chart = _chart(store, view, request, shown)
     except BadRequestError as error:
         problem, chart = error.message, None
     at_root = sum(not row.depth for row in rows)
     directions = page_directions(store, view.best, [group], rows)
     direction = directions.of(view.sort_field)
+    rows = version_rows(store, rows, group)
+    columns = (_column(view, name, directions, rows) for name in shown)
     return {
         "view": view,
         "problem": problem,
-        "names": [(name, name in columns) for name in names],
-        "listing": EntityList(
-            version_rows(store, _with_best(view, direction, columns, rows), group),
+        "names": [(name, name in shown) for name in names],
+        "listing": Listing(
+            rows,
+            entity_columns(rows, columns, selectable=total > 1),
             pager(total, view.start, at_root, lambda at: view.href(start=str(at))),
-            tuple(_heading(view, column, directions) for column in columns),
-            selectable=total > 1,
-            best_by="" if direction is None else str(direction),
         ),
         "sorted": view.sort_field if view.sort_field.startswith(METRICS) else "",
         "direction": direction,
@@ -209,31 +209,27 @@ def _usual(names: Mapping[str, Holders]) -> list[str]:
     return sorted(metrics, key=lambda name: (-names[name].outer, -names[name].all, name))
 
 
-def _heading(view: RunsView, column: str, directions: Directions) -> Heading:
-    direction = directions.of(column)
-    if view.sort_field == column:
-        order = "descending" if view.sort.startswith("-") else "ascending"
-        turned = column if order == "descending" else f"-{column}"
-        return Heading.of(column, view.href(sort=turned), order)
+def _column(
+    view: RunsView, name: str, directions: Directions, rows: Sequence[ListRow]
+) -> ListColumn:
+    """Return the column of a metric or parameter; it marks the best value of a list that has it."""
+    column, direction = value_column(name), directions.of(name)
+    if view.sort_field == name:
+        descending = view.sort.startswith("-")
+        first = direction is not None and direction.sort(name) == view.sort and not view.start
+        best = next((row for row in rows if first and row.may_be_best(name)), None)
+        return replace(
+            column,
+            cell=lambda row: (row.shown(name), str(direction) if row is best else ""),
+            show="compared",
+            href=view.href(sort=name if descending else f"-{name}"),
+            order="descending" if descending else "ascending",
+        )
     if direction is not None:
-        return Heading.of(column, view.href(sort=direction.sort(column)))
-    if not column.startswith(METRICS):
-        return Heading.of(column, view.href(sort=column))
-    return Heading.of(column, view.href(sort=f"-{column}"), other_href=view.href(sort=column))
-
-
-def _with_best(
-    view: RunsView, direction: Better | None, columns: Sequence[str], rows: Sequence[ListRow]
-) -> tuple[ListRow, ...]:
-    """Return `rows`, the first that may be marked where the list begins with the best values."""
-    field = view.sort_field
-    is_first_page = direction is not None and direction.sort(field) == view.sort and not view.start
-    candidates = (at for at, row in enumerate(rows) if is_first_page and row.may_be_best(field))
-    best = next(candidates, None)
-    return tuple(
-        replace(row, best=columns.index(field)) if at == best else row
-        for at, row in enumerate(rows)
-    )
+        return replace(column, href=view.href(sort=direction.sort(name)))
+    if not name.startswith(METRICS):
+        return replace(column, href=view.href(sort=name))
+    return replace(column, href=view.href(sort=f"-{name}"), other_href=view.href(sort=name))
 
 
 def _chart(
@@ -307,7 +303,7 @@ def export(store: Store, view: RunsView, kind: str) -> Iterator[str]:
             yield ",\n" * (at > 0) + orjson.dumps(row).decode()
         yield "]\n"
         return
-    heads = ("urn", "name", "status", "created", "duration_ms", *columns)
+    heads = (*_EXPORTED, *columns)
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     writer.writerow(map(_cell, heads))
@@ -324,16 +320,9 @@ def _exported(store: Store, view: RunsView, columns: tuple[str, ...]) -> Iterato
     while True:
         request = RunsView(view.urn, view.filter, view.sort).request(_EXPORT_ROWS)
         page = store.search(replace(request, scroll=True, after=after))
-        _, rows = model_rows(store, [hit.urn for hit in page.hits], columns)
-        for row in rows:
-            yield {
-                "urn": row.urn,
-                "name": row.name,
-                "status": row.status,
-                "created": row.created,
-                "duration_ms": row.duration_ms,
-                **{column: row.numbers[column] for column in columns if column in row.numbers},
-            }
+        for row in model_rows(store, [hit.urn for hit in page.hits]):
+            numbers = {name: row.numbers[name] for name in columns if name in row.numbers}
+            yield {name: getattr(row, name) for name in _EXPORTED} | numbers
         after = page.next_scroll
         if after is None:
             return

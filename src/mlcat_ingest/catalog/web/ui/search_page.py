@@ -26,12 +26,13 @@ from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.directions import METRICS, Directions
 from mlcat_ingest.catalog.web.ui.lists import (
     NEWEST_FIRST,
+    ONE_PAGE,
     PAGE_ROWS,
     ListRow,
+    model_rows,
     names_of,
     pager,
     rows_of,
-    with_makers,
 )
 from mlcat_ingest.catalog.web.ui.markdown import plain_line
 from mlcat_ingest.catalog.web.ui.text import kind_name, visible
@@ -102,17 +103,10 @@ def search_view(
             )
         )
     except BadRequestError as error:
-        nothing = pager(0, 0, 0, lambda at: _href(text, chosen, start=at))
-        return {
-            "problem": error.message,
-            "rows": [],
-            "pager": nothing,
-            "choices": [],
-            "orders": [],
-            "full_scan": False,
-        }
+        nothing = dict.fromkeys(("rows", "choices", "orders", "full_scan"), ())
+        return {**nothing, "problem": error.message, "pager": ONE_PAGE}
     terms = parse_query(words).terms
-    rows = with_makers(store, rows_of(store, [hit.urn for hit in page.hits]))
+    rows = model_rows(store, [hit.urn for hit in page.hits])
     return {
         "problem": "" if page.total else store.read(lambda sql: unknown_number(sql, any_of)),
         "rows": [

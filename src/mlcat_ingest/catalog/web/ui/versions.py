@@ -7,7 +7,7 @@ from typing import Any, Final
 from mlcat_ingest.catalog.search.request import Criterion, SearchRequest
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.facts import Piece
-from mlcat_ingest.catalog.web.ui.lists import ListRow, properties_of
+from mlcat_ingest.catalog.web.ui.lists import ListRow, properties_of, value_of
 from mlcat_ingest.catalog.web.ui.text import entity_href, parsed, scalar
 from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
@@ -21,7 +21,7 @@ _MOST: Final = 50
 
 def version_rows(
     store: Store, rows: Sequence[ListRow], group: Mapping[str, Any]
-) -> tuple[ListRow, ...]:
+) -> Sequence[ListRow]:
     """Return `rows` with aliases and stage of those that are registered versions.
 
     They do not repeat the description of their `group`, which has these properties.
@@ -29,9 +29,9 @@ def version_rows(
     Cost: one SQL statement if there are any.
     """
     if all(row.maker is None for row in rows):
-        return tuple(rows)
+        return rows
     tags = store.get_many([row.urn for row in rows], {GLOBAL_TAGS})
-    return tuple(
+    return [
         replace(
             row,
             aliases=tuple(mark.rpartition("@")[2] for mark in row.marks if "@" in mark),
@@ -40,11 +40,11 @@ def version_rows(
             description="" if row.description == group.get("description") else row.description,
         )
         for row in rows
-    )
+    ]
 
 
 def _stage(aspects: Mapping[str, Any]) -> str:
-    tags = aspects[GLOBAL_TAGS].value.get("tags") if GLOBAL_TAGS in aspects else None
+    tags = value_of(aspects, GLOBAL_TAGS).get("tags")
     named = {str(entry.get("tag")).removeprefix(_STAGE_TAG) for entry in tags or ()}
     return next((stage.capitalize() for stage in _STAGES if stage in named), "")
 

@@ -105,7 +105,7 @@ def test_no_more_than_the_newest_children_are_opened(store: Store) -> None:
     put_run(store, "parent")
     for index in range(SHOWN_CHILDREN + 1):
         put_run(store, f"child{index}", "parent")
-    _, rows = nested_rows(store, [model("parent")], opened=[model("parent")])
+    rows = nested_rows(store, [model("parent")], opened=[model("parent")])
     assert [row.name for row in rows[:2]] == ["parent", f"child{SHOWN_CHILDREN}"]
     assert len(rows) == 1 + SHOWN_CHILDREN
     assert rows[0].children == SHOWN_CHILDREN + 1
@@ -158,7 +158,7 @@ def test_a_removed_child_is_left_out(store: Store) -> None:
     put(store, put_run(store, "gone", "parent"), status={"removed": True})
     put_run(store, "child", "parent")
     assert children_of(store, model("parent"), 0, 9).urns == (model("child"),)
-    (_, child) = nested_rows(store, [model("parent")], opened=[model("parent")])[1]
+    (_, child) = nested_rows(store, [model("parent")], opened=[model("parent")])
     assert (child.urn, child.depth) == (model("child"), 1)
 
 
@@ -169,7 +169,7 @@ def test_rows_take_three_statements_however_many_children_there_are(store: Store
             put_run(store, f"c{parent}.{child}", f"p{parent}")
     with statements(store) as counted:
         parents = [model(f"p{parent}") for parent in range(5)]
-        _, rows = nested_rows(store, parents, opened=parents)
+        rows = nested_rows(store, parents, opened=parents)
     assert [(row.name, row.children) for row in rows if not row.depth] == [
         (f"p{parent}", parent) for parent in range(5)
     ]
