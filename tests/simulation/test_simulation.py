@@ -18,7 +18,7 @@ from mlcat_ingest.pipeline.removal.unlisted import UnlistedEntities
 from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome
 from mlcat_ingest.pipeline.state import tracker
 from mlcat_ingest.pipeline.state.entities import KnownEntities
-from mlcat_ingest.pipeline.state.tracker import ChangedRecord, Tracker
+from mlcat_ingest.pipeline.state.tracker import TrackedRecord, Tracker
 from mlcat_ingest.pipeline.write import conflicts, delivery
 from mlcat_ingest.pipeline.write.conflicts import ConflictGuard
 from mlcat_ingest.pipeline.write.delivery import Delivery
@@ -76,8 +76,8 @@ def base_not_kept(patch: Patch) -> None:
 def checkpoint_before_acknowledgement(patch: Patch) -> None:
     track = Tracker.track
 
-    def at_once(tracker: Tracker, changed: ChangedRecord, entities: Any, **more: Any) -> bool:
-        wanted = track(tracker, changed, entities, **more)
+    def at_once(tracker: Tracker, record: TrackedRecord | None, entities: Any, **more: Any) -> bool:
+        wanted = track(tracker, record, entities, **more)
         tracker.acknowledge([one.urn for one in entities], {})
         return wanted
 

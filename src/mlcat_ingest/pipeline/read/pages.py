@@ -35,7 +35,7 @@ from mlcat_ingest.pipeline.merge.limits import HEAVIEST, weight_of
 from mlcat_ingest.pipeline.merge.rules import UNION, properties_aspect, version_set_of
 from mlcat_ingest.pipeline.read.feature_tables import PrimaryKeys
 from mlcat_ingest.pipeline.read.links import Linker, datasets_of
-from mlcat_ingest.pipeline.state.tracker import ChangedRecord
+from mlcat_ingest.pipeline.state.tracker import TrackedRecord
 from mlcat_ingest.recipe.model import EnrichRule, Match, OwnerRule
 from mlcat_ingest.sources.base import (
     Capability,
@@ -299,34 +299,31 @@ class PageMapper:
         Cost: memory for the entities of a batch of records, whose features are looked up together.
         """
         self._context.tally.count(records=len(page.records))
-        changes = self._context.tracker.changes(page, self._context.sink.read_stamps)
-        self._pass_over(changes.unchanged)
-        for start in range(0, len(changes.changed), MAX_REQUEST_ITEMS):
-            batch = changes.changed[start : start + MAX_REQUEST_ITEMS]
+        tracker = self._context.tracker
+        changed, unchanged = tracker.changes(page, self._context.sink.read_stamps)
+        self._pass_over(unchanged)
+        for start in range(0, len(changed), MAX_REQUEST_ITEMS):
             mapped = [
-                (changed, entities)
-                for changed in batch
-                if (entities := self._map(source, changed)) is not None
+                (tracked, entities)
+                for record, tracked in changed[start : start + MAX_REQUEST_ITEMS]
+                if (entities := self._map(source, record, tracked)) is not None
             ]
             linked = self._linker.link([entities for _, entities in mapped])
-            for (changed, before), entities in zip(mapped, linked, strict=True):
+            for (tracked, before), entities in zip(mapped, linked, strict=True):
                 # Features for the links, and datasets for the report.
                 looked_up = any(
                     isinstance(entity, UnlinkedModel) or datasets_of(entity) for entity in before
                 )
                 if not any(entity.aspects or entity.only_if_absent for entity in entities):
-                    self._context.tracker.record_seen(changed, entities)
+                    tracker.record_listed(tracked, [entity.urn for entity in entities])
                     for entity in entities:
                         self._context.tally.notes(entity)
-                elif self._context.tracker.track(changed, entities, looked_up=looked_up):
+                elif tracker.track(tracked, entities, looked_up=looked_up):
                     yield from entities
                 else:
+                    known = () if tracked is None else tracked.known_urns
                     self._pass_over(
-                        [
-                            one.urn
-                            for one in entities
-                            if one.only_if_absent or one.urn in changed.known_urns
-                        ]
+                        [one.urn for one in entities if one.only_if_absent or one.urn in known]
                     )
 
     def _pass_over(self, urns: Sequence[str]) -> None:
@@ -335,8 +332,9 @@ class PageMapper:
             self._context.tally.entities_passed_over(entity_type, count)
         self._evaluator.add_unchanged(urns)
 
-    def _map(self, source: Source[Any], changed: ChangedRecord) -> Sequence[Entity] | None:
-        record = changed.record
+    def _map(
+        self, source: Source[Any], record: Any, tracked: TrackedRecord | None
+    ) -> Sequence[Entity] | None:
         try:
             entities = [
                 _without_credentials(entity) for entity in self._enricher.apply(source.map(record))
@@ -350,7 +348,8 @@ class PageMapper:
         else:
             return self._keys.fit(entities)
         self._context.tally.record_failed(*failed)
-        self._context.tracker.record_failed(changed, failed[1])
+        known = () if tracked is None else tracked.known_urns
+        self._context.tracker.record_listed(tracked, known, failed[1])
         return None
 
 

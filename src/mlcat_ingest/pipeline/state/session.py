@@ -25,7 +25,6 @@ from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.report.report import PassSummary
 from mlcat_ingest.pipeline.state import partitions, records
 from mlcat_ingest.pipeline.state.database import (
-    RunDatabase,
     file_of,
     held_state,
     is_missing,
@@ -174,9 +173,9 @@ class StateSession:
         self._held = ExitStack()
         self._engine: Engine | None = None
         self._holds_file = False
-        self._partitions: RememberedPartitions | None = None
+        self._passes: dict[PartitionKey, PartitionPass] = {}
         self._known: list[PartitionRow] = []
-        self._sink = ""
+        self._sink: Catalog | None = None
         self.tracker = Tracker(mask)
         self._database = self.tracker.database
 
@@ -201,33 +200,27 @@ class StateSession:
         self._database.on_problem = on_problem
         self.tracker.writer = self._writer_of(())
         if self._url is not None and sink.facts.keeps:
-            self._sink = sink.address
-            self._remember(self._url, sink)
+            engine = self._open_database(self._url)
+            if engine is not None:
+                self._sink = sink
+                self._start(engine, sink)
+                if not self.tracker.remembers:
+                    self._replace()
             if self._options.writer_ids is None and not self.tracker.writer.id:
                 self.tracker.writer = self._writer_of([_new_writer_id()])
         if needs_results and not self.tracker.remembers:
             self.tracker.start(self._temporary(), "", "", lasting=False)
 
-    def _remember(self, url: str, sink: Catalog) -> None:
-        engine = self._open_database(url)
-        if engine is not None:
-            self._start(engine, sink)
-            if not self.tracker.remembers:
-                self._replace(sink)
-
     def _start(self, engine: Engine, sink: Catalog) -> None:
         self._engine = engine
         recipe = self._options.recipe
         self._database.may_be_replaced = self._holds_file
-        self.tracker.start(engine, recipe, self._sink)
+        self.tracker.start(engine, recipe, sink.address)
         known = self._database.read(
             lambda connection: partitions.partitions_of(connection, recipe), list[PartitionRow]()
         )
-        self._known = [row for row in known if row.key.sink == self._sink]
+        self._known = [row for row in known if row.key.sink == sink.address]
         self._identify()
-        self._partitions = RememberedPartitions(
-            self._database, sink, self._options, self.tracker.entities.earlier
-        )
 
     def _writer_of(self, known: Sequence[str]) -> Writer:
         own, *adopted = (*(self._options.writer_ids or ()), *known, "")
@@ -271,10 +264,10 @@ class StateSession:
             self._database.warn(f"{doing}: no state, so reading everything: {error}")
         return copy
 
-    def _replace(self, sink: Catalog) -> bool:
+    def _replace(self) -> bool:
         """Use a fresh database in place of a damaged file; return whether there is one now."""
         damage = self._damage()
-        if damage is None or not self._database.may_be_replaced:
+        if damage is None or self._sink is None or not self._database.may_be_replaced:
             return False
         try:
             engine = replace_damaged(
@@ -284,7 +277,7 @@ class StateSession:
             self._database.warn(str(error))
             return False
         self._held.callback(engine.dispose)
-        self._start(engine, sink)
+        self._start(engine, self._sink)
         return True
 
     def _damage(self) -> StateDamagedError | None:
@@ -307,12 +300,15 @@ class StateSession:
         """Return what is remembered of `partition`.
 
         Raises:
-            RecipeError: the URNs of its entities would change.
+            RecipeError: the URNs of its entities would change, or another source of the recipe
+                asked for it.
+
+        Cost: a few statements, and one read request an entity type of the catalog.
         """
-        if self._partitions is not None:
-            found = self._partitions.begin(partition)
-            if found is None and self._replace(self._partitions.sink):
-                found = self._partitions.begin(partition)
+        if self._sink is not None:
+            found = self._begin(self._sink, partition)
+            if found is None and self._replace():
+                found = self._begin(self._sink, partition)
             # The rows of a pass would have no place in a fresh database.
             self._database.may_be_replaced = False
             return found or NullState()
@@ -321,9 +317,72 @@ class StateSession:
             raise _renaming(self._options.recipe, before[kind], partition.identity[kind])
         return NullState()
 
+    def _begin(self, sink: Catalog, partition: Partition) -> PartitionPass | None:
+        """Return a pass over `partition`, None where the database fails."""
+        key = PartitionKey(self._options.recipe, sink.address, partition.key, partition.instance)
+        settings = content_hash([self._options.settings, partition.settings, partition.identity])
+        try:
+            with self._database.transaction(write=True) as connection:
+                self._check_identity(connection, key, partition.identity)
+                row = partitions.begin(connection, key, settings, partition.identity)
+                why = self._why_full(connection, row)
+                sample = {} if why else _sample(connection, row.key)
+        except StateUnavailableError:
+            return None
+        if any(known.source == key.source for known in self._passes):
+            raise equal_identities("two sources", key.source)
+        if _is_missing(sink, sample):
+            why = "the catalog lacks entities that were written"
+        earlier = self.tracker.entities.earlier
+        partition_pass = PartitionPass(self._database, partition, row, why, earlier)
+        log.info("%s: %s", partition_pass.label, partition_pass.why)
+        self._passes[key] = partition_pass
+        return partition_pass
+
+    def _check_identity(
+        self, connection: SqlConnection, key: PartitionKey, identity: Mapping[str, str]
+    ) -> None:
+        same = [
+            row
+            for row in partitions.partitions_of(connection, key.recipe)
+            if (row.key.sink, row.key.source) == (key.sink, key.source)
+        ]
+        changed = _changed_kinds(same[0].identity if same else {}, identity)
+        if not changed or self._options.accept_renaming:
+            return
+        count = sum(
+            of_kind.records
+            for row in same
+            for kind, of_kind in partitions.counts(connection, row.key).items()
+            if kind in changed
+        )
+        # A run that wrote nothing, for example after a clash of names, pins no names.
+        if count:
+            kind = changed[0]
+            urns = (
+                urn for row in same for urn in records.urns_of_kind(connection, row.key.id, kind)
+            )
+            example = _example_of_renaming(same[0].identity[kind], identity[kind], urns)
+            raise _renaming(key.recipe, *example, plural(count, "entity", "entities"))
+
+    def _why_full(self, connection: SqlConnection, row: PartitionRow) -> str | None:
+        """Return why all of a partition has to be read, None where what changed will do."""
+        if self._options.full:
+            return "requested"
+        if row.checkpoint is None:
+            return "first run" if row.passed_at_ms is None else "recipe changed"
+        if row.full_at_ms is None:
+            return "the last pass was incomplete"
+        age_s = time.time() - row.full_at_ms / 1000
+        if not 0 <= age_s < self._options.full_every_s:
+            return "the last one is older than state.full_every"
+        if sum(count.dirty for count in partitions.counts(connection, row.key).values()) > DIRTY:
+            return "too many records were refused"
+        return None
+
     def partition_passes(self) -> Sequence[PartitionPass]:
         """Return the passes over the partitions that sources asked for so far, in that order."""
-        return () if self._partitions is None else self._partitions.passes
+        return list(self._passes.values())
 
     def pass_summaries(self, *, failed: bool = False) -> list[PassSummary]:
         """Return how each partition of the run is, or was, read.
@@ -379,20 +438,23 @@ class StateSession:
     def urns(self) -> Iterator[list[str]]:
         """Yield the entities of every record, those of some hundred records at a time."""
         if self._engine is not None:
-            with self._database.transaction() as connection:
-                yield from records.urns_of(connection, self._options.recipe, self._sink)
+            own = self._database
+            with own.transaction() as connection:
+                yield from records.urns_of(connection, own.recipe, own.sink)
 
     def invalidate(self) -> None:
         """Have the next run read and compare everything, even if this process is killed."""
         if self._engine is not None:
-            with self._database.transaction(write=True) as connection:
-                partitions.invalidate(connection, self._options.recipe, self._sink)
+            own = self._database
+            with own.transaction(write=True) as connection:
+                partitions.invalidate(connection, own.recipe, own.sink)
 
     def delete(self) -> None:
         """Delete what is kept for this catalog; what is kept for others stays."""
         if self._engine is not None:
-            with self._database.transaction(write=True) as connection:
-                partitions.delete_recipe(connection, self._options.recipe, self._sink)
+            own = self._database
+            with own.transaction(write=True) as connection:
+                partitions.delete_recipe(connection, own.recipe, own.sink)
 
     def commit(self) -> None:
         """Save the checkpoints: the catalog has acknowledged or refused all that was read."""
@@ -412,110 +474,6 @@ class StateSession:
             except StateUnavailableError as error:
                 log.warning("%s", error)
         self._held.close()
-
-
-class RememberedPartitions:
-    """A `sources.base.RunState` in a database, of one run of one recipe into one catalog."""
-
-    def __init__(
-        self,
-        database: RunDatabase,
-        sink: Catalog,
-        options: StateOptions,
-        unacknowledged: Collection[str],
-    ) -> None:
-        """Remember for the catalog `sink`; of `unacknowledged` entities the write may be lost."""
-        self._database = database
-        self._unacknowledged = unacknowledged
-        self.sink = sink
-        self._options = options
-        self._passes: dict[PartitionKey, PartitionPass] = {}
-
-    @property
-    def passes(self) -> Sequence[PartitionPass]:
-        """The partitions of this run so far."""
-        return list(self._passes.values())
-
-    def begin(self, partition: Partition) -> PartitionPass | None:
-        """Return a pass over `partition`, None where the database fails.
-
-        Raises:
-            RecipeError: the URNs of its entities would change, or another source of the recipe
-                asked for it.
-
-        Cost: a few statements, and one read request an entity type of the catalog.
-        """
-        key = PartitionKey(
-            self._options.recipe, self.sink.address, partition.key, partition.instance
-        )
-        settings = content_hash([self._options.settings, partition.settings, partition.identity])
-        try:
-            with self._database.transaction(write=True) as connection:
-                self._check_identity(connection, key, partition.identity)
-                row = partitions.begin(connection, key, settings, partition.identity)
-                why = self._why_full(connection, row)
-                sample = {} if why else _sample(connection, row.key)
-        except StateUnavailableError:
-            return None
-        if any(known.source == key.source for known in self._passes):
-            raise equal_identities("two sources", key.source)
-        if self._is_missing(sample):
-            why = "the catalog lacks entities that were written"
-        partition_pass = PartitionPass(self._database, partition, row, why, self._unacknowledged)
-        log.info("%s: %s", partition_pass.label, partition_pass.why)
-        self._passes[key] = partition_pass
-        return partition_pass
-
-    def _check_identity(
-        self, connection: SqlConnection, key: PartitionKey, identity: Mapping[str, str]
-    ) -> None:
-        same = [
-            row
-            for row in partitions.partitions_of(connection, key.recipe)
-            if (row.key.sink, row.key.source) == (key.sink, key.source)
-        ]
-        changed = _changed_kinds(same[0].identity if same else {}, identity)
-        if not changed or self._options.accept_renaming:
-            return
-        count = sum(
-            of_kind.records
-            for row in same
-            for kind, of_kind in partitions.counts(connection, row.key).items()
-            if kind in changed
-        )
-        # A run that wrote nothing, for example after a clash of names, pins no names.
-        if count:
-            kind = changed[0]
-            urns = (
-                urn for row in same for urn in records.urns_of_kind(connection, row.key.id, kind)
-            )
-            example = _example_of_renaming(same[0].identity[kind], identity[kind], urns)
-            raise _renaming(key.recipe, *example, plural(count, "entity", "entities"))
-
-    def _why_full(self, connection: SqlConnection, row: PartitionRow) -> str | None:
-        """Return why all of a partition has to be read, None where what changed will do."""
-        if self._options.full:
-            return "requested"
-        if row.checkpoint is None:
-            return "first run" if row.passed_at_ms is None else "recipe changed"
-        if row.full_at_ms is None:
-            return "the last pass was incomplete"
-        age_s = time.time() - row.full_at_ms / 1000
-        if not 0 <= age_s < self._options.full_every_s:
-            return "the last one is older than state.full_every"
-        if sum(count.dirty for count in partitions.counts(connection, row.key).values()) > DIRTY:
-            return "too many records were refused"
-        return None
-
-    def _is_missing(self, sample: Mapping[str, Sequence[str]]) -> bool:
-        """Return whether the catalog lacks some of a sample of what was written to it.
-
-        Otherwise a run would believe the state of a catalog that was emptied.
-        """
-        return any(
-            len(self.sink.read_many(members, [key_aspect_name(entity_type)])) < len(set(members))
-            for entity_type, members in sample.items()
-        )
 
 
 def _changed_kinds(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
@@ -539,6 +497,17 @@ def _sample(connection: SqlConnection, key: PartitionKey) -> dict[str, list[str]
     for urn in urns:
         by_type.setdefault(entity_type_of(urn), []).append(urn)
     return by_type
+
+
+def _is_missing(sink: Catalog, sample: Mapping[str, Sequence[str]]) -> bool:
+    """Return whether the catalog lacks some of a sample of what was written to it.
+
+    Otherwise a run would believe the state of a catalog that was emptied.
+    """
+    return any(
+        len(sink.read_many(members, [key_aspect_name(entity_type)])) < len(set(members))
+        for entity_type, members in sample.items()
+    )
 
 
 def _example_of_renaming(before: str, now: str, urns: Iterable[str]) -> tuple[str, str]:

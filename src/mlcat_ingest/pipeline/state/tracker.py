@@ -35,55 +35,29 @@ UNFINISHED: Final = "its write has not ended"
 """The reason that is kept of a record from before its entities are written until they are."""
 
 
-@dataclass(frozen=True, slots=True)
-class TrackedRecord:
-    """A record that is remembered: where, as what, and what is known of it."""
-
-    part: PartitionPass
-    version: RecordVersion
-    known: KnownRecord | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ChangedRecord:
-    """A record that has to be mapped; one that is not remembered is not `tracked`."""
-
-    record: Any
-    tracked: TrackedRecord | None = None
-
-    @property
-    def known_urns(self) -> Sequence[str]:
-        """The entities of the record that the catalog has, as far as the state knows."""
-        known = None if self.tracked is None else self.tracked.known
-        return () if known is None else known.urns
-
-
-@dataclass(frozen=True, slots=True)
-class PageChanges:
-    """A page: the records that have to be mapped, and the entities of those that did not change."""
-
-    changed: Sequence[ChangedRecord]
-    unchanged: Sequence[str] = ()
-
-
 @dataclass(slots=True)
-class _Pending:
-    """A record whose entities are on their way to the catalog.
+class TrackedRecord:
+    """A record that is remembered, from its page until all of its entities have arrived.
 
-    `stamps` are those of the entities that have arrived, and of what they refer to. `known` is what
-    the stored row says of the record, until it says nothing any more.
+    `known` is what the stored row says of it, until it says nothing any more. `stamps` are those of
+    the entities that have arrived, and of what they refer to.
     """
 
     part: PartitionPass
     version: RecordVersion
-    digest: str
-    urns: tuple[str, ...]
-    left: set[str]
-    reason: str = ""
     known: KnownRecord | None = None
+    digest: str = ""
+    urns: tuple[str, ...] = ()
+    left: set[str] = field(default_factory=set)
+    reason: str = ""
     stamps: dict[str, Stamps] = field(default_factory=dict)
     is_compared: bool = True
     """False if a full pass has to compare values: not all of the entities have stamps."""
+
+    @property
+    def known_urns(self) -> Sequence[str]:
+        """The entities of the record that the catalog has, as far as the state knows."""
+        return () if self.known is None else self.known.urns
 
     @property
     def is_held(self) -> bool:
@@ -99,6 +73,7 @@ class _Pending:
             self.is_compared = False
 
     def row(self) -> RecordRow:
+        """Return the row that is stored once its entities have arrived, or some were refused."""
         return RecordRow(
             part_id=self.part.part_id,
             kind=self.version.kind,
@@ -155,7 +130,7 @@ class Tracker:
         self._mask = mask
         self._lock = threading.Lock()
         self._saving = threading.Lock()
-        self._pending: dict[str, list[list[_Pending]]] = {}
+        self._pending: dict[str, list[list[TrackedRecord]]] = {}
         self._rows: list[RecordRow] = []
         self._held: list[RecordRow] = []
         self._refused_without_record = False
@@ -175,42 +150,40 @@ class Tracker:
         self.begin_writes(())
         self.database.stop()
 
-    def changes(self, page: Page[Any], read_stamps: ReadStamps) -> PageChanges:
-        """Return what of `page` changed since it was acknowledged.
+    def changes(
+        self, page: Page[Any], read_stamps: ReadStamps
+    ) -> tuple[list[tuple[Any, TrackedRecord | None]], list[str]]:
+        """Return the records of `page` that have to be mapped, and the entities of the others.
 
-        In a full pass also what the catalog does not hold any more as it was.
+        These are the records that changed since they were acknowledged, in a full pass also those
+        of what the catalog does not hold any more as it was; one that is not remembered has no
+        `TrackedRecord`.
 
         Cost: two statements for each 500 records; in a full pass one request for a batch of
         entities of a type.
         """
         part = page.partition
         if not self.remembers or not isinstance(part, PartitionPass):
-            return PageChanges([ChangedRecord(record) for record in page.records])
-        versions = [(record, record.record_version) for record in page.records]
+            return [(record, None) for record in page.records], []
+        versions = [record.record_version for record in page.records]
         ids: dict[str, list[str]] = {}
-        for _, version in versions:
-            if version is not None:
-                ids.setdefault(version.kind, []).append(version.id)
+        for version in filter(None, versions):
+            ids.setdefault(version.kind, []).append(version.id)
         known = {kind: self._read_records(part, kind, kind_ids) for kind, kind_ids in ids.items()}
-        rows = [
-            None if version is None else known[version.kind].get(version.id)
-            for _, version in versions
-        ]
-        equal = self._equal(part, [version for _, version in versions], rows, read_stamps)
-        changed: list[ChangedRecord] = []
+        rows = [version and known[version.kind].get(version.id) for version in versions]
+        equal = self._equal(part, versions, rows, read_stamps)
+        changed: list[tuple[Any, TrackedRecord | None]] = []
         same: dict[str, list[str]] = {}
         urns: list[str] = []
-        for (record, version), row, is_equal in zip(versions, rows, equal, strict=True):
-            if version is None:
-                changed.append(ChangedRecord(record))
-            elif row is not None and is_equal:
+        for record, version, row, is_equal in zip(page.records, versions, rows, equal, strict=True):
+            if version is not None and row is not None and is_equal:
                 same.setdefault(version.kind, []).append(version.id)
                 urns.extend(row.urns)
             else:
-                changed.append(ChangedRecord(record, TrackedRecord(part, version, row)))
+                changed.append((record, version and TrackedRecord(part, version, row)))
         for kind, kind_ids in same.items():
             self._touch(part, kind, kind_ids)
-        return PageChanges(changed, urns)
+        return changed, urns
 
     def _equal(
         self,
@@ -244,71 +217,66 @@ class Tracker:
         ]
 
     def track(
-        self, changed: ChangedRecord, entities: Sequence[Entity], *, looked_up: bool = False
+        self, record: TrackedRecord | None, entities: Sequence[Entity], *, looked_up: bool = False
     ) -> bool:
         """Take note of what became of a record; return whether its entities have to be merged.
 
         If something was `looked_up` in the catalog for them, the digest is theirs, not the
         record's.
         """
-        tracked = changed.tracked
-        if not self.remembers or tracked is None:
+        if not self.remembers or record is None:
             return True
-        part, version, known = tracked.part, tracked.version, tracked.known
-        digest = (not looked_up and version.digest) or _digest_of(entities)
-        if part.full is None and known is not None and self._is_unchanged(version, known, digest):
+        part, version, known = record.part, record.version, record.known
+        record.digest = (not looked_up and version.digest) or _digest_of(entities)
+        if part.full is None and known and self._is_unchanged(version, known, record.digest):
             self._touch(part, version.kind, [version.id])
             return False
-        urns = tuple(dict.fromkeys(entity.urn for entity in entities if not entity.only_if_absent))
-        self._note_renamed(changed, part, urns)
-        references = {entity.urn: _EXISTS for entity in entities if entity.only_if_absent}
-        pending = _Pending(part, version, digest, urns, set(urns), "", known, references)
+        self._name(record, [entity.urn for entity in entities if not entity.only_if_absent])
+        record.left.update(record.urns)
+        record.stamps.update({one.urn: _EXISTS for one in entities if one.only_if_absent})
         if part.number > 1:
-            self._written.update(map(hash, urns))
+            self._written.update(map(hash, record.urns))
         with self._lock:
-            if pending.is_held:
-                self._rows += pending.unfinished()  # before the rows of what it leads to
-            for urn in urns:
-                self._pending.setdefault(urn, []).append([pending])
-        if not urns:
-            self._keep([pending])
+            if record.is_held:
+                self._rows += record.unfinished()  # before the rows of what it leads to
+            for urn in record.urns:
+                self._pending.setdefault(urn, []).append([record])
+        if not record.urns:
+            self._keep([record])
         return True
+
+    def _name(self, record: TrackedRecord, urns: Iterable[str]) -> None:
+        """Take note of the entities that a record is, and of former ones that it is no more."""
+        record.urns = tuple(dict.fromkeys(urns))
+        gone = [urn for urn in record.known_urns if urn not in record.urns]
+        self.entities.add_renamed(record.part, gone)
 
     def leave_out(self, urns: Iterable[str]) -> None:
         """Take note that the catalog does not have these entities: no record is kept as theirs."""
         with self._lock:
             for urn in urns:
-                for pending in self._pending.get(urn, [[]])[0]:
-                    pending.urns = tuple(one for one in pending.urns if one != urn)
-                    pending.is_compared = False
+                for record in self._pending.get(urn, [[]])[0]:
+                    record.urns = tuple(one for one in record.urns if one != urn)
+                    record.is_compared = False
 
     def entity_folded(self, urn: str) -> None:
         """Take note that the last two records of an entity are written as one."""
         with self._lock:
             waiting = self._pending.get(urn, [])
-            waiting[-2:] = [[pending for group in waiting[-2:] for pending in group]]
+            waiting[-2:] = [[record for group in waiting[-2:] for record in group]]
 
-    def record_seen(self, changed: ChangedRecord, entities: Sequence[Entity]) -> None:
-        """Keep that a record is listed, of which there is nothing to write."""
-        tracked = changed.tracked
-        if self.remembers and tracked is not None:
-            urns = tuple(dict.fromkeys(entity.urn for entity in entities))
-            self._note_renamed(changed, tracked.part, urns)
-            part, version, known = tracked.part, tracked.version, tracked.known
-            self._keep([_Pending(part, version, "", urns, set(), "", known)])
-
-    def _note_renamed(
-        self, changed: ChangedRecord, part: PartitionPass, urns: Sequence[str]
+    def record_listed(
+        self, record: TrackedRecord | None, urns: Iterable[str], reason: str | None = None
     ) -> None:
-        self.entities.add_renamed(part, [urn for urn in changed.known_urns if urn not in urns])
+        """Keep that a record is listed, of which there is nothing to write.
 
-    def record_failed(self, changed: ChangedRecord, reason: str) -> None:
-        """Keep that a record could not be mapped: the next pass asks for it again."""
-        tracked = changed.tracked
-        if tracked is not None:
-            urns, masked = tuple(changed.known_urns), self._mask(reason) or "not usable"
-            part, version, known = tracked.part, tracked.version, tracked.known
-            self._keep([_Pending(part, version, "", urns, set(), masked, known)])
+        With a `reason` it could not be mapped: the next pass asks for it again.
+        """
+        if self.remembers and record is not None:
+            self._name(record, urns)
+            if reason is not None:
+                record.reason = self._mask(reason) or "not usable"
+            self._keep([record])
 
     def acknowledge(self, urns: Iterable[str], stamps: Mapping[str, Stamps | None]) -> None:
         """Keep the records whose last entity is among `urns`, which the catalog has as they are.
@@ -348,7 +316,7 @@ class Tracker:
 
     def _arrived(
         self, urns: Iterable[str], refused: Mapping[str, str], stamps: Mapping[str, Stamps | None]
-    ) -> list[_Pending]:
+    ) -> list[TrackedRecord]:
         """Return the records whose last entity is among `urns`, done with by the catalog."""
         ready = []
         with self._lock:
@@ -364,10 +332,10 @@ class Tracker:
                     del self._pending[urn]
                 # An entity of several records is what they are together.
                 known = stamps.get(urn) if len(written) == 1 else None
-                for pending in written:
-                    pending.take(urn, known)
+                for record in written:
+                    record.take(urn, known)
                     if urn in refused:
-                        pending.reason = self._mask(refused[urn]) or "refused"
+                        record.reason = self._mask(refused[urn]) or "refused"
                 ready += [record for record in written if not record.left]
         return ready
 
@@ -430,17 +398,17 @@ class Tracker:
             else:
                 self.database.change(part.reopen)
 
-    def _keep(self, ready: Sequence[_Pending]) -> None:
+    def _keep(self, ready: Sequence[TrackedRecord]) -> None:
         if self._add_rows(ready) >= ROWS:
             self.flush()
 
-    def _add_rows(self, ready: Sequence[_Pending]) -> int:
+    def _add_rows(self, ready: Sequence[TrackedRecord]) -> int:
         """Have the rows of records wait for a transaction; return how many do."""
         with self._lock:
-            for pending in ready:
-                if pending.is_held:
-                    self._rows += pending.unfinished()
-                (self._held if pending.is_held else self._rows).append(pending.row())
+            for record in ready:
+                if record.is_held:
+                    self._rows += record.unfinished()
+                (self._held if record.is_held else self._rows).append(record.row())
             return len(self._rows)
 
     def _read_records(
