@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from mlcat_ingest.client.base import Evaluation, SourceEntities, TestOutcome
 from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.metadata.proposal import Entity, Proposal
+from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
 from mlcat_ingest.sources.base import Finished, Page, ReadRequest, RecordVersion, Source
 from mlcat_ingest.testing.recording import RecordingCatalog
 
@@ -78,6 +78,9 @@ class FakeSink(RecordingCatalog):
     not_indexed: Collection[str] = ()
     checks_versions: bool = True
     tells_versions: bool = True
+    _before: dict[tuple[str, str], list[tuple[Aspect, Mapping[str, Any]]]] = field(
+        default_factory=dict
+    )
 
     @property
     def evaluator(self) -> Self:
@@ -101,6 +104,19 @@ class FakeSink(RecordingCatalog):
     def datasets_like(self, texts: Sequence[str]) -> Sequence[Sequence[str]]:
         self.searches.append(list(texts))
         return super().datasets_like(texts)
+
+    def roll_back(self, urn: str, aspect: str) -> None:
+        """Bring back what an aspect was before its last write, as DataHub's rollback of a run."""
+        before = self._before[urn, aspect].pop()
+        self.stored[urn][aspect], self._written[urn, aspect] = before[0], before
+        self.versions[urn, aspect] -= 1
+
+    def _put(
+        self, urn: str, aspect: str, value: Aspect, metadata: Mapping[str, Any] | None = None
+    ) -> None:
+        if (urn, aspect) in self._written:
+            self._before.setdefault((urn, aspect), []).append(self._written[urn, aspect])
+        super()._put(urn, aspect, value, metadata)
 
     def _search(self) -> None:
         if self.search_error is not None:

@@ -121,13 +121,13 @@ class Retraction(Closing):
         self._name = name
         self._sources = sources
         self._sink = sink
-        self._reads = PermittedReads(sink)
         # Whoever names a recipe that is not at hand means all that was written by its name.
         ids = writer_ids or (None if sources else ())
         options = StateOptions(name, writer_ids=ids)
         # Nothing is made where there is no database.
         url = None if state_url is None or is_missing(state_url) else state_url
         self._state = StateSession(url, options, mask=mask)
+        self._reads = PermittedReads(sink, self._state.tracker)
         self._dead_letters = dead_letters
         self._adopt_since_ms = adopt_since_ms
         self._mask = mask

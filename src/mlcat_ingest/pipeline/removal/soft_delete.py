@@ -202,7 +202,7 @@ class Removal:
 
         Cost: one read for each batch that a search does not find.
         """
-        reads = PermittedReads(self._context.sink)
+        reads = PermittedReads(self._context.sink, self._context.tracker)
         for urns in in_chunks(sorted(self.unfound(part), key=entity_type_of)):
             stored, denied = reads.read([Entity(urn, {STATUS: NOTHING}) for urn in urns])
             unread = {outcome.merged.urn for outcome in denied}

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 from mlcat_ingest.metadata.urn import PREFIX
@@ -25,9 +26,11 @@ _SAVE_BASE: Final = (
 # A result of before a write is kept for the comparison with the next one. The run of an entity that
 # is new, or was never evaluated, stays 0: this run was refused no result.
 _SETTLE: Final = (
-    "INSERT INTO state_entity (recipe, sink, urn, base, begun, result, run_ms)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (recipe, sink, urn) DO UPDATE SET"
+    "INSERT INTO state_entity (recipe, sink, urn, base, base_stamp, begun, result, run_ms)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (recipe, sink, urn) DO UPDATE SET"
     " base = CASE WHEN excluded.base = '' THEN state_entity.base ELSE excluded.base END,"
+    " base_stamp = CASE WHEN excluded.base = '' THEN state_entity.base_stamp"
+    " ELSE excluded.base_stamp END,"
     " begun = excluded.begun, result = excluded.result,"
     " before = CASE WHEN state_entity.result IS NULL OR state_entity.run_ms = excluded.run_ms"
     " THEN state_entity.before ELSE state_entity.result END,"
@@ -78,6 +81,16 @@ class KnownEntities:
         """Return the base of an entity as it was last written. Cost: one statement."""
         texts = self._urns_of(f"SELECT base {_OWN} AND urn = ? AND base <> ''", urn)
         return texts[0] if texts else None
+
+    def base_stamps(self, urns: Iterable[str]) -> dict[str, str]:
+        """Return the known stamps of the bases of entities. Cost: a statement for each 500."""
+        statement = f"SELECT urn, base_stamp {_OWN} AND urn IN ? AND base_stamp <> ''"
+
+        def stamps(connection: SqlConnection) -> dict[str, str]:
+            rows = (connection.execute(statement, *self._own, batch) for batch in in_lists(urns))
+            return dict(chain.from_iterable(rows))
+
+        return self._database.read(stamps, {})
 
     def with_base(self, entity_type: str) -> list[str]:
         """Return the entities of a type that have a base. Cost: one statement."""
@@ -140,14 +153,14 @@ class KnownEntities:
     def settle(
         self,
         urns: Collection[str],
-        bases: Mapping[str, str],
+        bases: Mapping[str, tuple[str, str]],
         removed: Collection[str],
         rows: Sequence[RecordRow],
     ) -> None:
         """Keep what became of a batch of writes, and `rows`.
 
-        `bases` are those of what has arrived; `removed` entities are not evaluated any more, and
-        earlier results of the others do not count.
+        `bases` are those of what has arrived, with their stamps; `removed` entities are not
+        evaluated any more, and earlier results of the others do not count.
 
         Cost: one transaction.
         """
@@ -156,7 +169,7 @@ class KnownEntities:
             self._ended.difference_update(urns)
             settled = [
                 (
-                    *(urn, bases.get(urn, ""), int(urn in self._begun)),
+                    *(urn, *bases.get(urn, ("", "")), int(urn in self._begun)),
                     *(REMOVED if urn in removed else None, run_ms),
                 )
                 for urn in urns

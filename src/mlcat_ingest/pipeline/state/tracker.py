@@ -3,20 +3,25 @@
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, compress
 from typing import Any, Final
 
+from mlcat_ingest.client.base import StoredEntity
 from mlcat_ingest.metadata.codec import dumps, record_hash
 from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.merge.applied import applied_key
+from mlcat_ingest.pipeline.merge.provenance import CUSTOM, custom_properties
+from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.state import records
 from mlcat_ingest.pipeline.state.database import RunDatabase
 from mlcat_ingest.pipeline.state.entities import KnownEntities
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.pipeline.state.records import KnownRecord, RecordRow
 from mlcat_ingest.pipeline.state.results import EvaluationResults
-from mlcat_ingest.pipeline.state.stamps import ReadStamps, Stamps, matching
+from mlcat_ingest.pipeline.state.stamps import ReadStamps, Stamps, is_before, matching
 from mlcat_ingest.sources.base import Page, RecordVersion
 from mlcat_ingest.sql.database import Engine
 
@@ -278,6 +283,29 @@ class Tracker:
                 record.reason = self._mask(reason) or "not usable"
             self._keep([record])
 
+    def without_older_bases(self, stored: dict[str, StoredEntity]) -> dict[str, StoredEntity]:
+        """Return `stored` entities without bases of the writer that are older than the known ones.
+
+        A rollback of the catalog brings them back: entries of the newer base, in an aspect that a
+        person has changed since, would count as the person's.
+
+        Cost: a statement for each 500 entities that have a base of the writer.
+        """
+        key, held = applied_key(self.writer.name), dict[str, str]()
+        for urn, entity in stored.items():
+            main = entity.get(properties_aspect(entity_type_of(urn)) or "")
+            if main is not None and main.stamp and key in custom_properties(main.value):
+                held[urn] = main.stamp
+        known = self.entities.base_stamps(held) if held and self.remembers else {}
+        for urn, stamp in known.items():
+            if is_before(held[urn], stamp):
+                name = properties_aspect(entity_type_of(urn)) or ""
+                value = stored[urn][name].value
+                custom = {k: v for k, v in custom_properties(value).items() if k != key}
+                main = replace(stored[urn][name], value={**value, CUSTOM: custom})
+                stored[urn] = {**stored[urn], name: main}
+        return stored
+
     def acknowledge(self, urns: Iterable[str], stamps: Mapping[str, Stamps | None]) -> None:
         """Keep the records whose last entity is among `urns`, which the catalog has as they are.
 
@@ -296,13 +324,13 @@ class Tracker:
         urns: Collection[str],
         refused: Mapping[str, str],
         stamps: Mapping[str, Stamps | None],
-        bases: Mapping[str, str],
+        bases: Mapping[str, tuple[str, str]],
         removed: Collection[str],
     ) -> None:
         """Keep what became of a batch of entities that was written, and of their records.
 
-        `refused` has the reasons for those that the catalog refused; `stamps` and `bases` have
-        those that are known of the others.
+        `refused` has the reasons for those that the catalog refused; `stamps` and `bases`, each
+        with its own stamp, have those that are known of the others.
 
         Cost: one transaction.
         """

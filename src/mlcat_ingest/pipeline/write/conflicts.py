@@ -36,6 +36,7 @@ from mlcat_ingest.pipeline.merge.proposals import propose, propose_equal
 from mlcat_ingest.pipeline.merge.rules import properties_aspect, without_computed
 from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome, Refusal
 from mlcat_ingest.pipeline.state.stamps import read_number
+from mlcat_ingest.pipeline.state.tracker import Tracker
 
 CURATED: Final[Mapping[str, str]] = {
     name: spec.curated for name, spec in ASPECTS.items() if spec.curated is not None
@@ -49,10 +50,14 @@ OF_PEOPLE: Final = (*COPIED, EDITABLE_ML_MODEL_PROPERTIES)
 """Aspects of models and groups that people write, beside entries in the properties."""
 
 
-def read_stored(sink: Catalog, entities: Iterable[Entity]) -> dict[str, StoredEntity]:
+def read_stored(
+    sink: Catalog, tracker: Tracker, entities: Iterable[Entity]
+) -> dict[str, StoredEntity]:
     """Return the stored aspects that the merge of `entities` needs.
 
-    Cost: one request for a batch of entities of a type.
+    A base that `tracker` has newer, since the catalog was rolled back, is left out.
+
+    Cost: one request for a batch of entities of a type, and a statement for each 500.
     """
     by_type: dict[str, list[Entity]] = {}
     for entity in entities:
@@ -61,7 +66,7 @@ def read_stored(sink: Catalog, entities: Iterable[Entity]) -> dict[str, StoredEn
     for members in by_type.values():
         names = frozenset[str]().union(*map(aspects_to_read, members))
         stored.update(sink.read_many([entity.urn for entity in members], sorted(names)))
-    return stored
+    return tracker.without_older_bases(stored)
 
 
 _DENIALS: Final = 16
@@ -75,9 +80,10 @@ class PermittedReads:
     Safe for several threads.
     """
 
-    def __init__(self, sink: Catalog) -> None:
-        """Read from `sink`."""
+    def __init__(self, sink: Catalog, tracker: Tracker) -> None:
+        """Read from `sink`, for the writer of `tracker`."""
         self._sink = sink
+        self._tracker = tracker
         self._denials = 0
         self._granted = False
 
@@ -92,7 +98,7 @@ class PermittedReads:
         Cost: one request for a batch of entities of a type; two for each halving of a denied one.
         """
         try:
-            stored = read_stored(self._sink, entities)
+            stored = read_stored(self._sink, self._tracker, entities)
         except NotAuthorizedError as error:
             self._denials += not self._granted
             if self._denials > _DENIALS:
@@ -255,7 +261,8 @@ class ConflictGuard:
                 )
             )
         to_read = [written for written in arrived if ignored or _hidden_as_unused(written)]
-        stored = read_stored(self._context.sink, [written.entity for written in to_read])
+        context = self._context
+        stored = read_stored(context.sink, context.tracker, [one.entity for one in to_read])
         retries = []
         for written in to_read:
             now = stored.get(written.urn, {})

@@ -7,7 +7,7 @@ aspect at fault is refused. An aspect that is too large, and an entity that the 
 write, are not sent again. A write is idempotent: sent twice after a lost reply, it changes nothing.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 from itertools import count
@@ -189,9 +189,12 @@ class Delivery:
             refused.setdefault(error.urn, []).append(error)
         return refused
 
+    def _read(self, entities: Sequence[Entity]) -> Mapping[str, StoredEntity]:
+        return read_stored(self._context.sink, self._context.tracker, entities)
+
     def _merge_conflicted(self, conflicted: Sequence[MergedEntity]) -> Iterator[MergedEntity]:
         """Read `conflicted` again and yield them merged anew."""
-        stored = read_stored(self._context.sink, [before.entity for before in conflicted])
+        stored = self._read([before.entity for before in conflicted])
         changed = 0
         for before in conflicted:
             merged = self._merge(before.entity, stored.get(before.urn))
@@ -248,7 +251,7 @@ class Delivery:
         It is written `again` though equal where the entity was, or where a request that was sent
         twice has met what it had written itself.
         """
-        stored = read_stored(self._context.sink, [entity])
+        stored = self._read([entity])
         merged = self._merge(entity, stored.get(entity.urn))
         if again or not merged.proposals:
             merged = write_again(merged)

@@ -186,7 +186,7 @@ class IndexRepair:
         sink = self._context.sink
         with closing(UrnList()) as urns, LiveEntities() as live:
             urns.add(unfound)
-            reads = PermittedReads(sink)
+            reads = PermittedReads(sink, self._context.tracker)
             for chunk in in_chunks(urns):
                 live.add(reads.read([Entity(urn, {STATUS: NOTHING}) for urn in chunk])[0])
             if not len(live.urns):

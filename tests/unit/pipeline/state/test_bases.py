@@ -27,6 +27,7 @@ class World:
 
     folder: Path
     sink: FakeSink = field(default_factory=lambda: FakeSink(place="fake://catalog"))
+    writer_ids: Sequence[str] | None = None
 
     @property
     def database(self) -> Path:
@@ -40,7 +41,9 @@ class World:
                 HOME: {"name": "r1", "customProperties": {"k": "v", "mlcat.source": "s"}},
             },
         )
-        state = StateSession(f"sqlite:///{self.database}", StateOptions("r", full=full))
+        state = StateSession(
+            f"sqlite:///{self.database}", StateOptions("r", self.writer_ids, full=full)
+        )
         options = RunOptions(a_recipe("r", evaluate={"enabled": False}), mask=str, state=state)
         report = PipelineRun([FakeSource([[entity]])], self.sink, options).execute()
         assert report.exit_code == 0
@@ -73,6 +76,27 @@ def test_an_entry_that_the_source_drops_goes_by_the_base_of_the_state(world: Wor
     assert report.without_base == 0
     assert world.sink.stored[URN][HOME]["customProperties"].keys() > {"k", "theirs"}
     assert "mlcat.applied.r" in world.sink.stored[URN][HOME]["customProperties"]
+
+
+def test_after_a_rollback_the_newer_base_of_the_state_counts(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.ingest([])
+    world.ingest([OURS])
+    world.add_tag(PEOPLES)
+    world.sink.roll_back(URN, HOME)
+    world.ingest([])
+    assert world.tags() == [PEOPLES]
+
+
+def test_a_base_of_an_entity_that_was_made_anew_counts(tmp_path: Path) -> None:
+    world = World(tmp_path, writer_ids=["one"])
+    for tags in ([], [OURS], []):
+        world.ingest(tags)
+    del world.sink.stored[URN]
+    world.sink.versions.clear()
+    World(tmp_path / "elsewhere", world.sink, ["one"]).ingest([OURS])
+    world.ingest([])
+    assert world.tags() == []
 
 
 def test_without_state_nothing_goes_and_the_entity_is_counted(world: World) -> None:

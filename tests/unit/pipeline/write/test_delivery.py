@@ -21,6 +21,7 @@ from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome
 from mlcat_ingest.pipeline.report.report import EntityCounts, Report
 from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
+from mlcat_ingest.pipeline.state.tracker import Tracker
 from mlcat_ingest.pipeline.write.conflicts import read_stored
 from mlcat_ingest.pipeline.write.delivery import ROUNDS, Delivery
 from support.fakes import FakeSink, FakeSource, group_urn, model_urn
@@ -490,7 +491,7 @@ def deliver(sink: FakeSink, *entities: Entity) -> dict[str, DeliveryOutcome]:
     """Deliver entities, and return the outcomes by URN."""
     merge = partial(merge_entity, rules=MergeRules(Writer("test")))
     delivery = Delivery(RunContext(sink, Tally("test", str)), merge)
-    stored = read_stored(sink, entities)
+    stored = read_stored(sink, Tracker(), entities)
     merged = [merge(one, stored.get(one.urn)) for one in entities]
     return {one.merged.urn: one for one in delivery.deliver(merged)}
 
