@@ -129,7 +129,7 @@ def _another_team(world: World) -> Host:
     if chance < 0.3:
         return Host("one", state, writer_id="another")
     if chance < 0.6:
-        copy = replace(world.server, store=deepcopy(world.server.store), made=0xA00)
+        copy = replace(deepcopy(world.server), made=0xA00)
         return Host(COPY, state, writer_id="another", server=copy)
     server = Server(now_ms=world.server.now_ms, made=0xA00)
     server.store.experiments = [

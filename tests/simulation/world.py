@@ -6,7 +6,7 @@ a fresh ingest makes it, and beside that all that people wrote and nobody of the
 
 import shutil
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import closing
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -36,6 +36,7 @@ from support.recipes import a_recipe
 
 PURGES: Final = (
     *("purge_run", "purge_experiment", "purge_model", "vanish", "tag_late", "give_id_again"),
+    "move_experiment",
 )
 SOURCE: Final = "0123456789ab"
 COPY: Final = "copy"
@@ -100,7 +101,7 @@ class World:
     server: Server = field(default_factory=Server)
     hosts: list[Host] = field(default_factory=list)
     snapshots: list[tuple[Snapshot, Ledger]] = field(default_factory=list)
-    stores: list[FakeStore] = field(default_factory=list)
+    stores: list[tuple[FakeStore, FakeStore]] = field(default_factory=list)
     gentle: bool = True
     """True while passes over what changed find everything: they do not after a restore."""
     event_kinds: list[str] = field(default_factory=list)
@@ -123,6 +124,9 @@ class World:
         getattr(self.server, name)(at)
         if name == "give_id_again":
             self._part_from_gone(before)
+        if name == "move_experiment":
+            left = {one.experiment_id for one in self.server.store.experiments}
+            self._part_from({one.experiment_id for one in before} - left)
         self.scheduler.now_s = self.server.now_ms / 1000
         self.scheduler.log(f"EVENT source: {name}({at})")
 
@@ -130,10 +134,14 @@ class World:
         """Take note of what people put on an experiment whose id another one has now."""
         now = self.server.store.experiments[-1]
         if now not in before:
-            groups = self.people.groups
-            marks = {mark for mark, one in groups.items() if one == now.experiment_id}
-            self.people.groups = {mark: one for mark, one in groups.items() if mark not in marks}
-            self.of_namesakes.append((now, marks))
+            self.of_namesakes.append((now, self._part_from({now.experiment_id})))
+
+    def _part_from(self, ids: Collection[str]) -> set[str]:
+        """Forget and return what people put on experiments that are no longer under these ids."""
+        groups = self.people.groups
+        marks = {mark for mark, one in groups.items() if one in ids}
+        self.people.groups = {mark: one for mark, one in groups.items() if mark not in marks}
+        return marks
 
     def edit(self) -> None:
         # Of three writers without version checks one can lose what another one wrote.
@@ -203,11 +211,12 @@ class World:
     def restore_source(self) -> None:
         """Restore the source from a copy: what came after it never was."""
         if self.stores:
-            self.server.store = deepcopy(self.scheduler.chance.choice(self.stores))
+            kept = deepcopy(self.scheduler.chance.choice(self.stores))
+            self.server.store, self.server.elsewhere = kept
             self.scheduler.log("EVENT the source is restored")
 
     def keep_copies(self) -> None:
-        self.stores.append(deepcopy(self.server.store))
+        self.stores.append(deepcopy((self.server.store, self.server.elsewhere)))
         self.snapshots.append((self.storage.snapshot(), self.people.copy()))
         for host in self.hosts:
             if host.state is not None and host.state.exists():
@@ -248,10 +257,10 @@ class World:
 
     def _pipeline(self, host: Host, client: Client, recipe: Recipe, *, full: bool) -> PipelineRun:
         server = host.server or self.server
-        store = FakeStore() if self.is_source_empty and host.server is None else server.store
-        reader = Reader(
-            {"default": store}, page=5, id=SOURCE, scheduler=self.scheduler, faults=self.faults
-        )
+        is_empty = self.is_source_empty and host.server is None
+        held = {"default": server.store, "elsewhere": server.elsewhere}
+        stores = {name: FakeStore() if is_empty else store for name, store in held.items()}
+        reader = Reader(stores, page=5, id=SOURCE, scheduler=self.scheduler, faults=self.faults)
         # Another set of tags is another recipe, as the digest of its settings says.
         options = StateOptions(recipe.name, (host.writer_id,), settings=str(host.tags), full=full)
         url = None if host.state is None else f"sqlite:///{host.state}"

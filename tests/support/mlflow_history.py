@@ -39,6 +39,8 @@ class Server:
 
     now_ms: int = 1_760_000_000_000
     store: FakeStore = field(default_factory=FakeStore)
+    elsewhere: FakeStore = field(default_factory=FakeStore)
+    """What is in another workspace."""
     made: int = 0
     names: dict[str, list[str]] = field(default_factory=dict)
     """Earlier names of experiments by their ids."""
@@ -179,6 +181,18 @@ class Server:
             self.made += 1
             name = f"again {at} {self.made}"
             experiments.append(Experiment(gone, name, created_at_ms=self.now_ms))
+
+    def move_experiment(self, at: int) -> None:
+        """Move an experiment, with all that it contains, to another workspace."""
+        here, there = self.store, self.elsewhere
+        if len(here.experiments) > 1:
+            moved = here.experiments.pop(1 + at % (len(here.experiments) - 1))
+            there.experiments.append(moved)
+            for name in ("runs", "models"):
+                every = getattr(here, name)
+                of_it = [one for one in every if one.experiment_id == moved.experiment_id]
+                setattr(here, name, [one for one in every if one not in of_it])
+                getattr(there, name).extend(of_it)
 
     def purge_model(self, at: int) -> None:
         """Delete a registered model and its versions."""

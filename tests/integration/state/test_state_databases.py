@@ -198,7 +198,7 @@ def test_the_last_outcome_of_each_entity_is_kept(engine: Engine) -> None:
 def test_results_of_a_run_are_distinguished_from_those_before(engine: Engine) -> None:
     first, second = outcomes(engine, 1), outcomes(engine, 2)
     first.save({"a": failing("t"), "b": failing(), "c": failing("t"), "d": failing("t")})
-    KnownEntities(run_of(engine, 2), int).settle(["a", "b", "d"], {}, (), ())
+    KnownEntities(run_of(engine, 2), int).settle(["a", "b", "d"], {}, {}, (), ())
     assert second.count_without_result() == 3
     second.save({"a": failing("t"), "b": failing("t")})
     second.save({"b": failing("t", "u")})  # a second time in the same run

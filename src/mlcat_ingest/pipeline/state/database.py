@@ -39,6 +39,7 @@ from mlcat_ingest.sql.database import (
     migrate,
     pending,
     sqlite_name,
+    write_transaction,
 )
 from mlcat_ingest.sql.filelock import FileLock, holder_of
 from mlcat_ingest.sql.readonly import open_readonly
@@ -158,7 +159,8 @@ class RunDatabase:
         if engine is None:
             raise StateUnavailableError("the state database is not open")
         try:
-            with translate_errors(engine.url), engine.transaction(write=write) as connection:
+            begin = write_transaction if write else Engine.connect
+            with translate_errors(engine.url), begin(engine) as connection:
                 yield connection
         except StateUnavailableError as error:
             with self._lock:

@@ -5,11 +5,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import chain
 from typing import Any, Final
 
+from mlcat_ingest.metadata.codec import dumps, loads
 from mlcat_ingest.metadata.urn import PREFIX
 from mlcat_ingest.pipeline.state.database import RunDatabase
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.pipeline.state.records import RecordRow, delete_entities, in_lists, put
 from mlcat_ingest.pipeline.state.results import REMOVED
+from mlcat_ingest.pipeline.state.stamps import Stamps
 from mlcat_ingest.sql.database import SqlConnection
 
 _OWN: Final = "FROM state_entity WHERE recipe = ? AND sink = ?"
@@ -26,11 +28,10 @@ _SAVE_BASE: Final = (
 # A result of before a write is kept for the comparison with the next one. The run of an entity that
 # is new, or was never evaluated, stays 0: this run was refused no result.
 _SETTLE: Final = (
-    "INSERT INTO state_entity (recipe, sink, urn, base, base_stamp, begun, result, run_ms)"
+    "INSERT INTO state_entity (recipe, sink, urn, base, stamps, begun, result, run_ms)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (recipe, sink, urn) DO UPDATE SET"
     " base = CASE WHEN excluded.base = '' THEN state_entity.base ELSE excluded.base END,"
-    " base_stamp = CASE WHEN excluded.base = '' THEN state_entity.base_stamp"
-    " ELSE excluded.base_stamp END,"
+    " stamps = CASE WHEN excluded.base = '' THEN state_entity.stamps ELSE excluded.stamps END,"
     " begun = excluded.begun, result = excluded.result,"
     " before = CASE WHEN state_entity.result IS NULL OR state_entity.run_ms = excluded.run_ms"
     " THEN state_entity.before ELSE state_entity.result END,"
@@ -82,15 +83,18 @@ class KnownEntities:
         texts = self._urns_of(f"SELECT base {_OWN} AND urn = ? AND base <> ''", urn)
         return texts[0] if texts else None
 
-    def base_stamps(self, urns: Iterable[str]) -> dict[str, str]:
-        """Return the known stamps of the bases of entities. Cost: a statement for each 500."""
-        statement = f"SELECT urn, base_stamp {_OWN} AND urn IN ? AND base_stamp <> ''"
+    def stamped_bases(self, urns: Iterable[str]) -> dict[str, tuple[str, Stamps]]:
+        """Return the bases of entities, with the stamps of their aspects when these were written.
 
-        def stamps(connection: SqlConnection) -> dict[str, str]:
-            rows = (connection.execute(statement, *self._own, batch) for batch in in_lists(urns))
-            return dict(chain.from_iterable(rows))
+        Cost: a statement for each 500.
+        """
+        statement = f"SELECT urn, base, stamps {_OWN} AND urn IN ? AND base <> '' AND stamps <> ''"
 
-        return self._database.read(stamps, {})
+        def read(connection: SqlConnection) -> dict[str, tuple[str, Stamps]]:
+            found = (connection.execute(statement, *self._own, batch) for batch in in_lists(urns))
+            return {urn: (base, loads(text)) for urn, base, text in chain.from_iterable(found)}
+
+        return self._database.read(read, {})
 
     def with_base(self, entity_type: str) -> list[str]:
         """Return the entities of a type that have a base. Cost: one statement."""
@@ -153,14 +157,15 @@ class KnownEntities:
     def settle(
         self,
         urns: Collection[str],
-        bases: Mapping[str, tuple[str, str]],
+        bases: Mapping[str, str],
+        stamps: Mapping[str, Stamps | None],
         removed: Collection[str],
         rows: Sequence[RecordRow],
     ) -> None:
         """Keep what became of a batch of writes, and `rows`.
 
-        `bases` are those of what has arrived, with their stamps; `removed` entities are not
-        evaluated any more, and earlier results of the others do not count.
+        `bases` and `stamps` are those of what has arrived; `removed` entities are not evaluated any
+        more, and earlier results of the others do not count.
 
         Cost: one transaction.
         """
@@ -169,7 +174,7 @@ class KnownEntities:
             self._ended.difference_update(urns)
             settled = [
                 (
-                    *(urn, *bases.get(urn, ("", "")), int(urn in self._begun)),
+                    *(urn, bases.get(urn, ""), _text(stamps.get(urn)), int(urn in self._begun)),
                     *(REMOVED if urn in removed else None, run_ms),
                 )
                 for urn in urns
@@ -239,3 +244,7 @@ class KnownEntities:
     def delete(self, part: PartitionPass, urns: Iterable[str]) -> None:
         """Delete what is known of entities that are removed, so that they can come back."""
         self._database.change(lambda connection: delete_entities(connection, part.part_id, urns))
+
+
+def _text(stamps: Stamps | None) -> str:
+    return dumps(stamps).decode() if stamps else ""

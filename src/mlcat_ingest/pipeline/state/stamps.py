@@ -16,7 +16,6 @@ from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
-from mlcat_ingest.pipeline.merge.rules import properties_aspect
 
 log = logging.getLogger(__name__)
 
@@ -65,26 +64,21 @@ def stamps_of(
     return None if None in known.values() else stamps | known
 
 
-def base_stamp(merged: MergedEntity, system_metadata: Mapping[str, Any] | None) -> str | None:
-    """Return the stamp of the properties of an entity once it is written; None if not known."""
-    name = properties_aspect(merged.entity_type)
-    stored = None if name is None else merged.stored.get(name)
-    for proposal in merged.proposals:
-        if proposal.aspect_name == name:
-            return _stamp_after(proposal, stored, system_metadata)
-    return None if stored is None else stored.stamp
-
-
-def is_before(stamp: str, other: str) -> bool:
+def is_before(stamp: str | None, other: str | None) -> bool:
     """Return whether a stamp is of an earlier value of an aspect than the `other` one.
 
     The service counts on from an earlier version after a rollback, and from 1 where an entity was
     deleted for good: of these two only the first has an earlier time, too.
     """
-    parts = [text.split() for text in (stamp, other)]
-    numbers = [[int(word) for word in words[:2] if word.isdecimal()] for words in parts]
-    (version, time_ms), (later_version, later_ms) = (one + [0] * (2 - len(one)) for one in numbers)
-    return version < later_version and time_ms < later_ms
+    (version, time_ms), (later, later_ms) = _numbers_in(stamp), _numbers_in(other)
+    return 0 < version < later and time_ms < later_ms
+
+
+def _numbers_in(stamp: str | None) -> tuple[int, int]:
+    """Return the version and the time in a stamp, zeros where it has none."""
+    words = (stamp or "").split()
+    is_known = len(words) > 1 and words[0].isdecimal() and words[1].isdecimal()
+    return (int(words[0]), int(words[1])) if is_known else (0, 0)
 
 
 def _stamp_after(

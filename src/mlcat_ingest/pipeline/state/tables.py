@@ -22,7 +22,7 @@ COMPONENT: Final = "state"
 #                   stored. An entity that is only referred to has none.
 # state_entity: one row an entity that the recipe has written, evaluated or missed.
 #   base            as the recipe last wrote it: another tool's upsert may drop it there
-#   base_stamp      of the aspect that it was written with: a rollback brings an older base back
+#   stamps          of its aspects after that, as in a record: a rollback brings back older ones
 #   begun           1 from the begin of a write until the catalog has acknowledged all of the
 #                   entity: until then its result does not count
 #   absent_from     the part whose last complete listing lacked it; if the next one lacks it too,
@@ -78,7 +78,7 @@ MIGRATIONS: Final = (
                 sink TEXT NOT NULL,
                 urn TEXT NOT NULL,
                 base TEXT NOT NULL DEFAULT '',
-                base_stamp TEXT NOT NULL DEFAULT '',
+                stamps TEXT NOT NULL DEFAULT '',
                 begun INTEGER NOT NULL DEFAULT 0,
                 absent_from BIGINT,
                 result BIGINT,

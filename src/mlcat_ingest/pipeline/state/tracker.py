@@ -12,7 +12,7 @@ from mlcat_ingest.metadata.codec import dumps, record_hash
 from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.merge.applied import applied_key
+from mlcat_ingest.pipeline.merge.applied import applied_key, decode, encode, writer_id_of
 from mlcat_ingest.pipeline.merge.provenance import CUSTOM, custom_properties
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.state import records
@@ -283,27 +283,38 @@ class Tracker:
                 record.reason = self._mask(reason) or "not usable"
             self._keep([record])
 
-    def without_older_bases(self, stored: dict[str, StoredEntity]) -> dict[str, StoredEntity]:
-        """Return `stored` entities without bases of the writer that are older than the known ones.
+    def with_newest_bases(self, stored: dict[str, StoredEntity]) -> dict[str, StoredEntity]:
+        """Return `stored` entities with what the state knows of an older base of the writer.
 
-        A rollback of the catalog brings them back: entries of the newer base, in an aspect that a
-        person has changed since, would count as the person's.
+        A rollback of a run brings the base back that was before, with the properties; entries of
+        the newer one, in an aspect that a person has changed since, would count as the person's.
+        Of an aspect that went back too, the base that came back is the right one.
 
         Cost: a statement for each 500 entities that have a base of the writer.
         """
-        key, held = applied_key(self.writer.name), dict[str, str]()
-        for urn, entity in stored.items():
-            main = entity.get(properties_aspect(entity_type_of(urn)) or "")
-            if main is not None and main.stamp and key in custom_properties(main.value):
-                held[urn] = main.stamp
-        known = self.entities.base_stamps(held) if held and self.remembers else {}
-        for urn, stamp in known.items():
-            if is_before(held[urn], stamp):
-                name = properties_aspect(entity_type_of(urn)) or ""
-                value = stored[urn][name].value
-                custom = {k: v for k, v in custom_properties(value).items() if k != key}
-                main = replace(stored[urn][name], value={**value, CUSTOM: custom})
-                stored[urn] = {**stored[urn], name: main}
+        key = applied_key(self.writer.name)
+        held = {
+            urn: (name, main)
+            for urn, entity in stored.items()
+            if (main := entity.get(name := properties_aspect(entity_type_of(urn)) or ""))
+            and key in custom_properties(main.value)
+        }
+        known = self.entities.stamped_bases(held) if held and self.remembers else {}
+        for urn, (text, stamps) in known.items():
+            name, main = held[urn]
+            gone_back = {
+                one for one, held_ in stored[urn].items() if is_before(held_.stamp, stamps.get(one))
+            }
+            if name in gone_back:
+                custom = custom_properties(main.value)
+                before, newer = decode(custom[key]) or {}, decode(text) or {}
+                stays = stored[urn].keys() - gone_back
+                base = {**before, **{one: newer[one] for one in newer if one in stays}}
+                custom = {**custom, key: encode(base, writer_id_of(custom[key]))}
+                stored[urn] = {
+                    **stored[urn],
+                    name: replace(main, value={**main.value, CUSTOM: custom}),
+                }
         return stored
 
     def acknowledge(self, urns: Iterable[str], stamps: Mapping[str, Stamps | None]) -> None:
@@ -324,13 +335,13 @@ class Tracker:
         urns: Collection[str],
         refused: Mapping[str, str],
         stamps: Mapping[str, Stamps | None],
-        bases: Mapping[str, tuple[str, str]],
+        bases: Mapping[str, str],
         removed: Collection[str],
     ) -> None:
         """Keep what became of a batch of entities that was written, and of their records.
 
-        `refused` has the reasons for those that the catalog refused; `stamps` and `bases`, each
-        with its own stamp, have those that are known of the others.
+        `refused` has the reasons for those that the catalog refused; `stamps` and `bases` have
+        those that are known of the others.
 
         Cost: one transaction.
         """
@@ -340,7 +351,7 @@ class Tracker:
         with self._saving:
             with self._lock:
                 rows, self._rows = self._rows, []
-            self.entities.settle(urns, bases, removed, rows)
+            self.entities.settle(urns, bases, stamps, removed, rows)
 
     def _arrived(
         self, urns: Iterable[str], refused: Mapping[str, str], stamps: Mapping[str, Stamps | None]

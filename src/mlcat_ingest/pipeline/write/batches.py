@@ -24,7 +24,7 @@ from mlcat_ingest.pipeline.merge.limits import HEAVIEST, weight_of
 from mlcat_ingest.pipeline.merge.provenance import is_reused
 from mlcat_ingest.pipeline.merge.rules import version_set_of
 from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome
-from mlcat_ingest.pipeline.state.stamps import Stamps, base_stamp, stamps_of
+from mlcat_ingest.pipeline.state.stamps import Stamps, stamps_of
 from mlcat_ingest.pipeline.write.conflicts import (
     COPIED,
     OF_PEOPLE,
@@ -200,9 +200,7 @@ class BatchWriter:
         self._context.tally.entities_written(delivered)
         bases = bases_of(outcome.merged for outcome in arrived)
         removed = {outcome.merged.urn for outcome in arrived if outcome.merged.is_removed}
-        stamps = self._base_stamps(arrived)
-        known = {urn: (text, stamps.get(urn, "")) for urn, text in bases.items()}
-        tracker.settle(urns, refused, self._stamps_after(arrived), known, removed)
+        tracker.settle(urns, refused, self._stamps_after(arrived), bases, removed)
         self._evaluator.add_written(outcome for outcome in arrived if not outcome.merged.is_removed)
         # The end of a pass waits for the release, evaluates what is left, and saves a checkpoint.
         self._in_flight.release(urns)
@@ -217,16 +215,6 @@ class BatchWriter:
             for merged in (outcome.merged for outcome in arrived if outcome.exact)
             if not merged.is_rewrite and merged.outcome != "removed"
         }
-
-    def _base_stamps(self, arrived: Iterable[DeliveryOutcome]) -> dict[str, str]:
-        """Return the stamps of the properties with the bases that were written, if certain."""
-        system_metadata = self._context.sink.system_metadata
-        stamps = {
-            outcome.merged.urn: base_stamp(outcome.merged, system_metadata)
-            for outcome in arrived
-            if outcome.exact
-        }
-        return {urn: stamp for urn, stamp in stamps.items() if stamp is not None}
 
 
 class Merger:

@@ -55,7 +55,7 @@ def read_stored(
 ) -> dict[str, StoredEntity]:
     """Return the stored aspects that the merge of `entities` needs.
 
-    A base that `tracker` has newer, since the catalog was rolled back, is left out.
+    A base that `tracker` knows newer, since the catalog was rolled back, is the newer one.
 
     Cost: one request for a batch of entities of a type, and a statement for each 500.
     """
@@ -66,7 +66,7 @@ def read_stored(
     for members in by_type.values():
         names = frozenset[str]().union(*map(aspects_to_read, members))
         stored.update(sink.read_many([entity.urn for entity in members], sorted(names)))
-    return tracker.without_older_bases(stored)
+    return tracker.with_newest_bases(stored)
 
 
 _DENIALS: Final = 16
