@@ -27,6 +27,7 @@ from mlcat_ingest.errors import (
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
 from mlcat_ingest.pipeline.report.report import EntityCounts, Report
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
+from mlcat_ingest.pipeline.state import database as state_database
 from mlcat_ingest.pipeline.state import records
 from mlcat_ingest.pipeline.state import session as session_module
 from mlcat_ingest.pipeline.state.database import open_state
@@ -128,6 +129,29 @@ def world(tmp_path: Path) -> World:
 
 def things(count: int, value: str = "1") -> list[Record]:
     return [Record(f"t{n}", value) for n in range(count)]
+
+
+@pytest.mark.parametrize("passes", [1, 2])
+def test_a_batch_costs_the_state_two_transactions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, passes: int
+) -> None:
+    begun: list[object] = []
+
+    def counted(engine: Any) -> Any:
+        begun.append(engine)
+        return database.write_transaction(engine)
+
+    monkeypatch.setattr(state_database, "write_transaction", counted)
+    counts = []
+    for batches in (3, 8):
+        world = World(f"sqlite:///{tmp_path}/{batches}.db")
+        world.sink.batch_size = 10
+        for value in range(passes):
+            begun.clear()
+            report = world.ingest(*things(10 * batches, str(value)))
+        counts.append(len(begun))
+        assert report.entities["mlModel"].written == 10 * batches
+    assert counts[1] - counts[0] == 2 * (8 - 3)
 
 
 def test_what_did_not_change_is_neither_read_nor_written(world: World) -> None:
