@@ -22,6 +22,7 @@ from mlcat_ingest.catalog.web.http import (
     READING_METHODS,
     Handler,
     RequestContext,
+    Schema,
     endpoint,
     is_openapi,
 )
@@ -32,7 +33,6 @@ from mlcat_ingest.catalog.web.rest.endpoint import (
     Endpoint,
     Parameter,
     Resource,
-    Schema,
     error_schema,
     record,
 )
