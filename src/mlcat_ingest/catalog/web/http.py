@@ -425,16 +425,7 @@ _TITLES: Final[Mapping[type[CatalogError], str]] = {
 """Error class to the title that DataHub gives it on the paths of OpenAPI."""
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorAnswer:
-    """An error as an answer: its status, its JSON body, and its headers."""
-
-    status: int
-    body: Mapping[str, Any]
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-
-def refusal_of(error: Exception, path: str) -> ErrorAnswer | None:
+def refusal_of(error: Exception, path: str) -> Answer | None:
     """Return `error` as the answer to a client of `path`; None for a defect of the service."""
     if isinstance(error, CatalogError):
         status = _status_of(error, path)
@@ -454,7 +445,7 @@ def refusal(
     *,
     title: str | None = None,
     headers: Mapping[str, str] | None = None,
-) -> ErrorAnswer:
+) -> Answer:
     """Return a refusal in the shape of the family that `path` belongs to.
 
     `title` is the short name of the error, by default that of the HTTP status.
@@ -463,9 +454,9 @@ def refusal(
     text = message.encode("utf-8", "backslashreplace").decode()
     if is_openapi(path):
         error = title or HTTPStatus(status).phrase
-        return ErrorAnswer(status, {"error": error, "message": text}, headers or {})
+        return Answer(status, {"error": error, "message": text}, headers or {})
     body = {"exceptionClass": _EXCEPTION_CLASS, "message": text, "status": status}
-    return ErrorAnswer(status, body, {"X-RestLi-Error-Response": "true", **(headers or {})})
+    return Answer(status, body, {"X-RestLi-Error-Response": "true", **(headers or {})})
 
 
 def is_openapi(path: str) -> bool:

@@ -163,6 +163,9 @@ class Resource:
         ]
 
 
+_TEXTS: Final[Schema] = {"type": "object", "additionalProperties": TEXT}
+
+
 def _nullable(schema: Schema) -> Schema:
     return {"anyOf": [schema, {"type": "null"}]}
 
@@ -172,42 +175,12 @@ def _entity(aspect: Schema) -> Schema:
     return {**record("urn", urn=URN), "additionalProperties": aspect}
 
 
-_TEXTS: Final[Schema] = {"type": "object", "additionalProperties": TEXT}
-_PATCH_STEP: Final = record(
-    *("op", "path"),
-    op={"type": "string", "enum": ["add", "remove", "replace", "test", "copy", "move"]},
-    path=TEXT,
-    value={},
-)
-_PATCH: Final[Schema] = {
-    "anyOf": [
-        array(ref("PatchStep")),
-        record(
-            "patch",
-            patch=array(ref("PatchStep")),
-            arrayPrimaryKeys={"type": "object", "additionalProperties": array(TEXT)},
-            forceGenericPatch=FLAG,
-        ),
-    ]
-}
-_CONTENT: Final = record(
-    *("value", "contentType"),
-    value=TEXT,
-    contentType={"enum": ["application/json", "application/json-patch+json"]},
-)
-_PROPOSAL: Final = record(
-    *("entityType", "entityUrn"),
-    entityType=TEXT,
-    entityUrn=URN,
-    changeType={"type": "string", "enum": list(get_args(Change))},
-    aspectName=_nullable(TEXT),
-    aspect={"anyOf": [ref("AspectText"), OBJECT]},
-    headers=_nullable(_TEXTS),
-    systemMetadata=_nullable({"anyOf": [ref("SystemMetadata"), TEXT]}),
-)
-_SYSTEM_METADATA: Final = record(
-    lastObserved=WHOLE, runId=TEXT, lastRunId=TEXT, version=TEXT, properties=_TEXTS
-)
+def _write(value: Schema) -> Schema:
+    """Return the schema of what is written to an aspect."""
+    metadata = _nullable(ref("SystemMetadata"))
+    return record("value", value=value, systemMetadata=metadata, headers=_nullable(_TEXTS))
+
+
 _ASYNC: Final[Mapping[str, Schema]] = {"async": {"enum": ["true", "false"]}}
 
 COMPONENTS: Final[Mapping[str, Schema]] = {
@@ -217,33 +190,48 @@ COMPONENTS: Final[Mapping[str, Schema]] = {
     "OpenApiError": record(*("error", "message"), error=TEXT, message=TEXT),
     "OneProposal": record("proposal", proposal=ref("Proposal"), **_ASYNC),
     "ManyProposals": record("proposals", proposals=array(ref("Proposal")), **_ASYNC),
-    "Proposal": _PROPOSAL,
-    "AspectText": _CONTENT,
-    "SystemMetadata": _SYSTEM_METADATA,
+    "Proposal": record(
+        *("entityType", "entityUrn"),
+        entityType=TEXT,
+        entityUrn=URN,
+        changeType={"type": "string", "enum": list(get_args(Change))},
+        aspectName=_nullable(TEXT),
+        aspect={"anyOf": [ref("AspectText"), OBJECT]},
+        headers=_nullable(_TEXTS),
+        systemMetadata=_nullable({"anyOf": [ref("SystemMetadata"), TEXT]}),
+    ),
+    "AspectText": record(
+        *("value", "contentType"),
+        value=TEXT,
+        contentType={"enum": ["application/json", "application/json-patch+json"]},
+    ),
+    "SystemMetadata": record(
+        lastObserved=WHOLE, runId=TEXT, lastRunId=TEXT, version=TEXT, properties=_TEXTS
+    ),
     "Snapshot": record("value", value=OBJECT),
-    "PatchStep": _PATCH_STEP,
-    "Patch": _PATCH,
+    "PatchStep": record(
+        *("op", "path"),
+        op={"type": "string", "enum": ["add", "remove", "replace", "test", "copy", "move"]},
+        path=TEXT,
+        value={},
+    ),
+    "Patch": {
+        "anyOf": [
+            array(ref("PatchStep")),
+            record(
+                "patch",
+                patch=array(ref("PatchStep")),
+                arrayPrimaryKeys={"type": "object", "additionalProperties": array(TEXT)},
+                forceGenericPatch=FLAG,
+            ),
+        ]
+    },
     "AspectValue": record(value=OBJECT, systemMetadata=ref("SystemMetadata")),
-    "AspectWrite": record(
-        "value",
-        value=OBJECT,
-        systemMetadata=_nullable(ref("SystemMetadata")),
-        headers=_nullable(_TEXTS),
-    ),
-    "AspectPatch": record(
-        "value",
-        value=ref("Patch"),
-        systemMetadata=_nullable(ref("SystemMetadata")),
-        headers=_nullable(_TEXTS),
-    ),
+    "AspectWrite": _write(OBJECT),
+    "AspectPatch": _write(ref("Patch")),
     "AspectRead": record(headers=_TEXTS),
     "Entity": _entity(ref("AspectValue")),
     "EntityWrite": _entity(ref("AspectWrite")),
     "EntityPatch": _entity(ref("AspectPatch")),
     "EntityRead": _entity(ref("AspectRead")),
 }
-
-
-def error_schema(*, is_openapi: bool) -> Mapping[str, Any]:
-    """Return the reference to the schema of errors of a family of endpoints."""
-    return ref("OpenApiError" if is_openapi else "RestliError")

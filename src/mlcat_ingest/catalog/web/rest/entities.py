@@ -265,7 +265,7 @@ class Entities(Resource):
         "/entitiesV2/{urn}",
         {200: record("urn", "aspects", urn=URN)},
         parameters=(
-            Parameter("urn", "URN of the entity.", place="path", required=True),
+            Parameter("urn", "URN of the entity.", place="path"),
             Parameter("aspects", "Names of the aspects to return: `List(a,b)`.", array(TEXT)),
         ),
     )

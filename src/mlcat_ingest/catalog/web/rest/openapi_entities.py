@@ -25,7 +25,7 @@ from mlcat_ingest.catalog.web.http import (
     decode_path,
     json_list,
     json_object,
-    json_type,
+    read_value,
     whole,
 )
 from mlcat_ingest.catalog.web.rest.endpoint import (
@@ -51,9 +51,9 @@ _ENTITIES: Final = f"{_ENTITY_PATH}{{entityType}}"
 ENTITY: Final = f"{_ENTITIES}/{{urn}}"
 ENTITY_ASPECT: Final = f"{ENTITY}/{{aspectName}}"
 
-_ENTITY_TYPE: Final = Parameter("entityType", "The entity type.", place="path", required=True)
-_URN: Final = Parameter("urn", "URN of the entity, percent-encoded.", place="path", required=True)
-_ASPECT: Final = Parameter("aspectName", "Name of the aspect.", place="path", required=True)
+_ENTITY_TYPE: Final = Parameter("entityType", "The entity type.", place="path")
+_URN: Final = Parameter("urn", "URN of the entity, percent-encoded.", place="path")
+_ASPECT: Final = Parameter("aspectName", "Name of the aspect.", place="path")
 _SHOWN: Final = (
     Parameter("systemMetadata", "Whether to return system metadata.", {**FLAG, "default": False}),
     Parameter("values", "Whether to return values.", {**FLAG, "default": True}),
@@ -79,15 +79,6 @@ def _aspects_in(request: RequestContext) -> list[str] | None:
     """Return the names in the parameter `aspects`, in their own spelling; None if it is absent."""
     names = request.params.get("aspects")
     return None if names is None else [_aspect_named(name) for name in names]
-
-
-def _entity_type_in(request: RequestContext) -> str:
-    """Return the entity type that the path names.
-
-    Raises:
-        NotFoundError: it is not an entity type.
-    """
-    return entity_type_named(request.path["entityType"])
 
 
 def entity_type_named(name: str) -> str:
@@ -150,9 +141,7 @@ def _urn_of(item: Any, at: int, check: Callable[[str], object]) -> str:
     Raises:
         BadRequestError: there is none, or `check` refuses it.
     """
-    urn = json_object(item, f"[{at}]").get("urn")
-    if not isinstance(urn, str):
-        raise BadRequestError(f"[{at}].urn: expected a string, not {json_type(urn)}")
+    urn: str = read_value(json_object(item, f"[{at}]").get("urn"), TEXT, f"[{at}].urn")
     try:
         check(urn)
     except InvalidUrnError as error:
@@ -486,7 +475,7 @@ class EntityWrites(Resource):
         self._store.write([Write(urn, name, change="DELETE") for name in names])
 
     def _write_many(self, request: RequestContext, change: Change) -> Answer:
-        entity_type = _entity_type_in(request)
+        entity_type = entity_type_named(request.path["entityType"])
         items = json_list(request.json(), "the body", self._limits.batch_urns)
 
         def read(at: int, item: Any) -> list[Write]:
