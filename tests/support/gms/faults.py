@@ -19,7 +19,7 @@ def answer(
 ) -> Response:
     """Return a refusal in the shape of the family that `path` belongs to."""
     refused = refusal(status, message, path, headers=headers)
-    return json_response(refused.body, status, refused.headers)
+    return json_response(refused.value, status, refused.headers)
 
 
 def json_response(

@@ -47,7 +47,7 @@ from mlcat_ingest.catalog.web.graphql.execution import graphql_routes
 from mlcat_ingest.catalog.web.http import (
     PREFIXES,
     READING_METHODS,
-    ErrorAnswer,
+    Answer,
     is_openapi,
     json_response,
     refusal,
@@ -126,10 +126,10 @@ class ErrorResponses:
         answer = refusal(error.status_code, message, path, headers=error.headers)
         return self._response(answer, request.scope)
 
-    def _response(self, answer: ErrorAnswer, scope: Scope) -> Response:
+    def _response(self, answer: Answer, scope: Scope) -> Response:
         if self._pages.by_browser(scope):
             return self._renderer.response(error_page(answer), scope)
-        return json_response(answer.body, answer.status, answer.headers)
+        return json_response(answer.value, answer.status, answer.headers)
 
 
 class Border:

@@ -1,4 +1,4 @@
-"""Requests as plain values, their named parameters checked by type, and the HTTP responses.
+"""Requests as plain values, their parameters checked by the schemas of these, and the responses.
 
 On the paths of OpenAPI an error is `{"error": ..., "message": ...}`; a proposal that cannot be
 written is a 400 there and a version conflict a 412. Everywhere else it is what Rest.li clients
@@ -8,10 +8,10 @@ expect, `{"exceptionClass": ..., "message": ..., "status": ...}`, and both of th
 import asyncio
 import re
 from codecs import BOM_UTF8
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from starlette.concurrency import run_in_threadpool
@@ -33,7 +33,7 @@ from mlcat_ingest.catalog.errors import (
     TooManyRequestsError,
     VersionConflictError,
 )
-from mlcat_ingest.catalog.limits import FORM_BYTES, FORM_SECONDS, SEARCH_PATTERN_CHARS, Limits
+from mlcat_ingest.catalog.limits import FORM_BYTES, FORM_SECONDS, Limits
 from mlcat_ingest.catalog.web.auth import MAY_WRITE
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import CodecError, SkippableError
@@ -54,7 +54,7 @@ class RequestContext:
     """One request, read whole: its query and path parameters decoded, its body as bytes.
 
     `origin` is the address of the service as the client has it. `may_write` is false for a request
-    with the reading token.
+    with the reading token. `params` are the parameters that its endpoint declares.
     """
 
     query: QueryParams = field(default_factory=QueryParams)
@@ -64,6 +64,7 @@ class RequestContext:
     method: str = "GET"
     origin: str = ""
     may_write: bool = True
+    params: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, request: Request, body: bytes = b"") -> "RequestContext":
@@ -236,6 +237,14 @@ async def _read_body(request: Request, limit_bytes: int) -> bytes:
     return b"".join(parts)
 
 
+Schema: TypeAlias = Mapping[str, Any]
+"""A JSON Schema, as OpenAPI 3.1 has it."""
+
+_SCALARS: Final[Mapping[str, tuple[type, str]]] = {
+    "string": (str, "a string"),
+    "boolean": (bool, "true or false"),
+    "integer": (int, "a whole number"),
+}
 _SEPARATORS: Final = re.compile("([,()])")
 _INTEGER: Final = re.compile("-?[0-9]{1,18}")
 
@@ -251,15 +260,15 @@ def json_object(value: Any, what: str = "the body") -> Mapping[str, Any]:
     return value
 
 
-def json_list(value: Any, what: str, limit: int) -> Sequence[Any]:
-    """Return `value`, which must be a JSON list of at most `limit` items.
+def json_list(value: Any, what: str, limit: int | None) -> Sequence[Any]:
+    """Return `value`, which must be a JSON list, of at most `limit` items if there is one.
 
     Raises:
         BadRequestError: it is something else, or longer.
     """
     if not isinstance(value, list):
         raise BadRequestError(f"{what} must be a list, not {json_type(value)}")
-    if len(value) > limit:
+    if limit is not None and len(value) > limit:
         raise BadRequestError(f"{what} has {plural(len(value), 'item')}; the limit is {limit}")
     return value
 
@@ -277,134 +286,90 @@ def check_count(values: Collection[Any], what: str, limit: int) -> None:
         )
 
 
-def required_text(params: Mapping[str, Any], name: str) -> str:
-    """Return a text parameter that has to be there.
+def read_value(value: Any, schema: Schema, where: str = "") -> Any:
+    """Return a JSON value as `schema` describes it, the body of a request where `where` is empty.
+
+    Of an object with `properties` these are returned: those that are null or absent only where they
+    have a `default`. Checked are types, `required`, `maxItems`, `maxLength` and `enum`; a schema
+    without a type, such as a reference, takes any value.
 
     Raises:
-        BadRequestError: it is missing, empty, or no text.
+        BadRequestError: it is something else; the sentence names the place.
     """
-    value = optional(params, name)
-    if not value:
-        raise BadRequestError(f"{name}: the parameter is missing")
+    kind = schema.get("type", "")
+    if kind == "object":
+        members = json_object(value, where or "the body")
+        return _read_members(members, schema, where) if "properties" in schema else members
+    if kind == "array":
+        items = enumerate(json_list(value, where, schema.get("maxItems")))
+        return [read_value(item, schema["items"], f"{where}[{at}]") for at, item in items]
+    if kind == "integer" and "maximum" in schema:
+        return whole(value, where)
+    if kind in _SCALARS:
+        scalar, called = _SCALARS[kind]
+        if not isinstance(value, scalar) or (scalar is int and isinstance(value, bool)):
+            raise BadRequestError(f"{where}: expected {called}, not {json_type(value)}")
+    if "maxLength" in schema and len(value) > schema["maxLength"]:
+        raise BadRequestError(f"{where}: longer than {schema['maxLength']} characters")
+    if "enum" in schema and value not in schema["enum"]:
+        raise BadRequestError(f"{where}: {value!r} is not one of {schema['enum']}")
     return value
 
 
-def optional(params: Mapping[str, Any], *names: str) -> str | None:
-    """Return the first text parameter of `names` that is there.
-
-    Raises:
-        BadRequestError: it is no text.
-    """
-    name, value = _first(params, names)
-    if value is not None and not isinstance(value, str):
-        raise BadRequestError(f"{name}: expected a string, not {json_type(value)}")
-    return value
-
-
-def _first(params: Mapping[str, Any], names: Iterable[str]) -> tuple[str, Any]:
-    """Return the first parameter of `names` that is there, with its name; None without any."""
-    present = (name for name in names if params.get(name) is not None)
-    name = next(present, "")
-    return name, params.get(name)
+def _read_members(members: Mapping[str, Any], schema: Schema, where: str) -> dict[str, Any]:
+    read: dict[str, Any] = {}
+    for name, described in schema["properties"].items():
+        value, place = members.get(name), f"{where}.{name}" if where else name
+        if name in schema.get("required", ()) and value in (None, ""):
+            raise BadRequestError(f"{place}: the parameter is missing")
+        if value is not None:
+            read[name] = read_value(value, described, place)
+        elif "default" in described:
+            read[name] = described["default"]
+    return read
 
 
-def urn_pattern(params: Mapping[str, Any], name: str) -> str | None:
-    """Return an SQL pattern of URNs, None where there is none.
-
-    Raises:
-        BadRequestError: it is no text, or longer than any URN could be.
-    """
-    pattern = optional(params, name)
-    if pattern is not None and len(pattern) > SEARCH_PATTERN_CHARS:
-        raise BadRequestError(f"{name}: longer than {SEARCH_PATTERN_CHARS} characters")
-    return pattern
-
-
-def texts(params: Mapping[str, Any], limit: int, *names: str) -> list[str] | None:
-    """Return the first list of texts of `names` that is there.
-
-    Raises:
-        BadRequestError: it is no list of texts, or longer than `limit`.
-    """
-    name, items = _first(params, names)
-    if items is None:
-        return None
-    values = json_list(items, name, limit)
-    for at, value in enumerate(values):
-        if not isinstance(value, str):
-            raise BadRequestError(f"{name}[{at}]: expected a string, not {json_type(value)}")
-    return list(values)
-
-
-def flag(params: Mapping[str, Any], *names: str, default: bool = False) -> bool:
-    """Return the first boolean parameter of `names` that is there; `default` where none is.
-
-    Raises:
-        BadRequestError: it is no boolean.
-    """
-    name, value = _first(params, names)
-    if value is None:
-        return default
-    if not isinstance(value, bool):
-        raise BadRequestError(f"{name}: expected true or false, not {json_type(value)}")
-    return value
-
-
-def whole(params: Mapping[str, Any], name: str, default: int = 0) -> int:
+def whole(value: Any, where: str) -> int:
     """Return a whole number, not below zero; texts of digits count as one.
 
     Raises:
         BadRequestError: it is something else, or beyond 64 bits.
     """
-    value = params.get(name)
-    if value is None:
-        return default
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
-        raise BadRequestError(f"{name}: expected a whole number, 0 or more")
+        raise BadRequestError(f"{where}: expected a whole number, 0 or more")
     return value
 
 
-def integer(query: QueryParams, name: str) -> int:
-    """Return a parameter of the query that is a whole number of at most 18 digits.
+def read_parameter(query: QueryParams, name: str, schema: Schema) -> Any:
+    """Return a parameter of the query as the JSON value that `schema` describes; None if absent.
+
+    `true` and `false` may be in any case, and a signed number has at most 18 digits. A list may be
+    repeated, and may hold several texts: they are separated by commas, in the `List(a,b)` of
+    Rest.li or without it. A comma inside parentheses, as those of a URN, separates nothing.
 
     Raises:
-        BadRequestError: it is missing, or something else.
-    """
-    text = required_text(query, name)
-    if _INTEGER.fullmatch(text) is None:
-        raise BadRequestError(f"{name}: expected a whole number, not {text!r}")
-    return int(text)
-
-
-def query_flag(query: QueryParams, name: str, *, default: bool = False) -> bool:
-    """Return a parameter of the query that is `true` or `false`, in any case.
-
-    Raises:
-        BadRequestError: it is something else.
+        BadRequestError: it is no such value.
     """
     text = query.get(name)
     if text is None:
-        return default
-    if text.lower() not in {"true", "false"}:
-        raise BadRequestError(f"{name}: expected true or false, not {text!r}")
-    return text.lower() == "true"
-
-
-def query_list(query: QueryParams, name: str) -> list[str] | None:
-    """Return the texts of a parameter that may be repeated, and may hold several; None if absent.
-
-    Several are separated by commas, in the `List(a,b)` of Rest.li or without it. A comma inside
-    parentheses, as those of a URN, separates nothing.
-    """
-    texts = query.getlist(name)
-    if not texts:
         return None
-    inner = [
-        text[5:-1] if text.startswith("List(") and text.endswith(")") else text for text in texts
-    ]
-    return [item for text in inner for part in _split(text) if (item := part.strip())]
+    if schema["type"] == "array":
+        inner = (
+            text[5:-1] if text.startswith("List(") and text.endswith(")") else text
+            for text in query.getlist(name)
+        )
+        return [item for text in inner for part in _split(text) if (item := part.strip())]
+    if schema["type"] == "boolean":
+        if text.lower() not in {"true", "false"}:
+            raise BadRequestError(f"{name}: expected true or false, not {text!r}")
+        return text.lower() == "true"
+    if schema["type"] == "integer" and "maximum" not in schema and text:
+        if _INTEGER.fullmatch(text) is None:
+            raise BadRequestError(f"{name}: expected a whole number, not {text!r}")
+        return int(text)
+    return text
 
 
 def _split(text: str) -> Sequence[str]:
@@ -460,16 +425,7 @@ _TITLES: Final[Mapping[type[CatalogError], str]] = {
 """Error class to the title that DataHub gives it on the paths of OpenAPI."""
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorAnswer:
-    """An error as an answer: its status, its JSON body, and its headers."""
-
-    status: int
-    body: Mapping[str, Any]
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-
-def refusal_of(error: Exception, path: str) -> ErrorAnswer | None:
+def refusal_of(error: Exception, path: str) -> Answer | None:
     """Return `error` as the answer to a client of `path`; None for a defect of the service."""
     if isinstance(error, CatalogError):
         status = _status_of(error, path)
@@ -489,7 +445,7 @@ def refusal(
     *,
     title: str | None = None,
     headers: Mapping[str, str] | None = None,
-) -> ErrorAnswer:
+) -> Answer:
     """Return a refusal in the shape of the family that `path` belongs to.
 
     `title` is the short name of the error, by default that of the HTTP status.
@@ -498,9 +454,9 @@ def refusal(
     text = message.encode("utf-8", "backslashreplace").decode()
     if is_openapi(path):
         error = title or HTTPStatus(status).phrase
-        return ErrorAnswer(status, {"error": error, "message": text}, headers or {})
+        return Answer(status, {"error": error, "message": text}, headers or {})
     body = {"exceptionClass": _EXCEPTION_CLASS, "message": text, "status": status}
-    return ErrorAnswer(status, body, {"X-RestLi-Error-Response": "true", **(headers or {})})
+    return Answer(status, body, {"X-RestLi-Error-Response": "true", **(headers or {})})
 
 
 def is_openapi(path: str) -> bool:

@@ -66,7 +66,7 @@ from mlcat_ingest.catalog.web.graphql.wording import (
     validation_errors,
     variable_error,
 )
-from mlcat_ingest.catalog.web.http import RequestContext, endpoint, json_object, optional
+from mlcat_ingest.catalog.web.http import RequestContext, Schema, endpoint, json_object, read_value
 from mlcat_ingest.errors import MlcatError, SkippableError
 from mlcat_ingest.metadata.codec import dumps
 
@@ -449,18 +449,23 @@ def graphql_routes(store: Store, limits: Limits) -> list[Route]:
     return [Route(path, handle, methods=["POST"]) for path in ("/api/graphql", "/api/v2/graphql")]
 
 
+_OTHERS: Final[Schema] = {
+    "type": "object",
+    "properties": {
+        "operationName": {"type": "string"},
+        "variables": {"type": "object", "default": {}},
+    },
+}
+"""What a request has beside its query."""
+
+
 def _request(request: RequestContext) -> Request:
     fields = json_object(request.json())
     if "query" not in fields:
         raise BadRequestError("query: missing")
-    operation = optional(fields, "operationName") or None
-    variables = {} if fields.get("variables") is None else fields["variables"]
-    return Request(
-        _query_text(fields["query"]),
-        json_object(variables, "variables"),
-        operation,
-        request.may_write,
-    )
+    others = read_value(fields, _OTHERS)
+    operation = others.get("operationName") or None
+    return Request(_query_text(fields["query"]), others["variables"], operation, request.may_write)
 
 
 def _query_text(query: Any) -> str:

@@ -7,20 +7,25 @@ none.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
+from typing import Any, Final, Literal, TypeVar, get_args
 
 from mlcat_ingest.catalog.limits import Limits
 from mlcat_ingest.catalog.schema.values import Change
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.http import READING_METHODS, Handler, RequestContext
+from mlcat_ingest.catalog.web.http import (
+    READING_METHODS,
+    Handler,
+    RequestContext,
+    Schema,
+    read_parameter,
+    read_value,
+)
 
 Method = TypeVar("Method", bound=Callable[..., object])
 
-Schema: TypeAlias = Mapping[str, Any]
-"""A JSON Schema, as OpenAPI 3.1 has it."""
-
 TEXT: Final[Schema] = {"type": "string"}
 FLAG: Final[Schema] = {"type": "boolean"}
+INTEGER: Final[Schema] = {"type": "integer"}
 WHOLE: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": 2**63 - 1}
 
 OBJECT: Final[Schema] = {"type": "object"}
@@ -68,7 +73,8 @@ class Endpoint:
         answers: the successes, by HTTP status, each with the schema of its body; None is none.
         refuses: the statuses of errors beyond those that every endpoint may answer with.
         parameters: the parameters in the path and in the query.
-        body: the schema of the request's body; None where it takes none.
+        body: the schema of the request's body; None where it takes none. What it names by a
+            reference is read by `handler`, in the words of a DataHub server.
         action: the Rest.li action, which the query parameter of that name selects.
         reads: whether it only reads, although its method is not GET or HEAD.
         handler: the function that answers it.
@@ -94,13 +100,23 @@ class Endpoint:
 
         Raises:
             ForbiddenError: the endpoint writes, and the request may not.
+            BadRequestError: the parameters are not as they are declared.
         """
         if not self.reads and self.method not in READING_METHODS:
             request.check_may_write()
-        result = self.handler(request)
+        result = self.handler(replace(request, params=self._params(request)))
         if self.action is None:
             return result
         return {} if result is None else {"value": result}
+
+    def _params(self, request: RequestContext) -> Any:
+        """Return the members of an action's body, else the parameters in the query."""
+        if self.action is not None:
+            return read_value(request.json() if request.body else {}, self.body or OBJECT)
+        declared = [parameter for parameter in self.parameters if parameter.place == "query"]
+        given = {one.name: read_parameter(request.query, one.name, one.schema) for one in declared}
+        required = (one.name for one in declared if one.required)
+        return read_value(given, record(*required, **{one.name: one.schema for one in declared}))
 
     @property
     def name(self) -> str:
@@ -147,6 +163,9 @@ class Resource:
         ]
 
 
+_TEXTS: Final[Schema] = {"type": "object", "additionalProperties": TEXT}
+
+
 def _nullable(schema: Schema) -> Schema:
     return {"anyOf": [schema, {"type": "null"}]}
 
@@ -156,80 +175,63 @@ def _entity(aspect: Schema) -> Schema:
     return {**record("urn", urn=URN), "additionalProperties": aspect}
 
 
-_TEXTS: Final[Schema] = {"type": "object", "additionalProperties": TEXT}
-_PATCH_STEP: Final = record(
-    *("op", "path"),
-    op={"type": "string", "enum": ["add", "remove", "replace", "test", "copy", "move"]},
-    path=TEXT,
-    value={},
-)
-_PATCH: Final[Schema] = {
-    "anyOf": [
-        array(ref("PatchStep")),
-        record(
-            "patch",
-            patch=array(ref("PatchStep")),
-            arrayPrimaryKeys={"type": "object", "additionalProperties": array(TEXT)},
-            forceGenericPatch=FLAG,
-        ),
-    ]
-}
-_CONTENT: Final = record(
-    *("value", "contentType"),
-    value=TEXT,
-    contentType={"enum": ["application/json", "application/json-patch+json"]},
-)
-_PROPOSAL: Final = record(
-    *("entityType", "entityUrn"),
-    entityType=TEXT,
-    entityUrn=URN,
-    changeType={"type": "string", "enum": list(get_args(Change))},
-    aspectName=_nullable(TEXT),
-    aspect={"anyOf": [ref("AspectText"), OBJECT]},
-    headers=_nullable(_TEXTS),
-    systemMetadata=_nullable({"anyOf": [ref("SystemMetadata"), TEXT]}),
-)
-_SYSTEM_METADATA: Final = record(
-    lastObserved=WHOLE, runId=TEXT, lastRunId=TEXT, version=TEXT, properties=_TEXTS
-)
-_CRITERION: Final = record(
-    "field", field=TEXT, values=array(TEXT), condition={"const": "EQUAL"}, negated={"const": False}
-)
+def _write(value: Schema) -> Schema:
+    """Return the schema of what is written to an aspect."""
+    metadata = _nullable(ref("SystemMetadata"))
+    return record("value", value=value, systemMetadata=metadata, headers=_nullable(_TEXTS))
+
+
+_ASYNC: Final[Mapping[str, Schema]] = {"async": {"enum": ["true", "false"]}}
 
 COMPONENTS: Final[Mapping[str, Schema]] = {
     "RestliError": record(
         *("exceptionClass", "message", "status"), exceptionClass=TEXT, message=TEXT, status=WHOLE
     ),
     "OpenApiError": record(*("error", "message"), error=TEXT, message=TEXT),
-    "Proposal": _PROPOSAL,
-    "AspectText": _CONTENT,
-    "SystemMetadata": _SYSTEM_METADATA,
+    "OneProposal": record("proposal", proposal=ref("Proposal"), **_ASYNC),
+    "ManyProposals": record("proposals", proposals=array(ref("Proposal")), **_ASYNC),
+    "Proposal": record(
+        *("entityType", "entityUrn"),
+        entityType=TEXT,
+        entityUrn=URN,
+        changeType={"type": "string", "enum": list(get_args(Change))},
+        aspectName=_nullable(TEXT),
+        aspect={"anyOf": [ref("AspectText"), OBJECT]},
+        headers=_nullable(_TEXTS),
+        systemMetadata=_nullable({"anyOf": [ref("SystemMetadata"), TEXT]}),
+    ),
+    "AspectText": record(
+        *("value", "contentType"),
+        value=TEXT,
+        contentType={"enum": ["application/json", "application/json-patch+json"]},
+    ),
+    "SystemMetadata": record(
+        lastObserved=WHOLE, runId=TEXT, lastRunId=TEXT, version=TEXT, properties=_TEXTS
+    ),
     "Snapshot": record("value", value=OBJECT),
-    "PatchStep": _PATCH_STEP,
-    "Patch": _PATCH,
+    "PatchStep": record(
+        *("op", "path"),
+        op={"type": "string", "enum": ["add", "remove", "replace", "test", "copy", "move"]},
+        path=TEXT,
+        value={},
+    ),
+    "Patch": {
+        "anyOf": [
+            array(ref("PatchStep")),
+            record(
+                "patch",
+                patch=array(ref("PatchStep")),
+                arrayPrimaryKeys={"type": "object", "additionalProperties": array(TEXT)},
+                forceGenericPatch=FLAG,
+            ),
+        ]
+    },
     "AspectValue": record(value=OBJECT, systemMetadata=ref("SystemMetadata")),
-    "AspectWrite": record(
-        "value",
-        value=OBJECT,
-        systemMetadata=_nullable(ref("SystemMetadata")),
-        headers=_nullable(_TEXTS),
-    ),
-    "AspectPatch": record(
-        "value",
-        value=ref("Patch"),
-        systemMetadata=_nullable(ref("SystemMetadata")),
-        headers=_nullable(_TEXTS),
-    ),
+    "AspectWrite": _write(OBJECT),
+    "AspectPatch": _write(ref("Patch")),
     "AspectRead": record(headers=_TEXTS),
     "Entity": _entity(ref("AspectValue")),
     "EntityWrite": _entity(ref("AspectWrite")),
     "EntityPatch": _entity(ref("AspectPatch")),
     "EntityRead": _entity(ref("AspectRead")),
-    "Criterion": _CRITERION,
-    "Filter": record(**{"or": array(record(**{"and": array(ref("Criterion"))}))}),
 }
-
-
-def error_schema(*, is_openapi: bool) -> Mapping[str, Any]:
-    """Return the reference to the schema of errors of a family of endpoints."""
-    return ref("OpenApiError" if is_openapi else "RestliError")

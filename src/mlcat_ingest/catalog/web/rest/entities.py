@@ -20,20 +20,15 @@ from mlcat_ingest.catalog.store.reads import Span, delete_events, read_events
 from mlcat_ingest.catalog.store.rows import now_ms
 from mlcat_ingest.catalog.web.http import (
     RequestContext,
+    Schema,
     check_count,
-    flag,
-    integer,
     json_list,
     json_object,
     json_type,
-    optional,
-    query_list,
-    required_text,
-    texts,
-    whole,
 )
 from mlcat_ingest.catalog.web.rest.endpoint import (
     FLAG,
+    INTEGER,
     OBJECT,
     TEXT,
     URN,
@@ -41,7 +36,6 @@ from mlcat_ingest.catalog.web.rest.endpoint import (
     Endpoint,
     Parameter,
     Resource,
-    Schema,
     action,
     array,
     record,
@@ -70,10 +64,22 @@ from mlcat_ingest.metadata.registry import (
 )
 from mlcat_ingest.metadata.urn import check, entity_type_of, raw_parts
 
-_ASYNC: Final[Mapping[str, Schema]] = {"async": {"enum": ["true", "false"]}}
-
-
 _WRITTEN: Final = "success"
+
+
+def _few(items: Schema) -> Schema:
+    return {**array(items), "maxItems": SEARCH_CRITERIA}
+
+
+_CRITERION: Final = record(
+    "field",
+    field=TEXT,
+    values={**array(TEXT), "maxItems": SEARCH_VALUES},
+    value=TEXT,
+    condition={**TEXT, "const": "EQUAL"},
+    negated={**FLAG, "const": False},
+)
+_FILTER: Final = record(**{"or": _few(record(**{"and": _few(_CRITERION)}))})
 
 _Alternatives: TypeAlias = Sequence[Mapping[str, Collection[str]]]
 """Fields with their values, all of which an event has; one of the alternatives has to hold."""
@@ -85,7 +91,7 @@ class Aspects(Resource):
     @action(
         "/aspects",
         "ingestProposal",
-        body=record("proposal", proposal=ref("Proposal"), **_ASYNC),
+        body=ref("OneProposal"),
         returns=TEXT,
         refuses=(422,),
     )
@@ -98,7 +104,7 @@ class Aspects(Resource):
     @action(
         "/aspects",
         "ingestProposalBatch",
-        body=record("proposals", proposals=array(ref("Proposal")), **_ASYNC),
+        body=ref("ManyProposals"),
         returns=TEXT,
         refuses=(422,),
     )
@@ -120,7 +126,7 @@ class Aspects(Resource):
             Parameter(
                 "version",
                 "0 for the latest version, 1 for the oldest of the earlier ones, -1 for the last.",
-                {"type": "integer"},
+                INTEGER,
                 required=True,
             ),
         ),
@@ -131,8 +137,7 @@ class Aspects(Resource):
         The latest version is only at 0: its own number is not used until the next one archives it.
         """
         urn = request.urn_after("/aspects/")
-        aspect = required_text(request.query, "aspect")
-        version = integer(request.query, "version")
+        aspect, version = request.params["aspect"], request.params["version"]
         latest = self._store.get_many([urn], [aspect]).get(urn, {}).get(aspect)
         if latest is not None and version < 0:
             version += latest.version
@@ -153,20 +158,19 @@ class Aspects(Resource):
             urn=URN,
             entity=TEXT,
             aspect=TEXT,
-            limit=WHOLE,
+            limit={**WHOLE, "default": 100},
             latestValue=FLAG,
-            filter=ref("Filter"),
+            filter=_FILTER,
         ),
         returns=record("values", values=array(record("aspect", aspect=OBJECT))),
     )
     def get_values(self, request: RequestContext) -> dict[str, Any]:
         """Read the events of a timeseries aspect of one entity, the newest first."""
-        params = json_object(request.json())
-        urn, aspect = required_text(params, "urn"), required_text(params, "aspect")
+        params = request.params
+        urn, aspect = params["urn"], params["aspect"]
         entity_type = check_urn(urn)
-        limit = 1 if flag(params, "latestValue") else whole(params, "limit", 100)
-        limit = min(limit, self._limits.page_size)
-        wanted = _read_filter(params.get("filter"))
+        limit = 1 if params.get("latestValue") else min(params["limit"], self._limits.page_size)
+        wanted = _alternatives(params.get("filter", {}))
         events = self._events(urn, Span(aspect), wanted, limit)
         return {
             "entityName": entity_type,
@@ -191,7 +195,7 @@ class Aspects(Resource):
 
 def _parameters(request: RequestContext, method: str, name: str, record: type) -> Mapping[str, Any]:
     """Return the parameters of a write; the one of that `name` has to be there."""
-    params = json_object(request.json())
+    params = json_object(request.params)
     if name not in params:
         raise BadRequestError(f"Parameter '{name}' is required")
     check_parameters(method, record, params)
@@ -204,31 +208,27 @@ def record_name_of(aspect: str) -> str:
     return known or f"com.linkedin.metadata.aspect.{aspect[:1].upper()}{aspect[1:]}"
 
 
-def _read_filter(value: Any) -> _Alternatives:
-    """Return the alternatives of `{"or": [{"and": [{"field", "values"}]}]}`; none without one.
+def _alternatives(given: Mapping[str, Any]) -> _Alternatives:
+    """Return the alternatives of a filter; none without one.
 
     Raises:
-        BadRequestError: it is not understood, or compares by anything but equality.
+        BadRequestError: it compares by anything but equality.
     """
-    alternatives = json_object(value or {}, "filter").get("or") or []
-    read = []
-    for at, item in enumerate(json_list(alternatives, "filter.or", SEARCH_CRITERIA)):
-        where = f"filter.or[{at}]"
-        criteria = json_list(json_object(item, where).get("and") or [], where, SEARCH_CRITERIA)
-        read.append(dict(_equality(criterion, f"{where}.and") for criterion in criteria))
-    return read
+    return [
+        dict(_equality(criterion, f"filter.or[{at}].and") for criterion in item.get("and", ()))
+        for at, item in enumerate(given.get("or", ()))
+    ]
 
 
-def _equality(value: Any, where: str) -> tuple[str, Collection[str]]:
-    criterion = json_object(value, where)
-    condition = optional(criterion, "condition") or "EQUAL"
-    if condition != "EQUAL" or flag(criterion, "negated"):
+def _equality(criterion: Mapping[str, Any], where: str) -> tuple[str, Collection[str]]:
+    if criterion.get("condition", "EQUAL") not in {"", "EQUAL"} or criterion.get("negated"):
         raise BadRequestError(f"{where}: events can be compared by EQUAL only")
-    values = texts(criterion, SEARCH_VALUES, "values")
-    if values is None:
-        # As clients before 1.0 name it.
-        values = [required_text(criterion, "value")]
-    return required_text(criterion, "field"), values
+    if "values" in criterion:
+        return criterion["field"], criterion["values"]
+    # As clients before 1.0 name it.
+    if not criterion.get("value"):
+        raise BadRequestError(f"{where}.value: the parameter is missing")
+    return criterion["field"], [criterion["value"]]
 
 
 def _matches(event: Mapping[str, Any], any_of: _Alternatives) -> bool:
@@ -265,8 +265,8 @@ class Entities(Resource):
         "/entitiesV2/{urn}",
         {200: record("urn", "aspects", urn=URN)},
         parameters=(
-            Parameter("urn", "URN of the entity.", place="path", required=True),
-            Parameter("aspects", "Names of the aspects to return: `List(a,b)`."),
+            Parameter("urn", "URN of the entity.", place="path"),
+            Parameter("aspects", "Names of the aspects to return: `List(a,b)`.", array(TEXT)),
         ),
     )
     def get(self, request: RequestContext) -> dict[str, Any]:
@@ -279,7 +279,7 @@ class Entities(Resource):
         entity_type = entity_type_of(urn)
         if entity_type not in ENTITY_TYPES:
             raise NotFoundError(f"{entity_type!r} is not an entity type of this catalog")
-        stored = self._store.get_many([urn], query_list(request.query, "aspects") or None)
+        stored = self._store.get_many([urn], request.params.get("aspects") or None)
         aspects = {name: _envelope(name, aspect) for name, aspect in stored.get(urn, {}).items()}
         key = key_aspect_name(entity_type)
         if key not in aspects:
@@ -293,12 +293,12 @@ class Entities(Resource):
 
         An entity that does not exist counts no rows.
         """
-        params = json_object(request.json())
-        urn = required_text(params, "urn")
+        params = request.params
+        urn = params["urn"]
         check_urn(urn)
-        aspect = optional(params, "aspectName")
-        if aspect is not None:
-            span = Span(aspect, *_time_range(params))
+        if "aspectName" in params:
+            times = params.get("startTimeMillis"), params.get("endTimeMillis")
+            span = Span(params["aspectName"], *times)
             events = self._store.change(lambda connection: delete_events(connection, urn, span))
             return {"urn": urn, "rows": 0, "timeseriesRows": events}
         gone = self._store.delete(urn)
@@ -312,10 +312,9 @@ class Entities(Resource):
     )
     def delete_references(self, request: RequestContext) -> dict[str, Any]:
         """Remove an entity from every aspect that names it, or only list these aspects."""
-        params = json_object(request.json())
-        urn = required_text(params, "urn")
+        urn = request.params["urn"]
         check_urn(urn)
-        if flag(params, "dryRun"):
+        if request.params.get("dryRun"):
             references = self._store.read(lambda connection: find_references(connection, urn))
         else:
             references = delete_references(self._store, urn)
@@ -339,25 +338,9 @@ class Entities(Resource):
     )
     def ingest(self, request: RequestContext) -> None:
         """Write all aspects of one snapshot, or none of them."""
-        params = json_object(request.json())
-        if params.get("entity") is None:
-            raise BadRequestError("entity: the parameter is missing")
-        writes = read_snapshot(params["entity"], params.get("systemMetadata"))
+        writes = read_snapshot(request.params["entity"], request.params.get("systemMetadata"))
         check_count(writes, "aspects", self._limits.proposals)
         self._store.write(writes)
-
-
-def _time_range(params: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    """Return the first and the last moment of `params`, in milliseconds; None is without bound.
-
-    Raises:
-        BadRequestError: one of them is no whole number.
-    """
-    first, last = (
-        None if params.get(name) is None else whole(params, name)
-        for name in ("startTimeMillis", "endTimeMillis")
-    )
-    return first, last
 
 
 def _key_of(urn: str, name: str) -> Mapping[str, str]:

@@ -13,8 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from starlette.datastructures import QueryParams
-
 from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError, NotFoundError
 from mlcat_ingest.catalog.limits import NAMES
 from mlcat_ingest.catalog.schema.values import AspectVersion, Change, Direction, Write
@@ -22,14 +20,12 @@ from mlcat_ingest.catalog.store.prepare import check_aspect_name, check_urn
 from mlcat_ingest.catalog.web.http import (
     Answer,
     RequestContext,
+    Schema,
     check_count,
     decode_path,
     json_list,
     json_object,
-    json_type,
-    query_flag,
-    query_list,
-    required_text,
+    read_value,
     whole,
 )
 from mlcat_ingest.catalog.web.rest.endpoint import (
@@ -40,7 +36,6 @@ from mlcat_ingest.catalog.web.rest.endpoint import (
     Endpoint,
     Parameter,
     Resource,
-    Schema,
     array,
     record,
     ref,
@@ -56,11 +51,14 @@ _ENTITIES: Final = f"{_ENTITY_PATH}{{entityType}}"
 ENTITY: Final = f"{_ENTITIES}/{{urn}}"
 ENTITY_ASPECT: Final = f"{ENTITY}/{{aspectName}}"
 
-_ENTITY_TYPE: Final = Parameter("entityType", "The entity type.", place="path", required=True)
-_URN: Final = Parameter("urn", "URN of the entity, percent-encoded.", place="path", required=True)
-_ASPECT: Final = Parameter("aspectName", "Name of the aspect.", place="path", required=True)
-_SYSTEM: Final = Parameter("systemMetadata", "Whether to return system metadata.", FLAG)
-_VALUES: Final = Parameter("values", "Whether to return values. Default: true.", FLAG)
+_ENTITY_TYPE: Final = Parameter("entityType", "The entity type.", place="path")
+_URN: Final = Parameter("urn", "URN of the entity, percent-encoded.", place="path")
+_ASPECT: Final = Parameter("aspectName", "Name of the aspect.", place="path")
+_SHOWN: Final = (
+    Parameter("systemMetadata", "Whether to return system metadata.", {**FLAG, "default": False}),
+    Parameter("values", "Whether to return values.", {**FLAG, "default": True}),
+)
+_FROM_0: Final[Schema] = {**WHOLE, "default": 0}
 _SOURCE: Final = {"eventSource": "openapi"}
 _TYPES: Final = {name.lower(): name for name in ENTITY_TYPES}
 _KNOWN_ASPECTS: Final = {name.lower(): name for name in DECLARED}
@@ -79,17 +77,8 @@ class Target:
 
 def _aspects_in(request: RequestContext) -> list[str] | None:
     """Return the names in the parameter `aspects`, in their own spelling; None if it is absent."""
-    names = query_list(request.query, "aspects")
+    names = request.params.get("aspects")
     return None if names is None else [_aspect_named(name) for name in names]
-
-
-def _entity_type_in(request: RequestContext) -> str:
-    """Return the entity type that the path names.
-
-    Raises:
-        NotFoundError: it is not an entity type.
-    """
-    return entity_type_named(request.path["entityType"])
 
 
 def entity_type_named(name: str) -> str:
@@ -152,9 +141,7 @@ def _urn_of(item: Any, at: int, check: Callable[[str], object]) -> str:
     Raises:
         BadRequestError: there is none, or `check` refuses it.
     """
-    urn = json_object(item, f"[{at}]").get("urn")
-    if not isinstance(urn, str):
-        raise BadRequestError(f"[{at}].urn: expected a string, not {json_type(urn)}")
+    urn: str = read_value(json_object(item, f"[{at}]").get("urn"), TEXT, f"[{at}].urn")
     try:
         check(urn)
     except InvalidUrnError as error:
@@ -203,15 +190,10 @@ def _with_source(metadata: Any) -> Any:
 
 
 def _entity_items(
-    query: QueryParams, entities: Mapping[str, Mapping[str, AspectVersion]]
+    params: Mapping[str, Any], entities: Mapping[str, Mapping[str, AspectVersion]]
 ) -> list[dict[str, Any]]:
-    """Return entities as reads answer them, with what `query` asks for.
-
-    Raises:
-        BadRequestError: a parameter of it is neither true nor false.
-    """
-    with_system = query_flag(query, "systemMetadata")
-    with_values = query_flag(query, "values", default=True)
+    """Return entities as reads answer them, with what `params` asks for."""
+    with_system, with_values = params["systemMetadata"], params["values"]
     items: list[dict[str, Any]] = [{"urn": urn} for urn in entities]
     for item, aspects in zip(items, entities.values(), strict=True):
         for name, stored in aspects.items():
@@ -225,7 +207,7 @@ def _entity_items(
 
 _NOT_FOUND: Final = Answer(404)
 _ASPECTS: Final = Parameter(
-    "aspects", "Names of the aspects to return, separated by commas or repeated."
+    "aspects", "Names of the aspects to return, separated by commas or repeated.", array(TEXT)
 )
 
 
@@ -237,7 +219,7 @@ class EntityReads(Resource):
         ENTITY,
         {200: ref("Entity")},
         (404,),
-        (_ENTITY_TYPE, _URN, _ASPECTS, _SYSTEM),
+        (_ENTITY_TYPE, _URN, _ASPECTS, *_SHOWN),
     )
     def get(self, request: RequestContext) -> Answer:
         """Read the named aspects of one entity; without names, all of them."""
@@ -245,7 +227,7 @@ class EntityReads(Resource):
         names = _aspects_in(request)
         stored = self._store.get_many([target.urn], names or None)
         items = _entity_items(
-            request.query, {urn: aspects for urn, aspects in stored.items() if aspects}
+            request.params, {urn: aspects for urn, aspects in stored.items() if aspects}
         )
         return Answer(200, items[0]) if items else _NOT_FOUND
 
@@ -255,25 +237,25 @@ class EntityReads(Resource):
         {200: ref("AspectValue")},
         (404,),
         (
-            *(_ENTITY_TYPE, _URN, _ASPECT, _SYSTEM),
-            Parameter("version", "Version of the aspect. Default: 0, the latest.", WHOLE),
+            *(_ENTITY_TYPE, _URN, _ASPECT, *_SHOWN),
+            Parameter("version", "Version of the aspect; 0 is the latest.", _FROM_0),
         ),
     )
     def get_aspect(self, request: RequestContext) -> Answer:
         """Read one aspect of one entity, its latest version or an earlier one."""
-        target, version = target_of(request), whole(request.query, "version")
+        target = target_of(request)
         name = str(target.aspect)
-        stored = self._store.get_version(target.urn, name, version)
+        stored = self._store.get_version(target.urn, name, request.params["version"])
         if stored is None:
             return _NOT_FOUND
-        return Answer(200, _entity_items(request.query, {target.urn: {name: stored}})[0][name])
+        return Answer(200, _entity_items(request.params, {target.urn: {name: stored}})[0][name])
 
     @Endpoint(
         "POST",
         "/openapi/v3/entity/{entityType}/batchGet",
         {200: array(ref("Entity"))},
         (404,),
-        (_ENTITY_TYPE, _SYSTEM, _VALUES),
+        (_ENTITY_TYPE, *_SHOWN),
         array(ref("EntityRead")),
         reads=True,
     )
@@ -295,14 +277,13 @@ class EntityReads(Resource):
             if known := wanted.setdefault(urn, names):
                 wanted[urn] = {**known, **names}
         union = set().union(*wanted.values()) if all(wanted.values()) else None
-        values = query_flag(request.query, "values", default=True)
-        stored = self._store.get_many(list(wanted), union, values=values)
+        stored = self._store.get_many(list(wanted), union, values=request.params["values"])
         chosen = {
             urn: aspects
             for urn, names in wanted.items()
             if (aspects := self._chosen(urn, stored.get(urn, {}), names))
         }
-        return _entity_items(request.query, chosen)
+        return _entity_items(request.params, chosen)
 
     def _chosen(
         self, urn: str, aspects: Mapping[str, AspectVersion], versions: Mapping[str, int]
@@ -341,14 +322,11 @@ def _version(content: Any, where: str) -> int:
     named = {
         name.lower(): value for name, value in json_object(headers, f"{where}.headers").items()
     }
-    try:
-        return whole(named, "if-version-match")
-    except BadRequestError as error:
-        raise BadRequestError(f"{where}.headers.{error}") from error
+    version = named.get("if-version-match")
+    return 0 if version is None else whole(version, f"{where}.headers.if-version-match")
 
 
 _DIRECTIONS: Final = [direction.value for direction in Direction]
-_RELATED_COUNT: Final = 200
 
 
 class RelationshipReads(Resource):
@@ -373,7 +351,7 @@ class RelationshipReads(Resource):
             Parameter(
                 "direction",
                 "OUTGOING: to what the entity refers to; INCOMING: to what refers to it.",
-                {"type": "string", "enum": _DIRECTIONS},
+                {**TEXT, "enum": _DIRECTIONS},
                 required=True,
             ),
             Parameter(
@@ -382,8 +360,8 @@ class RelationshipReads(Resource):
                 array(TEXT),
                 required=True,
             ),
-            Parameter("start", "How many to skip. Default: 0.", WHOLE),
-            Parameter("count", f"How many to return at most. Default: {_RELATED_COUNT}.", WHOLE),
+            Parameter("start", "How many to skip.", _FROM_0),
+            Parameter("count", "How many to return at most.", {**WHOLE, "default": 200}),
         ),
     )
     def get_related(self, request: RequestContext) -> dict[str, Any]:
@@ -392,17 +370,17 @@ class RelationshipReads(Resource):
         Removed ones are there too. `count` of the answer is the length of its page: the client
         asks for pages until one is empty.
         """
-        query = request.query
-        urn, direction = required_text(query, "urn"), required_text(query, "direction")
+        params = request.params
+        urn, start = params["urn"], params["start"]
         raw_parts(urn)
-        if direction not in _DIRECTIONS:
-            raise BadRequestError(f"direction: {direction!r} is not one of {_DIRECTIONS}")
-        types = query_list(query, "relationshipTypes")
-        if types is None:
-            raise BadRequestError("relationshipTypes: the parameter is missing")
-        start = whole(query, "start")
-        count = min(whole(query, "count", _RELATED_COUNT), self._limits.page_size)
-        page = self._store.related_entities([urn], types, Direction(direction), start, count)[urn]
+        found = self._store.related_entities(
+            [urn],
+            params["relationshipTypes"],
+            Direction(params["direction"]),
+            start,
+            min(params["count"], self._limits.page_size),
+        )
+        page = found[urn]
         entities = [
             {"urn": other.urn, "relationshipType": other.relationship} for other in page.entities
         ]
@@ -411,8 +389,8 @@ class RelationshipReads(Resource):
 
 _ASYNC: Final = Parameter(
     "async",
-    "Status 202 instead of 200; the write is synchronous in both cases. Default: true.",
-    FLAG,
+    "Status 202 instead of 200; the write is synchronous in both cases.",
+    {**FLAG, "default": True},
 )
 
 
@@ -427,7 +405,7 @@ class EntityWrites(Resource):
         _ENTITIES,
         _WRITTEN,
         (404, 412),
-        (_ENTITY_TYPE, _ASYNC, _SYSTEM),
+        (_ENTITY_TYPE, _ASYNC, *_SHOWN),
         array(ref("EntityWrite")),
     )
     def write(self, request: RequestContext) -> Answer:
@@ -442,7 +420,7 @@ class EntityWrites(Resource):
         _ENTITIES,
         _WRITTEN,
         (404, 412),
-        (_ENTITY_TYPE, _ASYNC, _SYSTEM),
+        (_ENTITY_TYPE, _ASYNC, *_SHOWN),
         array(ref("EntityPatch")),
     )
     def patch(self, request: RequestContext) -> Answer:
@@ -457,7 +435,9 @@ class EntityWrites(Resource):
         (
             _ENTITY_TYPE,
             _URN,
-            Parameter("aspects", "Names of the aspects to delete, separated by commas."),
+            Parameter(
+                "aspects", "Names of the aspects to delete, separated by commas.", array(TEXT)
+            ),
             Parameter("clear", "Whether to keep the entity itself.", FLAG),
         ),
     )
@@ -467,7 +447,7 @@ class EntityWrites(Resource):
         names = _aspects_in(request)
         for name in names or ():
             check_aspect_name(target.entity_type, name)
-        if query_flag(request.query, "clear"):
+        if request.params.get("clear"):
             key = key_aspect_name(target.entity_type)
             stored = self._store.get_many([target.urn], names).get(target.urn, {})
             names = [name for name in stored if name != key]
@@ -495,7 +475,7 @@ class EntityWrites(Resource):
         self._store.write([Write(urn, name, change="DELETE") for name in names])
 
     def _write_many(self, request: RequestContext, change: Change) -> Answer:
-        entity_type = _entity_type_in(request)
+        entity_type = entity_type_named(request.path["entityType"])
         items = json_list(request.json(), "the body", self._limits.batch_urns)
 
         def read(at: int, item: Any) -> list[Write]:
@@ -533,10 +513,10 @@ class EntityWrites(Resource):
             }
             for urn, written in names.items()
         }
-        entities = {item["urn"]: item for item in _entity_items(request.query, aspects)}
+        entities = {item["urn"]: item for item in _entity_items(request.params, aspects)}
         for write in writes:
             # Events are not stored as aspects, so they are shown as they came.
             if write.change != "PATCH":
                 entities[write.urn].setdefault(write.aspect, {"value": write.value})
-        status = 202 if query_flag(request.query, "async", default=True) else 200
+        status = 202 if request.params["async"] else 200
         return Answer(status, list(entities.values()))

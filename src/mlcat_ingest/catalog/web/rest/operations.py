@@ -10,32 +10,22 @@ from functools import partial
 from typing import Any, Final
 
 from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError, NotFoundError
-from mlcat_ingest.catalog.limits import NAMES, Limits
+from mlcat_ingest.catalog.limits import NAMES, SEARCH_PATTERN_CHARS, Limits
 from mlcat_ingest.catalog.schema.values import UNKNOWN_ACTOR, AspectVersion, Write, is_series
 from mlcat_ingest.catalog.store.prepare import check_aspect_name, check_urn
 from mlcat_ingest.catalog.store.reads import Span, count_events
 from mlcat_ingest.catalog.store.reindex import ReindexScope
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.tasks import Tasks
-from mlcat_ingest.catalog.web.http import (
-    RequestContext,
-    flag,
-    json_object,
-    json_type,
-    optional,
-    required_text,
-    texts,
-    urn_pattern,
-    whole,
-)
+from mlcat_ingest.catalog.web.http import RequestContext, Schema, json_list
 from mlcat_ingest.catalog.web.rest.endpoint import (
     FLAG,
+    INTEGER,
     OBJECT,
     TEXT,
     URN,
     WHOLE,
     Resource,
-    Schema,
     action,
     array,
     record,
@@ -48,14 +38,9 @@ from mlcat_ingest.metadata_tests.evaluate import evaluate, merge_results, read_t
 
 _TASK: Final = re.compile(r"[a-zA-Z0-9_-]+:[0-9]+")
 _MAX_TASK_ID: Final = 2**63 - 1
-_FORCES: Final = ("forceReindex", "forceDeleteByQuery")
 _REINDEXING: Final = "Reindexing the aspect without the deleted records. "
 _DELETING: Final = "Issuing a delete by query request. "
 _DRY_RUN: Final = "This was a dry run. Run with dryRun = false to execute."
-
-
-_OF_ELASTICSEARCH: Final = ("batchSize", "timeoutSeconds")
-"""Parameters that only an Elasticsearch has a use for."""
 
 
 class Operations(Resource):
@@ -69,12 +54,12 @@ class Operations(Resource):
         "/operations",
         "getEsTaskStatus",
         reads=True,
-        body=record(task=TEXT, nodeId=TEXT, taskId=WHOLE),
+        body=record(task=TEXT, nodeId=TEXT, taskId={**INTEGER, "minimum": 0}),
         returns=TEXT,
     )
     def get_es_task_status(self, request: RequestContext) -> str:
         """Read the status of a task: JSON text in `value`, an `error` in it for an unknown one."""
-        node_id, task_id = _task_of(json_object(request.json()))
+        node_id, task_id = _task_of(request.params)
         status: Mapping[str, Any] | None = self._tasks.status(node_id, task_id)
         if status is None:
             status = {"error": f"Could not get task status for {node_id}:{task_id}"}
@@ -83,16 +68,15 @@ class Operations(Resource):
     @action(
         "/operations",
         "restoreIndices",
-        body=record(urn=URN, urnLike=TEXT),
+        body=record(urn=URN, urnLike={**TEXT, "maxLength": SEARCH_PATTERN_CHARS}),
         returns=TEXT,
     )
     def restore_indices(self, request: RequestContext) -> str:
         """Start making edges and index anew of one URN, of those like a pattern, or of all."""
-        params = json_object(request.json()) if request.body else {}
-        urn = optional(params, "urn")
+        urn = request.params.get("urn")
         if urn is not None:
             check_urn(urn)
-        return self._tasks.reindex(ReindexScope(urn, urn_pattern(params, "urnLike")))
+        return self._tasks.reindex(ReindexScope(urn, request.params.get("urnLike")))
 
     @action(
         "/operations",
@@ -102,27 +86,24 @@ class Operations(Resource):
             entityType=TEXT,
             aspect=TEXT,
             endTimeMillis=WHOLE,
-            dryRun=FLAG,
+            dryRun={**FLAG, "default": True},
             forceDeleteByQuery=FLAG,
             forceReindex=FLAG,
-            **dict.fromkeys(_OF_ELASTICSEARCH, WHOLE),
+            # Only an Elasticsearch has a use for these.
+            batchSize=WHOLE,
+            timeoutSeconds=WHOLE,
         ),
         returns=TEXT,
     )
     def truncate_timeseries_aspect(self, request: RequestContext) -> str:
         """Start deleting the events up to a moment, or only count them, which is the default."""
-        params = json_object(request.json())
-        named = (required_text(params, name) for name in ("entityType", "aspect"))
-        entity_type, aspect = _series(*named)
-        if params.get("endTimeMillis") is None:
-            raise BadRequestError("endTimeMillis: the parameter is missing")
-        span = Span(aspect, end_ms=whole(params, "endTimeMillis"))
-        for name in _OF_ELASTICSEARCH:
-            whole(params, name)
-        forced = [flag(params, name) for name in _FORCES if params.get(name) is not None]
-        if len(forced) == len(_FORCES) and len(set(forced)) == 1:
+        params = request.params
+        entity_type, aspect = _series(params["entityType"], params["aspect"])
+        span = Span(aspect, end_ms=params["endTimeMillis"])
+        reindexes, deletes = params.get("forceReindex"), params.get("forceDeleteByQuery")
+        if reindexes is not None and reindexes == deletes:
             return "please only set forceReindex OR forceDeleteByQuery flags"
-        if not flag(params, "dryRun", default=True):
+        if not params["dryRun"]:
             return self._tasks.truncate(entity_type, span)
         total, gone = self._store.read(
             lambda connection: (
@@ -130,8 +111,8 @@ class Operations(Resource):
                 count_events(connection, entity_type, span),
             )
         )
-        most = 2 * gone > total and not flag(params, "forceDeleteByQuery")
-        how = _REINDEXING if most or flag(params, "forceReindex") else _DELETING
+        most = 2 * gone > total and not deletes
+        how = _REINDEXING if most or reindexes else _DELETING
         share = 100 * gone / total if total else 0.0
         return f"Delete {gone} out of {total} rows ({share:.2f}%). {how}{_DRY_RUN}"
 
@@ -151,11 +132,7 @@ def _series(entity_type: str, aspect: str) -> tuple[str, str]:
 
 
 def _task_of(params: Mapping[str, Any]) -> tuple[str, int]:
-    task = optional(params, "task")
-    node_id = optional(params, "nodeId")
-    task_id = params.get("taskId") or 0
-    if isinstance(task_id, bool) or not isinstance(task_id, int):
-        raise BadRequestError(f"taskId: expected a whole number, not {json_type(task_id)}")
+    task, node_id, task_id = params.get("task"), params.get("nodeId"), params.get("taskId")
     separate = f"{node_id}:{task_id}" if node_id and task_id else None
     if task is None and separate is None:
         raise BadRequestError(
@@ -206,12 +183,11 @@ class MetadataTests(Resource):
     )
     def evaluate(self, request: RequestContext) -> TestResults:
         """Evaluate the metadata tests of one entity, and store the outcome where asked to."""
-        params = json_object(request.json())
-        urn = required_text(params, "urn")
+        urn = request.params["urn"]
         check_urn(urn)
         if not self._store.exists([urn]):
             raise NotFoundError(f"{urn} is not in the catalog")
-        return self._evaluate(request, params, [urn])[urn]
+        return self._evaluate(request, [urn])[urn]
 
     @action(
         "/test",
@@ -222,21 +198,18 @@ class MetadataTests(Resource):
     )
     def batch_evaluate(self, request: RequestContext) -> dict[str, Any]:
         """Evaluate the metadata tests of many entities; those not in the catalog are left out."""
-        params = json_object(request.json())
-        urns = texts(params, self._limits.batch_urns, "urns")
-        if urns is None:
-            raise BadRequestError("urns: the parameter is missing")
+        urns = json_list(request.params["urns"], "urns", self._limits.batch_urns)
         for urn in urns:
             check_urn(urn)
         known = self._store.exists(urns)
-        results = self._evaluate(request, params, [urn for urn in urns if urn in known])
+        results = self._evaluate(request, [urn for urn in urns if urn in known])
         return {"results": results}
 
-    def _evaluate(
-        self, request: RequestContext, params: Any, urns: list[str]
-    ) -> dict[str, TestResults]:
-        tests = texts(params, self._limits.batch_urns, "testUrns", "tests")
-        push = flag(params, "shouldPush", "push")
+    def _evaluate(self, request: RequestContext, urns: list[str]) -> dict[str, TestResults]:
+        params = request.params
+        named = "testUrns" if "testUrns" in params else "tests"
+        tests = json_list(params.get(named, []), named, self._limits.batch_urns)
+        push = params.get("shouldPush", params.get("push", False))
         if push:
             request.check_may_write()
         return evaluate_stored(self._store, urns, tests, push=push, actor=UNKNOWN_ACTOR)

@@ -22,6 +22,7 @@ from mlcat_ingest.catalog.web.http import (
     READING_METHODS,
     Handler,
     RequestContext,
+    Schema,
     endpoint,
     is_openapi,
 )
@@ -32,9 +33,8 @@ from mlcat_ingest.catalog.web.rest.endpoint import (
     Endpoint,
     Parameter,
     Resource,
-    Schema,
-    error_schema,
     record,
+    ref,
 )
 from mlcat_ingest.catalog.web.rest.entities import Aspects, Entities
 from mlcat_ingest.catalog.web.rest.openapi_entities import (
@@ -140,7 +140,7 @@ def _responses(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
         for status, schemas in bodies.items()
     }
     first = endpoints[0]
-    error = error_schema(is_openapi=is_openapi(first.path))
+    error = ref("OpenApiError" if is_openapi(first.path) else "RestliError")
     has_body = first.method != "HEAD"
     refused = sorted(
         {*_ALWAYS, *(status for row in endpoints for status in row.refuses)}

@@ -23,7 +23,7 @@ from mlcat_ingest.catalog.limits import DEFAULT_LIMITS, Limits
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.auth import CSRF, SIGNED_IN
 from mlcat_ingest.catalog.web.http import (
-    ErrorAnswer,
+    Answer,
     RequestContext,
     json_response,
     prefix_of,
@@ -128,10 +128,10 @@ class Renderer:
         return Response(body, page.status, {**HEADERS, **page.headers}, media_type="text/html")
 
 
-def error_page(refusal: ErrorAnswer) -> HtmlPage:
+def error_page(refusal: Answer) -> HtmlPage:
     """Return the page that shows `refusal` to a reader."""
     heading = _HEADINGS.get(refusal.status, HTTPStatus(refusal.status).phrase)
-    message: str = refusal.body["message"]
+    message: str = refusal.value["message"]
     values = {"heading": heading, "message": f"{message[:1].upper()}{message[1:].rstrip('.')}."}
     return HtmlPage("error.html", values, refusal.status, refusal.headers)
 
