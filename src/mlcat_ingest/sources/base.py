@@ -111,22 +111,25 @@ class PartitionState(Protocol):
     @property
     def checkpoint(self) -> Mapping[str, object] | None:
         """That of `Finished` after the last pass; None: everything has to be read."""
-        ...
+        return None
 
     def fingerprints(self, kind: str) -> Mapping[str, str]:
         """Return the fingerprints of records of a kind that have one."""
-        ...
+        del kind
+        return {}
 
     def joined_fingerprints(self, kind: str) -> Mapping[str, str]:
         """Return the joined fingerprints of records of a kind that have one."""
-        ...
+        del kind
+        return {}
 
     def dirty(self, kind: str) -> Sequence[str]:
         """Return the records of a kind that have to be read though they may not have changed.
 
         They could not be mapped, the catalog refused them, or no run saw the end of their writes.
         """
-        ...
+        del kind
+        return ()
 
 
 class RunState(Protocol):
@@ -145,37 +148,16 @@ class RunState(Protocol):
 
         Of one that is gone as a whole, a source that knows so yields a complete `Finished`.
         """
-        ...
+        return ()
 
 
-class NullState:
+class NullState(PartitionState, RunState):
     """Has no state, for sinks without state: each pass reads everything."""
-
-    checkpoint: Mapping[str, object] | None = None
 
     def partition(self, partition: Partition) -> PartitionState:
         """Return itself."""
         del partition
         return self
-
-    def unread_keys(self) -> Sequence[str]:
-        """Return nothing."""
-        return ()
-
-    def fingerprints(self, kind: str) -> Mapping[str, str]:
-        """Return nothing."""
-        del kind
-        return {}
-
-    def joined_fingerprints(self, kind: str) -> Mapping[str, str]:
-        """Return nothing."""
-        del kind
-        return {}
-
-    def dirty(self, kind: str) -> Sequence[str]:
-        """Return nothing."""
-        del kind
-        return ()
 
 
 @dataclass(frozen=True, slots=True)
