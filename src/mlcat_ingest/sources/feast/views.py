@@ -27,7 +27,6 @@ from mlcat_ingest.sources.datasets import (
     without_quotes,
 )
 from mlcat_ingest.sources.definitions.tables import (
-    LABEL_VIEW,
     DatasetPlace,
     Feature,
     FeatureTable,
@@ -36,13 +35,20 @@ from mlcat_ingest.sources.definitions.tables import (
     chosen_type,
 )
 from mlcat_ingest.sources.feast.config import DEFAULT_SCHEMAS, FeastConfig, TableDefaults
-from mlcat_ingest.sources.feast.registry import CONFLICT_POLICIES, SOURCE_TYPES, STATES, VALUE_TYPES
+from mlcat_ingest.sources.feast.registry import (
+    CONFLICT_POLICIES,
+    SOURCE_TYPES,
+    STATES,
+    VALUE_TYPES,
+    Kind,
+)
 
 _ItemT = TypeVar("_ItemT")
 
 _NO_DEFAULTS: Final = TableDefaults()
 _OF_PATHS: Final = frozenset("/\\:")
 _DATASETLESS: Final = frozenset({"REQUEST_SOURCE", "PUSH_SOURCE"})
+_SOURCE_FIELDS: Final = ("stream_source", "batch_source", "source")
 
 _TABLE_SOURCES: Final = {
     "BATCH_BIGQUERY": "bigquery",
@@ -121,14 +127,16 @@ class Upstreams:
         self._config = config
         self._lookup = lookup
 
-    def of(self, project: str, holder: Any, *fields: str) -> UpstreamDatasets:
-        """Return the datasets of the `DataSource` fields of a message that are set."""
+    def of(self, project: str, holder: Any) -> UpstreamDatasets:
+        """Return the datasets of a view, or of what refers to one, through the views below it."""
         upstream = NOTHING
-        for name in fields:
-            if holder.HasField(name):
+        for name in _SOURCE_FIELDS:
+            if name in holder.DESCRIPTOR.fields_by_name and holder.HasField(name):
                 source = self._complete(project, getattr(holder, name))
                 upstream += self._of(project, source, frozenset())
                 upstream += UpstreamDatasets(former=(_former_name(source),))
+        for below in getattr(holder, "source_views", ()):
+            upstream += self.of(project, below)
         return upstream
 
     def _of(self, project: str, source: Any, above: frozenset[str]) -> UpstreamDatasets:
@@ -477,89 +485,12 @@ class Views:
         self._services = services
         self._behind: dict[ViewName, UpstreamDatasets] = {}
 
-    def feature_view(self, project: str, view: Any) -> FeatureTable:
-        """Return the table of a `FeatureView`."""
-        spec = view.spec
-        properties = feast_properties(
-            online=spec.online, offline=spec.offline or None, ttl_s=in_seconds(spec.ttl)
-        )
-        return self._table("Feature View", project, view, self._of_batch(project, spec), properties)
-
-    def stream_feature_view(self, project: str, view: Any) -> FeatureTable:
-        """Return the table of a `StreamFeatureView`."""
-        spec = view.spec
-        upstream = self._upstreams.of(project, spec, "stream_source", "batch_source")
-        properties = feast_properties(
-            online=spec.online,
-            ttl_s=in_seconds(spec.ttl),
-            aggregations=_aggregations(spec),
-            timestamp_field=spec.timestamp_field,
-        )
-        return self._table("Stream Feature View", project, view, upstream, properties)
-
-    def on_demand_feature_view(self, project: str, view: Any) -> FeatureTable:
-        """Return the table of an `OnDemandFeatureView`, with the datasets behind its views."""
-        spec = view.spec
-        upstream, inputs = NOTHING, _Inputs([], [])
-        for _, source in sorted(spec.sources.items()):
+    def table(self, kind: Kind, project: str, view: Any) -> FeatureTable:
+        """Return the table of a view, with the datasets behind it and behind the views it uses."""
+        spec, inputs = view.spec, _Inputs([], [])
+        upstream = self._upstreams.of(project, spec)
+        for _, source in sorted(getattr(spec, "sources", {}).items()):
             upstream += self._of_input(project, source, inputs)
-        properties = feast_properties(
-            upstream_features=", ".join(inputs.features),
-            request_fields=", ".join(inputs.request_fields),
-            aggregations=_aggregations(spec),
-            write_to_online_store=spec.write_to_online_store or None,
-            singleton=spec.singleton or None,
-        )
-        return self._table("On Demand Feature View", project, view, upstream, properties)
-
-    def label_view(self, project: str, view: Any) -> FeatureTable:
-        """Return the table of a `LabelView`."""
-        spec = view.spec
-        properties = feast_properties(
-            online=spec.online,
-            ttl_s=in_seconds(spec.ttl),
-            labeler_field=spec.labeler_field,
-            conflict_policy=CONFLICT_POLICIES.get(spec.conflict_policy, str(spec.conflict_policy)),
-            retain_history=spec.retain_history or None,
-            reference_feature_view=spec.reference_feature_view,
-        )
-        upstream = self._upstreams.of(project, spec, "source")
-        return self._table(LABEL_VIEW, project, view, upstream, properties)
-
-    def _of_batch(self, project: str, spec: Any) -> UpstreamDatasets:
-        """Return the datasets of a `FeatureViewSpec`, through the views below it."""
-        upstream = self._upstreams.of(project, spec, "stream_source", "batch_source")
-        for below in spec.source_views:
-            upstream += self._of_batch(project, below)
-        return upstream
-
-    def _of_input(self, project: str, source: Any, inputs: "_Inputs") -> UpstreamDatasets:
-        if source.HasField("request_data_source"):
-            schema = source.request_data_source.request_data_options.schema
-            inputs.request_fields.extend(field.name for field in schema)
-            return UpstreamDatasets(former=(_former_name(source.request_data_source),))
-        if source.HasField("feature_view"):
-            spec = source.feature_view.spec
-            inputs.features.extend(f"{spec.name}:{feature.name}" for feature in spec.features)
-            return self._of_batch(project, spec)
-        projection = source.feature_view_projection
-        name = projection.feature_view_name
-        inputs.features.extend(f"{name}:{column.name}" for column in projection.feature_columns)
-        # A projection holds the batch source alone, if at all: the view itself knows more.
-        behind = self._behind.get((project, name))
-        if behind is None:
-            behind = self._upstreams.of(project, projection, "stream_source", "batch_source")
-        return behind
-
-    def _table(
-        self,
-        kind: str,
-        project: str,
-        view: Any,
-        upstream: UpstreamDatasets,
-        properties: Mapping[str, str],
-    ) -> FeatureTable:
-        spec = view.spec
         notes = list(upstream.notes)
         self._behind[project, spec.name] = replace(upstream, queries=(), notes=())
         keys = tuple(self._columns.keys(project, spec, notes))
@@ -567,14 +498,15 @@ class Views:
         return FeatureTable(
             namespace=project,
             name=spec.name,
-            kind=kind,
+            kind=kind.replace("_", " ").title(),
             description=spec.description or None,
             owners=(spec.owner,) if spec.owner else (),
             tags=user_tags(spec.tags),
             properties={
-                **_common(view),
-                **properties,
+                **_properties(view),
                 **feast_properties(
+                    upstream_features=", ".join(inputs.features),
+                    request_fields=", ".join(inputs.request_fields),
                     sources=", ".join(upstream.names),
                     query_sha256=", ".join(upstream.queries),
                     services=", ".join(sorted(self._services.get((project, spec.name), ()))),
@@ -587,6 +519,24 @@ class Views:
             formerly=FormerEntries(upstream.former, (_DUMMY,)),
         )
 
+    def _of_input(self, project: str, source: Any, inputs: "_Inputs") -> UpstreamDatasets:
+        if source.HasField("request_data_source"):
+            schema = source.request_data_source.request_data_options.schema
+            inputs.request_fields.extend(field.name for field in schema)
+            return UpstreamDatasets(former=(_former_name(source.request_data_source),))
+        if source.HasField("feature_view"):
+            spec = source.feature_view.spec
+            inputs.features.extend(f"{spec.name}:{feature.name}" for feature in spec.features)
+            return self._upstreams.of(project, spec)
+        projection = source.feature_view_projection
+        name = projection.feature_view_name
+        inputs.features.extend(f"{name}:{column.name}" for column in projection.feature_columns)
+        # A projection holds the batch source alone, if at all: the view itself knows more.
+        behind = self._behind.get((project, name))
+        if behind is None:
+            behind = self._upstreams.of(project, projection)
+        return behind
+
 
 class _Inputs(NamedTuple):
     """The inputs of an on-demand view: features of other views, and fields of the request."""
@@ -595,17 +545,30 @@ class _Inputs(NamedTuple):
     request_fields: list[str]
 
 
-def _common(view: Any) -> dict[str, str]:
-    """Return the properties that views of all kinds have, as far as this one does."""
+_SHOWN: Final = (
+    *("mode", "version", "org", "disabled", "offline", "timestamp_field"),
+    *("labeler_field", "retain_history", "reference_feature_view"),
+    *("write_to_online_store", "singleton"),
+)
+"""Fields that are shown of views of any kind that has them, unless they are empty."""
+
+
+def _properties(view: Any) -> dict[str, str]:
+    """Return the properties of a view, as far as its kind has the fields for them."""
     spec, meta = view.spec, view.meta
-    texts: dict[str, str | bool | None] = {
-        name: getattr(spec, name, None) or None for name in ("mode", "version", "org", "disabled")
-    }
-    state = getattr(meta, "state", 0)
+    texts = {name: getattr(spec, name, None) or None for name in _SHOWN}
+    state, policy = getattr(meta, "state", 0), getattr(spec, "conflict_policy", None)
     intervals = getattr(meta, "materialization_intervals", ())
     ends = (iso_time(interval, "end_time") for interval in intervals)
     return feast_properties(
         **texts,
+        online=getattr(spec, "online", None),
+        ttl_s=in_seconds(spec.ttl) if hasattr(spec, "ttl") else None,
+        conflict_policy=None if policy is None else CONFLICT_POLICIES.get(policy, str(policy)),
+        aggregations=", ".join(
+            f"{step.function}({step.column}) over {in_seconds(step.time_window) or '0'} s"
+            for step in getattr(spec, "aggregations", ())
+        ),
         version_number=_version_number(view),
         state=STATES.get(state, str(state)) if state else None,
         created_at=iso_time(meta, "created_timestamp"),
@@ -618,10 +581,3 @@ def _version_number(view: Any) -> str | None:
     """Return the number of a view's version; Feast names one in each spec since it counts them."""
     number = getattr(view.meta, "current_version_number", 0)
     return str(number) if number or getattr(view.spec, "version", "") else None
-
-
-def _aggregations(spec: Any) -> str:
-    return ", ".join(
-        f"{step.function}({step.column}) over {in_seconds(step.time_window) or '0'} s"
-        for step in spec.aggregations
-    )
