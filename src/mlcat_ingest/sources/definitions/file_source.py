@@ -25,6 +25,7 @@ from pydantic import (
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import InvalidUrnError, MlcatError, RecipeError, RecipeValidationError
+from mlcat_ingest.links.index import FeatureRef, FeatureSet
 from mlcat_ingest.metadata.aspects.ml import MLFeatureDataType
 from mlcat_ingest.metadata.urn import PREFIX, check, entity_type_of
 from mlcat_ingest.recipe.fields import PublicStr, RecipeModel
@@ -38,8 +39,6 @@ from mlcat_ingest.sources.definitions.tables import (
     DatasetSource,
     Definition,
     Feature,
-    FeatureRef,
-    FeatureSet,
     FeatureTable,
     Key,
 )

@@ -10,14 +10,13 @@ from google.protobuf.message import DecodeError
 from mlcat_ingest.core.findings import Finding, UnansweredRequest
 from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.errors import MlcatError, RecipeError
+from mlcat_ingest.links.index import FeatureRef, FeatureSet
 from mlcat_ingest.sources.base import Missing, Unlisted
 from mlcat_ingest.sources.definitions.source import DefinitionReader, FeatureSource
 from mlcat_ingest.sources.definitions.tables import (
     LABEL_VIEW,
     Broken,
     Definition,
-    FeatureRef,
-    FeatureSet,
     FeatureTable,
 )
 from mlcat_ingest.sources.feast.config import FeastConfig, kind_of, local_path, with_repo_options
