@@ -25,7 +25,12 @@ from mlcat_ingest.errors import (
 from mlcat_ingest.recipe.secrets import mask
 from mlcat_ingest.sources.aws import aws_error, client_settings, open_session
 from mlcat_ingest.sources.feast.config import FeastConfig
-from mlcat_ingest.sources.feast.registry import RawObject, RegistryTransport, split_registry
+from mlcat_ingest.sources.feast.registry import (
+    RawObject,
+    RegistryTransport,
+    split_registry,
+    too_large,
+)
 
 _ATTEMPTS: Final = 10
 
@@ -76,15 +81,6 @@ class FileRegistry(RegistryTransport):
         Cost: one request, and memory for the registry.
         """
         yield from split_registry(self.fetch(), self.shown)
-
-
-def too_large(shown: str, size: int | None, max_bytes: int) -> RecipeError:
-    """Return the error about a registry of more than `max_bytes`."""
-    amount = "" if size is None else f" with {plural(size, 'byte')}"
-    return RecipeError(
-        f"the registry {shown} is too large{amount}; the limit is {plural(max_bytes, 'byte')}",
-        hint="check that it is a registry, or raise `max_bytes` in the recipe",
-    )
 
 
 class LocalFile(FileRegistry):

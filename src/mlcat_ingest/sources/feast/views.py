@@ -35,13 +35,7 @@ from mlcat_ingest.sources.definitions.tables import (
     chosen_type,
 )
 from mlcat_ingest.sources.feast.config import DEFAULT_SCHEMAS, FeastConfig, TableDefaults
-from mlcat_ingest.sources.feast.registry import (
-    CONFLICT_POLICIES,
-    SOURCE_TYPES,
-    STATES,
-    VALUE_TYPES,
-    Kind,
-)
+from mlcat_ingest.sources.feast.registry import Kind, value_name
 
 _ItemT = TypeVar("_ItemT")
 
@@ -166,7 +160,7 @@ class Upstreams:
 
     def _location(self, source: Any) -> SourceLocation | DatasetPlace | Note | None:
         """Return the location of a source, None for one that holds no data, such as a push."""
-        kind = SOURCE_TYPES.get(source.type, "")
+        kind = value_name("SourceType", source.type)
         if kind in _DATASETLESS:
             return None
         if kind in _CONTRIBUTED:
@@ -281,7 +275,7 @@ _FORMER_NAMES: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
 def _former_name(source: Any) -> DatasetPlace:
     """Return the name that DataHub's own source gives to a dataset."""
     platform, name_of = _FORMER_NAMES.get(
-        SOURCE_TYPES.get(source.type, ""), ("unknown", lambda _: "unknown")
+        value_name("SourceType", source.type), ("unknown", lambda _: "unknown")
     )
     return DatasetPlace(platform, name_of(source))
 
@@ -355,17 +349,12 @@ ViewName = tuple[str, str]
 
 def feature_type(number: int) -> MLFeatureDataType | None:
     """Return the data type of features for the number of a value type, None if it has none."""
-    name = VALUE_TYPES.get(number, "")
+    name = value_name("ValueType", number)
     if name.endswith("_LIST"):
         return "SEQUENCE"
     if name.endswith("_SET"):
         return "SET"
     return _SCALARS.get(number)
-
-
-def type_name(number: int) -> str:
-    """Return Feast's name of the value type with this number, or the number itself."""
-    return VALUE_TYPES.get(number, str(number))
 
 
 def feast_properties(**texts: str | bool | None) -> dict[str, str]:
@@ -434,7 +423,9 @@ class ColumnMapper:
                 description=entity.description or None,
                 owners=(entity.owner,) if entity.owner else (),
                 tags=user_tags(entity.tags),
-                properties=feast_properties(join_key=join_key, value_type=type_name(number)),
+                properties=feast_properties(
+                    join_key=join_key, value_type=value_name("ValueType", number)
+                ),
             )
 
     def _entities(self, project: str, spec: Any) -> Iterator[tuple[str, Any | None]]:
@@ -453,7 +444,7 @@ class ColumnMapper:
             description=description or None,
             tags=tags,
             properties=feast_properties(
-                value_type=type_name(feature.value_type),
+                value_type=value_name("ValueType", feature.value_type),
                 struct_schema=feature.tags.get("feast:struct_schema"),
                 nested_type=feature.tags.get("feast:nested_inner_type"),
                 vector_index=feature.vector_index or None,
@@ -466,7 +457,9 @@ class ColumnMapper:
         type_ = feature_type(number)
         if type_ is None and number not in self.untyped:
             self.untyped.add(number)
-            notes.append(Note("feature_type_unknown", f"value type {type_name(number)}"))
+            notes.append(
+                Note("feature_type_unknown", f"value type {value_name('ValueType', number)}")
+            )
         return type_ or "UNKNOWN"
 
 
@@ -564,13 +557,13 @@ def _properties(view: Any) -> dict[str, str]:
         **texts,
         online=getattr(spec, "online", None),
         ttl_s=in_seconds(spec.ttl) if hasattr(spec, "ttl") else None,
-        conflict_policy=None if policy is None else CONFLICT_POLICIES.get(policy, str(policy)),
+        conflict_policy=None if policy is None else value_name("ConflictPolicy", policy),
         aggregations=", ".join(
             f"{step.function}({step.column}) over {in_seconds(step.time_window) or '0'} s"
             for step in getattr(spec, "aggregations", ())
         ),
         version_number=_version_number(view),
-        state=STATES.get(state, str(state)) if state else None,
+        state=value_name("State", state) if state else None,
         created_at=iso_time(meta, "created_timestamp"),
         last_updated_at=iso_time(meta, "last_updated_timestamp"),
         materialized_until=max(filter(None, ends), default=None),
