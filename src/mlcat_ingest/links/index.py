@@ -203,12 +203,14 @@ class FeatureIndex:
 
     def __init__(self) -> None:
         self.complete = True
+        """False if the store holds what could not be read: what is not here may be there."""
         self._tables: dict[tuple[str | None, str], IndexedTable] = {}
         self._full: dict[str, IndexedTable] = {}
         self._bare: dict[str, list[IndexedTable]] = {}
         self._sets: dict[tuple[str | None, str], FeatureSet] = {}
         self._aliases: dict[tuple[str | None, str], set[str]] = {}
-        self._namings: dict[str | None, Naming] = {}
+        self.namespaces: dict[str | None, Naming] = {}
+        """The namespaces that have a table, and how their tables are named."""
 
     def add_table(
         self,
@@ -237,7 +239,7 @@ class FeatureIndex:
             namespace, table, naming, name, kept, not_inputs, labels, complete, origins
         )
         self._tables[namespace, table] = indexed
-        self._namings.setdefault(namespace, naming)
+        self.namespaces.setdefault(namespace, naming)
         self._full[name.name] = indexed
         self._full[table if namespace is None else f"{namespace}.{table}"] = indexed
         same = [other for other in self._bare.get(table, ()) if other.namespace != namespace]
@@ -249,15 +251,6 @@ class FeatureIndex:
         self._sets[namespace, feature_set.name] = feature_set
         for alias, table in feature_set.aliases.items():
             self._aliases.setdefault((namespace, alias), set()).add(table)
-
-    def add_unreadable(self) -> None:
-        """Take note that the store holds what could not be read: what is not here may be there."""
-        self.complete = False
-
-    @property
-    def namespaces(self) -> Mapping[str | None, Naming]:
-        """The namespaces that have a table, and how their tables are named."""
-        return self._namings
 
     def tables(self) -> Iterable[IndexedTable]:
         """Return every table."""

@@ -181,7 +181,7 @@ class FeatureSource(Source[FeatureTable | Broken]):
                     index.add_set(definition)
                     continue
                 case Broken():
-                    index.add_unreadable()
+                    index.complete = False
                     if not self._takes(definition):
                         continue
                 case FeatureTable() if not self._takes(definition):
