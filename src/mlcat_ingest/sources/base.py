@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar, Generic, Protocol, TypeVar
 
-from mlcat_ingest.core.findings import Finding, UnansweredRequest
+from mlcat_ingest.core.findings import Finding, RequestSide
 from mlcat_ingest.links.index import FeatureIndex
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
 
@@ -314,7 +314,7 @@ class Shard:
     size: int
 
 
-class Source(ABC, Generic[RecordT]):
+class Source(RequestSide, ABC, Generic[RecordT]):
     """Reads one system. Built by `source_class(config)`; nothing is contacted before `read`."""
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset()
@@ -407,14 +407,3 @@ class Source(ABC, Generic[RecordT]):
     def check(self) -> Iterator[Finding]:
         """Yield what `mlcat-ingest check` found, connecting but changing nothing."""
         yield Finding("the source", "warning", f"{type(self).__name__} does not implement checks")
-
-    def requests_made(self) -> int:
-        """Return how many requests were sent to the system so far."""
-        return 0
-
-    def pending_request(self) -> UnansweredRequest | None:
-        """Return the request that waits longest for its answer; called from any thread."""
-        return None
-
-    def end_waits(self) -> None:
-        """End every pause between attempts, since the run ends; called from any thread."""
