@@ -496,10 +496,8 @@ class Views:
             owners=(spec.owner,) if spec.owner else (),
             tags=user_tags(spec.tags),
             properties={
-                **_properties(view),
+                **_properties(view, inputs),
                 **feast_properties(
-                    upstream_features=", ".join(inputs.features),
-                    request_fields=", ".join(inputs.request_fields),
                     sources=", ".join(upstream.names),
                     query_sha256=", ".join(upstream.queries),
                     services=", ".join(sorted(self._services.get((project, spec.name), ()))),
@@ -538,35 +536,36 @@ class _Inputs(NamedTuple):
     request_fields: list[str]
 
 
-_SHOWN: Final = (
-    *("mode", "version", "org", "disabled", "offline", "timestamp_field"),
-    *("labeler_field", "retain_history", "reference_feature_view"),
-    *("write_to_online_store", "singleton"),
-)
-"""Fields that are shown of views of any kind that has them, unless they are empty."""
-
-
-def _properties(view: Any) -> dict[str, str]:
+def _properties(view: Any, inputs: _Inputs) -> dict[str, str]:
     """Return the properties of a view, as far as its kind has the fields for them."""
     spec, meta = view.spec, view.meta
-    texts = {name: getattr(spec, name, None) or None for name in _SHOWN}
     state, policy = getattr(meta, "state", 0), getattr(spec, "conflict_policy", None)
     intervals = getattr(meta, "materialization_intervals", ())
     ends = (iso_time(interval, "end_time") for interval in intervals)
+
+    def given(*names: str) -> dict[str, str | bool | None]:
+        return {name: getattr(spec, name, None) or None for name in names}
+
     return feast_properties(
-        **texts,
-        online=getattr(spec, "online", None),
-        ttl_s=in_seconds(spec.ttl) if hasattr(spec, "ttl") else None,
-        conflict_policy=None if policy is None else value_name("ConflictPolicy", policy),
-        aggregations=", ".join(
-            f"{step.function}({step.column}) over {in_seconds(step.time_window) or '0'} s"
-            for step in getattr(spec, "aggregations", ())
-        ),
+        **given("mode", "version", "org", "disabled"),
         version_number=_version_number(view),
         state=value_name("State", state) if state else None,
         created_at=iso_time(meta, "created_timestamp"),
         last_updated_at=iso_time(meta, "last_updated_timestamp"),
         materialized_until=max(filter(None, ends), default=None),
+        online=getattr(spec, "online", None),
+        **given("offline"),
+        ttl_s=in_seconds(spec.ttl) if hasattr(spec, "ttl") else None,
+        **given("labeler_field"),
+        conflict_policy=None if policy is None else value_name("ConflictPolicy", policy),
+        **given("retain_history", "reference_feature_view"),
+        upstream_features=", ".join(inputs.features),
+        request_fields=", ".join(inputs.request_fields),
+        aggregations=", ".join(
+            f"{step.function}({step.column}) over {in_seconds(step.time_window) or '0'} s"
+            for step in getattr(spec, "aggregations", ())
+        ),
+        **given("timestamp_field", "write_to_online_store", "singleton"),
     )
 
 
