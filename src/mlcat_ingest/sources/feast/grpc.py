@@ -114,10 +114,6 @@ class GrpcRegistry(RegistryTransport):
         """End every pause between attempts."""
         self._retry.end()
 
-    def server_id(self) -> str:
-        """Return host and port."""
-        return self.shown
-
     def objects(self) -> Iterator[RawObject]:
         """Yield every object of every project that the user may see.
 
@@ -222,18 +218,14 @@ class GrpcRegistry(RegistryTransport):
         reason = f"{status}: {mask(' '.join(details.split()))[:_DETAIL_CHARS]}"
         if status == "RESOURCE_EXHAUSTED" and "larger than max" in details:
             return too_large(self.shown, None, self._config.max_bytes)
-        kind, failure, hint = _FAILURES.get(
-            status, (SourceUnavailableError, "does not answer", self._cure)
-        )
+        tls = "used TLS" if self._secure else "did not use TLS; `verify: true` enables it"
+        cure = f"check that it is running and the address is correct; the request {tls}"
+        unanswered = SourceUnavailableError, "does not answer", cure
+        kind, failure, hint = _FAILURES.get(status, unanswered)
         if status not in _FAILURES and _of_tls(details):
             failure = "presented a certificate that is not trusted"
             hint = "set `ca_bundle` to its CA, and `authority` to the name in the certificate"
         return kind(f"{where} {failure} ({reason})", hint=hint)
-
-    @property
-    def _cure(self) -> str:
-        tls = "used TLS" if self._secure else "did not use TLS; `verify: true` enables it"
-        return f"check that it is running and the address is correct; the request {tls}"
 
     def close(self) -> None:
         """Close the connection; safe to call twice."""
