@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
+from mlcat_ingest.links.index import FeatureSet
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.definitions.file_source import FileReader
-from mlcat_ingest.sources.definitions.tables import FeatureSet, FeatureTable
+from mlcat_ingest.sources.definitions.tables import FeatureTable
 from mlcat_ingest.sources.sagemaker.api import ACTIONS
 from mlcat_ingest.workflows.resolve import resolve
 

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.links.index import FeatureSet
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.sources.definitions.tables import Broken, Definition, FeatureSet, FeatureTable
+from mlcat_ingest.sources.definitions.tables import Broken, Definition, FeatureTable
 from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.feast.registry import (
     MESSAGES,

@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from mlcat_ingest.links.index import FeatureIndex
+from mlcat_ingest.links.index import FeatureIndex, FeatureRef, FeatureSet
 from mlcat_ingest.metadata.naming import Naming
 
 FOLDER: Final = Path(__file__).parents[1] / "data" / "feast_runs"
@@ -41,13 +41,14 @@ def registry_index() -> FeatureIndex:
     index, naming = FeatureIndex(), Naming("feast")
     for table, features in TABLES.items():
         index.add_table(naming, PROJECT, table, features, keys=["driver_id"])
-    stats = [("driver_hourly_stats", name) for name in STATS]
-    fresh = [("driver_hourly_stats_fresh", name) for name in STATS]
-    doubled = ("transformed", "conv_rate_doubled")
-    index.add_set(PROJECT, "driver_activity_v1", [*stats[:2], doubled], {})
+    stats = [FeatureRef("driver_hourly_stats", name) for name in STATS]
+    fresh = [FeatureRef("driver_hourly_stats_fresh", name) for name in STATS]
+    doubled = FeatureRef("transformed", "conv_rate_doubled")
+    index.add_set(FeatureSet(PROJECT, "driver_activity_v1", (*stats[:2], doubled)))
     aliases = {"newest": "driver_hourly_stats_fresh"}
-    index.add_set(PROJECT, "driver_activity_v2", [*stats, *fresh], aliases)
-    index.add_set(PROJECT, "driver_wide", [(WIDE_VIEW, name) for name in WIDE], {})
+    index.add_set(FeatureSet(PROJECT, "driver_activity_v2", (*stats, *fresh), aliases))
+    wide = tuple(FeatureRef(WIDE_VIEW, name) for name in WIDE)
+    index.add_set(FeatureSet(PROJECT, "driver_wide", wide))
     return index
 
 

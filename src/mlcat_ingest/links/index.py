@@ -11,7 +11,7 @@ cannot be read is an error of its own.
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple
 
@@ -169,18 +169,30 @@ class IndexedTable:
         return self.labels or feature in self.not_inputs
 
 
+class FeatureRef(NamedTuple):
+    """A feature by the names that its store gives it, within one namespace."""
+
+    table: str
+    feature: str
+
+
 @dataclass(frozen=True, slots=True)
-class IndexedSet:
-    """Features that are asked for together; `aliases` maps names for tables to their own."""
+class FeatureSet:
+    """Features that are asked for together by a name: Feast's feature service.
 
-    features: tuple[tuple[str, str], ...]
-    aliases: Mapping[str, str]
+    `aliases` maps another name under which it asks for a table to the table's own.
+    """
 
-    def refs(self, namespace: str | None) -> Iterator[Ref]:
+    namespace: str | None
+    name: str
+    features: tuple[FeatureRef, ...] = ()
+    aliases: Mapping[str, str] = field(default_factory=dict)
+
+    def refs(self) -> Iterator[Ref]:
         """Yield its features as references."""
         for table, feature in self.features:
             asked = tuple(alias for alias, base in self.aliases.items() if base == table)
-            yield Ref(table, feature, namespace, asked)
+            yield Ref(table, feature, self.namespace, asked)
 
 
 class FeatureIndex:
@@ -191,12 +203,14 @@ class FeatureIndex:
 
     def __init__(self) -> None:
         self.complete = True
+        """False if the store holds what could not be read: what is not here may be there."""
         self._tables: dict[tuple[str | None, str], IndexedTable] = {}
         self._full: dict[str, IndexedTable] = {}
         self._bare: dict[str, list[IndexedTable]] = {}
-        self._sets: dict[tuple[str | None, str], IndexedSet] = {}
+        self._sets: dict[tuple[str | None, str], FeatureSet] = {}
         self._aliases: dict[tuple[str | None, str], set[str]] = {}
-        self._namings: dict[str | None, Naming] = {}
+        self.namespaces: dict[str | None, Naming] = {}
+        """The namespaces that have a table, and how their tables are named."""
 
     def add_table(
         self,
@@ -225,32 +239,18 @@ class FeatureIndex:
             namespace, table, naming, name, kept, not_inputs, labels, complete, origins
         )
         self._tables[namespace, table] = indexed
-        self._namings.setdefault(namespace, naming)
+        self.namespaces.setdefault(namespace, naming)
         self._full[name.name] = indexed
         self._full[table if namespace is None else f"{namespace}.{table}"] = indexed
         same = [other for other in self._bare.get(table, ()) if other.namespace != namespace]
         self._bare[table] = [*same, indexed]
 
-    def add_set(
-        self,
-        namespace: str | None,
-        name: str,
-        features: Iterable[tuple[str, str]],
-        aliases: Mapping[str, str],
-    ) -> None:
-        """Add a set of features, each by the names of its table and its own."""
-        self._sets[namespace, name] = IndexedSet(tuple(features), dict(aliases))
-        for alias, table in aliases.items():
+    def add_set(self, feature_set: FeatureSet) -> None:
+        """Add a set of features."""
+        namespace = feature_set.namespace
+        self._sets[namespace, feature_set.name] = feature_set
+        for alias, table in feature_set.aliases.items():
             self._aliases.setdefault((namespace, alias), set()).add(table)
-
-    def add_unreadable(self) -> None:
-        """Take note that the store holds what could not be read: what is not here may be there."""
-        self.complete = False
-
-    @property
-    def namespaces(self) -> Mapping[str | None, Naming]:
-        """The namespaces that have a table, and how their tables are named."""
-        return self._namings
 
     def tables(self) -> Iterable[IndexedTable]:
         """Return every table."""
@@ -279,7 +279,7 @@ class FeatureIndex:
             if aliased := self._tables.get((ref.namespace, base)):
                 yield aliased
 
-    def feature_set(self, namespace: str | None, name: str) -> IndexedSet | None:
+    def feature_set(self, namespace: str | None, name: str) -> FeatureSet | None:
         """Return a set of features, None where there is none."""
         return self._sets.get((namespace, name))
 
@@ -357,7 +357,7 @@ class Features:
             except InvalidUrnError:
                 continue
 
-    def sets(self, namespace: str | None, name: str) -> list[IndexedSet]:
+    def sets(self, namespace: str | None, name: str) -> list[FeatureSet]:
         """Return the sets of this name, one for each store that has it."""
         sets = (index.feature_set(namespace, name) for index in self._indexes)
         return [feature_set for feature_set in sets if feature_set is not None]

@@ -278,7 +278,7 @@ def feast_service(case: Case) -> Candidate | None:
         match = FeatureMatch(name, "ambiguous" if sets else "unknown")
         complete = bool(sets) or case.features.knows_all_of(project)
         return None if feast.is_cut else Candidate(FEAST_SERVICE, (match,), complete=complete)
-    refs = list(sets[0].refs(project))
+    refs = list(sets[0].refs())
     if feast.is_cut and not _covers(case, feast, refs):
         return None
     why = "its references are truncated" if feast.is_cut else "it has no references"

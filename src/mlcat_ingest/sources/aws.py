@@ -1,8 +1,7 @@
 """Sessions of boto3, and errors of AWS translated into errors of ours, each with its cure."""
 
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from mlcat_ingest.errors import (
     AuthenticationError,
@@ -21,33 +20,18 @@ _CONNECT_TIMEOUT_S: Final = 10
 _CREDENTIALS: Final = "set them in the environment, in `profile` or by an instance role"
 _NETWORK: Final = "check the network, `endpoint_url` and `region`"
 
-
-class AwsRefusal(NamedTuple):
-    """The error for a code of AWS; its texts may contain `{action}` and `{code}`."""
-
-    error: type[MlcatError]
-    message: str
-    hint: str
-
-
-_EXPIRED: Final = AwsRefusal(
-    AuthenticationError,
-    "the AWS credentials have expired ({action})",
-    "renew them and run again",
-)
-_REFUSED: Final = AwsRefusal(
-    AuthenticationError, "AWS refused the credentials: {code} ({action})", _CREDENTIALS
-)
-_REFUSALS: Final[Mapping[str, AwsRefusal]] = {
+_REFUSALS: Final[Mapping[str, tuple[type[MlcatError], str, str]]] = {
     **dict.fromkeys(
         ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "403"),
-        AwsRefusal(
-            NotAuthorizedError, "AWS denied {action}", "allow {action} in the role's policy"
-        ),
+        (NotAuthorizedError, "AWS denied {action}", "allow {action} in the role's policy"),
     ),
     **dict.fromkeys(
         ("ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"),
-        _EXPIRED,
+        (
+            AuthenticationError,
+            "the AWS credentials have expired ({action})",
+            "renew them and run again",
+        ),
     ),
     **dict.fromkeys(
         (
@@ -56,7 +40,7 @@ _REFUSALS: Final[Mapping[str, AwsRefusal]] = {
             *("MissingAuthenticationTokenException", "IncompleteSignature", "InvalidAccessKeyId"),
             *("InvalidToken", "RequestTimeTooSkewed", "401"),
         ),
-        _REFUSED,
+        (AuthenticationError, "AWS refused the credentials: {code} ({action})", _CREDENTIALS),
     ),
     **dict.fromkeys(
         (
@@ -64,13 +48,38 @@ _REFUSALS: Final[Mapping[str, AwsRefusal]] = {
             *("RequestThrottledException", "TooManyRequestsException", "RequestLimitExceeded"),
             *("ProvisionedThroughputExceededException", "SlowDown", "429"),
         ),
-        AwsRefusal(
+        (
             RateLimitedError,
             "AWS throttled {action}: {code}",
             "try again later, or raise `retries`",
         ),
     ),
+    # An answer of S3 to HEAD, or of another service in its place, has the status alone.
+    **dict.fromkeys(
+        ("s3:NoSuchKey", "s3:NoSuchVersion", "s3:404"),
+        (RecipeError, "no such object: {action}", "check the path, and run `feast apply`"),
+    ),
+    "s3:NoSuchBucket": (RecipeError, "no such bucket: {action}", "correct the bucket's name"),
+    **dict.fromkeys(
+        (
+            *("s3:PermanentRedirect", "s3:301", "s3:307"),
+            *("s3:AuthorizationHeaderMalformed", "s3:IllegalLocationConstraint"),
+        ),
+        (RecipeError, "the bucket is in another region: {action} returned {code}", "set `region`"),
+    ),
+    **dict.fromkeys(
+        ("s3:AccessDenied", "s3:AllAccessDisabled", "s3:AccountProblem", "s3:403"),
+        (
+            NotAuthorizedError,
+            "AWS denied {action}",
+            "allow {action}; without s3:ListBucket, S3 denies a missing object too",
+        ),
+    ),
 }
+"""The error, its message and its hint by code, where these may have `{action}` and `{code}`.
+
+A code that means something else to a service has the service's name before it.
+"""
 
 # boto3's own errors, by the names of their classes.
 _SIGNED_OUT: Final = frozenset(
@@ -113,13 +122,10 @@ def client_settings(*, timeout_s: float, retries: int) -> Any:
     )
 
 
-def aws_error(
-    error: Exception, action: str, own: Mapping[str, AwsRefusal] = MappingProxyType({})
-) -> MlcatError:
+def aws_error(error: Exception, action: str) -> MlcatError:
     """Return our error for an error of AWS or boto3 during an `action`.
 
-    `action` is as a policy names it, such as `sagemaker:Search`. `own` has the codes that mean
-    something else to this service.
+    `action` is as a policy names it, such as `sagemaker:Search`.
     """
     from botocore.exceptions import ClientError
 
@@ -127,7 +133,7 @@ def aws_error(
         # boto3 assumes the role of a profile before the first request of any client.
         if error.operation_name.startswith("AssumeRole"):
             action = f"sts:{error.operation_name}"
-        return _refusal(error.response, action, own)
+        return _refusal(error.response, action)
     name = type(error).__name__
     if name in _SIGNED_OUT:
         return AuthenticationError("no usable AWS credentials", hint=_CREDENTIALS)
@@ -140,12 +146,13 @@ def aws_error(
     )
 
 
-def _refusal(response: Mapping[str, Any], action: str, own: Mapping[str, AwsRefusal]) -> MlcatError:
+def _refusal(response: Mapping[str, Any], action: str) -> MlcatError:
     code = str(response.get("Error", {}).get("Code", ""))
-    refusal = own.get(code) or _REFUSALS.get(code)
+    service = action.partition(":")[0]
+    refusal = _REFUSALS.get(f"{service}:{code}") or _REFUSALS.get(code)
     if refusal is not None:
-        hint = refusal.hint.format(action=action)
-        return refusal.error(refusal.message.format(action=action, code=code), hint=hint)
+        error, message, hint = refusal
+        return error(message.format(action=action, code=code), hint=hint.format(action=action))
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
     if isinstance(status, int) and status >= 500:
         return SourceUnavailableError(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar, Generic, Protocol, TypeVar
 
-from mlcat_ingest.core.findings import Finding, UnansweredRequest
+from mlcat_ingest.core.findings import Finding, RequestSide
 from mlcat_ingest.links.index import FeatureIndex
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
 
@@ -111,22 +111,25 @@ class PartitionState(Protocol):
     @property
     def checkpoint(self) -> Mapping[str, object] | None:
         """That of `Finished` after the last pass; None: everything has to be read."""
-        ...
+        return None
 
     def fingerprints(self, kind: str) -> Mapping[str, str]:
         """Return the fingerprints of records of a kind that have one."""
-        ...
+        del kind
+        return {}
 
     def joined_fingerprints(self, kind: str) -> Mapping[str, str]:
         """Return the joined fingerprints of records of a kind that have one."""
-        ...
+        del kind
+        return {}
 
     def dirty(self, kind: str) -> Sequence[str]:
         """Return the records of a kind that have to be read though they may not have changed.
 
         They could not be mapped, the catalog refused them, or no run saw the end of their writes.
         """
-        ...
+        del kind
+        return ()
 
 
 class RunState(Protocol):
@@ -145,37 +148,16 @@ class RunState(Protocol):
 
         Of one that is gone as a whole, a source that knows so yields a complete `Finished`.
         """
-        ...
+        return ()
 
 
-class NullState:
+class NullState(PartitionState, RunState):
     """Has no state, for sinks without state: each pass reads everything."""
-
-    checkpoint: Mapping[str, object] | None = None
 
     def partition(self, partition: Partition) -> PartitionState:
         """Return itself."""
         del partition
         return self
-
-    def unread_keys(self) -> Sequence[str]:
-        """Return nothing."""
-        return ()
-
-    def fingerprints(self, kind: str) -> Mapping[str, str]:
-        """Return nothing."""
-        del kind
-        return {}
-
-    def joined_fingerprints(self, kind: str) -> Mapping[str, str]:
-        """Return nothing."""
-        del kind
-        return {}
-
-    def dirty(self, kind: str) -> Sequence[str]:
-        """Return nothing."""
-        del kind
-        return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +314,7 @@ class Shard:
     size: int
 
 
-class Source(ABC, Generic[RecordT]):
+class Source(RequestSide, ABC, Generic[RecordT]):
     """Reads one system. Built by `source_class(config)`; nothing is contacted before `read`."""
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset()
@@ -425,14 +407,3 @@ class Source(ABC, Generic[RecordT]):
     def check(self) -> Iterator[Finding]:
         """Yield what `mlcat-ingest check` found, connecting but changing nothing."""
         yield Finding("the source", "warning", f"{type(self).__name__} does not implement checks")
-
-    def requests_made(self) -> int:
-        """Return how many requests were sent to the system so far."""
-        return 0
-
-    def pending_request(self) -> UnansweredRequest | None:
-        """Return the request that waits longest for its answer; called from any thread."""
-        return None
-
-    def end_waits(self) -> None:
-        """End every pause between attempts, since the run ends; called from any thread."""

@@ -12,7 +12,6 @@ end), `bigquery` (no shard, partition, wildcard or snapshot), `snowflake` (lower
 import re
 from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
-from types import MappingProxyType
 from typing import Annotated, Final, Literal, NamedTuple, Self
 from urllib.parse import unquote, urlsplit
 
@@ -25,19 +24,19 @@ from mlcat_ingest.metadata.urn import dataset as build_urn
 from mlcat_ingest.recipe.fields import PublicStr, RecipeModel, named
 from mlcat_ingest.recipe.values import Fabric, Pattern
 
-LEVELS: Final[Mapping[str, int]] = MappingProxyType(
-    {
-        **dict.fromkeys(("bigquery", "databricks", "mssql", "postgres", "presto"), 3),
-        **dict.fromkeys(("redshift", "snowflake", "trino"), 3),
-        **dict.fromkeys(("athena", "clickhouse", "glue", "hive", "mysql", "oracle"), 2),
-        "sqlite": 1,
-    }
-)
+LEVELS: Final[Mapping[str, int]] = {
+    **dict.fromkeys(("bigquery", "databricks", "mssql", "postgres", "presto"), 3),
+    **dict.fromkeys(("redshift", "snowflake", "trino"), 3),
+    **dict.fromkeys(("athena", "clickhouse", "glue", "hive", "mysql", "oracle"), 2),
+    "sqlite": 1,
+}
 """Platforms of tables, and how many parts the full name of a table has there."""
 
-DATABASES: Final[Mapping[str, str]] = MappingProxyType(
-    {**{name: name for name in LEVELS}, "postgresql": "postgres", "sqlserver": "mssql"}
-)
+DATABASES: Final[Mapping[str, str]] = {
+    **{name: name for name in LEVELS},
+    "postgresql": "postgres",
+    "sqlserver": "mssql",
+}
 """URI scheme, without a driver, to the platform of tables."""
 
 _OBJECT_STORES: Final = {
@@ -87,20 +86,18 @@ PLATFORMS: Final = frozenset(
 Place = tuple[str, str]
 """Platform and name."""
 
-FOLDING: Final[Mapping[str, Literal["all", "capitals", "unquoted"]]] = MappingProxyType(
-    {
-        "athena": "all",  # Glue's catalog holds no capitals
-        "databricks": "all",  # Unity Catalog holds no capitals
-        "glue": "all",  # the catalog holds no capitals
-        "hive": "all",  # the metastore holds no capitals
-        "presto": "all",  # the engine returns names in lower case
-        "trino": "all",  # the engine returns names in lower case
-        "redshift": "all",  # the server folds quoted names too
-        "snowflake": "all",  # `convert_urns_to_lowercase` of its connector, true by default
-        "oracle": "capitals",  # `normalize_name` of its dialect: the server folds to capitals
-        "postgres": "unquoted",  # the server folds; the connector writes what is stored
-    }
-)
+FOLDING: Final[Mapping[str, Literal["all", "capitals", "unquoted"]]] = {
+    "athena": "all",  # Glue's catalog holds no capitals
+    "databricks": "all",  # Unity Catalog holds no capitals
+    "glue": "all",  # the catalog holds no capitals
+    "hive": "all",  # the metastore holds no capitals
+    "presto": "all",  # the engine returns names in lower case
+    "trino": "all",  # the engine returns names in lower case
+    "redshift": "all",  # the server folds quoted names too
+    "snowflake": "all",  # `convert_urns_to_lowercase` of its connector, true by default
+    "oracle": "capitals",  # `normalize_name` of its dialect: the server folds to capitals
+    "postgres": "unquoted",  # the server folds; the connector writes what is stored
+}
 """Names in lower case by platform: all, those in capitals too, or only those without quotes.
 
 Other connectors write names as their database does, which folds none: `mssql`, `clickhouse`.
@@ -286,16 +283,14 @@ def _place_of(platform: str, name: str) -> Place | None:
     return (platform, bare) if bare.strip() else None
 
 
-_BY_SCHEME: Final[Mapping[str, Callable[[Uri], Place | None]]] = MappingProxyType(
-    {
-        **dict.fromkeys(("http", "https"), _web),
-        "file": lambda uri: _local(unquote(uri.path)),
-        "dbfs": lambda uri: _dbfs(uri.path),
-        "hdfs": lambda uri: _place_of("hdfs", uri.path),
-        "hf": _hugging_face,
-        "kaggle": lambda uri: _hub("kaggle", f"{uri.host}{uri.path}"),
-    }
-)
+_BY_SCHEME: Final[Mapping[str, Callable[[Uri], Place | None]]] = {
+    **dict.fromkeys(("http", "https"), _web),
+    "file": lambda uri: _local(unquote(uri.path)),
+    "dbfs": lambda uri: _dbfs(uri.path),
+    "hdfs": lambda uri: _place_of("hdfs", uri.path),
+    "hf": _hugging_face,
+    "kaggle": lambda uri: _hub("kaggle", f"{uri.host}{uri.path}"),
+}
 
 
 class DatasetName(NamedTuple):

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Final, Self
 
@@ -96,22 +97,14 @@ class Owners:
         self._pattern = re.compile(config.pattern) if config.pattern else None
         named = config.type.startswith("urn:")
         self._type = {"type": "CUSTOM", "typeUrn": config.type} if named else {"type": config.type}
-        self._urns: dict[str, str | None] = {}
+        self._looked_up = lru_cache(_CACHED_USERS)(self._look_up)
 
     def urn(self, user: str | None) -> str | None:
         """Return the URN of the owner for a user name, None for an ignored or unusable name."""
-        if not user:
-            return None
-        try:
-            return self._urns[user]
-        except KeyError:
-            pass
-        if len(self._urns) >= _CACHED_USERS:
-            self._urns.clear()
-        urn = self._urns[user] = self._looked_up(whole_characters(user).strip())
-        return urn
+        return self._looked_up(user) if user else None
 
-    def _looked_up(self, name: str) -> str | None:
+    def _look_up(self, user: str) -> str | None:
+        name = whole_characters(user).strip()
         if not name or name.lower() in self._ignored:
             return None
         mapped = self._map.get(name.lower())

@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlcat_ingest.links.index import FeatureIndex, Features
+from mlcat_ingest.links.index import FeatureIndex, FeatureRef, Features, FeatureSet
 from mlcat_ingest.links.rules import (
     Evidence,
     FeastTags,
@@ -67,8 +67,9 @@ def indexes(draw: st.DrawFn) -> FeatureIndex:
             sources=[LAKE],
         )
     for space, name in draw(st.sets(st.tuples(spaces, st.sampled_from(("s", "r"))), max_size=2)):
-        features = draw(st.lists(st.tuples(tables, names), max_size=3))
-        index.add_set(space, name, features, draw(st.dictionaries(tables, tables, max_size=1)))
+        features = tuple(draw(st.lists(st.builds(FeatureRef, tables, names), max_size=3)))
+        aliases = draw(st.dictionaries(tables, tables, max_size=1))
+        index.add_set(FeatureSet(space, name, features, aliases))
     return index
 
 

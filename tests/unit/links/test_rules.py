@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Callable, Mapping
+from itertools import starmap
 from typing import Any
 
 import pytest
 
-from mlcat_ingest.links.index import FeatureIndex, Features
+from mlcat_ingest.links.index import FeatureIndex, FeatureRef, Features, FeatureSet
 from mlcat_ingest.links.rules import (
     Evidence,
     FeastTags,
@@ -189,7 +190,7 @@ def test_two_stores_with_one_project_are_ambiguous_where_both_have_the_feature()
 
 def with_service(*features: tuple[str, str], **aliases: str) -> FeatureIndex:
     found = index({("rides", "drivers"): ("rate", "trips"), ("rides", "cars"): ("age",)})
-    found.add_set("rides", "svc", features, aliases)
+    found.add_set(FeatureSet("rides", "svc", tuple(starmap(FeatureRef, features)), aliases))
     return found
 
 

@@ -25,6 +25,7 @@ from pydantic import (
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import InvalidUrnError, MlcatError, RecipeError, RecipeValidationError
+from mlcat_ingest.links.index import FeatureRef, FeatureSet
 from mlcat_ingest.metadata.aspects.ml import MLFeatureDataType
 from mlcat_ingest.metadata.urn import PREFIX, check, entity_type_of
 from mlcat_ingest.recipe.fields import PublicStr, RecipeModel
@@ -38,8 +39,6 @@ from mlcat_ingest.sources.definitions.tables import (
     DatasetSource,
     Definition,
     Feature,
-    FeatureRef,
-    FeatureSet,
     FeatureTable,
     Key,
 )
@@ -479,42 +478,24 @@ def _naming_sets(
 
 
 def _table(document: DefinitionsDocument, table: TableSpec) -> FeatureTable:
-    return FeatureTable(
-        namespace=document.namespace,
-        name=table.name,
-        kind=table.kind,
-        platform=document.platform,
-        description=table.description,
-        owners=table.owners,
-        tags=_tags(table.tags),
-        properties=table.properties,
-        sources=_sources(table.sources),
-        keys=tuple(_key(key) for key in table.keys),
-        features=tuple(Feature(**_column(spec), version=spec.version) for spec in table.features),
-    )
+    given = _fields(table)
+    given["keys"] = tuple(_key(key) for key in table.keys)
+    given["features"] = tuple(Feature(**_fields(spec)) for spec in table.features)
+    return FeatureTable(namespace=document.namespace, platform=document.platform, **given)
 
 
-def _column(column: ColumnSpec) -> dict[str, Any]:
-    return {
-        "name": column.name,
-        "type": column.type,
-        "description": column.description,
-        "owners": column.owners,
-        "tags": _tags(column.tags),
-        "properties": column.properties,
-        "sources": None if column.sources is None else _sources(column.sources),
-    }
+def _fields(spec: TableSpec | ColumnSpec) -> dict[str, Any]:
+    """Return what a file says of a table, feature or key, by the names that every store has."""
+    tags = {key: value or "" for key, value in spec.tags.items()}
+    sources = None if spec.sources is None else _sources(spec.sources)
+    return {**vars(spec), "tags": tags, "sources": sources}
 
 
 def _key(key: KeySpec) -> Key:
-    column = _column(key)
+    given = _fields(key)
     if key.column is not None:
-        column["properties"] = {JOIN_KEY: key.column, **key.properties}
-    return Key(**column, column=key.column)
-
-
-def _tags(tags: Mapping[str, str | None]) -> dict[str, str]:
-    return {key: value or "" for key, value in tags.items()}
+        given["properties"] = {JOIN_KEY: key.column, **key.properties}
+    return Key(**given)
 
 
 def _sources(sources: Iterable[str | PlaceSpec]) -> tuple[DatasetSource, ...]:

@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote
 
 from mlcat_ingest.core.findings import Finding, RequestSide, UnansweredRequest
 from mlcat_ingest.errors import InvalidUrnError, RecipeError, RecordError
-from mlcat_ingest.links.index import FeatureIndex
+from mlcat_ingest.links.index import FeatureIndex, FeatureSet
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.proposal import Entity, Note
@@ -37,7 +37,6 @@ from mlcat_ingest.sources.definitions.tables import (
     Broken,
     Definition,
     FeatureScope,
-    FeatureSet,
     FeatureTable,
     index_table,
     map_table,
@@ -179,15 +178,10 @@ class FeatureSource(Source[FeatureTable | Broken]):
         for definition in self._definitions():
             match definition:
                 case FeatureSet():
-                    index.add_set(
-                        definition.namespace,
-                        definition.name,
-                        definition.features,
-                        definition.aliases,
-                    )
+                    index.add_set(definition)
                     continue
                 case Broken():
-                    index.add_unreadable()
+                    index.complete = False
                     if not self._takes(definition):
                         continue
                 case FeatureTable() if not self._takes(definition):

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from mlcat_ingest.core.redaction import redact_urls
 from mlcat_ingest.errors import InvalidUrnError
-from mlcat_ingest.links.index import FeatureIndex
+from mlcat_ingest.links.index import FeatureIndex, FeatureSet
 from mlcat_ingest.metadata.aspects.common import (
     BROWSE_PATHS_V2,
     DATA_PLATFORM_INSTANCE,
@@ -138,26 +138,6 @@ class FormerEntries(NamedTuple):
 
     sources: tuple[DatasetPlace, ...] = ()
     keys: tuple[str, ...] = ()
-
-
-class FeatureRef(NamedTuple):
-    """A feature by the names that its store gives it, within one namespace."""
-
-    table: str
-    feature: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeatureSet:
-    """Features that are asked for together by a name: Feast's feature service.
-
-    `aliases` maps another name under which it asks for a table to the table's own.
-    """
-
-    namespace: str | None
-    name: str
-    features: tuple[FeatureRef, ...] = ()
-    aliases: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

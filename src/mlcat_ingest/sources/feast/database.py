@@ -15,13 +15,13 @@ from sqlalchemy.sql.expression import TableClause
 from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.sources.feast.config import FeastConfig
-from mlcat_ingest.sources.feast.files import too_large
 from mlcat_ingest.sources.feast.registry import (
     MESSAGES,
     PLURALS,
     Kind,
     RawObject,
     RegistryTransport,
+    bounded,
     raw_object,
 )
 from mlcat_ingest.sql.database import readable_file
@@ -79,7 +79,7 @@ class DatabaseRegistry(RegistryTransport):
         SQLite, where a reader may keep writers waiting, for all.
         """
         with self._connection() as connection:
-            objects = self._all_objects(connection)
+            objects = bounded(self._all_objects(connection), self.shown, self._config.max_bytes)
             if self._engine.name != "sqlite":
                 yield from objects
                 return
@@ -95,15 +95,10 @@ class DatabaseRegistry(RegistryTransport):
                 f"{', '.join(sorted(missing))}",
                 hint="check that `feast apply` writes to this database and schema",
             )
-        total = 0
         for kind, (name, prefix) in _TABLES.items():
             if name not in tables:
                 continue
-            for raw in self._objects(connection, kind, table(name, schema=schema), prefix):
-                total += len(raw.proto)
-                if total > self._config.max_bytes:
-                    raise too_large(self.shown, None, self._config.max_bytes)
-                yield raw
+            yield from self._objects(connection, kind, table(name, schema=schema), prefix)
         if "feast_metadata" in tables:
             yield from self._metadata(connection, table("feast_metadata", schema=schema))
 

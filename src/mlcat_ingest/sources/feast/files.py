@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -23,9 +23,14 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.recipe.secrets import mask
-from mlcat_ingest.sources.aws import AwsRefusal, aws_error, client_settings, open_session
+from mlcat_ingest.sources.aws import aws_error, client_settings, open_session
 from mlcat_ingest.sources.feast.config import FeastConfig
-from mlcat_ingest.sources.feast.registry import RawObject, RegistryTransport, split_registry
+from mlcat_ingest.sources.feast.registry import (
+    RawObject,
+    RegistryTransport,
+    split_registry,
+    too_large,
+)
 
 _ATTEMPTS: Final = 10
 
@@ -33,36 +38,6 @@ _PAUSE_S: Final = 0.1
 
 _RETRIES: Final = 5
 """Further attempts where the recipe sets no `retries`."""
-
-# What the codes of S3 mean for an object; an answer to HEAD, or of another service, has the status.
-_REFUSALS: Final[Mapping[str, AwsRefusal]] = {
-    **dict.fromkeys(
-        ("NoSuchKey", "NoSuchVersion", "404"),
-        AwsRefusal(
-            RecipeError, "no such object: {action}", "check the path, and run `feast apply`"
-        ),
-    ),
-    "NoSuchBucket": AwsRefusal(
-        RecipeError, "no such bucket: {action}", "correct the bucket's name"
-    ),
-    **dict.fromkeys(
-        (
-            *("PermanentRedirect", "301", "307"),
-            *("AuthorizationHeaderMalformed", "IllegalLocationConstraint"),
-        ),
-        AwsRefusal(
-            RecipeError, "the bucket is in another region: {action} returned {code}", "set `region`"
-        ),
-    ),
-    **dict.fromkeys(
-        ("AccessDenied", "AllAccessDisabled", "AccountProblem", "403"),
-        AwsRefusal(
-            NotAuthorizedError,
-            "AWS denied {action}",
-            "allow {action}; without s3:ListBucket, S3 denies a missing object too",
-        ),
-    ),
-}
 
 _BROKEN_BODY: Final = frozenset({"IncompleteReadError", "ResponseStreamingError"})
 
@@ -106,15 +81,6 @@ class FileRegistry(RegistryTransport):
         Cost: one request, and memory for the registry.
         """
         yield from split_registry(self.fetch(), self.shown)
-
-
-def too_large(shown: str, size: int | None, max_bytes: int) -> RecipeError:
-    """Return the error about a registry of more than `max_bytes`."""
-    amount = "" if size is None else f" with {plural(size, 'byte')}"
-    return RecipeError(
-        f"the registry {shown} is too large{amount}; the limit is {plural(max_bytes, 'byte')}",
-        hint="check that it is a registry, or raise `max_bytes` in the recipe",
-    )
 
 
 class LocalFile(FileRegistry):
@@ -209,7 +175,7 @@ class S3Object(FileRegistry):
             except (BotoCoreError, ClientError) as error:
                 # boto3 tries a request again, but not a body that breaks off.
                 if not left or type(error).__name__ not in _BROKEN_BODY:
-                    raise aws_error(error, f"s3:GetObject of {self.shown}", _REFUSALS) from None
+                    raise aws_error(error, f"s3:GetObject of {self.shown}") from None
         raise AssertionError
 
     def _content(self) -> bytes:

@@ -6,7 +6,7 @@ without saying whose they are, and loads their functions first; so each project'
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,16 +26,17 @@ from mlcat_ingest.net.session import PendingRequest, RetryPolicy
 from mlcat_ingest.recipe.http_options import auth_of
 from mlcat_ingest.recipe.secrets import MASK, mask
 from mlcat_ingest.sources.feast.config import FeastConfig
-from mlcat_ingest.sources.feast.files import too_large
 from mlcat_ingest.sources.feast.registry import (
     MESSAGES,
     PLURALS,
     Kind,
     RawObject,
     RegistryTransport,
+    bounded,
     created,
     raw_object,
     split_registry,
+    too_large,
 )
 
 log = logging.getLogger(__name__)
@@ -113,10 +114,6 @@ class GrpcRegistry(RegistryTransport):
         """End every pause between attempts."""
         self._retry.end()
 
-    def server_id(self) -> str:
-        """Return host and port."""
-        return self.shown
-
     def objects(self) -> Iterator[RawObject]:
         """Yield every object of every project that the user may see.
 
@@ -130,7 +127,9 @@ class GrpcRegistry(RegistryTransport):
                 raise self._mismatch("supports neither ListProjects nor Proto")
             yield from split_registry(content, self.shown)
             return
-        total = 0
+        yield from bounded(self._of(projects), self.shown, self._config.max_bytes)
+
+    def _of(self, projects: Iterable[RawObject]) -> Iterator[RawObject]:
         for project in sorted(projects, key=created):
             yield project
             yield from self._list("project_metadata", "ListProjectMetadata", project.name) or ()
@@ -138,15 +137,12 @@ class GrpcRegistry(RegistryTransport):
                 objects = self._list(kind, method, project.name)
                 if objects is None and method not in _LATE:
                     raise self._mismatch(f"does not support {method}")
-                for raw in objects or ():
-                    total += len(raw.proto)
-                    if total > self._config.max_bytes:
-                        raise too_large(self.shown, None, self._config.max_bytes)
-                    yield raw
+                yield from objects or ()
 
     def _list(self, kind: Kind, method: str, project: str) -> list[RawObject] | None:
         # The server looks at the registry itself, unless a request says `allow_cache`.
-        answer = self._call(method, project_request(project))
+        # Its only field is the first one of a `ProjectSpec`: the name, empty for all projects.
+        answer = self._call(method, MESSAGES["ProjectSpec"](name=project).SerializeToString())
         if answer is None:
             return None
         try:
@@ -222,18 +218,14 @@ class GrpcRegistry(RegistryTransport):
         reason = f"{status}: {mask(' '.join(details.split()))[:_DETAIL_CHARS]}"
         if status == "RESOURCE_EXHAUSTED" and "larger than max" in details:
             return too_large(self.shown, None, self._config.max_bytes)
-        kind, failure, hint = _FAILURES.get(
-            status, (SourceUnavailableError, "does not answer", self._cure)
-        )
+        tls = "used TLS" if self._secure else "did not use TLS; `verify: true` enables it"
+        cure = f"check that it is running and the address is correct; the request {tls}"
+        unanswered = SourceUnavailableError, "does not answer", cure
+        kind, failure, hint = _FAILURES.get(status, unanswered)
         if status not in _FAILURES and _of_tls(details):
             failure = "presented a certificate that is not trusted"
             hint = "set `ca_bundle` to its CA, and `authority` to the name in the certificate"
         return kind(f"{where} {failure} ({reason})", hint=hint)
-
-    @property
-    def _cure(self) -> str:
-        tls = "used TLS" if self._secure else "did not use TLS; `verify: true` enables it"
-        return f"check that it is running and the address is correct; the request {tls}"
 
     def close(self) -> None:
         """Close the connection; safe to call twice."""
@@ -252,10 +244,3 @@ def _pem(path: Path | None, option: str) -> bytes | None:
         return None if path is None else path.read_bytes()
     except OSError as error:
         raise RecipeError(f"{option}: {path} cannot be read: {error.strerror}") from None
-
-
-def project_request(project: str) -> bytes:
-    """Return the request for the objects of a project, or for all projects where it is empty."""
-    # Its only field is the first one of a `ProjectSpec`: the name.
-    request: bytes = MESSAGES["ProjectSpec"](name=project).SerializeToString()
-    return request

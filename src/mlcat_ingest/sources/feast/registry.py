@@ -27,7 +27,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from mlcat_ingest.core.findings import Finding, RequestSide
 from mlcat_ingest.core.text import plural
-from mlcat_ingest.errors import ProtocolMismatchError
+from mlcat_ingest.errors import ProtocolMismatchError, RecipeError
 
 _PACKAGE: Final = "mlcat.feast"
 
@@ -57,9 +57,14 @@ def _read_table() -> Mapping[str, list[_Row]]:
 
 
 _DECLARED: Final = _read_table()
-_ENUMS: Final = {name for name, rows in _DECLARED.items() if rows[0].type == "value"}
-_MESSAGES: Final = {name: rows for name, rows in _DECLARED.items() if name not in _ENUMS}
+ENUMS: Final[Mapping[str, Mapping[int, str]]] = {
+    name: {int(row.number): row.name for row in rows}
+    for name, rows in _DECLARED.items()
+    if rows[0].type == "value"
+}
+"""Feast's names of the values of each enum, by number."""
 
+_MESSAGES: Final = {name: rows for name, rows in _DECLARED.items() if name not in ENUMS}
 
 # Frames are read in place of messages, and leave what is in them as bytes: an object that cannot be
 # decoded is one broken object then, and never the end of the registry.
@@ -81,11 +86,6 @@ _KNOWN: Final = {
 }
 
 
-def _names(enum: str) -> dict[int, str]:
-    """Return the names of an enum's values by number."""
-    return {int(row.number): row.name for row in _DECLARED[enum]}
-
-
 def _file() -> descriptor_pb2.FileDescriptorProto:
     file = descriptor_pb2.FileDescriptorProto(
         name="mlcat/feast.proto",
@@ -94,10 +94,10 @@ def _file() -> descriptor_pb2.FileDescriptorProto:
         syntax="proto3",
         dependency=[known.name for known in _KNOWN.values()],
     )
-    for name in sorted(_ENUMS):
+    for name, values in ENUMS.items():
         # Names of values share the scope of their enum: each gets one of its own.
         enum = file.message_type.add(name=name).enum_type.add(name="Enum")
-        for number, value in _names(name).items():
+        for number, value in values.items():
             enum.value.add(name=value, number=number)
     for name, fields in _MESSAGES.items():
         message = file.message_type.add(name=name)
@@ -121,7 +121,7 @@ def _add_field(
         field.label = _FIELD.LABEL_REPEATED
     if kind in _SCALARS:
         field.type = _SCALARS[kind]
-    elif kind in _ENUMS:
+    elif kind in ENUMS:
         field.type, field.type_name = _FIELD.TYPE_ENUM, f".{_PACKAGE}.{kind}.Enum"
     else:
         package = "google.protobuf" if kind in _KNOWN else _PACKAGE
@@ -159,17 +159,9 @@ def message_class(kind: str) -> type[Any]:
     return MESSAGES[kind.title().replace("_", "")]
 
 
-VALUE_TYPES: Final[Mapping[int, str]] = _names("ValueType")
-"""Feast's value types by number."""
-
-SOURCE_TYPES: Final[Mapping[int, str]] = _names("SourceType")
-"""Feast's types of data sources by number."""
-
-STATES: Final[Mapping[int, str]] = _names("State")
-"""Feast's states of views by number."""
-
-CONFLICT_POLICIES: Final[Mapping[int, str]] = _names("ConflictPolicy")
-"""Feast's policies for labels that contradict each other, by number."""
+def value_name(enum: str, number: int) -> str:
+    """Return Feast's name of a value of an enum, or the number itself where it has none."""
+    return ENUMS[enum].get(number, str(number))
 
 
 Kind = Literal[
@@ -217,9 +209,9 @@ class RegistryTransport(RequestSide):
     shown: str
     requests: int = 0
 
-    @abstractmethod
     def server_id(self) -> str:
         """Return the identity of a registry without an id of its own: its address; may connect."""
+        return self.shown
 
     @abstractmethod
     def objects(self) -> Iterator[RawObject]:
@@ -234,6 +226,29 @@ class RegistryTransport(RequestSide):
 
     def close(self) -> None:
         """Release connections, if there are any; safe to call twice."""
+
+
+def too_large(shown: str, size: int | None, max_bytes: int) -> RecipeError:
+    """Return the error about a registry of more than `max_bytes`."""
+    amount = "" if size is None else f" with {plural(size, 'byte')}"
+    return RecipeError(
+        f"the registry {shown} is too large{amount}; the limit is {plural(max_bytes, 'byte')}",
+        hint="check that it is a registry, or raise `max_bytes` in the recipe",
+    )
+
+
+def bounded(objects: Iterable[RawObject], shown: str, max_bytes: int) -> Iterator[RawObject]:
+    """Yield `objects` as long as all of them together are no larger than `max_bytes`.
+
+    Raises:
+        RecipeError: they are.
+    """
+    total = 0
+    for raw in objects:
+        total += len(raw.proto)
+        if total > max_bytes:
+            raise too_large(shown, None, max_bytes)
+        yield raw
 
 
 def findings(shown: str, objects: Iterable[RawObject], identity: str) -> Iterator[Finding]:

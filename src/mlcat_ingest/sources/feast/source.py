@@ -10,14 +10,13 @@ from google.protobuf.message import DecodeError
 from mlcat_ingest.core.findings import Finding, UnansweredRequest
 from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.errors import MlcatError, RecipeError
+from mlcat_ingest.links.index import FeatureRef, FeatureSet
 from mlcat_ingest.sources.base import Missing, Unlisted
 from mlcat_ingest.sources.definitions.source import DefinitionReader, FeatureSource
 from mlcat_ingest.sources.definitions.tables import (
     LABEL_VIEW,
     Broken,
     Definition,
-    FeatureRef,
-    FeatureSet,
     FeatureTable,
 )
 from mlcat_ingest.sources.feast.config import FeastConfig, kind_of, local_path, with_repo_options
@@ -126,7 +125,7 @@ class _RegistryDecoder:
         yield from self._decode("feature_service", self._set)
         for kind in KINDS:
             if kind.endswith("view"):
-                yield from self._tables(kind, getattr(self._views, kind))
+                yield from self._tables(kind)
         yield from self._broken
 
     def _decode(self, kind: Kind, use: Callable[[RawObject, Any], _UsedT]) -> Iterator[_UsedT]:
@@ -165,9 +164,7 @@ class _RegistryDecoder:
             self._services[project, view].append(spec.name)
         return FeatureSet(namespace=project, name=spec.name, features=tuple(refs), aliases=aliases)
 
-    def _tables(
-        self, kind: Kind, table_of: Callable[[str, Any], FeatureTable]
-    ) -> Iterator[FeatureTable]:
+    def _tables(self, kind: Kind) -> Iterator[FeatureTable]:
         def table(raw: RawObject, view: Any) -> FeatureTable | None:
             name = (raw.project, view.spec.name)
             if name in self._seen:
@@ -175,7 +172,7 @@ class _RegistryDecoder:
                 self._broken.append(Broken(namespace=name[0], name=name[1], reason=reason))
                 return None
             self._seen.add(name)
-            return table_of(raw.project, view)
+            return self._views.table(kind, raw.project, view)
 
         return (decoded for decoded in self._decode(kind, table) if decoded is not None)
 

@@ -27,7 +27,6 @@ from mlcat_ingest.sources.datasets import (
     without_quotes,
 )
 from mlcat_ingest.sources.definitions.tables import (
-    LABEL_VIEW,
     DatasetPlace,
     Feature,
     FeatureTable,
@@ -36,13 +35,14 @@ from mlcat_ingest.sources.definitions.tables import (
     chosen_type,
 )
 from mlcat_ingest.sources.feast.config import DEFAULT_SCHEMAS, FeastConfig, TableDefaults
-from mlcat_ingest.sources.feast.registry import CONFLICT_POLICIES, SOURCE_TYPES, STATES, VALUE_TYPES
+from mlcat_ingest.sources.feast.registry import Kind, value_name
 
 _ItemT = TypeVar("_ItemT")
 
 _NO_DEFAULTS: Final = TableDefaults()
 _OF_PATHS: Final = frozenset("/\\:")
 _DATASETLESS: Final = frozenset({"REQUEST_SOURCE", "PUSH_SOURCE"})
+_SOURCE_FIELDS: Final = ("stream_source", "batch_source", "source")
 
 _TABLE_SOURCES: Final = {
     "BATCH_BIGQUERY": "bigquery",
@@ -121,14 +121,16 @@ class Upstreams:
         self._config = config
         self._lookup = lookup
 
-    def of(self, project: str, holder: Any, *fields: str) -> UpstreamDatasets:
-        """Return the datasets of the `DataSource` fields of a message that are set."""
+    def of(self, project: str, holder: Any) -> UpstreamDatasets:
+        """Return the datasets of a view, or of what refers to one, through the views below it."""
         upstream = NOTHING
-        for name in fields:
-            if holder.HasField(name):
+        for name in _SOURCE_FIELDS:
+            if name in holder.DESCRIPTOR.fields_by_name and holder.HasField(name):
                 source = self._complete(project, getattr(holder, name))
                 upstream += self._of(project, source, frozenset())
                 upstream += UpstreamDatasets(former=(_former_name(source),))
+        for below in getattr(holder, "source_views", ()):
+            upstream += self.of(project, below)
         return upstream
 
     def _of(self, project: str, source: Any, above: frozenset[str]) -> UpstreamDatasets:
@@ -158,7 +160,7 @@ class Upstreams:
 
     def _location(self, source: Any) -> SourceLocation | DatasetPlace | Note | None:
         """Return the location of a source, None for one that holds no data, such as a push."""
-        kind = SOURCE_TYPES.get(source.type, "")
+        kind = value_name("SourceType", source.type)
         if kind in _DATASETLESS:
             return None
         if kind in _CONTRIBUTED:
@@ -273,7 +275,7 @@ _FORMER_NAMES: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
 def _former_name(source: Any) -> DatasetPlace:
     """Return the name that DataHub's own source gives to a dataset."""
     platform, name_of = _FORMER_NAMES.get(
-        SOURCE_TYPES.get(source.type, ""), ("unknown", lambda _: "unknown")
+        value_name("SourceType", source.type), ("unknown", lambda _: "unknown")
     )
     return DatasetPlace(platform, name_of(source))
 
@@ -347,17 +349,12 @@ ViewName = tuple[str, str]
 
 def feature_type(number: int) -> MLFeatureDataType | None:
     """Return the data type of features for the number of a value type, None if it has none."""
-    name = VALUE_TYPES.get(number, "")
+    name = value_name("ValueType", number)
     if name.endswith("_LIST"):
         return "SEQUENCE"
     if name.endswith("_SET"):
         return "SET"
     return _SCALARS.get(number)
-
-
-def type_name(number: int) -> str:
-    """Return Feast's name of the value type with this number, or the number itself."""
-    return VALUE_TYPES.get(number, str(number))
 
 
 def feast_properties(**texts: str | bool | None) -> dict[str, str]:
@@ -426,7 +423,9 @@ class ColumnMapper:
                 description=entity.description or None,
                 owners=(entity.owner,) if entity.owner else (),
                 tags=user_tags(entity.tags),
-                properties=feast_properties(join_key=join_key, value_type=type_name(number)),
+                properties=feast_properties(
+                    join_key=join_key, value_type=value_name("ValueType", number)
+                ),
             )
 
     def _entities(self, project: str, spec: Any) -> Iterator[tuple[str, Any | None]]:
@@ -445,7 +444,7 @@ class ColumnMapper:
             description=description or None,
             tags=tags,
             properties=feast_properties(
-                value_type=type_name(feature.value_type),
+                value_type=value_name("ValueType", feature.value_type),
                 struct_schema=feature.tags.get("feast:struct_schema"),
                 nested_type=feature.tags.get("feast:nested_inner_type"),
                 vector_index=feature.vector_index or None,
@@ -458,7 +457,9 @@ class ColumnMapper:
         type_ = feature_type(number)
         if type_ is None and number not in self.untyped:
             self.untyped.add(number)
-            notes.append(Note("feature_type_unknown", f"value type {type_name(number)}"))
+            notes.append(
+                Note("feature_type_unknown", f"value type {value_name('ValueType', number)}")
+            )
         return type_ or "UNKNOWN"
 
 
@@ -477,89 +478,12 @@ class Views:
         self._services = services
         self._behind: dict[ViewName, UpstreamDatasets] = {}
 
-    def feature_view(self, project: str, view: Any) -> FeatureTable:
-        """Return the table of a `FeatureView`."""
-        spec = view.spec
-        properties = feast_properties(
-            online=spec.online, offline=spec.offline or None, ttl_s=in_seconds(spec.ttl)
-        )
-        return self._table("Feature View", project, view, self._of_batch(project, spec), properties)
-
-    def stream_feature_view(self, project: str, view: Any) -> FeatureTable:
-        """Return the table of a `StreamFeatureView`."""
-        spec = view.spec
-        upstream = self._upstreams.of(project, spec, "stream_source", "batch_source")
-        properties = feast_properties(
-            online=spec.online,
-            ttl_s=in_seconds(spec.ttl),
-            aggregations=_aggregations(spec),
-            timestamp_field=spec.timestamp_field,
-        )
-        return self._table("Stream Feature View", project, view, upstream, properties)
-
-    def on_demand_feature_view(self, project: str, view: Any) -> FeatureTable:
-        """Return the table of an `OnDemandFeatureView`, with the datasets behind its views."""
-        spec = view.spec
-        upstream, inputs = NOTHING, _Inputs([], [])
-        for _, source in sorted(spec.sources.items()):
+    def table(self, kind: Kind, project: str, view: Any) -> FeatureTable:
+        """Return the table of a view, with the datasets behind it and behind the views it uses."""
+        spec, inputs = view.spec, _Inputs([], [])
+        upstream = self._upstreams.of(project, spec)
+        for _, source in sorted(getattr(spec, "sources", {}).items()):
             upstream += self._of_input(project, source, inputs)
-        properties = feast_properties(
-            upstream_features=", ".join(inputs.features),
-            request_fields=", ".join(inputs.request_fields),
-            aggregations=_aggregations(spec),
-            write_to_online_store=spec.write_to_online_store or None,
-            singleton=spec.singleton or None,
-        )
-        return self._table("On Demand Feature View", project, view, upstream, properties)
-
-    def label_view(self, project: str, view: Any) -> FeatureTable:
-        """Return the table of a `LabelView`."""
-        spec = view.spec
-        properties = feast_properties(
-            online=spec.online,
-            ttl_s=in_seconds(spec.ttl),
-            labeler_field=spec.labeler_field,
-            conflict_policy=CONFLICT_POLICIES.get(spec.conflict_policy, str(spec.conflict_policy)),
-            retain_history=spec.retain_history or None,
-            reference_feature_view=spec.reference_feature_view,
-        )
-        upstream = self._upstreams.of(project, spec, "source")
-        return self._table(LABEL_VIEW, project, view, upstream, properties)
-
-    def _of_batch(self, project: str, spec: Any) -> UpstreamDatasets:
-        """Return the datasets of a `FeatureViewSpec`, through the views below it."""
-        upstream = self._upstreams.of(project, spec, "stream_source", "batch_source")
-        for below in spec.source_views:
-            upstream += self._of_batch(project, below)
-        return upstream
-
-    def _of_input(self, project: str, source: Any, inputs: "_Inputs") -> UpstreamDatasets:
-        if source.HasField("request_data_source"):
-            schema = source.request_data_source.request_data_options.schema
-            inputs.request_fields.extend(field.name for field in schema)
-            return UpstreamDatasets(former=(_former_name(source.request_data_source),))
-        if source.HasField("feature_view"):
-            spec = source.feature_view.spec
-            inputs.features.extend(f"{spec.name}:{feature.name}" for feature in spec.features)
-            return self._of_batch(project, spec)
-        projection = source.feature_view_projection
-        name = projection.feature_view_name
-        inputs.features.extend(f"{name}:{column.name}" for column in projection.feature_columns)
-        # A projection holds the batch source alone, if at all: the view itself knows more.
-        behind = self._behind.get((project, name))
-        if behind is None:
-            behind = self._upstreams.of(project, projection, "stream_source", "batch_source")
-        return behind
-
-    def _table(
-        self,
-        kind: str,
-        project: str,
-        view: Any,
-        upstream: UpstreamDatasets,
-        properties: Mapping[str, str],
-    ) -> FeatureTable:
-        spec = view.spec
         notes = list(upstream.notes)
         self._behind[project, spec.name] = replace(upstream, queries=(), notes=())
         keys = tuple(self._columns.keys(project, spec, notes))
@@ -567,13 +491,12 @@ class Views:
         return FeatureTable(
             namespace=project,
             name=spec.name,
-            kind=kind,
+            kind=kind.replace("_", " ").title(),
             description=spec.description or None,
             owners=(spec.owner,) if spec.owner else (),
             tags=user_tags(spec.tags),
             properties={
-                **_common(view),
-                **properties,
+                **_properties(view, inputs),
                 **feast_properties(
                     sources=", ".join(upstream.names),
                     query_sha256=", ".join(upstream.queries),
@@ -587,6 +510,24 @@ class Views:
             formerly=FormerEntries(upstream.former, (_DUMMY,)),
         )
 
+    def _of_input(self, project: str, source: Any, inputs: "_Inputs") -> UpstreamDatasets:
+        if source.HasField("request_data_source"):
+            schema = source.request_data_source.request_data_options.schema
+            inputs.request_fields.extend(field.name for field in schema)
+            return UpstreamDatasets(former=(_former_name(source.request_data_source),))
+        if source.HasField("feature_view"):
+            spec = source.feature_view.spec
+            inputs.features.extend(f"{spec.name}:{feature.name}" for feature in spec.features)
+            return self._upstreams.of(project, spec)
+        projection = source.feature_view_projection
+        name = projection.feature_view_name
+        inputs.features.extend(f"{name}:{column.name}" for column in projection.feature_columns)
+        # A projection holds the batch source alone, if at all: the view itself knows more.
+        behind = self._behind.get((project, name))
+        if behind is None:
+            behind = self._upstreams.of(project, projection)
+        return behind
+
 
 class _Inputs(NamedTuple):
     """The inputs of an on-demand view: features of other views, and fields of the request."""
@@ -595,22 +536,36 @@ class _Inputs(NamedTuple):
     request_fields: list[str]
 
 
-def _common(view: Any) -> dict[str, str]:
-    """Return the properties that views of all kinds have, as far as this one does."""
+def _properties(view: Any, inputs: _Inputs) -> dict[str, str]:
+    """Return the properties of a view, as far as its kind has the fields for them."""
     spec, meta = view.spec, view.meta
-    texts: dict[str, str | bool | None] = {
-        name: getattr(spec, name, None) or None for name in ("mode", "version", "org", "disabled")
-    }
-    state = getattr(meta, "state", 0)
+    state, policy = getattr(meta, "state", 0), getattr(spec, "conflict_policy", None)
     intervals = getattr(meta, "materialization_intervals", ())
     ends = (iso_time(interval, "end_time") for interval in intervals)
+
+    def given(*names: str) -> dict[str, str | bool | None]:
+        return {name: getattr(spec, name, None) or None for name in names}
+
     return feast_properties(
-        **texts,
+        **given("mode", "version", "org", "disabled"),
         version_number=_version_number(view),
-        state=STATES.get(state, str(state)) if state else None,
+        state=value_name("State", state) if state else None,
         created_at=iso_time(meta, "created_timestamp"),
         last_updated_at=iso_time(meta, "last_updated_timestamp"),
         materialized_until=max(filter(None, ends), default=None),
+        online=getattr(spec, "online", None),
+        **given("offline"),
+        ttl_s=in_seconds(spec.ttl) if hasattr(spec, "ttl") else None,
+        **given("labeler_field"),
+        conflict_policy=None if policy is None else value_name("ConflictPolicy", policy),
+        **given("retain_history", "reference_feature_view"),
+        upstream_features=", ".join(inputs.features),
+        request_fields=", ".join(inputs.request_fields),
+        aggregations=", ".join(
+            f"{step.function}({step.column}) over {in_seconds(step.time_window) or '0'} s"
+            for step in getattr(spec, "aggregations", ())
+        ),
+        **given("timestamp_field", "write_to_online_store", "singleton"),
     )
 
 
@@ -618,10 +573,3 @@ def _version_number(view: Any) -> str | None:
     """Return the number of a view's version; Feast names one in each spec since it counts them."""
     number = getattr(view.meta, "current_version_number", 0)
     return str(number) if number or getattr(view.spec, "version", "") else None
-
-
-def _aggregations(spec: Any) -> str:
-    return ", ".join(
-        f"{step.function}({step.column}) over {in_seconds(step.time_window) or '0'} s"
-        for step in spec.aggregations
-    )

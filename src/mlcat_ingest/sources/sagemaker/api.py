@@ -1,7 +1,6 @@
 """A client of SageMaker: sessions of boto3, operations to their last page, translated errors."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any, Final
 
 from pydantic import SecretStr
@@ -37,7 +36,7 @@ class SagemakerApi:
     def __init__(self, config: SagemakerConfig, client: Any = None) -> None:
         """Keep the configuration; `client` is made by it if not given."""
         self._config = config
-        self._client = client
+        self._clients = {} if client is None else {"sagemaker": client}
         self._session: Any = None
         self.requests = 0
 
@@ -96,9 +95,7 @@ class SagemakerApi:
 
         Cost: one request.
         """
-        with self._translate_errors(ACTIONS["get_caller_identity"]):
-            client = self.open_client("sts")
-        answer = self._send(client, "get_caller_identity") or {}
+        answer = self._call("get_caller_identity") or {}
         return str(answer.get("Account", "")), self._session.region_name or ""
 
     def open_client(self, service: str = "sagemaker") -> Any:
@@ -124,42 +121,29 @@ class SagemakerApi:
 
     def close(self) -> None:
         """Close connections; safe to call twice."""
-        client, self._client = self._client, None
-        if client is not None:
+        clients, self._clients = self._clients, {}
+        for client in clients.values():
             client.close()
 
     def _call(self, method: str, **parameters: Any) -> Record | None:
         """Return the answer to a request, None where it names no existing item."""
-        with self._translate_errors(ACTIONS[method]):
-            if self._client is None:
-                self._client = self.open_client()
-        return self._send(self._client, method, **parameters)
-
-    def _send(self, client: Any, method: str, **parameters: Any) -> Record | None:
-        with self._translate_errors(ACTIONS[method]):
-            try:
-                answer: Record = getattr(client, method)(**parameters)
-            except client.exceptions.ClientError as error:
-                if error.response.get("Error", {}).get("Code") not in NO_SUCH:
-                    raise
-                answer = error.response
-                self.requests += _attempts(answer)
-                return None
-            self.requests += _attempts(answer)
-        return answer
-
-    @contextmanager
-    def _translate_errors(self, action: str) -> Iterator[None]:
-        """Raise errors of AWS and boto3 as errors of ours."""
         from botocore.exceptions import BotoCoreError, ClientError
 
+        action = ACTIONS[method]
+        service = action.partition(":")[0]
         try:
-            yield
+            if service not in self._clients:
+                self._clients[service] = self.open_client(service)
+            answer: Record = getattr(self._clients[service], method)(**parameters)
         except ClientError as error:
             self.requests += _attempts(error.response)
+            if error.response.get("Error", {}).get("Code") in NO_SUCH:
+                return None
             raise aws_error(error, action) from None
         except BotoCoreError as error:
             raise aws_error(error, action) from None
+        self.requests += _attempts(answer)
+        return answer
 
 
 def _without_token(answer: Record | None) -> Record:

@@ -94,8 +94,6 @@ _NEEDED: Final = (
 
 _DELETING: Final = "Deleting"
 
-PLATFORM: Final = "sagemaker"
-
 
 @dataclass(frozen=True, slots=True)
 class FeatureMetadata:
@@ -115,8 +113,8 @@ class GroupMapping:
     own_folder: bool
     metadata: Mapping[tuple[str, str], FeatureMetadata] | None
 
-    def table(self, group: Record, *, has_tags: bool = True) -> FeatureTable:
-        """Return a group as a table; without `has_tags` its tags could not be read."""
+    def table(self, group: Record) -> FeatureTable:
+        """Return a group as a table; if its tags are None, they could not be read."""
         name = str(group["FeatureGroupName"])
         notes: list[Note] = []
         key = group.get("RecordIdentifierFeatureName")
@@ -142,7 +140,7 @@ class GroupMapping:
             sources=tuple(self._sources(group)),
             keys=tuple(keys),
             features=tuple(features),
-            unread=frozenset() if has_tags else frozenset({"tags", "owners"}),
+            unread=frozenset({"tags", "owners"} if group.get("Tags", ()) is None else ()),
             notes=tuple(notes),
         )
 
@@ -221,47 +219,6 @@ def _text(value: Any) -> str | None:
     return None if value in {None, ""} else str(value)
 
 
-def findings(api: SagemakerApi, location: Callable[[], str]) -> Iterator[Finding]:
-    """Yield whether SageMaker answers, the account, and the permissions by name of the IAM action.
-
-    Each is tried by itself, so that one which is denied hides no other.
-
-    Cost: at most seven requests.
-    """
-    try:
-        yield Finding("SageMaker account and region", "ok", location())
-    except MlcatError as error:
-        yield Finding("SageMaker account and region", "failed", error.message, error.hint)
-        return
-    errors: dict[str, MlcatError | None] = {}
-
-    def first(action: str, request: Callable[[], Iterable[Record]]) -> Record | None:
-        errors[action] = None
-        try:
-            return next(iter(request()), None)
-        except MlcatError as error:
-            errors[action] = error
-            return None
-
-    described = first("sagemaker:Search", lambda: next(api.search("FeatureGroup", 1), ()))
-    first("sagemaker:Search of features", lambda: next(api.search("FeatureMetadata", 1), ()))
-    summary = first("sagemaker:ListFeatureGroups", lambda: next(api.list_groups(), ()))
-    group = described or summary
-    if group is not None:
-        name, arn = str(group["FeatureGroupName"]), str(group["FeatureGroupArn"])
-        first("sagemaker:DescribeFeatureGroup", lambda: [api.describe(name) or {}])
-        first("sagemaker:ListTags", lambda: api.tags(arn))
-    # Without Search and List nothing can be read.
-    neither = errors["sagemaker:Search"] and errors["sagemaker:ListFeatureGroups"]
-    for action, denial in errors.items():
-        what = f"SageMaker permission: {action}"
-        if denial is None:
-            yield Finding(what, "ok")
-        else:
-            detail = f"{denial.message}: {_WITHOUT[action]}"
-            yield Finding(what, "failed" if neither else "warning", detail, denial.hint)
-
-
 class SagemakerReader(DefinitionReader):
     """Reads the feature groups of one account and region.
 
@@ -302,12 +259,12 @@ class SagemakerReader(DefinitionReader):
         """
         metadata, notes = self._feature_metadata()
         mapping = GroupMapping(self._config.names_own_folder, metadata)
-        for group, has_tags in self._groups():
+        for group in self._groups():
             if isinstance(group, Broken):
                 yield group
             elif group.get("FeatureGroupStatus") != _DELETING:
                 try:
-                    table = mapping.table(group, has_tags=has_tags)
+                    table = mapping.table(group)
                 except (AttributeError, LookupError, TypeError, ValueError) as error:
                     reason = f"not shaped as SageMaker's: {type(error).__name__}: {error}"
                     yield Broken(namespace=None, name=str(group["FeatureGroupName"]), reason=reason)
@@ -341,13 +298,13 @@ class SagemakerReader(DefinitionReader):
             return None, (Note("feature_metadata_unread", error.message),)
         return metadata, ()
 
-    def _groups(self) -> Iterator[tuple[Record | Broken, bool]]:
-        """Yield every group, and whether its tags were read."""
+    def _groups(self) -> Iterator[Record | Broken]:
+        """Yield every group, with None for tags that could not be read."""
         try:
             for page in self._api.search("FeatureGroup"):
                 for group in page:
                     if all(group.get(name) for name in _NEEDED):
-                        yield group, True
+                        yield group
                     else:
                         yield from self._describe(str(group["FeatureGroupName"]))
         except NotAuthorizedError as error:
@@ -356,16 +313,15 @@ class SagemakerReader(DefinitionReader):
                 for summary in page:
                     yield from self._describe(str(summary["FeatureGroupName"]))
 
-    def _describe(self, name: str) -> Iterator[tuple[Record | Broken, bool]]:
+    def _describe(self, name: str) -> Iterator[Record | Broken]:
         """Yield a group that Search does not give as a whole, unless it is gone since."""
         try:
             group = self._api.describe(name)
         except NotAuthorizedError as error:
-            yield Broken(namespace=None, name=name, reason=str(error)), False
+            yield Broken(namespace=None, name=name, reason=str(error))
             return
         if group is not None:
-            tags = self._tags(str(group["FeatureGroupArn"]))
-            yield {**group, "Tags": tags or ()}, tags is not None
+            yield {**group, "Tags": self._tags(str(group["FeatureGroupArn"]))}
 
     def _tags(self, arn: str) -> Sequence[Record] | None:
         """Return the tags of a group, None where they may not be read."""
@@ -395,8 +351,46 @@ class SagemakerReader(DefinitionReader):
         return self._api.requests
 
     def check(self) -> Iterator[Finding]:
-        """Yield the findings of `mlcat-ingest check`, connecting but changing nothing."""
-        return findings(self._api, self.server_id)
+        """Yield whether SageMaker answers, the account, and the permissions by their IAM actions.
+
+        Each is tried by itself, so that one which is denied hides no other.
+
+        Cost: at most seven requests.
+        """
+        try:
+            yield Finding("SageMaker account and region", "ok", self.server_id())
+        except MlcatError as error:
+            yield Finding("SageMaker account and region", "failed", error.message, error.hint)
+            return
+        errors: dict[str, MlcatError | None] = {}
+
+        def first(action: str, request: Callable[[], Iterable[Record]]) -> Record | None:
+            errors[action] = None
+            try:
+                return next(iter(request()), None)
+            except MlcatError as error:
+                errors[action] = error
+                return None
+
+        described = first("sagemaker:Search", lambda: next(self._api.search("FeatureGroup", 1), ()))
+        first(
+            "sagemaker:Search of features", lambda: next(self._api.search("FeatureMetadata", 1), ())
+        )
+        summary = first("sagemaker:ListFeatureGroups", lambda: next(self._api.list_groups(), ()))
+        group = described or summary
+        if group is not None:
+            name, arn = str(group["FeatureGroupName"]), str(group["FeatureGroupArn"])
+            first("sagemaker:DescribeFeatureGroup", lambda: [self._api.describe(name) or {}])
+            first("sagemaker:ListTags", lambda: self._api.tags(arn))
+        # Without Search and List nothing can be read.
+        neither = errors["sagemaker:Search"] and errors["sagemaker:ListFeatureGroups"]
+        for action, denial in errors.items():
+            what = f"SageMaker permission: {action}"
+            if denial is None:
+                yield Finding(what, "ok")
+            else:
+                detail = f"{denial.message}: {_WITHOUT[action]}"
+                yield Finding(what, "failed" if neither else "warning", detail, denial.hint)
 
     def close(self) -> None:
         """Release connections; safe to call twice."""
@@ -410,7 +404,7 @@ class SagemakerSource(FeatureSource):
         """Keep the configuration; nothing is contacted. `reader` is made by it if not given."""
         self._sagemaker = reader or SagemakerReader(config)
         self._is_compatible = config.compat is not None
-        super().__init__(config, PLATFORM, self._sagemaker)
+        super().__init__(config, "sagemaker", self._sagemaker)
 
     def _instance(self) -> str | None:
         """Return account and region, which the names of groups do not contain."""

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from mlcat_ingest.errors import RecipeError, RecipeSyntaxError, RecipeValidationError
+from mlcat_ingest.links.index import FeatureRef, FeatureSet
 from mlcat_ingest.sources.definitions.file_source import (
     DefinitionsConfig,
     DefinitionsSource,
@@ -15,8 +16,6 @@ from mlcat_ingest.sources.definitions.file_source import (
 from mlcat_ingest.sources.definitions.tables import (
     DatasetPlace,
     Feature,
-    FeatureRef,
-    FeatureSet,
     FeatureTable,
     Key,
 )

@@ -2,7 +2,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.links.index import FeatureIndex, FeatureMatch, Features, Ref
+from mlcat_ingest.links.index import (
+    FeatureIndex,
+    FeatureMatch,
+    FeatureRef,
+    Features,
+    FeatureSet,
+    Ref,
+)
 from mlcat_ingest.links.rules import LinkOptions
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.proposal import Entity
@@ -15,9 +22,7 @@ from mlcat_ingest.sources.definitions.tables import (
     DatasetPlace,
     Definition,
     Feature,
-    FeatureRef,
     FeatureScope,
-    FeatureSet,
     FeatureTable,
     Key,
     map_table,

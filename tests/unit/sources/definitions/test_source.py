@@ -7,6 +7,7 @@ import pytest
 
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import InvalidUrnError, RecipeError, RecordError
+from mlcat_ingest.links.index import FeatureSet
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.recipe.values import PatternFilter
 from mlcat_ingest.sources.base import (
@@ -26,7 +27,6 @@ from mlcat_ingest.sources.definitions.tables import (
     Definition,
     Feature,
     FeatureScope,
-    FeatureSet,
     FeatureTable,
     Key,
     map_table,

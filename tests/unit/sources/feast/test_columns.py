@@ -1,7 +1,7 @@
 import pytest
 
-from mlcat_ingest.sources.feast.registry import VALUE_TYPES
-from mlcat_ingest.sources.feast.views import feature_type, type_name
+from mlcat_ingest.sources.feast.registry import ENUMS, value_name
+from mlcat_ingest.sources.feast.views import feature_type
 
 # By number, as the fact sheet of Feast 0.67 has them.
 TYPES = {
@@ -26,8 +26,8 @@ def test_each_number_has_its_type(type_: str | None, numbers: list[int]) -> None
 
 
 def test_every_type_that_feast_names_is_in_the_table() -> None:
-    assert {number for numbers in TYPES.values() for number in numbers} >= set(VALUE_TYPES)
+    assert {number for numbers in TYPES.values() for number in numbers} >= set(ENUMS["ValueType"])
 
 
 def test_a_type_without_a_name_is_called_by_its_number() -> None:
-    assert [type_name(number) for number in (45, 99)] == ["DECIMAL_LIST", "99"]
+    assert [value_name("ValueType", number) for number in (45, 99)] == ["DECIMAL_LIST", "99"]

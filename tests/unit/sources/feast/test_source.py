@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.errors import RecordError
+from mlcat_ingest.links.index import FeatureRef
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.base import Unlisted
-from mlcat_ingest.sources.definitions.tables import Broken, FeatureRef
+from mlcat_ingest.sources.definitions.tables import Broken
 from mlcat_ingest.sources.feast.registry import KINDS, Kind, RawObject
 from mlcat_ingest.sources.feast.source import FeastReader, FeastSource
 from support.feast import REGISTRY, Objects, broken, config, read, registry, sets, tables
