@@ -163,6 +163,21 @@ def out_lines(lines: "Iterable[Line]") -> None:
         console.print(mask(line.text), style=_COLOURS[line.style])
 
 
+def out_json_line(data: Mapping[str, Any]) -> None:
+    """Write a result to stdout as JSON on one line, secrets hidden."""
+    from mlcat_ingest.workflows.plan_render import json_line
+
+    out(json_line(data))
+
+
+def out_either(data: Mapping[str, Any], lines: "Iterable[Line]", *, as_json: bool) -> None:
+    """Write a result to stdout: its data on one line if `as_json`, else its lines."""
+    if as_json:
+        out_json_line(data)
+    else:
+        out_lines(lines)
+
+
 def out_report(text: str) -> None:
     """Write a report to stdout; what somebody should look at is coloured on a terminal."""
     from mlcat_ingest.workflows.plan_render import Line

@@ -2,9 +2,8 @@
 
 import re
 from datetime import datetime
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -25,10 +24,9 @@ from mlcat_ingest.core.text import plural
 from mlcat_ingest.pipeline.report.report import EXIT_FAILED, EXIT_OK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator
 
     from mlcat_ingest.pipeline.report.report import Report
-    from mlcat_ingest.workflows.plan import Impact, Plan, Totals
     from mlcat_ingest.workflows.plan_diff import EntityDiff
     from mlcat_ingest.workflows.retract import Retraction
 
@@ -98,11 +96,19 @@ def show_plan(
     """Make the plan of a recipe, print it, and return the exit status."""
     from mlcat_ingest.pipeline.evaluate.quality_gate import QualityGateOptions
     from mlcat_ingest.workflows.ingest import Pipeline
-    from mlcat_ingest.workflows.plan import Totals, exit_code_of_plan
+    from mlcat_ingest.workflows.plan_render import (
+        head_lines,
+        impact_data,
+        impact_lines,
+        summary_data,
+        total_lines,
+    )
 
     settings = OutputSettings.current()
+    as_json = as_json or settings.log_format == "json"
     resolved, _ = reading.resolve(settings, "comparing with")
     pipeline = Pipeline(resolved)
+    affected = False
     with stop_on_signals():
         with settings.progress() as progress:
             plan = pipeline.plan(
@@ -112,77 +118,29 @@ def show_plan(
                 adopt_since_ms=reading.adopt_since_ms,
                 gate=None if fail_on_tests is None else QualityGateOptions(fail_on_tests),
             )
-        totals = Totals(plan.batch_size)
         with plan:
-            printed = print_json if as_json or settings.log_format == "json" else _print_text
             impacts = pipeline.impacts(plan) if impact and plan.report.failure is None else ()
-            affected = printed(plan, totals, impacts)
+            if not as_json:
+                output.out_lines(head_lines(plan.report))
+            _print_entities(plan.entities(), as_json=as_json)
+            for one in impacts:
+                affected |= one.models > 0
+                output.out_either(impact_data(one), impact_lines(one), as_json=as_json)
+            output.out_either(summary_data(plan), total_lines(plan), as_json=as_json)
     settings.print_failure(plan.report, "a run would fail here: ")
-    return exit_code_of_plan(plan.report, totals, tell_pending=exit_code, affects_models=affected)
+    return plan.exit_code(tell_pending=exit_code, affects_models=affected)
 
 
-def print_json(plan: "Plan", totals: "Totals", impacts: "Iterable[Impact]" = ()) -> bool:
-    """Print a JSON object for each change and impact, and the summary as the last.
+def _print_entities(entities: "Iterator[EntityDiff]", *, as_json: bool) -> None:
+    """Print the first entities in full, and count the others; as JSON, each change in them."""
+    from mlcat_ingest.workflows.plan_render import change_data, first_entity_lines
 
-    Return whether a model is affected.
-    """
-    from mlcat_ingest.workflows.plan_render import impact_data, summary_data
-
-    print_changes(_count(plan.entities(), totals))
-    affected = False
-    for impact in impacts:
-        affected |= impact.models > 0
-        print_json_line(impact_data(impact))
-    print_json_line(summary_data(plan.report, totals))
-    return affected
-
-
-def _print_text(plan: "Plan", totals: "Totals", impacts: "Iterable[Impact]") -> bool:
-    from mlcat_ingest.workflows.plan_render import head_lines, impact_lines, total_lines
-
-    output.out_lines(head_lines(plan.report))
-    print_entities(plan.entities(), totals)
-    affected = False
-    for impact in impacts:
-        affected |= impact.models > 0
-        output.out_lines(impact_lines(impact))
-    output.out_lines(total_lines(plan.report, totals))
-    return affected
-
-
-def print_entities(entities: "Iterator[EntityDiff]", totals: "Totals") -> None:
-    """Print the first entities in full, and count them all."""
-    from mlcat_ingest.workflows.plan_render import Line, entity_lines
-
-    passing = _count(entities, totals)
-    for entity in islice(passing, SHOWN):
-        output.out_lines(entity_lines(entity))
-    more = sum(1 for _ in passing)
-    if more:
-        others = plural(more, "more entity", "more entities")
-        output.out_lines([Line(f"… and {others}, see --json")])
-
-
-def _count(entities: "Iterable[EntityDiff]", totals: "Totals") -> "Iterator[EntityDiff]":
-    for entity in entities:
-        totals.add(entity)
-        yield entity
-
-
-def print_changes(entities: "Iterable[EntityDiff]") -> None:
-    """Print a JSON object for each change in entities."""
-    from mlcat_ingest.workflows.plan_render import change_data
-
+    if not as_json:
+        output.out_lines(first_entity_lines(entities, SHOWN))
+        return
     for entity in entities:
         for data in change_data(entity):
-            print_json_line(data)
-
-
-def print_json_line(data: "Mapping[str, Any]") -> None:
-    """Print a JSON object on a line, secrets hidden."""
-    from mlcat_ingest.workflows.plan_render import json_line
-
-    output.out(json_line(data))
+            output.out_json_line(data)
 
 
 @click.command(
@@ -216,8 +174,8 @@ def verify_command(recipe: str, *, as_json: bool) -> int:
     with verification:
         if report.failure is None and not report.interrupted:
             if as_json or settings.log_format == "json":
-                print_changes(verification.differing())
-                print_json_line(verification.data())
+                _print_entities(verification.differing(), as_json=True)
+                output.out_json_line(verification.data())
             else:
                 output.out_lines(verification.lines(details=settings.verbosity > 0))
     settings.print_failure(report, "not verified: ")
@@ -277,6 +235,8 @@ def retract_command(
     is in progress, or the confirmation was declined; 2 invalid command or recipe, or no terminal
     for the confirmation; 4 the catalog refused some changes; 130 interrupted.
     """
+    from mlcat_ingest.workflows.plan_render import Line, counts_lines, summary_data
+
     if recipe_name == "":
         raise click.UsageError("--recipe-name is empty: give the name of a recipe")
     settings = OutputSettings.current()
@@ -287,11 +247,16 @@ def retract_command(
             settings, recipe, recipe_name, to, server, token, milliseconds_of(adopt)
         ) as retraction,
     ):
-        plan, totals = _show_plan(retraction, settings, as_json=as_json)
-        if not totals.entities:
+        with settings.progress() as progress:
+            plan = retraction.plan(progress)
+        if not as_json:
+            output.out_lines([Line(f"{plan.report.name}: to be retracted, nothing is written yet")])
+        _print_entities(plan.entities(), as_json=as_json)
+        output.out_either(summary_data(plan), counts_lines(plan), as_json=as_json)
+        if not plan.totals.entities:
             settings.print_note(f"The catalog contains nothing of {plan.report.name!r}.")
             return EXIT_OK
-        entities = plural(totals.entities, "entity", "entities")
+        entities = plural(plan.totals.entities, "entity", "entities")
         question = f"Retract {entities} from {plan.report.catalog}?"
         if not yes and not confirm(question):
             return EXIT_FAILED
@@ -336,30 +301,12 @@ def _retraction(
     return Retraction(recipe_name, [], sink, None, dead_letter_file(Path.cwd(), recipe_name), mask)
 
 
-def _show_plan(
-    retraction: "Retraction", settings: OutputSettings, *, as_json: bool
-) -> "tuple[Plan, Totals]":
-    from mlcat_ingest.workflows.plan import Totals
-    from mlcat_ingest.workflows.plan_render import Line, counts_lines
-
-    with settings.progress() as progress:
-        plan = retraction.plan(progress)
-    totals = Totals()
-    if as_json:
-        print_json(plan, totals)
-        return plan, totals
-    output.out_lines([Line(f"{plan.report.name}: to be retracted, nothing is written yet")])
-    print_entities(plan.entities(), totals)
-    output.out_lines(counts_lines(plan.report, totals))
-    return plan, totals
-
-
 def _print_report(report: "Report", settings: OutputSettings, *, as_json: bool) -> int:
     from mlcat_ingest.pipeline.report.render import as_data, retraction_text
 
     settings.print_failure(report)
     if as_json:
-        print_json_line({"kind": "report", **as_data(report)})
+        output.out_json_line({"kind": "report", **as_data(report)})
     elif not (settings.quiet and report.exit_code == EXIT_OK):
         output.out(retraction_text(report))
     return report.exit_code
