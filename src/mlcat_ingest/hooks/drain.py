@@ -39,9 +39,10 @@ log = logging.getLogger(__name__)
 
 BATCH: Final = 500
 """Events that one pass over MLflow is about."""
-TIMEOUT_S: Final = 10.0
-RETRIES: Final = 1
-RETRY_FOR_S: Final = 5.0
+RETRY_BRIEFLY: Final = {"retry_for_s": 5.0}
+"""Options by which a recipe waits briefly for a server that is away: the events stay."""
+FAIL_FAST: Final = {"timeout_s": 10.0, "retries": 1, **RETRY_BRIEFLY}
+"""Options with short timeouts and few retries: another drain costs nothing."""
 FOLLOW_S: Final = 0.1
 """Between two looks at a spool that is followed."""
 REST_S: Final = 2.0
@@ -285,7 +286,7 @@ def drain_all(spool: EventSpool, recipe: str, server: str) -> str | None:
 
 
 def _drain_fast(resolved: ResolvedRecipe, spool: EventSpool, place: str) -> str | None:
-    result = drain_into(fail_fast(resolved), spool, place, rest_s=REST_S)
+    result = drain_into(with_options(resolved, FAIL_FAST), spool, place, rest_s=REST_S)
     log.info("%s", hooks_line(result.summary()))
     report = result.report
     if report is None:
@@ -343,19 +344,8 @@ def _drain_loaded(
     return drain_into(resolved, spool, recipe)
 
 
-def fail_fast(resolved: ResolvedRecipe) -> ResolvedRecipe:
-    """Return a recipe with short timeouts and few retries: another drain costs nothing."""
-    return _with_options(
-        resolved, {"timeout_s": TIMEOUT_S, "retries": RETRIES, "retry_for_s": RETRY_FOR_S}
-    )
-
-
-def retry_briefly(resolved: ResolvedRecipe) -> ResolvedRecipe:
-    """Return a recipe that waits briefly for a server that is away: the events stay."""
-    return _with_options(resolved, {"retry_for_s": RETRY_FOR_S})
-
-
-def _with_options(resolved: ResolvedRecipe, options: Mapping[str, float]) -> ResolvedRecipe:
+def with_options(resolved: ResolvedRecipe, options: Mapping[str, float]) -> ResolvedRecipe:
+    """Return a recipe with `options` of the connections of its sources and its sink."""
     sink = resolved.sink
     return replace(
         resolved,
