@@ -1,7 +1,6 @@
 """`mlcat-ingest plan`, `verify` (a plan of everything, summed up) and `retract`."""
 
 import re
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -13,7 +12,6 @@ from mlcat_ingest.cli.options import (
     OutputSettings,
     ReadingOptions,
     adopt_option,
-    milliseconds_of,
     output_options,
     reading_options,
     service_options,
@@ -208,7 +206,7 @@ def retract_command(
     to: str | None,
     server: str | None,
     token: str | None,
-    adopt: datetime | None,
+    adopt_since_ms: int | None,
     *,
     yes: bool,
     as_json: bool,
@@ -243,9 +241,7 @@ def retract_command(
     as_json = as_json or settings.log_format == "json"
     with (
         stop_on_signals(),
-        _retraction(
-            settings, recipe, recipe_name, to, server, token, milliseconds_of(adopt)
-        ) as retraction,
+        _retraction(settings, recipe, recipe_name, to, server, token, adopt_since_ms) as retraction,
     ):
         with settings.progress() as progress:
             plan = retraction.plan(progress)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from mlcat_ingest.cli import output
-from mlcat_ingest.cli.files import OPTION_NAMES, OutputFiles, output_file_options
+from mlcat_ingest.cli.files import OutputFiles, output_file_options
 from mlcat_ingest.cli.hooks import print_drain, spool_option
 from mlcat_ingest.cli.options import (
     OutputSettings,
@@ -60,9 +60,9 @@ def command(reading: ReadingOptions, spool: Path | None, *, dry_run: bool, **fil
 
     share_one_heap()
     if dry_run:
-        for name, value in files.items():
-            if value is not None:
-                raise click.UsageError(f"{OPTION_NAMES[name]} cannot be combined with --dry-run")
+        for option in click.get_current_context().command.params:
+            if files.get(str(option.name)) is not None:
+                raise click.UsageError(f"{option.opts[0]} cannot be combined with --dry-run")
         return show_plan(reading)
     settings = OutputSettings.current()
     return _run(reading, spool, OutputFiles(settings, **files), settings)

@@ -215,7 +215,7 @@ def _ingest(folder: Path) -> int:
             path=recipe, registry=REGISTRY_FILE, store=STORE_FILE, catalog=CATALOG_FILE
         )
         recipe.write_text(text, encoding="utf-8")
-    with output.progress(quiet=OutputSettings.current().quiet) as progress:
+    with OutputSettings.current().progress() as progress:
         report = Pipeline(Recipe.load(recipe)).run(progress)
     output.out("\n" + as_text(report))
     return report.exit_code
