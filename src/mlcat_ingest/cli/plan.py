@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -55,10 +55,7 @@ SHOWN: Final = 20
 def command(
     reading: ReadingOptions,
     fail_on_tests: re.Pattern[str] | None,
-    *,
-    as_json: bool,
-    exit_code: bool,
-    impact: bool,
+    **flags: bool,
 ) -> int:
     """Show what a run of RECIPE would write, field by field, without writing anything.
 
@@ -74,13 +71,7 @@ def command(
     a model is affected (--impact); 1 the source or the service failed; 2 invalid command or recipe,
     or a limit was reached; 3 metadata tests would not pass (--fail-on-tests); 130 interrupted.
     """
-    return show_plan(
-        reading,
-        fail_on_tests,
-        as_json=as_json,
-        exit_code=exit_code,
-        impact=impact,
-    )
+    return show_plan(reading, fail_on_tests, **flags)
 
 
 def show_plan(
@@ -200,17 +191,7 @@ def verify_command(recipe: str, *, as_json: bool) -> int:
 @click.option("--json", "as_json", is_flag=True, help="Print all entities as JSON Lines.")
 @service_options
 @output_options
-def retract_command(
-    recipe: str | None,
-    recipe_name: str | None,
-    to: str | None,
-    server: str | None,
-    token: str | None,
-    adopt_since_ms: int | None,
-    *,
-    yes: bool,
-    as_json: bool,
-) -> int:
+def retract_command(*, yes: bool, as_json: bool, **named: Any) -> int:
     """Undo everything that RECIPE, a file or an MLflow URL, has written to its catalog.
 
     The command shows the changes, as `plan` does, and asks for confirmation. Entries that the
@@ -235,14 +216,9 @@ def retract_command(
     """
     from mlcat_ingest.workflows.plan_render import Line, counts_lines, summary_data
 
-    if recipe_name == "":
-        raise click.UsageError("--recipe-name is empty: give the name of a recipe")
     settings = OutputSettings.current()
     as_json = as_json or settings.log_format == "json"
-    with (
-        stop_on_signals(),
-        _retraction(settings, recipe, recipe_name, to, server, token, adopt_since_ms) as retraction,
-    ):
+    with stop_on_signals(), _retraction(settings, **named) as retraction:
         with settings.progress() as progress:
             plan = retraction.plan(progress)
         if not as_json:
@@ -276,6 +252,8 @@ def _retraction(
         UsageError: they do not go together.
         RecipeError: the recipe cannot be read, or the address is none.
     """
+    if recipe_name == "":
+        raise click.UsageError("--recipe-name is empty: give the name of a recipe")
     if recipe is not None:
         from mlcat_ingest.workflows.ingest import Pipeline
 

@@ -207,10 +207,10 @@ class _Drain:
             try:
                 done = self._take(claimed)
             finally:
-                self._spool.delete([event.name for event in claimed if done >= _named(event)])
-                kept = [event.name for event in claimed if not done >= _named(event)]
-                self._spool.release(kept)
-                self.kept.update(kept)
+                kept = {one.name for one in claimed if not done.issuperset(one.event.names)}
+                self._spool.delete([one.name for one in claimed if one.name not in kept])
+                self._spool.release(sorted(kept))
+                self.kept |= kept
             if len(claimed) < BATCH:
                 return
 
@@ -231,7 +231,7 @@ class _Drain:
         if self.ended:
             return frozenset()
         done = frozenset((*ids, *models)) - outcome.refused
-        self._events += sum(1 for event in claimed if done >= _named(event))
+        self._events += sum(done.issuperset(event.names) for event in events)
         self._runs += len(done.intersection(ids))
         self._models += len(done.intersection(models))
         self._elsewhere += len(outcome.unknown)
@@ -243,10 +243,6 @@ class _Drain:
             *(self._events, self._runs, self._models, self._elsewhere),
             *(self.remaining(), self._bad, busy),
         )
-
-
-def _named(event: ClaimedEvent) -> frozenset[str]:
-    return frozenset(event.event.names)
 
 
 def _log_unknown(claimed: Sequence[ClaimedEvent], unknown: Sequence[str]) -> None:

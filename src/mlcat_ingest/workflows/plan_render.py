@@ -185,16 +185,14 @@ def counts_lines(plan: Plan) -> Iterator[Line]:
 
 
 def _counts(kind: str, plan: Plan) -> Sequence[str]:
-    counts = plan.totals.actions.get(kind) or Counter()
-    parts = [f"{counts[action]:,} to {action}" for action in ACTIONS if counts.get(action)]
-    own = plan.totals.bookkeeping[kind]
-    if own:
-        parts.append(f"of these {own:,} only in {OWN_PREFIX}*")
-    counted = plan.report.entities.get(kind, EntityCounts())
-    parts.append(f"{counted.unchanged:,} unchanged")
-    if counted.still_removed:
-        parts.append(f"{counted.still_removed:,} still removed")
-    return [*parts, left_out(counted)] if counted.left_out else parts
+    counts = _kind_data(kind, plan)
+    parts = [f"{counts[action]:,} to {action}" for action in ACTIONS if counts[action]]
+    if counts["bookkeeping"]:
+        parts.append(f"of these {counts['bookkeeping']:,} only in {OWN_PREFIX}*")
+    parts.append(f"{counts['unchanged']:,} unchanged")
+    if counts["still_removed"]:
+        parts.append(f"{counts['still_removed']:,} still removed")
+    return [*parts, left_out(plan.report.entities[kind])] if counts["left_out"] else parts
 
 
 def change_data(diff: EntityDiff) -> Iterator[dict[str, Any]]:

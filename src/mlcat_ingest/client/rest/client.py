@@ -252,7 +252,8 @@ class CatalogClient(AspectReader, Emitter, Closing):
         if reply.status in NO_SUCH_CALL:
             raise self._connection.wrong_address(reply)
         # A refused query may come with its errors in GraphQL's own shape.
-        answer = reply.json() if reply.ok or _is_json(reply.content) else None
+        is_json = reply.content.lstrip()[:1] == b"{"
+        answer = reply.json() if reply.ok or is_json else None
         errors = answer.get("errors") if isinstance(answer, dict) else None
         if errors:
             raise CatalogRequestError(
@@ -317,10 +318,6 @@ class CatalogClient(AspectReader, Emitter, Closing):
         """Close all connections; safe to call twice."""
         del complete  # what was written is acknowledged and stays
         self._connection.close()
-
-
-def _is_json(content: bytes) -> bool:
-    return content.lstrip()[:1] == b"{"
 
 
 def _error_messages(errors: object) -> str:
