@@ -187,11 +187,6 @@ def out_report(text: str) -> None:
     )
 
 
-def print_message(text: str) -> None:
-    """Write a line for the user to stderr."""
-    click.echo(text, err=True)
-
-
 def drop_stdout() -> None:
     """Let stdout lead nowhere, so that closing it at the end cannot fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
     from mlcat_ingest.pipeline.report.report import Report
     from mlcat_ingest.workflows.plan_diff import EntityDiff
     from mlcat_ingest.workflows.retract import Retraction
-
-
-SHOWN: Final = 20
-"""Entities that are shown in full; the others are counted."""
 
 
 @click.command(
@@ -125,7 +121,7 @@ def _print_entities(entities: "Iterator[EntityDiff]", *, as_json: bool) -> None:
     from mlcat_ingest.workflows.plan_render import change_data, first_entity_lines
 
     if not as_json:
-        output.out_lines(first_entity_lines(entities, SHOWN))
+        output.out_lines(first_entity_lines(entities))
         return
     for entity in entities:
         for data in change_data(entity):

@@ -36,6 +36,9 @@ from mlcat_ingest.recipe import secrets
 from mlcat_ingest.workflows.plan import ACTIONS, Impact, Plan
 from mlcat_ingest.workflows.plan_diff import Action, EntityDiff, diff_merged
 
+ENTITIES_SHOWN: Final = 20
+"""Entities that are shown in full; the others are counted."""
+
 CHANGES_SHOWN: Final = 10
 """Entries of one field that are shown."""
 
@@ -76,9 +79,9 @@ def entity_lines(diff: EntityDiff) -> Iterator[Line]:
             yield from _field_lines(field)
 
 
-def first_entity_lines(diffs: Iterator[EntityDiff], shown: int) -> Iterator[Line]:
-    """Yield the first `shown` entities in full, and how many more there are."""
-    for diff in islice(diffs, shown):
+def first_entity_lines(diffs: Iterator[EntityDiff]) -> Iterator[Line]:
+    """Yield the first entities in full, and how many more there are."""
+    for diff in islice(diffs, ENTITIES_SHOWN):
         yield from entity_lines(diff)
     if more := sum(1 for _ in diffs):
         yield Line(f"… and {plural(more, 'more entity', 'more entities')}, see --json")

@@ -88,7 +88,7 @@ class Verification(Closing):
         if details or not is_ok:
             yield Line(self._summary())
         yield from map(Line, note_lines(self.report, UNSEEN | UNREAD))
-        yield from first_entity_lines(self.differing(), SHOWN)
+        yield from first_entity_lines(self.differing())
         for urn in self._plan.next_removals[:SHOWN]:
             yield Line(printable(f"- remove {urn} with the next pass"), "removed")
         for urn in self.search.lacking:
