@@ -165,13 +165,6 @@ def output_file_options(command: Callable[..., int]) -> Callable[..., int]:
     return command
 
 
-def _beside(context: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
-    del context
-    if value is not None and not value.parent.is_dir():
-        raise click.UsageError(f"{param.opts[0]}: the folder {value.parent} does not exist")
-    return value
-
-
 def _pattern(
     context: click.Context, param: click.Parameter, value: str | None
 ) -> re.Pattern[str] | None:
@@ -200,14 +193,12 @@ _OPTIONS: Final = (
         "--report",
         "report_file",
         type=_FILE_OR_STDOUT,
-        callback=_beside,
         metavar="FILE",
         help="Also write the report as JSON to FILE; it is updated during the run.",
     ),
     click.option(
         "--metrics-file",
         type=_FILE_OR_STDOUT,
-        callback=_beside,
         metavar="FILE",
         help="Write metrics to FILE at the end of the run, for Prometheus' textfile collector.",
     ),
@@ -215,7 +206,6 @@ _OPTIONS: Final = (
         "--changes",
         "changes_file",
         type=_FILE,
-        callback=_beside,
         metavar="FILE",
         help="Write each change to FILE as JSON Lines: entity, field, value before and after.",
     ),
@@ -224,7 +214,6 @@ _OPTIONS: Final = (
         "--junit",
         "junit_file",
         type=_FILE,
-        callback=_beside,
         metavar="FILE",
         help="With --fail-on-tests: write the results as JUnit XML, one case per entity and test.",
     ),
