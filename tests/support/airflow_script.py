@@ -151,9 +151,8 @@ def _killed() -> list[str]:
             yield [Entity(f"urn:li:mlModel:(urn:li:dataPlatform:mlflow,{number},PROD)", {})]
 
     try:
-        operator._run_recipe(
-            PipelineRun([FakeSource(pages())], sink, RunOptions(a_recipe("killed"))).execute
-        )
+        run = PipelineRun([FakeSource(pages())], sink, RunOptions(a_recipe("killed")))
+        operator._summary(operator._until_killed(run.execute))
     except AirflowException as error:
         reported.append(str(error))
     finally:

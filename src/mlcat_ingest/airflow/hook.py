@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
@@ -68,11 +69,8 @@ class MlcatHook(BaseHook):
     def test_connection(self) -> tuple[bool, str]:
         """Return whether the service accepts the connection, and the problem if not."""
         try:
-            sink = service_sink({**self.sink_config(), "retry_for_s": 0}).build()
-            try:
+            with closing(service_sink({**self.sink_config(), "retry_for_s": 0}).build()) as sink:
                 failed = [finding for finding in sink.check() if finding.outcome == "failed"]
-            finally:
-                sink.close()
         except MlcatError as error:
             return False, SECRETS.mask(str(error))
         problems = (": ".join(filter(None, (finding.what, finding.detail))) for finding in failed)

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, ClassVar, Final, TypeVar
 
 from mlcat_ingest.airflow.assets import CatalogLink, publish
@@ -150,18 +151,14 @@ class _RecipeOperator(BaseOperator):
         finally:
             self._is_running = False
 
-    def _run_recipe(self, run: Callable[[], Report]) -> dict[str, Any]:
-        """Run, and return the report's summary if everything arrived.
+    def _summary(self, report: Report) -> dict[str, Any]:
+        """Log a report, and return its summary if everything arrived.
 
         Raises:
             MlcatError: what ended the run.
             AirflowFailException: some records were refused, and would be again.
             AirflowException: the task was killed.
         """
-        return self._summary(self._until_killed(run))
-
-    def _summary(self, report: Report) -> dict[str, Any]:
-        """Log a report, and return its summary if everything arrived; see `_run_recipe`."""
         self._report = report
         for line in (*as_text(report).splitlines(), *changed_group_lines(report)):
             log.info("%s", line)
@@ -209,13 +206,15 @@ class MlcatIngestOperator(_RecipeOperator):
         resolved = self._resolve()
         if self.shard is None:
             pipeline = Pipeline(resolved)
-            done = self._run_recipe(lambda: pipeline.run(PlainProgress(), full=self.full))
+            run = partial(pipeline.run, PlainProgress(), full=self.full)
+            done = self._summary(self._until_killed(run))
             publish(context, self.outlets, done)
             return done
         shard, sharding = ShardGroup.of_data(self.shard), Sharding(resolved)
         context["mlcat_shard"] = shard.label
         again = context["ti"].try_number > 1
-        return self._run_recipe(lambda: sharding.read(shard, PlainProgress(), again=again))
+        read = partial(sharding.read, shard, PlainProgress(), again=again)
+        return self._summary(self._until_killed(read))
 
 
 class MlcatPlanOperator(_RecipeOperator):
@@ -265,9 +264,8 @@ class MlcatFinishOperator(_RecipeOperator):
                 f"{len(reports)} of {plural(planned, 'shard')} reported; clear the failed tasks"
             )
         sharding = Sharding(self._resolve())
-        done = join_summaries(
-            [*reports, self._run_recipe(lambda: sharding.finish(PlainProgress()))]
-        )
+        finished = self._until_killed(lambda: sharding.finish(PlainProgress()))
+        done = join_summaries([*reports, self._summary(finished)])
         publish(context, self.outlets, done)
         return done
 

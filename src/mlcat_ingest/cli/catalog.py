@@ -33,10 +33,6 @@ def command() -> None:
     """Serve and repair the embedded catalog; check and push metadata tests."""
 
 
-def _path_of(_: click.Context, __: click.Parameter, value: str | None) -> Path | None:
-    return None if value is None else local_path(value)
-
-
 _db_option = click.option(
     "--db",
     default="mlcat-catalog.db",
@@ -66,8 +62,8 @@ _db_option = click.option(
 @click.option(
     "--token-file",
     envvar="MLCAT_CATALOG_TOKEN_FILE",
-    type=click.Path(),
-    callback=_path_of,
+    type=local_path,
+    metavar="PATH",
     help="File with that token.",
 )
 @click.option(
@@ -78,8 +74,8 @@ _db_option = click.option(
 @click.option(
     "--read-token-file",
     envvar="MLCAT_CATALOG_READ_TOKEN_FILE",
-    type=click.Path(),
-    callback=_path_of,
+    type=local_path,
+    metavar="PATH",
     help="File with that token.",
 )
 @output_options
@@ -103,7 +99,7 @@ def serve(
     try:
         serve_catalog(db, host, port, token=token, read_token=read_token, ready=_announce)
     except KeyboardInterrupt:
-        output.print_message("stopped")
+        click.echo("stopped", err=True)
     return EXIT_OK
 
 

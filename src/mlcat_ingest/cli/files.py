@@ -6,6 +6,8 @@ A file is whole at any moment, and never takes the place of a device.
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -23,14 +25,6 @@ if TYPE_CHECKING:
 
 
 STDOUT: Final = Path("-")
-OPTION_NAMES: Final = {
-    "report_file": "--report",
-    "metrics_file": "--metrics-file",
-    "changes_file": "--changes",
-    "junit_file": "--junit",
-    "fail_on_tests": "--fail-on-tests",
-}
-"""The options of `OutputFiles`, as users write them."""
 
 
 def write_whole(path: Path, pieces: Iterable[str]) -> None:
@@ -61,37 +55,26 @@ def _is_replaceable(path: Path) -> bool:
     return path.is_file() or not path.exists()
 
 
+@dataclass
 class OutputFiles:
-    """The files that the options of one run ask for."""
+    """The files that the options of one run ask for.
 
-    def __init__(
-        self,
-        settings: OutputSettings,
-        *,
-        report_file: Path | None = None,
-        metrics_file: Path | None = None,
-        changes_file: Path | None = None,
-        junit_file: Path | None = None,
-        fail_on_tests: re.Pattern[str] | None = None,
-    ) -> None:
-        """Check the options.
+    Raises:
+        UsageError: --junit has no tests to report.
+    """
 
-        Raises:
-            UsageError: the folder of a file does not exist, or --junit has no tests to report.
-        """
-        self._settings = settings
-        self._report, self._metrics = report_file, metrics_file
-        self._changes, self._junit = changes_file, junit_file
-        self._tests = fail_on_tests
+    settings: OutputSettings
+    report_file: Path | None = None
+    metrics_file: Path | None = None
+    changes_file: Path | None = None
+    junit_file: Path | None = None
+    fail_on_tests: re.Pattern[str] | None = None
+
+    def __post_init__(self) -> None:
         self._log: ChangeLog | None = None
         self._problems: list[str] = []
-        if junit_file is not None and fail_on_tests is None:
+        if self.junit_file is not None and self.fail_on_tests is None:
             raise click.UsageError("--junit requires --fail-on-tests, which names the tests")
-        files = (report_file, metrics_file, changes_file, junit_file)
-        for name, path in zip(OPTION_NAMES, files, strict=False):
-            if path is not None and not path.parent.is_dir():
-                folder = f"the folder {path.parent} does not exist"
-                raise click.UsageError(f"{OPTION_NAMES[name]}: {folder}")
 
     def open_changes(self) -> "OnWritten | None":
         """Make the file of --changes empty, and return what writes it; None without --changes.
@@ -99,64 +82,62 @@ class OutputFiles:
         Raises:
             UsageError: it cannot be written.
         """
-        if self._changes is None:
+        if self.changes_file is None:
             return None
         from mlcat_ingest.workflows.plan_render import ChangeLog
 
         try:
-            self._log = ChangeLog(self._changes)
+            self._log = ChangeLog(self.changes_file)
         except OSError as error:
-            message = f"--changes: {self._changes} cannot be written: {error.strerror}"
+            message = f"--changes: {self.changes_file} cannot be written: {error.strerror}"
             raise click.UsageError(message) from error
         return self._log.write
 
     def quality_gate(self, recipe: str) -> "QualityGateOptions | None":
         """Return the quality gate of a run of `recipe`; None without --fail-on-tests."""
-        if self._tests is None:
+        if self.fail_on_tests is None:
             return None
         from mlcat_ingest.pipeline.evaluate.quality_gate import QualityGateOptions, junit_lines
 
-        path, started_at_ms = self._junit, time.time_ns() // 1_000_000
+        path, started_at_ms = self.junit_file, time.time_ns() // 1_000_000
         if path is None:
-            return QualityGateOptions(self._tests)
+            return QualityGateOptions(self.fail_on_tests)
 
         def write(result: "QualityGateResult") -> None:
             self._write("test results", path, junit_lines(result, recipe, started_at_ms))
 
-        return QualityGateOptions(self._tests, write)
+        return QualityGateOptions(self.fail_on_tests, write)
 
     @property
     def keep(self) -> "Callable[[Report], None] | None":
-        """Takes the reports of an unfinished run; None without --report."""
-        return None if self._report is None else self._keep
-
-    def _keep(self, report: "Report") -> None:
+        """Takes the reports of an unfinished run; None without --report, or on stdout."""
         from mlcat_ingest.pipeline.report.render import as_json
 
-        try:
-            if (
-                self._report is not None
-                and self._report != STDOUT
-                and _is_replaceable(self._report)
-            ):
-                write_whole(self._report, [as_json(report)])
-        except OSError:
-            return  # it is said in the end, when it counts
+        path = self.report_file
+        if path is None or path == STDOUT:
+            return None
+
+        def keep(report: "Report") -> None:
+            with suppress(OSError):  # it is said in the end, when it counts
+                if _is_replaceable(path):
+                    write_whole(path, [as_json(report)])
+
+        return keep
 
     def finish(self, report: "Report") -> int:
         """Write the files of a run that has ended; say what went wrong, and return a status."""
         from mlcat_ingest.pipeline.report.render import as_json
 
-        if self._report is not None:
-            self._write("report", self._report, [as_json(report)])
-        if self._metrics is not None:
-            self._write("metrics", self._metrics, _metrics(report, self._metrics))
+        if self.report_file is not None:
+            self._write("report", self.report_file, [as_json(report)])
+        if self.metrics_file is not None:
+            self._write("metrics", self.metrics_file, _metrics(report, self.metrics_file))
         if self._log is not None:
             self._log.close()
             if self._log.problem is not None:
                 self._problems.append(self._log.problem)
         for problem in self._problems:
-            self._settings.print_error(problem)
+            self.settings.print_error(problem)
         return EXIT_FAILED if self._problems else EXIT_OK
 
     def _write(self, content: str, path: Path, pieces: Iterable[str]) -> None:

@@ -115,10 +115,10 @@ def drain(recipe: str, to: str | None, spool: Path | None, *, follow: bool) -> i
     """
     events, settings = EventSpool(spool_of(recipe, str(spool or ""))), OutputSettings.current()
     with stop_on_signals():
-        from mlcat_ingest.hooks.drain import drain_spool, follow_spool, retry_briefly
+        from mlcat_ingest.hooks.drain import RETRY_BRIEFLY, drain_spool, follow_spool, with_options
 
         def load() -> "ResolvedRecipe":
-            return retry_briefly(read_recipe(recipe, to))
+            return with_options(read_recipe(recipe, to), RETRY_BRIEFLY)
 
         resolved = load()
         if follow:
@@ -177,9 +177,8 @@ def serve(
     read_recipe(recipe)
     folder = spool_of(recipe, str(spool or ""))
     settings = HookSettings.of({**os.environ, "MLCAT_RECIPE": recipe, "MLCAT_SPOOL": str(folder)})
-    if settings is not None:
-        with stop_on_signals(), suppress(KeyboardInterrupt):
-            serve_webhooks(Webhooks(read_secret, Listener(settings)), host, port, _announce)
+    with stop_on_signals(), suppress(KeyboardInterrupt):
+        serve_webhooks(Webhooks(read_secret, Listener(settings)), host, port, _announce)
     return EXIT_OK
 
 

@@ -7,6 +7,7 @@ import re
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, Final, NoReturn, cast
@@ -166,14 +167,14 @@ def call(args: Sequence[str] | None = None) -> int:
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        output.print_message("mlcat-ingest: interrupted")
+        click.echo("mlcat-ingest: interrupted", err=True)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         output.drop_stdout()
         return EXIT_OK
     except Exception as error:  # noqa: BLE001 - the border to the user
         if interrupt_behind(error) is not None:
-            output.print_message("mlcat-ingest: interrupted")
+            click.echo("mlcat-ingest: interrupted", err=True)
             return EXIT_INTERRUPTED
         if isinstance(error, MlcatError):
             settings.print_error(str(error), error)
@@ -203,8 +204,6 @@ def _never_fail_on_a_character(stream: IO[str]) -> None:
 
 def _exit_now(code: int) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
-        try:
+        with suppress(OSError):  # the reader has closed it
             stream.flush()
-        except OSError:
-            continue  # the reader has closed it
     os._exit(code)

@@ -3,7 +3,9 @@
 import functools
 import logging
 import re
+import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +17,7 @@ from mlcat_ingest.cli import output
 from mlcat_ingest.core.environment import require_extra
 from mlcat_ingest.core.text import printable
 from mlcat_ingest.errors import InvalidUrnError, RecipeError
+from mlcat_ingest.pipeline.report.progress import OnProgress, PlainProgress
 from mlcat_ingest.recipe.secrets import mask
 
 if TYPE_CHECKING:
@@ -76,9 +79,16 @@ class OutputSettings:
             cure = "" if failure.expected or self.tracebacks else SEE_MORE
             self.print_error(f"{prefix}{failure}{cure}", report.error)
 
-    def progress(self) -> output.ShownProgress:
-        """Show the progress of a run while the block lasts."""
-        return output.progress(quiet=self.quiet, as_lines=self.log_format == "json")
+    def progress(self) -> AbstractContextManager[OnProgress | None]:
+        """Give what shows the progress of a run, nothing for a quiet command.
+
+        It is a live line on a terminal; elsewhere, and in JSON, a line now and then.
+        """
+        if self.quiet:
+            return nullcontext()
+        if sys.stderr.isatty() and self.log_format == "text":
+            return output.live_progress()
+        return nullcontext(PlainProgress())
 
     @classmethod
     def current(cls) -> "OutputSettings":
@@ -198,13 +208,8 @@ class ReadingOptions:
     instance: str | None = None
     full: bool = False
     accept_renaming: bool = False
-    adopt: datetime | None = None
+    adopt_since_ms: int | None = None
     no_input: bool = False
-
-    @property
-    def adopt_since_ms(self) -> int | None:
-        """The time of --adopt in epoch milliseconds."""
-        return milliseconds_of(self.adopt)
 
     @property
     def is_address(self) -> bool:
@@ -233,14 +238,15 @@ class ReadingOptions:
         return replace(resolved, sink=embedded_sink(Path.cwd())), True
 
 
-def milliseconds_of(time: datetime | None) -> int | None:
-    """Return a time in UTC in epoch milliseconds."""
+def _milliseconds(_: click.Context, __: click.Parameter, time: datetime | None) -> int | None:
     return None if time is None else int(time.replace(tzinfo=UTC).timestamp() * 1000)
 
 
 adopt_option = click.option(
     "--adopt",
+    "adopt_since_ms",
     metavar="SINCE",
+    callback=_milliseconds,
     type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ"]),
     help="Take over what other states wrote under the name of the recipe, such as one that is "
     "lost, unless they have written since this time (UTC, for example 2026-01-31).",

@@ -7,7 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -15,7 +15,7 @@ import click
 
 from mlcat_ingest.core.text import printable
 from mlcat_ingest.errors import MlcatError, RecipeError
-from mlcat_ingest.pipeline.report.progress import OnProgress, PlainProgress, progress_line
+from mlcat_ingest.pipeline.report.progress import OnProgress, progress_line
 from mlcat_ingest.pipeline.report.report import EXIT_FAILED, EXIT_USAGE
 from mlcat_ingest.recipe.secrets import mask
 
@@ -122,8 +122,6 @@ _NOTABLE: "Final[Mapping[Style, Sequence[str]]]" = {
 }
 """How lines of reports and findings begin, by the colour that they have on a terminal."""
 
-ShownProgress = AbstractContextManager[OnProgress | None]
-
 
 class StdoutError(MlcatError):
     """The result cannot be written to standard output."""
@@ -163,6 +161,21 @@ def out_lines(lines: "Iterable[Line]") -> None:
         console.print(mask(line.text), style=_COLOURS[line.style])
 
 
+def out_json_line(data: Mapping[str, Any]) -> None:
+    """Write a result to stdout as JSON on one line, secrets hidden."""
+    from mlcat_ingest.workflows.plan_render import json_line
+
+    out(json_line(data))
+
+
+def out_either(data: Mapping[str, Any], lines: "Iterable[Line]", *, as_json: bool) -> None:
+    """Write a result to stdout: its data on one line if `as_json`, else its lines."""
+    if as_json:
+        out_json_line(data)
+    else:
+        out_lines(lines)
+
+
 def out_report(text: str) -> None:
     """Write a report to stdout; what somebody should look at is coloured on a terminal."""
     from mlcat_ingest.workflows.plan_render import Line
@@ -174,33 +187,14 @@ def out_report(text: str) -> None:
     )
 
 
-def print_message(text: str) -> None:
-    """Write a line for the user to stderr."""
-    click.echo(text, err=True)
-
-
 def drop_stdout() -> None:
     """Let stdout lead nowhere, so that closing it at the end cannot fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager
-def progress(*, quiet: bool, as_lines: bool = False) -> Iterator[OnProgress | None]:
-    """Give what shows the progress of a run: a live line on a terminal, else a line now and then.
-
-    Nothing is shown if `quiet`; `as_lines` asks for lines on a terminal too.
-    """
-    if quiet:
-        yield None
-    elif sys.stderr.isatty() and not as_lines:
-        with _live() as show:
-            yield show
-    else:
-        yield PlainProgress()
-
-
-@contextmanager
-def _live() -> Iterator[OnProgress]:
+def live_progress() -> Iterator[OnProgress]:
+    """Give what shows the progress of a run in a live line on the terminal."""
     from rich.console import Console
     from rich.progress import Progress as Live
     from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn

@@ -1,10 +1,8 @@
 """`mlcat-ingest plan`, `verify` (a plan of everything, summed up) and `retract`."""
 
 import re
-from datetime import datetime
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,7 +12,6 @@ from mlcat_ingest.cli.options import (
     OutputSettings,
     ReadingOptions,
     adopt_option,
-    milliseconds_of,
     output_options,
     reading_options,
     service_options,
@@ -25,16 +22,11 @@ from mlcat_ingest.core.text import plural
 from mlcat_ingest.pipeline.report.report import EXIT_FAILED, EXIT_OK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator
 
     from mlcat_ingest.pipeline.report.report import Report
-    from mlcat_ingest.workflows.plan import Impact, Plan, Totals
     from mlcat_ingest.workflows.plan_diff import EntityDiff
     from mlcat_ingest.workflows.retract import Retraction
-
-
-SHOWN: Final = 20
-"""Entities that are shown in full; the others are counted."""
 
 
 @click.command(
@@ -59,10 +51,7 @@ SHOWN: Final = 20
 def command(
     reading: ReadingOptions,
     fail_on_tests: re.Pattern[str] | None,
-    *,
-    as_json: bool,
-    exit_code: bool,
-    impact: bool,
+    **flags: bool,
 ) -> int:
     """Show what a run of RECIPE would write, field by field, without writing anything.
 
@@ -78,13 +67,7 @@ def command(
     a model is affected (--impact); 1 the source or the service failed; 2 invalid command or recipe,
     or a limit was reached; 3 metadata tests would not pass (--fail-on-tests); 130 interrupted.
     """
-    return show_plan(
-        reading,
-        fail_on_tests,
-        as_json=as_json,
-        exit_code=exit_code,
-        impact=impact,
-    )
+    return show_plan(reading, fail_on_tests, **flags)
 
 
 def show_plan(
@@ -98,11 +81,19 @@ def show_plan(
     """Make the plan of a recipe, print it, and return the exit status."""
     from mlcat_ingest.pipeline.evaluate.quality_gate import QualityGateOptions
     from mlcat_ingest.workflows.ingest import Pipeline
-    from mlcat_ingest.workflows.plan import Totals, exit_code_of_plan
+    from mlcat_ingest.workflows.plan_render import (
+        head_lines,
+        impact_data,
+        impact_lines,
+        summary_data,
+        total_lines,
+    )
 
     settings = OutputSettings.current()
+    as_json = as_json or settings.log_format == "json"
     resolved, _ = reading.resolve(settings, "comparing with")
     pipeline = Pipeline(resolved)
+    affected = False
     with stop_on_signals():
         with settings.progress() as progress:
             plan = pipeline.plan(
@@ -112,77 +103,29 @@ def show_plan(
                 adopt_since_ms=reading.adopt_since_ms,
                 gate=None if fail_on_tests is None else QualityGateOptions(fail_on_tests),
             )
-        totals = Totals(plan.batch_size)
         with plan:
-            printed = print_json if as_json or settings.log_format == "json" else _print_text
             impacts = pipeline.impacts(plan) if impact and plan.report.failure is None else ()
-            affected = printed(plan, totals, impacts)
+            if not as_json:
+                output.out_lines(head_lines(plan.report))
+            _print_entities(plan.entities(), as_json=as_json)
+            for one in impacts:
+                affected |= one.models > 0
+                output.out_either(impact_data(one), impact_lines(one), as_json=as_json)
+            output.out_either(summary_data(plan), total_lines(plan), as_json=as_json)
     settings.print_failure(plan.report, "a run would fail here: ")
-    return exit_code_of_plan(plan.report, totals, tell_pending=exit_code, affects_models=affected)
+    return plan.exit_code(tell_pending=exit_code, affects_models=affected)
 
 
-def print_json(plan: "Plan", totals: "Totals", impacts: "Iterable[Impact]" = ()) -> bool:
-    """Print a JSON object for each change and impact, and the summary as the last.
+def _print_entities(entities: "Iterator[EntityDiff]", *, as_json: bool) -> None:
+    """Print the first entities in full, and count the others; as JSON, each change in them."""
+    from mlcat_ingest.workflows.plan_render import change_data, first_entity_lines
 
-    Return whether a model is affected.
-    """
-    from mlcat_ingest.workflows.plan_render import impact_data, summary_data
-
-    print_changes(_count(plan.entities(), totals))
-    affected = False
-    for impact in impacts:
-        affected |= impact.models > 0
-        print_json_line(impact_data(impact))
-    print_json_line(summary_data(plan.report, totals))
-    return affected
-
-
-def _print_text(plan: "Plan", totals: "Totals", impacts: "Iterable[Impact]") -> bool:
-    from mlcat_ingest.workflows.plan_render import head_lines, impact_lines, total_lines
-
-    output.out_lines(head_lines(plan.report))
-    print_entities(plan.entities(), totals)
-    affected = False
-    for impact in impacts:
-        affected |= impact.models > 0
-        output.out_lines(impact_lines(impact))
-    output.out_lines(total_lines(plan.report, totals))
-    return affected
-
-
-def print_entities(entities: "Iterator[EntityDiff]", totals: "Totals") -> None:
-    """Print the first entities in full, and count them all."""
-    from mlcat_ingest.workflows.plan_render import Line, entity_lines
-
-    passing = _count(entities, totals)
-    for entity in islice(passing, SHOWN):
-        output.out_lines(entity_lines(entity))
-    more = sum(1 for _ in passing)
-    if more:
-        others = plural(more, "more entity", "more entities")
-        output.out_lines([Line(f"… and {others}, see --json")])
-
-
-def _count(entities: "Iterable[EntityDiff]", totals: "Totals") -> "Iterator[EntityDiff]":
-    for entity in entities:
-        totals.add(entity)
-        yield entity
-
-
-def print_changes(entities: "Iterable[EntityDiff]") -> None:
-    """Print a JSON object for each change in entities."""
-    from mlcat_ingest.workflows.plan_render import change_data
-
+    if not as_json:
+        output.out_lines(first_entity_lines(entities))
+        return
     for entity in entities:
         for data in change_data(entity):
-            print_json_line(data)
-
-
-def print_json_line(data: "Mapping[str, Any]") -> None:
-    """Print a JSON object on a line, secrets hidden."""
-    from mlcat_ingest.workflows.plan_render import json_line
-
-    output.out(json_line(data))
+            output.out_json_line(data)
 
 
 @click.command(
@@ -216,8 +159,8 @@ def verify_command(recipe: str, *, as_json: bool) -> int:
     with verification:
         if report.failure is None and not report.interrupted:
             if as_json or settings.log_format == "json":
-                print_changes(verification.differing())
-                print_json_line(verification.data())
+                _print_entities(verification.differing(), as_json=True)
+                output.out_json_line(verification.data())
             else:
                 output.out_lines(verification.lines(details=settings.verbosity > 0))
     settings.print_failure(report, "not verified: ")
@@ -244,17 +187,7 @@ def verify_command(recipe: str, *, as_json: bool) -> int:
 @click.option("--json", "as_json", is_flag=True, help="Print all entities as JSON Lines.")
 @service_options
 @output_options
-def retract_command(
-    recipe: str | None,
-    recipe_name: str | None,
-    to: str | None,
-    server: str | None,
-    token: str | None,
-    adopt: datetime | None,
-    *,
-    yes: bool,
-    as_json: bool,
-) -> int:
+def retract_command(*, yes: bool, as_json: bool, **named: Any) -> int:
     """Undo everything that RECIPE, a file or an MLflow URL, has written to its catalog.
 
     The command shows the changes, as `plan` does, and asks for confirmation. Entries that the
@@ -277,21 +210,21 @@ def retract_command(
     is in progress, or the confirmation was declined; 2 invalid command or recipe, or no terminal
     for the confirmation; 4 the catalog refused some changes; 130 interrupted.
     """
-    if recipe_name == "":
-        raise click.UsageError("--recipe-name is empty: give the name of a recipe")
+    from mlcat_ingest.workflows.plan_render import Line, counts_lines, summary_data
+
     settings = OutputSettings.current()
     as_json = as_json or settings.log_format == "json"
-    with (
-        stop_on_signals(),
-        _retraction(
-            settings, recipe, recipe_name, to, server, token, milliseconds_of(adopt)
-        ) as retraction,
-    ):
-        plan, totals = _show_plan(retraction, settings, as_json=as_json)
-        if not totals.entities:
+    with stop_on_signals(), _retraction(settings, **named) as retraction:
+        with settings.progress() as progress:
+            plan = retraction.plan(progress)
+        if not as_json:
+            output.out_lines([Line(f"{plan.report.name}: to be retracted, nothing is written yet")])
+        _print_entities(plan.entities(), as_json=as_json)
+        output.out_either(summary_data(plan), counts_lines(plan), as_json=as_json)
+        if not plan.totals.entities:
             settings.print_note(f"The catalog contains nothing of {plan.report.name!r}.")
             return EXIT_OK
-        entities = plural(totals.entities, "entity", "entities")
+        entities = plural(plan.totals.entities, "entity", "entities")
         question = f"Retract {entities} from {plan.report.catalog}?"
         if not yes and not confirm(question):
             return EXIT_FAILED
@@ -315,6 +248,8 @@ def _retraction(
         UsageError: they do not go together.
         RecipeError: the recipe cannot be read, or the address is none.
     """
+    if recipe_name == "":
+        raise click.UsageError("--recipe-name is empty: give the name of a recipe")
     if recipe is not None:
         from mlcat_ingest.workflows.ingest import Pipeline
 
@@ -336,30 +271,12 @@ def _retraction(
     return Retraction(recipe_name, [], sink, None, dead_letter_file(Path.cwd(), recipe_name), mask)
 
 
-def _show_plan(
-    retraction: "Retraction", settings: OutputSettings, *, as_json: bool
-) -> "tuple[Plan, Totals]":
-    from mlcat_ingest.workflows.plan import Totals
-    from mlcat_ingest.workflows.plan_render import Line, counts_lines
-
-    with settings.progress() as progress:
-        plan = retraction.plan(progress)
-    totals = Totals()
-    if as_json:
-        print_json(plan, totals)
-        return plan, totals
-    output.out_lines([Line(f"{plan.report.name}: to be retracted, nothing is written yet")])
-    print_entities(plan.entities(), totals)
-    output.out_lines(counts_lines(plan.report, totals))
-    return plan, totals
-
-
 def _print_report(report: "Report", settings: OutputSettings, *, as_json: bool) -> int:
     from mlcat_ingest.pipeline.report.render import as_data, retraction_text
 
     settings.print_failure(report)
     if as_json:
-        print_json_line({"kind": "report", **as_data(report)})
+        output.out_json_line({"kind": "report", **as_data(report)})
     elif not (settings.quiet and report.exit_code == EXIT_OK):
         output.out(retraction_text(report))
     return report.exit_code

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from mlcat_ingest.cli import output
-from mlcat_ingest.cli.files import OPTION_NAMES, OutputFiles, output_file_options
+from mlcat_ingest.cli.files import OutputFiles, output_file_options
 from mlcat_ingest.cli.hooks import print_drain, spool_option
 from mlcat_ingest.cli.options import (
     OutputSettings,
@@ -59,10 +59,14 @@ def command(reading: ReadingOptions, spool: Path | None, *, dry_run: bool, **fil
     from mlcat_ingest.cli.plan import show_plan
 
     share_one_heap()
+    for option in click.get_current_context().command.params:
+        value = files.get(str(option.name))
+        if dry_run and value is not None:
+            raise click.UsageError(f"{option.opts[0]} cannot be combined with --dry-run")
+        if isinstance(value, Path) and not value.parent.is_dir():
+            folder = f"the folder {value.parent} does not exist"
+            raise click.UsageError(f"{option.opts[0]}: {folder}")
     if dry_run:
-        for name, value in files.items():
-            if value is not None:
-                raise click.UsageError(f"{OPTION_NAMES[name]} cannot be combined with --dry-run")
         return show_plan(reading)
     settings = OutputSettings.current()
     return _run(reading, spool, OutputFiles(settings, **files), settings)

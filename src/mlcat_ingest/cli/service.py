@@ -16,7 +16,6 @@ from mlcat_ingest.cli.options import (
     output_options,
     service_options,
 )
-from mlcat_ingest.cli.plan import print_json_line
 from mlcat_ingest.errors import CatalogRequestError, RecipeError
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.pipeline.report.report import EXIT_FAILED, EXIT_OK
@@ -264,8 +263,7 @@ def explain_command(
         resolved, _ = ReadingOptions(recipe).resolve(settings, "reading")
         name = resolved.recipe.name
         explanation = explain_in_sink(Pipeline(resolved).build_sink(), urn, names)
-    if as_json or settings.log_format == "json":
-        print_json_line(explanation_data(explanation))
-    else:
-        output.out_lines(explanation_lines(explanation, name))
+    as_json = as_json or settings.log_format == "json"
+    lines = explanation_lines(explanation, name)
+    output.out_either(explanation_data(explanation), lines, as_json=as_json)
     return EXIT_OK

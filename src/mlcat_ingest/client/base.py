@@ -138,21 +138,6 @@ class Reads(Protocol):
         return None
 
 
-class Writes(Protocol):
-    """Writes proposals."""
-
-    @abstractmethod
-    def write(self, proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
-        """Write `proposals` durably and return those refused; the others are acknowledged.
-
-        Neighbours of one URN are written together or refused together, with an
-        `AspectChangedError` each where one names another version than is stored.
-
-        Cost: one request for up to `CatalogFacts.batch_size` proposals and 15 MiB; more where some
-        are refused.
-        """
-
-
 class Searches(Protocol):
     """Lists entities by what they hold.
 
@@ -216,35 +201,6 @@ class Evaluates(Protocol):
         """
 
 
-class NoEntities(Searches):
-    """Searches a catalog that is empty."""
-
-    def entities_of_source(
-        self, entity_type: str, source: str | None, *, removed: bool = False
-    ) -> SourceEntities:
-        """Return no entities."""
-        del entity_type, source, removed
-        return SourceEntities(0, iter(()))
-
-    def members(self, group: str) -> Iterator[list[str]]:
-        """Yield nothing."""
-        del group
-        return iter(())
-
-    def consumers(self, features: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-        """Yield nothing."""
-        del features
-        return iter(())
-
-    def datasets_like(self, texts: Sequence[str]) -> Sequence[Sequence[str]]:
-        """Return no dataset for any of `texts`."""
-        return [() for _ in texts]
-
-    def metadata_tests(self) -> Iterator[list[str]]:
-        """Yield nothing."""
-        return iter(())
-
-
 class NoEvaluation(Evaluates):
     """Evaluates nothing, and says why."""
 
@@ -291,7 +247,7 @@ class CatalogFacts:
     group_page: str = ""
 
 
-class Catalog(Reads, Writes, Protocol):
+class Catalog(Reads, Protocol):
     """A catalog. Nothing is contacted before `open`; safe to use from several threads after it.
 
     Attributes:
@@ -339,6 +295,17 @@ class Catalog(Reads, Writes, Protocol):
         Raises:
             CatalogUnavailableError, AuthenticationError, NotAuthorizedError,
             ProtocolMismatchError: as their names say.
+        """
+
+    @abstractmethod
+    def write(self, proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
+        """Write `proposals` durably and return those refused; the others are acknowledged.
+
+        Neighbours of one URN are written together or refused together, with an
+        `AspectChangedError` each where one names another version than is stored.
+
+        Cost: one request for up to `CatalogFacts.batch_size` proposals and 15 MiB; more where some
+        are refused.
         """
 
     @abstractmethod

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from http import HTTPStatus
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any, Final, Self, cast
 
 from mlcat_ingest.catalog.server.lock import Running, log_new_file, read_lock
-from mlcat_ingest.client.base import Catalog, CatalogFacts, NoEntities, Searches, StoredAspect
+from mlcat_ingest.client.base import Catalog, CatalogFacts, StoredAspect
 from mlcat_ingest.client.config import EmbeddedSinkConfig
 from mlcat_ingest.client.rest.catalog import check_writes
 from mlcat_ingest.client.rest.client import CatalogClient
@@ -61,9 +61,9 @@ class EmbeddedCatalog(CatalogClient, Catalog):
             MissingExtraError: the packages of the catalog are not installed.
         """
         require_extra("catalog", "the embedded catalog")
-        self._server = _Server(config.db)
+        self._server = _ServerConnection(config.db)
         self._absent = False
-        super().__init__(connection=_ServerConnection(self._server))
+        super().__init__(connection=self._server)
 
     @property
     def address(self) -> str:
@@ -92,22 +92,21 @@ class EmbeddedCatalog(CatalogClient, Catalog):
         super().open()
         return where
 
-    def read_many(
-        self, urns: Sequence[str], aspects: Collection[str]
+    def _read(
+        self, urns: Sequence[str], aspects: Collection[str], *, values: bool
     ) -> dict[str, dict[str, StoredAspect]]:
-        """Return the stored `aspects` by URN; see `Catalog.read_many`."""
-        return {} if self._absent else super().read_many(urns, aspects)
+        return {} if self._absent else super()._read(urns, aspects, values=values)
 
-    def read_stamps(
-        self, urns: Sequence[str], aspects: Collection[str]
-    ) -> dict[str, dict[str, str | None]]:
-        """Return the stamps of the stored `aspects` by URN; see `Catalog.read_stamps`."""
-        return {} if self._absent else super().read_stamps(urns, aspects)
-
-    @property
-    def search(self) -> Searches:
-        """The search of the catalog."""
-        return NoEntities() if self._absent else super().search
+    def graphql(
+        self,
+        query: str,
+        variables: Mapping[str, Any] | None = None,
+        operation_name: str | None = None,
+    ) -> dict[str, Any]:
+        """Return the `data` of a GraphQL query; a database that does not exist has no entities."""
+        if self._absent:
+            return {"scrollAcrossEntities": {"total": 0}}
+        return super().graphql(query, variables, operation_name)
 
     def check(self, *, write: bool = False) -> Iterator[Finding]:
         """Yield whether the database can be used; one that does not exist is not made."""
@@ -122,20 +121,19 @@ class EmbeddedCatalog(CatalogClient, Catalog):
         if write:
             yield from check_writes(self)
 
-    def close(self, *, complete: bool = True) -> None:
-        """Close connections and end the child, if it is ours; safe to call twice."""
-        super().close(complete=complete)
-        self._server.close()
 
+class _ServerConnection(Connection):
+    """The connection to the server of a database: a child, or the `catalog serve` alive on it.
 
-class _Server:
-    """The server of a database: a child of ours, or the `catalog serve` that is alive on it."""
+    In its errors the child explains itself.
+    """
 
     def __init__(self, db: str) -> None:
+        super().__init__(lambda: (self._credentials(), _OPTIONS))
         self.file = Path(_path_of(db))
         self._db = db
         self._child: CatalogChild | None = None
-        self._credentials: Credentials | None = None
+        self._served: Credentials | None = None
         self._starts_since_s: float | None = None
 
     def open(self) -> str:
@@ -147,7 +145,7 @@ class _Server:
             self._starts_since_s = None
         if running is None:
             return f"the catalog in {self.file}"
-        self._credentials = _credentials_of(self._db, running)
+        self._served = _credentials_of(self._db, running)
         return f"the catalog in {self.file}, served at {running.url}"
 
     def _start(self) -> Running | None:
@@ -161,62 +159,21 @@ class _Server:
             if running is None:
                 raise
             return running
-        self._credentials = Credentials(self._child.url, token)
+        self._served = Credentials(self._child.url, token)
         return None
 
-    def pending_start(self) -> UnansweredRequest | None:
-        """Return the start that is waited for, None where there is none."""
-        since_s = self._starts_since_s
-        if since_s is None:
-            return None
-        seconds = time.monotonic() - since_s
-        return UnansweredRequest(str(self.file), seconds, peer="the embedded catalog", what="start")
-
-    def credentials(self) -> Credentials:
-        """Return where the server listens, and its token.
-
-        Raises:
-            CatalogUnavailableError: it was not opened.
-        """
-        if self._credentials is None:
+    def _credentials(self) -> Credentials:
+        if self._served is None:
             raise CatalogUnavailableError("the embedded catalog is not open")
-        return self._credentials
-
-    def explain_exit(self, error: CatalogUnavailableError) -> CatalogUnavailableError:
-        """Return how the child exited, or the error with the file in place of its address."""
-        child = self._child
-        if child is None:
-            return error
-        exit_reason = child.exit_reason(_EXIT_WAIT_S)
-        if exit_reason is not None:
-            return CatalogUnavailableError(exit_reason)
-        words = re.sub(
-            rf"{re.escape(PEER)} at {re.escape(child.url)}[^\s:]*",
-            f"the catalog in {self.file}",
-            error.message,
-        )
-        full = error.context.get("status") == HTTPStatus.INSUFFICIENT_STORAGE
-        hint = "free space on its disk, or set the sink's `db` to another file" if full else None
-        return CatalogUnavailableError(words, hint=hint, context=error.context)
-
-    def close(self) -> None:
-        """End the child, if there is one; safe to call twice."""
-        child, self._child = self._child, None
-        if child is not None:
-            child.stop()
-
-
-class _ServerConnection(Connection):
-    """The connection to a server of a database, in whose errors the child explains itself."""
-
-    def __init__(self, server: _Server) -> None:
-        super().__init__(lambda: (server.credentials(), _OPTIONS))
-        self._explain_exit = server.explain_exit
-        self._pending_start = server.pending_start
+        return self._served
 
     def pending_request(self) -> UnansweredRequest | None:
         """Return the request that waits longest, or the start of the server."""
-        return self._pending_start() or super().pending_request()
+        since_s = self._starts_since_s
+        if since_s is None:
+            return super().pending_request()
+        seconds = time.monotonic() - since_s
+        return UnansweredRequest(str(self.file), seconds, peer="the embedded catalog", what="start")
 
     def request(
         self, method: str, path: str, body: bytes | None, is_passing: IsPassing | None = None
@@ -234,6 +191,30 @@ class _ServerConnection(Connection):
         """Return the error for a reply that refuses `what`; see `Connection.refusal`."""
         error = super().refusal(reply, what=what, urn=urn)
         return self._explain_exit(error) if isinstance(error, CatalogUnavailableError) else error
+
+    def _explain_exit(self, error: CatalogUnavailableError) -> CatalogUnavailableError:
+        """Return how the child exited, or the error with the file in place of its address."""
+        child = self._child
+        if child is None:
+            return error
+        exit_reason = child.exit_reason(_EXIT_WAIT_S)
+        if exit_reason is not None:
+            return CatalogUnavailableError(exit_reason)
+        words = re.sub(
+            rf"{re.escape(PEER)} at {re.escape(child.url)}[^\s:]*",
+            f"the catalog in {self.file}",
+            error.message,
+        )
+        full = error.context.get("status") == HTTPStatus.INSUFFICIENT_STORAGE
+        hint = "free space on its disk, or set the sink's `db` to another file" if full else None
+        return CatalogUnavailableError(words, hint=hint, context=error.context)
+
+    def close(self) -> None:
+        """Close connections and end the child, if there is one; safe to call twice."""
+        super().close()
+        child, self._child = self._child, None
+        if child is not None:
+            child.stop()
 
 
 def serving_address(db: str | Path) -> str | None:

@@ -39,9 +39,10 @@ log = logging.getLogger(__name__)
 
 BATCH: Final = 500
 """Events that one pass over MLflow is about."""
-TIMEOUT_S: Final = 10.0
-RETRIES: Final = 1
-RETRY_FOR_S: Final = 5.0
+RETRY_BRIEFLY: Final = {"retry_for_s": 5.0}
+"""Options by which a recipe waits briefly for a server that is away: the events stay."""
+FAIL_FAST: Final = {"timeout_s": 10.0, "retries": 1, **RETRY_BRIEFLY}
+"""Options with short timeouts and few retries: another drain costs nothing."""
 FOLLOW_S: Final = 0.1
 """Between two looks at a spool that is followed."""
 REST_S: Final = 2.0
@@ -206,10 +207,10 @@ class _Drain:
             try:
                 done = self._take(claimed)
             finally:
-                self._spool.delete([event.name for event in claimed if done >= _named(event)])
-                kept = [event.name for event in claimed if not done >= _named(event)]
-                self._spool.release(kept)
-                self.kept.update(kept)
+                kept = {one.name for one in claimed if not done.issuperset(one.event.names)}
+                self._spool.delete([one.name for one in claimed if one.name not in kept])
+                self._spool.release(sorted(kept))
+                self.kept |= kept
             if len(claimed) < BATCH:
                 return
 
@@ -230,7 +231,7 @@ class _Drain:
         if self.ended:
             return frozenset()
         done = frozenset((*ids, *models)) - outcome.refused
-        self._events += sum(1 for event in claimed if done >= _named(event))
+        self._events += sum(done.issuperset(event.names) for event in events)
         self._runs += len(done.intersection(ids))
         self._models += len(done.intersection(models))
         self._elsewhere += len(outcome.unknown)
@@ -242,10 +243,6 @@ class _Drain:
             *(self._events, self._runs, self._models, self._elsewhere),
             *(self.remaining(), self._bad, busy),
         )
-
-
-def _named(event: ClaimedEvent) -> frozenset[str]:
-    return frozenset(event.event.names)
 
 
 def _log_unknown(claimed: Sequence[ClaimedEvent], unknown: Sequence[str]) -> None:
@@ -285,7 +282,7 @@ def drain_all(spool: EventSpool, recipe: str, server: str) -> str | None:
 
 
 def _drain_fast(resolved: ResolvedRecipe, spool: EventSpool, place: str) -> str | None:
-    result = drain_into(fail_fast(resolved), spool, place, rest_s=REST_S)
+    result = drain_into(with_options(resolved, FAIL_FAST), spool, place, rest_s=REST_S)
     log.info("%s", hooks_line(result.summary()))
     report = result.report
     if report is None:
@@ -343,19 +340,8 @@ def _drain_loaded(
     return drain_into(resolved, spool, recipe)
 
 
-def fail_fast(resolved: ResolvedRecipe) -> ResolvedRecipe:
-    """Return a recipe with short timeouts and few retries: another drain costs nothing."""
-    return _with_options(
-        resolved, {"timeout_s": TIMEOUT_S, "retries": RETRIES, "retry_for_s": RETRY_FOR_S}
-    )
-
-
-def retry_briefly(resolved: ResolvedRecipe) -> ResolvedRecipe:
-    """Return a recipe that waits briefly for a server that is away: the events stay."""
-    return _with_options(resolved, {"retry_for_s": RETRY_FOR_S})
-
-
-def _with_options(resolved: ResolvedRecipe, options: Mapping[str, float]) -> ResolvedRecipe:
+def with_options(resolved: ResolvedRecipe, options: Mapping[str, float]) -> ResolvedRecipe:
+    """Return a recipe with `options` of the connections of its sources and its sink."""
     sink = resolved.sink
     return replace(
         resolved,

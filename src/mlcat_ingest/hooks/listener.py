@@ -248,9 +248,6 @@ def _enable(recipe_or_config: str | Path | HookConfig | None, given: Mapping[str
         except RecipeError as error:
             warn(str(error))
             return False
-        if settings is None:
-            warn("no catalog configured; set MLCAT_RECIPE or MLCAT_SERVER")
-            return False
         if (problem := settings.problem) is not None:
             warn(problem)
             if settings.sends:
@@ -268,7 +265,7 @@ def _listen(settings: HookSettings) -> bool:
         return False
     registry = getattr(utils, "_tracking_store_registry", None)
     get_uri = getattr(utils, "get_tracking_uri", None)
-    if registry is None or not callable(get_uri):
+    if not callable(get_uri):
         return False
 
     def uri_of(given: Any) -> str:

@@ -51,9 +51,6 @@ def _listen() -> None:
     except RecipeError as error:
         warn(str(error))
         return
-    if settings is None:
-        warn("no catalog configured; set MLCAT_RECIPE or MLCAT_SERVER")
-        return
     from mlflow.server import handlers
 
     listener = Listener(settings)
@@ -69,7 +66,7 @@ def _listen() -> None:
         ("_model_registry_store", attach_models, tracking_uri),
     ):
         registry = getattr(handlers, f"{name}_registry", None)
-        if registry is None or not listen(registry, listener, uri, attach):
+        if not listen(registry, listener, uri, attach):
             warn("this version of MLflow is not supported by the hook")
         # It may be there already, for the application asks for it when it is imported.
         store = getattr(handlers, name, None)

@@ -130,16 +130,17 @@ class HookSettings:
     problem: str | None = None
 
     @classmethod
-    def of(cls, environ: Mapping[str, str] | None = None) -> Self | None:
-        """Return the environment's settings; None if it names neither a recipe nor a server.
+    def of(cls, environ: Mapping[str, str] | None = None) -> Self:
+        """Return the environment's settings.
 
         Raises:
-            RecipeError: a path is in a home folder that is not known.
+            RecipeError: it names neither a recipe nor a server, or a path in a home folder that is
+                not known.
         """
         env = os.environ if environ is None else environ
         recipe, server = env.get("MLCAT_RECIPE", ""), env.get("MLCAT_SERVER", "")
         if not recipe and not server:
-            return None
+            raise RecipeError("no catalog configured; set MLCAT_RECIPE or MLCAT_SERVER")
         if recipe:
             recipe = os.path.abspath(local_path(recipe))  # noqa: PTH100 - links stay as they are
         sends = is_on(env.get("MLCAT_HOOK_SEND") or "1")

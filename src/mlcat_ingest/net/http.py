@@ -68,6 +68,8 @@ _SPEAKS_TLS: Final = (
 )
 """The answers of nginx, Go's server and Apache to http on a port of https."""
 
+_USE_HTTPS: Final = "use https:// in the address, or another port"
+_LOGIN_PAGE: Final = "a login page may protect the service; configure credentials that it accepts"
 _CERTIFICATE: Final = "CERTIFICATE_VERIFY_FAILED.*"
 _UNKNOWN_HOST: Final = "unknown host"
 _CURES: Final = {
@@ -135,7 +137,7 @@ def no_answer_of(error: BaseException, url: str) -> NoAnswer:
     if any(isinstance(inner, ConnectionError) for inner in chain) and _shows_certificate(url):
         return NoAnswer(
             f"does not speak http: {cause}",
-            "use https:// in the address, or another port",
+            _USE_HTTPS,
             is_lasting=True,
         )
     hint = next(cure for pattern, cure in _CURES.items() if re.search(pattern, cause))
@@ -533,53 +535,42 @@ class Http(Closing):
             raise self._refused_credentials(reply)
         if wants_tls(reply.status, reply.content):
             raise ProtocolMismatchError(
-                f"{self.peer} at {reply.url} does not speak http",
-                hint="use https:// in the address, or another port",
+                f"{self.peer} at {reply.url} does not speak http", hint=_USE_HTTPS
             )
         if reply.is_page and reply.status in {200, 403}:
-            raise AuthenticationError(
-                f"{self.peer} at {reply.url} answered with a web page instead of JSON"
-                f"{reply.twice}{reply.body_line}",
-                hint="a login page may protect the service; configure credentials that it accepts",
-                context={"status": reply.status},
-            )
+            what = f"answered with a web page instead of JSON{reply.twice}{reply.body_line}"
+            raise self._refused_access(reply, what, _LOGIN_PAGE)
         if reply.status == 429:
             raise RateLimitedError(
                 f"{self.peer} at {reply.url} still rejects requests (429)",
                 hint="try again later, or use fewer connections",
             )
         if 300 <= reply.status < 400:
-            raise self._redirect_error(reply)
+            target = redact_url(urljoin(reply.url, reply.headers.get("Location", "")))
+            what = f"redirects to {target}"
+            if urlsplit(target).path.rstrip("/") != urlsplit(reply.url).path.rstrip("/"):
+                raise self._refused_access(reply, what, _LOGIN_PAGE)
+            raise ProtocolMismatchError(
+                f"{self.peer} at {reply.url} {what}", hint="use that address"
+            )
         return reply
 
+    def _refused_access(self, reply: Reply, what: str, hint: str) -> AuthenticationError:
+        context = {"status": reply.status}
+        return AuthenticationError(f"{self.peer} at {reply.url} {what}", hint=hint, context=context)
+
     def _refused_credentials(self, reply: Reply) -> AuthenticationError:
-        accepted, hint = (
-            "",
-            _credentials_hint(
-                self._session.auth, reply.headers.get("WWW-Authenticate", ""), self._variables
-            ),
+        accepted = ""
+        hint = _credentials_hint(
+            self._session.auth, reply.headers.get("WWW-Authenticate", ""), self._variables
         )
         if not self._session.is_home(reply.url):
             hint = "a redirect leads there, and credentials do not follow it; use that address"
         elif self._accepted_s is not None:
             accepted = f"; it accepted them until {_clock_time(self._accepted_s)}"
             hint = "renew them if they have expired; else see the service's log"
-        return AuthenticationError(
-            f"{self.peer} at {reply.url} refused the credentials (401){reply.body_line}{accepted}",
-            hint=hint,
-            context={"status": reply.status},
-        )
-
-    def _redirect_error(self, reply: Reply) -> MlcatError:
-        target = redact_url(urljoin(reply.url, reply.headers.get("Location", "")))
-        sentence = f"{self.peer} at {reply.url} redirects to {target}"
-        if urlsplit(target).path.rstrip("/") == urlsplit(reply.url).path.rstrip("/"):
-            return ProtocolMismatchError(sentence, hint="use that address")
-        return AuthenticationError(
-            sentence,
-            hint="a login page may protect the service; configure credentials that it accepts",
-            context={"status": reply.status},
-        )
+        what = f"refused the credentials (401){reply.body_line}{accepted}"
+        return self._refused_access(reply, what, hint)
 
     def _failure(self, url: str, error: Exception) -> tuple[MlcatError | None, str]:
         """Return our error for an error of requests, and the failed step if a retry may help.

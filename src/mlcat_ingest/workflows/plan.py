@@ -185,51 +185,12 @@ class PlannedRemoval(NamedTuple):
     next_pass: bool
 
 
-class Plan(Closing):
-    """A dry run's result: the differences by entity; `report` says how the planning went.
-
-    Closing it deletes its temporary file.
-    """
-
-    def __init__(
-        self,
-        report: Report,
-        store: PlanStore,
-        batch_size: int = MAX_REQUEST_ITEMS,
-        next_removals: Sequence[str] = (),
-    ) -> None:
-        """Take the result of the planning run; a write request has up to `batch_size` proposals.
-
-        `next_removals` go if the next complete pass lacks them, too.
-        """
-        self.next_removals = next_removals
-        self.report = report
-        self.batch_size = batch_size
-        self._store = store
-
-    def entities(self) -> Iterator[EntityDiff]:
-        """Yield what would happen to each entity, by type and URN."""
-        return self._store.diffs()
-
-    def feature_removals(self) -> Iterator[PlannedRemoval]:
-        """Yield the feature tables and features that go with the run, then with the next pass."""
-        for urn in self._store.removed_features():
-            yield PlannedRemoval(urn, next_pass=False)
-        for urn in self.next_removals:
-            if entity_type_of(urn) in {"mlFeatureTable", "mlFeature"}:
-                yield PlannedRemoval(urn, next_pass=True)
-
-    def close(self) -> None:
-        """Delete the file; safe to call twice."""
-        self._store.close()
-
-
 class Totals:
     """Totals of a plan, counted as its entities pass."""
 
-    def __init__(self, batch_size: int = MAX_REQUEST_ITEMS) -> None:
+    def __init__(self, batch_size: int) -> None:
         """Start with none; a write request has up to `batch_size` proposals."""
-        self._batch_size = batch_size
+        self.batch_size = batch_size
         self.actions: dict[str, Counter[Action]] = {}
         self.bookkeeping: Counter[str] = Counter()
         self.proposals = 0
@@ -251,22 +212,62 @@ class Totals:
     @property
     def write_requests(self) -> int:
         """How many requests writing them would take, if nothing is refused."""
-        return -(-self.proposals // self._batch_size)
+        return -(-self.proposals // self.batch_size)
 
 
-def exit_code_of_plan(
-    report: Report, totals: Totals, *, tell_pending: bool, affects_models: bool = False
-) -> int:
-    """Return the exit status of a plan: that of its run, but for what only writing can tell.
+class Plan(Closing):
+    """A dry run's result: the differences by entity; `report` says how the planning went.
 
-    With `tell_pending` it is 5 where there is something to write, and where it `affects_models`.
+    Closing it deletes its temporary file.
     """
-    if report.exit_code not in {EXIT_OK, EXIT_PARTIAL}:
-        return report.exit_code
-    if report.gate is not None and not report.gate.passed:
-        return EXIT_TESTS
-    is_pending = affects_models or (tell_pending and totals.entities)
-    return EXIT_PENDING if is_pending else EXIT_OK
+
+    def __init__(
+        self,
+        report: Report,
+        store: PlanStore,
+        batch_size: int = MAX_REQUEST_ITEMS,
+        next_removals: Sequence[str] = (),
+    ) -> None:
+        """Take the result of the planning run; a write request has up to `batch_size` proposals.
+
+        `next_removals` go if the next complete pass lacks them, too.
+        """
+        self.next_removals = next_removals
+        self.report = report
+        self.totals = Totals(batch_size)
+        self._store = store
+
+    def entities(self) -> Iterator[EntityDiff]:
+        """Yield what would happen to each entity, by type and URN; `totals` counts them."""
+        self.totals = Totals(self.totals.batch_size)
+        for diff in self._store.diffs():
+            self.totals.add(diff)
+            yield diff
+
+    def feature_removals(self) -> Iterator[PlannedRemoval]:
+        """Yield the feature tables and features that go with the run, then with the next pass."""
+        for urn in self._store.removed_features():
+            yield PlannedRemoval(urn, next_pass=False)
+        for urn in self.next_removals:
+            if entity_type_of(urn) in {"mlFeatureTable", "mlFeature"}:
+                yield PlannedRemoval(urn, next_pass=True)
+
+    def exit_code(self, *, tell_pending: bool, affects_models: bool = False) -> int:
+        """Return the exit status: that of a run, but for what only writing can tell.
+
+        With `tell_pending` it is 5 where `totals` have something to write, and where that
+        `affects_models`.
+        """
+        if self.report.exit_code not in {EXIT_OK, EXIT_PARTIAL}:
+            return self.report.exit_code
+        if self.report.gate is not None and not self.report.gate.passed:
+            return EXIT_TESTS
+        is_pending = affects_models or (tell_pending and self.totals.entities)
+        return EXIT_PENDING if is_pending else EXIT_OK
+
+    def close(self) -> None:
+        """Delete the file; safe to call twice."""
+        self._store.close()
 
 
 class PlannedDelivery:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -32,8 +33,11 @@ from mlcat_ingest.pipeline.report.render import (
 )
 from mlcat_ingest.pipeline.report.report import EntityCounts, Report
 from mlcat_ingest.recipe import secrets
-from mlcat_ingest.workflows.plan import ACTIONS, Impact, Totals
+from mlcat_ingest.workflows.plan import ACTIONS, Impact, Plan
 from mlcat_ingest.workflows.plan_diff import Action, EntityDiff, diff_merged
+
+ENTITIES_SHOWN: Final = 20
+"""Entities that are shown in full; the others are counted."""
 
 CHANGES_SHOWN: Final = 10
 """Entries of one field that are shown."""
@@ -73,6 +77,14 @@ def entity_lines(diff: EntityDiff) -> Iterator[Line]:
         yield Line(printable(f"    {aspect.aspect}{whole}"))
         for field in _with_equal_times_joined(aspect.fields):
             yield from _field_lines(field)
+
+
+def first_entity_lines(diffs: Iterator[EntityDiff]) -> Iterator[Line]:
+    """Yield the first entities in full, and how many more there are."""
+    for diff in islice(diffs, ENTITIES_SHOWN):
+        yield from entity_lines(diff)
+    if more := sum(1 for _ in diffs):
+        yield Line(f"… and {plural(more, 'more entity', 'more entities')}, see --json")
 
 
 def _with_equal_times_joined(fields: Iterable[FieldDiff]) -> Iterator[FieldDiff]:
@@ -150,20 +162,22 @@ def head_lines(report: Report) -> Iterator[Line]:
         yield Line(summary.line)
 
 
-def total_lines(report: Report, totals: Totals) -> Iterator[Line]:
+def total_lines(plan: Plan) -> Iterator[Line]:
     """Yield the totals, which come last."""
+    report = plan.report
     where = f" → {report.catalog}" if report.catalog else ""
     yield Line(f"  records      {report.records:,} read{where}")
-    yield from counts_lines(report, totals)
+    yield from counts_lines(plan)
     for line in gate_lines(report.gate):
         yield Line(line)
 
 
-def counts_lines(report: Report, totals: Totals) -> Iterator[Line]:
+def counts_lines(plan: Plan) -> Iterator[Line]:
     """Yield how many entities each action would concern, the findings, and the requests."""
+    report, totals = plan.report, plan.totals
     width = max(map(len, (*report.entities, *totals.actions)), default=0)
     for kind in sorted({*report.entities, *totals.actions}):
-        yield Line(f"  {kind:<{max(width, 12)}} {', '.join(_counts(kind, report, totals))}")
+        yield Line(f"  {kind:<{max(width, 12)}} {', '.join(_counts(kind, plan))}")
     for line in findings(report):
         yield Line(line)
     yield Line(
@@ -173,17 +187,15 @@ def counts_lines(report: Report, totals: Totals) -> Iterator[Line]:
     )
 
 
-def _counts(kind: str, report: Report, totals: Totals) -> Sequence[str]:
-    counts = totals.actions.get(kind) or Counter()
-    parts = [f"{counts[action]:,} to {action}" for action in ACTIONS if counts.get(action)]
-    own = totals.bookkeeping[kind]
-    if own:
-        parts.append(f"of these {own:,} only in {OWN_PREFIX}*")
-    counted = report.entities.get(kind, EntityCounts())
-    parts.append(f"{counted.unchanged:,} unchanged")
-    if counted.still_removed:
-        parts.append(f"{counted.still_removed:,} still removed")
-    return [*parts, left_out(counted)] if counted.left_out else parts
+def _counts(kind: str, plan: Plan) -> Sequence[str]:
+    counts = _kind_data(kind, plan)
+    parts = [f"{counts[action]:,} to {action}" for action in ACTIONS if counts[action]]
+    if counts["bookkeeping"]:
+        parts.append(f"of these {counts['bookkeeping']:,} only in {OWN_PREFIX}*")
+    parts.append(f"{counts['unchanged']:,} unchanged")
+    if counts["still_removed"]:
+        parts.append(f"{counts['still_removed']:,} still removed")
+    return [*parts, left_out(plan.report.entities[kind])] if counts["left_out"] else parts
 
 
 def change_data(diff: EntityDiff) -> Iterator[dict[str, Any]]:
@@ -291,8 +303,9 @@ def feature_name(urn: str) -> str:
     return f"{name} ({table})" if entity_type_of(urn) == "mlFeature" else name
 
 
-def summary_data(report: Report, totals: Totals) -> dict[str, Any]:
+def summary_data(plan: Plan) -> dict[str, Any]:
     """Return what a plan comes to as JSON data."""
+    report, totals = plan.report, plan.totals
     kinds = sorted({*report.entities, *totals.actions})
     return {
         "kind": "summary",
@@ -300,7 +313,7 @@ def summary_data(report: Report, totals: Totals) -> dict[str, Any]:
         "catalog": report.catalog,
         "pending": totals.entities > 0,
         "records": report.records,
-        "entities": {kind: _kind_data(kind, report, totals) for kind in kinds},
+        "entities": {kind: _kind_data(kind, plan) for kind in kinds},
         "proposals": totals.proposals,
         "write_requests": totals.write_requests,
         "source_requests": report.source_requests,
@@ -316,12 +329,12 @@ def summary_data(report: Report, totals: Totals) -> dict[str, Any]:
     }
 
 
-def _kind_data(kind: str, report: Report, totals: Totals) -> dict[str, int]:
-    counts = totals.actions.get(kind) or Counter()
-    counted = report.entities.get(kind, EntityCounts())
+def _kind_data(kind: str, plan: Plan) -> dict[str, int]:
+    counts = plan.totals.actions.get(kind) or Counter()
+    counted = plan.report.entities.get(kind, EntityCounts())
     return {
         **{action: counts.get(action, 0) for action in ACTIONS},
-        "bookkeeping": totals.bookkeeping[kind],
+        "bookkeeping": plan.totals.bookkeeping[kind],
         "unchanged": counted.unchanged,
         "still_removed": counted.still_removed,
         "left_out": counted.left_out,

@@ -7,7 +7,6 @@ are stored and live, too: a page of the catalog shows only what the search finds
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from itertools import islice
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
@@ -21,9 +20,9 @@ from mlcat_ingest.pipeline.state.session import StateOptions, StateSession, know
 from mlcat_ingest.pipeline.write.searchable import SHOWN, LiveEntities, SearchResult
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.workflows.ingest import Pipeline
-from mlcat_ingest.workflows.plan import Plan, Totals, make_plan
+from mlcat_ingest.workflows.plan import Plan, make_plan
 from mlcat_ingest.workflows.plan_diff import EntityDiff
-from mlcat_ingest.workflows.plan_render import Line, entity_lines
+from mlcat_ingest.workflows.plan_render import Line, first_entity_lines
 from mlcat_ingest.workflows.resolve import ResolvedRecipe
 
 _NOUNS: Final = {
@@ -45,19 +44,18 @@ class Verification(Closing):
     def __init__(self, plan: Plan, search: SearchResult) -> None:
         self._plan = plan
         self.search = search
-        self.totals = Totals(plan.batch_size)
-        for entity in plan.entities():
-            self.totals.add(entity)
+        for _ in plan.entities():
+            pass  # `totals` counts them
         self.report: Report = plan.report
         self.compared = sum(
             counts.written + counts.unchanged + counts.still_removed
             for counts in plan.report.entities.values()
         )
         self.left_out = sum(counts.left_out for counts in plan.report.entities.values())
-        actions = self.totals.actions.values()
+        actions = plan.totals.actions.values()
         self.missing = sum(counts["create"] + counts["revive"] for counts in actions)
         updates = sum(counts["update"] for counts in actions)
-        self.stale = updates - self.totals.bookkeeping.total()
+        self.stale = updates - plan.totals.bookkeeping.total()
         removals = sum(counts["remove"] for counts in actions)
         self.to_be_removed = removals + len(plan.next_removals)
 
@@ -90,11 +88,7 @@ class Verification(Closing):
         if details or not is_ok:
             yield Line(self._summary())
         yield from map(Line, note_lines(self.report, UNSEEN | UNREAD))
-        differing = self.differing()
-        for entity in islice(differing, SHOWN):
-            yield from entity_lines(entity)
-        if more := sum(1 for _ in differing):
-            yield Line(f"… and {plural(more, 'more entity', 'more entities')}, see --json")
+        yield from first_entity_lines(self.differing())
         for urn in self._plan.next_removals[:SHOWN]:
             yield Line(printable(f"- remove {urn} with the next pass"), "removed")
         for urn in self.search.lacking:

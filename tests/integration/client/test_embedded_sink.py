@@ -43,6 +43,12 @@ def test_a_catalog_that_is_only_read_is_not_made(tmp_path: Path) -> None:
     sink = sink_on(db)
     assert sink.open(read_only=True) == f"the catalog in {db}, not created yet"
     assert sink.read_many([URN], ["status"]) == {}
+    assert sink.read_stamps([URN], ["status"]) == {}
+    found = sink.search.entities_of_source("mlModel", "mlflow:s:default")
+    assert (found.total, list(found.pages)) == (0, [])
+    assert list(sink.search.members("urn:li:mlModelGroup:(g)")) == []
+    assert list(sink.search.metadata_tests()) == []
+    assert sink.search.datasets_like(["a", "b"]) == [[], []]
     assert sink.traffic.requests_made() == 0
     sink.close()
     assert list(tmp_path.iterdir()) == []

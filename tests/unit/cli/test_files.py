@@ -223,7 +223,7 @@ def test_standard_output_gets_the_report_of_the_end_only(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     file = OutputFiles(OutputSettings(), report_file=Path("-"))
-    keep(file, GOING_ON)
+    assert file.keep is None
     assert file.finish(ENDED) == 0
     assert json.loads(capsys.readouterr().out)["finished"] is True
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 
 from mlcat_ingest.cli import output
+from mlcat_ingest.cli.options import OutputSettings
 from mlcat_ingest.core.findings import UnansweredRequest
 from mlcat_ingest.pipeline.report import progress
 from mlcat_ingest.pipeline.report.progress import PlainProgress, Progress
@@ -43,7 +44,7 @@ def test_progress_on_a_terminal_is_a_live_line(
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("NO_COLOR", no_color)
-    with output.progress(quiet=False) as show:
+    with OutputSettings().progress() as show:
         assert show is not None
         show(NOW)
     assert "1,500 records read" in terminal.getvalue()
@@ -59,7 +60,7 @@ def test_progress_elsewhere_is_a_line_now_and_then(
     monkeypatch.setattr(sys, "stderr", Terminal() if as_lines else io.StringIO())
     monkeypatch.setattr(progress, "PLAIN_INTERVAL_S", 0.0)
     caplog.set_level(logging.INFO)
-    with output.progress(quiet=False, as_lines=as_lines) as show:
+    with OutputSettings(log_format="json" if as_lines else "text").progress() as show:
         assert show is not None
         show(NOW)
     assert caplog.messages == [WORDS]
@@ -75,7 +76,7 @@ def test_progress_says_who_does_not_answer(
     monkeypatch.setenv("TERM", "xterm")
     caplog.set_level(logging.INFO)
     silent = UnansweredRequest("http://mlflow:5000/x", 8.2, "answers 429 (throttled)")
-    with output.progress(quiet=False) as show:
+    with OutputSettings().progress() as show:
         assert show is not None
         show(replace(NOW, pending_request=replace(silent, seconds=4.9)))
         show(replace(NOW, pending_request=silent))
@@ -93,7 +94,7 @@ def test_a_first_attempt_names_what_is_waited_for() -> None:
 
 
 def test_quiet_shows_no_progress() -> None:
-    with output.progress(quiet=True) as show:
+    with OutputSettings(quiet=True).progress() as show:
         assert show is None
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from mlcat_ingest.cli import plan as plan_module
 from mlcat_ingest.errors import SourceUnavailableError
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.recipe.secrets import SECRETS
+from mlcat_ingest.workflows.plan_render import ENTITIES_SHOWN
 from mlcat_ingest.workflows.resolve import ResolvedRecipe
 from support.cli import Invoke
 from support.fakes import FakeSink, FakeSource, model_urn
@@ -71,9 +71,9 @@ def test_a_plan_shows_what_a_run_would_write(
 
 
 def test_the_first_entities_are_shown_and_the_others_counted(invoke: Invoke, sides: Sides) -> None:
-    sides.source = FakeSource([[model(f"r{n:03}") for n in range(plan_module.SHOWN + 312)]])
+    sides.source = FakeSource([[model(f"r{n:03}") for n in range(ENTITIES_SHOWN + 312)]])
     out = invoke("plan", "recipe.yml").out
-    assert out.count("+ create") == plan_module.SHOWN
+    assert out.count("+ create") == ENTITIES_SHOWN
     assert "… and 312 more entities, see --json" in out
     assert "332 to create" in out
 

@@ -13,6 +13,7 @@ import pytest
 
 from mlcat_ingest.catalog.server.lock import Running, ServerLock
 from mlcat_ingest.cli import output
+from mlcat_ingest.cli.options import OutputSettings
 from mlcat_ingest.errors import SourceUnavailableError
 from mlcat_ingest.pipeline.report.progress import OnProgress, Progress
 from mlcat_ingest.recipe.model import Recipe
@@ -203,7 +204,7 @@ def test_a_signal_to_end_ends_a_run_with_its_report(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
     @contextlib.contextmanager
-    def terminating(**_: object) -> Iterator[OnProgress]:
+    def terminating(_: object) -> Iterator[OnProgress]:
         def show(_: Progress) -> None:
             os.kill(os.getpid(), number)
 
@@ -211,7 +212,7 @@ def test_a_signal_to_end_ends_a_run_with_its_report(
 
     # The tests themselves may run under nohup.
     outside = signal.signal(number, signal.SIG_DFL)
-    monkeypatch.setattr(output, "progress", terminating)
+    monkeypatch.setattr(OutputSettings, "progress", terminating)
     try:
         result = invoke("recipe.yml")
         assert result.code == 130
@@ -226,10 +227,10 @@ def test_a_run_under_nohup_outlives_its_terminal(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @contextlib.contextmanager
-    def closing(**_: object) -> Iterator[OnProgress]:
+    def closing(_: object) -> Iterator[OnProgress]:
         yield lambda _: os.kill(os.getpid(), signal.SIGHUP)
 
-    monkeypatch.setattr(output, "progress", closing)
+    monkeypatch.setattr(OutputSettings, "progress", closing)
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         assert invoke("recipe.yml").code == 0

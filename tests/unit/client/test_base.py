@@ -4,14 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import pytest
 
-from mlcat_ingest.client.base import (
-    CANNOT_ANSWER,
-    Catalog,
-    CatalogFacts,
-    NoEntities,
-    SourceEntities,
-    StoredEntity,
-)
+from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog, CatalogFacts, StoredEntity
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import AspectRejectedError
 from mlcat_ingest.metadata.proposal import Entity, Proposal
@@ -80,12 +73,3 @@ def test_a_run_into_a_catalog_that_only_reads_and_writes() -> None:
     assert report.failure is None
     assert report.evaluation.not_evaluated == "the catalog does not evaluate metadata tests"
     assert {one.entity_urn for one in catalog.written} == {URN}
-
-
-def test_an_empty_catalog_is_searched_for_nothing() -> None:
-    search = NoEntities()
-    found = search.entities_of_source("mlModel", "mlflow:s:default")
-    assert (found.total, list(found.pages)) == (0, [])
-    assert isinstance(found, SourceEntities)
-    assert list(search.members(group_urn("g"))) == []
-    assert search.datasets_like(["a", "b"]) == [(), ()]

@@ -188,7 +188,6 @@ def test_a_recipe_that_is_not_there_is_one_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = HookSettings.of({"MLCAT_RECIPE": str(tmp_path / "none.yml")})
-    assert settings is not None
     listener = Listener(settings)
     [record] = caplog.records
     assert f"no recipe at {tmp_path / 'none.yml'}" in record.message

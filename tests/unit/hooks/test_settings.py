@@ -2,7 +2,6 @@
 
 import json
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,19 +17,13 @@ from mlcat_ingest.hooks.settings import VARIABLES, HookSettings, spool_of, with_
 SERVER = {"MLCAT_SERVER": "http://c"}
 
 
-def settings_of(environ: Mapping[str, str]) -> HookSettings:
-    found = HookSettings.of(environ)
-    assert found is not None
-    return found
-
-
 def test_without_a_sink_there_are_no_settings() -> None:
-    assert HookSettings.of({}) is None
-    assert HookSettings.of(SERVER) is not None
+    with pytest.raises(RecipeError, match="no catalog configured"):
+        HookSettings.of({})
 
 
 def test_a_recipe_goes_before_a_server(tmp_path: Path) -> None:
-    found = settings_of({"MLCAT_RECIPE": str(tmp_path / "r.yml"), **SERVER})
+    found = HookSettings.of({"MLCAT_RECIPE": str(tmp_path / "r.yml"), **SERVER})
     assert (found.recipe, found.server) == (str(tmp_path / "r.yml"), "")
     assert found.spool == tmp_path / ".mlcat" / "spool"
 
@@ -48,7 +41,7 @@ def test_a_recipe_goes_before_a_server(tmp_path: Path) -> None:
     ],
 )
 def test_the_first_rank_sends(env: dict[str, str], sends: bool) -> None:  # noqa: FBT001 - a parameter
-    assert settings_of({**SERVER, **env}).sends is sends
+    assert HookSettings.of({**SERVER, **env}).sends is sends
 
 
 @pytest.mark.usefixtures("unlistened")
@@ -71,7 +64,7 @@ def test_a_switch_is_on_or_off_or_a_warning(
         monkeypatch.setattr(listener, "enable", lambda text=text: enabled.append(text))
         monkeypatch.setenv("MLCAT_HOOK", text)
         assert not NoRunContext().in_context()
-        found = settings_of({**SERVER, "MLCAT_HOOK_SEND": text})
+        found = HookSettings.of({**SERVER, "MLCAT_HOOK_SEND": text})
         assert (found.sends, found.problem is None) == (bool(on), on is not None)
     assert enabled == (list(texts) if on else [])
     warnings = [one.message for one in caplog.records]
@@ -84,9 +77,9 @@ def test_paths_of_variables_are_those_that_are_meant(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setenv("HOME", "/home/jane")
-    found = settings_of({"MLCAT_RECIPE": name})
+    found = HookSettings.of({"MLCAT_RECIPE": name})
     assert (found.recipe, found.spool) == ("/home/jane/r.yml", Path("/home/jane/.mlcat/spool"))
-    assert settings_of({**SERVER, "MLCAT_SPOOL": name}).spool == Path("/home/jane/r.yml")
+    assert HookSettings.of({**SERVER, "MLCAT_SPOOL": name}).spool == Path("/home/jane/r.yml")
 
 
 @pytest.mark.usefixtures("unlistened")
@@ -132,7 +125,7 @@ def test_an_unknown_home_folder_is_a_message_and_no_folder(
 
 @pytest.mark.parametrize("text", ["", "soon", "-1", "nan", "1e9"])
 def test_waits_that_are_none_are_the_default(text: str) -> None:
-    assert settings_of({**SERVER, "MLCAT_HOOK_FLUSH_S": text}).flush_s == 2.0
+    assert HookSettings.of({**SERVER, "MLCAT_HOOK_FLUSH_S": text}).flush_s == 2.0
 
 
 def test_the_spool_is_where_it_is_reported_to_be(tmp_path: Path) -> None:
@@ -153,15 +146,15 @@ def test_a_config_says_all_that_variables_say(tmp_path: Path) -> None:
         "flush_s": 1.5,
     }
     env = {"MLCAT_RECIPE": "/a/r.yml", "RANK": "3", "MLCAT_HOOK_FLUSH_S": "9"}
-    assert settings_of(with_config(config, env)) == HookSettings(
+    assert HookSettings.of(with_config(config, env)) == HookSettings(
         tmp_path, "", "http://d", "s3cret", sends=False, debounce_s=0.0, flush_s=1.5
     )
-    assert settings_of(with_config({**config, "send": True}, env)).sends
+    assert HookSettings.of(with_config({**config, "send": True}, env)).sends
     assert HookConfig.__annotations__.keys() == VARIABLES.keys()
 
 
 def test_what_a_config_leaves_out_the_environment_says() -> None:
-    found = settings_of(with_config({"token": "", "recipe": None, "spool": "/s"}, SERVER))
+    found = HookSettings.of(with_config({"token": "", "recipe": None, "spool": "/s"}, SERVER))
     assert (found.server, found.spool) == ("http://c", Path("/s"))
 
 

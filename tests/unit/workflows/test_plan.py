@@ -15,7 +15,7 @@ from mlcat_ingest.pipeline.state.inspection import summary
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest, RecordVersion
 from mlcat_ingest.workflows.ingest import Pipeline
-from mlcat_ingest.workflows.plan import Plan, Totals, exit_code_of_plan
+from mlcat_ingest.workflows.plan import Plan
 from mlcat_ingest.workflows.plan_render import change_data, summary_data
 from mlcat_ingest.workflows.resolve import ResolvedRecipe
 from support.fakes import FakeRecord, FakeSink, FakeSource, group_urn, model_urn
@@ -72,13 +72,11 @@ def sides(tmp_path: Path) -> Sides:
 
 
 def report_of(plan: Plan) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    totals = Totals(plan.batch_size)
     changes: list[dict[str, Any]] = []
     with plan:
         for entity in plan.entities():
-            totals.add(entity)
             changes += change_data(entity)
-    return changes, summary_data(plan.report, totals)
+    return changes, summary_data(plan)
 
 
 def group(**properties: object) -> Entity:
@@ -170,7 +168,7 @@ def test_an_entity_that_is_reported_twice_is_one_change(sides: Sides) -> None:
 def test_a_limit_is_what_would_stop_the_run(sides: Sides) -> None:
     sides.limits = "limits: {max_new_entities: 2},"
     plan = sides.pipeline([model("a"), model("b"), model("c")]).plan()
-    assert exit_code_of_plan(plan.report, Totals(), tell_pending=True) == 2
+    assert plan.exit_code(tell_pending=True) == 2
     _, summary_ = report_of(plan)
     assert "more than 2 new entities" in summary_["failure"]
 
@@ -180,7 +178,7 @@ def test_records_that_cannot_be_used_or_sent_are_counted(sides: Sides) -> None:
     source = FakeSource([[model("a"), nan, "no entity"]])
     sides.source = source
     plan = sides.pipeline().plan()
-    assert exit_code_of_plan(plan.report, Totals(), tell_pending=False) == 0
+    assert plan.exit_code(tell_pending=False) == 0
     entities, summary_ = report_of(plan)
     assert actions(entities) == {model_urn("a"): "create"}
     assert (summary_["failed_records"], summary_["rejected"]) == (1, 1)
@@ -189,11 +187,11 @@ def test_records_that_cannot_be_used_or_sent_are_counted(sides: Sides) -> None:
 
 def test_failed_metadata_tests_count_where_the_run_would_be_partial(sides: Sides) -> None:
     with sides.pipeline([model("a")]).plan() as plan:
-        report = plan.report
+        pass
     failed = Verdict("owner", (TestVerdict("urn:li:test:owner", "owner", 0, 1, 1),))
-    partial = replace(report, failed_records=1, gate=failed)
-    assert partial.exit_code == 4
-    assert exit_code_of_plan(partial, Totals(), tell_pending=False) == 3
+    plan.report = replace(plan.report, failed_records=1, gate=failed)
+    assert plan.report.exit_code == 4
+    assert plan.exit_code(tell_pending=False) == 3
 
 
 def test_a_run_at_work_is_not_in_the_way(sides: Sides) -> None:

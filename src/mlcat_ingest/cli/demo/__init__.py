@@ -129,7 +129,7 @@ def _wait(server: "subprocess.Popen[str]") -> None:
     try:
         server.wait()
     except KeyboardInterrupt:
-        output.print_message("stopped")
+        click.echo("stopped", err=True)
 
 
 @contextmanager
@@ -174,22 +174,22 @@ def _train(folder: Path) -> None:
 
     done, store = folder / ".trained", folder / STORE_FILE
     if done.exists() and store.exists():
-        output.print_message(f"Using the models in {store}")
+        click.echo(f"Using the models in {store}", err=True)
         return
     if store.exists():
         raise click.UsageError(
             f"{folder} contains the MLflow store of a demo whose training did not finish: "
             "choose another folder with --dir, or delete this one"
         )
-    output.print_message(f"Training small scikit-learn models into {store} …")
+    click.echo(f"Training small scikit-learn models into {store} …", err=True)
     places = {name: f"{number} of {len(EXPERIMENTS)}" for number, name in enumerate(EXPERIMENTS, 1)}
     runs = train_models(
         f"sqlite:///{store.resolve().as_posix()}",
         folder / "artifacts",
-        lambda name: output.print_message(f"  {places[name]}: {name} …"),
+        lambda name: click.echo(f"  {places[name]}: {name} …", err=True),
     )
     done.touch()
-    output.print_message(f"Trained: {runs} MLflow runs")
+    click.echo(f"Trained: {runs} MLflow runs", err=True)
 
 
 def _push_tests(address: str) -> None:
@@ -215,7 +215,7 @@ def _ingest(folder: Path) -> int:
             path=recipe, registry=REGISTRY_FILE, store=STORE_FILE, catalog=CATALOG_FILE
         )
         recipe.write_text(text, encoding="utf-8")
-    with output.progress(quiet=OutputSettings.current().quiet) as progress:
+    with OutputSettings.current().progress() as progress:
         report = Pipeline(Recipe.load(recipe)).run(progress)
     output.out("\n" + as_text(report))
     return report.exit_code

@@ -21,7 +21,7 @@ from mlcat_ingest.errors import AspectRejectedError, MlcatError, RetryableError
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
-from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, NO_SUCH_VERSION, Aspect, Proposal
+from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, NO_SUCH_VERSION, Proposal
 from mlcat_ingest.metadata.reserved import CHECK_KEY, MAX_REQUEST_ITEMS
 from mlcat_ingest.net.http import clock
 from mlcat_ingest.net.session import HttpOptions
@@ -51,8 +51,27 @@ class RestCatalog(CatalogClient, Catalog):
         return replace(facts, group_page=service.group_page(self.server, self._config.ui_url))
 
     def check(self, *, write: bool = False) -> Iterator[Finding]:
-        """Yield what the service answers to each kind of request; see `Catalog.check`."""
-        yield from findings(self, write=write)
+        """Yield what the service answers to each kind of request; see `Catalog.check`.
+
+        Cost: at most five requests, two more for a service that does not evaluate metadata tests;
+        six more with `write`, or seven there.
+        """
+        try:
+            service = self.connect()
+        except MlcatError as error:
+            yield _finding_of("catalog service", error)
+            return
+        yield Finding("catalog service", "ok", f"{service.describe()} at {self.server}")
+        if self.clock_skew_s is not None:  # DataHub's server sends no date
+            yield clock("catalog", self.clock_skew_s)
+        yield from _version_findings(service)
+        yield from _read_findings(self)
+        yield from _search_findings(self)
+        evaluates = yield from _evaluation_findings(self)
+        if write:
+            yield from check_writes(self, results=not evaluates)
+        else:
+            yield Finding(_WRITE, "ok", "not tried: --write writes a test entity, and deletes it")
 
 
 def credentials_of(config: RestSinkConfig, option: str = "--server") -> Credentials:
@@ -64,17 +83,13 @@ def credentials_of(config: RestSinkConfig, option: str = "--server") -> Credenti
 
 
 def _settings(config: RestSinkConfig) -> tuple[Credentials, HttpOptions]:
-    options = _options(config)
-    return credentials_of(config), options
-
-
-def _options(config: RestSinkConfig) -> HttpOptions:
-    return http_options(
+    options = http_options(
         config,
         peer=PEER,
         connections=config.connections,
         connect_timeout_s=config.connect_timeout_s,
     )
+    return credentials_of(config), options
 
 
 _NAME: Final = "mlcat-ingest-check"
@@ -86,36 +101,6 @@ _NO_TEST: Final = f"urn:li:test:{_NAME}"
 
 _NO_SOURCE: Final = "mlcat-ingest:check:nobody"
 """A source that does not exist, to search for."""
-
-
-def findings(client: CatalogClient, *, write: bool) -> Iterator[Finding]:
-    """Yield the findings about a service; nothing is written without `write`.
-
-    Cost: at most five requests, two more for a service that does not evaluate metadata tests; six
-    more with `write`, or seven there.
-    """
-    try:
-        server = client.server
-    except MlcatError as error:
-        yield _finding_of("catalog service", error)
-        return
-    try:
-        service = client.connect()
-    except MlcatError as error:
-        yield _finding_of("catalog service", error)
-        return
-    yield Finding("catalog service", "ok", f"{service.describe()} at {server}")
-    skew_s = client.clock_skew_s
-    if skew_s is not None:  # DataHub's server sends no date
-        yield clock("catalog", skew_s)
-    yield from _version_findings(service)
-    yield from _read_findings(client)
-    yield from _search_findings(client)
-    evaluates = yield from _evaluation_findings(client)
-    if write:
-        yield from check_writes(client, results=not evaluates)
-    else:
-        yield Finding(_WRITE, "ok", "not tried: --write writes a test entity, and deletes it")
 
 
 def _version_findings(service: Capabilities) -> Iterator[Finding]:
@@ -225,18 +210,16 @@ def check_writes(client: CatalogClient, *, results: bool = False) -> Iterator[Fi
     Cost: six requests, one more with `results`.
     """
     urn = f"urn:li:mlModel:(urn:li:dataPlatform:mlflow,{_NAME}-{secrets.token_hex(8)},PROD)"
-    written = _write_entity(client, urn, "1")
+    written = _write_properties(client, urn, "1")
     if written is not None and not _may_be_written(written):
         yield _finding_of(_WRITE, written)
         return
     # A request without an answer may have been heard all the same.
     try:
-        yield (
-            Finding(_WRITE, "ok", f"wrote {urn}")
-            if written is None
-            else _finding_of(_WRITE, written)
-        )
-        if written is None:
+        if written is not None:
+            yield _finding_of(_WRITE, written)
+        else:
+            yield Finding(_WRITE, "ok", f"wrote {urn}")
             yield _read_back(client, urn)
             yield _conditional_write(client, urn)
             if results:
@@ -246,17 +229,24 @@ def check_writes(client: CatalogClient, *, results: bool = False) -> Iterator[Fi
     yield gone
 
 
-def _write_entity(
-    client: CatalogClient, urn: str, text: str, headers: Mapping[str, str] | None = None
-) -> MlcatError | None:
-    """Write the test entity; return what refused that, or kept it from being known."""
+def _refused(client: CatalogClient, proposal: Proposal) -> MlcatError | None:
+    """Write a proposal of the test entity; return what refused it, or kept it from being known."""
     try:
-        refused = client.write(
-            [Proposal(urn, ML_MODEL_PROPERTIES, _properties(text), headers=headers)]
-        )
+        refused = client.write([proposal])
     except MlcatError as error:
         return error
     return refused[0] if refused else None
+
+
+def _write_properties(
+    client: CatalogClient, urn: str, text: str, headers: Mapping[str, str] | None = None
+) -> MlcatError | None:
+    properties = {
+        "name": "mlcat-ingest check",
+        "description": "A test entity of `mlcat-ingest check --write`; it can be deleted.",
+        "customProperties": {CHECK_KEY: text},
+    }
+    return _refused(client, Proposal(urn, ML_MODEL_PROPERTIES, properties, headers=headers))
 
 
 def _may_be_written(error: MlcatError) -> bool:
@@ -285,7 +275,7 @@ def _read_back(client: CatalogClient, urn: str) -> Finding:
 
 
 def _conditional_write(client: CatalogClient, urn: str) -> Finding:
-    refused = _write_entity(client, urn, "2", {IF_VERSION_MATCH: NO_SUCH_VERSION})
+    refused = _write_properties(client, urn, "2", {IF_VERSION_MATCH: NO_SUCH_VERSION})
     if refused is not None:
         if isinstance(refused, AspectRejectedError) and not _may_be_written(refused):
             return Finding(_CONDITION, "ok", f"{IF_VERSION_MATCH} is enforced")
@@ -299,21 +289,10 @@ def _conditional_write(client: CatalogClient, urn: str) -> Finding:
 
 
 def _write_results(client: CatalogClient, urn: str) -> Finding:
-    try:
-        refused = client.write([Proposal(urn, TEST_RESULTS, {"passing": [], "failing": []})])
-    except MlcatError as error:
-        return _finding_of(_RESULTS, error, "warning")
-    if refused:
-        return _finding_of(_RESULTS, refused[0], "warning")
+    refused = _refused(client, Proposal(urn, TEST_RESULTS, {"passing": [], "failing": []}))
+    if refused is not None:
+        return _finding_of(_RESULTS, refused, "warning")
     return Finding(_RESULTS, "ok", "a run can store its results")
-
-
-def _properties(text: str) -> Aspect:
-    return {
-        "name": "mlcat-ingest check",
-        "description": "A test entity of `mlcat-ingest check --write`; it can be deleted.",
-        "customProperties": {CHECK_KEY: text},
-    }
 
 
 def _delete_entity(client: CatalogClient, urn: str) -> Finding:
@@ -338,11 +317,7 @@ def _delete_entity(client: CatalogClient, urn: str) -> Finding:
 
 def _soft_delete(client: CatalogClient, urn: str, cause: MlcatError) -> Finding:
     """Return what is left of an entity that could not be deleted: marked as removed, at best."""
-    try:
-        refused = bool(client.write([Proposal(urn, STATUS, {"removed": True})]))
-    except MlcatError:
-        refused = True
-    if refused:
+    if _refused(client, Proposal(urn, STATUS, {"removed": True})) is not None:
         return Finding(_DELETION, "failed", f"{urn} remains: {cause.message}", _by_hand(urn))
     message = f"{urn} is soft-deleted, not hard-deleted: {cause.message}"
     return Finding(_DELETION, "warning", message, _by_hand(urn))

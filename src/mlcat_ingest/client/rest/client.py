@@ -2,9 +2,9 @@
 
 import logging
 import threading
-import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from time import monotonic, sleep
 from typing import Any, Final
 
 from mlcat_ingest.client.base import CatalogFacts, Searches, StoredAspect
@@ -18,7 +18,7 @@ from mlcat_ingest.client.rest.connection import (
 from mlcat_ingest.client.rest.emitter import Emitter
 from mlcat_ingest.client.rest.evaluate import ServiceEvaluator
 from mlcat_ingest.client.rest.reader import AspectReader
-from mlcat_ingest.client.rest.responses import NO_SUCH_CALL, one_line, wrong_address
+from mlcat_ingest.client.rest.responses import NO_SUCH_CALL, one_line
 from mlcat_ingest.client.rest.search import Search
 from mlcat_ingest.core.findings import RequestSide
 from mlcat_ingest.core.resources import Closing
@@ -250,9 +250,10 @@ class CatalogClient(AspectReader, Emitter, Closing):
         else:
             reply = self._connection.post(path, content)
         if reply.status in NO_SUCH_CALL:
-            raise wrong_address(reply, self._connection.message(reply))
+            raise self._connection.wrong_address(reply)
         # A refused query may come with its errors in GraphQL's own shape.
-        answer = reply.json() if reply.ok or _is_json(reply.content) else None
+        is_json = reply.content.lstrip()[:1] == b"{"
+        answer = reply.json() if reply.ok or is_json else None
         errors = answer.get("errors") if isinstance(answer, dict) else None
         if errors:
             raise CatalogRequestError(
@@ -286,23 +287,37 @@ class CatalogClient(AspectReader, Emitter, Closing):
         body = {"task": task} if task is not None else {"nodeId": node_id, "taskId": task_id}
         reply = self._connection.post("/operations?action=getEsTaskStatus", dumps(body))
         if reply.status in NO_SUCH_CALL:
-            raise wrong_address(reply, self._connection.message(reply))
+            raise self._connection.wrong_address(reply)
         if not reply.ok:
             raise self._connection.refusal(reply, what="the status of a task")
         return _status_of(reply, task if task is not None else f"{node_id}:{task_id}")
 
     def wait(self, task: str, *, timeout_s: float = 300.0, poll_s: float = 1.0) -> TaskStatus:
-        """Return the status of `task` once it has ended; see `wait_for_task`."""
-        return wait_for_task(lambda: self.task_status(task), timeout_s=timeout_s, poll_s=poll_s)
+        """Return the status of `task` once it is complete or cannot be read.
+
+        `poll_s` lies between two requests; at least one is made, whatever `timeout_s` is.
+
+        Raises:
+            CatalogUnavailableError: the task was still at work after `timeout_s`; and what
+                `task_status` raises.
+        """
+        end = monotonic() + timeout_s
+        while True:
+            status = self.task_status(task)
+            if status.completed or status.error is not None:
+                return status
+            left_s = end - monotonic()
+            if left_s <= 0:
+                raise CatalogUnavailableError(
+                    f"task {status.task} is still running after {timeout_s:g} s",
+                    hint="try again later, or increase the timeout",
+                )
+            sleep(min(poll_s, left_s))
 
     def close(self, *, complete: bool = True) -> None:
         """Close all connections; safe to call twice."""
         del complete  # what was written is acknowledged and stays
         self._connection.close()
-
-
-def _is_json(content: bytes) -> bool:
-    return content.lstrip()[:1] == b"{"
 
 
 def _error_messages(errors: object) -> str:
@@ -313,35 +328,6 @@ def _error_messages(errors: object) -> str:
         for error in listed
     ]
     return one_line("; ".join(dict.fromkeys(messages)))
-
-
-def wait_for_task(
-    read: Callable[[], TaskStatus],
-    *,
-    timeout_s: float = 300.0,
-    poll_s: float = 1.0,
-    sleep: Callable[[float], None] = time.sleep,
-    clock: Callable[[], float] = time.monotonic,
-) -> TaskStatus:
-    """Return the status that `read` gives once the task is complete or cannot be read.
-
-    `poll_s` lies between two requests; at least one is made, whatever `timeout_s` is.
-
-    Raises:
-        CatalogUnavailableError: the task was still at work after `timeout_s`.
-    """
-    end = clock() + timeout_s
-    while True:
-        status = read()
-        if status.completed or status.error is not None:
-            return status
-        left_s = end - clock()
-        if left_s <= 0:
-            raise CatalogUnavailableError(
-                f"task {status.task} is still running after {timeout_s:g} s",
-                hint="try again later, or increase the timeout",
-            )
-        sleep(min(poll_s, left_s))
 
 
 def _status_of(reply: Reply, task: str) -> TaskStatus:

@@ -15,6 +15,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -24,17 +25,19 @@ from requests.auth import AuthBase
 
 from mlcat_ingest.client.rest.responses import (
     ADDRESS_HINT,
+    TOO_LARGE_HINT,
     is_passing_read,
-    refusal,
     server_message,
-    wrong_address,
 )
 from mlcat_ingest.core.environment import package_version
 from mlcat_ingest.core.findings import RequestSide, UnansweredRequest
 from mlcat_ingest.errors import (
+    LACKS_PERMISSION,
     AuthenticationError,
+    CatalogRequestError,
     CatalogUnavailableError,
     MlcatError,
+    NotAuthorizedError,
     ProtocolMismatchError,
     RecipeError,
 )
@@ -355,8 +358,29 @@ class Connection(RequestSide):
         return self.mask(server_message(reply))
 
     def refusal(self, reply: Reply, *, what: str, urn: str | None = None) -> MlcatError:
-        """Return the error for a reply that refuses `what`, to be raised by the caller."""
-        return refusal(reply, self.message(reply), what=what, urn=urn)
+        """Return the error for a reply that refuses `what` (a noun phrase), about `urn` if one is.
+
+        The caller raises it.
+        """
+        message, status = self.message(reply), reply.status
+        about = f" of {urn}" if urn else ""
+        sentence = f"{reply.peer} at {reply.url} refused {what}{about} with {status}: {message}"
+        context = {"status": status, "urn": urn, "reason": f"{status} {message}"}
+        if status == HTTPStatus.FORBIDDEN:
+            return NotAuthorizedError(sentence, hint=LACKS_PERMISSION, context=context)
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            return CatalogUnavailableError(sentence, hint="see the service's log", context=context)
+        hint = TOO_LARGE_HINT if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE else None
+        return CatalogRequestError(sentence, status=status, hint=hint, urn=urn)
+
+    def wrong_address(self, reply: Reply) -> ProtocolMismatchError:
+        """Return the error for an address at which the catalog service's endpoints are missing."""
+        return ProtocolMismatchError(
+            f"{reply.peer} at {reply.url} has no such endpoint "
+            f"({reply.status}: {self.message(reply)})",
+            hint=ADDRESS_HINT,
+            context={"status": reply.status},
+        )
 
     def mask(self, text: str) -> str:
         """Return `text` without the token."""
@@ -515,7 +539,7 @@ def read_capabilities(connection: Connection) -> Capabilities:
             context=error.context,
         ) from error
     if reply.status == 404:
-        raise wrong_address(reply, connection.message(reply))
+        raise connection.wrong_address(reply)
     if not reply.ok:
         raise connection.refusal(reply, what="the request for its configuration")
     config = reply.json()

@@ -28,7 +28,6 @@ from mlcat_ingest.client.rest.responses import (
     is_too_large,
     is_unacknowledged,
     is_unreadable,
-    wrong_address,
 )
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import (
@@ -284,7 +283,7 @@ class Emitter:
 
     def _accept(self, reply: Reply, *, what: str, urn: str | None) -> None:
         if reply.status in NO_SUCH_CALL:
-            raise wrong_address(reply, self._connection.message(reply))
+            raise self._connection.wrong_address(reply)
         if not reply.ok:
             raise self._connection.refusal(reply, what=what, urn=urn)
         if is_unacknowledged(reply):

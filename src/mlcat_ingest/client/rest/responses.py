@@ -11,13 +11,8 @@ from typing import Final, TypeVar
 
 from mlcat_ingest.core.text import visible_text
 from mlcat_ingest.errors import (
-    LACKS_PERMISSION,
     CatalogRequestError,
-    CatalogUnavailableError,
     CodecError,
-    MlcatError,
-    NotAuthorizedError,
-    ProtocolMismatchError,
 )
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.net.http import Reply, is_read_failure, is_unavailable
@@ -205,22 +200,6 @@ def one_line(text: str) -> str:
     return line if len(line) <= MAX_MESSAGE else line[: MAX_MESSAGE - 1] + "…"
 
 
-def refusal(reply: Reply, message: str, *, what: str, urn: str | None = None) -> MlcatError:
-    """Return the error for a reply that refuses `what` (a noun phrase), about `urn` if one is.
-
-    `message` is `server_message(reply)`, masked by the caller where it could hold a secret.
-    """
-    about = f" of {urn}" if urn else ""
-    sentence = f"{reply.peer} at {reply.url} refused {what}{about} with {reply.status}: {message}"
-    context = {"status": reply.status, "urn": urn, "reason": f"{reply.status} {message}"}
-    if reply.status == 403:
-        return NotAuthorizedError(sentence, hint=LACKS_PERMISSION, context=context)
-    if reply.status >= 500:
-        return CatalogUnavailableError(sentence, hint="see the service's log", context=context)
-    hint = TOO_LARGE_HINT if reply.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE else None
-    return CatalogRequestError(sentence, status=reply.status, hint=hint, urn=urn)
-
-
 def in_parts(
     ask: Callable[[Sequence[ItemT]], ReplyT], items: Sequence[ItemT]
 ) -> Iterator[tuple[Sequence[ItemT], ReplyT]]:
@@ -239,12 +218,3 @@ def in_parts(
         yield from in_parts(ask, items[middle:])
     else:
         yield items, reply
-
-
-def wrong_address(reply: Reply, message: str) -> ProtocolMismatchError:
-    """Return the error for an address at which the catalog service's endpoints are missing."""
-    return ProtocolMismatchError(
-        f"{reply.peer} at {reply.url} has no such endpoint ({reply.status}: {message})",
-        hint=ADDRESS_HINT,
-        context={"status": reply.status},
-    )

@@ -1,9 +1,8 @@
 import json
-from collections.abc import Iterator
 
 import pytest
 
-from mlcat_ingest.client.rest.client import CatalogClient, TaskStatus, wait_for_task
+from mlcat_ingest.client.rest.client import CatalogClient, TaskStatus
 from mlcat_ingest.errors import (
     CatalogRequestError,
     CatalogUnavailableError,
@@ -84,25 +83,20 @@ def test_waiting_ends_with_the_task(service: FakeService, client: CatalogClient)
     assert len(service.asked) == 3
 
 
-def test_waiting_ends_where_the_task_is_unknown() -> None:
-    unknown = TaskStatus("n:7", error="Could not get task status for n:7")
-    assert wait_for_task(lambda: unknown) is unknown
+def test_waiting_ends_where_the_task_is_unknown(
+    service: FakeService, client: CatalogClient
+) -> None:
+    service.on("POST", PATH, Answer(body={"value": json.dumps({"error": "no such task"})}))
+    assert client.wait("n:7") == TaskStatus("n:7", error="no such task")
 
 
-def test_waiting_has_an_end_and_keeps_its_pace() -> None:
-    now = 0.0
+def test_waiting_has_an_end_and_keeps_its_pace(
+    service: FakeService, client: CatalogClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     slept: list[float] = []
-
-    def sleep(seconds: float) -> None:
-        nonlocal now
-        now += seconds
-        slept.append(seconds)
-
-    def statuses() -> Iterator[TaskStatus]:
-        while True:
-            yield TaskStatus("n:7")
-
-    reads = statuses()
+    service.on("POST", PATH, Answer(body=report_of({}, completed=False)))
+    monkeypatch.setattr("mlcat_ingest.client.rest.client.sleep", slept.append)
+    monkeypatch.setattr("mlcat_ingest.client.rest.client.monotonic", lambda: sum(slept))
     with pytest.raises(CatalogUnavailableError, match=r"n:7 is still running after 2\.5 s"):
-        wait_for_task(lambda: next(reads), timeout_s=2.5, poll_s=1, sleep=sleep, clock=lambda: now)
+        client.wait("n:7", timeout_s=2.5, poll_s=1)
     assert slept == [1, 1, 0.5]

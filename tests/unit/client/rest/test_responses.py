@@ -2,13 +2,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from mlcat_ingest.client.rest.responses import (
-    MAX_MESSAGE,
-    is_passing_read,
-    refusal,
-    server_message,
-    wrong_address,
-)
+from mlcat_ingest.client.rest.connection import Connection, Credentials
+from mlcat_ingest.client.rest.responses import MAX_MESSAGE, is_passing_read, server_message
 from mlcat_ingest.errors import (
     CatalogRequestError,
     CatalogUnavailableError,
@@ -17,6 +12,9 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.net.http import Reply
+from mlcat_ingest.net.session import HttpOptions
+
+CONNECTION = Connection(lambda: (Credentials("http://here:1"), HttpOptions()))
 
 
 def reply(status: int, content: bytes, headers: Mapping[str, str] | None = None) -> Reply:
@@ -69,7 +67,7 @@ def test_long_messages_are_cut() -> None:
     ],
 )
 def test_the_status_decides_what_the_caller_must_do(status: int, kind: type[MlcatError]) -> None:
-    error = refusal(reply(status, b""), "its words", what="reading x", urn="urn:li:tag:a")
+    error = CONNECTION.refusal(reply(status, b"its words"), what="reading x", urn="urn:li:tag:a")
     assert type(error) is kind
     known = {"status": status, "urn": "urn:li:tag:a"}
     assert {name: error.context[name] for name in known} == known
@@ -83,9 +81,9 @@ def test_a_read_of_an_unknown_entity_type_is_no_outage() -> None:
 
 
 def test_a_refusal_need_not_be_about_a_urn() -> None:
-    error = refusal(reply(400, b""), "its words", what="the query")
+    error = CONNECTION.refusal(reply(400, b"its words"), what="the query")
     assert "refused the query with 400: its words" in str(error)
-    assert "append /gms" in str(wrong_address(reply(404, b""), "its words"))
+    assert "append /gms" in str(CONNECTION.wrong_address(reply(404, b"its words")))
 
 
 @pytest.mark.parametrize(
