@@ -68,7 +68,7 @@ from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedRecord,
     MappingOptions,
     WorkspaceScope,
-    parents_in,
+    traces_in,
 )
 from mlcat_ingest.sources.mlflow.values.uris import (
     is_databricks,
@@ -456,8 +456,9 @@ def _checkpoint(known: KnownRuns, parents: ParentRuns) -> Mapping[str, object]:
 def _parents(partition: PartitionState) -> ParentRuns:
     """Return what the last pass knew of the parents of runs, to begin with."""
     left_out = (partition.checkpoint or {}).get(_PARENTS)
+    traces = traces_in(partition.fingerprints(RUN))
     return ParentRuns(
-        parents_in(partition.joined_fingerprints(RUN)),
+        [run_id for run_id, trace in traces.items() if trace.has_children],
         left_out if isinstance(left_out, list) else (),
     )
 

@@ -49,16 +49,15 @@ from mlcat_ingest.sources.mlflow.select.joins import VersionsByOrigin
 from mlcat_ingest.sources.mlflow.values.joined import (
     EXPERIMENT,
     LOGGED_MODEL,
-    OPEN,
+    NO_TRACE,
     REGISTERED,
     RUN,
-    TRASH,
     VERSION,
+    RunTrace,
     experiment_fingerprint,
-    lacking_parents,
     names_fingerprint,
-    names_in,
     storable,
+    traces_in,
     version_fingerprint,
     version_id,
 )
@@ -242,7 +241,7 @@ class ChangedRuns:
         self._stale: list[ModelVersion] = []
         self._runs_of_models: set[str] = set()
         self._touched_external: list[LoggedModel] = []
-        self._fingerprints = state.fingerprints(RUN)
+        self._traces = traces_in(state.fingerprints(RUN))
 
     def runs(
         self,
@@ -251,11 +250,15 @@ class ChangedRuns:
     ) -> Iterator[list[Run]]:
         """Yield the runs to read again in pages, each once."""
         ids, only, since_ms = list(experiments), self._only, self._since_ms
-        restored: set[str] = set()
-        yield from self._trash(ids, restored)
-        yield from self._by_id(ids, restored)
-        in_trash = self._in_trash()
-        purged = Counter(in_trash[run_id] for run_id in restored - self._seen)
+        purged: Mapping[str, int] = {}
+        trash: set[str] = set()
+        for page in self._reader.runs(ids, only=replace(only, deleted=True, limit=TRASHED_RUNS)):
+            trash.update(run.run_id for run in page)
+            yield from self._unseen([page])
+        if len(trash) < TRASHED_RUNS:
+            before = {run_id: trace.trash for run_id, trace in self._traces.items() if trace.trash}
+            yield from self._by_id(ids, before.keys() - trash)
+            purged = Counter(before[run_id] for run_id in before.keys() - trash - self._seen)
         moved = {*self._changed_experiments(experiments), *self._known.changed(ids, purged)}
         if moved:
             yield from self._unseen(self._known.whole(moved, only))
@@ -271,15 +274,14 @@ class ChangedRuns:
             *self._state.dirty(RUN),
         }
         yield from self._by_id(ids, wanted - self._seen)
-        lacking = lacking_parents(self._state.joined_fingerprints(RUN))
-        children = {child for parent in lacking.keys() & self._seen for child in lacking[parent]}
-        yield from self._by_id(ids, children - self._seen)
+        seen = self._seen - {""}
+        children = {run_id for run_id, trace in self._traces.items() if trace.lacks in seen}
+        yield from self._by_id(ids, children - seen)
 
     def models(self, versions: VersionsByOrigin) -> Iterator[str]:
         """Yield the names of registered models with a version of a run that was read before."""
-        read = names_in(self._state.joined_fingerprints(RUN))
         for run_id, made in versions.by_run().items():
-            if run_id in read:
+            if self._trace(run_id).versions:
                 yield from (version.name for version in made)
 
     def stale(
@@ -358,49 +360,26 @@ class ChangedRuns:
             if before.get(experiment_id) != experiment_fingerprint(experiment)
         ]
 
-    def _trash(self, ids: Sequence[str], restored: set[str]) -> Iterator[list[Run]]:
-        """Yield the runs in the trash, and put those that are not there any more in `restored`."""
-        listed: set[str] = set()
-        only = replace(self._only, deleted=True, limit=TRASHED_RUNS)
-        for page in self._reader.runs(ids, only=only):
-            listed.update(run.run_id for run in page)
-            fresh = [run for run in page if run.run_id not in self._seen]
-            self._seen.update(run.run_id for run in fresh)
-            yield fresh
-        if len(listed) < TRASHED_RUNS:
-            restored |= self._in_trash().keys() - listed
-
-    def _in_trash(self) -> Mapping[str, str]:
-        """Return the experiments of the runs that were in the trash, by the ids of the runs."""
-        return {
-            run_id: fingerprint.removeprefix(TRASH)
-            for run_id, fingerprint in self._fingerprints.items()
-            if fingerprint.startswith(TRASH)
-        }
+    def _trace(self, run_id: str) -> RunTrace:
+        return self._traces.get(run_id, NO_TRACE)
 
     def _open(self) -> list[str]:
-        fingerprints = self._fingerprints
-        unended = sorted(
-            (
-                run_id
-                for run_id, fingerprint in fingerprints.items()
-                if fingerprint.startswith(OPEN)
-            ),
-            key=lambda run_id: fingerprints[run_id],
-            reverse=True,
-        )
-        if len(unended) > OPEN_RUNS:
-            log.info("%s unfinished; reading the latest %d", plural(len(unended), "run"), OPEN_RUNS)
-        return unended[:OPEN_RUNS]
+        starts = {
+            run_id: trace.open_ms
+            for run_id, trace in self._traces.items()
+            if trace.open_ms is not None
+        }
+        if len(starts) > OPEN_RUNS:
+            log.info("%s unfinished; reading the latest %d", plural(len(starts), "run"), OPEN_RUNS)
+        return sorted(starts, key=starts.__getitem__, reverse=True)[:OPEN_RUNS]
 
     def _registered_anew(self, versions: VersionsByOrigin) -> Iterator[str]:
         """Yield the runs that have other versions than before, or one that changed."""
-        before, now = names_in(self._state.joined_fingerprints(RUN)), versions.by_run()
+        now = versions.by_run()
         yield from (version.run_id for version in self._stale if version.run_id)
-        for run_id in before.keys() & now.keys():
-            if names_fingerprint(now[run_id]) != before[run_id]:
+        for run_id, trace in self._traces.items():
+            if trace.versions and names_fingerprint(now.get(run_id, ())) != trace.versions:
                 yield run_id
-        yield from before.keys() - now.keys()
 
     def _add_runs_of(
         self, models: Iterable[LoggedModel], external: list[LoggedModel] | None = None
