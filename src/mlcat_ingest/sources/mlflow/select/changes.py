@@ -27,8 +27,8 @@ the experiment is listed whole.
 """
 
 import logging
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
@@ -102,9 +102,8 @@ class KnownRuns:
         self._last: Mapping[str, Any] = last.get(_RUNS) or {}
         self._from_ms: int | None = last.get(_FROM)
         self._digests: Mapping[str, str] | None = None
-        self._counts: dict[str, int] = {}
+        self._counts = defaultdict[str, int](int)
         self._purged: Mapping[str, int] = {}
-        self._listed: frozenset[str] = frozenset()
         self._requests_left = 0
 
     def checkpoint(self) -> Mapping[str, object]:
@@ -112,15 +111,32 @@ class KnownRuns:
         runs = self._counts if self._digests is None else self._digests
         return {_BEFORE: self.before_ms, _RUNS: dict(runs), _FROM: self._from_ms}
 
-    def changed(
-        self, experiment_ids: Sequence[str], purged: Mapping[str, int] = MappingProxyType({})
-    ) -> list[str]:
-        """Return the experiments, among all, that are unknown, or have other runs than before.
+    def runs(
+        self,
+        experiment_ids: Sequence[str],
+        only: RunFilter,
+        moved: Iterable[str] = (),
+        purged: Mapping[str, int] = MappingProxyType({}),
+    ) -> Iterator[list[Run]]:
+        """Yield the runs of `only` that started since the last pass in pages; asked once.
 
-        `purged` are the numbers of runs that were in the trash, and were deleted for good since the
-        last full pass.
+        Before them all runs, oldest first, of the experiments that are `moved` or unknown, or have
+        other runs than before. `purged` are the numbers of runs that were in the trash, and were
+        deleted for good since the last full pass.
         """
         self._purged = purged
+        whole = dict.fromkeys((*moved, *self._changed(experiment_ids)))
+        self._counts.update((id_, purged.get(id_, 0)) for id_ in whole)
+        if not self._last:
+            self._from_ms = only.since_ms
+        if whole:
+            yield from self._list(list(whole), only, None, whole)
+        if self.last_ms is not None:
+            rest = frozenset(experiment_ids).difference(whole)
+            yield from self._list(experiment_ids, only, self.last_ms, rest)
+
+    def _changed(self, experiment_ids: Sequence[str]) -> list[str]:
+        """Return the experiments, among all, that are unknown, or have other runs than before."""
         last = self._last
         moments = (self.last_ms or 0, self.before_ms)
         digests = self._reader.run_digests(experiment_ids, moments)
@@ -129,7 +145,7 @@ class KnownRuns:
             return [id_ for id_ in experiment_ids if last.get(id_) != before[id_]]
         # A digest is that of another reader of the same store.
         known = [id_ for id_ in experiment_ids if isinstance(last.get(id_), int)]
-        self._counts = {id_: last[id_] for id_ in known}
+        self._counts.update((id_, last[id_]) for id_ in known)
         different = [id_ for id_ in experiment_ids if id_ not in self._counts]
         try:
             for ids in chunks(known, EXPERIMENTS_A_LISTING):
@@ -141,35 +157,21 @@ class KnownRuns:
             )
         return different
 
-    def whole(self, experiment_ids: Collection[str], only: RunFilter) -> Iterator[list[Run]]:
-        """Yield all runs of `only` of some experiments in pages, oldest first; asked once."""
-        self._listed = frozenset(experiment_ids)
-        self._counts.update((id_, self._purged.get(id_, 0)) for id_ in experiment_ids)
-        if not self._last:
-            self._from_ms = only.since_ms
-        return self._list(experiment_ids, only, None, self._listed)
-
-    def later(self, experiment_ids: Collection[str], only: RunFilter) -> Iterator[list[Run]]:
-        """Yield the runs of `only` that started since the last pass in pages; asked last."""
-        rest = frozenset(experiment_ids) - self._listed
-        return self._list(experiment_ids, only, self.last_ms, rest)
-
     def _list(
         self,
-        experiment_ids: Collection[str],
+        experiment_ids: Sequence[str],
         only: RunFilter,
         since_ms: int | None,
-        counted: Collection[str],
+        counted: Container[str],
     ) -> Iterator[list[Run]]:
         """Yield the runs of `only` that started at `since_ms` or later, and count them."""
-        ids = list(experiment_ids)
-        if self._digests is not None:
-            later = _latest(since_ms, only.since_ms)
-            yield from self._reader.runs(ids, only=replace(only, since_ms=later))
-            return
-        # A number of runs in one status would change with each run that ends.
-        later = _latest(since_ms, self._from_ms)
-        for page in self._reader.runs(ids, only=replace(only, statuses=(), since_ms=later)):
+        listed = only
+        if self._digests is None:
+            # A number of runs in one status would change with each run that ends.
+            listed = replace(only, statuses=(), since_ms=self._from_ms)
+        moments = [moment for moment in (since_ms, listed.since_ms) if moment is not None]
+        listed = replace(listed, since_ms=max(moments, default=None))
+        for page in self._reader.runs(experiment_ids, only=listed):
             for run in page:
                 if run.experiment_id in counted and (run.start_time_ms or 0) < self.before_ms:
                     self._counts[run.experiment_id] += 1
@@ -197,10 +199,6 @@ class KnownRuns:
         )
         self._requests_left -= 1
         return sum(map(len, self._reader.runs(ids, only=last))) == min(number, 1)
-
-
-def _latest(*moments_ms: int | None) -> int | None:
-    return max((moment for moment in moments_ms if moment is not None), default=None)
 
 
 log = logging.getLogger(__name__)
@@ -259,10 +257,8 @@ class ChangedRuns:
             before = {run_id: trace.trash for run_id, trace in self._traces.items() if trace.trash}
             yield from self._by_id(ids, before.keys() - trash)
             purged = Counter(before[run_id] for run_id in before.keys() - trash - self._seen)
-        moved = {*self._changed_experiments(experiments), *self._known.changed(ids, purged)}
-        if moved:
-            yield from self._unseen(self._known.whole(moved, only))
-        yield from self._unseen(self._known.later(ids, only))
+        moved = self._changed_experiments(experiments)
+        yield from self._unseen(self._known.runs(ids, only, moved, purged))
         yield from self._list_runs(ids, replace(only, ended_since_ms=since_ms, before_ms=since_ms))
         if not only.statuses or RESUMED in only.statuses:
             resumed = replace(only, statuses=(RESUMED,), ended_since_ms=ANY_END_MS)

@@ -395,7 +395,7 @@ class WorkspaceReading:
             return self._changes.runs(self._experiments, self._versions)
         if self._known is None:
             return self._reader.runs(ids, only=only)
-        return self._known.whole(self._known.changed(ids), only)
+        return self._known.runs(ids, only)
 
     def _join(
         self,
