@@ -5,7 +5,7 @@ import binascii
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 from operator import attrgetter
 from typing import Any, ClassVar, Final, Literal, TypeVar
 
@@ -89,10 +89,11 @@ def label_of(listing: str) -> str:
 RUNS_LISTING: Final = label_of("runs")
 
 
-def chunks(items: Sequence[ItemT], size: int) -> Iterator[Sequence[ItemT]]:
-    """Yield `items` in pieces of at most `size`."""
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
+def chunks(items: Iterable[ItemT], size: int) -> Iterator[list[ItemT]]:
+    """Yield `items` in pieces of at most `size`, each once it is full."""
+    left = iter(items)
+    while piece := list(islice(left, size)):
+        yield piece
 
 
 def offset_token(offset: int) -> str:

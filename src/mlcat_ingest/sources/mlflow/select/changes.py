@@ -46,6 +46,7 @@ from mlcat_ingest.sources.mlflow.read.reader import (
     RunFilter,
 )
 from mlcat_ingest.sources.mlflow.select.joins import VersionsByOrigin
+from mlcat_ingest.sources.mlflow.select.scopes import EveryRun
 from mlcat_ingest.sources.mlflow.values.joined import (
     EXPERIMENT,
     LOGGED_MODEL,
@@ -62,10 +63,8 @@ from mlcat_ingest.sources.mlflow.values.joined import (
     version_id,
 )
 from mlcat_ingest.sources.mlflow.values.records import (
-    Experiment,
     LoggedModel,
     ModelVersion,
-    RegisteredModel,
     Run,
 )
 
@@ -219,21 +218,22 @@ RUNS_BY_ID: Final = 2_000
 """Runs that a pass asks for by their ids; where there are more it lists all runs."""
 
 
-class ChangedRuns:
+class ChangedRuns(EveryRun):
     """The runs and versions of one workspace that a pass reads again.
 
     Cost: six listings that are short where little changed, and a request for each 100 runs that
     are asked for by id. Memory for the ids of the runs that are read again.
     """
 
+    lists_all = False
+
     def __init__(
-        self, reader: Reader, state: PartitionState, only: RunFilter, known: KnownRuns
+        self, reader: Reader, only: RunFilter, known: KnownRuns, state: PartitionState
     ) -> None:
         """Read the runs of `only` that changed since the last pass, which `state` remembers."""
-        self._reader = reader
-        self._state = state
-        self._only = only
+        super().__init__(reader, only)
         self._known = known
+        self._state = state
         self._since_ms = known.last_ms or 0
         self._seen: set[str] = set()
         self._stale: list[ModelVersion] = []
@@ -241,13 +241,9 @@ class ChangedRuns:
         self._touched_external: list[LoggedModel] = []
         self._traces = traces_in(state.fingerprints(RUN))
 
-    def runs(
-        self,
-        experiments: Mapping[str, Experiment],
-        versions: VersionsByOrigin,
-    ) -> Iterator[list[Run]]:
+    def runs(self) -> Iterator[list[Run]]:
         """Yield the runs to read again in pages, each once."""
-        ids, only, since_ms = list(experiments), self._only, self._since_ms
+        ids, only, since_ms = list(self.listed.experiments), self.only, self._since_ms
         purged: Mapping[str, int] = {}
         trash: set[str] = set()
         for page in self._reader.runs(ids, only=replace(only, deleted=True, limit=TRASHED_RUNS)):
@@ -257,7 +253,7 @@ class ChangedRuns:
             before = {run_id: trace.trash for run_id, trace in self._traces.items() if trace.trash}
             yield from self._by_id(ids, before.keys() - trash)
             purged = Counter(before[run_id] for run_id in before.keys() - trash - self._seen)
-        moved = self._changed_experiments(experiments)
+        moved = self._changed_experiments()
         yield from self._unseen(self._known.runs(ids, only, moved, purged))
         yield from self._list_runs(ids, replace(only, ended_since_ms=since_ms, before_ms=since_ms))
         if not only.statuses or RESUMED in only.statuses:
@@ -265,7 +261,7 @@ class ChangedRuns:
             yield from self._list_runs(ids, resumed)
         wanted = {
             *self._open(),
-            *self._registered_anew(versions),
+            *self._registered_anew(self.listed.versions),
             *self._runs_of_models,
             *self._state.dirty(RUN),
         }
@@ -274,31 +270,29 @@ class ChangedRuns:
         children = {run_id for run_id, trace in self._traces.items() if trace.lacks in seen}
         yield from self._by_id(ids, children - seen)
 
-    def models(self, versions: VersionsByOrigin) -> Iterator[str]:
-        """Yield the names of registered models with a version of a run that was read before."""
-        for run_id, made in versions.by_run().items():
-            if self._trace(run_id).versions:
-                yield from (version.name for version in made)
+    def models(self) -> Sequence[str]:
+        """Return the names of the models to read, where not all those with a run of before."""
+        if self.listed.is_whole:
+            return super().models()
+        made = self.listed.versions.by_run().items()
+        known = [versions for run_id, versions in made if self._trace(run_id).versions]
+        return [version.name for versions in known for version in versions]
 
-    def stale(
-        self,
-        experiments: Mapping[str, Experiment],
-        versions: VersionsByOrigin,
-        registered: Mapping[str, RegisteredModel],
-    ) -> Sequence[ModelVersion]:
+    def awaited(self) -> Sequence[ModelVersion]:
         """Return the versions that are others than before, or whose logged model changed.
 
         Those that could not be mapped, or were refused by the catalog, are among them.
         """
-        ids = list(experiments)
+        ids = list(self.listed.experiments)
         touched = self._models(ids, ModelFilter(updated_since_ms=self._since_ms))
         touched_models = self._add_runs_of(touched, self._touched_external)
         before, dirty = self._state.joined_fingerprints(VERSION), set(self._state.dirty(VERSION))
-        for version in versions.every():
+        models = self.listed.registered
+        for version in self.listed.versions.every():
             name = version_id(version)
             if (
                 name in dirty
-                or before.get(name) != version_fingerprint(version, registered.get(version.name))
+                or before.get(name) != version_fingerprint(version, models.get(version.name))
                 or version.model_id in touched_models
             ):
                 self._stale.append(version)
@@ -312,29 +306,28 @@ class ChangedRuns:
             self._add_runs_of(self._models(ids, ModelFilter(model_ids=tuple(piece))))
         return self._stale
 
-    def lost(
-        self, versions: VersionsByOrigin, registered: Mapping[str, RegisteredModel]
-    ) -> set[str]:
+    def lost(self) -> set[str]:
         """Return the names of registered models that are not listed now, or not every version."""
         known = {*self._state.joined_fingerprints(VERSION), *self._state.fingerprints(REGISTERED)}
-        known.difference_update(map(version_id, versions.every()), map(storable, registered))
+        known.difference_update(map(version_id, self.listed.versions.every()))
+        known.difference_update(map(storable, self.listed.registered))
         return {unquote(id_.partition("/")[0], errors="surrogatepass") for id_ in known}
 
     def external_models(
-        self, experiments: Mapping[str, Experiment], newest: Iterable[Sequence[LoggedModel]]
+        self, newest: Iterable[Sequence[LoggedModel]]
     ) -> Iterator[Sequence[LoggedModel]]:
-        """Yield the external models to read again in pages, some twice; asked after `stale`.
+        """Yield the external models to read again in pages, some twice; asked after `awaited`.
 
         They include the `newest` ones, if a pass has read any before.
         """
         yield self._touched_external
-        moved = self._changed_experiments(experiments)
+        moved = self._changed_experiments()
         if moved:
             yield from self._reader.logged_models(moved)
         dirty = sorted(filter(SAFE_ID.fullmatch, self._state.dirty(LOGGED_MODEL)))
         for piece in chunks(dirty, IDS_A_LISTING):
             only = ModelFilter(model_ids=tuple(piece))
-            yield from self._reader.logged_models(list(experiments), only=only)
+            yield from self._reader.logged_models(list(self.listed.experiments), only=only)
         if self._state.fingerprints(LOGGED_MODEL):
             yield from newest
 
@@ -348,11 +341,11 @@ class ChangedRuns:
             if fresh:
                 yield fresh
 
-    def _changed_experiments(self, experiments: Mapping[str, Experiment]) -> list[str]:
+    def _changed_experiments(self) -> list[str]:
         before = self._state.fingerprints(EXPERIMENT)
         return [
             experiment_id
-            for experiment_id, experiment in experiments.items()
+            for experiment_id, experiment in self.listed.experiments.items()
             if before.get(experiment_id) != experiment_fingerprint(experiment)
         ]
 
@@ -397,7 +390,7 @@ class ChangedRuns:
     def _by_id(self, ids: Sequence[str], wanted: Iterable[str]) -> Iterator[list[Run]]:
         safe = sorted(filter(SAFE_ID.fullmatch, wanted))
         if len(safe) > RUNS_BY_ID:
-            yield from self._list_runs(ids, self._only)
+            yield from self._list_runs(ids, self.only)
             return
         for piece in chunks(safe, IDS_A_LISTING):
-            yield from self._list_runs(ids, replace(self._only, run_ids=tuple(piece)))
+            yield from self._list_runs(ids, replace(self.only, run_ids=tuple(piece)))
