@@ -95,7 +95,7 @@ class WorkspaceReading:
         self._started_models: dict[str, None] = {}
         self._files = ModelFiles(reader, model_files=selection.config.features.model_files)
         self._external = ExternalModels(keep=not runs.runs_alone)
-        self._models: LoggedModels | RecentModels = (
+        self._models = (
             LoggedModels(self._list_models, self._external, self._awaits)
             if runs.lists_all and runs.only.limit is None
             else RecentModels(self._list_models, self._external)
