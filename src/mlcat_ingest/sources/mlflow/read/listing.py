@@ -17,6 +17,8 @@ from mlcat_ingest.sources.mlflow.read import decode
 from mlcat_ingest.sources.mlflow.read.decode import Aliases, Json, Refusals, is_prompt
 from mlcat_ingest.sources.mlflow.read.reader import (
     ALL_MODELS,
+    IDS_A_LISTING,
+    SAFE_ID,
     ModelFilter,
     RunFilter,
 )
@@ -94,6 +96,11 @@ def chunks(items: Iterable[ItemT], size: int) -> Iterator[list[ItemT]]:
     left = iter(items)
     while piece := list(islice(left, size)):
         yield piece
+
+
+def id_pieces(ids: Iterable[str]) -> Iterator[tuple[str, ...]]:
+    """Yield those of `ids` that a filter can name, sorted, as many at once as it may name."""
+    yield from map(tuple, chunks(sorted(filter(SAFE_ID.fullmatch, ids)), IDS_A_LISTING))
 
 
 def offset_token(offset: int) -> str:

@@ -37,15 +37,12 @@ from urllib.parse import unquote
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.sources.base import PartitionState
-from mlcat_ingest.sources.mlflow.read.listing import EXPERIMENTS_A_LISTING, chunks
+from mlcat_ingest.sources.mlflow.read.listing import EXPERIMENTS_A_LISTING, chunks, id_pieces
 from mlcat_ingest.sources.mlflow.read.reader import (
-    IDS_A_LISTING,
-    SAFE_ID,
     ModelFilter,
     Reader,
     RunFilter,
 )
-from mlcat_ingest.sources.mlflow.select.joins import VersionsByOrigin
 from mlcat_ingest.sources.mlflow.select.scopes import EveryRun
 from mlcat_ingest.sources.mlflow.values.joined import (
     EXPERIMENT,
@@ -54,7 +51,6 @@ from mlcat_ingest.sources.mlflow.values.joined import (
     REGISTERED,
     RUN,
     VERSION,
-    RunTrace,
     experiment_fingerprint,
     names_fingerprint,
     storable,
@@ -251,32 +247,35 @@ class ChangedRuns(EveryRun):
             yield from self._unseen([page])
         if len(trash) < TRASHED_RUNS:
             before = {run_id: trace.trash for run_id, trace in self._traces.items() if trace.trash}
-            yield from self._by_id(ids, before.keys() - trash)
+            yield from self._by_id(before.keys() - trash)
             purged = Counter(before[run_id] for run_id in before.keys() - trash - self._seen)
         moved = self._changed_experiments()
         yield from self._unseen(self._known.runs(ids, only, moved, purged))
-        yield from self._list_runs(ids, replace(only, ended_since_ms=since_ms, before_ms=since_ms))
+        yield from self._list_runs(replace(only, ended_since_ms=since_ms, before_ms=since_ms))
         if not only.statuses or RESUMED in only.statuses:
             resumed = replace(only, statuses=(RESUMED,), ended_since_ms=ANY_END_MS)
-            yield from self._list_runs(ids, resumed)
+            yield from self._list_runs(resumed)
         wanted = {
             *self._open(),
-            *self._registered_anew(self.listed.versions),
+            *self._registered_anew(),
             *self._runs_of_models,
             *self._state.dirty(RUN),
         }
-        yield from self._by_id(ids, wanted - self._seen)
+        yield from self._by_id(wanted - self._seen)
         seen = self._seen - {""}
         children = {run_id for run_id, trace in self._traces.items() if trace.lacks in seen}
-        yield from self._by_id(ids, children - seen)
+        yield from self._by_id(children - seen)
 
     def models(self) -> Sequence[str]:
         """Return the names of the models to read, where not all those with a run of before."""
         if self.listed.is_whole:
             return super().models()
-        made = self.listed.versions.by_run().items()
-        known = [versions for run_id, versions in made if self._trace(run_id).versions]
-        return [version.name for versions in known for version in versions]
+        return [
+            version.name
+            for run_id, versions in self.listed.versions.by_run().items()
+            if self._traces.get(run_id, NO_TRACE).versions
+            for version in versions
+        ]
 
     def awaited(self) -> Sequence[ModelVersion]:
         """Return the versions that are others than before, or whose logged model changed.
@@ -296,14 +295,9 @@ class ChangedRuns(EveryRun):
                 or version.model_id in touched_models
             ):
                 self._stale.append(version)
-        named = {version.model_id for version in self._stale if not version.run_id}
-        model_ids = {
-            model_id
-            for model_id in named - touched_models
-            if model_id and SAFE_ID.fullmatch(model_id)
-        }
-        for piece in chunks(sorted(model_ids), IDS_A_LISTING):
-            self._add_runs_of(self._models(ids, ModelFilter(model_ids=tuple(piece))))
+        named = {version.model_id or "" for version in self._stale if not version.run_id}
+        for model_ids in id_pieces(named - touched_models):
+            self._add_runs_of(self._models(ids, ModelFilter(model_ids=model_ids)))
         return self._stale
 
     def lost(self) -> set[str]:
@@ -324,15 +318,14 @@ class ChangedRuns(EveryRun):
         moved = self._changed_experiments()
         if moved:
             yield from self._reader.logged_models(moved)
-        dirty = sorted(filter(SAFE_ID.fullmatch, self._state.dirty(LOGGED_MODEL)))
-        for piece in chunks(dirty, IDS_A_LISTING):
-            only = ModelFilter(model_ids=tuple(piece))
+        for model_ids in id_pieces(self._state.dirty(LOGGED_MODEL)):
+            only = ModelFilter(model_ids=model_ids)
             yield from self._reader.logged_models(list(self.listed.experiments), only=only)
         if self._state.fingerprints(LOGGED_MODEL):
             yield from newest
 
-    def _list_runs(self, ids: Sequence[str], only: RunFilter) -> Iterator[list[Run]]:
-        return self._unseen(self._reader.runs(ids, only=only))
+    def _list_runs(self, only: RunFilter) -> Iterator[list[Run]]:
+        return self._unseen(self._reader.runs(list(self.listed.experiments), only=only))
 
     def _unseen(self, pages: Iterable[Sequence[Run]]) -> Iterator[list[Run]]:
         for page in pages:
@@ -349,9 +342,6 @@ class ChangedRuns(EveryRun):
             if before.get(experiment_id) != experiment_fingerprint(experiment)
         ]
 
-    def _trace(self, run_id: str) -> RunTrace:
-        return self._traces.get(run_id, NO_TRACE)
-
     def _open(self) -> list[str]:
         starts = {
             run_id: trace.open_ms
@@ -362,9 +352,9 @@ class ChangedRuns(EveryRun):
             log.info("%s unfinished; reading the latest %d", plural(len(starts), "run"), OPEN_RUNS)
         return sorted(starts, key=starts.__getitem__, reverse=True)[:OPEN_RUNS]
 
-    def _registered_anew(self, versions: VersionsByOrigin) -> Iterator[str]:
+    def _registered_anew(self) -> Iterator[str]:
         """Yield the runs that have other versions than before, or one that changed."""
-        now = versions.by_run()
+        now = self.listed.versions.by_run()
         yield from (version.run_id for version in self._stale if version.run_id)
         for run_id, trace in self._traces.items():
             if trace.versions and names_fingerprint(now.get(run_id, ())) != trace.versions:
@@ -387,10 +377,10 @@ class ChangedRuns(EveryRun):
         for page in self._reader.logged_models(ids, only=only) if ids else ():
             yield from page
 
-    def _by_id(self, ids: Sequence[str], wanted: Iterable[str]) -> Iterator[list[Run]]:
-        safe = sorted(filter(SAFE_ID.fullmatch, wanted))
-        if len(safe) > RUNS_BY_ID:
-            yield from self._list_runs(ids, self.only)
+    def _by_id(self, wanted: Iterable[str]) -> Iterator[list[Run]]:
+        pieces = list(id_pieces(wanted))
+        if sum(map(len, pieces)) > RUNS_BY_ID:
+            yield from self._list_runs(self.only)
             return
-        for piece in chunks(safe, IDS_A_LISTING):
-            yield from self._list_runs(ids, replace(self.only, run_ids=tuple(piece)))
+        for run_ids in pieces:
+            yield from self._list_runs(replace(self.only, run_ids=run_ids))

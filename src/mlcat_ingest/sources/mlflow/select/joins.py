@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from mlcat_ingest.sources.mlflow.read.listing import chunks, entries_of
-from mlcat_ingest.sources.mlflow.read.reader import IDS_A_LISTING, SAFE_ID, RunFilter
+from mlcat_ingest.sources.mlflow.read.listing import entries_of, id_pieces
+from mlcat_ingest.sources.mlflow.read.reader import SAFE_ID, RunFilter
 from mlcat_ingest.sources.mlflow.values.joined import JoinedVersion
 from mlcat_ingest.sources.mlflow.values.records import (
     Experiment,
@@ -293,10 +293,9 @@ class ParentRuns:
                 self._held.move_to_end(parent)
             # Not the difference of the sets, which would walk over all that is held.
             unknown = [run_id for run_id in named if run_id not in self._held]
-            missing = sorted(filter(SAFE_ID.fullmatch, unknown))
-            for piece in chunks(missing, IDS_A_LISTING):
-                self._held.update(dict.fromkeys(piece))
-                for parents in list_runs(RunFilter(run_ids=tuple(piece))):
+            for run_ids in id_pieces(unknown):
+                self._held.update(dict.fromkeys(run_ids))
+                for parents in list_runs(RunFilter(run_ids=run_ids)):
                     self._hold(parents, describe)
             found = filter(None, map(self._held.get, named))
             named = {parent.parent_id for parent in found if parent.parent_id}

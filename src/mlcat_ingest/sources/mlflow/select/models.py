@@ -18,11 +18,10 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.links.rules import FEAST_FILE, feast_tags
-from mlcat_ingest.sources.mlflow.read.listing import chunks
+from mlcat_ingest.sources.mlflow.read.listing import chunks, id_pieces
 from mlcat_ingest.sources.mlflow.read.reader import (
     ALL_MODELS,
     IDS_A_LISTING,
-    SAFE_ID,
     FileLocation,
     ModelFilter,
     ReadsFiles,
@@ -359,8 +358,8 @@ class RecentModels:
 
     def load_named(self, model_ids: Iterable[str]) -> None:
         """Ask for models by their ids, too."""
-        for piece in chunks(sorted(filter(SAFE_ID.fullmatch, set(model_ids))), IDS_A_LISTING):
-            self._keep(ModelFilter(model_ids=tuple(piece)))
+        for piece in id_pieces(set(model_ids)):
+            self._keep(ModelFilter(model_ids=piece))
 
     def _keep(self, only: ModelFilter) -> None:
         for page in self._list(only):

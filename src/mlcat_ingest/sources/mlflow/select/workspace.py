@@ -8,10 +8,8 @@ from typing import Final
 
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.sources.base import NamedGroup, Runs
-from mlcat_ingest.sources.mlflow.read.listing import chunks
+from mlcat_ingest.sources.mlflow.read.listing import chunks, id_pieces
 from mlcat_ingest.sources.mlflow.read.reader import (
-    IDS_A_LISTING,
-    SAFE_ID,
     ModelFilter,
     Reader,
     RunFilter,
@@ -405,9 +403,9 @@ class WorkspaceReading:
         measured = (model for model in models if model.metrics and not model.is_external)
         run_ids = {model.source_run_id or "" for model in measured}
         result: dict[str, LoggedModel] = {}
-        for piece in chunks(sorted(filter(SAFE_ID.fullmatch, run_ids)), IDS_A_LISTING):
+        for piece in id_pieces(run_ids):
             made: defaultdict[str | None, list[LoggedModel]] = defaultdict(list)
-            for page in self._list_models(ModelFilter(run_ids=tuple(piece))):
+            for page in self._list_models(ModelFilter(run_ids=piece)):
                 for model in page:
                     made[model.source_run_id].append(model)
             for of_run in made.values():
