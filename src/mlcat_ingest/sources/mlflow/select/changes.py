@@ -38,11 +38,7 @@ from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.sources.base import PartitionState
 from mlcat_ingest.sources.mlflow.read.listing import EXPERIMENTS_A_LISTING, chunks, id_pieces
-from mlcat_ingest.sources.mlflow.read.reader import (
-    ModelFilter,
-    Reader,
-    RunFilter,
-)
+from mlcat_ingest.sources.mlflow.read.reader import ModelFilter, Reader, RunFilter
 from mlcat_ingest.sources.mlflow.select.scopes import EveryRun
 from mlcat_ingest.sources.mlflow.values.joined import (
     EXPERIMENT,
@@ -58,11 +54,7 @@ from mlcat_ingest.sources.mlflow.values.joined import (
     version_fingerprint,
     version_id,
 )
-from mlcat_ingest.sources.mlflow.values.records import (
-    LoggedModel,
-    ModelVersion,
-    Run,
-)
+from mlcat_ingest.sources.mlflow.values.records import LoggedModel, ModelVersion, Run
 
 COUNTS_A_LISTING: Final = 40
 """Requests for numbers of runs of 2,000 experiments; where these do not suffice, more experiments

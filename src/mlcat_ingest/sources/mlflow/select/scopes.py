@@ -30,8 +30,9 @@ class EveryRun:
     """True if every run of the filter is listed."""
     by_ids: ClassVar = False
     """True for a few runs: they may have unknown children, and no external model comes alone."""
-    runs_alone: ClassVar = False
-    """True if nothing is read but runs: versions of one model are made from several experiments."""
+    shard: Collection[str] | None = None
+    """The experiments of which runs are read, and nothing else: versions of one model are made from
+    several experiments. None for all."""
 
     def __init__(
         self,
@@ -48,10 +49,6 @@ class EveryRun:
         self.listed_only = listed_only
         self.listed = Listed()
         """What the workspace lists; a reading fills it."""
-
-    def takes(self, experiment_id: str) -> bool:
-        """Return whether the runs of an experiment that the recipe asks for are read."""
-        return bool(experiment_id)
 
     def registry(self) -> tuple[list[RegisteredModel], list[ModelVersion]]:
         """Return the registered models and the versions to join."""
@@ -101,16 +98,10 @@ class EveryRun:
 class ShardRuns(EveryRun):
     """The runs of some experiments, and nothing else."""
 
-    runs_alone = True
-
     def __init__(self, reader: Reader, only: RunFilter, experiment_ids: Collection[str]) -> None:
         """Read the runs of `only` in the experiments with these ids."""
         super().__init__(reader, only)
-        self._experiment_ids = experiment_ids
-
-    def takes(self, experiment_id: str) -> bool:
-        """Return whether the experiment is one of the shards."""
-        return experiment_id in self._experiment_ids
+        self.shard = experiment_ids
 
 
 class NamedRuns(EveryRun):

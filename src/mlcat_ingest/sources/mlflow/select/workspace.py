@@ -9,11 +9,7 @@ from typing import Final
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.sources.base import NamedGroup, Runs
 from mlcat_ingest.sources.mlflow.read.listing import chunks, id_pieces
-from mlcat_ingest.sources.mlflow.read.reader import (
-    ModelFilter,
-    Reader,
-    RunFilter,
-)
+from mlcat_ingest.sources.mlflow.read.reader import ModelFilter, Reader, RunFilter
 from mlcat_ingest.sources.mlflow.select.joins import (
     ParentRuns,
     RelatedRun,
@@ -92,7 +88,7 @@ class WorkspaceReading:
         self._order = VersionOrder((), self._without_run)
         self._started_models: dict[str, None] = {}
         self._files = ModelFiles(reader, model_files=selection.config.features.model_files)
-        self._external = ExternalModels(keep=not runs.runs_alone)
+        self._external = ExternalModels(keep=runs.shard is None)
         self._models = (
             LoggedModels(self._list_models, self._external, self._awaits)
             if runs.lists_all and runs.only.limit is None
@@ -126,9 +122,11 @@ class WorkspaceReading:
     def _pages(self) -> Iterator[Sequence[JoinedRecord]]:
         runs, listed = self._runs, self._listed
         for page in self._read_experiments():
-            if not runs.runs_alone:
+            if runs.shard is None:
                 yield page
-        if runs.runs_alone:
+        if runs.shard is not None:
+            for experiment_id in listed.experiments.keys() - runs.shard:
+                del listed.experiments[experiment_id]
             if listed.experiments:
                 self._read_registry()
                 yield from self._read_runs()
@@ -193,15 +191,16 @@ class WorkspaceReading:
             self._listed.is_whole &= len(wanted) == len(page)
             for experiment in wanted:
                 # What a run needs of its experiment; descriptions and tags of all would add up.
-                id_, stage = experiment.experiment_id, experiment.lifecycle_stage
-                self._listed.experiment_ids.append(id_)
-                if self._runs.takes(id_):
-                    brief = Experiment(id_, experiment.name, lifecycle_stage=stage)
-                    self._listed.experiments[id_] = brief
+                self._listed.experiments[experiment.experiment_id] = Experiment(
+                    experiment.experiment_id,
+                    experiment.name,
+                    lifecycle_stage=experiment.lifecycle_stage,
+                )
             trash += (one for one in wanted if one.lifecycle_stage == "deleted")
             live = [one for one in wanted if one.lifecycle_stage != "deleted"]
             yield [self._with_namesake(experiment) for experiment in live]
         yield from chunks(map(self._with_namesake, trash), _PAGE)
+        self._listed.experiment_ids = list(self._listed.experiments)
 
     def _with_namesake(self, experiment: Experiment) -> JoinedExperiment:
         first = id_ = experiment.experiment_id
@@ -367,7 +366,7 @@ class WorkspaceReading:
 
     def _versions_of(self, runs: Iterable[JoinedRun]) -> Iterator[JoinedVersion]:
         """Yield the versions made from `runs`, and others that these were waiting for."""
-        if self._runs.runs_alone:
+        if self._runs.shard is not None:
             return
         for run in runs:
             for version in sorted(run.versions, key=lambda made: number_of(made.version)):
