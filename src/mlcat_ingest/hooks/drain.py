@@ -162,7 +162,7 @@ def drain(
     Raises:
         StateUnavailableError: the spool cannot be written.
 
-    Cost: a pass over MLflow for each 500 events; see `RunsByIdReading`.
+    Cost: a pass over MLflow for each 500 events; see `NamedRuns`.
     """
     work = _Drain(spool, accepts, ingest)
     try:

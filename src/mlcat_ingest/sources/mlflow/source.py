@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict
+from functools import partial
 from typing import ClassVar, Final
 from urllib.parse import quote, unquote
 
@@ -46,17 +47,14 @@ from mlcat_ingest.sources.mlflow.read.signin import find_account
 from mlcat_ingest.sources.mlflow.select.changes import ChangedRuns, KnownRuns
 from mlcat_ingest.sources.mlflow.select.joins import ParentRuns
 from mlcat_ingest.sources.mlflow.select.missing import find_missing, object_of
+from mlcat_ingest.sources.mlflow.select.scopes import EveryRun, NamedRuns, ShardRuns
 from mlcat_ingest.sources.mlflow.select.selection import (
     RunSelection,
     check_divisible,
     experiment_ids_of,
     shards_of,
 )
-from mlcat_ingest.sources.mlflow.select.workspace import (
-    RunsByIdReading,
-    WorkspaceReading,
-    all_pages,
-)
+from mlcat_ingest.sources.mlflow.select.workspace import WorkspaceReading
 from mlcat_ingest.sources.mlflow.values.joined import (
     COLUMN,
     EXPERIMENT,
@@ -68,7 +66,7 @@ from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedRecord,
     MappingOptions,
     WorkspaceScope,
-    parents_in,
+    traces_in,
 )
 from mlcat_ingest.sources.mlflow.values.uris import (
     is_databricks,
@@ -257,86 +255,62 @@ class MlflowSource(Source[JoinedRecord]):
     ) -> Generator[Page[JoinedRecord] | Finished, None, int]:
         """Yield the records of one workspace; return how many runs were listed."""
         reader.refusals.restart()
+        only = self._selection.listing(already_read=already_read)
+        reading = partial(WorkspaceReading, reader, scope, self._selection)
         if isinstance(request.scope, Shards):
             ids = experiment_ids_of(request.scope.keys, reader.workspace)
-            if ids:
-                reading = WorkspaceReading(
-                    reader, scope, self._selection, parents=ParentRuns(), only=ids
-                )
-                yield from self._pages(reader, reading)
+            shards = reading(ShardRuns(reader, only, ids), ParentRuns())
+            yield from self._pages(reader, shards) if ids else ()
             return 0
         partition = request.state.partition(partition_of(self._config, scope))
+        parents = _parents(partition)
         if isinstance(request.scope, Runs):
-            named = RunsByIdReading(
-                reader, scope, self._selection, request.scope, parents=_parents(partition)
-            )
-            yield from self._pages(reader, named)
-            yield Finished(partition, found_ids=named.found_ids, groups=named.groups)
+            named = NamedRuns(reader, only, request.scope)
+            of_names = reading(named, parents)
+            yield from self._pages(reader, of_names)
+            yield Finished(partition, found_ids=named.found_ids, groups=of_names.groups)
             return 0
-        known = self._known_runs(reader, partition, request)
-        if known.last_ms is not None and (
-            yield from self._read_changes(reader, scope, partition, known)
-        ):
-            return 0
-        known = KnownRuns(reader, known.before_ms)
-        parents, listed_only = _parents(partition), isinstance(request.scope, Remainder)
-        reading = WorkspaceReading(
+        before_ms = reader.connection.clock_ms() - 1000 * self._config.incremental.overlap.seconds
+        reads_changes = self._selection.reads_changes and isinstance(request.scope, Changes)
+        known = KnownRuns(reader, before_ms, partition.checkpoint if reads_changes else None)
+        if known.last_ms is not None:
+            changes = reading(ChangedRuns(reader, only, known, partition), parents)
+            try:
+                yield from self._pages(reader, changes, partition)
+            except ProtocolMismatchError as error:
+                log.warning("cannot list changes; reading everything: %s", error)
+            else:
+                yield Finished(partition, _checkpoint(known, parents), groups=changes.groups)
+                return 0
+            known, parents = KnownRuns(reader, before_ms), _parents(partition)
+        runs = EveryRun(
             reader,
-            scope,
-            self._selection,
-            parents=parents,
-            known=known if self._selection.reads_changes else None,
-            listed_only=listed_only,
+            only,
+            list_runs=known.runs if self._selection.reads_changes else None,
+            listed_only=isinstance(request.scope, Remainder),
         )
-        yield from self._pages(reader, reading, partition, already_read)
+        everything = reading(runs, parents)
+        yield from self._pages(reader, everything, partition)
         if self._config.limit is None:
-            if reading.lists_every_table and not reader.refusals.count:
+            if everything.lists_every_table and not reader.refusals.count:
                 self._tables_listed.add(scope.source_key)
             yield Finished(partition, _checkpoint(known, parents), complete=True)
-        return reading.runs_read
-
-    def _read_changes(
-        self, reader: Reader, scope: WorkspaceScope, partition: PartitionState, known: KnownRuns
-    ) -> Generator[Page[JoinedRecord] | Finished, None, bool]:
-        """Yield what changed; return whether that could be listed."""
-        changes = ChangedRuns(reader, partition, self._selection.listing(), known)
-        parents = _parents(partition)
-        reading = WorkspaceReading(reader, scope, self._selection, changes, parents=parents)
-        try:
-            yield from self._pages(reader, reading, partition)
-        except ProtocolMismatchError as error:
-            log.warning("cannot list changes; reading everything: %s", error)
-            return False
-        yield Finished(partition, _checkpoint(known, parents), groups=reading.groups)
-        return True
+        return everything.runs_read
 
     def _pages(
         self,
         reader: Reader,
         reading: WorkspaceReading,
         partition: PartitionState | None = None,
-        already_read: int = 0,
     ) -> Iterator[Page[JoinedRecord]]:
         """Yield the pages of a reading, and the records that cannot be read behind others."""
-        for records in all_pages(reading, already_read=already_read):
+        for records in reading.pages():
             yield Page([*records, *reader.refusals.take()], partition)
         if refused := reader.refusals.take():
             yield Page(refused, partition)
         if not reading.experiments_listed:
             self._nothing_listed.append(reader.workspace)
         self._listed.update(experiments=reading.experiments_listed, wanted=reading.experiments_read)
-
-    def _known_runs(
-        self, reader: Reader, partition: PartitionState, request: ReadRequest
-    ) -> KnownRuns:
-        """Return the runs that the last pass knew, none where everything has to be read."""
-        changes = isinstance(request.scope, Changes) and self._selection.reads_changes
-        overlap_ms = 1000 * self._config.incremental.overlap.seconds
-        return KnownRuns(
-            reader,
-            reader.connection.clock_ms() - overlap_ms,
-            partition.checkpoint if changes else None,
-        )
 
     def map(self, record: JoinedRecord) -> Iterable[Entity]:
         """Return the entities of `record`; pure.
@@ -456,8 +430,9 @@ def _checkpoint(known: KnownRuns, parents: ParentRuns) -> Mapping[str, object]:
 def _parents(partition: PartitionState) -> ParentRuns:
     """Return what the last pass knew of the parents of runs, to begin with."""
     left_out = (partition.checkpoint or {}).get(_PARENTS)
+    traces = traces_in(partition.fingerprints(RUN))
     return ParentRuns(
-        parents_in(partition.joined_fingerprints(RUN)),
+        [run_id for run_id, trace in traces.items() if trace.has_children],
         left_out if isinstance(left_out, list) else (),
     )
 

@@ -5,7 +5,7 @@ import binascii
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 from operator import attrgetter
 from typing import Any, ClassVar, Final, Literal, TypeVar
 
@@ -17,6 +17,8 @@ from mlcat_ingest.sources.mlflow.read import decode
 from mlcat_ingest.sources.mlflow.read.decode import Aliases, Json, Refusals, is_prompt
 from mlcat_ingest.sources.mlflow.read.reader import (
     ALL_MODELS,
+    IDS_A_LISTING,
+    SAFE_ID,
     ModelFilter,
     RunFilter,
 )
@@ -89,10 +91,16 @@ def label_of(listing: str) -> str:
 RUNS_LISTING: Final = label_of("runs")
 
 
-def chunks(items: Sequence[ItemT], size: int) -> Iterator[Sequence[ItemT]]:
-    """Yield `items` in pieces of at most `size`."""
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
+def chunks(items: Iterable[ItemT], size: int) -> Iterator[list[ItemT]]:
+    """Yield `items` in pieces of at most `size`, each once it is full."""
+    left = iter(items)
+    while piece := list(islice(left, size)):
+        yield piece
+
+
+def id_pieces(ids: Iterable[str]) -> Iterator[tuple[str, ...]]:
+    """Yield those of `ids` that a filter can name, sorted, as many at once as it may name."""
+    yield from map(tuple, chunks(sorted(filter(SAFE_ID.fullmatch, ids)), IDS_A_LISTING))
 
 
 def offset_token(offset: int) -> str:

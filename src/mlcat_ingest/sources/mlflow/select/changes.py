@@ -27,8 +27,8 @@ the experiment is listed whole.
 """
 
 import logging
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
@@ -37,38 +37,24 @@ from urllib.parse import unquote
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.sources.base import PartitionState
-from mlcat_ingest.sources.mlflow.read.listing import EXPERIMENTS_A_LISTING, chunks
-from mlcat_ingest.sources.mlflow.read.reader import (
-    IDS_A_LISTING,
-    SAFE_ID,
-    ModelFilter,
-    Reader,
-    RunFilter,
-)
-from mlcat_ingest.sources.mlflow.select.joins import VersionsByOrigin
+from mlcat_ingest.sources.mlflow.read.listing import EXPERIMENTS_A_LISTING, chunks, id_pieces
+from mlcat_ingest.sources.mlflow.read.reader import ModelFilter, Reader, RunFilter
+from mlcat_ingest.sources.mlflow.select.scopes import EveryRun
 from mlcat_ingest.sources.mlflow.values.joined import (
     EXPERIMENT,
     LOGGED_MODEL,
-    OPEN,
+    NO_TRACE,
     REGISTERED,
     RUN,
-    TRASH,
     VERSION,
     experiment_fingerprint,
-    lacking_parents,
     names_fingerprint,
-    names_in,
     storable,
+    traces_in,
     version_fingerprint,
     version_id,
 )
-from mlcat_ingest.sources.mlflow.values.records import (
-    Experiment,
-    LoggedModel,
-    ModelVersion,
-    RegisteredModel,
-    Run,
-)
+from mlcat_ingest.sources.mlflow.values.records import LoggedModel, ModelVersion, Run
 
 COUNTS_A_LISTING: Final = 40
 """Requests for numbers of runs of 2,000 experiments; where these do not suffice, more experiments
@@ -103,9 +89,8 @@ class KnownRuns:
         self._last: Mapping[str, Any] = last.get(_RUNS) or {}
         self._from_ms: int | None = last.get(_FROM)
         self._digests: Mapping[str, str] | None = None
-        self._counts: dict[str, int] = {}
+        self._counts = defaultdict[str, int](int)
         self._purged: Mapping[str, int] = {}
-        self._listed: frozenset[str] = frozenset()
         self._requests_left = 0
 
     def checkpoint(self) -> Mapping[str, object]:
@@ -113,15 +98,32 @@ class KnownRuns:
         runs = self._counts if self._digests is None else self._digests
         return {_BEFORE: self.before_ms, _RUNS: dict(runs), _FROM: self._from_ms}
 
-    def changed(
-        self, experiment_ids: Sequence[str], purged: Mapping[str, int] = MappingProxyType({})
-    ) -> list[str]:
-        """Return the experiments, among all, that are unknown, or have other runs than before.
+    def runs(
+        self,
+        experiment_ids: Sequence[str],
+        only: RunFilter,
+        moved: Iterable[str] = (),
+        purged: Mapping[str, int] = MappingProxyType({}),
+    ) -> Iterator[list[Run]]:
+        """Yield the runs of `only` that started since the last pass in pages; asked once.
 
-        `purged` are the numbers of runs that were in the trash, and were deleted for good since the
-        last full pass.
+        Before them all runs, oldest first, of the experiments that are `moved` or unknown, or have
+        other runs than before. `purged` are the numbers of runs that were in the trash, and were
+        deleted for good since the last full pass.
         """
         self._purged = purged
+        whole = dict.fromkeys((*moved, *self._changed(experiment_ids)))
+        self._counts.update((id_, purged.get(id_, 0)) for id_ in whole)
+        if not self._last:
+            self._from_ms = only.since_ms
+        if whole:
+            yield from self._list(list(whole), only, None, whole)
+        if self.last_ms is not None:
+            rest = frozenset(experiment_ids).difference(whole)
+            yield from self._list(experiment_ids, only, self.last_ms, rest)
+
+    def _changed(self, experiment_ids: Sequence[str]) -> list[str]:
+        """Return the experiments, among all, that are unknown, or have other runs than before."""
         last = self._last
         moments = (self.last_ms or 0, self.before_ms)
         digests = self._reader.run_digests(experiment_ids, moments)
@@ -130,7 +132,7 @@ class KnownRuns:
             return [id_ for id_ in experiment_ids if last.get(id_) != before[id_]]
         # A digest is that of another reader of the same store.
         known = [id_ for id_ in experiment_ids if isinstance(last.get(id_), int)]
-        self._counts = {id_: last[id_] for id_ in known}
+        self._counts.update((id_, last[id_]) for id_ in known)
         different = [id_ for id_ in experiment_ids if id_ not in self._counts]
         try:
             for ids in chunks(known, EXPERIMENTS_A_LISTING):
@@ -142,35 +144,21 @@ class KnownRuns:
             )
         return different
 
-    def whole(self, experiment_ids: Collection[str], only: RunFilter) -> Iterator[list[Run]]:
-        """Yield all runs of `only` of some experiments in pages, oldest first; asked once."""
-        self._listed = frozenset(experiment_ids)
-        self._counts.update((id_, self._purged.get(id_, 0)) for id_ in experiment_ids)
-        if not self._last:
-            self._from_ms = only.since_ms
-        return self._list(experiment_ids, only, None, self._listed)
-
-    def later(self, experiment_ids: Collection[str], only: RunFilter) -> Iterator[list[Run]]:
-        """Yield the runs of `only` that started since the last pass in pages; asked last."""
-        rest = frozenset(experiment_ids) - self._listed
-        return self._list(experiment_ids, only, self.last_ms, rest)
-
     def _list(
         self,
-        experiment_ids: Collection[str],
+        experiment_ids: Sequence[str],
         only: RunFilter,
         since_ms: int | None,
-        counted: Collection[str],
+        counted: Container[str],
     ) -> Iterator[list[Run]]:
         """Yield the runs of `only` that started at `since_ms` or later, and count them."""
-        ids = list(experiment_ids)
-        if self._digests is not None:
-            later = _latest(since_ms, only.since_ms)
-            yield from self._reader.runs(ids, only=replace(only, since_ms=later))
-            return
-        # A number of runs in one status would change with each run that ends.
-        later = _latest(since_ms, self._from_ms)
-        for page in self._reader.runs(ids, only=replace(only, statuses=(), since_ms=later)):
+        listed = only
+        if self._digests is None:
+            # A number of runs in one status would change with each run that ends.
+            listed = replace(only, statuses=(), since_ms=self._from_ms)
+        moments = [moment for moment in (since_ms, listed.since_ms) if moment is not None]
+        listed = replace(listed, since_ms=max(moments, default=None))
+        for page in self._reader.runs(experiment_ids, only=listed):
             for run in page:
                 if run.experiment_id in counted and (run.start_time_ms or 0) < self.before_ms:
                     self._counts[run.experiment_id] += 1
@@ -200,10 +188,6 @@ class KnownRuns:
         return sum(map(len, self._reader.runs(ids, only=last))) == min(number, 1)
 
 
-def _latest(*moments_ms: int | None) -> int | None:
-    return max((moment for moment in moments_ms if moment is not None), default=None)
-
-
 log = logging.getLogger(__name__)
 
 OPEN_RUNS: Final = 1_000
@@ -222,126 +206,118 @@ RUNS_BY_ID: Final = 2_000
 """Runs that a pass asks for by their ids; where there are more it lists all runs."""
 
 
-class ChangedRuns:
+class ChangedRuns(EveryRun):
     """The runs and versions of one workspace that a pass reads again.
 
     Cost: six listings that are short where little changed, and a request for each 100 runs that
     are asked for by id. Memory for the ids of the runs that are read again.
     """
 
+    lists_all = False
+
     def __init__(
-        self, reader: Reader, state: PartitionState, only: RunFilter, known: KnownRuns
+        self, reader: Reader, only: RunFilter, known: KnownRuns, state: PartitionState
     ) -> None:
         """Read the runs of `only` that changed since the last pass, which `state` remembers."""
-        self._reader = reader
-        self._state = state
-        self._only = only
+        super().__init__(reader, only)
         self._known = known
+        self._state = state
         self._since_ms = known.last_ms or 0
         self._seen: set[str] = set()
         self._stale: list[ModelVersion] = []
         self._runs_of_models: set[str] = set()
         self._touched_external: list[LoggedModel] = []
-        self._fingerprints = state.fingerprints(RUN)
+        self._traces = traces_in(state.fingerprints(RUN))
 
-    def runs(
-        self,
-        experiments: Mapping[str, Experiment],
-        versions: VersionsByOrigin,
-    ) -> Iterator[list[Run]]:
+    def runs(self) -> Iterator[list[Run]]:
         """Yield the runs to read again in pages, each once."""
-        ids, only, since_ms = list(experiments), self._only, self._since_ms
-        restored: set[str] = set()
-        yield from self._trash(ids, restored)
-        yield from self._by_id(ids, restored)
-        in_trash = self._in_trash()
-        purged = Counter(in_trash[run_id] for run_id in restored - self._seen)
-        moved = {*self._changed_experiments(experiments), *self._known.changed(ids, purged)}
-        if moved:
-            yield from self._unseen(self._known.whole(moved, only))
-        yield from self._unseen(self._known.later(ids, only))
-        yield from self._list_runs(ids, replace(only, ended_since_ms=since_ms, before_ms=since_ms))
+        ids, only, since_ms = list(self.listed.experiments), self.only, self._since_ms
+        purged: Mapping[str, int] = {}
+        trash: set[str] = set()
+        for page in self._reader.runs(ids, only=replace(only, deleted=True, limit=TRASHED_RUNS)):
+            trash.update(run.run_id for run in page)
+            yield from self._unseen([page])
+        if len(trash) < TRASHED_RUNS:
+            before = {run_id: trace.trash for run_id, trace in self._traces.items() if trace.trash}
+            yield from self._by_id(before.keys() - trash)
+            purged = Counter(before[run_id] for run_id in before.keys() - trash - self._seen)
+        moved = self._changed_experiments()
+        yield from self._unseen(self._known.runs(ids, only, moved, purged))
+        yield from self._list_runs(replace(only, ended_since_ms=since_ms, before_ms=since_ms))
         if not only.statuses or RESUMED in only.statuses:
             resumed = replace(only, statuses=(RESUMED,), ended_since_ms=ANY_END_MS)
-            yield from self._list_runs(ids, resumed)
+            yield from self._list_runs(resumed)
         wanted = {
             *self._open(),
-            *self._registered_anew(versions),
+            *self._registered_anew(),
             *self._runs_of_models,
             *self._state.dirty(RUN),
         }
-        yield from self._by_id(ids, wanted - self._seen)
-        lacking = lacking_parents(self._state.joined_fingerprints(RUN))
-        children = {child for parent in lacking.keys() & self._seen for child in lacking[parent]}
-        yield from self._by_id(ids, children - self._seen)
+        yield from self._by_id(wanted - self._seen)
+        seen = self._seen - {""}
+        children = {run_id for run_id, trace in self._traces.items() if trace.lacks in seen}
+        yield from self._by_id(children - seen)
 
-    def models(self, versions: VersionsByOrigin) -> Iterator[str]:
-        """Yield the names of registered models with a version of a run that was read before."""
-        read = names_in(self._state.joined_fingerprints(RUN))
-        for run_id, made in versions.by_run().items():
-            if run_id in read:
-                yield from (version.name for version in made)
+    def models(self) -> Sequence[str]:
+        """Return the names of the models to read, where not all those with a run of before."""
+        if self.listed.is_whole:
+            return super().models()
+        return [
+            version.name
+            for run_id, versions in self.listed.versions.by_run().items()
+            if self._traces.get(run_id, NO_TRACE).versions
+            for version in versions
+        ]
 
-    def stale(
-        self,
-        experiments: Mapping[str, Experiment],
-        versions: VersionsByOrigin,
-        registered: Mapping[str, RegisteredModel],
-    ) -> Sequence[ModelVersion]:
+    def awaited(self) -> Sequence[ModelVersion]:
         """Return the versions that are others than before, or whose logged model changed.
 
         Those that could not be mapped, or were refused by the catalog, are among them.
         """
-        ids = list(experiments)
+        ids = list(self.listed.experiments)
         touched = self._models(ids, ModelFilter(updated_since_ms=self._since_ms))
         touched_models = self._add_runs_of(touched, self._touched_external)
         before, dirty = self._state.joined_fingerprints(VERSION), set(self._state.dirty(VERSION))
-        for version in versions.every():
+        models = self.listed.registered
+        for version in self.listed.versions.every():
             name = version_id(version)
             if (
                 name in dirty
-                or before.get(name) != version_fingerprint(version, registered.get(version.name))
+                or before.get(name) != version_fingerprint(version, models.get(version.name))
                 or version.model_id in touched_models
             ):
                 self._stale.append(version)
-        named = {version.model_id for version in self._stale if not version.run_id}
-        model_ids = {
-            model_id
-            for model_id in named - touched_models
-            if model_id and SAFE_ID.fullmatch(model_id)
-        }
-        for piece in chunks(sorted(model_ids), IDS_A_LISTING):
-            self._add_runs_of(self._models(ids, ModelFilter(model_ids=tuple(piece))))
+        named = {version.model_id or "" for version in self._stale if not version.run_id}
+        for model_ids in id_pieces(named - touched_models):
+            self._add_runs_of(self._models(ids, ModelFilter(model_ids=model_ids)))
         return self._stale
 
-    def lost(
-        self, versions: VersionsByOrigin, registered: Mapping[str, RegisteredModel]
-    ) -> set[str]:
+    def lost(self) -> set[str]:
         """Return the names of registered models that are not listed now, or not every version."""
         known = {*self._state.joined_fingerprints(VERSION), *self._state.fingerprints(REGISTERED)}
-        known.difference_update(map(version_id, versions.every()), map(storable, registered))
+        known.difference_update(map(version_id, self.listed.versions.every()))
+        known.difference_update(map(storable, self.listed.registered))
         return {unquote(id_.partition("/")[0], errors="surrogatepass") for id_ in known}
 
     def external_models(
-        self, experiments: Mapping[str, Experiment], newest: Iterable[Sequence[LoggedModel]]
+        self, newest: Iterable[Sequence[LoggedModel]]
     ) -> Iterator[Sequence[LoggedModel]]:
-        """Yield the external models to read again in pages, some twice; asked after `stale`.
+        """Yield the external models to read again in pages, some twice; asked after `awaited`.
 
         They include the `newest` ones, if a pass has read any before.
         """
         yield self._touched_external
-        moved = self._changed_experiments(experiments)
+        moved = self._changed_experiments()
         if moved:
             yield from self._reader.logged_models(moved)
-        dirty = sorted(filter(SAFE_ID.fullmatch, self._state.dirty(LOGGED_MODEL)))
-        for piece in chunks(dirty, IDS_A_LISTING):
-            only = ModelFilter(model_ids=tuple(piece))
-            yield from self._reader.logged_models(list(experiments), only=only)
+        for model_ids in id_pieces(self._state.dirty(LOGGED_MODEL)):
+            only = ModelFilter(model_ids=model_ids)
+            yield from self._reader.logged_models(list(self.listed.experiments), only=only)
         if self._state.fingerprints(LOGGED_MODEL):
             yield from newest
 
-    def _list_runs(self, ids: Sequence[str], only: RunFilter) -> Iterator[list[Run]]:
-        return self._unseen(self._reader.runs(ids, only=only))
+    def _list_runs(self, only: RunFilter) -> Iterator[list[Run]]:
+        return self._unseen(self._reader.runs(list(self.listed.experiments), only=only))
 
     def _unseen(self, pages: Iterable[Sequence[Run]]) -> Iterator[list[Run]]:
         for page in pages:
@@ -350,57 +326,31 @@ class ChangedRuns:
             if fresh:
                 yield fresh
 
-    def _changed_experiments(self, experiments: Mapping[str, Experiment]) -> list[str]:
+    def _changed_experiments(self) -> list[str]:
         before = self._state.fingerprints(EXPERIMENT)
         return [
             experiment_id
-            for experiment_id, experiment in experiments.items()
+            for experiment_id, experiment in self.listed.experiments.items()
             if before.get(experiment_id) != experiment_fingerprint(experiment)
         ]
 
-    def _trash(self, ids: Sequence[str], restored: set[str]) -> Iterator[list[Run]]:
-        """Yield the runs in the trash, and put those that are not there any more in `restored`."""
-        listed: set[str] = set()
-        only = replace(self._only, deleted=True, limit=TRASHED_RUNS)
-        for page in self._reader.runs(ids, only=only):
-            listed.update(run.run_id for run in page)
-            fresh = [run for run in page if run.run_id not in self._seen]
-            self._seen.update(run.run_id for run in fresh)
-            yield fresh
-        if len(listed) < TRASHED_RUNS:
-            restored |= self._in_trash().keys() - listed
-
-    def _in_trash(self) -> Mapping[str, str]:
-        """Return the experiments of the runs that were in the trash, by the ids of the runs."""
-        return {
-            run_id: fingerprint.removeprefix(TRASH)
-            for run_id, fingerprint in self._fingerprints.items()
-            if fingerprint.startswith(TRASH)
-        }
-
     def _open(self) -> list[str]:
-        fingerprints = self._fingerprints
-        unended = sorted(
-            (
-                run_id
-                for run_id, fingerprint in fingerprints.items()
-                if fingerprint.startswith(OPEN)
-            ),
-            key=lambda run_id: fingerprints[run_id],
-            reverse=True,
-        )
-        if len(unended) > OPEN_RUNS:
-            log.info("%s unfinished; reading the latest %d", plural(len(unended), "run"), OPEN_RUNS)
-        return unended[:OPEN_RUNS]
+        starts = {
+            run_id: trace.open_ms
+            for run_id, trace in self._traces.items()
+            if trace.open_ms is not None
+        }
+        if len(starts) > OPEN_RUNS:
+            log.info("%s unfinished; reading the latest %d", plural(len(starts), "run"), OPEN_RUNS)
+        return sorted(starts, key=starts.__getitem__, reverse=True)[:OPEN_RUNS]
 
-    def _registered_anew(self, versions: VersionsByOrigin) -> Iterator[str]:
+    def _registered_anew(self) -> Iterator[str]:
         """Yield the runs that have other versions than before, or one that changed."""
-        before, now = names_in(self._state.joined_fingerprints(RUN)), versions.by_run()
+        now = self.listed.versions.by_run()
         yield from (version.run_id for version in self._stale if version.run_id)
-        for run_id in before.keys() & now.keys():
-            if names_fingerprint(now[run_id]) != before[run_id]:
+        for run_id, trace in self._traces.items():
+            if trace.versions and names_fingerprint(now.get(run_id, ())) != trace.versions:
                 yield run_id
-        yield from before.keys() - now.keys()
 
     def _add_runs_of(
         self, models: Iterable[LoggedModel], external: list[LoggedModel] | None = None
@@ -419,10 +369,10 @@ class ChangedRuns:
         for page in self._reader.logged_models(ids, only=only) if ids else ():
             yield from page
 
-    def _by_id(self, ids: Sequence[str], wanted: Iterable[str]) -> Iterator[list[Run]]:
-        safe = sorted(filter(SAFE_ID.fullmatch, wanted))
-        if len(safe) > RUNS_BY_ID:
-            yield from self._list_runs(ids, self._only)
+    def _by_id(self, wanted: Iterable[str]) -> Iterator[list[Run]]:
+        pieces = list(id_pieces(wanted))
+        if sum(map(len, pieces)) > RUNS_BY_ID:
+            yield from self._list_runs(self.only)
             return
-        for piece in chunks(safe, IDS_A_LISTING):
-            yield from self._list_runs(ids, replace(self._only, run_ids=tuple(piece)))
+        for run_ids in pieces:
+            yield from self._list_runs(replace(self.only, run_ids=run_ids))

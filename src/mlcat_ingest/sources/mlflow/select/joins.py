@@ -5,15 +5,17 @@ Small indexes over MLflow's listings hold what the listing of runs has not come 
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from mlcat_ingest.sources.mlflow.read.listing import chunks, entries_of
-from mlcat_ingest.sources.mlflow.read.reader import IDS_A_LISTING, SAFE_ID, RunFilter
+from mlcat_ingest.sources.mlflow.read.listing import entries_of, id_pieces
+from mlcat_ingest.sources.mlflow.read.reader import SAFE_ID, RunFilter
 from mlcat_ingest.sources.mlflow.values.joined import JoinedVersion
 from mlcat_ingest.sources.mlflow.values.records import (
+    Experiment,
     ModelVersion,
+    RegisteredModel,
     Run,
     number_of,
     parent_of,
@@ -41,16 +43,15 @@ class VersionsByOrigin:
     Cost: holds every version until its run was read.
     """
 
-    def __init__(self, pages: Iterable[Sequence[ModelVersion]]) -> None:
+    def __init__(self, versions: Iterable[ModelVersion] = ()) -> None:
         self._by_run: dict[str, list[ModelVersion]] = {}
         self._by_model: dict[str, list[ModelVersion]] = {}
         self._alone: list[ModelVersion] = []
         self._newest: dict[str, str] = {}
         self._taken: set[str] = set()
         self.model_ids: set[str] = set()
-        for page in pages:
-            for version in page:
-                self._add(version)
+        for version in versions:
+            self._add(version)
 
     def _add(self, version: ModelVersion) -> None:
         newest = self._newest.get(version.name)
@@ -98,6 +99,21 @@ class VersionsByOrigin:
     def names(self) -> Iterable[str]:
         """Return the names of the registered models that have a version."""
         return self._newest
+
+
+@dataclass(slots=True)
+class Listed:
+    """What a workspace lists: `experiments` whose runs are read, registered models and versions.
+
+    `experiment_ids` are those of all experiments that the recipe asks for; `is_whole` if these are
+    all that there are.
+    """
+
+    experiments: dict[str, Experiment] = field(default_factory=dict)
+    experiment_ids: list[str] = field(default_factory=list)
+    is_whole: bool = True
+    registered: dict[str, RegisteredModel] = field(default_factory=dict)
+    versions: VersionsByOrigin = field(default_factory=VersionsByOrigin)
 
 
 def with_origins(versions: Iterable[ModelVersion]) -> list[ModelVersion]:
@@ -277,10 +293,9 @@ class ParentRuns:
                 self._held.move_to_end(parent)
             # Not the difference of the sets, which would walk over all that is held.
             unknown = [run_id for run_id in named if run_id not in self._held]
-            missing = sorted(filter(SAFE_ID.fullmatch, unknown))
-            for piece in chunks(missing, IDS_A_LISTING):
-                self._held.update(dict.fromkeys(piece))
-                for parents in list_runs(RunFilter(run_ids=tuple(piece))):
+            for run_ids in id_pieces(unknown):
+                self._held.update(dict.fromkeys(run_ids))
+                for parents in list_runs(RunFilter(run_ids=run_ids)):
                     self._hold(parents, describe)
             found = filter(None, map(self._held.get, named))
             named = {parent.parent_id for parent in found if parent.parent_id}

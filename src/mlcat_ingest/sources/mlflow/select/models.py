@@ -18,11 +18,10 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.links.rules import FEAST_FILE, feast_tags
-from mlcat_ingest.sources.mlflow.read.listing import chunks
+from mlcat_ingest.sources.mlflow.read.listing import chunks, id_pieces
 from mlcat_ingest.sources.mlflow.read.reader import (
     ALL_MODELS,
     IDS_A_LISTING,
-    SAFE_ID,
     FileLocation,
     ModelFilter,
     ReadsFiles,
@@ -324,7 +323,67 @@ def of_one_run(models: Iterable[LoggedModel]) -> dict[str, LoggedModel]:
     return result
 
 
-class LoggedModels:
+class RecentModels:
+    """The logged models that a few runs made, asked for by these runs instead of listed whole.
+
+    Cost: a request for each 100 runs that made models, for each 100 models that are asked for by
+    their ids, and one where a run may hold the metrics of an external model; holds the models of
+    one page of runs.
+    """
+
+    def __init__(self, pages: ListModels, external: ExternalModels) -> None:
+        """Keep `pages`, which lists what fits a filter; look up metrics in `external`."""
+        self._list = pages
+        self._waiting: dict[str, LoggedModel] = {}
+        self._external = external
+        self._knows_newest = False
+
+    def newest_external(self, count: int) -> Iterator[Sequence[LoggedModel]]:
+        """Yield the external models that were made last, `count` at most."""
+        self._knows_newest = True
+        yield from self._list(ModelFilter(newest_external=count))
+
+    def measured_by(self, run: Run) -> tuple[MeasuredModel, ...]:
+        """Return the external models of which `run` holds the metrics, and nothing else."""
+        if not self._knows_newest and holds_only_metrics(run):
+            for page in self.newest_external(EXTERNAL_MODELS):
+                self._external.add(page)
+        return self._external.measured_by(run)
+
+    def load(self, runs: Sequence[Run]) -> None:
+        """Ask for the models that `runs` made, and drop all others."""
+        self._waiting = {}
+        for piece in chunks([run.run_id for run in runs if run.model_outputs], IDS_A_LISTING):
+            self._keep(ModelFilter(run_ids=tuple(piece)))
+
+    def load_named(self, model_ids: Iterable[str]) -> None:
+        """Ask for models by their ids, too."""
+        for piece in id_pieces(set(model_ids)):
+            self._keep(ModelFilter(model_ids=piece))
+
+    def _keep(self, only: ModelFilter) -> None:
+        for page in self._list(only):
+            self._waiting.update((model.model_id, model) for model in page)
+
+    def of(self, run: Run) -> dict[str, LoggedModel]:
+        """Return the listed models that `run` made, by id."""
+        models = [self._made_by(run, output.model_id) for output in run.model_outputs]
+        return of_one_run(model for model in models if model and not model.is_external)
+
+    def _made_by(self, run: Run, model_id: str) -> LoggedModel | None:
+        until_ms = None if run.ended_at_ms is None else run.ended_at_ms + _LATE_MS
+        return self.find(model_id, until_ms)
+
+    def find(self, model_id: str, until_ms: int | None) -> LoggedModel | None:
+        """Return a model if it was asked for and is there."""
+        del until_ms
+        return self._waiting.get(model_id)
+
+    def forget(self, run: Run) -> None:
+        """Do nothing: the next page drops the models that `run` made."""
+
+
+class LoggedModels(RecentModels):
     """The logged models of a workspace, from one listing that is read as runs need it.
 
     MLflow lists them in the order they were made, much as it lists runs, so what runs need comes
@@ -346,26 +405,11 @@ class LoggedModels:
 
         Only models that are wanted are held: those that a run may come for, or a version names.
         """
-        self._begin = pages
+        super().__init__(pages, external)
         self._pages: Iterator[Sequence[LoggedModel]] | None = None
-        self._waiting: dict[str, LoggedModel] = {}
-        self._external = external
         self._is_wanted = is_wanted
         self._made_ms = 0
         self._in_order = True
-
-    def of(self, run: Run) -> dict[str, LoggedModel]:
-        """Return the listed models that `run` made, by id, and forget them."""
-        if not run.model_outputs:
-            return {}
-        models = (self._made_by(run, output.model_id) for output in run.model_outputs)
-        result = of_one_run(model for model in models if model and not model.is_external)
-        self.forget(run)
-        return result
-
-    def _made_by(self, run: Run, model_id: str) -> LoggedModel | None:
-        until_ms = None if run.ended_at_ms is None else run.ended_at_ms + _LATE_MS
-        return self.find(model_id, until_ms)
 
     def measured_by(self, run: Run) -> tuple[MeasuredModel, ...]:
         """Return the external models of which `run` holds the metrics, and nothing else."""
@@ -388,11 +432,9 @@ class LoggedModels:
             for output in run.model_outputs
             if self._made_by(run, output.model_id) is None
         }
-        for piece in chunks(sorted(filter(SAFE_ID.fullmatch, absent)), IDS_A_LISTING):
-            for page in self._begin(ModelFilter(model_ids=tuple(piece))):
-                self._waiting.update((model.model_id, model) for model in page)
+        super().load_named(absent)
 
-    def load_named(self, model_ids: Sequence[str]) -> None:
+    def load_named(self, model_ids: Iterable[str]) -> None:
         """Do nothing: the rest of the listing has the models that versions name."""
 
     def find(self, model_id: str, until_ms: int | None) -> LoggedModel | None:
@@ -402,6 +444,12 @@ class LoggedModels:
             if too_late or not self._read_page():
                 return None
         return self._waiting[model_id]
+
+    def of(self, run: Run) -> dict[str, LoggedModel]:
+        """Return the listed models that `run` made, by id, and forget them."""
+        models = super().of(run)
+        self.forget(run)
+        return models
 
     def forget(self, run: Run) -> None:
         """Drop the models that `run` made."""
@@ -422,7 +470,7 @@ class LoggedModels:
 
     def _read_page(self) -> bool:
         if self._pages is None:
-            self._pages = self._begin(ALL_MODELS)
+            self._pages = self._list(ALL_MODELS)
         page = next(self._pages, None)
         for model in page or ():
             if self._is_wanted(model):
@@ -432,59 +480,3 @@ class LoggedModels:
             self._made_ms = made_ms
         self._external.add(page or ())
         return page is not None
-
-
-class RecentModels:
-    """The logged models that a few runs made, asked for by these runs instead of listed whole.
-
-    Cost: a request for each 100 runs that made models, for each 100 models that are asked for by
-    their ids, and one where a run may hold the metrics of an external model; holds the models of
-    one page of runs.
-    """
-
-    def __init__(self, pages: ListModels, external: ExternalModels) -> None:
-        """Keep `pages`, which lists what fits a filter; look up metrics in `external`."""
-        self._pages = pages
-        self._waiting: dict[str, LoggedModel] = {}
-        self._external = external
-        self._knows_newest = False
-
-    def newest_external(self, count: int) -> Iterator[Sequence[LoggedModel]]:
-        """Yield the external models that were made last, `count` at most."""
-        self._knows_newest = True
-        yield from self._pages(ModelFilter(newest_external=count))
-
-    def measured_by(self, run: Run) -> tuple[MeasuredModel, ...]:
-        """Return the external models of which `run` holds the metrics, and nothing else."""
-        if not self._knows_newest and holds_only_metrics(run):
-            for page in self.newest_external(EXTERNAL_MODELS):
-                self._external.add(page)
-        return self._external.measured_by(run)
-
-    def load(self, runs: Sequence[Run]) -> None:
-        """Ask for the models that `runs` made, and drop all others."""
-        self._waiting = {}
-        for piece in chunks([run.run_id for run in runs if run.model_outputs], IDS_A_LISTING):
-            self._keep(ModelFilter(run_ids=tuple(piece)))
-
-    def load_named(self, model_ids: Sequence[str]) -> None:
-        """Ask for models by their ids, too."""
-        for piece in chunks(sorted(filter(SAFE_ID.fullmatch, set(model_ids))), IDS_A_LISTING):
-            self._keep(ModelFilter(model_ids=tuple(piece)))
-
-    def _keep(self, only: ModelFilter) -> None:
-        for page in self._pages(only):
-            self._waiting.update((model.model_id, model) for model in page)
-
-    def of(self, run: Run) -> dict[str, LoggedModel]:
-        """Return the models that `run` made, by id."""
-        models = (self._waiting.get(output.model_id) for output in run.model_outputs)
-        return of_one_run(model for model in models if model and not model.is_external)
-
-    def find(self, model_id: str, until_ms: int | None) -> LoggedModel | None:
-        """Return a model if it was asked for and is there."""
-        del until_ms
-        return self._waiting.get(model_id)
-
-    def forget(self, run: Run) -> None:
-        """Do nothing: the next page drops them."""

@@ -8,12 +8,11 @@ The source joins listings; the mapping only reads, so that each rule can be test
 import hashlib
 import json
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 from mlcat_ingest.core.text import whole_characters
@@ -57,45 +56,37 @@ SIGNATURE: Final = "signature"
 COLUMN: Final = "column"
 LOGGED_MODEL: Final = "logged model"
 
-TRASH: Final = "trash "
-"""The fingerprint of a run that was in the trash begins so; its experiment follows."""
-OPEN: Final = "open "
-"""The fingerprint of a run that had not ended begins so; its start follows, to sort by."""
-
-_PARENT: Final = " parent"
-"""The joined fingerprint of a run that has children ends so."""
-_LACKS: Final = " lacks "
-"""Before that, in the joined fingerprint of a run: its parent follows, which was not taken."""
-
 _ID_CHARS: Final = 64
 
 
-def parents_in(joined_fingerprints: Mapping[str, str]) -> set[str]:
-    """Return the ids of those runs that had children."""
+class RunTrace(NamedTuple):
+    """What the next pass has to know of a run.
+
+    The experiment in whose `trash` it is; when it started, if it is `open`, without an end; a
+    digest of the `versions` made from it; the parent that it `lacks`, as that was not taken.
+    """
+
+    trash: str | None = None
+    open_ms: int | None = None
+    versions: str = ""
+    lacks: str = ""
+    has_children: bool = False
+
+    def fingerprint(self) -> str:
+        """Return the trace as text, empty where there is nothing to know."""
+        return json.dumps(self) if self != NO_TRACE else ""
+
+
+NO_TRACE: Final = RunTrace()
+
+
+def traces_in(fingerprints: Mapping[str, str]) -> dict[str, RunTrace]:
+    """Return the trace of each run that has one; what an earlier release wrote is none."""
     return {
-        run_id
-        for run_id, fingerprint in joined_fingerprints.items()
-        if fingerprint.endswith(_PARENT)
+        run_id: RunTrace(*json.loads(text))
+        for run_id, text in fingerprints.items()
+        if text.startswith("[")
     }
-
-
-def names_in(joined_fingerprints: Mapping[str, str]) -> dict[str, str]:
-    """Return the `names_fingerprint` of each run that versions were made from."""
-    names = (
-        (run_id, fingerprint.removesuffix(_PARENT).partition(_LACKS)[0])
-        for run_id, fingerprint in joined_fingerprints.items()
-    )
-    return {run_id: fingerprint for run_id, fingerprint in names if fingerprint}
-
-
-def lacking_parents(joined_fingerprints: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the ids of runs whose parent was not taken, by the id of the parent."""
-    children: defaultdict[str, list[str]] = defaultdict(list)
-    for run_id, fingerprint in joined_fingerprints.items():
-        parent = fingerprint.removesuffix(_PARENT).partition(_LACKS)[2]
-        if parent:
-            children[parent].append(run_id)
-    return children
 
 
 def experiment_fingerprint(experiment: Experiment) -> str:
@@ -372,23 +363,21 @@ class JoinedRun:
 
     @property
     def record_version(self) -> RecordVersion | None:
-        """The fingerprints of the run, None where it has no id."""
-        run, fingerprint = self.run, ""
+        """The trace of the run, None where it has no id."""
+        run = self.run
         if not run.run_id:
             return None
-        if self.is_removed:
-            fingerprint = f"{TRASH}{run.experiment_id}"
-        elif run.status in UNENDED and not self.abandoned:
-            fingerprint = f"{OPEN}{run.start_time_ms or 0:020d}"
+        is_open = run.status in UNENDED and not self.abandoned and not self.is_removed
         # Versions that name no run are found by their logged models only where these are read.
         named = [version for version in self.versions if version.run_id]
-        joined = names_fingerprint(named) if named else ""
-        parent = parent_of(run)
-        if parent and self.parent_id is None:
-            joined += f"{_LACKS}{quote(parent, safe='', errors='surrogatepass')[:_ID_CHARS]}"
-        if self.has_children:
-            joined += _PARENT
-        return RecordVersion(RUN, run.run_id, record_digest(self), fingerprint, joined)
+        trace = RunTrace(
+            trash=run.experiment_id if self.is_removed else None,
+            open_ms=run.start_time_ms or 0 if is_open else None,
+            versions=names_fingerprint(named) if named else "",
+            lacks=(parent_of(run) or "")[:_ID_CHARS] if self.parent_id is None else "",
+            has_children=bool(self.has_children),
+        )
+        return RecordVersion(RUN, run.run_id, record_digest(self), trace.fingerprint())
 
     @property
     def is_removed(self) -> bool:

@@ -117,7 +117,7 @@ def versions_by_origin() -> VersionsByOrigin:
     by_model = ModelVersion("n", "1", model_id="m-1")
     by_source = ModelVersion("n", "2", model_id="m-2")
     uploaded = ModelVersion("n", "3", source="s3://bucket/m-3")
-    return VersionsByOrigin([by_run, [by_model, by_source, uploaded]])
+    return VersionsByOrigin([*by_run, by_model, by_source, uploaded])
 
 
 def test_versions_are_found_by_their_run_once() -> None:
@@ -136,7 +136,7 @@ def test_versions_are_found_by_the_models_that_their_run_made() -> None:
 
 def test_a_run_without_versions_takes_none() -> None:
     assert versions_by_origin().take(a_run("r2")) == ()
-    assert VersionsByOrigin([]).take(a_run("r2", model_outputs=(ModelOutput("m-1"),))) == ()
+    assert VersionsByOrigin().take(a_run("r2", model_outputs=(ModelOutput("m-1"),))) == ()
 
 
 def test_the_newest_version_has_the_highest_number_and_not_the_last_place() -> None:

@@ -1,0 +1,184 @@
+"""What a pass reads of a workspace: all runs, those in shards, or some by their ids."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import ClassVar, Final
+
+from mlcat_ingest.sources.base import Runs
+from mlcat_ingest.sources.mlflow.read.listing import chunks
+from mlcat_ingest.sources.mlflow.read.reader import IDS_A_LISTING, Reader, RunFilter
+from mlcat_ingest.sources.mlflow.select.joins import Listed
+from mlcat_ingest.sources.mlflow.values.joined import JoinedExperiment, JoinedRecord, JoinedRun
+from mlcat_ingest.sources.mlflow.values.records import (
+    LoggedModel,
+    ModelVersion,
+    RegisteredModel,
+    Run,
+)
+
+_GENERATIONS: Final = 20
+"""Generations of copies of versions whose names are asked for."""
+
+
+class EveryRun:
+    """All that the recipe asks for: the runs of the filter `only`.
+
+    With `listed_only`, runs are only listed, and mapped to bare entities.
+    """
+
+    lists_all: ClassVar = True
+    """True if every run of the filter is listed."""
+    by_ids: ClassVar = False
+    """True for a few runs: they may have unknown children, and no external model comes alone."""
+    shard: Collection[str] | None = None
+    """The experiments of which runs are read, and nothing else: versions of one model are made from
+    several experiments. None for all."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        only: RunFilter,
+        *,
+        list_runs: Callable[..., Iterator[list[Run]]] | None = None,
+        listed_only: bool = False,
+    ) -> None:
+        """Read the runs of `only` with `reader`, or with a `list_runs` that counts them."""
+        self._reader = reader
+        self._lister = list_runs or reader.runs
+        self.only = only
+        self.listed_only = listed_only
+        self.listed = Listed()
+        """What the workspace lists; a reading fills it."""
+
+    def registry(self) -> tuple[list[RegisteredModel], list[ModelVersion]]:
+        """Return the registered models and the versions to join."""
+        models = [model for page in self._reader.registered_models() for model in page]
+        return models, self._versions()
+
+    def _versions(self) -> list[ModelVersion]:
+        return [version for page in self._reader.model_versions() for version in page]
+
+    def models(self) -> Sequence[str]:
+        """Return the names of the registered models that are read whatever runs there are."""
+        # Where only some experiments are asked for, models registered from others stay out.
+        return list(self.listed.registered) if self.listed.is_whole else []
+
+    def awaited(self) -> Iterable[ModelVersion]:
+        """Return the versions to read, those of a registered model in their order."""
+        return self.listed.versions.every()
+
+    def models_left(self, names: Sequence[str], started: Collection[str]) -> Iterable[str]:
+        """Return the models whose awaited versions are read without their runs, too.
+
+        `names` are those of `models`; a version of the `started` ones was read.
+        """
+        if self.only.limit is not None:
+            return ()  # a limit is one of runs: of versions it leaves theirs, and those below them
+        return (*(self.listed.versions.names() if self.listed.is_whole else names), *started)
+
+    def lost(self) -> Iterable[str]:
+        """Return the names of the registered models of which something may be deleted."""
+        return ()
+
+    def external_models(
+        self, newest: Iterable[Sequence[LoggedModel]]
+    ) -> Iterable[Sequence[LoggedModel]]:
+        """Return the external models to read in pages where not all are listed, some twice."""
+        return newest
+
+    def runs(self) -> Iterator[list[Run]]:
+        """Yield the runs in pages, each once."""
+        return self._lister(list(self.listed.experiments), only=self.only)
+
+    def pages(self, pages: Iterable[Sequence[JoinedRecord]]) -> Iterable[Sequence[JoinedRecord]]:
+        """Return the pages of joined records as they are yielded."""
+        return pages
+
+
+class ShardRuns(EveryRun):
+    """The runs of some experiments, and nothing else."""
+
+    def __init__(self, reader: Reader, only: RunFilter, experiment_ids: Collection[str]) -> None:
+        """Read the runs of `only` in the experiments with these ids."""
+        super().__init__(reader, only)
+        self.shard = experiment_ids
+
+
+class NamedRuns(EveryRun):
+    """Some runs; experiments and registered models come with their runs.
+
+    So do the versions made from them, each after all lower ones of its registered model. Named
+    registered models come with all their versions, those without a run that is read, without it.
+    Where the recipe leaves experiments out, they come only with the runs that it selects.
+
+    `found_ids` are those of the runs that were read.
+
+    Cost: the listings of experiments, registered models and versions, of few named models alone
+    where no run is read; a request for each 100 ids. All runs are listed too where children are
+    collapsed into their parents.
+    """
+
+    lists_all = False
+    by_ids = True
+
+    def __init__(
+        self, reader: Reader, only: RunFilter, named: Runs, *, listed_only: bool = False
+    ) -> None:
+        """Read what is `named`, as far as it is in `only`, without its limit."""
+        super().__init__(reader, only, listed_only=listed_only)
+        self._named = named
+        self.found_ids: set[str] = set()
+
+    def registry(self) -> tuple[list[RegisteredModel], list[ModelVersion]]:
+        """Return the listings, where no run is read of named models and their versions alone.
+
+        With these come those that they are copies of.
+        """
+        names = self._named.models
+        if not names or self._named.ids or not self.listed.is_whole:
+            return super().registry()
+        self._reader.narrow_registry(names)
+        models, versions = super().registry()
+        known = {*names, *(version.name for version in versions)}
+        for _ in range(_GENERATIONS):
+            named = {version.copied_name[0] for version in versions if version.copied_name}
+            missing = sorted(named - known)
+            if not missing:
+                break
+            self._reader.narrow_registry(missing)
+            known.update(missing)
+            versions += self._versions()
+        return models, versions
+
+    def models(self) -> Sequence[str]:
+        """Return the named models, unless they come only with runs."""
+        return self._named.models if self.listed.is_whole else ()
+
+    def models_left(self, names: Sequence[str], started: Collection[str]) -> Iterable[str]:
+        """Return the named models, where they come only with runs those that have `started`."""
+        return names or [name for name in self._named.models if name in started]
+
+    def lost(self) -> Iterable[str]:
+        """Return the models that are said to be deleted, or to have lost a version."""
+        return self._named.deleted
+
+    def runs(self) -> Iterator[list[Run]]:
+        """Yield the runs of the ids and, where named models come only with runs, theirs."""
+        names, versions = self._named.models, self.listed.versions.every()
+        made_from = (one.run_id for one in versions if one.run_id and one.name in names)
+        ids = dict.fromkeys((*self._named.ids, *(() if self.listed.is_whole else made_from)))
+        for piece in chunks(ids, IDS_A_LISTING):
+            only = replace(self.only, limit=None, run_ids=tuple(piece))
+            yield from self._reader.runs(list(self.listed.experiments), only=only)
+
+    def pages(self, pages: Iterable[Sequence[JoinedRecord]]) -> Iterator[Sequence[JoinedRecord]]:
+        """Yield the pages, each experiment with the first of its runs."""
+        pending: dict[str, JoinedRecord] = {}
+        for page in pages:
+            experiments = [record for record in page if isinstance(record, JoinedExperiment)]
+            pending.update((record.experiment.experiment_id, record) for record in experiments)
+            runs = [record.run for record in page if isinstance(record, JoinedRun)]
+            self.found_ids.update(run.run_id for run in runs)
+            ids = {run.experiment_id for run in runs}
+            if not experiments:
+                yield [*(pending.pop(id_) for id_ in sorted(ids & pending.keys())), *page]
