@@ -144,7 +144,7 @@ class Retraction(Closing):
         self._store = PlanStore()
         with ExitStack() as unless_open:
             unless_open.callback(self.close)
-            self._state.open(self._sink)
+            self._state.open(self._sink, required=True)
             self._catalog = self._sink.open(read_only=True)
             if self._adopt_since_ms is not None:
                 writer = self._state.tracker.writer

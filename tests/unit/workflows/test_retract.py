@@ -15,13 +15,14 @@ from mlcat_ingest.errors import (
     ProtocolMismatchError,
     RecipeError,
     RecipeLockedError,
+    StateUnavailableError,
 )
 from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.pipeline.merge.entity import merge_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules
 from mlcat_ingest.pipeline.state import partitions, records
-from mlcat_ingest.pipeline.state.database import acquire, open_state
+from mlcat_ingest.pipeline.state.database import acquire, lock_file, open_state
 from mlcat_ingest.pipeline.state.inspection import summary
 from mlcat_ingest.pipeline.state.partitions import PartitionKey
 from mlcat_ingest.pipeline.state.records import RecordRow
@@ -270,6 +271,16 @@ def test_ctrl_c_is_in_the_report(world: World) -> None:
 
     world.sink.before_write = stop
     assert world.run().exit_code == 130
+
+
+def test_state_that_cannot_be_used_ends_it_before_anything_is_taken_back(world: World) -> None:
+    world.ingest("a")
+    lock = lock_file(world.url, "r")
+    assert lock is not None
+    lock.mkdir()
+    with pytest.raises(StateUnavailableError, match="the lock file"), world.retraction():
+        pass
+    assert not world.sink.writes
 
 
 def test_a_run_at_work_is_not_disturbed(world: World) -> None:

@@ -184,6 +184,7 @@ class StateSession:
         sink: Catalog,
         *,
         needs_results: bool = False,
+        required: bool = False,
         on_problem: Callable[[str], object] = str,
     ) -> None:
         """Open the database by the policy, unless `sink` keeps nothing.
@@ -191,16 +192,18 @@ class StateSession:
         A state file that cannot be made, written or copied is a warning, which `on_problem` is
         called with, too: the run then reads everything. A damaged one is set aside for a fresh one.
         A run that `needs_results` of metadata tests and has no database keeps them until it ends.
+        Where state is `required`, such a file is an error: what it says would not be true any more.
 
         Raises:
             RecipeLockedError: another run of the recipe is at work.
             RecipeError: a newer version made the database.
-            StateUnavailableError: the database is a server's, and does not answer.
+            StateUnavailableError: the database is a server's, and does not answer; or it is
+                `required`, and cannot be used.
         """
         self._database.on_problem = on_problem
         self.tracker.writer = self._writer_of(())
         if self._url is not None and sink.facts.keeps:
-            engine = self._open_database(self._url)
+            engine = self._open_database(self._url, required=required)
             if engine is not None:
                 self._sink = sink
                 self._start(engine, sink)
@@ -247,7 +250,7 @@ class StateSession:
             )
         )
 
-    def _open_database(self, url: str) -> Engine | None:
+    def _open_database(self, url: str, *, required: bool) -> Engine | None:
         copy = self._temporary() if self._policy is StatePolicy.COPY else None
         try:
             if copy is not None:
@@ -258,7 +261,7 @@ class StateSession:
                 self._holds_file = file_of(url) is not None
                 return engine
         except (NotAuthorizedError, StateUnavailableError) as error:
-            if file_of(url) is None:
+            if required or file_of(url) is None:
                 raise
             doing = "running" if copy is None else "planning"
             self._database.warn(f"{doing}: no state, so reading everything: {error}")
