@@ -10,7 +10,7 @@ from mlcat_ingest.metadata.urn import PREFIX
 from mlcat_ingest.pipeline.state.database import RunDatabase
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.pipeline.state.records import RecordRow, delete_entities, in_lists, put
-from mlcat_ingest.pipeline.state.results import REMOVED
+from mlcat_ingest.pipeline.state.results import KEEPS_BEFORE, REMOVED
 from mlcat_ingest.pipeline.state.stamps import Stamps
 from mlcat_ingest.sql.database import SqlConnection
 
@@ -25,16 +25,13 @@ _SAVE_BASE: Final = (
     " ON CONFLICT (recipe, sink, urn) DO UPDATE SET base = excluded.base"
 )
 
-# A result of before a write is kept for the comparison with the next one. The run of an entity that
-# is new, or was never evaluated, stays 0: this run was refused no result.
+# The run of an entity that is new, or was never evaluated, stays 0: this run was refused no result.
 _SETTLE: Final = (
     "INSERT INTO state_entity (recipe, sink, urn, base, stamps, begun, result, run_ms)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (recipe, sink, urn) DO UPDATE SET"
     " base = CASE WHEN excluded.base = '' THEN state_entity.base ELSE excluded.base END,"
     " stamps = CASE WHEN excluded.base = '' THEN state_entity.stamps ELSE excluded.stamps END,"
-    " begun = excluded.begun, result = excluded.result,"
-    " before = CASE WHEN state_entity.result IS NULL OR state_entity.run_ms = excluded.run_ms"
-    " THEN state_entity.before ELSE state_entity.result END,"
+    f" begun = excluded.begun, result = excluded.result,{KEEPS_BEFORE},"
     " run_ms = CASE WHEN state_entity.result IS NULL AND excluded.result IS NULL"
     " THEN state_entity.run_ms ELSE excluded.run_ms END"
 )

@@ -22,13 +22,17 @@ _SAVE_RESULT: Final = (
     "INSERT INTO state_result (id, passing, failing) VALUES (?, ?, ?) ON CONFLICT (id) DO NOTHING"
 )
 
-# The result of the run before stays `before`, however often this run evaluates the entity, and
-# also where it had none in between.
+KEEPS_BEFORE: Final = (
+    " before = CASE WHEN state_entity.run_ms = excluded.run_ms OR state_entity.result IS NULL"
+    " THEN state_entity.before ELSE state_entity.result END"
+)
+"""The result of the run before stays `before`, however often this run writes or evaluates the
+entity, and also where it had none in between."""
+
 _SAVE: Final = (
     "INSERT INTO state_entity (recipe, sink, urn, result, run_ms) VALUES (?, ?, ?, ?, ?)"
     " ON CONFLICT (recipe, sink, urn) DO UPDATE SET result = excluded.result,"
-    " before = CASE WHEN state_entity.run_ms = excluded.run_ms OR state_entity.result IS NULL"
-    " THEN state_entity.before ELSE state_entity.result END, run_ms = excluded.run_ms"
+    f"{KEEPS_BEFORE}, run_ms = excluded.run_ms"
 )
 _EVALUATED: Final = (
     f"FROM state_entity WHERE recipe = ? AND sink = ? AND result <> {REMOVED} AND begun = 0"

@@ -297,7 +297,8 @@ class Tracker:
             urn: (name, main)
             for urn, entity in stored.items()
             if (main := entity.get(name := properties_aspect(entity_type_of(urn)) or ""))
-            and key in custom_properties(main.value)
+            and key in (custom := custom_properties(main.value))
+            and self.writer.is_own(writer_id_of(custom[key]))
         }
         known = self.entities.stamped_bases(held) if held and self.remembers else {}
         for urn, (text, stamps) in known.items():
