@@ -91,15 +91,16 @@ class LineageCheck:
         else:
             self._beyond = True
 
-    def finish(self) -> None:
-        """Look up the noted datasets, and report them. A look-up that fails does not fail the run.
+    def finish(self) -> LineageSummary:
+        """Look up the noted datasets. A look-up that fails does not fail the run.
 
         Cost: one request for each batch of datasets, and one search where some are not there.
         """
         if not self._enabled:
-            self._context.tally.lineage(LineageSummary(not_checked="switched off in the recipe"))
-        elif self._models and self._context.sink.facts.keeps:
-            self._context.tally.lineage(self._summary())
+            return LineageSummary(not_checked="switched off in the recipe")
+        if not self._models or not self._context.sink.facts.keeps:
+            return LineageSummary()
+        return self._summary()
 
     def _summary(self) -> LineageSummary:
         urns = list(self._models)
@@ -229,32 +230,40 @@ class Linker:
         self._features = Features(self._indexes)
         self._results.clear()
 
-    def link(self, records: Sequence[Sequence[Entity]]) -> list[Sequence[Entity]]:
-        """Return the entities of some records, models with their features.
+    def link(
+        self, records: Sequence[Sequence[Entity]]
+    ) -> Iterator[tuple[Sequence[Entity], Sequence[Links]]]:
+        """Yield the entities of some records, models with their features, and these links.
 
         Cost: one request for each batch of features that were not asked for lately; none where no
         model has evidence.
         """
-        models = [
-            entity
-            for entities in records
-            for entity in entities
-            if isinstance(entity, UnlinkedModel)
-        ]
-        if not models:
-            return list(records)
         results = self._resolve(
-            dict.fromkeys((entity.evidence, entity.options) for entity in models)
-        )
-        return [
-            [
-                self._with_links(entity, results[entity.evidence, entity.options])
-                if isinstance(entity, UnlinkedModel)
-                else entity
+            dict.fromkeys(
+                (entity.evidence, entity.options)
+                for entities in records
                 for entity in entities
+                if isinstance(entity, UnlinkedModel)
+            )
+        )
+        for entities in records:
+            links = [
+                results[entity.evidence, entity.options]
+                for entity in entities
+                if isinstance(entity, UnlinkedModel)
             ]
-            for entities in records
-        ]
+            found = iter(links)
+            yield (
+                [
+                    self._with_links(entity, next(found))
+                    if isinstance(entity, UnlinkedModel)
+                    else entity
+                    for entity in entities
+                ]
+                if links
+                else entities,
+                [one for one, _ in links],
+            )
 
     def _resolve(self, cases: Iterable[_Case]) -> dict[_Case, _LinkResult]:
         """Return what follows from each of `cases`, all of them looked up together."""
@@ -303,7 +312,6 @@ class Linker:
 
     def _with_links(self, model: UnlinkedModel, result: _LinkResult) -> Entity:
         links, problems = result
-        self._context.tally.features(links)
         notes = [*model.notes, *(Note("feature_file_unreadable", problem) for problem in problems)]
         notes += [Note("feature_unknown", text) for text in links.unknown]
         notes += [Note("feature_ambiguous", text) for text in links.ambiguous]

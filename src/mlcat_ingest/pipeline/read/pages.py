@@ -13,7 +13,6 @@ from typing import Any, Final, NamedTuple
 
 from mlcat_ingest.core.redaction import redact_tree
 from mlcat_ingest.errors import RecipeError, RecordError, SkippableError
-from mlcat_ingest.links.rules import UnlinkedModel
 from mlcat_ingest.metadata.aspects.assets import TAG_PROPERTIES
 from mlcat_ingest.metadata.aspects.governance import (
     DOMAINS,
@@ -26,7 +25,7 @@ from mlcat_ingest.metadata.codec import text_of
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
 from mlcat_ingest.metadata.registry import ASPECTS, allows
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
-from mlcat_ingest.metadata.urn import entity_type_of, parse
+from mlcat_ingest.metadata.urn import parse
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
 from mlcat_ingest.pipeline.flow import Channel
@@ -298,10 +297,9 @@ class PageMapper:
 
         Cost: memory for the entities of a batch of records, whose features are looked up together.
         """
-        self._context.tally.count(records=len(page.records))
-        tracker = self._context.tracker
-        changed, unchanged = tracker.changes(page, self._context.sink.read_stamps)
-        self._pass_over(unchanged)
+        ledger = self._context.ledger
+        changed, unchanged = ledger.page(page, self._context.sink.read_stamps)
+        self._evaluator.add_unchanged(unchanged)
         for start in range(0, len(changed), MAX_REQUEST_ITEMS):
             mapped = [
                 (tracked, entities)
@@ -309,28 +307,12 @@ class PageMapper:
                 if (entities := self._map(source, record, tracked)) is not None
             ]
             linked = self._linker.link([entities for _, entities in mapped])
-            for (tracked, before), entities in zip(mapped, linked, strict=True):
+            for (tracked, _), (entities, links) in zip(mapped, linked, strict=True):
                 # Features for the links, and datasets for the report.
-                looked_up = any(
-                    isinstance(entity, UnlinkedModel) or datasets_of(entity) for entity in before
-                )
-                if not any(entity.aspects or entity.only_if_absent for entity in entities):
-                    tracker.record_listed(tracked, [entity.urn for entity in entities])
-                    for entity in entities:
-                        self._context.tally.notes(entity)
-                elif tracker.track(tracked, entities, looked_up=looked_up):
-                    yield from entities
-                else:
-                    known = () if tracked is None else tracked.known_urns
-                    self._pass_over(
-                        [one.urn for one in entities if one.only_if_absent or one.urn in known]
-                    )
-
-    def _pass_over(self, urns: Sequence[str]) -> None:
-        """Count entities whose records did not change since the catalog acknowledged them."""
-        for entity_type, count in Counter(map(entity_type_of, urns)).items():
-            self._context.tally.entities_passed_over(entity_type, count)
-        self._evaluator.add_unchanged(urns)
+                looked_up = bool(links) or any(map(datasets_of, entities))
+                to_merge, same = ledger.mapped(tracked, entities, links, looked_up=looked_up)
+                self._evaluator.add_unchanged(same)
+                yield from to_merge
 
     def _map(
         self, source: Source[Any], record: Any, tracked: TrackedRecord | None
@@ -347,9 +329,7 @@ class PageMapper:
             failed = (name_of(record), f"{type(error).__name__}: {error}")
         else:
             return self._keys.fit(entities)
-        self._context.tally.record_failed(*failed)
-        known = () if tracked is None else tracked.known_urns
-        self._context.tracker.record_listed(tracked, known, failed[1])
+        self._context.ledger.unusable(tracked, *failed)
         return None
 
 
@@ -383,8 +363,6 @@ class Chunker:
     def chunks(self, entities: Iterable[Entity]) -> Iterator[Chunk]:
         """Yield the chunks that `entities` fill; the rest stays for the next call or `rest`."""
         for entity in entities:
-            if entity.notes:
-                self._context.tally.notes(entity)
             if entity.only_if_absent and self._is_repeated(entity.urn):
                 continue
             entity_type = entity.entity_type
@@ -392,7 +370,7 @@ class Chunker:
             earlier = buffer.get(entity.urn)
             buffer[entity.urn] = entity if earlier is None else fold(earlier, entity)
             if earlier is not None and not (earlier.only_if_absent or entity.only_if_absent):
-                self._context.tracker.entity_folded(entity.urn)
+                self._context.ledger.folded(entity.urn)
             self._weights[entity_type] += weight_of(entity)
             if len(buffer) >= MAX_REQUEST_ITEMS or self._weights[entity_type] >= HEAVIEST:
                 yield from self._containers()
