@@ -38,16 +38,16 @@ from mlcat_ingest.pipeline.ledger import Ledger
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.merge.retract import merge_or_leave
 from mlcat_ingest.pipeline.merge.rules import MergeRules
+from mlcat_ingest.pipeline.read.chunks import Chunk, Chunker
+from mlcat_ingest.pipeline.read.enrich import Enricher
 from mlcat_ingest.pipeline.read.feature_tables import (
     PrimaryKeys,
     refuse_collisions,
     refuse_equal_identities,
 )
-from mlcat_ingest.pipeline.read.links import LineageCheck, Linker
+from mlcat_ingest.pipeline.read.lineage import LineageCheck
+from mlcat_ingest.pipeline.read.links import Linker
 from mlcat_ingest.pipeline.read.pages import (
-    Chunk,
-    Chunker,
-    Enricher,
     PageMapper,
     read_pages,
     request_for,

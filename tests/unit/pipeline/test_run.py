@@ -262,7 +262,7 @@ def test_references_are_looked_up_once_and_never_changed() -> None:
 
 
 def test_remembered_references_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlcat_ingest.pipeline.read.pages.REMEMBERED_REFERENCES", 4)
+    monkeypatch.setattr("mlcat_ingest.pipeline.read.chunks.REMEMBERED_REFERENCES", 4)
     tags = [
         Entity(f"urn:li:tag:{n}", {"tagProperties": {"name": str(n)}}, only_if_absent=True)
         for n in range(6)

@@ -11,7 +11,8 @@ from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.ledger import Ledger
-from mlcat_ingest.pipeline.read.pages import Chunker, request_for
+from mlcat_ingest.pipeline.read.chunks import Chunker
+from mlcat_ingest.pipeline.read.pages import request_for
 from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.sources.base import (
