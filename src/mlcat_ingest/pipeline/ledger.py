@@ -44,7 +44,7 @@ class Ledger:
         self._tally = tally
         self._tracker = Tracker(self.state, tally.clean)
         self._saving = threading.Lock()
-        self.note = tally.note
+        self.note, self.notes = tally.note, tally.source_notes
         self.count = tally.count
 
     def page(

@@ -320,7 +320,7 @@ class PipelineRun:
 
     def _finish_partition(self, finished: Finished) -> None:
         """Keep the checkpoint of a partition until all of it is acknowledged."""
-        self._tally.source_notes(finished.notes)
+        self._ledger.notes(finished.notes)
         self.found_ids.update(finished.found_ids)
         self._removal.named.extend(finished.groups)
         if finished.index is not None:
