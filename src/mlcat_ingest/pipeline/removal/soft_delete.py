@@ -3,7 +3,6 @@
 import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from tempfile import SpooledTemporaryFile
 from typing import Any, Final, Self
@@ -53,7 +52,7 @@ class DeferredRemovals:
     def __init__(self) -> None:
         """Start with none, and defer the removals that come."""
         self._lock = threading.Lock()
-        self._file = SpooledTemporaryFile[bytes](_IN_MEMORY_BYTES)
+        self._file: SpooledTemporaryFile[bytes] | None = None
         self._urns: dict[str, int] = {}
         self._unserializable: list[Entity] = []
         self._open = False
@@ -94,6 +93,7 @@ class DeferredRemovals:
                 return
             self._urns[entity.urn] = content
             if line:
+                self._file = self._file or SpooledTemporaryFile[bytes](_IN_MEMORY_BYTES)
                 self._file.write(line + b"\n")
             else:
                 self._unserializable.append(entity)  # the catalog will refuse it, in its own words
@@ -101,10 +101,11 @@ class DeferredRemovals:
     def release(self) -> Iterator[Entity]:
         """Yield the deferred entities, and defer no more until `restart`."""
         self._open = True
-        self._file.seek(0)
-        for line in self._file:
-            urn, aspects, adds_only = loads(line)
-            yield Entity(urn, aspects, adds_only=frozenset(adds_only))
+        if self._file is not None:
+            self._file.seek(0)
+            for line in self._file:
+                urn, aspects, adds_only = loads(line)
+                yield Entity(urn, aspects, adds_only=frozenset(adds_only))
         yield from self._unserializable
 
     def restart(self) -> None:
@@ -112,13 +113,13 @@ class DeferredRemovals:
         with self._lock:
             self._open = self.new_groups = False
             self._urns, self._unserializable = {}, []
-            self._file.seek(0)
-            self._file.truncate()
+            self.close()
 
     def close(self) -> None:
         """Delete the file; safe to call twice."""
-        with suppress(ValueError):
-            self._file.close()
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
 
 
 @dataclass(frozen=True, slots=True)
