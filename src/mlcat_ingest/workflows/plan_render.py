@@ -33,8 +33,9 @@ from mlcat_ingest.pipeline.report.render import (
 )
 from mlcat_ingest.pipeline.report.report import EntityCounts, Report
 from mlcat_ingest.recipe import secrets
-from mlcat_ingest.workflows.plan import ACTIONS, Impact, Plan
+from mlcat_ingest.workflows.plan import ACTIONS, Plan
 from mlcat_ingest.workflows.plan_diff import Action, EntityDiff, diff_merged
+from mlcat_ingest.workflows.plan_impact import Impact
 
 ENTITIES_SHOWN: Final = 20
 """Entities that are shown in full; the others are counted."""

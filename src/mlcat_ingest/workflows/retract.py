@@ -27,7 +27,9 @@ from mlcat_ingest.pipeline.write.delivery import Delivery
 from mlcat_ingest.pipeline.write.searchable import UrnList, in_chunks
 from mlcat_ingest.pipeline.write.version_sets import LatestVersions
 from mlcat_ingest.sources.base import NullState, Partition, PartitionState, ReadRequest, Source
-from mlcat_ingest.workflows.plan import Plan, PlannedCatalog, PlannedDelivery, PlanStore
+from mlcat_ingest.workflows.plan import Plan
+from mlcat_ingest.workflows.plan_catalog import PlannedCatalog, PlannedDelivery
+from mlcat_ingest.workflows.plan_store import PlanStore
 
 log = logging.getLogger(__name__)
 
