@@ -5,7 +5,7 @@ Nothing is written to the catalog; the temporary file is gone with the process.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.core.resources import Closing
@@ -28,8 +28,6 @@ from mlcat_ingest.workflows.plan_catalog import OnRead, PlannedCatalog, PlannedD
 from mlcat_ingest.workflows.plan_diff import Action, EntityDiff
 from mlcat_ingest.workflows.plan_store import PlanStore
 
-ACTIONS: Final[tuple[Action, ...]] = ("create", "update", "remove", "revive")
-
 
 class PlannedRemoval(NamedTuple):
     """A feature or feature table that goes: with the run, or if the `next_pass` lacks it, too."""
@@ -38,7 +36,7 @@ class PlannedRemoval(NamedTuple):
     next_pass: bool
 
 
-class Totals:
+class _Totals:
     """Totals of a plan, counted as its entities pass."""
 
     def __init__(self, batch_size: int) -> None:
@@ -87,12 +85,12 @@ class Plan(Closing):
         """
         self.next_removals = next_removals
         self.report = report
-        self.totals = Totals(batch_size)
+        self.totals = _Totals(batch_size)
         self._store = store
 
     def entities(self) -> Iterator[EntityDiff]:
         """Yield what would happen to each entity, by type and URN; `totals` counts them."""
-        self.totals = Totals(self.totals.batch_size)
+        self.totals = _Totals(self.totals.batch_size)
         for diff in self._store.diffs():
             self.totals.add(diff)
             yield diff

@@ -16,10 +16,10 @@ from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.report.render import label_of
 from mlcat_ingest.workflows.plan import PlannedRemoval
 
-MODELS_NAMED: Final = 5
+_MODELS_NAMED: Final = 5
 """Models that an impact names, those in Production first."""
 
-PRODUCTION: Final = frozenset({"production", "prod", "champion"})
+_PRODUCTION: Final = frozenset({"production", "prod", "champion"})
 """Stages and aliases of models in Production, in lower case."""
 
 _STAGE_KEYS: Final = ("stage", "environment", "env")
@@ -70,7 +70,7 @@ def find_impacts(catalog: Catalog, removals: Iterable[PlannedRemoval]) -> Iterat
             urns = {urn for feature in features[removal.urn] for urn in users.get(feature, ())}
             using = [model for urn in urns if (model := models[urn]) is not None]
             using.sort(key=lambda model: (not model.production, model.name))
-            names = tuple(model.name for model in using[:MODELS_NAMED])
+            names = tuple(model.name for model in using[:_MODELS_NAMED])
             yield Impact(removal, len(using), sum(model.production for model in using), names)
 
 
@@ -100,7 +100,7 @@ def _model(urn: str, stored: StoredEntity) -> _Model | None:
         return None
     stages = (stage.lower() for stage in _stages(urn, stored))
     name = label_of(urn, stored_properties(urn, stored)) or urn
-    return _Model(name, not PRODUCTION.isdisjoint(stages))
+    return _Model(name, not _PRODUCTION.isdisjoint(stages))
 
 
 def _stages(urn: str, stored: StoredEntity) -> Iterator[str]:
