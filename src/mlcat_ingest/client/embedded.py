@@ -26,7 +26,8 @@ from mlcat_ingest.client.base import Catalog, CatalogFacts, StoredAspect
 from mlcat_ingest.client.config import EmbeddedSinkConfig
 from mlcat_ingest.client.rest.catalog import check_writes
 from mlcat_ingest.client.rest.client import CatalogClient
-from mlcat_ingest.client.rest.connection import PEER, Connection, Credentials, resolve
+from mlcat_ingest.client.rest.connection import PEER, Connection
+from mlcat_ingest.client.rest.credentials import Credentials, resolve
 from mlcat_ingest.core.environment import require_extra
 from mlcat_ingest.core.findings import Finding, UnansweredRequest
 from mlcat_ingest.errors import (

@@ -13,8 +13,10 @@ from typing import Final, Literal
 
 from mlcat_ingest.client.base import Catalog, CatalogFacts
 from mlcat_ingest.client.config import RestSinkConfig
+from mlcat_ingest.client.rest.capabilities import Capabilities
 from mlcat_ingest.client.rest.client import CatalogClient
-from mlcat_ingest.client.rest.connection import PEER, Capabilities, Connection, Credentials, resolve
+from mlcat_ingest.client.rest.connection import PEER, Connection
+from mlcat_ingest.client.rest.credentials import Credentials, resolve
 from mlcat_ingest.client.rest.evaluate import NO_RESULTS
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import AspectRejectedError, MlcatError, RetryableError
@@ -75,7 +77,7 @@ class RestCatalog(CatalogClient, Catalog):
 
 
 def credentials_of(config: RestSinkConfig, option: str = "--server") -> Credentials:
-    """Return the address and token of a sink; see `auth.resolve`."""
+    """Return the address and token of a sink; see `credentials.resolve`."""
     token = current(config.token) if config.token is not None else None
     if token is None and ("token" in config.model_fields_set or config.username is not None):
         token = ""  # said to be empty, or not wanted: then none is looked for elsewhere
