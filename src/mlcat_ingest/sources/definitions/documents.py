@@ -31,10 +31,10 @@ from mlcat_ingest.sources.definitions.tables import (
     Key,
 )
 
-SETS: Final = "definitions.sets"
+_SETS: Final = "definitions.sets"
 """Custom property of a table that names the sets which take features of it."""
 
-JOIN_KEY: Final = "join_key"
+_JOIN_KEY: Final = "join_key"
 """Custom property of a key that names its column, as it is called for every other store, too."""
 
 
@@ -146,7 +146,7 @@ def _naming_sets(
             in_sets[feature_set.namespace, feature.table].add(feature_set.name)
     for table in tables:
         names = ", ".join(sorted(in_sets.get((table.namespace, table.name), ())))
-        properties = {**table.properties, SETS: names}
+        properties = {**table.properties, _SETS: names}
         yield replace(table, properties=properties) if names else table
 
 
@@ -167,7 +167,7 @@ def _fields(spec: TableSpec | ColumnSpec) -> dict[str, Any]:
 def _key(key: KeySpec) -> Key:
     given = _fields(key)
     if key.column is not None:
-        given["properties"] = {JOIN_KEY: key.column, **key.properties}
+        given["properties"] = {_JOIN_KEY: key.column, **key.properties}
     return Key(**given)
 
 

@@ -9,12 +9,12 @@ from typing import Final
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.recipe.loader import Origin, ParsedText, parse
 
-MAX_BYTES: Final = 16 * 1_048_576
+_MAX_BYTES: Final = 16 * 1_048_576
 
-MAX_NODES: Final = 1_000_000
+_MAX_NODES: Final = 1_000_000
 """Bounds of one file: about 100,000 features."""
 
-PATH_HINT: Final = "correct `path` in the source's config"
+_PATH_HINT: Final = "correct `path` in the source's config"
 
 _SUFFIXES: Final = frozenset({".yml", ".yaml", ".json"})
 
@@ -30,13 +30,13 @@ def read_file(path: Path) -> tuple[ParsedText, Origin]:
         content = _stable_content(path)
     except OSError as error:
         raise RecipeError(
-            f"cannot read the definitions file {path}: {error.strerror}", hint=PATH_HINT
+            f"cannot read the definitions file {path}: {error.strerror}", hint=_PATH_HINT
         ) from None
     # Errors name a file from the working directory on, where it is below that.
     here = Path.cwd()
     label = str(path.relative_to(here) if path.is_relative_to(here) else path)
     parsed = parse(
-        content, label, max_bytes=MAX_BYTES, max_nodes=MAX_NODES, cure_if_empty="define a table"
+        content, label, max_bytes=_MAX_BYTES, max_nodes=_MAX_NODES, cure_if_empty="define a table"
     )
     return parsed, Origin(label, path.parent, parsed.lines)
 
@@ -45,10 +45,10 @@ def _stable_content(path: Path) -> bytes:
     """Return the content, all of it: half a file that is being written reads as a smaller store."""
     with path.open("rb") as stream:
         before = os.fstat(stream.fileno())
-        content = stream.read(MAX_BYTES + 1)
+        content = stream.read(_MAX_BYTES + 1)
         after = os.fstat(stream.fileno())
     same = (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
-    if S_ISREG(after.st_mode) and not (same and len(content) == min(after.st_size, MAX_BYTES + 1)):
+    if S_ISREG(after.st_mode) and not (same and len(content) == min(after.st_size, _MAX_BYTES + 1)):
         raise RecipeError(
             f"the definitions file {path} changed during the read",
             hint="run again once the file is complete",
@@ -66,10 +66,10 @@ def find_files(path: Path) -> list[Path]:
         files = sorted(set(_candidates(path)))
     except OSError as error:
         sentence = f"cannot read {error.filename or path}: {error.strerror}"
-        raise RecipeError(sentence, hint=PATH_HINT) from None
+        raise RecipeError(sentence, hint=_PATH_HINT) from None
     if not files:
         # An empty store would take away everything that was read before.
-        raise RecipeError(f"no definitions files at {path}", hint=PATH_HINT)
+        raise RecipeError(f"no definitions files at {path}", hint=_PATH_HINT)
     return files
 
 

@@ -35,10 +35,10 @@ def _owner(text: str) -> str:
     return _check_urn(text, {"corpuser", "corpGroup"}, "user or group", otherwise)
 
 
-Owner = Annotated[PublicStr, AfterValidator(_owner)]
+_Owner = Annotated[PublicStr, AfterValidator(_owner)]
 """A name that the recipe's `owners` apply to, or the URN of a user or group."""
 
-DatasetUrn = Annotated[PublicStr, AfterValidator(_dataset_urn)]
+_DatasetUrn = Annotated[PublicStr, AfterValidator(_dataset_urn)]
 """The URN of a dataset, taken as it is."""
 
 
@@ -57,14 +57,14 @@ def _kind_of_source(value: Any) -> str:
 
 
 # By its kind, so that its problems are those of the one thing that it was meant to be.
-SourceSpec = Annotated[
-    Annotated[DatasetUrn, Tag("urn")] | Annotated[PlaceSpec, Tag("place")],
+_SourceSpec = Annotated[
+    Annotated[_DatasetUrn, Tag("urn")] | Annotated[PlaceSpec, Tag("place")],
     Discriminator(_kind_of_source),
 ]
 """A dataset, by its URN or by platform and name."""
 
 
-class DescribedSpec(RecipeModel):
+class _DescribedSpec(RecipeModel):
     """The fields that tables, features and keys share."""
 
     name: PublicStr
@@ -73,7 +73,7 @@ class DescribedSpec(RecipeModel):
     description: str | None = None
     """A description for readers."""
 
-    owners: tuple[Owner, ...] = ()
+    owners: tuple[_Owner, ...] = ()
     """Its owners. Default of features and keys: those of the table."""
 
     tags: dict[PublicStr, str | None] = Field(default_factory=dict)
@@ -83,13 +83,13 @@ class DescribedSpec(RecipeModel):
     """Custom properties."""
 
 
-class ColumnSpec(DescribedSpec):
+class ColumnSpec(_DescribedSpec):
     """The fields that features and keys share."""
 
     type: MLFeatureDataType = "UNKNOWN"
     """One of the catalog's 17 types of features."""
 
-    sources: tuple[SourceSpec, ...] | None = None
+    sources: tuple[_SourceSpec, ...] | None = None
     """Its source datasets. Default: those of the table."""
 
 
@@ -107,13 +107,13 @@ class KeySpec(ColumnSpec):
     """The column of the key. Default: its name."""
 
 
-class TableSpec(DescribedSpec):
+class TableSpec(_DescribedSpec):
     """A feature table: features that share keys and sources."""
 
     kind: PublicStr = "Feature Table"
     """The store's term for such a table, such as `Feature Group`; shown as its subtype."""
 
-    sources: tuple[SourceSpec, ...] = ()
+    sources: tuple[_SourceSpec, ...] = ()
     """The source datasets of its features."""
 
     keys: tuple[KeySpec, ...] = ()
