@@ -24,9 +24,9 @@ from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.report.report import PassSummary
 from mlcat_ingest.pipeline.state import partitions, records
-from mlcat_ingest.pipeline.state.database import (
+from mlcat_ingest.pipeline.state.locks import held_state
+from mlcat_ingest.pipeline.state.opening import (
     file_of,
-    held_state,
     is_missing,
     open_state,
     read_only,
