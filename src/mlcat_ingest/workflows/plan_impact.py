@@ -8,12 +8,12 @@ from typing import Final, NamedTuple
 from mlcat_ingest.client.base import Catalog, StoredEntity, chunks
 from mlcat_ingest.metadata.aspects.common import STATUS, VERSION_PROPERTIES
 from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS
+from mlcat_ingest.metadata.labels import label_of
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.applied import NOTHING
 from mlcat_ingest.pipeline.merge.provenance import custom_properties, is_removed, stored_properties
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
-from mlcat_ingest.pipeline.report.render import label_of
 from mlcat_ingest.workflows.plan import PlannedRemoval
 
 _MODELS_NAMED: Final = 5

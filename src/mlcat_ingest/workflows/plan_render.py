@@ -21,16 +21,11 @@ from mlcat_ingest.metadata.diff import (
     value_text,
     with_dates,
 )
+from mlcat_ingest.metadata.labels import with_label
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.metadata.urn import entity_type_of, parse
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
-from mlcat_ingest.pipeline.report.render import (
-    findings,
-    gate_data,
-    gate_lines,
-    left_out,
-    with_label,
-)
+from mlcat_ingest.pipeline.report.render import findings, gate_data, gate_lines, left_out
 from mlcat_ingest.pipeline.report.report import EntityCounts, Report
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.workflows.plan import Plan

@@ -12,8 +12,7 @@ from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
-from mlcat_ingest.pipeline.report.render import label_of_merged
-from mlcat_ingest.workflows.plan_diff import EntityDiff, diff_entity, values_of
+from mlcat_ingest.workflows.plan_diff import EntityDiff, diff_entity, label_of_merged, values_of
 
 _SCHEMA: Final = """
 PRAGMA journal_mode = OFF;

@@ -15,13 +15,13 @@ from mlcat_ingest.errors import LACKS_PERMISSION, NotAuthorizedError
 from mlcat_ingest.links.rules import Links
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.identity import ABOUT_WRITERS
+from mlcat_ingest.metadata.labels import label_of, with_label
 from mlcat_ingest.metadata.proposal import Entity, Note
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.merge.provenance import is_removed
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.report.dead_letters import DeadLetters, DeliveryOutcome, Refusal
 from mlcat_ingest.pipeline.report.progress import Progress
-from mlcat_ingest.pipeline.report.render import label_of, with_label
 from mlcat_ingest.pipeline.report.report import (
     COUNTERS,
     DanglingDataset,

@@ -32,7 +32,7 @@ from mlcat_ingest.sql.readonly import open_readonly
 
 OTHER_DATABASE: Final = "set `state: {url: …}` to another database"
 
-DAMAGED: Final = "the next run sets the file aside and reads everything again; nothing is lost"
+_DAMAGED: Final = "the next run sets the file aside and reads everything again; nothing is lost"
 
 _WITH_TIMEOUT: Final = frozenset({"postgresql+psycopg", "postgresql+psycopg2"})
 
@@ -248,7 +248,7 @@ def translate_errors(url: str) -> Iterator[None]:
         shown = printable_url(url)
         if file_of(url) is not None and _is_damage(error):
             raise StateDamagedError(
-                f"the state database {shown} is damaged: {message}", hint=DAMAGED
+                f"the state database {shown} is damaged: {message}", hint=_DAMAGED
             ) from error
         raise StateUnavailableError(
             f"the state database {shown} cannot be used: {message}", hint=OTHER_DATABASE
