@@ -10,12 +10,13 @@ import pytest
 from mlcat_ingest.errors import AspectRejectedError, CatalogUnavailableError
 from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Aspect
+from mlcat_ingest.pipeline.ledger import Ledger
 from mlcat_ingest.pipeline.merge import entity as merging
 from mlcat_ingest.pipeline.merge.applied import NOTHING, Bases, read_bases
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
+from mlcat_ingest.pipeline.outcome import Outcome
 from mlcat_ingest.pipeline.removal.soft_delete import Removal
 from mlcat_ingest.pipeline.removal.unlisted import UnlistedEntities
-from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome
 from mlcat_ingest.pipeline.state import tracker
 from mlcat_ingest.pipeline.state.entities import KnownEntities
 from mlcat_ingest.pipeline.state.tracker import TrackedRecord, Tracker
@@ -78,7 +79,7 @@ def checkpoint_before_acknowledgement(patch: Patch) -> None:
 
     def at_once(tracker: Tracker, record: TrackedRecord | None, entities: Any, **more: Any) -> bool:
         wanted = track(tracker, record, entities, **more)
-        tracker.acknowledge([one.urn for one in entities], {})
+        tracker.settle([Outcome(MergedEntity(one, {}, "unchanged")) for one in entities])
         return wanted
 
     patch.setattr(Tracker, "track", at_once)
@@ -129,15 +130,13 @@ def probe_of_one_aspect(patch: Patch) -> None:
 
 
 def refused_counts_as_written(patch: Patch) -> None:
-    settle = Tracker.settle
+    settle = Ledger.settle
 
-    def deaf(tracker: Tracker, urns: Collection[str], refused: object, *more: Any) -> None:
-        del refused
-        settle(tracker, urns, {}, *more)
+    def deaf(ledger: Ledger, outcomes: Sequence[Outcome]) -> None:
+        settle(ledger, [one._replace(refusals=()) for one in outcomes])
 
-    patch.setattr(Tracker, "settle", deaf)
-    patch.setattr(Tracker, "refuse", lambda tracker, refused: tracker.acknowledge(refused, {}))
-    patch.setattr(DeliveryOutcome, "may_be_stored", False)
+    patch.setattr(Ledger, "settle", deaf)
+    patch.setattr(Outcome, "may_be_stored", False)
 
 
 def version_sets_not_settled(patch: Patch) -> None:

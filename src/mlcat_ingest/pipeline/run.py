@@ -34,19 +34,20 @@ from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator, VerdictWriter
 from mlcat_ingest.pipeline.evaluate.quality_gate import QualityGate, QualityGateOptions
 from mlcat_ingest.pipeline.flow import Channel, InFlight, StoppedError
+from mlcat_ingest.pipeline.ledger import Ledger
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.merge.retract import merge_or_leave
 from mlcat_ingest.pipeline.merge.rules import MergeRules
+from mlcat_ingest.pipeline.read.chunks import Chunk, Chunker
+from mlcat_ingest.pipeline.read.enrich import Enricher
 from mlcat_ingest.pipeline.read.feature_tables import (
     PrimaryKeys,
     refuse_collisions,
     refuse_equal_identities,
 )
-from mlcat_ingest.pipeline.read.links import LineageCheck, Linker
+from mlcat_ingest.pipeline.read.lineage import LineageCheck
+from mlcat_ingest.pipeline.read.links import Linker
 from mlcat_ingest.pipeline.read.pages import (
-    Chunk,
-    Chunker,
-    Enricher,
     PageMapper,
     read_pages,
     request_for,
@@ -145,8 +146,9 @@ class PipelineRun:
             options.on_dead_letter,
             add=options.add_dead_letters,
         )
-        tally = Tally(recipe.name, options.mask, self._letters, options.run_id)
-        self._context = context = RunContext(sink, tally, options.state.tracker)
+        self._tally = Tally(recipe.name, options.mask, self._letters, options.run_id)
+        self._ledger = Ledger(self._tally, options.state)
+        self._context = context = RunContext(sink, self._ledger)
         self.found_ids: set[str] = set()
         self._threads: list[Future[None]] = []
         self._catalog = ""
@@ -160,7 +162,7 @@ class PipelineRun:
             context, recipe.evaluate, complete=gate is not None, verdicts=verdicts
         )
 
-        self._keys = PrimaryKeys(sink, partial(tally.note, "primary_keys_not_taken"))
+        self._keys = PrimaryKeys(sink, partial(self._ledger.note, "primary_keys_not_taken"))
         self._linker = Linker(context)
         self._mapper = PageMapper(
             context, Enricher(recipe.enrich), self._keys, self._linker, self._evaluator
@@ -180,12 +182,10 @@ class PipelineRun:
         limit = NewEntityLimit(recipe.limits)
         defer = self._deferred.partition
         merger = partial(Merger, clears_reused=self._clears_reused)
-        self._merger = merger(
-            context, in_flight, self._writer, self._evaluator, self._latest, limit, merge, defer
-        )
+        self._merger = merger(context, in_flight, self._writer, self._latest, limit, merge, defer)
 
         delivery = make_delivery(context, merge_copy)
-        copier = GroupCopier(sink, delivery, context.tracker)
+        copier = GroupCopier(sink, delivery, self._state)
         self._removal = Removal(context, self._deferred, copier, self._keys, recipe.limits)
 
     @property
@@ -193,10 +193,10 @@ class PipelineRun:
         return self._options.recipe.reused_names == "clear"
 
     def _merge(self, entity: Entity, stored: StoredEntity | None) -> MergedEntity:
-        tracker = self._context.tracker
-        rules = MergeRules(tracker.writer, self._policies, clears_reused=self._clears_reused)
+        state = self._state
+        rules = MergeRules(state.writer, self._policies, clears_reused=self._clears_reused)
         can_read = self._context.sink.facts.keeps
-        return merge_or_leave(entity, stored, rules, tracker.entities.base, can_read=can_read)
+        return merge_or_leave(entity, stored, rules, state.entities.base, can_read=can_read)
 
     def execute(self, progress: OnProgress | None = None, keep: OnReport | None = None) -> Report:
         """Read, merge, write and evaluate, and return the report.
@@ -214,10 +214,9 @@ class PipelineRun:
             self._state.open(
                 sink,
                 needs_results=self._gate is not None,
-                on_problem=self._context.tally.state_failed,
+                on_problem=self._tally.state_failed,
             )
-            tracker = self._context.tracker
-            tracker.writer = replace(tracker.writer, name=self._options.recipe.name)
+            self._state.writer = replace(self._state.writer, name=self._options.recipe.name)
             self._wait(self._start("connect", self._connect), progress)
             cancellation.check()
             log.info("%s %s", self._options.doing, self._catalog)
@@ -250,8 +249,8 @@ class PipelineRun:
         self._context.sink.system_metadata = system_metadata(self._report(finished=False))
         self._evaluator.open()
         if self._options.adopt_since_ms is not None:
-            sink, writer = self._context.sink, self._context.tracker.writer
-            self._state.adopt(silent_writers(sink, writer, self._options.adopt_since_ms))
+            sink, since_ms = self._context.sink, self._options.adopt_since_ms
+            self._state.adopt(silent_writers(sink, self._state.writer, since_ms))
 
     def _conduct(self, workers: Sequence[Future[None]]) -> None:
         """Read all sources, and end each stage in the order of the data."""
@@ -271,7 +270,7 @@ class PipelineRun:
         wait(workers)
         self._evaluator.flush()
         self._delivery.finish()
-        self._lineage.finish()
+        self._tally.lineage(self._lineage.finish())
         if failure is None and (over_limit or isinstance(self._options.scope, Shards)):
             self._evaluator.catch_up(self._state.partition_passes())
         if failure is None and isinstance(self._options.scope, Changes | Everything | Remainder):
@@ -283,7 +282,7 @@ class PipelineRun:
         """Note the sources of earlier runs that this one did not list: nothing of them goes."""
         for source, count in self._state.unread_records():
             detail = f"{source}: {plural(count, 'record')} of a source that this run did not list"
-            self._context.tally.note("unlisted_kept", detail)
+            self._ledger.note("unlisted_kept", detail)
 
     def _read(self, source: Source[Any]) -> BaseException | None:
         """Bring all of `source` into the catalog; return what made its reading end early.
@@ -311,7 +310,7 @@ class PipelineRun:
             self._finish_source(source, self._state.partition_passes()[read_before:])
         except LimitError:
             # Or the checkpoint would count with that of the next source.
-            self._context.tracker.reopen(self._state.partition_passes()[read_before:])
+            self._ledger.reopen(self._state.partition_passes()[read_before:])
             raise
         except MlcatError as error:
             return error
@@ -321,7 +320,7 @@ class PipelineRun:
 
     def _finish_partition(self, finished: Finished) -> None:
         """Keep the checkpoint of a partition until all of it is acknowledged."""
-        self._context.tally.source_notes(finished.notes)
+        self._ledger.notes(finished.notes)
         self.found_ids.update(finished.found_ids)
         self._removal.named.extend(finished.groups)
         if finished.index is not None:
@@ -331,9 +330,11 @@ class PipelineRun:
 
     def _finish_source(self, source: Source[Any], passes: Sequence[PartitionPass]) -> None:
         """Remove what `source` lacks, evaluate what has no result, and save the checkpoints."""
+        self._ledger.drained()
         gone = self._removal.after(source, passes)
         self._dispatch(self._chunker.chunks(gone))
         self._drain()
+        self._ledger.drained()
         self._removal.copy_moved()
         self._latest.settle()
         for part in passes if self._context.sink.facts.index else ():
@@ -344,7 +345,7 @@ class PipelineRun:
         # Shards were evaluated by the runs that wrote them.
         if not isinstance(self._options.scope, Remainder):
             self._evaluator.catch_up(passes)
-        self._state.commit()
+        self._ledger.commit()
 
     def _dispatch(self, chunks: Iterable[Chunk]) -> None:
         for chunk in chunks:
@@ -363,7 +364,7 @@ class PipelineRun:
     def _report(self, *, finished: bool) -> Report:
         """Return the report of the run as it is now."""
         error = self._context.cancellation.cause
-        return self._context.tally.report(
+        return self._tally.report(
             RunStatus(
                 catalog=self._catalog,
                 passes=self._state.pass_summaries(failed=finished and error is not None),
@@ -387,6 +388,7 @@ class PipelineRun:
             self._judge,
             self._publish,
             lambda: sink.close(complete=cancellation.cause is None),
+            self._ledger.close,
             self._state.close,
             self._deferred.close,
             lambda: self._letters.close(complete=cancellation.cause is None),
@@ -400,10 +402,10 @@ class PipelineRun:
 
     def _judge(self) -> None:
         """Look at the results of metadata tests, while the state and the catalog are open."""
-        cause, tally = self._context.cancellation.cause, self._context.tally
+        cause, tally = self._context.cancellation.cause, self._tally
         if self._gate is not None and not isinstance(cause, KeyboardInterrupt):
             self._verdict = self._gate.judge(
-                self._context.tracker.results,
+                self._state.results,
                 tally.not_evaluated,
                 tally.unevaluated_tests,
                 ask_names=cause is None,
@@ -416,7 +418,7 @@ class PipelineRun:
             return
         problem = publish(self._report(finished=True), listing, sink)
         if problem is not None:
-            self._context.tally.note("run_not_listed", problem)
+            self._ledger.note("run_not_listed", problem)
 
     def _start(self, name: str, work: Callable[[], None]) -> Future[None]:
         return start_thread(work, f"mlcat-{name}", on_error=self._stop_run)
@@ -438,7 +440,7 @@ class PipelineRun:
             if progress is not None:
                 sides = (*self._sources, self._context.sink.traffic)
                 pending = longest_pending_request(*sides)
-                progress(replace(self._context.tally.progress(), pending_request=pending))
+                progress(replace(self._tally.progress(), pending_request=pending))
             if keep is not None and time.monotonic() - kept_s >= KEEP_EVERY_S:
                 kept_s = time.monotonic()
                 keep(self._report(finished=False))

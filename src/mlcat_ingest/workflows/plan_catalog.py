@@ -8,7 +8,7 @@ from mlcat_ingest.core.findings import Finding, RequestSide
 from mlcat_ingest.errors import AspectRejectedError, CodecError
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
-from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome, Refusal
+from mlcat_ingest.pipeline.outcome import Outcome, Refusal
 from mlcat_ingest.workflows.plan_store import PlanStore
 
 
@@ -18,7 +18,7 @@ class PlannedDelivery:
     def __init__(self, store: PlanStore) -> None:
         self._store = store
 
-    def deliver(self, batch: Sequence[MergedEntity]) -> Sequence[DeliveryOutcome]:
+    def deliver(self, batch: Sequence[MergedEntity]) -> Sequence[Outcome]:
         """Store `batch`, and return it as arrived but for what cannot be sent."""
         return [self._plan(merged) for merged in batch]
 
@@ -30,15 +30,15 @@ class PlannedDelivery:
     def finish(self) -> None:
         """Do nothing: a plan stores nothing."""
 
-    def _plan(self, merged: MergedEntity) -> DeliveryOutcome:
+    def _plan(self, merged: MergedEntity) -> Outcome:
         try:
             self._store.add(merged)
         except CodecError as error:
             reason = f"cannot be sent: {error}"
-            return DeliveryOutcome(
+            return Outcome(
                 merged, tuple(Refusal(proposal, reason, 1) for proposal in merged.proposals)
             )
-        return DeliveryOutcome(merged)
+        return Outcome(merged)
 
 
 OnRead = Callable[[Mapping[str, StoredEntity]], None]

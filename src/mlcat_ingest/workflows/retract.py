@@ -11,10 +11,11 @@ from mlcat_ingest.client.rest.search import SEARCHABLE
 from mlcat_ingest.core.resources import Closing
 from mlcat_ingest.errors import MlcatError, ProtocolMismatchError, RecipeError
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.context import RunContext
+from mlcat_ingest.pipeline.ledger import Ledger
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.merge.retract import retract_entity, whole_entity
+from mlcat_ingest.pipeline.outcome import Outcome
 from mlcat_ingest.pipeline.removal.unlisted import silent_writers
 from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
 from mlcat_ingest.pipeline.report.progress import OnProgress
@@ -129,7 +130,7 @@ class Retraction(Closing):
         # Nothing is made where there is no database.
         url = None if state_url is None or is_missing(state_url) else state_url
         self._state = StateSession(url, options, mask=mask)
-        self._reads = PermittedReads(sink, self._state.tracker)
+        self._reads = PermittedReads(sink, self._state)
         self._dead_letters = dead_letters
         self._adopt_since_ms = adopt_since_ms
         self._mask = mask
@@ -149,7 +150,7 @@ class Retraction(Closing):
             self._state.open(self._sink, required=True)
             self._catalog = self._sink.open(read_only=True)
             if self._adopt_since_ms is not None:
-                writer = self._state.tracker.writer
+                writer = self._state.writer
                 self._state.adopt(silent_writers(self._sink, writer, self._adopt_since_ms))
             unless_open.pop_all()
         return self
@@ -170,15 +171,15 @@ class Retraction(Closing):
         """
         tally = Tally(self._name, self._mask)
         planned = PlannedDelivery(self._store)
-        context = RunContext(PlannedCatalog(self._sink, self._store), tally)
+        context = RunContext(PlannedCatalog(self._sink, self._store), Ledger(tally))
         sets = LatestVersions(context, lambda *_: planned)
         urns = UrnList()
         try:
             list_ours(urns, self._state, self._sink, self._sources, self._name)
             for chunk in in_chunks(urns):
-                changed = list(self._read(chunk, tally))
+                changed = list(self._read(chunk, context.ledger))
                 sets.watch(changed)
-                planned.deliver(changed)
+                context.ledger.report(planned.deliver(changed))
                 if progress is not None:
                     progress(tally.progress())
             sets.settle()
@@ -197,17 +198,17 @@ class Retraction(Closing):
         """
         letters = DeadLetters(self._dead_letters, self._mask)
         tally = Tally(self._name, self._mask, letters)
-        context = RunContext(self._sink, tally)
+        context = RunContext(self._sink, Ledger(tally))
         delivery = Delivery(context, self._retract)
         sets = LatestVersions(context, Delivery)
         error: BaseException | None = None
         try:
             self._state.invalidate()
             for chunk in in_chunks(self._store.urns()):
-                changed = list(self._read(chunk, tally))
+                changed = list(self._read(chunk, context.ledger))
                 if changed:
                     sets.watch(changed)
-                    tally.entities_written(delivery.deliver(changed))
+                    context.ledger.report(delivery.deliver(changed))
                 if progress is not None:
                     progress(tally.progress())
             sets.settle()
@@ -219,21 +220,17 @@ class Retraction(Closing):
         return self._report(tally, error)
 
     def _retract(self, entity: Entity, stored: StoredEntity | None) -> MergedEntity:
-        tracker = self._state.tracker
-        return retract_entity(
-            entity, stored, writer=tracker.writer, remembered=tracker.entities.base
-        )
+        state = self._state
+        return retract_entity(entity, stored, writer=state.writer, remembered=state.entities.base)
 
-    def _read(self, urns: Iterable[str], tally: Tally) -> Iterator[MergedEntity]:
+    def _read(self, urns: Iterable[str], ledger: Ledger) -> Iterator[MergedEntity]:
         """Yield the merged entities that hold something of the recipe; `urns` are of one type."""
         entities = [whole_entity(urn) for urn in urns]
         stored, denied = self._reads.read(entities)
-        refused = {outcome.merged.urn for outcome in denied}
+        refused = {outcome.urn for outcome in denied}
         permitted = (entity for entity in entities if entity.urn not in refused)
         merged = [self._retract(entity, stored.get(entity.urn)) for entity in permitted]
-        unread = [outcome.merged for outcome in denied]
-        tally.entities_merged(entity_type_of(entities[0].urn), [*merged, *unread])
-        tally.entities_written(denied)
+        ledger.report([*denied, *(Outcome(entity) for entity in merged if not entity.proposals)])
         yield from (entity for entity in merged if entity.proposals)
 
     def _report(self, tally: Tally, error: BaseException | None = None) -> Report:

@@ -13,7 +13,7 @@ from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.metadata_tests.evaluate import evaluate, merge_results, read_test
 from mlcat_ingest.pipeline.merge.entity import merge_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules
-from mlcat_ingest.pipeline.read.pages import Enricher
+from mlcat_ingest.pipeline.read.enrich import Enricher
 from mlcat_ingest.pipeline.report.catalog import RecipeListing, proposals_of
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.recipe.metadata_test_files import read_tests

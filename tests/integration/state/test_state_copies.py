@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from mlcat_ingest.errors import RecipeError, StateDamagedError, StateUnavailableError
+from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.pipeline.merge.entity import MergedEntity
+from mlcat_ingest.pipeline.outcome import Outcome
 from mlcat_ingest.pipeline.state import partitions, records
 from mlcat_ingest.pipeline.state.inspection import state_findings, summary
 from mlcat_ingest.pipeline.state.locks import held_state
@@ -70,7 +73,8 @@ def test_nothing_of_what_happens_to_the_copy_is_left(url: str) -> None:
     before = summary(url, "r")
     state = StateSession(url, StateOptions("r"), StatePolicy.COPY)
     state.open(FakeSink(place="http://catalog"))
-    state.tracker.flush()
+    entity = Entity("urn:li:mlModel:a", {})
+    state.entities.settle([Outcome(MergedEntity(entity, {}, "updated"))], ())
     state.close()
     state.close()
     assert summary(url, "r") == before
@@ -115,7 +119,7 @@ def test_names_are_looked_up_beside_a_run_at_work(url: str) -> None:
         assert state.partition(place("urn:li:mlModel:x")).checkpoint is None
         with pytest.raises(RecipeError, match=r"urn:li:mlModel:y instead of .*:x; its entities"):
             state.partition(place("urn:li:mlModel:y"))
-        assert not state.tracker.remembers
+        assert not state.remembers
         state.close()
     assert summary(url, "r") == before
 
@@ -154,6 +158,6 @@ def test_a_file_that_may_not_be_read_is_planned_without_as_a_run_goes_on_without
     monkeypatch.setattr(os, "access", lambda *_: False)
     state = StateSession(url, StateOptions("r"), StatePolicy.COPY)
     state.open(FakeSink(place="http://catalog"))
-    assert state.tracker.remembers
+    assert state.remembers
     state.close()
     assert "planning: no state, so reading everything: " in caplog.text

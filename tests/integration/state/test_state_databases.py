@@ -6,12 +6,17 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 
 from mlcat_ingest.client.base import TestOutcome
 from mlcat_ingest.errors import RecipeError, RecipeLockedError
+from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.proposal import Aspect, Entity
+from mlcat_ingest.pipeline.merge.applied import NOTHING
+from mlcat_ingest.pipeline.merge.entity import MergedEntity
+from mlcat_ingest.pipeline.outcome import Outcome
 from mlcat_ingest.pipeline.state import locks, partitions, records
 from mlcat_ingest.pipeline.state.database import RunDatabase
 from mlcat_ingest.pipeline.state.entities import KnownEntities
@@ -178,6 +183,10 @@ def outcomes(engine: Engine, run_ms: int, recipe: str = "r", sink: str = "s") ->
     return EvaluationResults(run_of(engine, run_ms, recipe, sink))
 
 
+def written(urn: str, aspects: Mapping[str, Aspect] = NOTHING) -> Outcome:
+    return Outcome(MergedEntity(Entity(urn, aspects), NOTHING, "updated"))
+
+
 def failures_of(engine: Engine, recipe: str) -> dict[str, tuple[str, ...]]:
     with engine.connect() as connection:
         return failing_tests(connection, recipe, "s")
@@ -199,11 +208,11 @@ def test_the_last_outcome_of_each_entity_is_kept(engine: Engine) -> None:
 def test_results_of_a_run_are_distinguished_from_those_before(engine: Engine) -> None:
     first, second = outcomes(engine, 1), outcomes(engine, 2)
     first.save({"a": failing("t"), "b": failing(), "c": failing("t"), "d": failing("t")})
-    KnownEntities(run_of(engine, 2), int).settle(["a", "b", "d"], {}, {}, (), ())
+    KnownEntities(run_of(engine, 2)).settle([*map(written, "abd")], ())
     assert second.count_without_result() == 3
     second.save({"a": failing("t"), "b": failing("t")})
     second.save({"b": failing("t", "u")})  # a second time in the same run
-    second.save_missing(["d", "e"])
+    second.save({}, ["d", "e"])
     new = EntityResult(failing("t", "u"), failing(), fresh=True)
     assert dict(second.groups()) == {
         EntityResult(failing("t"), failing("t"), fresh=True): 1,
@@ -226,7 +235,7 @@ def test_results_of_a_run_are_distinguished_from_those_before(engine: Engine) ->
 def test_what_is_removed_fails_nothing(engine: Engine) -> None:
     kept = outcomes(engine, 1)
     kept.save({"a": failing("t"), "b": failing("t")})
-    kept.save({}, removed=["b"])
+    KnownEntities(run_of(engine, 2)).settle([written("b", {STATUS: {"removed": True}})], ())
     assert [count for _, count in kept.groups()] == [1]
     assert kept.present(["a", "b", "c"]) == ["a", "c"]
     assert failures_of(engine, "r") == {"a": ("t",)}
@@ -240,7 +249,7 @@ def test_entities_without_a_result_are_found_among_the_records(engine: Engine) -
     urns = [one.urns for one in rows]
     kept = outcomes(engine, 1)
     kept.save(dict.fromkeys(urns[:1000], failing()))
-    kept.save_missing(urns[1000:1100])
+    kept.save({}, urns[1000:1100])
     found = list(kept.urns_without_result([part_id]))
     assert [urn for some in found for urn in some] == urns[1100:]
     later = outcomes(engine, 2)

@@ -10,10 +10,11 @@ from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.flow import Cancellation
+from mlcat_ingest.pipeline.ledger import Ledger
 from mlcat_ingest.pipeline.merge.entity import merge_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules
 from mlcat_ingest.pipeline.report.tally import Tally
-from mlcat_ingest.pipeline.state.tracker import Tracker
+from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.pipeline.write.conflicts import read_stored
 from mlcat_ingest.pipeline.write.delivery import Delivery
 from support.fakes import group_urn, model_urn
@@ -42,8 +43,12 @@ def ingest(sink: SteppedSink, writer: str, entry: str) -> None:
         },
     }
     merge = partial(merge_entity, rules=MergeRules(Writer(writer)))
-    merged = merge(Entity(URN, fresh), read_stored(sink, Tracker(), [Entity(URN, fresh)]).get(URN))
-    delivery = Delivery(RunContext(sink, Tally(writer, str), cancellation=Unhurried()), merge)
+    merged = merge(
+        Entity(URN, fresh), read_stored(sink, StateSession(), [Entity(URN, fresh)]).get(URN)
+    )
+    delivery = Delivery(
+        RunContext(sink, Ledger(Tally(writer, str)), cancellation=Unhurried()), merge
+    )
     assert not any(one.refusals for one in delivery.deliver([merged]))
 
 

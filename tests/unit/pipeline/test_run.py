@@ -20,7 +20,7 @@ from mlcat_ingest.metadata.proposal import Entity, Note, Proposal
 from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
 from mlcat_ingest.pipeline.merge.applied import decode
 from mlcat_ingest.pipeline.merge.limits import HEAVIEST
-from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome
+from mlcat_ingest.pipeline.outcome import Outcome
 from mlcat_ingest.pipeline.report.progress import OnProgress, Progress
 from mlcat_ingest.pipeline.report.render import as_json
 from mlcat_ingest.pipeline.report.report import EntityCounts, Report
@@ -91,21 +91,21 @@ def test_requests_are_as_few_as_full_batches_allow() -> None:
 def test_the_end_of_a_pass_waits_for_what_is_about_to_be_evaluated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    add_written, flush, order = Evaluator.add_written, Evaluator.flush, list[str]()
+    take, flush, order = Evaluator.take, Evaluator.flush, list[str]()
 
-    def hesitate(self: Evaluator, delivered: Iterable[DeliveryOutcome]) -> None:
+    def hesitate(self: Evaluator, outcomes: Sequence[Outcome]) -> None:
         time.sleep(0.05)
-        add_written(self, delivered)
-        order.append("add")
+        take(self, outcomes)
+        order.append("take")
 
     def note(self: Evaluator) -> None:
         order.append("flush")
         flush(self)
 
-    monkeypatch.setattr(Evaluator, "add_written", hesitate)
+    monkeypatch.setattr(Evaluator, "take", hesitate)
     monkeypatch.setattr(Evaluator, "flush", note)
     run(FakeSource([models(400)]), FakeSink())
-    assert order[:5] == ["add"] * 4 + ["flush"]
+    assert order[:5] == ["take"] * 4 + ["flush"]
 
 
 def test_entities_of_thousands_of_entries_travel_few_at_a_time() -> None:
@@ -262,7 +262,7 @@ def test_references_are_looked_up_once_and_never_changed() -> None:
 
 
 def test_remembered_references_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlcat_ingest.pipeline.read.pages.REMEMBERED_REFERENCES", 4)
+    monkeypatch.setattr("mlcat_ingest.pipeline.read.chunks.REMEMBERED_REFERENCES", 4)
     tags = [
         Entity(f"urn:li:tag:{n}", {"tagProperties": {"name": str(n)}}, only_if_absent=True)
         for n in range(6)

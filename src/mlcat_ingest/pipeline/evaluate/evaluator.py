@@ -30,7 +30,7 @@ from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.applied import NOTHING
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
-from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome
+from mlcat_ingest.pipeline.outcome import Outcome
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.recipe.metadata_test_files import FileTest, read_test_files
 from mlcat_ingest.recipe.model import EvaluateSpec
@@ -106,9 +106,9 @@ class VerdictWriter:
         self._context.cancellation.check()
         if problem is None:
             self._was_taken = True
-            self._context.tally.count(verdicts_written=1)
+            self._context.ledger.count(verdicts_written=1)
             return
-        self._context.tally.note("verdict_not_written", f"{urn}: {problem}")
+        self._context.ledger.note("verdict_not_written", f"{urn}: {problem}")
         with self._lock:
             self._refused += 1
         if self._refused >= _REFUSALS and not self._was_taken:
@@ -119,7 +119,7 @@ class VerdictWriter:
             is_first, self._is_over = not self._is_over, True
         if is_first:
             detail = f"{problem}: the next full pass evaluates the models again, and tries again"
-            self._context.tally.note("verdicts_not_written", detail)
+            self._context.ledger.note("verdicts_not_written", detail)
 
 
 def verdict_text(outcome: TestOutcome) -> str:
@@ -226,7 +226,7 @@ class Evaluator:
         self._spec = spec
         self._complete = complete
         self._verdicts = verdicts
-        self._results = context.tracker.results
+        self._results = context.state.results
         self._lock = threading.Lock()
         self._waiting: list[str] = []
         self._client = ClientEvaluator(context.sink)
@@ -255,7 +255,7 @@ class Evaluator:
 
     def _stop(self, reason: str) -> None:
         self._over = True
-        self._context.tally.tests_evaluated(Evaluation(not_evaluated=reason))
+        self._context.ledger.evaluated(Evaluation(not_evaluated=reason))
 
     @property
     def _may_use_client(self) -> bool:
@@ -283,21 +283,19 @@ class Evaluator:
         for batch in full:
             self._evaluate(batch)
 
-    def add_written(self, delivered: Iterable[DeliveryOutcome]) -> None:
-        """Take entities that arrived, and evaluate each batch that they fill.
+    def take(self, outcomes: Sequence[Outcome]) -> None:
+        """Take what became of entities, and evaluate each batch that they fill.
 
         A client that evaluates need not read what was merged.
         """
-        outcomes = list(delivered)
+        here = [one for one in outcomes if not (one.refusals or one.merged.is_removed)]
+        written = [outcome for outcome in here if outcome.was_written]
         if self._client_evaluates and not self._over:
             self._client.keep_written(
-                {
-                    outcome.merged.urn: _written_aspects(outcome.merged)
-                    for outcome in outcomes
-                    if outcome.exact
-                }
+                {one.urn: _written_aspects(one.merged) for one in written if one.exact}
             )
-        self.add([outcome.merged.urn for outcome in outcomes])
+        self.add([outcome.urn for outcome in written])
+        self.add_unchanged([outcome.urn for outcome in here if not outcome.was_written])
 
     def add_unchanged(self, urns: Sequence[str]) -> None:
         """Take URNs that had nothing to write, if the recipe's scope is every entity.
@@ -340,7 +338,7 @@ class Evaluator:
                     self.add(urns)
         self.flush()
         if digest is not None and not self._over:
-            self._results.save_tests(passes, digest)
+            self._context.ledger.evaluated_all(passes, digest)
 
     def _digest(self, passes: Sequence[PartitionPass]) -> str | None:
         """Return the digest of the tests, if the client evaluates, or did in an earlier run."""
@@ -350,32 +348,23 @@ class Evaluator:
         if self._spec.where == "auto" and not (earlier or self._fallback.uses_client):
             return None
         tests = self._client.tests(self._spec.test_urns)
-        self._context.tally.tests_unevaluated(tests.unevaluated)
+        self._context.ledger.evaluated(Evaluation(unevaluated=tests.unevaluated))
         return tests.digest if tests.problem is None else None
 
     def _evaluate(self, batch: list[str]) -> None:
         self._context.cancellation.check()
-        if self._over:
-            self._miss(batch)
-            return
-        evaluation = self._evaluates.evaluate_batch(
-            batch, should_push=self._spec.should_push, test_urns=self._spec.test_urns
-        )
-        if evaluation.not_evaluated is not None:
-            self._over = True
-        self._context.tally.tests_evaluated(evaluation)
+        evaluation = Evaluation()
+        if not self._over:
+            evaluation = self._evaluates.evaluate_batch(
+                batch, should_push=self._spec.should_push, test_urns=self._spec.test_urns
+            )
+            self._over = evaluation.not_evaluated is not None
         outcomes = evaluation.outcomes
+        without = {urn for urn in batch if urn not in outcomes} if self._complete else set[str]()
         failed = set() if self._verdicts is None else self._verdicts.write(outcomes)
-        if failed and not self._complete:
-            # Without a result, the next full pass evaluates them again.
-            self._results.save_missing(failed)
-            outcomes = {urn: outcomes[urn] for urn in outcomes if urn not in failed}
-        self._results.save(outcomes)
-        self._miss(urn for urn in batch if urn not in evaluation.outcomes)
-
-    def _miss(self, urns: Iterable[str]) -> None:
-        if self._complete:
-            self._results.save_missing(list(urns))
+        if not self._complete:
+            without |= failed  # so that the next full pass evaluates them again
+        self._context.ledger.evaluated(evaluation, without)
 
 
 def _written_aspects(merged: MergedEntity) -> Mapping[str, Aspect | None]:
@@ -389,7 +378,7 @@ def _written_aspects(merged: MergedEntity) -> Mapping[str, Aspect | None]:
     if entity_type not in EVALUATED or entity_type == "mlModelGroup":
         return NOTHING
     aspects: dict[str, Aspect | None] = {}
-    if merged.outcome == "created":
+    if merged.change == "created":
         aspects.update(dict.fromkeys((*merged.entity.aspects, TEST_RESULTS)))
     for proposal in merged.proposals:
         aspects[proposal.aspect_name] = (

@@ -52,7 +52,8 @@ from mlcat_ingest.pipeline.merge.rules import (
     properties_aspect,
 )
 
-Outcome = Literal["created", "updated", "removed", "unchanged", "left_out"]
+Change = Literal["created", "updated", "removed", "unchanged", "left_out"]
+"""What a merge changes of an entity."""
 
 
 class MergedEntity(NamedTuple):
@@ -72,7 +73,7 @@ class MergedEntity(NamedTuple):
 
     entity: Entity
     stored: StoredEntity
-    outcome: Outcome
+    change: Change
     proposals: tuple[Proposal, ...] = ()
     without_base: bool = False
     kept_aspects: tuple[str, ...] = ()
@@ -126,8 +127,8 @@ def merge_entity(
     main_aspect = properties_aspect(entity.entity_type)
     if entity.only_if_absent or main_aspect is None:
         proposals = () if stored else tuple(_plain(entity))
-        outcome: Outcome = "created" if proposals else "unchanged"
-        return MergedEntity(entity, stored or NOTHING, outcome, proposals)
+        change: Change = "created" if proposals else "unchanged"
+        return MergedEntity(entity, stored or NOTHING, change, proposals)
     return _Merge(entity, stored or NOTHING, rules, main_aspect, remembered).merge()
 
 
@@ -241,7 +242,7 @@ class _Merge:
         return MergedEntity(
             self._entity,
             self._stored,
-            self._outcome(),
+            self._change(),
             tuple(self._proposals),
             without_base=bool(self._stored) and has_content and self._lacks_base(),
             kept_aspects=tuple(self._kept),
@@ -263,7 +264,7 @@ class _Merge:
     def _lacks_base(self) -> bool:
         return self._rules.writer is not None and self._bases.ours is None
 
-    def _outcome(self) -> Outcome:
+    def _change(self) -> Change:
         if not self._proposals:
             return "unchanged"
         if not self._stored:

@@ -31,7 +31,7 @@ from mlcat_ingest.pipeline.merge.applied import (
     read_bases,
 )
 from mlcat_ingest.pipeline.merge.aspects import has_content, without_applied
-from mlcat_ingest.pipeline.merge.entity import MergedEntity, Outcome, merge_entity
+from mlcat_ingest.pipeline.merge.entity import Change, MergedEntity, merge_entity
 from mlcat_ingest.pipeline.merge.proposals import propose
 from mlcat_ingest.pipeline.merge.provenance import (
     CUSTOM,
@@ -130,12 +130,12 @@ class _Retraction:
             if name in self._ours and name in self._stored and name != self._main_aspect:
                 self._left[name] = self._without_ours(name, self._stored[name].value)
         self._left[self._main_aspect] = self._retract_properties()
-        outcome: Outcome = "updated"
+        change: Change = "updated"
         if self._alone and self._is_whole() and not self._has_content():
             status = self._left.get(STATUS) or NOTHING
             if status.get("removed") is not True:
                 self._left[STATUS] = {**status, "removed": True}
-                outcome = "removed"
+                change = "removed"
         names = sorted(self._left, key=lambda name: name == self._main_aspect)
         proposals = tuple(
             proposal
@@ -145,7 +145,7 @@ class _Retraction:
         return MergedEntity(
             self._entity,
             self._stored,
-            outcome if proposals else "unchanged",
+            change if proposals else "unchanged",
             proposals,
             kept_aspects=tuple(self._kept),
             writer=self._rules.writer,

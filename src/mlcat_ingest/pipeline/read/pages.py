@@ -1,42 +1,23 @@
-"""From records to chunks: pages are read in a thread, mapped one record at a time, and grouped.
-
-Entities are enriched by the rules of a recipe before they are merged.
-"""
+"""Pages of a source: read in a thread, and mapped one record at a time."""
 
 import logging
-import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
 
 from mlcat_ingest.core.redaction import redact_tree
 from mlcat_ingest.errors import RecipeError, RecordError, SkippableError
-from mlcat_ingest.links.rules import UnlinkedModel
-from mlcat_ingest.metadata.aspects.assets import TAG_PROPERTIES
-from mlcat_ingest.metadata.aspects.governance import (
-    DOMAINS,
-    GLOBAL_TAGS,
-    GLOSSARY_TERMS,
-    OWNERSHIP,
-    STRUCTURED_PROPERTIES,
-)
 from mlcat_ingest.metadata.codec import text_of
-from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
-from mlcat_ingest.metadata.registry import ASPECTS, allows
+from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
-from mlcat_ingest.metadata.urn import entity_type_of, parse
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
 from mlcat_ingest.pipeline.flow import Channel
-from mlcat_ingest.pipeline.merge.aspects import fold, merge_aspect
-from mlcat_ingest.pipeline.merge.limits import HEAVIEST, weight_of
-from mlcat_ingest.pipeline.merge.rules import UNION, properties_aspect, version_set_of
+from mlcat_ingest.pipeline.read.enrich import Enricher
 from mlcat_ingest.pipeline.read.feature_tables import PrimaryKeys
-from mlcat_ingest.pipeline.read.links import Linker, datasets_of
+from mlcat_ingest.pipeline.read.lineage import datasets_of
+from mlcat_ingest.pipeline.read.links import Linker
 from mlcat_ingest.pipeline.state.tracker import TrackedRecord
-from mlcat_ingest.recipe.model import EnrichRule, Match, OwnerRule
 from mlcat_ingest.sources.base import (
     Capability,
     FeaturesOnly,
@@ -49,199 +30,9 @@ from mlcat_ingest.sources.base import (
     Source,
 )
 
-Facts = tuple[str, Entity]
-"""An entity and its type."""
-
-# The record demands a stamp. A time of its own for every run would be a change in every run.
-_NO_TIME: Final = {"time": 0, "actor": "urn:li:corpuser:unknown"}
-
-_ONLY_FROM_RULES: Final[Mapping[str, Aspect]] = {
-    name: {ASPECTS[name].curated or "": []}
-    for name in (GLOSSARY_TERMS, DOMAINS, STRUCTURED_PROPERTIES)
-}
-"""Aspects that only rules write: without a rule for them they are empty."""
-
-
-_KEYS: Final[Mapping[str, str]] = {
-    GLOBAL_TAGS: "add_tags",
-    GLOSSARY_TERMS: "add_terms",
-    DOMAINS: "set_domain",
-    OWNERSHIP: "add_owners",
-    STRUCTURED_PROPERTIES: "structured_properties",
-}
-"""Recipe key of a rule, by the aspect that it adds to."""
-
-
-class _TypeRule(NamedTuple):
-    """One rule as it is for one type of entity; `notes` name what that type cannot have."""
-
-    holds: Callable[[Facts], bool]
-    additions: Mapping[str, Aspect]
-    notes: tuple[Note, ...]
-
-
-class _TypeRules(NamedTuple):
-    """The rules as they are for one type of entity."""
-
-    empty: Mapping[str, Aspect]
-    rules: Sequence[_TypeRule]
-
-
-class Enricher:
-    """Applies rules, in their order, to every entity that they match."""
-
-    def __init__(self, rules: Sequence[EnrichRule]) -> None:
-        self._rules = [(_condition(rule.match), _additions(rule)) for rule in rules]
-        self._types: dict[str, _TypeRules] = {}
-
-    def apply(self, entities: Iterable[Entity]) -> Iterator[Entity]:
-        """Yield `entities` with what the rules add, each with the tags before it that it got.
-
-        An aspect that no rule adds to any more is empty, so that the merge takes it back. An entity
-        that is merely referred to, or that has only a status, gets nothing. A note names an aspect
-        that the entity's type cannot have, unless it can have none that rules add.
-        """
-        for entity in entities:
-            entity_type = entity.entity_type
-            if entity.only_if_absent or properties_aspect(entity_type) not in entity.aspects:
-                yield entity
-            else:
-                yield from self._enrich(entity, entity_type)
-
-    def _enrich(self, entity: Entity, entity_type: str) -> Iterator[Entity]:
-        empty, rules = self._types.get(entity_type) or self._rules_of(entity_type)
-        aspects = {**empty, **entity.aspects}
-        notes, adds_only = entity.notes, entity.adds_only
-        for holds, additions, unfit in rules:
-            if not holds((entity_type, entity)):
-                continue
-            notes += unfit
-            for entry in additions.get(GLOBAL_TAGS, {}).get("tags", ()):
-                (name,) = parse(entry["tag"]).parts
-                yield Entity(entry["tag"], {TAG_PROPERTIES: {"name": name}}, only_if_absent=True)
-            # What the source did not read is not known to be empty.
-            adds_only |= additions.keys() - aspects.keys()
-            for name, added in additions.items():
-                united = merge_aspect(name, aspects.get(name), added, UNION).value
-                aspects[name] = added if united is None else united
-        yield replace(entity, aspects=aspects, notes=notes, adds_only=adds_only)
-
-    def _rules_of(self, entity_type: str) -> _TypeRules:
-        """Return what the rules come to for a type, and remember it."""
-        ruled = any(allows(entity_type, name) for name in _KEYS)
-        rules = [
-            _TypeRule(
-                holds,
-                {name: value for name, value in added.items() if allows(entity_type, name)},
-                tuple(
-                    Note(
-                        "rule_does_not_fit",
-                        f"enrich[{i}].{_KEYS[name]}: {entity_type} has no such aspect",
-                    )
-                    for name in added
-                    if not allows(entity_type, name)
-                ),
-            )
-            for i, (holds, added) in enumerate(self._rules)
-            if ruled
-        ]
-        empty = {
-            name: value for name, value in _ONLY_FROM_RULES.items() if allows(entity_type, name)
-        }
-        fitted = self._types[entity_type] = _TypeRules(empty, rules)
-        return fitted
-
-
-def _condition(match: Match) -> Callable[[Facts], bool]:
-    """Return the test of one `match`, its patterns compiled."""
-    types = frozenset(match.entity)
-    name, urn = (pattern and re.compile(pattern) for pattern in (match.name, match.urn))
-    properties = {key: re.compile(pattern) for key, pattern in match.properties.items()}
-
-    def holds(facts: Facts) -> bool:
-        entity_type, entity = facts
-        if types and entity_type not in types:
-            return False
-        if urn and not urn.match(entity.urn):
-            return False
-        if name and not name.match(_name(entity_type, entity)):
-            return False
-        custom = _properties(entity_type, entity).get("customProperties") or {}
-        return all(
-            key in custom and pattern.match(custom[key]) for key, pattern in properties.items()
-        )
-
-    return holds
-
-
-def _additions(rule: EnrichRule) -> Mapping[str, Aspect]:
-    """Return the aspects that one rule adds, by name."""
-    added: dict[str, Aspect] = {}
-    if rule.add_tags:
-        added[GLOBAL_TAGS] = {"tags": [{"tag": tag} for tag in rule.add_tags]}
-    if rule.add_terms:
-        added[GLOSSARY_TERMS] = {
-            "terms": [{"urn": urn} for urn in rule.add_terms],
-            "auditStamp": _NO_TIME,
-        }
-    if rule.set_domain:
-        added[DOMAINS] = {"domains": [rule.set_domain]}
-    if rule.add_owners:
-        added[OWNERSHIP] = {"owners": [_owner(owner) for owner in rule.add_owners]}
-    if rule.structured_properties:
-        added[STRUCTURED_PROPERTIES] = {
-            "properties": [
-                {"propertyUrn": urn, "values": [_value(value) for value in values]}
-                for urn, values in rule.structured_properties.items()
-            ]
-        }
-    return added
-
-
-def _owner(rule: OwnerRule) -> dict[str, str]:
-    if rule.type.startswith("urn:"):
-        return {"owner": rule.owner, "type": "CUSTOM", "typeUrn": rule.type}
-    return {"owner": rule.owner, "type": rule.type}
-
-
-def _value(value: float | str) -> dict[str, Any]:
-    return {"string": value} if isinstance(value, str) else {"double": value}
-
-
-def _properties(entity_type: str, entity: Entity) -> Aspect:
-    return entity.aspects[properties_aspect(entity_type) or ""]
-
-
-def _name(entity_type: str, entity: Entity) -> str:
-    named = _properties(entity_type, entity).get("name")
-    if named:
-        return str(named)
-    parts = parse(entity.urn).parts
-    return parts[0] if len(parts) == 1 else parts[1]
-
-
 log = logging.getLogger(__name__)
 
-REMEMBERED_REFERENCES: Final = 20_000
-"""Entities merely referred to that are not looked up again in the same run."""
-
-# Not feature tables: they come among their features, so that each chunk would have only a few.
-_WRITTEN_EARLY: Final = "mlModelGroup"
 _NAMING_FIELDS: Final = ("run_id", "model_id", "experiment_id", "name", "urn", "id")
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """Entities of one type, each URN once, that are read, merged and written together."""
-
-    entity_type: str
-    entities: dict[str, Entity]
-
-    @property
-    def version_sets(self) -> dict[str, str]:
-        """The version sets of those entities that are versions, by URN, in their order."""
-        sets = ((urn, version_set_of(entity)) for urn, entity in self.entities.items())
-        return {urn: version_set for urn, version_set in sets if version_set}
 
 
 def request_for(source: Source[Any], scope: ReadScope, state: RunState) -> ReadRequest:
@@ -298,10 +89,9 @@ class PageMapper:
 
         Cost: memory for the entities of a batch of records, whose features are looked up together.
         """
-        self._context.tally.count(records=len(page.records))
-        tracker = self._context.tracker
-        changed, unchanged = tracker.changes(page, self._context.sink.read_stamps)
-        self._pass_over(unchanged)
+        ledger = self._context.ledger
+        changed, unchanged = ledger.page(page, self._context.sink.read_stamps)
+        self._evaluator.add_unchanged(unchanged)
         for start in range(0, len(changed), MAX_REQUEST_ITEMS):
             mapped = [
                 (tracked, entities)
@@ -309,28 +99,12 @@ class PageMapper:
                 if (entities := self._map(source, record, tracked)) is not None
             ]
             linked = self._linker.link([entities for _, entities in mapped])
-            for (tracked, before), entities in zip(mapped, linked, strict=True):
+            for (tracked, _), (entities, links) in zip(mapped, linked, strict=True):
                 # Features for the links, and datasets for the report.
-                looked_up = any(
-                    isinstance(entity, UnlinkedModel) or datasets_of(entity) for entity in before
-                )
-                if not any(entity.aspects or entity.only_if_absent for entity in entities):
-                    tracker.record_listed(tracked, [entity.urn for entity in entities])
-                    for entity in entities:
-                        self._context.tally.notes(entity)
-                elif tracker.track(tracked, entities, looked_up=looked_up):
-                    yield from entities
-                else:
-                    known = () if tracked is None else tracked.known_urns
-                    self._pass_over(
-                        [one.urn for one in entities if one.only_if_absent or one.urn in known]
-                    )
-
-    def _pass_over(self, urns: Sequence[str]) -> None:
-        """Count entities whose records did not change since the catalog acknowledged them."""
-        for entity_type, count in Counter(map(entity_type_of, urns)).items():
-            self._context.tally.entities_passed_over(entity_type, count)
-        self._evaluator.add_unchanged(urns)
+                looked_up = bool(links) or any(map(datasets_of, entities))
+                to_merge, same = ledger.mapped(tracked, entities, links, looked_up=looked_up)
+                self._evaluator.add_unchanged(same)
+                yield from to_merge
 
     def _map(
         self, source: Source[Any], record: Any, tracked: TrackedRecord | None
@@ -347,9 +121,7 @@ class PageMapper:
             failed = (name_of(record), f"{type(error).__name__}: {error}")
         else:
             return self._keys.fit(entities)
-        self._context.tally.record_failed(*failed)
-        known = () if tracked is None else tracked.known_urns
-        self._context.tracker.record_listed(tracked, known, failed[1])
+        self._context.ledger.unusable(tracked, *failed)
         return None
 
 
@@ -366,60 +138,3 @@ def name_of(record: object) -> str:
         if value:
             return f"{kind} {value}"
     return kind
-
-
-class Chunker:
-    """Groups entities by type into chunks of at most one request, each URN once a chunk.
-
-    A chunk ends sooner with an entity that makes it weigh `HEAVIEST`.
-    """
-
-    def __init__(self, context: RunContext) -> None:
-        self._context = context
-        self._buffers: dict[str, dict[str, Entity]] = {}
-        self._weights: Counter[str] = Counter()
-        self._references: dict[str, None] = {}
-
-    def chunks(self, entities: Iterable[Entity]) -> Iterator[Chunk]:
-        """Yield the chunks that `entities` fill; the rest stays for the next call or `rest`."""
-        for entity in entities:
-            if entity.notes:
-                self._context.tally.notes(entity)
-            if entity.only_if_absent and self._is_repeated(entity.urn):
-                continue
-            entity_type = entity.entity_type
-            buffer = self._buffers.setdefault(entity_type, {})
-            earlier = buffer.get(entity.urn)
-            buffer[entity.urn] = entity if earlier is None else fold(earlier, entity)
-            if earlier is not None and not (earlier.only_if_absent or entity.only_if_absent):
-                self._context.tracker.entity_folded(entity.urn)
-            self._weights[entity_type] += weight_of(entity)
-            if len(buffer) >= MAX_REQUEST_ITEMS or self._weights[entity_type] >= HEAVIEST:
-                yield from self._containers()
-                if entity_type in self._buffers:
-                    yield self._cut(entity_type)
-
-    def rest(self) -> Iterator[Chunk]:
-        """Yield what is left, containers first."""
-        yield from self._containers()
-        for entity_type in list(self._buffers):
-            yield self._cut(entity_type)
-
-    def _containers(self) -> Iterator[Chunk]:
-        # A run that breaks off should not leave members without their group.
-        if _WRITTEN_EARLY in self._buffers:
-            yield self._cut(_WRITTEN_EARLY)
-
-    def _cut(self, entity_type: str) -> Chunk:
-        del self._weights[entity_type]
-        return Chunk(entity_type, self._buffers.pop(entity_type))
-
-    def _is_repeated(self, urn: str) -> bool:
-        if urn in self._references:
-            return True
-        self._references[urn] = None
-        if len(self._references) > REMEMBERED_REFERENCES:
-            # Delete the older half at once: a dict walks over the holes of single deletions.
-            for old in list(islice(self._references, REMEMBERED_REFERENCES // 2)):
-                del self._references[old]
-        return False

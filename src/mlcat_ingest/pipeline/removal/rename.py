@@ -14,7 +14,7 @@ from mlcat_ingest.pipeline.merge.aspects import without_applied
 from mlcat_ingest.pipeline.merge.entity import MergedEntity, merge_entity
 from mlcat_ingest.pipeline.merge.provenance import CUSTOM, custom_properties, stored_properties
 from mlcat_ingest.pipeline.merge.rules import UNION, MergeRules, properties_aspect
-from mlcat_ingest.pipeline.state.tracker import Tracker
+from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.pipeline.write.conflicts import COPIED, CURATED
 from mlcat_ingest.pipeline.write.delivery import ROUNDS, DeliveryTarget
 
@@ -38,15 +38,15 @@ class GroupCopier:
         self,
         sink: Catalog,
         delivery: DeliveryTarget,
-        tracker: Tracker,
+        state: StateSession,
     ) -> None:
         """Read from `sink`; `delivery` merges by `merge_copy`.
 
-        `tracker` knows the writer, and its bases that another tool has dropped.
+        `state` knows the writer, and its bases that another tool has dropped.
         """
         self._sink = sink
         self._delivery = delivery
-        self._tracker = tracker
+        self._state = state
 
     def leads_to(self, new: str, old: str) -> bool:
         """Return whether the group `new` was renamed to `old` by now. Cost: one read a renaming."""
@@ -85,8 +85,8 @@ class GroupCopier:
     def _applied_to(self, group: str, stored: StoredEntity) -> Base:
         """Return what any recipe wrote on `group`, as far as its bases are known."""
         custom = custom_properties(stored_properties(group, stored) or NOTHING)
-        remembered = self._tracker.entities.base
-        return read_bases(custom, self._tracker.writer, lambda: remembered(group)).joined
+        remembered = self._state.entities.base
+        return read_bases(custom, self._state.writer, lambda: remembered(group)).joined
 
     def _follow(self, old: str, new: str) -> tuple[str, Mapping[str, StoredEntity]]:
         """Return the name that the group `new` has by now, and the groups that were read."""

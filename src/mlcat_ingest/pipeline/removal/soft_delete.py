@@ -75,8 +75,8 @@ class DeferredRemovals:
         deferred: list[str] = []
         for entity in merged:
             if entity.entity_type == "mlModelGroup" and not entity.is_removed:
-                self.new_groups |= entity.outcome == "created" or is_removed(entity.stored)
-            if entity.outcome != "removed" or self._open:
+                self.new_groups |= entity.change == "created" or is_removed(entity.stored)
+            if entity.change != "removed" or self._open:
                 passing.append(entity)
             else:
                 self._keep(entity.entity)
@@ -156,7 +156,7 @@ class Removal:
     ) -> None:
         """Remove `deferred` entities and those that passes did not list."""
         self._context = context
-        self._note = context.tally.note
+        self._note = context.ledger.note
         self._deferred = deferred
         self._copier = copier
         self._max_ratio = limits.max_removed_ratio
@@ -202,12 +202,12 @@ class Removal:
 
         Cost: one read for each batch that a search does not find.
         """
-        reads = PermittedReads(self._context.sink, self._context.tracker)
+        reads = PermittedReads(self._context.sink, self._context.state)
         for urns in in_chunks(sorted(self.unfound(part), key=entity_type_of)):
             stored, denied = reads.read([Entity(urn, {STATUS: NOTHING}) for urn in urns])
-            unread = {outcome.merged.urn for outcome in denied}
+            unread = {outcome.urn for outcome in denied}
             deleted = [urn for urn in urns if not stored.get(urn) and urn not in unread]
-            self._context.tracker.entities.delete(part, deleted)
+            self._context.state.entities.delete(part, deleted)
             for urn in deleted:
                 self._note("removed_by_others", f"{urn}: deleted, the next pass writes it again")
             for urn in urns:
@@ -288,7 +288,7 @@ class Removal:
                 removed.setdefault(entity.part, []).append(entity.missing.urn)
         for part, urns in removed.items():
             if part is not None:
-                self._context.tracker.entities.delete(part, urns)
+                self._context.state.entities.delete(part, urns)
             for urn in urns:
                 # Of one that another recipe has, too, all that is ours is looked for.
                 named = whole_entity(urn).aspects if urn in self._unlisted.shared else NOTHING
@@ -300,7 +300,7 @@ class Removal:
         if Capability.MISSING not in source.capabilities:
             return
         yield from self._missing_of_groups(source, {part.source: part for part in passes})
-        if not self._context.tracker.remembers:
+        if not self._context.state.remembers:
             self._note_without_state(source)
             return
         for part in passes:
@@ -341,8 +341,8 @@ class Removal:
             absent = [
                 entity for entity in missing if entity.part is part and entity.missing.second_pass
             ]
-            before = self._context.tracker.entities.absent_urns(part)
-            self._context.tracker.entities.replace_absent(
+            before = self._context.state.entities.absent_urns(part)
+            self._context.state.entities.replace_absent(
                 part, [entity.missing.urn for entity in absent]
             )
             for entity in absent:

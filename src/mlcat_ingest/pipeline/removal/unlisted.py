@@ -116,7 +116,7 @@ class UnlistedEntities:
         Cost: one request an entity type, and a statement.
         """
         listed = self._count(part.source, self._types(part))
-        return max(listed, self._context.tracker.entities.record_count(part))
+        return max(listed, self._context.state.entities.record_count(part))
 
     def _count(self, source: str, entity_types: Sequence[str]) -> int:
         search = self._context.sink.search
@@ -155,7 +155,7 @@ class UnlistedEntities:
         Cost: one request an entity type, and one for removed groups, where nothing is unlisted;
         else one for each 1,000 that the catalog holds and one for each batch unlisted.
         """
-        known = self._context.tracker.entities
+        known = self._context.state.entities
         if not part.is_complete:
             removed = self._removed_groups(part) if new_groups else ()
             yield from self._read(part.source, chain(known.renamed_urns(part), removed))
@@ -179,7 +179,7 @@ class UnlistedEntities:
         """Yield the entities that a complete pass listed, and the search did not find."""
         if (found := self._found.get(part)) is not None:
             types = frozenset(self._types(part))
-            for urn in self._context.tracker.entities.listed_urns(part):
+            for urn in self._context.state.entities.listed_urns(part):
                 if urn not in found and entity_type_of(urn) in types:
                     yield urn
 
@@ -251,12 +251,12 @@ class UnlistedEntities:
 
     def _is_own(self, urn: str, custom: Mapping[str, object]) -> bool:
         """Return whether this state has listed an entity: its id is there, or it has the base."""
-        tracker = self._context.tracker
-        bases = read_bases(custom, tracker.writer)
+        state = self._context.state
+        bases = read_bases(custom, state.writer)
         if bases.is_shared:
             self.shared.add(urn)
-        if tracker.writer.may_remove(bases.id) or tracker.entities.base(urn):
+        if state.writer.may_remove(bases.id) or state.entities.base(urn):
             return True
-        if not tracker.writer.is_own(bases.id):
-            self._context.tally.source_notes([other_writer_note(tracker.writer, bases.id)])
+        if not state.writer.is_own(bases.id):
+            self._context.ledger.notes([other_writer_note(state.writer, bases.id)])
         return False

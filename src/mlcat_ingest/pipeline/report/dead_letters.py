@@ -5,55 +5,15 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TextIO
+from typing import Any, Literal, TextIO
 
 from mlcat_ingest.core.environment import make_folder, opener
 from mlcat_ingest.core.text import printable
 from mlcat_ingest.errors import SkippableError
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Proposal
-from mlcat_ingest.pipeline.merge.entity import MergedEntity
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A proposal that the catalog did not take: why, and at which attempt.
-
-    `status` is the HTTP status of the refusal, 0 where the catalog was not asked.
-    """
-
-    proposal: Proposal
-    reason: str
-    attempt: int
-    status: int = 0
-
-    def __str__(self) -> str:
-        # A privilege is one on the entity: no aspect is at fault.
-        is_denial = self.status == HTTPStatus.FORBIDDEN
-        return self.reason if is_denial else f"{self.proposal.aspect_name}: {self.reason}"
-
-
-class DeliveryOutcome(NamedTuple):
-    """An entity that the catalog is done with; without refusals all of it has arrived.
-
-    It is `exact` if the catalog checked that there was no other write after the read.
-    """
-
-    merged: MergedEntity
-    refusals: tuple[Refusal, ...] = ()
-    exact: bool = False
-
-    @property
-    def may_be_stored(self) -> bool:
-        """True if the catalog may hold the entity, and not find it.
-
-        It failed at it, or refused a request whose first sending was taken without an answer.
-        """
-        return bool(self.refusals)
-
+from mlcat_ingest.pipeline.outcome import Outcome
 
 log = logging.getLogger(__name__)
 
@@ -86,11 +46,11 @@ class DeadLetters:
         self._lock = threading.Lock()
         self._file: TextIO | None = None
 
-    def write_refused(self, outcome: DeliveryOutcome) -> None:
+    def write_refused(self, outcome: Outcome) -> None:
         """Keep each proposal of an entity that the catalog refused."""
         for refusal in outcome.refusals:
             self._write(
-                urn=outcome.merged.urn,
+                urn=outcome.urn,
                 aspect=refusal.proposal.aspect_name,
                 reason=refusal.reason,
                 attempt=refusal.attempt,

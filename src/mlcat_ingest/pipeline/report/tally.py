@@ -17,10 +17,10 @@ from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.identity import ABOUT_WRITERS
 from mlcat_ingest.metadata.labels import label_of, with_label
 from mlcat_ingest.metadata.proposal import Entity, Note
-from mlcat_ingest.pipeline.merge.entity import MergedEntity
-from mlcat_ingest.pipeline.merge.provenance import is_removed
+from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
-from mlcat_ingest.pipeline.report.dead_letters import DeadLetters, DeliveryOutcome, Refusal
+from mlcat_ingest.pipeline.outcome import Outcome, Refusal
+from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
 from mlcat_ingest.pipeline.report.progress import Progress
 from mlcat_ingest.pipeline.report.report import (
     COUNTERS,
@@ -46,7 +46,6 @@ CHANGED_GROUPS: Final = 100
 """How many changed groups a report names."""
 
 _WRITTEN: Final = frozenset({"created", "updated", "removed"})
-_NOT_WRITTEN: Final = ("unchanged", "still_removed", "left_out")
 _FORBIDDEN: Final = HTTPStatus.FORBIDDEN
 
 Mask = Callable[[str], str]
@@ -107,7 +106,8 @@ class Tally:
         self._unevaluated_tests: dict[str, str] = {}
         self._evaluated_where: EvaluatedBy | None = None
 
-    def _clean(self, text: str) -> str:
+    def clean(self, text: str) -> str:
+        """Return a text as it is kept and shown: without secrets and control characters."""
         return printable(self._mask(text))
 
     def count(self, value: str = "", /, **more: int) -> None:
@@ -116,14 +116,14 @@ class Tally:
         Raises:
             KeyError: the report has no counter of that name.
         """
-        value = self._clean(value)
+        value = self.clean(value)
         with self._lock:
             for name, number in more.items():
                 self._counters[name][value] += number
 
     def record_failed(self, reference: str, reason: str) -> None:
         """Count a record that could not be mapped."""
-        failed = FailedRecord(self._clean(reference), self._clean(reason))
+        failed = FailedRecord(self.clean(reference), self.clean(reason))
         log.warning("%s could not be used: %s", failed.reference, failed.reason)
         self._letters.write_unusable(reference, reason)
         self.count(failed_records=1)
@@ -150,7 +150,7 @@ class Tally:
         with self._lock:
             self._notes[kind] += 1
             examples = self._note_examples.setdefault(kind, [])
-            cleaned = self._clean(detail) if len(examples) < EXAMPLES else ""
+            cleaned = self.clean(detail) if len(examples) < EXAMPLES else ""
             if cleaned and not (kind in ABOUT_WRITERS and cleaned in examples):
                 examples.append(cleaned)
 
@@ -159,60 +159,47 @@ class Tally:
         self.count(state_failures=1)
         self.note("state_failed", problem)
 
-    def entities_merged(self, entity_type: str, merged: Sequence[MergedEntity]) -> None:
-        """Count entities of one type that were read and merged, and how the merge went."""
-        outcomes = Counter(
-            "still_removed"
-            if entity.outcome == "unchanged" and is_removed(entity.stored)
-            else entity.outcome
-            for entity in merged
-        )
-        with self._lock:
-            self._counts[entity_type, "read"] += len(merged)
-            for outcome in _NOT_WRITTEN:
-                self._counts[entity_type, outcome] += outcomes[outcome]
-        self.count(
-            without_base=sum(entity.without_base for entity in merged),
-            kept_aspects=sum(len(entity.kept_aspects) for entity in merged),
-        )
-        for entity in merged:
-            for note in entity.notes:
-                about = "" if note.kind in ABOUT_WRITERS else f"{entity.urn}: "
-                self.note(note.kind, f"{about}{note.detail}")
-
-    def entities_passed_over(self, entity_type: str, count: int) -> None:
+    def passed_over(self, urns: Iterable[str]) -> None:
         """Count entities that were not merged, since nothing about them changed."""
+        types = Counter(map(entity_type_of, urns))
         with self._lock:
-            self._counts[entity_type, "read"] += count
-            self._counts[entity_type, "unchanged"] += count
+            for entity_type, count in types.items():
+                self._counts[entity_type, "read"] += count
+                self._counts[entity_type, "unchanged"] += count
 
-    def entities_written(self, delivered: Sequence[DeliveryOutcome]) -> None:
-        """Count entities that the catalog is done with."""
-        outcomes = Counter(
-            (outcome.merged.entity_type, "rejected" if outcome.refusals else outcome.merged.outcome)
-            for outcome in delivered
-        )
+    def entities(self, outcomes: Sequence[Outcome]) -> None:
+        """Count entities that the run is done with, and keep what was refused of them."""
+        kinds = Counter((outcome.merged.entity_type, outcome.kind) for outcome in outcomes)
+        read = Counter(outcome.merged.entity_type for outcome in outcomes)
         refused = []
-        for outcome in delivered:
+        for outcome in outcomes:
+            for note in outcome.merged.notes:
+                about = "" if note.kind in ABOUT_WRITERS else f"{outcome.urn}: "
+                self.note(note.kind, f"{about}{note.detail}")
             self._letters.write_refused(outcome)
             if outcome.refusals and self._is_news(outcome.refusals[0]):
-                reason = self._clean(str(outcome.refusals[0]))
-                refused.append(FailedRecord(outcome.merged.urn, reason))
-                log.warning("%s was refused: %s", outcome.merged.urn, reason)
+                reason = self.clean(str(outcome.refusals[0]))
+                refused.append(FailedRecord(outcome.urn, reason))
+                log.warning("%s was refused: %s", outcome.urn, reason)
         with self._lock:
-            self._counts.update(outcomes)
-            for urn in _changed_groups(delivered):
+            self._counts.update(kinds)
+            self._counts.update({(one, "read"): count for one, count in read.items()})
+            for urn in _changed_groups(outcomes):
                 self._group_hashes.add(hash(urn))
                 if len(self._group_urns) < CHANGED_GROUPS:
                     self._group_urns.add(urn)
             self._rejected.extend(refused[: EXAMPLES - len(self._rejected)])
-        self.count(proposals_sent=sum(len(outcome.merged.proposals) for outcome in delivered))
+        self.count(
+            proposals_sent=sum(len(outcome.merged.proposals) for outcome in outcomes),
+            without_base=sum(outcome.merged.without_base for outcome in outcomes),
+            kept_aspects=sum(len(outcome.merged.kept_aspects) for outcome in outcomes),
+        )
 
     def _is_news(self, refusal: Refusal) -> bool:
         """Return False for a refusal that lacks the same privilege as an earlier one."""
         if refusal.status != _FORBIDDEN:
             return True
-        reason = self._clean(str(refusal))
+        reason = self.clean(str(refusal))
         with self._lock:
             self._denials[reason] += 1
             return self._denials[reason] == 1
@@ -226,7 +213,7 @@ class Tally:
                 self._failing_tests.update(outcome.failing)
             self._evaluated["entities"] += len(evaluation.outcomes)
             if evaluation.not_evaluated is not None:
-                self._not_evaluated = self._clean(evaluation.not_evaluated)
+                self._not_evaluated = self.clean(evaluation.not_evaluated)
             if evaluation.outcomes:
                 self._evaluated_where = evaluation.where
         self.tests_unevaluated(evaluation.unevaluated)
@@ -237,17 +224,18 @@ class Tally:
         """Keep why metadata tests could not be evaluated, on all or some entities."""
         with self._lock:
             for urn, reason in reasons.items():
-                self._unevaluated_tests.setdefault(urn, self._clean(reason))
+                self._unevaluated_tests.setdefault(urn, self.clean(reason))
 
-    def features(self, links: Links) -> None:
-        """Count the links of a model to its features."""
+    def features(self, links: Iterable[Links]) -> None:
+        """Count the links of models to their features."""
         with self._lock:
-            if links.urns:
-                self._linked[links.rule] += 1
-                self._links["approximate"] += bool(links.approximate)
-            self._links["unknown"] += len(links.unknown)
-            self._links["ambiguous"] += len(links.ambiguous)
-            self._links["not_looked_up"] += not links.complete
+            for one in links:
+                if one.urns:
+                    self._linked[one.rule] += 1
+                    self._links["approximate"] += bool(one.approximate)
+                self._links["unknown"] += len(one.unknown)
+                self._links["ambiguous"] += len(one.ambiguous)
+                self._links["not_looked_up"] += not one.complete
 
     def lineage(self, summary: LineageSummary) -> None:
         """Keep the look-up of the datasets that models used."""
@@ -256,13 +244,13 @@ class Tally:
             summary,
             dangling=tuple(
                 DanglingDataset(
-                    self._clean(dataset.urn),
+                    self.clean(dataset.urn),
                     dataset.models,
-                    tuple(map(self._clean, dataset.nearest)),
+                    tuple(map(self.clean, dataset.nearest)),
                 )
                 for dataset in summary.dangling
             ),
-            not_checked=None if reason is None else self._clean(reason),
+            not_checked=None if reason is None else self.clean(reason),
         )
         with self._lock:
             self._lineage = clean
@@ -306,7 +294,7 @@ class Tally:
 
     def _dead_letter_file(self) -> str | None:
         path = self._letters.path if self._letters.written else None
-        return None if path is None else self._clean(str(path))
+        return None if path is None else self.clean(str(path))
 
     def report(self, status: RunStatus) -> Report:
         """Return the report of the run as it is now."""
@@ -314,21 +302,19 @@ class Tally:
         if error is None and status.finished:
             error = self._all_denied()
         interrupted = isinstance(error, KeyboardInterrupt)
-        failure = None if error is None or interrupted else failure_of(error, self._clean)
+        failure = None if error is None or interrupted else failure_of(error, self.clean)
         with self._lock:
             return Report(
                 name=self._name,
                 run_id=self._run_id,
                 started_at_ms=self._started_at_ms,
                 finished_at_ms=_now_ms(),
-                catalog=self._clean(status.catalog),
-                passes=tuple(
-                    replace(part, label=self._clean(part.label)) for part in status.passes
-                ),
+                catalog=self.clean(status.catalog),
+                passes=tuple(replace(part, label=self.clean(part.label)) for part in status.passes),
                 entities=_by_type(self._counts),
                 changed_groups=len(self._group_hashes),
-                changed_group_urns=tuple(map(self._clean, sorted(self._group_urns))),
-                group_page=self._clean(status.group_page),
+                changed_group_urns=tuple(map(self.clean, sorted(self._group_urns))),
+                group_page=self.clean(status.group_page),
                 dead_letter_file=self._dead_letter_file(),
                 failed_examples=tuple(self._failed),
                 rejected_examples=tuple(
@@ -390,11 +376,11 @@ def _by_type(counts: Mapping[tuple[str, str], int]) -> dict[str, EntityCounts]:
     return {entity_type: EntityCounts(**outcomes) for entity_type, outcomes in by_type.items()}
 
 
-def _changed_groups(delivered: Iterable[DeliveryOutcome]) -> Iterator[str]:
+def _changed_groups(outcomes: Iterable[Outcome]) -> Iterator[str]:
     """Yield the groups that the catalog took, or took a member of."""
-    for outcome in delivered:
+    for outcome in outcomes:
         merged, entity_type = outcome.merged, outcome.merged.entity_type
-        if outcome.refusals:
+        if outcome.refusals or not outcome.was_written:
             continue
         if entity_type == "mlModelGroup":
             yield merged.urn

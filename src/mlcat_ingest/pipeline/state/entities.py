@@ -1,17 +1,25 @@
 """The entities that state knows: of each partition, their bases, and their unfinished writes."""
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any, Final
 
+from mlcat_ingest.client.base import StoredEntity
 from mlcat_ingest.metadata.codec import dumps, loads
-from mlcat_ingest.metadata.urn import PREFIX
+from mlcat_ingest.metadata.identity import Writer
+from mlcat_ingest.metadata.urn import PREFIX, entity_type_of
+from mlcat_ingest.pipeline.merge.applied import applied_key, decode, encode, writer_id_of
+from mlcat_ingest.pipeline.merge.entity import MergedEntity, bases_of
+from mlcat_ingest.pipeline.merge.provenance import CUSTOM, custom_properties
+from mlcat_ingest.pipeline.merge.rules import properties_aspect
+from mlcat_ingest.pipeline.outcome import Outcome, Stamps
 from mlcat_ingest.pipeline.state.database import RunDatabase
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.pipeline.state.records import RecordRow, delete_entities, in_lists, put
 from mlcat_ingest.pipeline.state.results import KEEPS_BEFORE, REMOVED
-from mlcat_ingest.pipeline.state.stamps import Stamps
+from mlcat_ingest.pipeline.state.stamps import is_before
 from mlcat_ingest.sql.database import SqlConnection
 
 _OWN: Final = "FROM state_entity WHERE recipe = ? AND sink = ?"
@@ -58,10 +66,9 @@ class KnownEntities:
             missing too.
     """
 
-    def __init__(self, database: RunDatabase, flush: Callable[[], object]) -> None:
-        """Use `database` once it is started; `flush` writes what waits for its transaction."""
+    def __init__(self, database: RunDatabase) -> None:
+        """Use `database` once it is started."""
         self._database = database
-        self._flush = flush
         self._lock = threading.Lock()
         self._renamed: dict[PartitionPass, list[str]] = {}
         self._begun: set[str] = set()
@@ -80,7 +87,7 @@ class KnownEntities:
         texts = self._urns_of(f"SELECT base {_OWN} AND urn = ? AND base <> ''", urn)
         return texts[0] if texts else None
 
-    def stamped_bases(self, urns: Iterable[str]) -> dict[str, tuple[str, Stamps]]:
+    def _stamped_bases(self, urns: Iterable[str]) -> dict[str, tuple[str, Stamps]]:
         """Return the bases of entities, with the stamps of their aspects when these were written.
 
         Cost: a statement for each 500.
@@ -98,6 +105,43 @@ class KnownEntities:
         like = f"{PREFIX}{entity_type}:%"
         return self._urns_of(f"SELECT urn {_OWN} AND urn LIKE ? AND base <> ''", like)
 
+    def with_newest_bases(
+        self, stored: dict[str, StoredEntity], writer: Writer
+    ) -> dict[str, StoredEntity]:
+        """Return `stored` entities with what the state knows of an older base of the writer.
+
+        A rollback of a run brings the base back that was before, with the properties; entries of
+        the newer one, in an aspect that a person has changed since, would count as the person's.
+        Of an aspect that went back too, the base that came back is the right one.
+
+        Cost: a statement for each 500 entities that have a base of the writer.
+        """
+        key = applied_key(writer.name)
+        held = {
+            urn: (name, main)
+            for urn, entity in stored.items()
+            if (main := entity.get(name := properties_aspect(entity_type_of(urn)) or ""))
+            and key in (custom := custom_properties(main.value))
+            and writer.is_own(writer_id_of(custom[key]))
+        }
+        known = self._stamped_bases(held) if held else {}
+        for urn, (text, stamps) in known.items():
+            name, main = held[urn]
+            gone_back = {
+                one for one, held_ in stored[urn].items() if is_before(held_.stamp, stamps.get(one))
+            }
+            if name in gone_back:
+                custom = custom_properties(main.value)
+                before, newer = decode(custom[key]) or {}, decode(text) or {}
+                stays = stored[urn].keys() - gone_back
+                base = {**before, **{one: newer[one] for one in newer if one in stays}}
+                custom = {**custom, key: encode(base, writer_id_of(custom[key]))}
+                stored[urn] = {
+                    **stored[urn],
+                    name: replace(main, value={**main.value, CUSTOM: custom}),
+                }
+        return stored
+
     def _urns_of(self, statement: str, *values: object) -> list[str]:
         return self._database.read(
             lambda connection: list(connection.scalars(statement, *self._own, *values)),
@@ -108,9 +152,9 @@ class KnownEntities:
     def _own(self) -> tuple[str, str]:
         return self._database.recipe, self._database.sink
 
-    def save_bases(self, texts: Mapping[str, str]) -> None:
-        """Keep bases by URN of entities that the catalog holds as they are."""
-        if texts:
+    def save_bases(self, unchanged: Iterable[MergedEntity]) -> None:
+        """Keep the bases of entities that the catalog holds as they are."""
+        if texts := bases_of(unchanged):
             self._database.change(
                 lambda connection: self._put(connection, _SAVE_BASE, texts.items())
             )
@@ -151,30 +195,25 @@ class KnownEntities:
             self._ended |= ended
             self.earlier -= ended
 
-    def settle(
-        self,
-        urns: Collection[str],
-        bases: Mapping[str, str],
-        stamps: Mapping[str, Stamps | None],
-        removed: Collection[str],
-        rows: Sequence[RecordRow],
-    ) -> None:
+    def settle(self, outcomes: Sequence[Outcome], rows: Sequence[RecordRow]) -> None:
         """Keep what became of a batch of writes, and `rows`.
 
-        `bases` and `stamps` are those of what has arrived; `removed` entities are not evaluated any
-        more, and earlier results of the others do not count.
+        Removed entities are not evaluated any more, and earlier results of the others do not count.
 
         Cost: one transaction.
         """
         run_ms = self._database.run_ms
+        arrived = [outcome for outcome in outcomes if not outcome.refusals]
+        bases = bases_of(outcome.merged for outcome in arrived)
+        removed = {outcome.urn for outcome in arrived if outcome.merged.is_removed}
         with self._lock:
-            self._ended.difference_update(urns)
+            self._ended.difference_update(outcome.urn for outcome in outcomes)
             settled = [
                 (
-                    *(urn, bases.get(urn, ""), _text(stamps.get(urn)), int(urn in self._begun)),
+                    *(urn, bases.get(urn, ""), _text(stamps), int(urn in self._begun)),
                     *(REMOVED if urn in removed else None, run_ms),
                 )
-                for urn in urns
+                for urn, stamps in ((outcome.urn, outcome.stamps) for outcome in outcomes)
             ]
 
             def settle(connection: SqlConnection) -> None:
@@ -200,7 +239,6 @@ class KnownEntities:
         return self._urns(part, "seen_in_pass <> ?")
 
     def _urns(self, part: PartitionPass, condition: str) -> Iterator[str]:
-        self._flush()
         statement = (
             f"SELECT urns FROM state_record WHERE part_id = ? AND urns <> '' AND {condition}"
         )
@@ -218,7 +256,6 @@ class KnownEntities:
 
     def record_count(self, part: PartitionPass) -> int:
         """Return how many records of `part` are known."""
-        self._flush()
         statement = "SELECT count(*) FROM state_record WHERE part_id = ?"
         return self._database.read(
             lambda connection: int(connection.scalar(statement, part.part_id)), 0

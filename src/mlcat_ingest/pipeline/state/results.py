@@ -9,7 +9,6 @@ from typing import Final
 
 from mlcat_ingest.client.base import TestOutcome
 from mlcat_ingest.pipeline.state.database import RunDatabase
-from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.pipeline.state.records import IN_LIST, in_lists
 from mlcat_ingest.sql.database import SqlConnection
 
@@ -78,29 +77,19 @@ class EvaluationResults:
         """True if later runs can read them."""
         return self._database.lasting
 
-    def save(self, outcomes: Mapping[str, TestOutcome], removed: Iterable[str] = ()) -> None:
-        """Keep the results of this run's evaluation; `removed` entities have none."""
+    def save(self, outcomes: Mapping[str, TestOutcome], missing: Iterable[str] = ()) -> None:
+        """Keep the results of this run's evaluation, and that it has none of `missing` entities.
+
+        Cost: one transaction if there are any.
+        """
+        own = self._database
         # Most entities pass and fail the same tests.
         numbers = {outcome: _id(outcome) for outcome in set(outcomes.values())}
-        ids = {urn: numbers[outcome] for urn, outcome in outcomes.items()}
-        results = {ids[urn]: outcome for urn, outcome in outcomes.items()}
-        ids.update(dict.fromkeys(removed, REMOVED))
-        self._save(ids, results)
-
-    def save_missing(self, urns: Iterable[str]) -> None:
-        """Keep that this run has no results of entities."""
-        self._save(dict.fromkeys(urns), {})
-
-    def save_tests(self, parts: Iterable[PartitionPass], digest: str) -> None:
-        """Keep that all entities of `parts` were evaluated under the tests of `digest`."""
-        for part in parts:
-            self._database.change(partial(part.save_tests, digest=digest))
-
-    def _save(self, ids: Mapping[str, int | None], results: Mapping[int, TestOutcome]) -> None:
-        own = self._database
+        ids: dict[str, int | None] = dict.fromkeys(missing)
+        ids.update((urn, numbers[outcome]) for urn, outcome in outcomes.items())
 
         def save(connection: SqlConnection) -> None:
-            rows = ((number, *_texts(outcome)) for number, outcome in results.items())
+            rows = ((number, *_texts(outcome)) for outcome, number in numbers.items())
             connection.execute_many(_SAVE_RESULT, rows)
             # In one order, so that two writers never wait for each other.
             connection.execute_many(

@@ -24,6 +24,8 @@ from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.report.report import PassSummary
 from mlcat_ingest.pipeline.state import partitions, records
+from mlcat_ingest.pipeline.state.database import RunDatabase
+from mlcat_ingest.pipeline.state.entities import KnownEntities
 from mlcat_ingest.pipeline.state.locks import held_state
 from mlcat_ingest.pipeline.state.opening import (
     file_of,
@@ -35,7 +37,7 @@ from mlcat_ingest.pipeline.state.opening import (
     translate_errors,
 )
 from mlcat_ingest.pipeline.state.partitions import PartitionKey, PartitionPass, PartitionRow
-from mlcat_ingest.pipeline.state.tracker import Tracker
+from mlcat_ingest.pipeline.state.results import EvaluationResults
 from mlcat_ingest.sources.base import NullState, Partition, PartitionState
 from mlcat_ingest.sql.database import Engine, SqlConnection, write_transaction
 
@@ -176,8 +178,11 @@ class StateSession:
         self._passes: dict[PartitionKey, PartitionPass] = {}
         self._known: list[PartitionRow] = []
         self._sink: Catalog | None = None
-        self.tracker = Tracker(mask)
-        self._database = self.tracker.database
+        self.database = RunDatabase(mask)
+        self.entities = KnownEntities(self.database)
+        self.results = EvaluationResults(self.database)
+        self.writer = Writer("")
+        """Who writes the bases of the run."""
 
     def open(
         self,
@@ -200,26 +205,33 @@ class StateSession:
             StateUnavailableError: the database is a server's, and does not answer; or it is
                 `required`, and cannot be used.
         """
-        self._database.on_problem = on_problem
-        self.tracker.writer = self._writer_of(())
+        self.database.on_problem = on_problem
+        self.writer = self._writer_of(())
         if self._url is not None and sink.facts.keeps:
             engine = self._open_database(self._url, required=required)
             if engine is not None:
                 self._sink = sink
                 self._start(engine, sink)
-                if not self.tracker.remembers:
+                if not self.remembers:
                     self._replace()
-            if self._options.writer_ids is None and not self.tracker.writer.id:
-                self.tracker.writer = self._writer_of([_new_writer_id()])
-        if needs_results and not self.tracker.remembers:
-            self.tracker.start(self._temporary(), "", "", lasting=False)
+            if self._options.writer_ids is None and not self.writer.id:
+                self.writer = self._writer_of([_new_writer_id()])
+        if needs_results and not self.remembers:
+            self.database.start(self._temporary(), "", "", lasting=False)
+            self.entities.start()
+
+    @property
+    def remembers(self) -> bool:
+        """True while there is a database that has not failed."""
+        return self.database.engine is not None
 
     def _start(self, engine: Engine, sink: Catalog) -> None:
         self._engine = engine
         recipe = self._options.recipe
-        self._database.may_be_replaced = self._holds_file
-        self.tracker.start(engine, recipe, sink.address)
-        known = self._database.read(
+        self.database.may_be_replaced = self._holds_file
+        self.database.start(engine, recipe, sink.address)
+        self.entities.start()
+        known = self.database.read(
             lambda connection: partitions.partitions_of(connection, recipe), list[PartitionRow]()
         )
         self._known = [row for row in known if row.key.sink == sink.address]
@@ -232,19 +244,19 @@ class StateSession:
     def _identify(self) -> None:
         """Read the writer ids, and keep what is new of them; the first run makes one."""
         recipe = self._options.recipe
-        known = self._database.read(
+        known = self.database.read(
             lambda connection: partitions.writer_ids(connection, recipe), list[str]()
         )
         new = [_new_writer_id()] if not known and self._options.writer_ids is None else known
-        writer = self.tracker.writer = self._writer_of(new)
+        writer = self.writer = self._writer_of(new)
         if writer.id and known[:1] != [writer.id]:
             self.adopt(())
 
     def adopt(self, ids: Collection[str]) -> None:
         """Take over the entities of other writers of the recipe's name, from now on."""
-        writer = self.tracker.writer
-        self.tracker.writer = writer = replace(writer, adopted=writer.adopted.union(ids))
-        self._database.change(
+        writer = self.writer
+        self.writer = writer = replace(writer, adopted=writer.adopted.union(ids))
+        self.database.change(
             lambda connection: partitions.save_writer_ids(
                 connection, writer.name, writer.id, sorted(writer.adopted)
             )
@@ -256,7 +268,7 @@ class StateSession:
             if copy is not None:
                 partitions.copy_recipe(url, self._options.recipe, copy)
             else:
-                state = held_state(url, self._options.recipe, self._database.warn)
+                state = held_state(url, self._options.recipe, self.database.warn)
                 engine = self._held.enter_context(state)
                 self._holds_file = file_of(url) is not None
                 return engine
@@ -264,20 +276,20 @@ class StateSession:
             if required or file_of(url) is None:
                 raise
             doing = "running" if copy is None else "planning"
-            self._database.warn(f"{doing}: no state, so reading everything: {error}")
+            self.database.warn(f"{doing}: no state, so reading everything: {error}")
         return copy
 
     def _replace(self) -> bool:
         """Use a fresh database in place of a damaged file; return whether there is one now."""
         damage = self._damage()
-        if damage is None or self._sink is None or not self._database.may_be_replaced:
+        if damage is None or self._sink is None or not self.database.may_be_replaced:
             return False
         try:
             engine = replace_damaged(
-                self._url or "", self._options.recipe, damage, self._database.warn
+                self._url or "", self._options.recipe, damage, self.database.warn
             )
         except StateUnavailableError as error:
-            self._database.warn(str(error))
+            self.database.warn(str(error))
             return False
         self._held.callback(engine.dispose)
         self._start(engine, self._sink)
@@ -285,7 +297,7 @@ class StateSession:
 
     def _damage(self) -> StateDamagedError | None:
         """Return the damage of the file that this session has locked, which is closed for that."""
-        failure = self._database.failure
+        failure = self.database.failure
         if not self._holds_file or not isinstance(failure, StateDamagedError):
             return None
         if self._engine is not None:
@@ -313,7 +325,7 @@ class StateSession:
             if found is None and self._replace():
                 found = self._begin(self._sink, partition)
             # The rows of a pass would have no place in a fresh database.
-            self._database.may_be_replaced = False
+            self.database.may_be_replaced = False
             return found or NullState()
         before = self._options.identities.get(partition.key, {})
         for kind in _changed_kinds(before, partition.identity):
@@ -325,7 +337,7 @@ class StateSession:
         key = PartitionKey(self._options.recipe, sink.address, partition.key, partition.instance)
         settings = content_hash([self._options.settings, partition.settings, partition.identity])
         try:
-            with self._database.transaction(write=True) as connection:
+            with self.database.transaction(write=True) as connection:
                 self._check_identity(connection, key, partition.identity)
                 row = partitions.begin(connection, key, settings, partition.identity)
                 why = self._why_full(connection, row)
@@ -336,8 +348,8 @@ class StateSession:
             raise equal_identities("two sources", key.source)
         if _is_missing(sink, sample):
             why = "the catalog lacks entities that were written"
-        earlier = self.tracker.entities.earlier
-        partition_pass = PartitionPass(self._database, partition, row, why, earlier)
+        earlier = self.entities.earlier
+        partition_pass = PartitionPass(self.database, partition, row, why, earlier)
         log.info("%s: %s", partition_pass.label, partition_pass.why)
         self._passes[key] = partition_pass
         return partition_pass
@@ -432,7 +444,7 @@ class StateSession:
         return [key for key, _ in self.unread_records()]
 
     def _counts(self, row: PartitionRow) -> Mapping[str, partitions.Counts]:
-        return self._database.read(lambda connection: partitions.counts(connection, row.key), {})
+        return self.database.read(lambda connection: partitions.counts(connection, row.key), {})
 
     def source_keys(self) -> list[str]:
         """Return the keys of the sources that earlier runs read for this catalog."""
@@ -441,35 +453,31 @@ class StateSession:
     def urns(self) -> Iterator[list[str]]:
         """Yield the entities of every record, those of some hundred records at a time."""
         if self._engine is not None:
-            own = self._database
+            own = self.database
             with own.transaction() as connection:
                 yield from records.urns_of(connection, own.recipe, own.sink)
 
     def invalidate(self) -> None:
         """Have the next run read and compare everything, even if this process is killed."""
         if self._engine is not None:
-            own = self._database
+            own = self.database
             with own.transaction(write=True) as connection:
                 partitions.invalidate(connection, own.recipe, own.sink)
 
     def delete(self) -> None:
         """Delete what is kept for this catalog; what is kept for others stays."""
         if self._engine is not None:
-            own = self._database
+            own = self.database
             with own.transaction(write=True) as connection:
                 partitions.delete_recipe(connection, own.recipe, own.sink)
 
-    def commit(self) -> None:
-        """Save the checkpoints: the catalog has acknowledged or refused all that was read."""
-        self.tracker.commit(self.partition_passes())
-
     def close(self) -> None:
-        """Save what was acknowledged, and release the lock; safe to call twice.
+        """Release the lock; safe to call twice.
 
         A file that was found damaged too late to be replaced is set aside.
         """
-        self.tracker.stop()
-        damage, self._database.failure = self._damage(), None
+        self.database.stop()
+        damage, self.database.failure = self._damage(), None
         if damage is not None:
             try:
                 aside = set_aside(self._url or "", self._options.recipe, damage)

@@ -16,11 +16,9 @@ from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
+from mlcat_ingest.pipeline.outcome import Stamps
 
 log = logging.getLogger(__name__)
-
-Stamps = Mapping[str, str | None]
-"""The stamp of each aspect that the merge of an entity reads; None for one that is not stored."""
 
 
 class ReadStamps(Protocol):

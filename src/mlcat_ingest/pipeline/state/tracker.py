@@ -1,34 +1,20 @@
-"""The tracker of records: which changed, and which of them the catalog has acknowledged."""
+"""The tracker of records: which of them changed, and which wait for their entities to arrive."""
 
-import logging
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import chain, compress
 from typing import Any, Final
 
-from mlcat_ingest.client.base import StoredEntity
 from mlcat_ingest.metadata.codec import dumps, record_hash
-from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.merge.applied import applied_key, decode, encode, writer_id_of
-from mlcat_ingest.pipeline.merge.provenance import CUSTOM, custom_properties
-from mlcat_ingest.pipeline.merge.rules import properties_aspect
+from mlcat_ingest.pipeline.outcome import Outcome, Stamps
 from mlcat_ingest.pipeline.state import records
-from mlcat_ingest.pipeline.state.database import RunDatabase
-from mlcat_ingest.pipeline.state.entities import KnownEntities
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.pipeline.state.records import KnownRecord, RecordRow
-from mlcat_ingest.pipeline.state.results import EvaluationResults
-from mlcat_ingest.pipeline.state.stamps import ReadStamps, Stamps, is_before, matching
+from mlcat_ingest.pipeline.state.session import StateSession
+from mlcat_ingest.pipeline.state.stamps import ReadStamps, matching
 from mlcat_ingest.sources.base import Page, RecordVersion
-from mlcat_ingest.sql.database import Engine
-
-log = logging.getLogger(__name__)
-
-ROWS: Final = 500
-"""Rows that are written in one transaction."""
 
 _EXISTS: Final[Stamps] = {}
 """The stamps of an entity that is only referred to."""
@@ -69,13 +55,17 @@ class TrackedRecord:
         """True if further records are read because of this one: they may not arrive."""
         return self.version.leads
 
-    def take(self, urn: str, stamps: Stamps | None) -> None:
-        """Take note that an entity has arrived, with the stamps that it has now."""
-        self.left.discard(urn)
-        if stamps:
-            self.stamps[urn] = stamps
+    def take(self, outcome: Outcome, stamps: Stamps | None, reason: str) -> None:
+        """Take what became of an entity, its `stamps`, and the reason if it was refused."""
+        self.left.discard(outcome.urn)
+        if outcome.kind == "left_out":  # the catalog does not have it, so it is no record's
+            self.urns = tuple(urn for urn in self.urns if urn != outcome.urn)
+            self.is_compared = False
+        elif stamps:
+            self.stamps[outcome.urn] = stamps
         else:
             self.is_compared = False
+        self.reason = reason or self.reason
 
     def row(self) -> RecordRow:
         """Return the row that is stored once its entities have arrived, or some were refused."""
@@ -118,42 +108,26 @@ class TrackedRecord:
 
 
 class Tracker:
-    """Compares records with what was acknowledged, and keeps what is; safe to call from any thread.
+    """Compares records with what was acknowledged, and has them wait for it; for any thread.
 
-    A row is written only after the catalog has acknowledged, or refused, the entities of its
-    record: a run that is killed in between merges them again. The row of a record that leads to
-    others waits until these are acknowledged, too: a pass that ends early would forget them. A row
-    of before equals nothing from the first write on: the source may return to what it was then.
+    The row of a record is made only once the catalog has taken, or refused, its entities: a run
+    that is killed in between merges them again. The row of a record that leads to others waits
+    until these are settled, too: a pass that ends early would forget them. A row of before equals
+    nothing from the first write on: the source may return to what it was then.
+
+    `refused_without_record` is True once an entity was refused that is of no record.
     """
 
-    def __init__(self, mask: Callable[[str], str] = str) -> None:
-        """Remember nothing before `start`; `mask` hides secrets."""
-        self.writer = Writer("")
-        """Who writes the bases of the run."""
-        self.database = RunDatabase(mask)
-        self.results = EvaluationResults(self.database)
-        self._mask = mask
+    def __init__(self, state: StateSession, clean: Callable[[str], str] = str) -> None:
+        """Compare with `state` while it is open; `clean` hides secrets in reasons."""
+        self._state = state
+        self._clean = clean
         self._lock = threading.Lock()
-        self._saving = threading.Lock()
-        self._pending: dict[str, list[list[TrackedRecord]]] = {}
+        self._waiting: dict[str, list[list[TrackedRecord]]] = {}
         self._rows: list[RecordRow] = []
         self._held: list[RecordRow] = []
-        self._refused_without_record = False
         self._written: set[int] = set()
-        self.entities = KnownEntities(self.database, self._flush_held)
-
-    def start(self, engine: Engine, recipe: str, sink: str, *, lasting: bool = True) -> None:
-        """Remember in `engine`, for `recipe` and the catalog at `sink`.
-
-        State that is not `lasting` is deleted with the run.
-        """
-        self.database.start(engine, recipe, sink, lasting=lasting)
-        self.entities.start()
-
-    def stop(self) -> None:
-        """Write what is left; remember nothing from now on."""
-        self.begin_writes(())
-        self.database.stop()
+        self.refused_without_record = False
 
     def changes(
         self, page: Page[Any], read_stamps: ReadStamps
@@ -168,7 +142,7 @@ class Tracker:
         entities of a type.
         """
         part = page.partition
-        if not self.remembers or not isinstance(part, PartitionPass):
+        if not self._state.remembers or not isinstance(part, PartitionPass):
             return [(record, None) for record in page.records], []
         versions = [record.record_version for record in page.records]
         ids: dict[str, list[str]] = {}
@@ -229,7 +203,7 @@ class Tracker:
         If something was `looked_up` in the catalog for them, the digest is theirs, not the
         record's.
         """
-        if not self.remembers or record is None:
+        if not self._state.remembers or record is None:
             return True
         part, version, known = record.part, record.version, record.known
         record.digest = (not looked_up and version.digest) or _digest_of(entities)
@@ -245,216 +219,97 @@ class Tracker:
             if record.is_held:
                 self._rows += record.unfinished()  # before the rows of what it leads to
             for urn in record.urns:
-                self._pending.setdefault(urn, []).append([record])
-        if not record.urns:
-            self._keep([record])
+                self._waiting.setdefault(urn, []).append([record])
+            if not record.urns:
+                self._add_row(record)
         return True
 
     def _name(self, record: TrackedRecord, urns: Iterable[str]) -> None:
         """Take note of the entities that a record is, and of former ones that it is no more."""
         record.urns = tuple(dict.fromkeys(urns))
         gone = [urn for urn in record.known_urns if urn not in record.urns]
-        self.entities.add_renamed(record.part, gone)
+        self._state.entities.add_renamed(record.part, gone)
 
-    def leave_out(self, urns: Iterable[str]) -> None:
-        """Take note that the catalog does not have these entities: no record is kept as theirs."""
-        with self._lock:
-            for urn in urns:
-                for record in self._pending.get(urn, [[]])[0]:
-                    record.urns = tuple(one for one in record.urns if one != urn)
-                    record.is_compared = False
-
-    def entity_folded(self, urn: str) -> None:
+    def fold(self, urn: str) -> None:
         """Take note that the last two records of an entity are written as one."""
         with self._lock:
-            waiting = self._pending.get(urn, [])
+            waiting = self._waiting.get(urn, [])
             waiting[-2:] = [[record for group in waiting[-2:] for record in group]]
 
-    def record_listed(
+    def keep(
         self, record: TrackedRecord | None, urns: Iterable[str], reason: str | None = None
     ) -> None:
         """Keep that a record is listed, of which there is nothing to write.
 
         With a `reason` it could not be mapped: the next pass asks for it again.
         """
-        if self.remembers and record is not None:
+        if self._state.remembers and record is not None:
             self._name(record, urns)
             if reason is not None:
-                record.reason = self._mask(reason) or "not usable"
-            self._keep([record])
-
-    def with_newest_bases(self, stored: dict[str, StoredEntity]) -> dict[str, StoredEntity]:
-        """Return `stored` entities with what the state knows of an older base of the writer.
-
-        A rollback of a run brings the base back that was before, with the properties; entries of
-        the newer one, in an aspect that a person has changed since, would count as the person's.
-        Of an aspect that went back too, the base that came back is the right one.
-
-        Cost: a statement for each 500 entities that have a base of the writer.
-        """
-        key = applied_key(self.writer.name)
-        held = {
-            urn: (name, main)
-            for urn, entity in stored.items()
-            if (main := entity.get(name := properties_aspect(entity_type_of(urn)) or ""))
-            and key in (custom := custom_properties(main.value))
-            and self.writer.is_own(writer_id_of(custom[key]))
-        }
-        known = self.entities.stamped_bases(held) if held and self.remembers else {}
-        for urn, (text, stamps) in known.items():
-            name, main = held[urn]
-            gone_back = {
-                one for one, held_ in stored[urn].items() if is_before(held_.stamp, stamps.get(one))
-            }
-            if name in gone_back:
-                custom = custom_properties(main.value)
-                before, newer = decode(custom[key]) or {}, decode(text) or {}
-                stays = stored[urn].keys() - gone_back
-                base = {**before, **{one: newer[one] for one in newer if one in stays}}
-                custom = {**custom, key: encode(base, writer_id_of(custom[key]))}
-                stored[urn] = {
-                    **stored[urn],
-                    name: replace(main, value={**main.value, CUSTOM: custom}),
-                }
-        return stored
-
-    def acknowledge(self, urns: Iterable[str], stamps: Mapping[str, Stamps | None]) -> None:
-        """Keep the records whose last entity is among `urns`, which the catalog has as they are.
-
-        `stamps` has those that are known.
-        """
-        if self.remembers:
-            self._keep(self._arrived(urns, {}, stamps))
-
-    def refuse(self, refused: Mapping[str, str]) -> None:
-        """Keep the records whose last entity is among those that the catalog `refused`, and why."""
-        if self.remembers:
-            self._keep(self._arrived(refused, refused, {}))
-
-    def settle(
-        self,
-        urns: Collection[str],
-        refused: Mapping[str, str],
-        stamps: Mapping[str, Stamps | None],
-        bases: Mapping[str, str],
-        removed: Collection[str],
-    ) -> None:
-        """Keep what became of a batch of entities that was written, and of their records.
-
-        `refused` has the reasons for those that the catalog refused; `stamps` and `bases` have
-        those that are known of the others.
-
-        Cost: one transaction.
-        """
-        if not self.remembers:
-            return
-        self._add_rows(self._arrived(urns, refused, stamps))
-        with self._saving:
+                record.reason = self._clean(reason) or "not usable"
             with self._lock:
-                rows, self._rows = self._rows, []
-            self.entities.settle(urns, bases, stamps, removed, rows)
+                self._add_row(record)
 
-    def _arrived(
-        self, urns: Iterable[str], refused: Mapping[str, str], stamps: Mapping[str, Stamps | None]
-    ) -> list[TrackedRecord]:
-        """Return the records whose last entity is among `urns`, done with by the catalog."""
-        ready = []
+    def unfinished(self, urns: Iterable[str]) -> list[RecordRow]:
+        """Take the rows to save before `urns` are written: those of before equal nothing then."""
         with self._lock:
-            for urn in urns:
-                waiting = self._pending.get(urn)
+            writing = [one for urn in urns for one in self._waiting.get(urn, [[]])[0]]
+            rows, self._rows = [*self._rows, *chain(*(one.unfinished() for one in writing))], []
+            return rows
+
+    def settle(self, outcomes: Iterable[Outcome]) -> None:
+        """Make the rows of the records whose last entity is among `outcomes`."""
+        with self._lock:
+            for outcome in outcomes:
+                refusal = outcome.refusals[0] if outcome.refusals else None
+                waiting = self._waiting.get(outcome.urn)
                 if not waiting:
                     # It is of no record, for example a tag: only a full pass tries it again.
-                    self._refused_without_record |= urn in refused
+                    self.refused_without_record |= refusal is not None
                     continue
                 # In the order they were read, which is the order in which they are written.
                 written = waiting.pop(0)
                 if not waiting:
-                    del self._pending[urn]
+                    del self._waiting[outcome.urn]
                 # An entity of several records is what they are together.
-                known = stamps.get(urn) if len(written) == 1 else None
+                stamps = outcome.stamps if len(written) == 1 else None
+                reason = "" if refusal is None else self._clean(str(refusal)) or "refused"
                 for record in written:
-                    record.take(urn, known)
-                    if urn in refused:
-                        record.reason = self._mask(refused[urn]) or "refused"
-                ready += [record for record in written if not record.left]
-        return ready
+                    record.take(outcome, stamps, reason)
+                    if not record.left:
+                        self._add_row(record)
 
     @property
-    def remembers(self) -> bool:
-        """True while there is a database that has not failed."""
-        return self.database.engine is not None
+    def row_count(self) -> int:
+        """How many rows wait to be saved."""
+        return len(self._rows)
 
-    def begin_writes(self, urns: Collection[str]) -> set[str]:
-        """Keep that `urns` are about to be written; from now on the rows of before equal nothing.
+    def take_rows(self) -> list[RecordRow]:
+        """Take the rows that wait to be saved."""
+        with self._lock:
+            rows, self._rows = self._rows, []
+            return rows
 
-        Return those that no earlier write left, whose end is not known.
-
-        Cost: one transaction, which also writes the rows that wait.
-        """
-        with self._saving:
-            with self._lock:
-                writing = [one for urn in urns for one in self._pending.get(urn, [[]])[0]]
-                rows, self._rows = [*self._rows, *chain(*(one.unfinished() for one in writing))], []
-            return self.entities.begin(urns, rows)
-
-    def flush(self) -> bool:
-        """Write the rows that wait; return whether the database still takes them."""
-        with self._saving:
-            with self._lock:
-                batch, self._rows = self._rows, []
-            if batch:
-                self.database.change(lambda connection: records.put(connection, batch))
-        return self.remembers
-
-    def _flush_held(self) -> bool:
-        """Write all rows, once everything that was read is acknowledged."""
+    def release_held(self) -> None:
+        """Have all rows wait to be saved, once all that was read is settled."""
         with self._lock:
             self._rows.extend(self._held)
             self._held = []
-        return self.flush()
 
-    def commit(self, passes: Iterable[PartitionPass]) -> None:
-        """Save the checkpoints of `passes`: all that they read is acknowledged.
-
-        If something was refused that is of no record, they read everything next time.
-        """
+    def forget(self) -> None:
+        """Have no record wait any more."""
         with self._lock:
-            self._pending.clear()
-        if self._flush_held():
-            for part in passes:
-                self.database.change(part.reopen if self._refused_without_record else part.commit)
+            self._waiting.clear()
 
-    def invalidate_stamps(self) -> None:
-        """Have the next full pass compare every entity by its values."""
-        self.flush()
-        own = self.database
-        own.change(lambda connection: records.delete_stamps(connection, own.recipe, own.sink))
-
-    def reopen(self, passes: Iterable[PartitionPass]) -> None:
-        """Have the next run list all that `passes` listed."""
-        for part in passes:
-            if part.full is None:
-                part.finished = None  # its checkpoint stays, so what changed comes again
-            else:
-                self.database.change(part.reopen)
-
-    def _keep(self, ready: Sequence[TrackedRecord]) -> None:
-        if self._add_rows(ready) >= ROWS:
-            self.flush()
-
-    def _add_rows(self, ready: Sequence[TrackedRecord]) -> int:
-        """Have the rows of records wait for a transaction; return how many do."""
-        with self._lock:
-            for record in ready:
-                if record.is_held:
-                    self._rows += record.unfinished()
-                (self._held if record.is_held else self._rows).append(record.row())
-            return len(self._rows)
+    def _add_row(self, record: TrackedRecord) -> None:
+        if record.is_held:
+            self._rows += record.unfinished()
+        (self._held if record.is_held else self._rows).append(record.row())
 
     def _read_records(
         self, part: PartitionPass, kind: str, ids: Sequence[str]
     ) -> dict[str, KnownRecord]:
-        return self.database.read(
+        return self._state.database.read(
             lambda connection: records.read(connection, part.part_id, kind, ids),
             dict[str, KnownRecord](),
         )
@@ -462,13 +317,13 @@ class Tracker:
     def _is_unchanged(self, version: RecordVersion, known: KnownRecord, digest: str | None) -> bool:
         return (
             known.equals(version, digest)
-            and self.entities.earlier.isdisjoint(known.urns)
+            and self._state.entities.earlier.isdisjoint(known.urns)
             # Written for another record of this pass, or for this one as it was listed before.
             and (not self._written or self._written.isdisjoint(map(hash, known.urns)))
         )
 
     def _touch(self, part: PartitionPass, kind: str, ids: Sequence[str]) -> None:
-        self.database.change(
+        self._state.database.change(
             lambda connection: records.touch(connection, part.part_id, kind, ids, part.number)
         )
 

@@ -10,7 +10,6 @@ from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import LimitError
 from mlcat_ingest.metadata.aspects.common import (
     EDITABLE_ML_MODEL_GROUP_PROPERTIES,
-    STATUS,
     VERSION_PROPERTIES,
 )
 from mlcat_ingest.metadata.proposal import Entity
@@ -19,12 +18,12 @@ from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
 from mlcat_ingest.pipeline.flow import InFlight
-from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity, bases_of
+from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity
 from mlcat_ingest.pipeline.merge.limits import HEAVIEST, weight_of
 from mlcat_ingest.pipeline.merge.provenance import is_reused
 from mlcat_ingest.pipeline.merge.rules import version_set_of
-from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome
-from mlcat_ingest.pipeline.state.stamps import Stamps, stamps_of
+from mlcat_ingest.pipeline.outcome import Outcome
+from mlcat_ingest.pipeline.state.stamps import stamps_of
 from mlcat_ingest.pipeline.write.conflicts import (
     COPIED,
     OF_PEOPLE,
@@ -142,7 +141,7 @@ class BatchWriter:
 
     def _write_all(self, batches: list[list[MergedEntity]]) -> None:
         while batches:
-            self._write(batches.pop(0))
+            self.settle(self._delivery.deliver(batches.pop(0)))
             with self._lock:
                 batches.extend(self._next_versions())
 
@@ -178,43 +177,15 @@ class BatchWriter:
         self._in_flight.mark_sent([entity.urn for entity in batch])
         return batch
 
-    def _write(self, batch: Sequence[MergedEntity]) -> None:
-        tracker = self._context.tracker
-        urns = [entity.urn for entity in batch]
-        delivered = self._delivery.deliver(batch)
-        arrived = [outcome for outcome in delivered if not outcome.refusals]
-        refused = {
-            outcome.merged.urn: str(outcome.refusals[0])
-            for outcome in delivered
-            if outcome.refusals
-        }
-        # All of them is written again after a write that nobody saw the end of, but for a soft
-        # delete, which writes one aspect.
-        tracker.entities.end(
-            [
-                outcome.merged.urn
-                for outcome in delivered
-                if not outcome.may_be_stored and outcome.merged.entity.aspects.keys() != {STATUS}
-            ]
-        )
-        self._context.tally.entities_written(delivered)
-        bases = bases_of(outcome.merged for outcome in arrived)
-        removed = {outcome.merged.urn for outcome in arrived if outcome.merged.is_removed}
-        tracker.settle(urns, refused, self._stamps_after(arrived), bases, removed)
-        self._evaluator.add_written(outcome for outcome in arrived if not outcome.merged.is_removed)
-        # The end of a pass waits for the release, evaluates what is left, and saves a checkpoint.
-        self._in_flight.release(urns)
+    def settle(self, outcomes: Sequence[Outcome]) -> None:
+        """Book what became of claimed entities, have them evaluated, and release them.
 
-    def _stamps_after(self, arrived: Iterable[DeliveryOutcome]) -> dict[str, Stamps | None]:
-        """Return the stamps of entities that were written, as far as they are certain."""
-        sink = self._context.sink
-        if sink.facts.may_drop:
-            return {}
-        return {
-            merged.urn: stamps_of(merged, aspects_to_read(merged.entity), sink.system_metadata)
-            for merged in (outcome.merged for outcome in arrived if outcome.exact)
-            if not merged.is_rewrite and merged.outcome != "removed"
-        }
+        The end of a pass waits for the release, evaluates what is left, and saves a checkpoint.
+        """
+        if outcomes:
+            self._context.ledger.settle(outcomes)
+            self._evaluator.take(outcomes)
+            self._in_flight.release([outcome.urn for outcome in outcomes])
 
 
 class Merger:
@@ -225,7 +196,6 @@ class Merger:
         context: RunContext,
         in_flight: InFlight,
         writer: BatchWriter,
-        evaluator: Evaluator,
         latest: LatestVersions,
         limit: NewEntityLimit,
         merge: Merge,
@@ -241,12 +211,11 @@ class Merger:
         self._context = context
         self._in_flight = in_flight
         self._writer = writer
-        self._evaluator = evaluator
         self._latest = latest
         self._limit = limit
         self._merge_one = merge
         self._defer = defer
-        self._reads = PermittedReads(context.sink, context.tracker)
+        self._reads = PermittedReads(context.sink, context.state)
 
     def merge(self, entity_type: str, entities: Mapping[str, Entity]) -> None:
         """Merge `entities` of one type, by URN, with what is stored.
@@ -257,12 +226,10 @@ class Merger:
         Cost: one read request, and the write and evaluation requests that it fills.
         """
         stored, denied = self._reads.read([*entities.values()])
-        if denied:
-            self._refuse(entity_type, denied)
-        refused = {outcome.merged.urn for outcome in denied}
+        refused = {outcome.urn for outcome in denied}
         if self._clears_reused:
             entities = self._without_former(entity_type, entities, stored)
-        earlier = self._context.tracker.entities.earlier.intersection(stored)
+        earlier = self._context.state.entities.earlier.intersection(stored)
         if earlier and allows(entity_type, EDITABLE_ML_MODEL_GROUP_PROPERTIES):
             # What was not acknowledged may have been a copy, of aspects that no source has.
             copied = self._context.sink.read_many(sorted(earlier), COPIED)
@@ -280,27 +247,9 @@ class Merger:
         self._in_flight.release(deferred)
         self._latest.watch(merged)
         changed = [entity for entity in merged if entity.proposals]
-        self._limit.admit(sum(entity.outcome == "created" for entity in changed))
-        self._context.tally.entities_merged(entity_type, merged)
-        unchanged = [entity.urn for entity in merged if not entity.proposals]
-        if self._context.tracker.entities.has_no_base:
-            self._context.tracker.entities.save_bases(
-                bases_of(entity for entity in merged if not entity.proposals)
-            )
-        # Before they are acknowledged: the end of a pass evaluates those that have no result yet.
-        self._evaluator.add_unchanged(
-            [entity.urn for entity in merged if not entity.proposals and not entity.is_removed]
-        )
-        self._context.tracker.leave_out(
-            [entity.urn for entity in merged if entity.outcome == "left_out"]
-        )
-        stamps = {
-            entity.urn: stamps_of(entity, aspects_to_read(entity.entity))
-            for entity in merged
-            if not entity.proposals
-        }
-        self._context.tracker.acknowledge(unchanged, stamps)
-        self._in_flight.release(unchanged)
+        unchanged = (entity for entity in merged if not entity.proposals)
+        self._writer.settle([*denied, *map(_unchanged, unchanged)])
+        self._limit.admit(sum(entity.change == "created" for entity in changed))
         self._writer.add(changed)
 
     def _without_former(
@@ -320,13 +269,9 @@ class Merger:
             cleared[urn] = replace(entities[urn], aspects={**empty, **entities[urn].aspects})
         return {**entities, **cleared}
 
-    def _refuse(self, entity_type: str, denied: Sequence[DeliveryOutcome]) -> None:
-        """Count entities as refused that the token may not read: a merge needs what is stored."""
-        reasons = {outcome.merged.urn: str(outcome.refusals[0]) for outcome in denied}
-        self._context.tally.entities_merged(entity_type, [outcome.merged for outcome in denied])
-        self._context.tally.entities_written(denied)
-        self._context.tracker.refuse(reasons)
-        self._in_flight.release(list(reasons))
+
+def _unchanged(merged: MergedEntity) -> Outcome:
+    return Outcome(merged, stamps=stamps_of(merged, aspects_to_read(merged.entity)))
 
 
 def _changes_version(merged: MergedEntity) -> bool:

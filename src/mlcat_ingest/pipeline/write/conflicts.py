@@ -31,12 +31,12 @@ from mlcat_ingest.metadata.registry import ASPECTS, KEY_ASPECTS, allows, key_asp
 from mlcat_ingest.net.session import LATE
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.aspects import rebase_aspect
-from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity, Outcome, with_applied_of
+from mlcat_ingest.pipeline.merge.entity import Change, Merge, MergedEntity, with_applied_of
 from mlcat_ingest.pipeline.merge.proposals import propose, propose_equal
 from mlcat_ingest.pipeline.merge.rules import properties_aspect, without_computed
-from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome, Refusal
+from mlcat_ingest.pipeline.outcome import Outcome, Refusal
+from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.pipeline.state.stamps import read_number
-from mlcat_ingest.pipeline.state.tracker import Tracker
 
 CURATED: Final[Mapping[str, str]] = {
     name: spec.curated for name, spec in ASPECTS.items() if spec.curated is not None
@@ -51,11 +51,11 @@ OF_PEOPLE: Final = (*COPIED, EDITABLE_ML_MODEL_PROPERTIES)
 
 
 def read_stored(
-    sink: Catalog, tracker: Tracker, entities: Iterable[Entity]
+    sink: Catalog, state: StateSession, entities: Iterable[Entity]
 ) -> dict[str, StoredEntity]:
     """Return the stored aspects that the merge of `entities` needs.
 
-    A base that `tracker` knows newer, since the catalog was rolled back, is the newer one.
+    A base that `state` knows newer, since the catalog was rolled back, is the newer one.
 
     Cost: one request for a batch of entities of a type, and a statement for each 500.
     """
@@ -66,7 +66,7 @@ def read_stored(
     for members in by_type.values():
         names = frozenset[str]().union(*map(aspects_to_read, members))
         stored.update(sink.read_many([entity.urn for entity in members], sorted(names)))
-    return tracker.with_newest_bases(stored)
+    return state.entities.with_newest_bases(stored, state.writer)
 
 
 _DENIALS: Final = 16
@@ -80,16 +80,14 @@ class PermittedReads:
     Safe for several threads.
     """
 
-    def __init__(self, sink: Catalog, tracker: Tracker) -> None:
-        """Read from `sink`, for the writer of `tracker`."""
+    def __init__(self, sink: Catalog, state: StateSession) -> None:
+        """Read from `sink`, for the writer of `state`."""
         self._sink = sink
-        self._tracker = tracker
+        self._state = state
         self._denials = 0
         self._granted = False
 
-    def read(
-        self, entities: Sequence[Entity]
-    ) -> tuple[dict[str, StoredEntity], list[DeliveryOutcome]]:
+    def read(self, entities: Sequence[Entity]) -> tuple[dict[str, StoredEntity], list[Outcome]]:
         """Return what the catalog holds of `entities`, and the refusals of those it denies.
 
         Raises:
@@ -98,7 +96,7 @@ class PermittedReads:
         Cost: one request for a batch of entities of a type; two for each halving of a denied one.
         """
         try:
-            stored = read_stored(self._sink, self._tracker, entities)
+            stored = read_stored(self._sink, self._state, entities)
         except NotAuthorizedError as error:
             self._denials += not self._granted
             if self._denials > _DENIALS:
@@ -114,12 +112,12 @@ class PermittedReads:
         return first | second, first_denied + second_denied
 
 
-def _denied_read(entity: Entity, reason: str) -> DeliveryOutcome:
+def _denied_read(entity: Entity, reason: str) -> Outcome:
     refusals = [
         Refusal(Proposal(entity.urn, name, aspect), reason, 1, HTTPStatus.FORBIDDEN)
         for name, aspect in entity.aspects.items()
     ]
-    return DeliveryOutcome(MergedEntity(entity, {}, "updated"), tuple(refusals))
+    return Outcome(MergedEntity(entity, {}, "updated"), tuple(refusals))
 
 
 def aspects_to_read(entity: Entity) -> frozenset[str]:
@@ -160,9 +158,9 @@ def write_again(merged: MergedEntity) -> MergedEntity:
         for name, before in merged.stored.items()
         if name not in proposed
     )
-    outcome: Outcome = "updated" if merged.outcome == "unchanged" else merged.outcome
+    change: Change = "updated" if merged.change == "unchanged" else merged.change
     proposals = (key, *equal, *merged.proposals)
-    return merged._replace(outcome=outcome, proposals=proposals, is_rewrite=True)
+    return merged._replace(change=change, proposals=proposals, is_rewrite=True)
 
 
 MAX_VERSIONS: Final = 20
@@ -255,14 +253,14 @@ class ConflictGuard:
         """
         ignored = self._enforcement == "ignored"
         if not ignored:
-            self._context.tally.count(
+            self._context.ledger.count(
                 unverified=sum(
                     any(map(_is_unconditional, written.proposals)) for written in arrived
                 )
             )
         to_read = [written for written in arrived if ignored or _hidden_as_unused(written)]
         context = self._context
-        stored = read_stored(context.sink, context.tracker, [one.entity for one in to_read])
+        stored = read_stored(context.sink, context.state, [one.entity for one in to_read])
         retries = []
         for written in to_read:
             now = stored.get(written.urn, {})
@@ -272,7 +270,7 @@ class ConflictGuard:
             if restored is not None or status is not None:
                 merged = self._merge_again(written, now, restored or {}, between)
                 retries.append(merged if status is None else _with_status(merged, status))
-        self._context.tally.count(conflicts=len(retries))
+        self._context.ledger.count(conflicts=len(retries))
         return [written for written in retries if written.proposals]
 
     def _unhide(self, written: MergedEntity, now: StoredEntity) -> Proposal | None:
@@ -284,7 +282,7 @@ class ConflictGuard:
         main_aspect = properties_aspect(written.entity_type) or ""
         if main_aspect not in visible:
             visible[main_aspect] = written.stored[main_aspect]  # deleted, and with it the base
-        if self._merge(written.entity, with_applied_of(written, visible)).outcome == "removed":
+        if self._merge(written.entity, with_applied_of(written, visible)).change == "removed":
             return None
         # Without a condition: refused, it would be merged again, and has no base any more.
         return Proposal(written.urn, STATUS, {**status.value, "removed": False})
@@ -315,7 +313,7 @@ class ConflictGuard:
                     ancestor = without_computed(name, first[name].value) if name in first else {}
                     value = rebase_aspect(name, ancestor, theirs, after.value)
                     restored[name] = StoredAspect(value, after.version)
-        self._context.tally.count(unverified=not verified)
+        self._context.ledger.count(unverified=not verified)
         if properties_aspect(written.entity_type) in restored:
             # Whose an entry is follows from the bases there: what was dropped may be of others now.
             for proposal in written.proposals:
@@ -362,7 +360,7 @@ class ConflictGuard:
             for again in merged.proposals
         ]
         return merged._replace(
-            outcome=written.outcome,
+            change=written.change,
             proposals=(*lost, *proposals),
             read_first=_read_first(written),
             overwritten=now,
@@ -387,11 +385,11 @@ def _is_unconditional(proposal: Proposal) -> bool:
 
 
 def _hidden_as_unused(written: MergedEntity) -> bool:
-    return written.outcome == "removed" and not written.is_removed
+    return written.change == "removed" and not written.is_removed
 
 
 def _with_status(merged: MergedEntity, status: Proposal) -> MergedEntity:
-    return merged._replace(outcome="updated", proposals=(status, *merged.proposals))
+    return merged._replace(change="updated", proposals=(status, *merged.proposals))
 
 
 def _read_first(written: MergedEntity) -> StoredEntity:

@@ -27,8 +27,14 @@ from mlcat_ingest.net.session import LATE
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity
 from mlcat_ingest.pipeline.merge.rules import properties_aspect, without_computed
-from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome, Refusal
-from mlcat_ingest.pipeline.write.conflicts import ConflictGuard, read_stored, write_again
+from mlcat_ingest.pipeline.outcome import Outcome, Refusal
+from mlcat_ingest.pipeline.state.stamps import stamps_of
+from mlcat_ingest.pipeline.write.conflicts import (
+    ConflictGuard,
+    aspects_to_read,
+    read_stored,
+    write_again,
+)
 from mlcat_ingest.pipeline.write.read_back import ReadBack
 
 ROUNDS: Final = 8
@@ -56,7 +62,7 @@ OnWritten = Callable[[Sequence[MergedEntity]], None]
 class DeliveryTarget(Protocol):
     """Takes merged entities: `Delivery` writes them, a plan only stores them."""
 
-    def deliver(self, batch: Sequence[MergedEntity]) -> Sequence[DeliveryOutcome]:
+    def deliver(self, batch: Sequence[MergedEntity]) -> Sequence[Outcome]:
         """Take `batch`, and return what became of each entity, in no particular order."""
         ...
 
@@ -87,7 +93,7 @@ class Delivery:
         self._conflicts = ConflictGuard(context, merge)
         self._read_back = ReadBack(context)
 
-    def deliver(self, batch: Sequence[MergedEntity]) -> list[DeliveryOutcome]:
+    def deliver(self, batch: Sequence[MergedEntity]) -> list[Outcome]:
         """Write `batch` and return what became of each entity, in no particular order.
 
         Cost: one write request for up to `batch_size` proposals; one more in a run, to learn
@@ -95,13 +101,12 @@ class Delivery:
         after each write if it does not. If others write the same entities, one read an entity type
         and one write a round.
         """
-        tracker = self._context.tracker
-        new = tracker.begin_writes([entity.urn for entity in batch])
+        new = self._context.ledger.begin(batch)
         self._conflicts.learn(batch)
         delivered = self._deliver_rounds(batch, by_aspect=True)
         # What an earlier write left unfinished may be more than is written here.
-        ended = (outcome.merged.urn for outcome in delivered if not outcome.may_be_stored)
-        tracker.entities.end(new.intersection(ended))
+        ended = (outcome.urn for outcome in delivered if not outcome.may_be_stored)
+        self._context.ledger.ended(new.intersection(ended))
         self._read_back.take([outcome.merged for outcome in delivered if not outcome.refusals])
         return delivered
 
@@ -115,11 +120,9 @@ class Delivery:
         """
         self._read_back.finish()
 
-    def _deliver_rounds(
-        self, batch: Sequence[MergedEntity], *, by_aspect: bool
-    ) -> list[DeliveryOutcome]:
+    def _deliver_rounds(self, batch: Sequence[MergedEntity], *, by_aspect: bool) -> list[Outcome]:
         """Write until every entity is delivered or refused; retry refused ones `by_aspect`."""
-        outcomes: dict[str, DeliveryOutcome] = {}
+        outcomes: dict[str, Outcome] = {}
         waiting = list(batch)
         conflicted: list[MergedEntity] = []
         timeouts = count(1)
@@ -142,7 +145,7 @@ class Delivery:
         self,
         waiting: Sequence[MergedEntity],
         attempt: int,
-        outcomes: dict[str, DeliveryOutcome],
+        outcomes: dict[str, Outcome],
         timeouts: Iterator[int],
         *,
         by_aspect: bool,
@@ -164,9 +167,7 @@ class Delivery:
                 continue
             arrived = [entity for entity in part if entity.urn not in refused]
             exact = self._conflicts.checks_versions
-            outcomes.update(
-                (entity.urn, DeliveryOutcome(entity, exact=exact)) for entity in arrived
-            )
+            outcomes.update((entity.urn, self._arrived(entity, exact=exact)) for entity in arrived)
             if self._on_written is not None:
                 self._on_written(arrived)
             retries.extend(self._conflicts.lost_updates(arrived))
@@ -180,6 +181,13 @@ class Delivery:
                     )
         return retries, conflicted
 
+    def _arrived(self, merged: MergedEntity, *, exact: bool) -> Outcome:
+        """Return the outcome of an entity that was written, with its stamps if they are certain."""
+        sink, stamps = self._context.sink, None
+        if exact and not (sink.facts.may_drop or merged.is_rewrite or merged.change == "removed"):
+            stamps = stamps_of(merged, aspects_to_read(merged.entity), sink.system_metadata)
+        return Outcome(merged, exact=exact, stamps=stamps)
+
     def _write(self, part: Sequence[MergedEntity]) -> dict[str, list[AspectRejectedError]]:
         """Write `part` and return the refusals by URN."""
         self._context.cancellation.check()
@@ -190,7 +198,7 @@ class Delivery:
         return refused
 
     def _read(self, entities: Sequence[Entity]) -> Mapping[str, StoredEntity]:
-        return read_stored(self._context.sink, self._context.tracker, entities)
+        return read_stored(self._context.sink, self._context.state, entities)
 
     def _merge_conflicted(self, conflicted: Sequence[MergedEntity]) -> Iterator[MergedEntity]:
         """Read `conflicted` again and yield them merged anew."""
@@ -201,7 +209,7 @@ class Delivery:
             left = {proposal.aspect_name for proposal in merged.proposals}
             if not left:
                 # A request that was sent twice has met what it had written itself.
-                yield write_again(merged)._replace(outcome=before.outcome)
+                yield write_again(merged)._replace(change=before.change)
                 continue
             # It may have, too, where somebody has changed only a part of that since.
             if before.is_rewrite or any(one.aspect_name not in left for one in before.proposals):
@@ -211,7 +219,7 @@ class Delivery:
             else:
                 changed += _has_changed(before.stored, merged.stored)
                 yield merged
-        self._context.tally.count(conflicts=changed)
+        self._context.ledger.count(conflicts=changed)
 
     def _retry_by_aspect(
         self,
@@ -220,7 +228,7 @@ class Delivery:
         attempt: int,
         *,
         by_aspect: bool,
-    ) -> DeliveryOutcome:
+    ) -> Outcome:
         main_aspect = properties_aspect(merged.entity_type)
         several = len(merged.proposals) > 1 and not merged.entity.only_if_absent
         denied = errors[0].status == HTTPStatus.FORBIDDEN
@@ -243,7 +251,7 @@ class Delivery:
                 refusals.extend(self._deliver_aspect(entity, again=merged.is_rewrite))
             if refusals and name == main_aspect:
                 return _refusal_of(merged, errors, attempt)
-        return DeliveryOutcome(merged, tuple(refusals))
+        return Outcome(merged, tuple(refusals))
 
     def _deliver_aspect(self, entity: Entity, *, again: bool) -> Iterator[Refusal]:
         """Write one aspect of an entity, with its base; yield its refusal.
@@ -289,13 +297,13 @@ def _split(entities: Sequence[MergedEntity], size: int) -> Iterator[list[MergedE
 
 def _refusal_of(
     merged: MergedEntity, errors: Sequence[AspectRejectedError], attempt: int
-) -> DeliveryOutcome:
+) -> Outcome:
     reasons = {error.aspect: _reason(error) for error in errors}
     # The first refusal is the one that is reported: that of the aspect at fault.
     at_fault = {error.aspect for error in errors if isinstance(error, AspectTooLargeError)}
     proposals = sorted(merged.proposals, key=lambda proposal: proposal.aspect_name not in at_fault)
     first = _reason(errors[0])
-    return DeliveryOutcome(
+    return Outcome(
         merged,
         tuple(
             Refusal(proposal, reasons.get(proposal.aspect_name, first), attempt, errors[0].status)
@@ -304,9 +312,9 @@ def _refusal_of(
     )
 
 
-def _out_of_rounds(merged: MergedEntity) -> DeliveryOutcome:
+def _out_of_rounds(merged: MergedEntity) -> Outcome:
     reason = f"still in conflict with another writer after {ROUNDS} attempts"
-    return DeliveryOutcome(
+    return Outcome(
         merged, tuple(Refusal(proposal, reason, ROUNDS) for proposal in merged.proposals)
     )
 

@@ -103,17 +103,17 @@ class ReadBack:
                 self._context.cancellation.pause(PAUSE_S)
                 dropped = self._count_dropped()
         except MlcatError as error:
-            self._context.tally.note(
+            self._context.ledger.note(
                 "not_read_back", f"written entities could not be read back: {error}"
             )
             return
         for what, count in dropped.items():
             entities = plural(count, "entity", "entities")
             log.warning("the catalog does not store %s of %s", what, entities)
-            self._context.tally.count(what, dropped=count)
+            self._context.ledger.count(what, dropped=count)
         if dropped:
             # Their stamps are those of what was sent: the next full pass has to send it again.
-            self._context.tracker.invalidate_stamps()
+            self._context.ledger.invalidate_stamps()
 
     def _count_dropped(self) -> Counter[str]:
         stored = self._read()

@@ -186,7 +186,7 @@ class IndexRepair:
         sink = self._context.sink
         with closing(UrnList()) as urns, LiveEntities() as live:
             urns.add(unfound)
-            reads = PermittedReads(sink, self._context.tracker)
+            reads = PermittedReads(sink, self._context.state)
             for chunk in in_chunks(urns):
                 live.add(reads.read([Entity(urn, {STATUS: NOTHING}) for urn in chunk])[0])
             if not len(live.urns):
@@ -197,7 +197,7 @@ class IndexRepair:
                 return
             count = plural(result.not_searchable, "entity", "entities")
             detail = f"{count} stored and not found by a search, such as {result.lacking[0]}"
-            self._context.tally.note("written_again", detail)
+            self._context.ledger.note("written_again", detail)
             for chunk in in_chunks(live.urns):
                 self._write(chunk)
 
@@ -212,7 +212,7 @@ class IndexRepair:
             for urn, stored in self._context.sink.read_many(urns, names).items()
             if not is_removed(stored)
         ]
-        self._context.tally.entities_written(self._delivery.deliver(rewrites))
+        self._context.ledger.report(self._delivery.deliver(rewrites))
 
 
 def _merge_nothing(entity: Entity, stored: StoredEntity | None) -> MergedEntity:

@@ -192,8 +192,7 @@ class LatestVersions:
             merged = [self._merge(entity, stored.get(entity.urn)) for entity in entities]
             changed = [entity for entity in merged if entity.proposals]
             if changed:
-                self._context.tally.entities_merged(entity_type_of(changed[0].urn), changed)
-                self._context.tally.entities_written(self._delivery.deliver(changed))
+                self._context.ledger.report(self._delivery.deliver(changed))
             self._expected.update(
                 (entity.urn, entity.aspects[VERSION_SET_PROPERTIES][_LATEST]) for entity in entities
             )

@@ -9,6 +9,7 @@ import pytest
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
 from mlcat_ingest.pipeline.flow import Cancellation, Channel, InFlight, StoppedError
+from mlcat_ingest.pipeline.ledger import Ledger
 from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.recipe.model import EvaluateSpec
 from support.fakes import FakeSink, model_urn
@@ -141,7 +142,9 @@ def test_a_stop_ends_waiting_for_urns(verb: str) -> None:
 
 def test_a_batch_that_was_cut_before_evaluation_ended_is_not_evaluated() -> None:
     sink, cancellation = FakeSink(not_evaluated="404"), Cancellation()
-    evaluator = Evaluator(RunContext(sink, Tally("t"), cancellation=cancellation), EvaluateSpec())
+    evaluator = Evaluator(
+        RunContext(sink, Ledger(Tally("t")), cancellation=cancellation), EvaluateSpec()
+    )
     evaluator.add(model_urn(f"r{n}") for n in range(450))
     evaluator.flush()
     evaluator.add([model_urn("late")])
@@ -150,7 +153,9 @@ def test_a_batch_that_was_cut_before_evaluation_ended_is_not_evaluated() -> None
 
 def test_nothing_is_evaluated_once_the_run_is_stopped() -> None:
     sink, cancellation = FakeSink(), Cancellation()
-    evaluator = Evaluator(RunContext(sink, Tally("t"), cancellation=cancellation), EvaluateSpec())
+    evaluator = Evaluator(
+        RunContext(sink, Ledger(Tally("t")), cancellation=cancellation), EvaluateSpec()
+    )
     evaluator.add([model_urn("r")])
     cancellation.stop(None)
     with pytest.raises(StoppedError):

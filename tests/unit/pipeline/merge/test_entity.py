@@ -36,7 +36,7 @@ def test_properties_are_written_last_and_carry_the_base() -> None:
         HOME: {"name": fingerprint("n")},
         "ownership": {"owners": text_of_keys((("o", None, None, None),))},
     }
-    assert (merged.urn, merged.outcome) == (URN, "created")
+    assert (merged.urn, merged.change) == (URN, "created")
 
 
 def test_an_aspect_that_has_no_json_is_merged_to_be_refused_when_it_is_written() -> None:
@@ -63,7 +63,7 @@ def test_a_remembered_base_goes_back_to_an_entity_that_is_equal_in_all_else(
 def test_empty_aspects_are_not_written_for_what_has_none() -> None:
     entity = Entity(URN, {"globalTags": {"tags": []}, "status": {"removed": False}})
     assert merge_entity(entity, None, RULES).proposals == ()
-    assert merge_entity(entity, None, RULES).outcome == "unchanged"
+    assert merge_entity(entity, None, RULES).change == "unchanged"
     named = Entity(URN, {"globalTags": {"tags": []}, HOME: {"name": "n", "description": None}})
     [proposal] = merge_entity(named, None, RULES).proposals
     assert list(proposal.aspect) == ["name", "customProperties"]
@@ -75,7 +75,7 @@ def test_an_entity_of_which_nothing_is_reported_is_there_all_the_same(message: A
     assert [one.aspect for one in merged.proposals] == [
         {"customProperties": {"mlcat.applied.prod": "2:"}}
     ]
-    assert merged.outcome == "created"
+    assert merged.change == "created"
 
 
 def test_an_entity_without_a_word_about_its_properties_has_a_base_all_the_same() -> None:
@@ -97,14 +97,14 @@ def test_what_changes_nothing_is_not_written() -> None:
     shelf.edit(HOME, groups=[A, B])
     shelf.edit("ownership", owners=[{"owner": "o"}, {"owner": "p"}])
     merged = shelf.ingest(message)
-    assert (merged.outcome, merged.proposals) == ("unchanged", ())
+    assert (merged.change, merged.proposals) == ("unchanged", ())
 
 
 def test_only_aspects_that_change_are_written() -> None:
     shelf = Shelf()
     shelf.ingest({HOME: {"groups": [A]}, "ownership": {"owners": [{"owner": "o"}]}})
     merged = shelf.ingest({HOME: {"groups": [A]}, "ownership": {"owners": [{"owner": "p"}]}})
-    assert merged.outcome == "updated"
+    assert merged.change == "updated"
     assert [one.aspect_name for one in merged.proposals] == ["ownership", HOME]
     again = shelf.ingest(
         {HOME: {"groups": [A], "name": "n"}, "ownership": {"owners": [{"owner": "p"}]}}
@@ -148,7 +148,7 @@ def test_a_status_is_written_only_to_remove_and_to_revive(
     merged = merge_entity(Entity(URN, {"status": fresh}), held, RULES)
     assert [one.aspect for one in merged.proposals] == ([] if written is None else [written])
     outcome = "removed" if fresh["removed"] else "updated"
-    assert merged.outcome == ("unchanged" if written is None else outcome)
+    assert merged.change == ("unchanged" if written is None else outcome)
     assert not merged.without_base
 
 
@@ -156,26 +156,26 @@ def test_a_status_is_written_only_to_remove_and_to_revive(
 def test_an_entity_that_is_first_seen_removed_is_left_out(urn: str) -> None:
     entity = Entity(urn, {"status": {"removed": True}, HOME: {"name": "n"}})
     merged = merge_entity(entity, None, RULES)
-    assert merged.outcome == "left_out"
+    assert merged.change == "left_out"
     assert merged.proposals == ()
 
 
 def test_an_entity_merely_referred_to_is_only_created() -> None:
     entity = Entity("urn:li:tag:t", {"tagProperties": {"name": "t"}}, only_if_absent=True)
     created = merge_entity(entity, {}, RULES)
-    assert created.outcome == "created"
+    assert created.change == "created"
     assert [(one.aspect, one.headers) for one in created.proposals] == [
         ({"name": "t"}, {"If-Version-Match": "-1"})
     ]
     held = stored(tagKey={"name": "t"})
-    assert merge_entity(entity, held, RULES).outcome == "unchanged"
+    assert merge_entity(entity, held, RULES).change == "unchanged"
 
 
 def test_an_entity_whose_type_has_no_place_for_a_base_is_only_created() -> None:
     entity = Entity("urn:li:corpuser:u", {"corpUserInfo": {"active": True}, "status": {"x": []}})
     [proposal] = merge_entity(entity, None, RULES).proposals
     assert proposal.aspect == {"active": True}
-    assert merge_entity(entity, stored(corpUserKey={}), RULES).outcome == "unchanged"
+    assert merge_entity(entity, stored(corpUserKey={}), RULES).change == "unchanged"
 
 
 @pytest.mark.parametrize("text", ["mlflow:b:", "mlflow:b:team", "feast:x:,mlflow:b:"])
@@ -192,7 +192,7 @@ def test_sources_of_different_types_share_a_urn() -> None:
     shelf.ingest({HOME: {"customProperties": {"mlcat.source": "feast:f:"}}})
     assert shelf.custom() == {"mlcat.source": "mlflow:a:,feast:f:"}
     merged = shelf.ingest({HOME: {"customProperties": {"mlcat.source": "feast:f:"}}})
-    assert merged.outcome == "unchanged"
+    assert merged.change == "unchanged"
 
 
 def test_a_feature_is_of_one_store_only_unless_the_other_gave_it_up() -> None:
@@ -284,7 +284,7 @@ def test_an_entity_that_is_removed_with_changes_counts_as_removed() -> None:
         "status": {"removed": True},
     }
     merged = shelf.ingest({HOME: {"name": "n"}, **removed})
-    assert merged.outcome == "removed"
+    assert merged.change == "removed"
     assert merged.is_removed
     assert not shelf.ingest({HOME: {"name": "n"}}).is_removed
 
@@ -303,7 +303,7 @@ def test_a_reference_is_merged_with_what_is_stored() -> None:
     held = stored(mlModelProperties={"name": "n"})
     reference = Entity(URN, {HOME: {"name": "other"}}, only_if_absent=True)
     merged = merge_entity(reference, held, RULES)
-    assert (merged.stored, merged.outcome) == (held, "unchanged")
+    assert (merged.stored, merged.change) == (held, "unchanged")
 
 
 # --- one URN said twice --------------------------------------------------------------------------

@@ -149,7 +149,7 @@ def test_what_a_live_entity_says_is_merged_beside_others(shelf: Shelf) -> None:
     ingest(shelf, OTHER, of("c"))
     assert tags(shelf) == ["a", "b", "c"]
     left_out = merge_or_leave(Entity(shelf.urn, {STATUS: {"removed": True}}), None, MergeRules(ONE))
-    assert left_out.outcome == "left_out"
+    assert left_out.change == "left_out"
 
 
 @pytest.mark.parametrize(("source", "noted"), [("s", True), ("another", False)])

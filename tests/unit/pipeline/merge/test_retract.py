@@ -34,7 +34,7 @@ def ingested(**aspects: Aspect) -> Shelf:
 def test_an_entity_that_is_all_ours_is_removed() -> None:
     shelf = ingested(globalTags={"tags": [{"tag": "t"}]})
     merged = retract(shelf)
-    assert merged.outcome == "removed"
+    assert merged.change == "removed"
     assert shelf.aspects == {
         HOME: {"customProperties": {}},
         "globalTags": {"tags": []},
@@ -53,7 +53,7 @@ def test_what_the_service_makes_by_itself_does_not_keep_an_entity() -> None:
     shelf.put("ownership", {"owners": [], "lastModified": {"time": 0}})
     shelf.put("glossaryTerms", {"terms": [], "auditStamp": {"time": 0}})
     shelf.put("editableMlModelProperties", {"created": {"time": 0}})
-    assert retract(shelf).outcome == "removed"
+    assert retract(shelf).change == "removed"
 
 
 def test_what_the_service_computes_of_ours_does_not_keep_an_entity() -> None:
@@ -62,24 +62,24 @@ def test_what_the_service_computes_of_ours_does_not_keep_an_entity() -> None:
         domains={"domains": ["urn:li:domain:sales"]},
     )
     assert "ownerTypes" in shelf.aspects["ownership"]
-    assert retract(shelf).outcome == "removed"
+    assert retract(shelf).change == "removed"
     # A stale index beside an empty list is stored as it was sent.
     stale = ingested()
     stale.aspects["ownership"] = {"owners": [], "ownerTypes": {"t": ["urn:li:corpuser:ada"]}}
-    assert retract(stale).outcome == "removed"
+    assert retract(stale).change == "removed"
 
 
 def test_anything_of_others_keeps_an_entity() -> None:
     shelf = ingested()
     shelf.put("editableMlModelProperties", {"description": "theirs"})
-    assert retract(shelf).outcome == "updated"
+    assert retract(shelf).change == "updated"
     assert "status" not in shelf.aspects
 
 
 def test_another_writer_keeps_an_entity_and_its_sources() -> None:
     shelf = ingested()
     shelf.ingest({HOME: {}}, MergeRules(Writer("other")))
-    assert retract(shelf).outcome == "updated"
+    assert retract(shelf).change == "updated"
     assert shelf.aspects == {
         HOME: {"customProperties": {"mlcat.source": "s", "mlcat.applied.other": "2:"}}
     }
@@ -92,25 +92,25 @@ def test_only_the_aspects_that_an_entity_names_are_taken_back() -> None:
     named = Entity(shelf.urn, {"globalTags": {}, "editableMlModelProperties": {}})
     merged = shelf.write(retract_entity(named, shelf.stored(), writer=US))
     assert [one.aspect_name for one in merged.proposals] == ["globalTags", HOME]
-    assert merged.outcome == "updated"
+    assert merged.change == "updated"
     assert shelf.aspects["globalTags"] == {"tags": []}
     assert shelf.field("name") == "a"
     assert shelf.custom() == {"k": "v", "mlcat.source": "s"}
     assert shelf.base() == {name: base[name] for name in ("domains", HOME)}
     nothing = retract_entity(named, shelf.stored(), writer=US)
-    assert (nothing.outcome, nothing.proposals) == ("unchanged", ())
+    assert (nothing.change, nothing.proposals) == ("unchanged", ())
 
 
 def test_an_aspect_that_somebody_deleted_is_not_asked_for() -> None:
     shelf = ingested(globalTags={"tags": [{"tag": "t"}]})
     del shelf.aspects["globalTags"]
-    assert retract(shelf).outcome == "removed"
+    assert retract(shelf).change == "removed"
 
 
 def test_a_value_goes_only_if_it_is_still_what_we_wrote() -> None:
     shelf = ingested()
     shelf.put(HOME, {**shelf.aspects[HOME], "name": "theirs now"})
-    assert retract(shelf).outcome == "updated"
+    assert retract(shelf).change == "updated"
     assert shelf.aspects[HOME] == {"name": "theirs now", "customProperties": {}}
 
 
@@ -142,7 +142,7 @@ def test_an_aspect_that_needs_what_is_ours_goes_whole_or_stays_whole() -> None:
 def test_an_entity_that_is_removed_already_is_not_removed_again() -> None:
     shelf = ingested()
     shelf.put("status", {"removed": True})
-    assert retract(shelf).outcome == "updated"
+    assert retract(shelf).change == "updated"
 
 
 def test_without_a_base_of_ours_nothing_goes() -> None:
@@ -152,11 +152,11 @@ def test_without_a_base_of_ours_nothing_goes() -> None:
     assert retract(shelf).proposals == ()
     assert shelf.aspects == before
     assert retract(Shelf()).proposals == ()
-    assert retract_entity(whole_entity(shelf.urn), None, writer=US).outcome == "unchanged"
+    assert retract_entity(whole_entity(shelf.urn), None, writer=US).change == "unchanged"
     other = {"globalTags": StoredAspect({"tags": []})}
     for urn in ("urn:li:tag:t", shelf.urn):
         merged = retract_entity(whole_entity(urn), other, writer=US)
-        assert (merged.outcome, merged.proposals, merged.stored) == ("unchanged", (), other)
+        assert (merged.change, merged.proposals, merged.stored) == ("unchanged", (), other)
 
 
 def test_a_base_that_nobody_can_read_goes_alone() -> None:

@@ -66,7 +66,7 @@ def test_a_field_that_was_not_read_is_left_alone_with_its_base() -> None:
     shelf.ingest({HOME: {"groups": [A], "name": "n"}, "globalTags": {"tags": [{"tag": "t"}]}})
     before = shelf.base()
     merged = shelf.ingest({HOME: {"name": "n"}})
-    assert merged.outcome == "unchanged"
+    assert merged.change == "unchanged"
     shelf.ingest({HOME: {"name": "m"}})
     assert (shelf.field("groups"), shelf.field("name")) == ([A], "m")
     after = shelf.base()
@@ -184,7 +184,7 @@ def test_a_record_keeps_what_we_do_not_know_and_stays_while_it_has_it() -> None:
     shelf.ingest({HOME: {"version": {"versionTag": "1"}}})
     shelf.edit(HOME, version={"versionTag": "1", "metadataAttribution": {"time": 1}})
     merged = shelf.ingest({HOME: {"version": {"versionTag": "1"}}})
-    assert merged.outcome == "unchanged"
+    assert merged.change == "unchanged"
     shelf.ingest({HOME: {"version": {"versionTag": "2"}}})
     assert shelf.field("version") == {"versionTag": "2", "metadataAttribution": {"time": 1}}
     shelf.ingest({HOME: {"version": None}})
@@ -250,9 +250,9 @@ def test_an_entity_of_others_has_no_base_and_gets_one() -> None:
     shelf = Shelf()
     shelf.put(HOME, {"groups": [A]})
     merged = shelf.ingest(groups(A))
-    assert (merged.without_base, merged.outcome) == (True, "updated")
+    assert (merged.without_base, merged.change) == (True, "updated")
     assert shelf.base() == {}
-    assert shelf.ingest(groups(A)).outcome == "unchanged"
+    assert shelf.ingest(groups(A)).change == "unchanged"
 
 
 # --- policies ------------------------------------------------------------------------------------
@@ -310,7 +310,7 @@ def test_ours_lets_the_source_alone_decide() -> None:
     assert shelf.field("created") == {"time": 1}
     assert shelf.field("name") == "kept"
     assert shelf.base()[HOME]["groups"] == text_of_keys((A, C))
-    assert shelf.ingest({HOME: message}, rules).outcome == "unchanged"
+    assert shelf.ingest({HOME: message}, rules).change == "unchanged"
 
 
 def test_under_ours_a_value_that_was_there_already_is_ours() -> None:
@@ -330,7 +330,7 @@ def test_a_writer_without_a_name_adds_and_keeps_no_base() -> None:
     assert not merged.without_base
     assert shelf.field("groups") == [A, B, C]
     assert list(shelf.field("customProperties")) == [applied_key("prod")]
-    assert shelf.ingest({HOME: {"groups": []}}, MergeRules(None)).outcome == "unchanged"
+    assert shelf.ingest({HOME: {"groups": []}}, MergeRules(None)).change == "unchanged"
     fresh = Shelf()
     assert len(fresh.ingest({"ownership": {"owners": []}}, MergeRules(None)).proposals) == 0
     assert len(fresh.ingest({HOME: {"name": "n"}}, MergeRules(None)).proposals) == 1
@@ -378,14 +378,14 @@ def test_an_aspect_that_cannot_be_empty_and_is_wholly_ours_is_deleted() -> None:
     assert merged.kept_aspects == ()
     assert "versionProperties" not in shelf.aspects
     assert shelf.base() == {}
-    assert shelf.ingest({HOME: {}, "versionProperties": NO_VERSION}).outcome == "unchanged"
+    assert shelf.ingest({HOME: {}, "versionProperties": NO_VERSION}).change == "unchanged"
 
 
 def test_what_the_service_computes_is_never_sent_back() -> None:
     shelf = Shelf()
     shelf.ingest({HOME: {}, "versionProperties": VERSION})
     shelf.edit("versionProperties", isLatest=True)
-    assert shelf.ingest({HOME: {}, "versionProperties": VERSION}).outcome == "unchanged"
+    assert shelf.ingest({HOME: {}, "versionProperties": VERSION}).change == "unchanged"
     merged = shelf.ingest({HOME: {}, "versionProperties": {**VERSION, "comment": "other"}})
     sent = [one.aspect for one in merged.proposals if one.aspect_name == "versionProperties"]
     assert sent == [{**VERSION, "comment": "other", "isLatest": True}], "as it is to be"
@@ -464,7 +464,7 @@ def test_an_aspect_that_cannot_be_empty_is_kept_while_others_have_entries_in_it(
         ["theirs"] if "aliases" in theirs else []
     )
     again = shelf.ingest({HOME: {}, "versionProperties": NO_VERSION})
-    assert (again.outcome, again.kept_aspects) == ("unchanged", ("versionProperties",))
+    assert (again.change, again.kept_aspects) == ("unchanged", ("versionProperties",))
     shelf.edit("versionProperties", aliases=[])
     if "comment" in theirs:
         shelf.drop("versionProperties", "comment")
@@ -504,7 +504,7 @@ def test_an_entity_is_written_again_with_all_that_was_read_of_it() -> None:
     changed = Proposal(urn, HOME, {"name": "new"})
     before = MergedEntity(Entity(urn, {}), stored, "updated", (changed,))
     again = write_again(before)
-    assert (again.outcome, again.is_rewrite) == ("updated", True)
+    assert (again.change, again.is_rewrite) == ("updated", True)
     key, patch, owners, last = again.proposals
     assert key == Proposal(
         urn,
@@ -528,9 +528,9 @@ def test_an_entity_that_was_removed_before_is_not_removed_once_more() -> None:
     urn = model_urn("a")
     stored = {"status": StoredAspect({"removed": True}, "1")}
     gone = Entity(urn, {"status": {"removed": True}})
-    assert write_again(MergedEntity(gone, stored, "unchanged")).outcome == "updated"
+    assert write_again(MergedEntity(gone, stored, "unchanged")).change == "updated"
     going = MergedEntity(gone, stored, "removed", (Proposal(urn, "status", {"removed": True}),))
-    assert write_again(going).outcome == "removed"
+    assert write_again(going).change == "removed"
 
 
 def test_an_entity_that_is_not_there_is_not_written_again() -> None:
@@ -572,10 +572,10 @@ def test_a_new_entity_is_not_looked_up_in_the_state() -> None:
         raise AssertionError(urn)
 
     entity = Entity(model_urn("r1"), {HOME: {"name": "a"}})
-    assert merge_entity(entity, None, RULES, remembered).outcome == "created"
+    assert merge_entity(entity, None, RULES, remembered).change == "created"
     first = merge_entity(entity, None, RULES)
     stored = {one.aspect_name: StoredAspect(one.aspect, "1") for one in first.proposals}
-    assert merge_entity(entity, stored, RULES, remembered).outcome == "unchanged"
+    assert merge_entity(entity, stored, RULES, remembered).change == "unchanged"
 
 
 def test_the_bases_of_entities_are_those_that_they_end_with() -> None:

@@ -10,7 +10,7 @@ from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
 from mlcat_ingest.pipeline.merge.entity import merge_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules
-from mlcat_ingest.pipeline.read.pages import Enricher
+from mlcat_ingest.pipeline.read.enrich import Enricher
 from mlcat_ingest.recipe.model import EnrichRule
 
 MODEL = "urn:li:mlModel:(urn:li:dataPlatform:mlflow,run-1,PROD)"

@@ -9,7 +9,7 @@ from mlcat_ingest.client.base import StoredEntity
 from mlcat_ingest.errors import CatalogRequestError, CatalogUnavailableError
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.urn import dataset, entity_type_of
-from mlcat_ingest.pipeline.read import links
+from mlcat_ingest.pipeline.read import lineage
 from mlcat_ingest.pipeline.report.report import DanglingDataset, LineageSummary, Report
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from support.fakes import FakeSink, FakeSource, model_urn
@@ -112,7 +112,7 @@ def test_a_removed_dataset_is_not_there() -> None:
 def test_only_true_says_that_a_dataset_is_removed(removed: object) -> None:
     catalog = Catalog(known=["a"])
     catalog.stored[urn("a")]["status"] = {"removed": removed}
-    assert list(links.existing(catalog, [urn("a")])) == [urn("a")]
+    assert list(lineage.existing(catalog, [urn("a")])) == [urn("a")]
 
 
 def test_the_check_can_be_switched_off() -> None:
@@ -151,7 +151,7 @@ def test_a_catalog_without_search_tells_the_rate_alone() -> None:
 
 
 def test_what_is_looked_up_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(links, "MOST", 3)
+    monkeypatch.setattr(lineage, "MOST", 3)
     report = run(Catalog(), model("m1", "a/1", "a/2"), model("m2", "a/1", "a/3", "a/4"))
     assert (report.lineage.datasets, report.lineage.beyond) == (3, True)
 

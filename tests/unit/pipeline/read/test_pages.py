@@ -10,7 +10,9 @@ import pytest
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.context import RunContext
-from mlcat_ingest.pipeline.read.pages import Chunker, request_for
+from mlcat_ingest.pipeline.ledger import Ledger
+from mlcat_ingest.pipeline.read.chunks import Chunker
+from mlcat_ingest.pipeline.read.pages import request_for
 from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.sources.base import (
@@ -91,7 +93,7 @@ def view(number: int) -> list[Entity]:
 
 
 def test_tables_among_their_features_fill_chunks_of_their_own() -> None:
-    chunker = Chunker(RunContext(FakeSink(), Tally("any")))
+    chunker = Chunker(RunContext(FakeSink(), Ledger(Tally("any"))))
     entities = chain.from_iterable(map(view, range(250)))
     chunks = [*chunker.chunks(entities), *chunker.rest()]
     sizes = [len(one.entities) for one in chunks if one.entity_type == "mlFeatureTable"]

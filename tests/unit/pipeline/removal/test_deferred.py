@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.pipeline.merge.entity import MergedEntity, Outcome
+from mlcat_ingest.pipeline.merge.entity import Change, MergedEntity
 from mlcat_ingest.pipeline.removal.soft_delete import DeferredRemovals
 from support.fakes import group_urn, model_urn
 
@@ -49,7 +49,7 @@ def test_only_a_group_that_is_there_for_the_first_time_is_new(
     waiting: DeferredRemovals,
     urn: str,
     aspects: Any,
-    outcome: Outcome,
+    outcome: Change,
     is_new: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
     waiting.partition([MergedEntity(Entity(urn, aspects), {}, outcome)])

@@ -120,12 +120,12 @@ class World:
             self.complete,
             entity_types=self.entity_types,
         )
-        tracker: Any = SimpleNamespace(
-            entities=self.known,
-            remembers=self.remembers,
-            writer=Writer("r", "id"),
+        ledger: Any = SimpleNamespace(
+            note=lambda kind, text: self.notes.append((kind, text)),
+            state=SimpleNamespace(
+                entities=self.known, remembers=self.remembers, writer=Writer("r", "id")
+            ),
         )
-        tally: Any = SimpleNamespace(note=lambda kind, text: self.notes.append((kind, text)))
         copier: Any = SimpleNamespace(
             copy=lambda old, new: self.copied.append((old, new)),
             leads_to=lambda new, old: (new, old) in self.renamed_back,
@@ -138,7 +138,7 @@ class World:
             [MergedEntity(Entity(urn, status), {}, "removed") for urn in self.deferred]
         )
         removal = Removal(
-            RunContext(self.sink, tally, tracker),
+            RunContext(self.sink, ledger),
             deferred,
             copier,
             keys,

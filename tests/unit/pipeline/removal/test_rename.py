@@ -10,9 +10,9 @@ from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.merge.applied import encode, text_of_keys
 from mlcat_ingest.pipeline.merge.entity import MergedEntity, bases_of, merge_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules
+from mlcat_ingest.pipeline.outcome import Outcome, Refusal
 from mlcat_ingest.pipeline.removal.rename import GroupCopier, merge_copy
-from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome, Refusal
-from mlcat_ingest.pipeline.state.tracker import Tracker
+from mlcat_ingest.pipeline.state.session import StateSession
 from support.fakes import FakeSink, group_urn
 
 OLD, NEW = group_urn("old"), group_urn("new")
@@ -24,10 +24,10 @@ class RecordingDelivery(list[MergedEntity]):
 
     refused = ""
 
-    def deliver(self, batch: Sequence[MergedEntity]) -> Sequence[DeliveryOutcome]:
+    def deliver(self, batch: Sequence[MergedEntity]) -> Sequence[Outcome]:
         self.extend(batch)
         return [
-            DeliveryOutcome(
+            Outcome(
                 one,
                 tuple(Refusal(each, "no", 1) for each in one.proposals)
                 if one.urn == self.refused
@@ -55,7 +55,7 @@ def delivery() -> RecordingDelivery:
 def copy(delivery: RecordingDelivery, old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     """Copy from the old group to the new one; return the aspects written, by group."""
     sink = FakeSink(stored={OLD: old, NEW: new})
-    GroupCopier(sink, delivery, Tracker()).copy(OLD, NEW)
+    GroupCopier(sink, delivery, StateSession()).copy(OLD, NEW)
     return delivery.written
 
 
@@ -147,21 +147,21 @@ def test_only_aspects_that_people_fill_are_read(
         return {}
 
     monkeypatch.setattr(sink, "read_many", read_many)
-    GroupCopier(sink, delivery, Tracker()).copy(OLD, NEW)
+    GroupCopier(sink, delivery, StateSession()).copy(OLD, NEW)
     assert {HOME, "ownership", "domains", "editableMlModelGroupProperties"} <= names
     assert names.isdisjoint({"browsePathsV2", "mlModelProperties"})
 
 
 def test_a_group_leads_to_its_newest_name(delivery: RecordingDelivery) -> None:
     sink = FakeSink(stored={NEW: {HOME: custom(**{"mlcat.renamed_to": OLD})}, OLD: {HOME: {}}})
-    assert GroupCopier(sink, delivery, Tracker()).leads_to(NEW, OLD)
+    assert GroupCopier(sink, delivery, StateSession()).leads_to(NEW, OLD)
     sink.put(NEW, HOME, {})
-    assert not GroupCopier(sink, delivery, Tracker()).leads_to(NEW, OLD)
+    assert not GroupCopier(sink, delivery, StateSession()).leads_to(NEW, OLD)
 
 
 def test_a_group_that_was_deleted_for_good_is_not_made_again() -> None:
     merged = merge_copy(Entity(OLD, {HOME: custom(team="risk")}), {})
-    assert (merged.outcome, merged.proposals) == ("unchanged", ())
+    assert (merged.change, merged.proposals) == ("unchanged", ())
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_a_group_that_was_deleted_for_good_is_not_made_again() -> None:
 def test_nothing_is_copied_without_two_groups(
     delivery: RecordingDelivery, stored: dict[str, Any]
 ) -> None:
-    GroupCopier(FakeSink(stored=stored), delivery, Tracker()).copy(OLD, NEW)
+    GroupCopier(FakeSink(stored=stored), delivery, StateSession()).copy(OLD, NEW)
     assert delivery.written == {}
 
 
@@ -195,16 +195,16 @@ def test_what_the_recipe_wrote_is_not_copied_where_its_base_was_dropped(
         None,
         MergeRules(Writer("one")),
     )
-    tracker = Tracker()
-    monkeypatch.setattr(tracker.entities, "base", bases_of([ours]).get)
+    state = StateSession()
+    monkeypatch.setattr(state.entities, "base", bases_of([ours]).get)
     sink = FakeSink(stored={OLD: {"globalTags": tags, HOME: custom(team="risk")}, NEW: {HOME: {}}})
-    GroupCopier(sink, delivery, tracker).copy(OLD, NEW)
+    GroupCopier(sink, delivery, state).copy(OLD, NEW)
     assert delivery.written[NEW]["globalTags"] == {"tags": tags["tags"][1:]}
 
 
 def test_a_copy_costs_two_reads(delivery: RecordingDelivery) -> None:
     sink = FakeSink(stored={OLD: {HOME: custom(team="risk")}, NEW: {HOME: {}}})
-    GroupCopier(sink, delivery, Tracker()).copy(OLD, NEW)
+    GroupCopier(sink, delivery, StateSession()).copy(OLD, NEW)
     assert len(sink.reads) == 2
     assert len(delivery) == 2
 
@@ -214,4 +214,4 @@ def test_names_in_a_circle_end_somewhere(delivery: RecordingDelivery) -> None:
     sink = FakeSink()
     for one, new in names.items():
         sink.put(one, HOME, custom(**{"mlcat.renamed_to": new}))
-    assert not GroupCopier(sink, delivery, Tracker()).leads_to(NEW, OLD)
+    assert not GroupCopier(sink, delivery, StateSession()).leads_to(NEW, OLD)

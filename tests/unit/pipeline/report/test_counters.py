@@ -15,7 +15,8 @@ import mlcat_ingest
 from mlcat_ingest.airflow.reports import join_summaries, summary_of
 from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
-from mlcat_ingest.pipeline.report.dead_letters import DeadLetters, DeliveryOutcome, Refusal
+from mlcat_ingest.pipeline.outcome import Outcome, Refusal
+from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
 from mlcat_ingest.pipeline.report.render import PREFIX, as_json, as_prometheus, as_text
 from mlcat_ingest.pipeline.report.report import COUNTERS, Report
 from mlcat_ingest.pipeline.report.tally import RunStatus, Tally
@@ -104,7 +105,7 @@ def test_entities_that_lack_one_privilege_are_one_line_with_their_number(
         merged = MergedEntity(Entity(model_urn(f"m{number}"), {}), {}, "updated")
         proposal = Proposal(merged.urn, "glossaryTerms", {})
         refusals = (Refusal(proposal, lacks, 1, 403),)
-        tally.entities_written([DeliveryOutcome(merged, refusals)])
+        tally.entities([Outcome(merged, refusals)])
     report = tally.report(STANDING)
     [example] = report.rejected_examples
     assert (example.reference, example.reason) == (model_urn("m0"), f"{lacks} (and 16 others)")

@@ -154,5 +154,5 @@ def test_retract_leaves_nothing_of_ours_and_all_of_others(world: World) -> None:
 def test_a_plan_merges_with_the_base_of_the_state(world: World) -> None:
     state = StateSession(f"sqlite:///{world.database}", StateOptions("r"), StatePolicy.COPY)
     state.open(world.sink)
-    assert state.tracker.entities.base(URN)
+    assert state.entities.base(URN)
     state.close()

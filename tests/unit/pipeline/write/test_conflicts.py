@@ -12,13 +12,14 @@ from mlcat_ingest.errors import AspectRejectedError, NotAuthorizedError
 from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
 from mlcat_ingest.pipeline.context import RunContext
+from mlcat_ingest.pipeline.ledger import Ledger
 from mlcat_ingest.pipeline.merge.entity import Merge, merge_entity
 from mlcat_ingest.pipeline.merge.retract import retract_entity, whole_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.report.tally import RunStatus, Tally
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
-from mlcat_ingest.pipeline.state.tracker import Tracker
+from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.pipeline.write.conflicts import ConflictGuard, PermittedReads, read_stored
 from mlcat_ingest.pipeline.write.delivery import Delivery
 from support.fakes import FakeSink, FakeSource, group_urn, model_urn
@@ -74,8 +75,8 @@ def model(*groups: str, **aspects: Any) -> Entity:
 def deliver(sink: FakeSink, *entities: Entity, merge: Merge = INGEST) -> Report:
     """Merge entities with what is stored, write them, and return the counts."""
     tally = Tally("test", str)
-    delivery = Delivery(RunContext(sink, tally), merge)
-    stored = read_stored(sink, Tracker(), entities)
+    delivery = Delivery(RunContext(sink, Ledger(tally)), merge)
+    stored = read_stored(sink, StateSession(), entities)
     delivery.deliver([merge(one, stored.get(one.urn)) for one in entities])
     status = RunStatus(catalog="", passes=[], source_requests=0, catalog_requests=0, error=None)
     return tally.report(status)
@@ -119,7 +120,7 @@ def test_the_key_is_read_where_it_alone_shows_that_an_entity_is_there(
     entity: Entity, aspects: list[str]
 ) -> None:
     sink = Sink()
-    read_stored(sink, Tracker(), [entity])
+    read_stored(sink, StateSession(), [entity])
     assert sink.asked == [([entity.urn], sorted(aspects))]
 
 
@@ -194,7 +195,7 @@ def test_a_probe_that_is_refused_for_its_content_too_shows_that_conditions_are_c
             return [content, *others]
 
     owner = {"owner": "urn:li:corpuser:u", "type": "DATAOWNER"}
-    guard = ConflictGuard(RunContext(Thorough(), Tally("test", str)), INGEST)
+    guard = ConflictGuard(RunContext(Thorough(), Ledger(Tally("test", str))), INGEST)
     guard.learn([INGEST(model("g", ownership={"owners": [owner]}), None)])
     assert guard.checks_versions
 
@@ -400,7 +401,7 @@ def test_an_entry_that_another_recipe_came_to_share_meanwhile_stays() -> None:
         while other:
             entity = other.pop()
             other_merge: Merge = partial(merge_entity, rules=MergeRules(Writer("other")))
-            [stored] = read_stored(sink, Tracker(), [entity]).values()
+            [stored] = read_stored(sink, StateSession(), [entity]).values()
             for one in other_merge(entity, stored).proposals:
                 sink.put(URN, one.aspect_name, one.aspect)
 
@@ -427,7 +428,7 @@ def test_an_entry_whose_base_a_repair_loses_is_nobodys_and_goes() -> None:
     def add_and_go_over(_: object) -> None:
         while entities:
             entity = entities.pop()
-            [stored] = read_stored(sink, Tracker(), [entity]).values()
+            [stored] = read_stored(sink, StateSession(), [entity]).values()
             for one in other(entity, stored).proposals:
                 sink.put(URN, one.aspect_name, one.aspect)
             # Somebody who had read the properties before puts the older base back.
@@ -508,7 +509,7 @@ class Denying(Sink):
 def test_entities_that_may_not_be_read_are_found_by_halving() -> None:
     entities = [Entity(model_urn(str(n)), {"status": {"removed": False}}) for n in range(200)]
     sink = Denying([entities[117].urn])
-    _, denied = PermittedReads(sink, Tracker()).read(entities)
+    _, denied = PermittedReads(sink, StateSession()).read(entities)
     assert [one.merged.urn for one in denied] == [entities[117].urn]
     assert denied[0].refusals[0].reason == "403 no"
     assert sink.calls_made <= 17
@@ -518,5 +519,5 @@ def test_a_token_that_may_read_nothing_ends_soon() -> None:
     entities = [Entity(model_urn(str(n)), {"status": {"removed": False}}) for n in range(200)]
     sink = Denying([one.urn for one in entities])
     with pytest.raises(NotAuthorizedError):
-        PermittedReads(sink, Tracker()).read(entities)
+        PermittedReads(sink, StateSession()).read(entities)
     assert sink.calls_made <= 17

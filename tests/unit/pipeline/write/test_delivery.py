@@ -14,14 +14,15 @@ from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.net.session import LATE
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.flow import Cancellation
+from mlcat_ingest.pipeline.ledger import Ledger
 from mlcat_ingest.pipeline.merge.applied import decode, text_of_keys
 from mlcat_ingest.pipeline.merge.entity import merge_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules
-from mlcat_ingest.pipeline.report.dead_letters import DeliveryOutcome
+from mlcat_ingest.pipeline.outcome import Outcome
 from mlcat_ingest.pipeline.report.report import EntityCounts, Report
 from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
-from mlcat_ingest.pipeline.state.tracker import Tracker
+from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.pipeline.write.conflicts import read_stored
 from mlcat_ingest.pipeline.write.delivery import ROUNDS, Delivery
 from support.fakes import FakeSink, FakeSource, group_urn, model_urn
@@ -487,11 +488,11 @@ def test_the_probe_learns_nothing_from_what_is_refused_for_what_it_says() -> Non
 # --- what is known of an entity after its write --------------------------------------------------
 
 
-def deliver(sink: FakeSink, *entities: Entity) -> dict[str, DeliveryOutcome]:
+def deliver(sink: FakeSink, *entities: Entity) -> dict[str, Outcome]:
     """Deliver entities, and return the outcomes by URN."""
     merge = partial(merge_entity, rules=MergeRules(Writer("test")))
-    delivery = Delivery(RunContext(sink, Tally("test", str)), merge)
-    stored = read_stored(sink, Tracker(), entities)
+    delivery = Delivery(RunContext(sink, Ledger(Tally("test", str))), merge)
+    stored = read_stored(sink, StateSession(), entities)
     merged = [merge(one, stored.get(one.urn)) for one in entities]
     return {one.merged.urn: one for one in delivery.deliver(merged)}
 
@@ -530,7 +531,7 @@ def test_a_request_that_meets_what_it_had_written_is_written_again() -> None:
     meets = written.stored[model_urn("r")][HOME]
     sink.before_write = once(lambda: sink.put(model_urn("r"), HOME, meets), at=2)
     outcome = deliver(sink, model("r", B))[model_urn("r")]
-    assert (outcome.refusals, outcome.exact, outcome.merged.outcome) == ((), True, "updated")
+    assert (outcome.refusals, outcome.exact, outcome.merged.change) == ((), True, "updated")
     # The service may have been killed between its database and its index.
     key, again = sink.writes[-1]
     assert (key.aspect_name, key.aspect["name"]) == ("mlModelKey", "r")
