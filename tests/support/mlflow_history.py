@@ -18,7 +18,9 @@ from mlcat_ingest.sources.mlflow.values.records import (
     RegisteredModel,
     Run,
 )
-from mlcat_ingest.workflows.plan import Plan, PlannedCatalog, PlannedDelivery, PlanStore
+from mlcat_ingest.workflows.plan import Plan
+from mlcat_ingest.workflows.plan_catalog import PlannedCatalog, PlannedDelivery
+from mlcat_ingest.workflows.plan_store import PlanStore
 from support.fake_mlflow import FakeReader, FakeStore, a_source
 from support.fakes import FakeSink
 from support.recipes import a_recipe

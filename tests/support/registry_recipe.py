@@ -7,7 +7,9 @@ from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state.session import StateOptions, StatePolicy, StateSession
 from mlcat_ingest.sources.feast.source import FeastSource
-from mlcat_ingest.workflows.plan import Plan, PlannedCatalog, PlannedDelivery, PlanStore
+from mlcat_ingest.workflows.plan import Plan
+from mlcat_ingest.workflows.plan_catalog import PlannedCatalog, PlannedDelivery
+from mlcat_ingest.workflows.plan_store import PlanStore
 from support.fakes import FakeSink
 from support.feast import config
 from support.recipes import a_recipe

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from mlcat_ingest.metadata.reserved import COMMIT_TAGS
+from mlcat_ingest.metadata.mlflow_keys import COMMIT_TAGS
 from mlcat_ingest.sources.mlflow.values.records import (
     CONTEXT_TAG,
     NOTE_TAG,

@@ -24,7 +24,7 @@ from mlcat_ingest.airflow.sdk import (
     BaseOperator,
 )
 from mlcat_ingest.client.config import RestSinkConfig
-from mlcat_ingest.client.rest.connection import pages_of
+from mlcat_ingest.client.rest.capabilities import pages_of
 from mlcat_ingest.core.environment import local_path
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import FatalError, RecipeError, RecipeValidationError

@@ -66,8 +66,8 @@ def reset(recipe: str, *, yes: bool) -> int:
     unreachable, or the confirmation was declined; 2 invalid recipe, or no terminal for the
     confirmation.
     """
-    from mlcat_ingest.pipeline.state.database import printable_url
     from mlcat_ingest.pipeline.state.inspection import reset as forget
+    from mlcat_ingest.pipeline.state.opening import printable_url
 
     resolved = read_recipe(recipe).recipe
     database = printable_url(resolved.state.url)

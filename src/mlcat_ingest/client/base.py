@@ -116,27 +116,6 @@ class Reads(Protocol):
         Cost: one request for a batch of URNs of one entity type.
         """
 
-    def read_stamps(
-        self, urns: Sequence[str], aspects: Collection[str]
-    ) -> Mapping[str, Mapping[str, str | None]]:
-        """Return the stamp of each stored one of `aspects`, None for an unknown one, by URN.
-
-        Raises and costs as `read_many`, if the catalog cannot leave out the values.
-        """
-        stored = self.read_many(urns, aspects)
-        return {
-            urn: {name: aspect.stamp for name, aspect in entity.items()}
-            for urn, entity in stored.items()
-        }
-
-    def get_aspect(self, urn: str, aspect: str, version: int = 0) -> Aspect | None:
-        """Return an aspect, 0 for its latest `version`; None where the catalog does not keep it.
-
-        Cost: one request.
-        """
-        del urn, aspect, version
-        return None
-
 
 class Searches(Protocol):
     """Lists entities by what they hold.
@@ -215,7 +194,7 @@ class NoEvaluation(Evaluates):
         return Evaluation(not_evaluated=self._reason)
 
 
-class NoRequests(RequestSide):
+class _NoRequests(RequestSide):
     """The requests of a catalog that sends none."""
 
 
@@ -284,7 +263,7 @@ class Catalog(Reads, Protocol):
     @property
     def traffic(self) -> RequestSide:
         """The requests to the catalog."""
-        return NoRequests()
+        return _NoRequests()
 
     @abstractmethod
     def open(self, *, read_only: bool = False) -> str:
@@ -296,6 +275,27 @@ class Catalog(Reads, Protocol):
             CatalogUnavailableError, AuthenticationError, NotAuthorizedError,
             ProtocolMismatchError: as their names say.
         """
+
+    def read_stamps(
+        self, urns: Sequence[str], aspects: Collection[str]
+    ) -> Mapping[str, Mapping[str, str | None]]:
+        """Return the stamp of each stored one of `aspects`, None for an unknown one, by URN.
+
+        Raises and costs as `read_many`, if the catalog cannot leave out the values.
+        """
+        stored = self.read_many(urns, aspects)
+        return {
+            urn: {name: aspect.stamp for name, aspect in entity.items()}
+            for urn, entity in stored.items()
+        }
+
+    def get_aspect(self, urn: str, aspect: str, version: int = 0) -> Aspect | None:
+        """Return an aspect, 0 for its latest `version`; None where the catalog does not keep it.
+
+        Cost: one request.
+        """
+        del urn, aspect, version
+        return None
 
     @abstractmethod
     def write(self, proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from mlcat_ingest.metadata.mlflow_keys import ARTIFACT_SOURCE, RUN_ID
 from mlcat_ingest.metadata.proposal import Aspect, Note
-from mlcat_ingest.metadata.reserved import ARTIFACT_SOURCE, RUN_ID
 
 _CREATED: Final = "created"
 _ORIGINS: Final = (RUN_ID, ARTIFACT_SOURCE)

@@ -17,6 +17,7 @@ from mlcat_ingest.errors import CatalogRequestError, RecipeError
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.diff import entries_of, value_text
 from mlcat_ingest.metadata.entries import COLLECTIONS, keys_of, single_fields
+from mlcat_ingest.metadata.labels import label_of, with_label
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.reserved import SOURCE_KEY, is_own
@@ -34,7 +35,6 @@ from mlcat_ingest.pipeline.merge.applied import (
 from mlcat_ingest.pipeline.merge.provenance import custom_properties, is_removed, stored_properties
 from mlcat_ingest.pipeline.merge.retract import OF_THE_SERVICE
 from mlcat_ingest.pipeline.merge.rules import COMPUTED, UNOWNED
-from mlcat_ingest.pipeline.report.render import label_of, with_label
 from mlcat_ingest.workflows.plan_render import Line, cut
 
 ENTRIES_SHOWN: Final = 50

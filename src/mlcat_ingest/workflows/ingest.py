@@ -34,7 +34,8 @@ from mlcat_ingest.sources.base import Capability, Runs, Source
 from mlcat_ingest.workflows.resolve import ResolvedRecipe, resolve
 
 if TYPE_CHECKING:
-    from mlcat_ingest.workflows.plan import Impact, Plan
+    from mlcat_ingest.workflows.plan import Plan
+    from mlcat_ingest.workflows.plan_impact import Impact
     from mlcat_ingest.workflows.retract import Retraction
 
 
@@ -234,7 +235,7 @@ class Pipeline:
 
 
 def _impacts(sink: Catalog, plan: "Plan") -> "Iterator[Impact]":
-    from mlcat_ingest.workflows.plan import find_impacts
+    from mlcat_ingest.workflows.plan_impact import find_impacts
 
     try:
         sink.open(read_only=True)

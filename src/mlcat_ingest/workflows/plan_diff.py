@@ -4,15 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from mlcat_ingest.core.text import printable
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.diff import AspectDiff, diff_aspect
 from mlcat_ingest.metadata.entries import same_json
+from mlcat_ingest.metadata.labels import label_of
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.applied import NOTHING
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
-from mlcat_ingest.pipeline.merge.rules import COMPUTED
-from mlcat_ingest.pipeline.report.render import label_of_merged
+from mlcat_ingest.pipeline.merge.rules import COMPUTED, properties_aspect
 
 Action = Literal["create", "update", "remove", "revive"]
 """An action of a plan on an entity; to remove is a soft delete, to revive takes that back."""
@@ -98,3 +99,18 @@ def _action(existed: bool, old: Aspect | None, new: Aspect | None) -> Action:  #
     if was != will:
         return "remove" if will else "revive"
     return "update"
+
+
+def label_of_merged(merged: MergedEntity) -> str | None:
+    """Return the label of an entity after the write, else as it is stored."""
+    name = properties_aspect(merged.entity_type)
+    if name is None:
+        return None
+    written = next(
+        (proposal.aspect for proposal in merged.proposals if proposal.aspect_name == name), None
+    )
+    stored = merged.stored.get(name)
+    before = None if stored is None else stored.value
+    values = (written, before, merged.entity.aspects.get(name))
+    label = next(filter(None, (label_of(merged.urn, value) for value in values)), None)
+    return label and printable(label)

@@ -21,20 +21,16 @@ from mlcat_ingest.metadata.diff import (
     value_text,
     with_dates,
 )
+from mlcat_ingest.metadata.labels import with_label
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.metadata.urn import entity_type_of, parse
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
-from mlcat_ingest.pipeline.report.render import (
-    findings,
-    gate_data,
-    gate_lines,
-    left_out,
-    with_label,
-)
+from mlcat_ingest.pipeline.report.render import findings, gate_data, gate_lines, left_out
 from mlcat_ingest.pipeline.report.report import EntityCounts, Report
 from mlcat_ingest.recipe import secrets
-from mlcat_ingest.workflows.plan import ACTIONS, Impact, Plan
+from mlcat_ingest.workflows.plan import Plan
 from mlcat_ingest.workflows.plan_diff import Action, EntityDiff, diff_merged
+from mlcat_ingest.workflows.plan_impact import Impact
 
 ENTITIES_SHOWN: Final = 20
 """Entities that are shown in full; the others are counted."""
@@ -189,7 +185,7 @@ def counts_lines(plan: Plan) -> Iterator[Line]:
 
 def _counts(kind: str, plan: Plan) -> Sequence[str]:
     counts = _kind_data(kind, plan)
-    parts = [f"{counts[action]:,} to {action}" for action in ACTIONS if counts[action]]
+    parts = [f"{counts[action]:,} to {action}" for action in _ACTIONS if counts[action]]
     if counts["bookkeeping"]:
         parts.append(f"of these {counts['bookkeeping']:,} only in {OWN_PREFIX}*")
     parts.append(f"{counts['unchanged']:,} unchanged")
@@ -333,7 +329,7 @@ def _kind_data(kind: str, plan: Plan) -> dict[str, int]:
     counts = plan.totals.actions.get(kind) or Counter()
     counted = plan.report.entities.get(kind, EntityCounts())
     return {
-        **{action: counts.get(action, 0) for action in ACTIONS},
+        **{action: counts.get(action, 0) for action in _ACTIONS},
         "bookkeeping": plan.totals.bookkeeping[kind],
         "unchanged": counted.unchanged,
         "still_removed": counted.still_removed,

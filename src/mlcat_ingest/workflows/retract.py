@@ -21,14 +21,16 @@ from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
 from mlcat_ingest.pipeline.report.progress import OnProgress
 from mlcat_ingest.pipeline.report.report import EXIT_OK, Report
 from mlcat_ingest.pipeline.report.tally import Mask, RunStatus, Tally
-from mlcat_ingest.pipeline.state.database import is_missing
+from mlcat_ingest.pipeline.state.opening import is_missing
 from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
 from mlcat_ingest.pipeline.write.conflicts import PermittedReads
 from mlcat_ingest.pipeline.write.delivery import Delivery
 from mlcat_ingest.pipeline.write.searchable import UrnList, in_chunks
 from mlcat_ingest.pipeline.write.version_sets import LatestVersions
 from mlcat_ingest.sources.base import NullState, Partition, PartitionState, ReadRequest, Source
-from mlcat_ingest.workflows.plan import Plan, PlannedCatalog, PlannedDelivery, PlanStore
+from mlcat_ingest.workflows.plan import Plan
+from mlcat_ingest.workflows.plan_catalog import PlannedCatalog, PlannedDelivery
+from mlcat_ingest.workflows.plan_store import PlanStore
 
 log = logging.getLogger(__name__)
 

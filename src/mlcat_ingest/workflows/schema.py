@@ -11,7 +11,7 @@ from mlcat_ingest.errors import UnknownPluginError
 from mlcat_ingest.metadata_tests.definition import NAMES, UNARY
 from mlcat_ingest.recipe.metadata_test_files import TestInFile
 from mlcat_ingest.recipe.model import Recipe
-from mlcat_ingest.sources.definitions.file_source import DefinitionsDocument
+from mlcat_ingest.sources.definitions.format import DefinitionsDocument
 from mlcat_ingest.workflows.resolve import SOURCES, config_class, source_types
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"

@@ -13,8 +13,8 @@ from datahub.ingestion.graph.config import DatahubClientConfig
 from datahub.ingestion.graph.links import make_url_for_urn
 from datahub.metadata.schema_classes import MLModelPropertiesClass
 
+from mlcat_ingest.client.rest.capabilities import Capabilities
 from mlcat_ingest.client.rest.client import CatalogClient
-from mlcat_ingest.client.rest.connection import Capabilities
 from mlcat_ingest.metadata.proposal import Proposal
 from support.fake_service import Answer, Asked, FakeService, fake_service
 from support.fakes import group_urn, model_urn

@@ -20,7 +20,7 @@ from compat.releases.matrix import (
     tables,
     unknown_to,
 )
-from mlcat_ingest.client.rest.connection import Capabilities
+from mlcat_ingest.client.rest.capabilities import Capabilities
 from support.gms.releases import Release, known_part, releases
 
 pytestmark = pytest.mark.compat

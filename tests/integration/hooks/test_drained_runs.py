@@ -4,7 +4,7 @@ import pytest
 
 from mlcat_ingest.hooks.drain import DrainResult, drain_into
 from mlcat_ingest.hooks.spool import Event, EventSpool
-from mlcat_ingest.pipeline.state.database import held_state
+from mlcat_ingest.pipeline.state.locks import held_state
 from mlcat_ingest.sources.base import Runs
 from mlcat_ingest.testing.mlflow_store import mlflow_client
 from mlcat_ingest.workflows.ingest import Pipeline

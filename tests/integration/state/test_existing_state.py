@@ -6,8 +6,9 @@ import pytest
 
 from mlcat_ingest.errors import RecipeLockedError
 from mlcat_ingest.pipeline.state import partitions, records
-from mlcat_ingest.pipeline.state.database import acquire, open_state
 from mlcat_ingest.pipeline.state.inspection import summary
+from mlcat_ingest.pipeline.state.locks import acquire
+from mlcat_ingest.pipeline.state.opening import open_state
 from mlcat_ingest.pipeline.state.partitions import PartitionKey
 from mlcat_ingest.pipeline.state.records import RecordRow
 from mlcat_ingest.pipeline.state.session import StateOptions, StateSession

@@ -12,16 +12,12 @@ from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.outcome import Outcome
 from mlcat_ingest.pipeline.state import partitions, records
-from mlcat_ingest.pipeline.state.database import held_state, open_state
 from mlcat_ingest.pipeline.state.inspection import state_findings, summary
+from mlcat_ingest.pipeline.state.locks import held_state
+from mlcat_ingest.pipeline.state.opening import open_state
 from mlcat_ingest.pipeline.state.partitions import Counts, PartitionKey, copy_recipe
 from mlcat_ingest.pipeline.state.records import RecordRow
-from mlcat_ingest.pipeline.state.session import (
-    StateOptions,
-    StatePolicy,
-    StateSession,
-    names_of,
-)
+from mlcat_ingest.pipeline.state.session import StateOptions, StatePolicy, StateSession, names_of
 from mlcat_ingest.sources.base import Partition
 from mlcat_ingest.sql.database import Engine, write_transaction
 from support.fakes import FakeSink

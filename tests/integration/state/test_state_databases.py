@@ -17,10 +17,11 @@ from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.pipeline.merge.applied import NOTHING
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.outcome import Outcome
-from mlcat_ingest.pipeline.state import database, partitions, records
-from mlcat_ingest.pipeline.state.database import RunDatabase, open_state
+from mlcat_ingest.pipeline.state import locks, partitions, records
+from mlcat_ingest.pipeline.state.database import RunDatabase
 from mlcat_ingest.pipeline.state.entities import KnownEntities
 from mlcat_ingest.pipeline.state.inspection import reset, state_findings, summary
+from mlcat_ingest.pipeline.state.opening import open_state
 from mlcat_ingest.pipeline.state.partitions import Counts, PartitionKey
 from mlcat_ingest.pipeline.state.records import KnownRecord, RecordRow
 from mlcat_ingest.pipeline.state.results import EntityResult, EvaluationResults, failing_tests
@@ -61,7 +62,7 @@ def test_opening_twice_changes_nothing(url: str, engine: Engine) -> None:
 
 def test_the_doctor_sees_whether_a_run_may_begin(url: str, engine: Engine) -> None:
     assert [one.outcome for one in state_findings(url, "r")] == ["ok", "ok"]
-    held = database.acquire(engine, url, "r")
+    held = locks.acquire(engine, url, "r")
     try:
         assert [one.outcome for one in state_findings(url, "r")] == ["ok", "warning"]
         assert [one.outcome for one in state_findings(url, "other")] == ["ok", "ok"]
@@ -272,30 +273,30 @@ def test_resetting_one_recipe_leaves_the_others(url: str, engine: Engine) -> Non
 
 
 def test_one_run_of_a_recipe_at_a_time(url: str, engine: Engine) -> None:
-    assert database.holder(engine, url, "r") is None
-    held = database.acquire(engine, url, "r")
-    holder = database.holder(engine, url, "r")
+    assert locks.holder(engine, url, "r") is None
+    held = locks.acquire(engine, url, "r")
+    holder = locks.holder(engine, url, "r")
     assert holder is not None
     assert (holder.pid, holder.host) == (os.getpid(), socket.gethostname())
     assert summary(url, "r").holder == holder
     expected = rf"another run of 'r' is in progress: process {os.getpid()} on \S+, since 20.* UTC"
     with pytest.raises(RecipeLockedError, match=expected):
-        database.acquire(engine, url, "r")
+        locks.acquire(engine, url, "r")
     with pytest.raises(RecipeLockedError):
         reset(url, "r")
-    database.acquire(engine, url, "another recipe/of the same database").release()
+    locks.acquire(engine, url, "another recipe/of the same database").release()
     held.release()
     held.release()
-    assert database.holder(engine, url, "r") is None
-    database.acquire(engine, url, "r").release()
+    assert locks.holder(engine, url, "r") is None
+    locks.acquire(engine, url, "r").release()
 
 
 HOLD = """
 import sys, time
-from mlcat_ingest.pipeline.state import database
-from mlcat_ingest.pipeline.state.database import open_state
+from mlcat_ingest.pipeline.state import locks
+from mlcat_ingest.pipeline.state.opening import open_state
 url = sys.argv[1]
-database.acquire(open_state(url), url, "r")
+locks.acquire(open_state(url), url, "r")
 print("held", flush=True)
 time.sleep(600)
 """
@@ -307,7 +308,7 @@ def test_the_lock_of_a_killed_run_is_free(url: str, engine: Engine) -> None:
     try:
         assert child.stdout.readline() == b"held\n"
         with pytest.raises(RecipeLockedError, match=f"process {child.pid} on"):
-            database.acquire(engine, url, "r")
+            locks.acquire(engine, url, "r")
     finally:
         child.send_signal(signal.SIGKILL)
         child.wait()
@@ -315,12 +316,12 @@ def test_the_lock_of_a_killed_run_is_free(url: str, engine: Engine) -> None:
     _soon(engine, url).release()
 
 
-def _soon(engine: Engine, url: str) -> database.Lock:
+def _soon(engine: Engine, url: str) -> locks.Lock:
     """Take the lock, once the server has seen that its holder is gone."""
     until = time.monotonic() + 30
     while True:
         try:
-            return database.acquire(engine, url, "r")
+            return locks.acquire(engine, url, "r")
         except RecipeLockedError:
             if time.monotonic() > until:
                 raise
@@ -340,7 +341,7 @@ def test_the_database_of_a_newer_version_is_reported_with_the_cure(
 
 
 def test_processes_that_begin_at_once_make_the_tables_once(url: str) -> None:
-    code = "import sys; from mlcat_ingest.pipeline.state.database import open_state; "
+    code = "import sys; from mlcat_ingest.pipeline.state.opening import open_state; "
     code += "open_state(sys.argv[1]).dispose()"
     children = [subprocess.Popen([sys.executable, "-c", code, url]) for _ in range(3)]
     assert [child.wait() for child in children] == [0, 0, 0]

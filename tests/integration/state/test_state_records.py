@@ -3,7 +3,7 @@
 import pytest
 
 from mlcat_ingest.pipeline.state import partitions, records
-from mlcat_ingest.pipeline.state.database import open_state
+from mlcat_ingest.pipeline.state.opening import open_state
 from mlcat_ingest.pipeline.state.partitions import PartitionKey
 from mlcat_ingest.pipeline.state.records import RecordRow
 from mlcat_ingest.sql.database import SqlConnection, write_transaction

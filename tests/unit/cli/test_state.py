@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from mlcat_ingest.client.base import TestOutcome
-from mlcat_ingest.pipeline.state import database, partitions, records
-from mlcat_ingest.pipeline.state.database import RunDatabase, open_state
+from mlcat_ingest.pipeline.state import locks, partitions, records
+from mlcat_ingest.pipeline.state.database import RunDatabase
+from mlcat_ingest.pipeline.state.opening import open_state
 from mlcat_ingest.pipeline.state.partitions import PartitionKey
 from mlcat_ingest.pipeline.state.records import RecordRow
 from mlcat_ingest.pipeline.state.results import EvaluationResults
@@ -69,7 +70,7 @@ def test_a_recipe_that_never_ran_remembers_nothing_and_gets_no_database(
 def test_what_is_remembered_is_shown_to_people(
     invoke: Invoke, recipe: str, engine: Engine, url: str
 ) -> None:
-    held = database.acquire(engine, url, "night")
+    held = locks.acquire(engine, url, "night")
     shown = invoke("state", "show", recipe)
     held.release()
     assert shown.code == 0
@@ -142,7 +143,7 @@ def test_resetting_asks_first(
 def test_a_recipe_that_runs_is_not_reset(
     invoke: Invoke, recipe: str, engine: Engine, url: str
 ) -> None:
-    held = database.acquire(engine, url, "night")
+    held = locks.acquire(engine, url, "night")
     reset = invoke("state", "reset", recipe, "--yes")
     held.release()
     assert reset.code == 1

@@ -3,7 +3,8 @@ from collections.abc import Iterator
 import pytest
 
 from mlcat_ingest.client.rest.client import CatalogClient
-from mlcat_ingest.client.rest.connection import Connection, Credentials
+from mlcat_ingest.client.rest.connection import Connection
+from mlcat_ingest.client.rest.credentials import Credentials
 from mlcat_ingest.net.session import HttpOptions
 from support.fake_service import FakeService, fake_service
 

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from mlcat_ingest.client.embedded import CatalogChild
+from mlcat_ingest.client.child import CatalogChild
 from mlcat_ingest.errors import CatalogUnavailableError, RecipeError
 
 pytestmark = pytest.mark.process
@@ -89,7 +89,7 @@ def test_a_killed_child_is_reported() -> None:
 
 
 def test_a_child_that_will_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlcat_ingest.client.embedded._STOP_S", 0.05)
+    monkeypatch.setattr("mlcat_ingest.client.child._STOP_S", 0.05)
     child = started(READY + "import time; time.sleep(600)")
     child.stop()
     assert child.exit_reason() == "the embedded catalog ended with signal 9"

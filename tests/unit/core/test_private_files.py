@@ -11,7 +11,7 @@ from mlcat_ingest.catalog.server.lock import ServerLock
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.hooks.spool import Event, EventSpool
 from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
-from mlcat_ingest.pipeline.state.database import held_state
+from mlcat_ingest.pipeline.state.locks import held_state
 from mlcat_ingest.sql.filelock import FileLock, holder_of
 
 

@@ -13,11 +13,9 @@ from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import SourceUnavailableError
 from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.pipeline.state.database import acquire, open_database, open_state
-from mlcat_ingest.pipeline.state.inspection import (
-    dead_letter_finding,
-    state_findings,
-)
+from mlcat_ingest.pipeline.state.inspection import dead_letter_finding, state_findings
+from mlcat_ingest.pipeline.state.locks import acquire
+from mlcat_ingest.pipeline.state.opening import open_database, open_state
 from mlcat_ingest.recipe.fields import RecipeModel
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.mlflow.config import MlflowConfig

@@ -10,8 +10,9 @@ import pytest
 
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.report.report import TestVerdict, Verdict
-from mlcat_ingest.pipeline.state.database import acquire, open_state
 from mlcat_ingest.pipeline.state.inspection import summary
+from mlcat_ingest.pipeline.state.locks import acquire
+from mlcat_ingest.pipeline.state.opening import open_state
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest, RecordVersion
 from mlcat_ingest.workflows.ingest import Pipeline

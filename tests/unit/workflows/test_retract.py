@@ -22,8 +22,9 @@ from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.pipeline.merge.entity import merge_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules
 from mlcat_ingest.pipeline.state import partitions, records
-from mlcat_ingest.pipeline.state.database import acquire, lock_file, open_state
 from mlcat_ingest.pipeline.state.inspection import summary
+from mlcat_ingest.pipeline.state.locks import acquire
+from mlcat_ingest.pipeline.state.opening import lock_file, open_state
 from mlcat_ingest.pipeline.state.partitions import PartitionKey
 from mlcat_ingest.pipeline.state.records import RecordRow
 from mlcat_ingest.pipeline.write.searchable import UrnList, in_chunks

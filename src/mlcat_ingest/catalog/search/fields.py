@@ -12,14 +12,9 @@ from mlcat_ingest.metadata.aspects.common import (
     SUB_TYPES,
     VERSION_PROPERTIES,
 )
+from mlcat_ingest.metadata.mlflow_keys import PARENT_RUN, RUN_STATUS
 from mlcat_ingest.metadata.registry import ASPECTS
-from mlcat_ingest.metadata.reserved import (
-    FEATURES_PREFIX,
-    OWN_PREFIX,
-    PARENT_RUN,
-    RUN_STATUS,
-    SOURCE_KEY,
-)
+from mlcat_ingest.metadata.reserved import FEATURES_PREFIX, OWN_PREFIX, SOURCE_KEY
 
 _ALIASES: Final[Mapping[str, str]] = {
     "entityType": "_entityType",

@@ -20,7 +20,7 @@ from mlcat_ingest.catalog.search.fields import FieldName, field_name
 from mlcat_ingest.catalog.search.query import parse_query
 from mlcat_ingest.catalog.search.request import SearchRequest
 from mlcat_ingest.catalog.search.selection import Selection, select_entities
-from mlcat_ingest.metadata.reserved import PARENT_RUN
+from mlcat_ingest.metadata.mlflow_keys import PARENT_RUN
 
 POINTS: Final = 500
 """Most points of a chart; of more entities the newest are shown."""

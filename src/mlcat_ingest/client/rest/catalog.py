@@ -1,29 +1,16 @@
-"""The REST catalog that a recipe names, ours or DataHub's, and the doctor's checks of it.
+"""The REST catalog that a recipe names, ours or DataHub's."""
 
-The checks: the service is reached, lets us in, and permits what a run needs. A test entity can be
-written, read back and deleted for good.
-"""
-
-import secrets
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from http import HTTPStatus
-from typing import Final, Literal
 
 from mlcat_ingest.client.base import Catalog, CatalogFacts
 from mlcat_ingest.client.config import RestSinkConfig
+from mlcat_ingest.client.rest.checks import check_service
 from mlcat_ingest.client.rest.client import CatalogClient
-from mlcat_ingest.client.rest.connection import PEER, Capabilities, Connection, Credentials, resolve
-from mlcat_ingest.client.rest.evaluate import NO_RESULTS
+from mlcat_ingest.client.rest.connection import PEER, Connection
+from mlcat_ingest.client.rest.credentials import Credentials, resolve
 from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.errors import AspectRejectedError, MlcatError, RetryableError
-from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
-from mlcat_ingest.metadata.aspects.common import STATUS
-from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
-from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, NO_SUCH_VERSION, Proposal
-from mlcat_ingest.metadata.reserved import CHECK_KEY, MAX_REQUEST_ITEMS
-from mlcat_ingest.net.http import clock
 from mlcat_ingest.net.session import HttpOptions
 from mlcat_ingest.recipe.fields import current
 from mlcat_ingest.recipe.http_options import http_options
@@ -56,26 +43,11 @@ class RestCatalog(CatalogClient, Catalog):
         Cost: at most five requests, two more for a service that does not evaluate metadata tests;
         six more with `write`, or seven there.
         """
-        try:
-            service = self.connect()
-        except MlcatError as error:
-            yield _finding_of("catalog service", error)
-            return
-        yield Finding("catalog service", "ok", f"{service.describe()} at {self.server}")
-        if self.clock_skew_s is not None:  # DataHub's server sends no date
-            yield clock("catalog", self.clock_skew_s)
-        yield from _version_findings(service)
-        yield from _read_findings(self)
-        yield from _search_findings(self)
-        evaluates = yield from _evaluation_findings(self)
-        if write:
-            yield from check_writes(self, results=not evaluates)
-        else:
-            yield Finding(_WRITE, "ok", "not tried: --write writes a test entity, and deletes it")
+        return check_service(self, write=write)
 
 
 def credentials_of(config: RestSinkConfig, option: str = "--server") -> Credentials:
-    """Return the address and token of a sink; see `auth.resolve`."""
+    """Return the address and token of a sink; see `credentials.resolve`."""
     token = current(config.token) if config.token is not None else None
     if token is None and ("token" in config.model_fields_set or config.username is not None):
         token = ""  # said to be empty, or not wanted: then none is looked for elsewhere
@@ -90,238 +62,3 @@ def _settings(config: RestSinkConfig) -> tuple[Credentials, HttpOptions]:
         connect_timeout_s=config.connect_timeout_s,
     )
     return credentials_of(config), options
-
-
-_NAME: Final = "mlcat-ingest-check"
-_NO_ENTITY: Final = f"urn:li:mlModel:(urn:li:dataPlatform:mlflow,{_NAME},PROD)"
-"""An entity that does not exist: reading and evaluating it shows the permissions."""
-
-_NO_TEST: Final = f"urn:li:test:{_NAME}"
-"""A metadata test that does not exist."""
-
-_NO_SOURCE: Final = "mlcat-ingest:check:nobody"
-"""A source that does not exist, to search for."""
-
-
-def _version_findings(service: Capabilities) -> Iterator[Finding]:
-    what = "catalog version"
-    if service.release is None:
-        if service.datahub:
-            yield Finding(
-                what,
-                "warning",
-                f"{service.describe()} does not report its release",
-                "set `server_version` of the sink",
-            )
-    elif not service.is_supported:
-        hint = "upgrade DataHub to v1.5 or later, best v1.7"
-        yield Finding(what, "failed", service.upgrade_message(), hint)
-    elif service.dropped:
-        hint = (
-            "upgrade DataHub to v1.1 or later; a run that writes these aspects exits with status 4"
-        )
-        yield Finding(what, "warning", service.behaviour, hint)
-    else:
-        yield Finding(what, "ok", service.behaviour)
-
-
-def _read_findings(client: CatalogClient) -> Iterator[Finding]:
-    what = "catalog permission: read aspects"
-    try:
-        client.read_many([_NO_ENTITY], [STATUS])
-    except MlcatError as error:
-        yield _finding_of(what, error)
-        return
-    yield Finding(what, "ok", client.credentials.token_origin())
-    if client.reads_in_batches:
-        yield Finding("catalog batch read", "ok", f"{MAX_REQUEST_ITEMS} entities a request")
-    else:
-        yield Finding(
-            "catalog batch read",
-            "warning",
-            "one request per entity: the service has no batch read",
-            "upgrade DataHub: newer releases have /openapi/v3/entity/<type>/batchGet",
-        )
-
-
-def _search_findings(client: CatalogClient) -> Iterator[Finding]:
-    what = "catalog permission: search"
-    try:
-        client.search.entities_of_source("mlModel", _NO_SOURCE)
-    except MlcatError as error:
-        hint = error.hint or "only the state of a recipe then lists its entities"
-        yield Finding(what, "warning", error.message, hint)
-    else:
-        yield Finding(what, "ok", "GraphQL answers")
-
-
-def _evaluation_findings(client: CatalogClient) -> Generator[Finding, None, bool]:
-    """Yield who can evaluate metadata tests; return False where only the client can."""
-    what = "catalog permission: evaluate metadata tests"
-    try:
-        service = client.evaluator.evaluate_batch([_NO_ENTITY])
-    except MlcatError as error:
-        yield _finding_of(what, error, "warning")
-        return True
-    # An entity that does not exist has no results either.
-    if service.not_evaluated in {None, NO_RESULTS}:
-        yield Finding(what, "ok", "the service evaluates")
-    elif service.lacks_call:
-        yield Finding(what, "ok", f"a run evaluates itself: {service.not_evaluated}")
-        yield _readable_tests(client)
-        return False
-    else:
-        hint = (
-            "a run still writes everything; for evaluation, grant the user the privilege to "
-            "manage tests"
-        )
-        yield Finding(what, "warning", str(service.not_evaluated), hint)
-    return True
-
-
-def _readable_tests(client: CatalogClient) -> Finding:
-    """Return whether the tests can be listed and read, which a run that evaluates has to."""
-    what = "catalog permission: read metadata tests"
-    try:
-        page = next(client.search.metadata_tests(), [])
-        client.read_many(page[:1] or [_NO_TEST], [TEST_INFO])
-    except MlcatError as error:
-        return _finding_of(what, error, "warning")
-    return Finding(what, "ok", "some exist" if page else "none yet")
-
-
-def _finding_of(
-    what: str, error: MlcatError, outcome: Literal["warning", "failed"] = "failed"
-) -> Finding:
-    return Finding(what, outcome, error.message, error.hint)
-
-
-_WRITE: Final = "catalog permission: write"
-_CONDITION: Final = "catalog conditional writes"
-_RESULTS: Final = "catalog permission: write test results"
-_DELETION: Final = "catalog permission: delete"
-
-
-def check_writes(client: CatalogClient, *, results: bool = False) -> Iterator[Finding]:
-    """Yield what writing to the catalog shows; the entity is deleted again, whatever comes.
-
-    With `results` also whether results of metadata tests may be written.
-
-    Cost: six requests, one more with `results`.
-    """
-    urn = f"urn:li:mlModel:(urn:li:dataPlatform:mlflow,{_NAME}-{secrets.token_hex(8)},PROD)"
-    written = _write_properties(client, urn, "1")
-    if written is not None and not _may_be_written(written):
-        yield _finding_of(_WRITE, written)
-        return
-    # A request without an answer may have been heard all the same.
-    try:
-        if written is not None:
-            yield _finding_of(_WRITE, written)
-        else:
-            yield Finding(_WRITE, "ok", f"wrote {urn}")
-            yield _read_back(client, urn)
-            yield _conditional_write(client, urn)
-            if results:
-                yield _write_results(client, urn)
-    finally:
-        gone = _delete_entity(client, urn)
-    yield gone
-
-
-def _refused(client: CatalogClient, proposal: Proposal) -> MlcatError | None:
-    """Write a proposal of the test entity; return what refused it, or kept it from being known."""
-    try:
-        refused = client.write([proposal])
-    except MlcatError as error:
-        return error
-    return refused[0] if refused else None
-
-
-def _write_properties(
-    client: CatalogClient, urn: str, text: str, headers: Mapping[str, str] | None = None
-) -> MlcatError | None:
-    properties = {
-        "name": "mlcat-ingest check",
-        "description": "A test entity of `mlcat-ingest check --write`; it can be deleted.",
-        "customProperties": {CHECK_KEY: text},
-    }
-    return _refused(client, Proposal(urn, ML_MODEL_PROPERTIES, properties, headers=headers))
-
-
-def _may_be_written(error: MlcatError) -> bool:
-    """Return whether what failed so may have been written all the same."""
-    if isinstance(error, AspectRejectedError):
-        return error.status == HTTPStatus.INTERNAL_SERVER_ERROR
-    return isinstance(error, RetryableError)
-
-
-def _read_back(client: CatalogClient, urn: str) -> Finding:
-    what = "catalog read after write"
-    try:
-        entity = client.read_many([urn], [ML_MODEL_PROPERTIES]).get(urn, {})
-    except MlcatError as error:
-        return _finding_of(what, error)
-    stored = entity.get(ML_MODEL_PROPERTIES)
-    properties = {} if stored is None else stored.value.get("customProperties", {})
-    if properties.get(CHECK_KEY) == "1":
-        return Finding(what, "ok", "acknowledged writes are readable")
-    return Finding(
-        what,
-        "failed",
-        "the test entity was acknowledged but is missing",
-        "check whether a proxy or queue delays or redirects writes",
-    )
-
-
-def _conditional_write(client: CatalogClient, urn: str) -> Finding:
-    refused = _write_properties(client, urn, "2", {IF_VERSION_MATCH: NO_SUCH_VERSION})
-    if refused is not None:
-        if isinstance(refused, AspectRejectedError) and not _may_be_written(refused):
-            return Finding(_CONDITION, "ok", f"{IF_VERSION_MATCH} is enforced")
-        return _finding_of(_CONDITION, refused)
-    return Finding(
-        _CONDITION,
-        "warning",
-        f"{IF_VERSION_MATCH} is not enforced",
-        "a run finds concurrent writes in the version history and repairs them",
-    )
-
-
-def _write_results(client: CatalogClient, urn: str) -> Finding:
-    refused = _refused(client, Proposal(urn, TEST_RESULTS, {"passing": [], "failing": []}))
-    if refused is not None:
-        return _finding_of(_RESULTS, refused, "warning")
-    return Finding(_RESULTS, "ok", "a run can store its results")
-
-
-def _delete_entity(client: CatalogClient, urn: str) -> Finding:
-    """Delete the test entity for good, or mark it as removed; return what came of it.
-
-    Cost: two requests.
-    """
-    try:
-        client.delete_entity(urn)
-    except MlcatError as error:
-        return _soft_delete(client, urn, error)
-    try:
-        left = client.read_many([urn], [ML_MODEL_PROPERTIES, STATUS])
-    except MlcatError as error:
-        # To mark it as removed would make it anew.
-        message = f"{urn} was deleted; reading it back failed: {error.message}"
-        return Finding(_DELETION, "warning", message, error.hint)
-    if urn in left:
-        return Finding(_DELETION, "failed", f"{urn} was deleted and still exists", _by_hand(urn))
-    return Finding(_DELETION, "ok", f"the test entity is hard-deleted: {urn}")
-
-
-def _soft_delete(client: CatalogClient, urn: str, cause: MlcatError) -> Finding:
-    """Return what is left of an entity that could not be deleted: marked as removed, at best."""
-    if _refused(client, Proposal(urn, STATUS, {"removed": True})) is not None:
-        return Finding(_DELETION, "failed", f"{urn} remains: {cause.message}", _by_hand(urn))
-    message = f"{urn} is soft-deleted, not hard-deleted: {cause.message}"
-    return Finding(_DELETION, "warning", message, _by_hand(urn))
-
-
-def _by_hand(urn: str) -> str:
-    return f'delete it by hand: datahub delete --urn "{urn}" --hard'

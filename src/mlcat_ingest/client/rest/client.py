@@ -8,13 +8,9 @@ from time import monotonic, sleep
 from typing import Any, Final
 
 from mlcat_ingest.client.base import CatalogFacts, Searches, StoredAspect
-from mlcat_ingest.client.rest.connection import (
-    Capabilities,
-    Connection,
-    Credentials,
-    read_capabilities,
-    resolve,
-)
+from mlcat_ingest.client.rest.capabilities import Capabilities, read_capabilities
+from mlcat_ingest.client.rest.connection import Connection
+from mlcat_ingest.client.rest.credentials import Credentials, resolve
 from mlcat_ingest.client.rest.emitter import Emitter
 from mlcat_ingest.client.rest.evaluate import ServiceEvaluator
 from mlcat_ingest.client.rest.reader import AspectReader
@@ -61,8 +57,8 @@ class CatalogClient(AspectReader, Emitter, Closing):
     """A catalog service: DataHub, or the embedded catalog. Safe to use from several threads.
 
     Without `server` or `token` they come from the environment or ``~/.datahubenv``, see
-    `auth.resolve`. Nothing is contacted before the first verb; `connect` tells early whether the
-    address is right. Each verb says in its own module what it costs and what it raises.
+    `credentials.resolve`. Nothing is contacted before the first verb; `connect` tells early whether
+    the address is right. Each verb says in its own module what it costs and what it raises.
     """
 
     def __init__(

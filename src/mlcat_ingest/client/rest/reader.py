@@ -84,7 +84,7 @@ class AspectReader:
     def read_stamps(
         self, urns: Sequence[str], aspects: Collection[str]
     ) -> dict[str, dict[str, str | None]]:
-        """Return the stamps of the stored `aspects` by URN; see `Reads.read_stamps`.
+        """Return the stamps of the stored `aspects` by URN; see `Catalog.read_stamps`.
 
         DataHub's server does not know the parameter, and sends the values too.
         """

@@ -17,10 +17,10 @@ from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.core.text import plural, printable
 from mlcat_ingest.errors import MlcatError, StateUnavailableError
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO
+from mlcat_ingest.metadata.labels import label_of
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
-from mlcat_ingest.pipeline.report.render import label_of
 from mlcat_ingest.pipeline.report.report import FailedTest, TestVerdict, Verdict
 from mlcat_ingest.pipeline.state.results import EntityResult, EvaluationResults
 

@@ -12,6 +12,7 @@ from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import CodecError, LimitError, StateUnavailableError
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.codec import dumps, loads
+from mlcat_ingest.metadata.labels import label_of, with_label
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.reserved import SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of
@@ -24,7 +25,6 @@ from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.read.feature_tables import PrimaryKeys
 from mlcat_ingest.pipeline.removal.rename import GroupCopier
 from mlcat_ingest.pipeline.removal.unlisted import UnlistedEntities
-from mlcat_ingest.pipeline.report.render import label_of, with_label
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.pipeline.write.conflicts import PermittedReads
 from mlcat_ingest.pipeline.write.searchable import in_chunks

@@ -12,61 +12,9 @@ from dataclasses import asdict, fields, replace
 from functools import partial
 from typing import Any, Final
 
-from mlcat_ingest.core.text import plural, printable
-from mlcat_ingest.errors import InvalidUrnError
-from mlcat_ingest.metadata.urn import entity_type_of, parse
-from mlcat_ingest.pipeline.merge.entity import MergedEntity
-from mlcat_ingest.pipeline.merge.rules import properties_aspect
+from mlcat_ingest.core.text import plural
+from mlcat_ingest.metadata.labels import with_label
 from mlcat_ingest.pipeline.report.report import EXIT_OK, EntityCounts, HooksSummary, Report, Verdict
-
-_REGISTERED = "registered:"
-
-
-def label_of(urn: str, properties: Mapping[str, Any] | None) -> str | None:
-    """Return the name in an entity's properties, and its experiment's: `forest 3 (churn)`.
-
-    The name of a group is followed by the one in its URN if they differ: an experiment and a
-    registered model, or the experiments of two workspaces, may have the same name.
-    """
-    name = (properties or {}).get("name")
-    if not isinstance(name, str) or not name:
-        return None
-    if entity_type_of(urn) == "mlModelGroup":
-        in_urn = _name_in(urn)
-        return name if name == in_urn else f"{name} ({in_urn})"
-    groups = [_name_in(group) for group in (properties or {}).get("groups") or ()]
-    # The experiment first: a registered version is in the group of its model, too.
-    groups.sort(key=lambda group: group.startswith(_REGISTERED))
-    return f"{name} ({groups[0]})" if groups else name
-
-
-def label_of_merged(merged: MergedEntity) -> str | None:
-    """Return the label of an entity after the write, else as it is stored."""
-    name = properties_aspect(merged.entity_type)
-    if name is None:
-        return None
-    written = next(
-        (proposal.aspect for proposal in merged.proposals if proposal.aspect_name == name), None
-    )
-    stored = merged.stored.get(name)
-    before = None if stored is None else stored.value
-    values = (written, before, merged.entity.aspects.get(name))
-    label = next(filter(None, (label_of(merged.urn, value) for value in values)), None)
-    return label and printable(label)
-
-
-def with_label(urn: str, label: str | None) -> str:
-    """Return a URN with the label behind it, where there is one."""
-    return urn if label is None else f"{urn} {label}"
-
-
-def _name_in(urn: Any) -> str:
-    try:
-        parts = parse(urn).parts
-    except (InvalidUrnError, TypeError):
-        return str(urn)
-    return parts[1] if len(parts) > 1 else parts[0]
-
 
 _SUMS: Final = ("passing", "failing", "newly_failing")
 _DERIVED: Final = {

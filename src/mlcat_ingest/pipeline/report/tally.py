@@ -15,13 +15,13 @@ from mlcat_ingest.errors import LACKS_PERMISSION, NotAuthorizedError
 from mlcat_ingest.links.rules import Links
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.identity import ABOUT_WRITERS
+from mlcat_ingest.metadata.labels import label_of, with_label
 from mlcat_ingest.metadata.proposal import Entity, Note
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.outcome import Outcome, Refusal
 from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
 from mlcat_ingest.pipeline.report.progress import Progress
-from mlcat_ingest.pipeline.report.render import label_of, with_label
 from mlcat_ingest.pipeline.report.report import (
     COUNTERS,
     DanglingDataset,

@@ -12,12 +12,10 @@ from typing import Any, Final
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import MlcatError, StateDamagedError
 from mlcat_ingest.pipeline.state import partitions, tables
-from mlcat_ingest.pipeline.state.database import (
+from mlcat_ingest.pipeline.state.locks import Holder, held_state, holder
+from mlcat_ingest.pipeline.state.opening import (
     OTHER_DATABASE,
-    Holder,
     file_of,
-    held_state,
-    holder,
     is_missing,
     lock_file,
     open_database,

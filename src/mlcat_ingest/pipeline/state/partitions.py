@@ -13,8 +13,8 @@ from itertools import islice
 from typing import Any, Final
 
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.state.database import (
-    RunDatabase,
+from mlcat_ingest.pipeline.state.database import RunDatabase
+from mlcat_ingest.pipeline.state.opening import (
     is_missing,
     printable_url,
     read_only,

@@ -24,10 +24,11 @@ from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.report.report import PassSummary
 from mlcat_ingest.pipeline.state import partitions, records
-from mlcat_ingest.pipeline.state.database import (
-    RunDatabase,
+from mlcat_ingest.pipeline.state.database import RunDatabase
+from mlcat_ingest.pipeline.state.entities import KnownEntities
+from mlcat_ingest.pipeline.state.locks import held_state
+from mlcat_ingest.pipeline.state.opening import (
     file_of,
-    held_state,
     is_missing,
     open_state,
     read_only,
@@ -35,7 +36,6 @@ from mlcat_ingest.pipeline.state.database import (
     set_aside,
     translate_errors,
 )
-from mlcat_ingest.pipeline.state.entities import KnownEntities
 from mlcat_ingest.pipeline.state.partitions import PartitionKey, PartitionPass, PartitionRow
 from mlcat_ingest.pipeline.state.results import EvaluationResults
 from mlcat_ingest.sources.base import NullState, Partition, PartitionState

@@ -32,7 +32,6 @@ from mlcat_ingest.sources.base import (
 )
 from mlcat_ingest.sources.datasets import Datasets
 from mlcat_ingest.sources.definitions.tables import (
-    LABEL_VIEW,
     TABLE,
     Broken,
     Definition,
@@ -189,7 +188,7 @@ class FeatureSource(Source[FeatureTable | Broken]):
                         urns = (entity.urn for entity in map_table(self._scope, definition))
                         filtered_urns.update(urns)
                     # Labels are never looked up elsewhere: they are no inputs of models.
-                    if definition.kind == LABEL_VIEW:
+                    if definition.has_labels:
                         index_table(index, self._scope, definition)
                     continue
                 case FeatureTable():

@@ -43,9 +43,6 @@ def chosen_type(column: str, text: str | None, notes: list[Note]) -> MLFeatureDa
     return chosen
 
 
-LABEL_VIEW: Final = "Label View"
-"""The kind of a table of labels, which no model has as inputs."""
-
 TABLE: Final = "table"
 """The kind of record that a definition is in the state of a run."""
 
@@ -126,6 +123,11 @@ class FeatureTable(DescribedItem):
     complete: bool = True
     notes: tuple[Note, ...] = ()
     formerly: "FormerEntries | None" = None
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether its columns are labels, which no model has as inputs."""
+        return self.kind == "Label View"
 
     @property
     def record_version(self) -> RecordVersion | None:
@@ -368,7 +370,7 @@ def index_table(index: FeatureIndex, scope: FeatureScope, table: FeatureTable) -
         table.name,
         [feature.name for feature in table.features],
         keys=[key.column or key.name for key in table.keys],
-        labels=table.kind == LABEL_VIEW,
+        labels=table.has_labels,
         complete=table.complete,
         sources=[urn for source in table.sources if (urn := scope.dataset(source)) is not None],
     )

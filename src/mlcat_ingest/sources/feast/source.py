@@ -14,7 +14,6 @@ from mlcat_ingest.links.index import FeatureRef, FeatureSet
 from mlcat_ingest.sources.base import Missing, Unlisted
 from mlcat_ingest.sources.definitions.source import DefinitionReader, FeatureSource
 from mlcat_ingest.sources.definitions.tables import (
-    LABEL_VIEW,
     Broken,
     Definition,
     FeatureTable,
@@ -198,7 +197,7 @@ class FeastSource(FeatureSource):
         config = self._feast
         if not config.projects.allows(definition.namespace or ""):
             return False
-        if isinstance(definition, FeatureTable) and definition.kind == LABEL_VIEW:
+        if isinstance(definition, FeatureTable) and definition.has_labels:
             return config.label_views and super()._takes(definition)
         return super()._takes(definition)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from mlcat_ingest.client.rest.connection import Credentials, resolve
+from mlcat_ingest.client.rest.credentials import Credentials, resolve
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.net.session import BearerAuth
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlcat_ingest.client.rest.connection import Capabilities
+from mlcat_ingest.client.rest.capabilities import Capabilities
 from mlcat_ingest.metadata.urn import FABRICS
 
 

@@ -1,7 +1,7 @@
 import pytest
 
+from mlcat_ingest.client.rest.capabilities import Capabilities
 from mlcat_ingest.client.rest.client import CatalogClient
-from mlcat_ingest.client.rest.connection import Capabilities
 from mlcat_ingest.errors import (
     AuthenticationError,
     CatalogUnavailableError,

@@ -2,7 +2,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from mlcat_ingest.client.rest.connection import Connection, Credentials
+from mlcat_ingest.client.rest.connection import Connection
+from mlcat_ingest.client.rest.credentials import Credentials
 from mlcat_ingest.client.rest.responses import MAX_MESSAGE, is_passing_read, server_message
 from mlcat_ingest.errors import (
     CatalogRequestError,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mlcat_ingest.errors import CatalogRequestError, LimitError
-from mlcat_ingest.pipeline.state.database import open_state
+from mlcat_ingest.pipeline.state.opening import open_state
 from mlcat_ingest.pipeline.state.partitions import delete_recipe
 from support.feast import registry
 from support.registry_recipe import RegistryRecipe

@@ -6,10 +6,11 @@ import pytest
 
 from mlcat_ingest.client.base import StoredAspect
 from mlcat_ingest.metadata.identity import Writer
+from mlcat_ingest.metadata.labels import label_of, with_label
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.merge.entity import merge_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules
-from mlcat_ingest.pipeline.report.render import label_of, label_of_merged, with_label
+from mlcat_ingest.workflows.plan_diff import label_of_merged
 from support.fakes import group_urn, model_urn
 
 HOME = "mlModelProperties"

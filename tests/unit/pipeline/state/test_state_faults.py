@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from mlcat_ingest.errors import RecipeError, RecipeLockedError, StateUnavailableError
-from mlcat_ingest.pipeline.state import database
-from mlcat_ingest.pipeline.state.database import open_state
+from mlcat_ingest.pipeline.state import locks, opening
 from mlcat_ingest.pipeline.state.inspection import state_findings
+from mlcat_ingest.pipeline.state.opening import open_state
 from mlcat_ingest.pipeline.state.partitions import PartitionKey, copy_recipe
 from mlcat_ingest.sql import filelock
 from mlcat_ingest.sql.database import Engine
@@ -67,11 +67,9 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
 
 def test_each_recipe_has_a_lock_file_that_a_file_system_takes(tmp_path: Path) -> None:
     url = url_of(tmp_path / "state.db")
-    plain = database.lock_file(url, "mlflow-prod")
+    plain = opening.lock_file(url, "mlflow-prod")
     assert plain == tmp_path / "state.db.mlflow-prod.lock"
-    hostile = [
-        database.lock_file(url, name) for name in ("a/../b", "a.b", "a b", "a\tb", "x" * 200)
-    ]
+    hostile = [opening.lock_file(url, name) for name in ("a/../b", "a.b", "a b", "a\tb", "x" * 200)]
     assert len({str(path) for path in hostile}) == 5
     assert {path.parent for path in hostile if path} == {tmp_path}
     assert all(len(path.name) < 120 for path in hostile if path)
@@ -81,7 +79,7 @@ def test_a_holder_that_says_nothing_holds_it_still(
     tmp_path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = url_of(tmp_path / "state.db")
-    path = database.lock_file(url, "r")
+    path = opening.lock_file(url, "r")
     assert path is not None
     for message in ("", '["no", "object"]', '{"pid": "text"}'):
         with path.open("w") as handle:
@@ -90,8 +88,8 @@ def test_a_holder_that_says_nothing_holds_it_still(
             handle.flush()
             monkeypatch.setattr(filelock, "_PAUSE_S", 0.3)
             with pytest.raises(RecipeLockedError, match=r"run of 'r' is in progress \(wait"):
-                database.acquire(engine, url, "r")
-    database.acquire(engine, url, "r").release()
+                locks.acquire(engine, url, "r")
+    locks.acquire(engine, url, "r").release()
     engine.dispose()
 
 
@@ -103,5 +101,5 @@ def test_a_file_system_without_locks_is_reported(
 
     monkeypatch.setattr(fcntl, "flock", refuse)
     with pytest.raises(StateUnavailableError, match=r"lock file .* No locks available"):
-        database.acquire(engine, url_of(tmp_path / "state.db"), "r")
+        locks.acquire(engine, url_of(tmp_path / "state.db"), "r")
     engine.dispose()

@@ -11,6 +11,8 @@ from mlcat_ingest.sources.definitions.file_source import (
     DefinitionsConfig,
     DefinitionsSource,
     FileReader,
+)
+from mlcat_ingest.sources.definitions.files import (
     find_files,
 )
 from mlcat_ingest.sources.definitions.tables import (
@@ -107,7 +109,7 @@ def test_a_file_that_is_written_meanwhile_is_not_read(
         return found
 
     monkeypatch.setattr(
-        "mlcat_ingest.sources.definitions.file_source.os", SimpleNamespace(fstat=fstat_and_write)
+        "mlcat_ingest.sources.definitions.files.os", SimpleNamespace(fstat=fstat_and_write)
     )
     assert "changed" in "".join(problems(folder))
 

@@ -17,7 +17,6 @@ from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.metadata.validate import validate_aspect
 from mlcat_ingest.sources.definitions.source import DefinitionReader, FeatureSource
 from mlcat_ingest.sources.definitions.tables import (
-    LABEL_VIEW,
     Broken,
     DatasetPlace,
     Definition,
@@ -181,7 +180,7 @@ def test_what_is_read_is_what_is_linked() -> None:
 
 
 def test_tables_that_are_left_out_are_for_the_catalog_to_tell_and_labels_are_never_inputs() -> None:
-    labels = table("l", "x", kind=LABEL_VIEW)
+    labels = table("l", "x", kind="Label View")
     index = read(table("t", "a"), table("u", "b"), labels, tables={"allow": ["t"]})
     assert [look_up(index, *ref).state for ref in (("t", "a"), ("u", "b"), ("l", "x"))] == [
         "held",

@@ -22,7 +22,7 @@ from mlcat_ingest.catalog.store.reads import marked_removed
 from mlcat_ingest.catalog.store.rows import chunks
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.lists import ListRow, model_rows, referrers
-from mlcat_ingest.metadata.reserved import PARENT_RUN
+from mlcat_ingest.metadata.mlflow_keys import PARENT_RUN
 
 SHOWN_CHILDREN: Final = 20
 """How many child runs a list shows under their parent."""

@@ -44,17 +44,11 @@ from mlcat_ingest.catalog.web.ui.lists import (
 from mlcat_ingest.catalog.web.ui.markdown import render_markdown
 from mlcat_ingest.catalog.web.ui.metadata_tests import rule_in_words
 from mlcat_ingest.catalog.web.ui.runs import RunsView, runs_table
-from mlcat_ingest.catalog.web.ui.text import (
-    entity_href,
-    entity_type,
-    kind_name,
-    scalar,
-    stamp,
-)
+from mlcat_ingest.catalog.web.ui.text import entity_href, entity_type, kind_name, scalar, stamp
 from mlcat_ingest.catalog.web.ui.versions import aliases_of
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
 from mlcat_ingest.metadata.aspects.governance import DOCUMENTATION
-from mlcat_ingest.metadata.reserved import PARENT_RUN, PARENT_RUN_NAME
+from mlcat_ingest.metadata.mlflow_keys import PARENT_RUN, PARENT_RUN_NAME
 
 _IN_LINEAGE: Final = (
     *("dataJob", "dataProcessInstance", "dataset"),

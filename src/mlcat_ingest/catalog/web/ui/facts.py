@@ -45,10 +45,9 @@ from mlcat_ingest.metadata.aspects.processes import (
     DATA_PROCESS_INSTANCE_INPUT,
     ML_TRAINING_RUN_PROPERTIES,
 )
-from mlcat_ingest.metadata.reserved import (
+from mlcat_ingest.metadata.mlflow_keys import (
     COMMIT_TAGS,
     DATASETS,
-    OWN_PREFIX,
     PARENT_RUN,
     PARENT_RUN_ID,
     PARENT_RUN_NAME,
@@ -58,6 +57,7 @@ from mlcat_ingest.metadata.reserved import (
     RUN_STATUS,
     VERSIONS,
 )
+from mlcat_ingest.metadata.reserved import OWN_PREFIX
 
 _REFERENCES: Final = (
     ("Owners", OWNERSHIP, "owners", "owner"),

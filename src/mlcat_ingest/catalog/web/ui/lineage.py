@@ -23,7 +23,7 @@ from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.lists import ListRow, custom_of, rows_of
 from mlcat_ingest.catalog.web.ui.text import entity_type
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
-from mlcat_ingest.metadata.reserved import RUN_MODEL, VERSIONS
+from mlcat_ingest.metadata.mlflow_keys import RUN_MODEL, VERSIONS
 
 HOPS: Final = 8
 """How many hops are shown."""

@@ -46,8 +46,7 @@ from mlcat_ingest.metadata.aspects.common import (
     VERSION_SET_PROPERTIES,
 )
 from mlcat_ingest.metadata.aspects.processes import DATAHUB_EXECUTION_REQUEST_INPUT
-from mlcat_ingest.metadata.registry import ENTITY_TYPES
-from mlcat_ingest.metadata.reserved import (
+from mlcat_ingest.metadata.mlflow_keys import (
     ALIASES,
     PARENT_RUN,
     RUN_DURATION,
@@ -56,6 +55,7 @@ from mlcat_ingest.metadata.reserved import (
     RUN_STATUS,
     VERSIONS,
 )
+from mlcat_ingest.metadata.registry import ENTITY_TYPES
 
 PAGE_ROWS: Final = 50
 """How many rows a page of a list has."""

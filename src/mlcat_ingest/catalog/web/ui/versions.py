@@ -11,7 +11,7 @@ from mlcat_ingest.catalog.web.ui.lists import ListRow, properties_of, value_of
 from mlcat_ingest.catalog.web.ui.text import entity_href, parsed, scalar
 from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
-from mlcat_ingest.metadata.reserved import ALIASES
+from mlcat_ingest.metadata.mlflow_keys import ALIASES
 
 _STAGES: Final = ("production", "staging", "archived")
 _STAGE_TAG: Final = "urn:li:tag:mlflow_"

@@ -8,8 +8,8 @@ from mlcat_ingest.errors import RecordError
 from mlcat_ingest.metadata.aspects.common import SUB_TYPES, VERSION_PROPERTIES
 from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS, OWNERSHIP
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES, SOURCE_CODE
+from mlcat_ingest.metadata.mlflow_keys import COMMIT_TAGS
 from mlcat_ingest.metadata.proposal import Aspect, Entity
-from mlcat_ingest.metadata.reserved import COMMIT_TAGS
 from mlcat_ingest.sources.mlflow.mapping.datasets import NO_DATASETS, dataset_facts
 from mlcat_ingest.sources.mlflow.mapping.evidence import (
     external_evidence,

@@ -15,7 +15,7 @@ from enum import StrEnum
 from math import isnan
 from typing import Any, Final, NamedTuple
 
-from mlcat_ingest.metadata import reserved
+from mlcat_ingest.metadata import mlflow_keys
 
 UNENDED: Final = frozenset({"RUNNING", "SCHEDULED"})
 """The states of runs that have not ended."""
@@ -25,7 +25,7 @@ NOTE_TAG: Final = "mlflow.note.content"
 EXTERNAL_TAG: Final = "mlflow.model.isExternal"
 """Tag of a logged model that is kept elsewhere, such as an agent; its value is `true`."""
 
-PARENT_TAG: Final = reserved.PARENT_TAG
+PARENT_TAG: Final = mlflow_keys.PARENT_TAG
 USER_TAG: Final = "mlflow.user"
 OWNER_TAGS: Final = ("mlflow.ownerEmail", USER_TAG)
 """Experiment tags that name the owner, the best first."""
@@ -40,7 +40,7 @@ RUN_TYPE_TAG: Final = "mlflow.runType"
 EVALUATION_TYPE: Final = "genai_evaluate"
 """The tag with the type of a run, and its value for a run of `genai.evaluate`."""
 
-EVALUATED_TAG: Final = reserved.DATASETS
+EVALUATED_TAG: Final = mlflow_keys.DATASETS
 """Run tag that MLflow's classic `evaluate` sets where it is given a model."""
 
 NAMING_TAG: Final = "mlflow.modelVersions"
@@ -311,14 +311,14 @@ class PropertyKey(StrEnum):
     """Custom properties that the mapping writes itself."""
 
     ABANDONED = "mlflow.abandoned"
-    ALIASES = reserved.ALIASES
+    ALIASES = mlflow_keys.ALIASES
     ARTIFACT_LOCATION = "mlflow.artifact_location"
     ARTIFACT_URI = "mlflow.artifact_uri"
     CHILDREN = "mlflow.children"
     COLUMN_TYPE = "mlflow.column_type"
     COPIED_FROM = "mlflow.copied_from"
-    DATASETS = reserved.DATASETS
-    DURATION_MS = reserved.RUN_DURATION
+    DATASETS = mlflow_keys.DATASETS
+    DURATION_MS = mlflow_keys.RUN_DURATION
     EXPERIMENT_ID = "mlflow.experiment_id"
     FULL_NAME = "mlflow.full_name"
     LATEST_VERSION = "mlflow.latest_version"
@@ -336,22 +336,22 @@ class PropertyKey(StrEnum):
     MODEL_TYPE = "mlflow.model_type"
     MODEL_URI = "mlflow.model_uri"
     MODEL_UUID = "mlflow.model_uuid"
-    PARENT_RUN = reserved.PARENT_RUN
-    PARENT_RUN_ID = reserved.PARENT_RUN_ID
-    PARENT_RUN_NAME = reserved.PARENT_RUN_NAME
+    PARENT_RUN = mlflow_keys.PARENT_RUN
+    PARENT_RUN_ID = mlflow_keys.PARENT_RUN_ID
+    PARENT_RUN_NAME = mlflow_keys.PARENT_RUN_NAME
     REGISTERED_MODEL = "mlflow.registered_model"
-    RUN_ID = reserved.RUN_ID
-    RUN_MODEL = reserved.RUN_MODEL
+    RUN_ID = mlflow_keys.RUN_ID
+    RUN_MODEL = mlflow_keys.RUN_MODEL
     SIGNATURE = "mlflow.signature"
     SIGNATURE_INPUTS = "signature.inputs"
     SIGNATURE_OUTPUTS = "signature.outputs"
     SIGNATURE_PARAMETERS = "signature.parameters"
     SIGNATURE_OF = "mlflow.signature_of"
-    SOURCE = reserved.ARTIFACT_SOURCE
-    STATUS = reserved.RUN_STATUS
+    SOURCE = mlflow_keys.ARTIFACT_SOURCE
+    STATUS = mlflow_keys.RUN_STATUS
     VERSION = "mlflow.version"
     VERSION_STATUS = "mlflow.version_status"
-    VERSIONS = reserved.VERSIONS
+    VERSIONS = mlflow_keys.VERSIONS
 
 
 class SubType(StrEnum):

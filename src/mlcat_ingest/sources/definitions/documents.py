@@ -1,0 +1,178 @@
+"""From definitions files to their tables and sets.
+
+The problems of all files are reported at once, those of sets with unknown features after all
+others.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from mlcat_ingest.errors import RecipeError, RecipeValidationError
+from mlcat_ingest.links.index import FeatureRef, FeatureSet
+from mlcat_ingest.recipe.loader import Loc, Origin, Problem, nearest
+from mlcat_ingest.recipe.validate import validate_config
+from mlcat_ingest.sources.definitions.files import read_file
+from mlcat_ingest.sources.definitions.format import (
+    ColumnSpec,
+    DefinitionsDocument,
+    KeySpec,
+    PlaceSpec,
+    TableSpec,
+)
+from mlcat_ingest.sources.definitions.tables import (
+    DatasetPlace,
+    DatasetSource,
+    Definition,
+    Feature,
+    FeatureTable,
+    Key,
+)
+
+_SETS: Final = "definitions.sets"
+"""Custom property of a table that names the sets which take features of it."""
+
+_JOIN_KEY: Final = "join_key"
+"""Custom property of a key that names its column, as it is called for every other store, too."""
+
+
+class _DefinedNames:
+    """The names that definitions files give, and the problems with them."""
+
+    def __init__(self) -> None:
+        self._lines: dict[tuple[str | None, ...], str] = {}
+        self.features: dict[tuple[str | None, str], FeatureRef] = {}
+        """Each feature, by its namespace and the text by which sets name it."""
+
+    def add(self, document: DefinitionsDocument, origin: Origin) -> Iterator[Problem]:
+        """Take the names of a file in, and yield where one was given before."""
+        namespace = document.namespace
+        for t, table in enumerate(document.tables):
+            loc = ("tables", t)
+            yield from self._add(origin, (*loc, "name"), namespace, "table", table.name)
+            for kind in ("features", "keys"):
+                for c, column in enumerate(getattr(table, kind)):
+                    what = (*map(str, loc), origin.label, kind.removesuffix("s"), column.name)
+                    yield from self._add(origin, (*loc, kind, c, "name"), *what)
+            for feature in table.features:
+                ref = FeatureRef(table.name, feature.name)
+                self.features[namespace, ":".join(ref)] = ref
+        for name in document.sets:
+            yield from self._add(origin, ("sets", name), namespace, "set", name)
+
+    def _add(self, origin: Origin, loc: Loc, *what: str | None) -> Iterator[Problem]:
+        line = f"{origin.label}:{origin.line_of(loc)}"
+        before = self._lines.setdefault(what, line)
+        if before is not line:
+            yield origin.problem(loc, f"is already the name of another {what[-2]}, at {before}")
+
+    def unknown(self, document: DefinitionsDocument, origin: Origin) -> Iterator[Problem]:
+        """Yield where sets of a file name features that no file defines."""
+        for name, references in document.sets.items():
+            for i, text in enumerate(references):
+                if (document.namespace, text) not in self.features:
+                    sentence = self._unknown_feature(document.namespace, text)
+                    yield origin.problem(("sets", name, i), sentence)
+
+    def _unknown_feature(self, namespace: str | None, text: str) -> str:
+        if ":" not in text:
+            return "must have the form <table>:<feature>"
+        similar = nearest(text, [known for of, known in self.features if of == namespace])
+        cure = f"; did you mean `{similar}`?" if similar else ""
+        return f"is not a feature of any definitions file{cure}"
+
+
+def read_definitions(paths: Iterable[Path]) -> list[Definition]:
+    """Return the tables of the files, checked, in their order, and then the sets.
+
+    Names are checked in files that are right otherwise, references once all files are.
+
+    Raises:
+        RecipeValidationError: something in them is wrong; all of it is listed.
+    """
+    names = _DefinedNames()
+    sentences: list[str] = []
+    tables: list[FeatureTable] = []
+    with_sets: list[tuple[DefinitionsDocument, Origin]] = []
+    for path in paths:
+        try:
+            document, origin = _checked_file(path, names)
+        except RecipeValidationError as error:
+            sentences.extend(error.problems)
+            continue
+        except RecipeError as error:
+            sentences.append(str(error))
+            continue
+        tables.extend(_table(document, table) for table in document.tables)
+        if document.sets:
+            with_sets.append((document, origin))  # the lines of others are freed
+    for document, origin in () if sentences else with_sets:
+        problems = list(names.unknown(document, origin))
+        sentences.extend(origin.error(problems).problems if problems else ())
+    if sentences:
+        raise RecipeValidationError(sentences)
+    sets = [
+        FeatureSet(
+            namespace=document.namespace,
+            name=name,
+            features=tuple(names.features[document.namespace, text] for text in references),
+        )
+        for document, _ in with_sets
+        for name, references in document.sets.items()
+    ]
+    return [*_naming_sets(tables, sets), *sets]
+
+
+def _checked_file(path: Path, names: _DefinedNames) -> tuple[DefinitionsDocument, Origin]:
+    parsed, origin = read_file(path)
+    document, problems = validate_config(DefinitionsDocument, parsed.data, (), origin)
+    problems = [*parsed.problems, *problems]
+    if document is not None:
+        problems.extend(names.add(document, origin))
+    if document is None or problems:
+        raise origin.error(problems)
+    return document, origin
+
+
+def _naming_sets(
+    tables: Iterable[FeatureTable], sets: Iterable[FeatureSet]
+) -> Iterator[FeatureTable]:
+    """Yield the tables; a property names the sets that take features of one."""
+    in_sets: dict[tuple[str | None, str], set[str]] = defaultdict(set)
+    for feature_set in sets:
+        for feature in feature_set.features:
+            in_sets[feature_set.namespace, feature.table].add(feature_set.name)
+    for table in tables:
+        names = ", ".join(sorted(in_sets.get((table.namespace, table.name), ())))
+        properties = {**table.properties, _SETS: names}
+        yield replace(table, properties=properties) if names else table
+
+
+def _table(document: DefinitionsDocument, table: TableSpec) -> FeatureTable:
+    given = _fields(table)
+    given["keys"] = tuple(_key(key) for key in table.keys)
+    given["features"] = tuple(Feature(**_fields(spec)) for spec in table.features)
+    return FeatureTable(namespace=document.namespace, platform=document.platform, **given)
+
+
+def _fields(spec: TableSpec | ColumnSpec) -> dict[str, Any]:
+    """Return what a file says of a table, feature or key, by the names that every store has."""
+    tags = {key: value or "" for key, value in spec.tags.items()}
+    sources = None if spec.sources is None else _sources(spec.sources)
+    return {**vars(spec), "tags": tags, "sources": sources}
+
+
+def _key(key: KeySpec) -> Key:
+    given = _fields(key)
+    if key.column is not None:
+        given["properties"] = {_JOIN_KEY: key.column, **key.properties}
+    return Key(**given)
+
+
+def _sources(sources: Iterable[str | PlaceSpec]) -> tuple[DatasetSource, ...]:
+    return tuple(
+        spec if isinstance(spec, str) else DatasetPlace(spec.platform, spec.name)
+        for spec in sources
+    )

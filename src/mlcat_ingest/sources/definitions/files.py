@@ -1,0 +1,122 @@
+"""The definitions files at a path, and the content of one."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from stat import S_ISREG
+from typing import Final
+
+from mlcat_ingest.errors import RecipeError
+from mlcat_ingest.recipe.loader import Origin, ParsedText, parse
+
+_MAX_BYTES: Final = 16 * 1_048_576
+
+_MAX_NODES: Final = 1_000_000
+"""Bounds of one file: about 100,000 features."""
+
+_PATH_HINT: Final = "correct `path` in the source's config"
+
+_SUFFIXES: Final = frozenset({".yml", ".yaml", ".json"})
+
+
+def read_file(path: Path) -> tuple[ParsedText, Origin]:
+    """Return the content of a file, not checked yet, and its place in errors.
+
+    Raises:
+        RecipeError: it cannot be read.
+        RecipeSyntaxError: it is not YAML or JSON.
+    """
+    try:
+        content = _stable_content(path)
+    except OSError as error:
+        raise RecipeError(
+            f"cannot read the definitions file {path}: {error.strerror}", hint=_PATH_HINT
+        ) from None
+    # Errors name a file from the working directory on, where it is below that.
+    here = Path.cwd()
+    label = str(path.relative_to(here) if path.is_relative_to(here) else path)
+    parsed = parse(
+        content, label, max_bytes=_MAX_BYTES, max_nodes=_MAX_NODES, cure_if_empty="define a table"
+    )
+    return parsed, Origin(label, path.parent, parsed.lines)
+
+
+def _stable_content(path: Path) -> bytes:
+    """Return the content, all of it: half a file that is being written reads as a smaller store."""
+    with path.open("rb") as stream:
+        before = os.fstat(stream.fileno())
+        content = stream.read(_MAX_BYTES + 1)
+        after = os.fstat(stream.fileno())
+    same = (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
+    if S_ISREG(after.st_mode) and not (same and len(content) == min(after.st_size, _MAX_BYTES + 1)):
+        raise RecipeError(
+            f"the definitions file {path} changed during the read",
+            hint="run again once the file is complete",
+        )
+    return content
+
+
+def find_files(path: Path) -> list[Path]:
+    """Return the definitions files of `path`, sorted: itself, those in a folder, or a pattern's.
+
+    Raises:
+        RecipeError: there are none, or what may hold some cannot be read.
+    """
+    try:
+        files = sorted(set(_candidates(path)))
+    except OSError as error:
+        sentence = f"cannot read {error.filename or path}: {error.strerror}"
+        raise RecipeError(sentence, hint=_PATH_HINT) from None
+    if not files:
+        # An empty store would take away everything that was read before.
+        raise RecipeError(f"no definitions files at {path}", hint=_PATH_HINT)
+    return files
+
+
+def _candidates(path: Path) -> Iterator[Path]:
+    if path.is_dir():
+        yield from _in_folder(path, set())
+    elif path.exists() or not _is_pattern(str(path)):
+        yield path
+    else:
+        yield from _matching(path)
+
+
+def _matching(path: Path) -> Iterator[Path]:
+    """Yield the files that a pattern matches.
+
+    Raises:
+        OSError: a folder on the way of the pattern cannot be read.
+    """
+    first = next(at for at, part in enumerate(path.parts) if _is_pattern(part))
+    root, pattern = Path(*path.parts[:first]), path.parts[first:]
+    for depth in range(len(pattern)):
+        # `Path.glob` passes over a folder that cannot be read; its tables would count as removed.
+        for folder in root.glob("/".join(pattern[:depth])) if depth else (root,):
+            if folder.is_dir():
+                next(folder.iterdir(), None)
+    # Before Python 3.13, a pattern that ends with `**` matches folders alone.
+    files = (*pattern, "*") if pattern[-1] == "**" else pattern
+    yield from filter(_is_file, root.glob("/".join(files)))
+
+
+def _in_folder(folder: Path, seen: set[Path]) -> Iterator[Path]:
+    """Yield the files below `folder`, through links too; each real folder is gone into once."""
+    seen.add(folder.resolve())
+    for path in folder.iterdir():
+        if path.name.startswith("."):
+            continue
+        if path.is_dir():
+            if path.resolve() not in seen:
+                yield from _in_folder(path, seen)
+        elif path.suffix.lower() in _SUFFIXES and _is_file(path):
+            yield path
+
+
+def _is_file(path: Path) -> bool:
+    """Return whether `path` has to be read, as a link to nowhere has: its file is missed."""
+    return path.is_file() or (path.is_symlink() and not path.exists())
+
+
+def _is_pattern(text: str) -> bool:
+    return any(sign in text for sign in "*?[")
