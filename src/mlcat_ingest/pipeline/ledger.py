@@ -44,8 +44,8 @@ class Ledger:
         self._tally = tally
         self._tracker = Tracker(self.state, tally.clean)
         self._saving = threading.Lock()
-        self.note, self.notes = tally.note, tally.source_notes
-        self.count = tally.count
+        self.note, self.notes, self.count = tally.note, tally.source_notes, tally.count
+        self.lineage, self.state_failed = tally.lineage, tally.state_failed
 
     def page(
         self, page: Page[Any], read_stamps: ReadStamps
@@ -197,12 +197,24 @@ class Ledger:
             else:
                 self.state.database.change(part.reopen)
 
+    def absent(self, part: PartitionPass, urns: Iterable[str]) -> None:
+        """Book that a complete pass over `part` lacked `urns`, and no others."""
+        self.state.entities.replace_absent(part, urns)
+
+    def deleted(self, part: PartitionPass, urns: Iterable[str]) -> None:
+        """Book that entities are about to be removed, or are gone: they may come back."""
+        self.state.entities.delete(part, urns)
+
     def invalidate_stamps(self) -> None:
         """Have the next full pass compare every entity by its values."""
         self._flush()
         own = self.state.database
         own.change(lambda connection: records.delete_stamps(connection, own.recipe, own.sink))
 
-    def close(self) -> None:
-        """Save what waits, and which writes have ended; call it before the state is closed."""
+    def close(self, *, complete: bool) -> None:
+        """Save what waits, and end the dead letters of a `complete` run, or of one that failed.
+
+        It comes before the state is closed.
+        """
         self.begin(())
+        self._tally.close(complete=complete)

@@ -140,13 +140,13 @@ class PipelineRun:
         self._sources = sources
         self._options = options
         self._state = options.state
-        self._letters = DeadLetters(
+        letters = DeadLetters(
             options.dead_letters,
             options.mask,
             options.on_dead_letter,
             add=options.add_dead_letters,
         )
-        self._tally = Tally(recipe.name, options.mask, self._letters, options.run_id)
+        self._tally = Tally(recipe.name, options.mask, letters, options.run_id)
         self._ledger = Ledger(self._tally, options.state)
         self._context = context = RunContext(sink, self._ledger)
         self.found_ids: set[str] = set()
@@ -214,7 +214,7 @@ class PipelineRun:
             self._state.open(
                 sink,
                 needs_results=self._gate is not None,
-                on_problem=self._tally.state_failed,
+                on_problem=self._ledger.state_failed,
             )
             self._state.writer = replace(self._state.writer, name=self._options.recipe.name)
             self._wait(self._start("connect", self._connect), progress)
@@ -270,7 +270,7 @@ class PipelineRun:
         wait(workers)
         self._evaluator.flush()
         self._delivery.finish()
-        self._tally.lineage(self._lineage.finish())
+        self._ledger.lineage(self._lineage.finish())
         if failure is None and (over_limit or isinstance(self._options.scope, Shards)):
             self._evaluator.catch_up(self._state.partition_passes())
         if failure is None and isinstance(self._options.scope, Changes | Everything | Remainder):
@@ -388,10 +388,9 @@ class PipelineRun:
             self._judge,
             self._publish,
             lambda: sink.close(complete=cancellation.cause is None),
-            self._ledger.close,
-            self._state.close,
             self._deferred.close,
-            lambda: self._letters.close(complete=cancellation.cause is None),
+            lambda: self._ledger.close(complete=cancellation.cause is None),
+            self._state.close,
         ]
         for close in closings:
             try:

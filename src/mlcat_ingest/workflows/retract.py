@@ -196,8 +196,7 @@ class Retraction(Closing):
 
         Cost: a read and a write request for each batch of entities.
         """
-        letters = DeadLetters(self._dead_letters, self._mask)
-        tally = Tally(self._name, self._mask, letters)
+        tally = Tally(self._name, self._mask, DeadLetters(self._dead_letters, self._mask))
         context = RunContext(self._sink, Ledger(tally))
         delivery = Delivery(context, self._retract)
         sets = LatestVersions(context, Delivery)
@@ -216,7 +215,7 @@ class Retraction(Closing):
                 self._state.delete()
         except (MlcatError, KeyboardInterrupt) as caught:
             error = caught
-        letters.close(complete=error is None)
+        context.ledger.close(complete=error is None)
         return self._report(tally, error)
 
     def _retract(self, entity: Entity, stored: StoredEntity | None) -> MergedEntity:

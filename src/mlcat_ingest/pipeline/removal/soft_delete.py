@@ -208,7 +208,7 @@ class Removal:
             stored, denied = reads.read([Entity(urn, {STATUS: NOTHING}) for urn in urns])
             unread = {outcome.urn for outcome in denied}
             deleted = [urn for urn in urns if not stored.get(urn) and urn not in unread]
-            self._context.state.entities.delete(part, deleted)
+            self._context.ledger.deleted(part, deleted)
             for urn in deleted:
                 self._note("removed_by_others", f"{urn}: deleted, the next pass writes it again")
             for urn in urns:
@@ -289,7 +289,7 @@ class Removal:
                 removed.setdefault(entity.part, []).append(entity.missing.urn)
         for part, urns in removed.items():
             if part is not None:
-                self._context.state.entities.delete(part, urns)
+                self._context.ledger.deleted(part, urns)
             for urn in urns:
                 # Of one that another recipe has, too, all that is ours is looked for.
                 named = whole_entity(urn).aspects if urn in self._unlisted.shared else NOTHING
@@ -343,9 +343,7 @@ class Removal:
                 entity for entity in missing if entity.part is part and entity.missing.second_pass
             ]
             before = self._context.state.entities.absent_urns(part)
-            self._context.state.entities.replace_absent(
-                part, [entity.missing.urn for entity in absent]
-            )
+            self._context.ledger.absent(part, [entity.missing.urn for entity in absent])
             for entity in absent:
                 if entity.missing.urn in before:
                     confirmed.append(entity)

@@ -110,6 +110,10 @@ class Tally:
         """Return a text as it is kept and shown: without secrets and control characters."""
         return printable(self._mask(text))
 
+    def close(self, *, complete: bool) -> None:
+        """Close the dead letters; see `DeadLetters.close`."""
+        self._letters.close(complete=complete)
+
     def count(self, value: str = "", /, **more: int) -> None:
         """Add to the report's counters of these names; `value` is that of a counter's label.
 

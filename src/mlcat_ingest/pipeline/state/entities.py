@@ -67,18 +67,12 @@ class KnownEntities:
     """
 
     def __init__(self, database: RunDatabase) -> None:
-        """Use `database` once it is started."""
+        """Find what earlier runs left, if `database` is started. Cost: two statements."""
         self._database = database
         self._lock = threading.Lock()
         self._renamed: dict[PartitionPass, list[str]] = {}
-        self._begun: set[str] = set()
-        self._ended: set[str] = set()
-        self.earlier: set[str] = set()
-        self.has_no_base = False
-
-    def start(self) -> None:
-        """Find what earlier runs left."""
         self._begun = set(self._urns_of(f"SELECT urn {_OWN} AND begun <> 0"))
+        self._ended: set[str] = set()
         self.earlier = set(self._begun)
         self.has_no_base = not self._urns_of(f"SELECT urn {_OWN} AND base <> '' LIMIT 1")
 

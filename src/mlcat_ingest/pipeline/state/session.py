@@ -218,7 +218,7 @@ class StateSession:
                 self.writer = self._writer_of([_new_writer_id()])
         if needs_results and not self.remembers:
             self.database.start(self._temporary(), "", "", lasting=False)
-            self.entities.start()
+            self.entities = KnownEntities(self.database)
 
     @property
     def remembers(self) -> bool:
@@ -230,7 +230,7 @@ class StateSession:
         recipe = self._options.recipe
         self.database.may_be_replaced = self._holds_file
         self.database.start(engine, recipe, sink.address)
-        self.entities.start()
+        self.entities = KnownEntities(self.database)
         known = self.database.read(
             lambda connection: partitions.partitions_of(connection, recipe), list[PartitionRow]()
         )

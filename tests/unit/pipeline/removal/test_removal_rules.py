@@ -122,6 +122,8 @@ class World:
         )
         ledger: Any = SimpleNamespace(
             note=lambda kind, text: self.notes.append((kind, text)),
+            absent=self.known.replace_absent,
+            deleted=self.known.delete,
             state=SimpleNamespace(
                 entities=self.known, remembers=self.remembers, writer=Writer("r", "id")
             ),
