@@ -117,12 +117,12 @@ def reindex(db: str) -> int:
     its `restoreIndices` operation does it instead.
     """
     require_extra("catalog", "the embedded catalog")
-    entities = rebuild_index(db)
+    entities = _rebuild_index(db)
     output.out(f"indexed {plural(entities, 'entity', 'entities')}")
     return EXIT_OK
 
 
-def rebuild_index(database: str) -> int:
+def _rebuild_index(database: str) -> int:
     """Make search index and edges in `database` anew and return the number of its entities.
 
     Raises:

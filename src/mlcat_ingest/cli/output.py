@@ -37,7 +37,7 @@ def configure_logging(verbosity: int, *, quiet: bool, log_format: Literal["text"
     for handler in [handler for handler in root.handlers if isinstance(handler, StderrHandler)]:
         root.removeHandler(handler)
     handler = StderrHandler()
-    handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
+    handler.setFormatter(_JsonFormatter() if log_format == "json" else _TextFormatter())
     root.addHandler(handler)
     ours = logging.WARNING if quiet else logging.DEBUG if verbosity else logging.INFO
     logging.getLogger("mlcat_ingest").setLevel(ours)
@@ -56,7 +56,7 @@ class StderrHandler(logging.Handler):
             click.echo(self.format(record), err=True)
 
 
-class TextFormatter(logging.Formatter):
+class _TextFormatter(logging.Formatter):
     """`12:30:45 WARNING message`, and the traceback where there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -68,7 +68,7 @@ class TextFormatter(logging.Formatter):
         return line if error is None else f"{line}\n{traceback_of(error)}"
 
 
-class JsonFormatter(logging.Formatter):
+class _JsonFormatter(logging.Formatter):
     """One JSON object a line: time, level, logger, message, and the numbers of progress."""
 
     def format(self, record: logging.LogRecord) -> str:

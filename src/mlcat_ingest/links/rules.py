@@ -209,7 +209,7 @@ Rule = Callable[[Case], Candidate | None]
 """Returns None if the run has no evidence for the rule."""
 
 
-def declared_features(case: Case) -> Candidate | None:
+def _declared_features(case: Case) -> Candidate | None:
     """Features that people named, by the tag `mlcat.features`."""
     texts = list(entries(case.evidence.declared or ""))
     return Candidate(DECLARED, tuple(_declared_matches(case, texts))) if texts else None
@@ -237,7 +237,7 @@ def feature_spec(case: Case) -> Candidate | None:
     return Candidate(FEATURE_SPEC, tuple(case.look_up(refs))) if refs else None
 
 
-def feast_refs(case: Case) -> Candidate | None:
+def _feast_refs(case: Case) -> Candidate | None:
     """The references that Feast wrote when features were last asked for, if they are whole."""
     feast = _training(case)
     if feast is None or feast.is_cut or not feast.refs:
@@ -245,7 +245,7 @@ def feast_refs(case: Case) -> Candidate | None:
     return _feast_candidate(case, feast, FEAST_REFS, feast.refs)
 
 
-def feast_file(case: Case) -> Candidate | None:
+def _feast_file(case: Case) -> Candidate | None:
     """The file that Feast logs beside a model, if it holds as many references as were counted."""
     text, training = case.evidence.features_file, _training(case)
     if text is None:
@@ -261,7 +261,7 @@ def feast_file(case: Case) -> Candidate | None:
     return _feast_candidate(case, case.evidence.feast or FeastTags(), FEAST_FILE, listed)
 
 
-def feast_service(case: Case) -> Candidate | None:
+def _feast_service(case: Case) -> Candidate | None:
     """The features of the service today, where the references are missing or cut.
 
     Feast guesses the service: it takes the smallest that has all features asked for. So one with
@@ -292,7 +292,7 @@ def _covers(case: Case, feast: FeastTags, refs: Sequence[Ref]) -> bool:
     return {ref.urn for ref in asked} <= urns and feast.count in {None, len(refs)}
 
 
-def feast_refs_cut(case: Case) -> Candidate | None:
+def _feast_refs_cut(case: Case) -> Candidate | None:
     """The references that were not cut off, if the others are not known."""
     feast = _training(case)
     if feast is None or not feast.is_cut:
@@ -394,12 +394,12 @@ def _guess(
 
 
 RULES: Final[tuple[Rule, ...]] = (
-    declared_features,
+    _declared_features,
     feature_spec,
-    feast_refs,
-    feast_file,
-    feast_service,
-    feast_refs_cut,
+    _feast_refs,
+    _feast_file,
+    _feast_service,
+    _feast_refs_cut,
     from_signature,
     dataset_match,
     signature_names,

@@ -174,10 +174,10 @@ def with_dates(field: str, value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [with_dates(field, item) for item in value]
     is_time = field in _TIMES and isinstance(value, int) and value >= _FIRST_TIME_MS
-    return date_of(value) if is_time else value
+    return _date_of(value) if is_time else value
 
 
-def date_of(epoch_ms: int) -> str:
+def _date_of(epoch_ms: int) -> str:
     """Return a time as a date with its zone, or the number where no calendar has it."""
     try:
         return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="milliseconds")

@@ -122,7 +122,7 @@ DATAHUB_TEMPLATES: Final = Templates(group="experiment:{experiment}", registered
 """The names that DataHub's own mlflow source gives, with experiments beside them."""
 
 
-def encode_shared(text: str) -> str:
+def _encode_shared(text: str) -> str:
     """Return `text` as part of a URN that DataHub's own mlflow source builds too.
 
     That source spells names as they are. A `%` may stay one, unless it begins what could be an
@@ -192,7 +192,7 @@ class Naming:
         """Work out what all names share.
 
         With `shared`, registered models and their versions are spelled as DataHub's own source
-        spells them; see `encode_shared`.
+        spells them; see `_encode_shared`.
 
         Raises:
             ValueError: `env` is not one of the 17 environments, or `platform`, `instance` and
@@ -206,7 +206,7 @@ class Naming:
         self.workspace = None if workspace == DEFAULT_WORKSPACE else workspace or None
         self.templates = templates or Templates()
         self.shared = shared
-        self._encode_registered = encode_shared if shared else encode_own
+        self._encode_registered = _encode_shared if shared else encode_own
         try:
             self._work_out()
         except InvalidUrnError as error:

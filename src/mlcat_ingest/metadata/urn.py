@@ -58,7 +58,7 @@ class UrnPart(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class UrnKind:
+class _UrnKind:
     """How the URNs of one entity type are built; `own` kinds encode every unsafe character."""
 
     entity_type: str
@@ -72,27 +72,27 @@ _SINGLE = (UrnPart.NAME,)
 KINDS: Final = {
     kind.entity_type: kind
     for kind in (
-        UrnKind("mlModel", _MODEL_PARTS, own=True),
-        UrnKind("mlModelGroup", _MODEL_PARTS, own=True),
-        UrnKind("mlModelDeployment", _MODEL_PARTS, own=True),
-        UrnKind("mlFeature", (UrnPart.NAME, UrnPart.NAME), own=True),
-        UrnKind("mlPrimaryKey", (UrnPart.NAME, UrnPart.NAME), own=True),
-        UrnKind("mlFeatureTable", (UrnPart.PLATFORM, UrnPart.NAME), own=True),
-        UrnKind("dataset", _MODEL_PARTS),
-        UrnKind("dataPlatform", _SINGLE),
-        UrnKind("dataPlatformInstance", (UrnPart.PLATFORM, UrnPart.NAME)),
-        UrnKind("dataFlow", (UrnPart.NAME, UrnPart.NAME, UrnPart.NAME)),
-        UrnKind("dataJob", (UrnPart.DATA_FLOW, UrnPart.NAME)),
-        UrnKind("dataProcessInstance", _SINGLE),
-        UrnKind("versionSet", (UrnPart.NAME, UrnPart.NAME)),
-        UrnKind("container", _SINGLE),
-        UrnKind("tag", _SINGLE),
-        UrnKind("glossaryTerm", _SINGLE),
-        UrnKind("domain", _SINGLE),
-        UrnKind("structuredProperty", _SINGLE),
-        UrnKind("corpuser", _SINGLE),
-        UrnKind("corpGroup", _SINGLE),
-        UrnKind("test", _SINGLE),
+        _UrnKind("mlModel", _MODEL_PARTS, own=True),
+        _UrnKind("mlModelGroup", _MODEL_PARTS, own=True),
+        _UrnKind("mlModelDeployment", _MODEL_PARTS, own=True),
+        _UrnKind("mlFeature", (UrnPart.NAME, UrnPart.NAME), own=True),
+        _UrnKind("mlPrimaryKey", (UrnPart.NAME, UrnPart.NAME), own=True),
+        _UrnKind("mlFeatureTable", (UrnPart.PLATFORM, UrnPart.NAME), own=True),
+        _UrnKind("dataset", _MODEL_PARTS),
+        _UrnKind("dataPlatform", _SINGLE),
+        _UrnKind("dataPlatformInstance", (UrnPart.PLATFORM, UrnPart.NAME)),
+        _UrnKind("dataFlow", (UrnPart.NAME, UrnPart.NAME, UrnPart.NAME)),
+        _UrnKind("dataJob", (UrnPart.DATA_FLOW, UrnPart.NAME)),
+        _UrnKind("dataProcessInstance", _SINGLE),
+        _UrnKind("versionSet", (UrnPart.NAME, UrnPart.NAME)),
+        _UrnKind("container", _SINGLE),
+        _UrnKind("tag", _SINGLE),
+        _UrnKind("glossaryTerm", _SINGLE),
+        _UrnKind("domain", _SINGLE),
+        _UrnKind("structuredProperty", _SINGLE),
+        _UrnKind("corpuser", _SINGLE),
+        _UrnKind("corpGroup", _SINGLE),
+        _UrnKind("test", _SINGLE),
     )
 }
 
@@ -260,7 +260,7 @@ def _decode_foreign(part: str) -> str:
     return _FOREIGN_ESCAPES.sub(lambda match: unquote(match[0]), part)
 
 
-def _kind(entity_type: str) -> UrnKind:
+def _kind(entity_type: str) -> _UrnKind:
     kind = KINDS.get(entity_type)
     if kind is None:
         raise InvalidUrnError(f"{entity_type!r} is not an entity type with a known URN shape")
@@ -268,7 +268,7 @@ def _kind(entity_type: str) -> UrnKind:
 
 
 def _check_parts(
-    urn: str, kind: UrnKind, raw: tuple[str, ...], unsafe: re.Pattern[str] = _FOREIGN_UNSAFE
+    urn: str, kind: _UrnKind, raw: tuple[str, ...], unsafe: re.Pattern[str] = _FOREIGN_UNSAFE
 ) -> None:
     for role, part in zip(kind.parts, raw, strict=True):
         if not part:

@@ -51,7 +51,7 @@ _STRUCTURED_PROPERTY: Final = "urn:li:structuredProperty:"
 _Segments = tuple[str, ...]
 
 
-class TimedAspect(Protocol):
+class _TimedAspect(Protocol):
     """An aspect as a catalog stores it; times are milliseconds since the epoch."""
 
     @property
@@ -72,7 +72,7 @@ class TimedAspect(Protocol):
 
 
 FetchAspects = Callable[
-    [Collection[str], Collection[str] | None], Mapping[str, Mapping[str, TimedAspect | None]]
+    [Collection[str], Collection[str] | None], Mapping[str, Mapping[str, _TimedAspect | None]]
 ]
 """Returns the named aspects (None: all) of each URN, by URN and aspect name.
 
@@ -81,7 +81,7 @@ place of an aspect says that it cannot be read.
 """
 
 
-class UnreadableAspectError(Exception):
+class _UnreadableAspectError(Exception):
     """A property path needs an aspect that cannot be read."""
 
 
@@ -102,7 +102,7 @@ class PropertyReader:
         self._fetch = fetch
         self._names = _first_aspects(paths)
         self._entities = fetch(urns, self._names)
-        self._linked: dict[tuple[str, str], TimedAspect | None] = {}
+        self._linked: dict[tuple[str, str], _TimedAspect | None] = {}
         self._unreadable: set[tuple[str, str]] = set()
         self._pending: set[tuple[str, str]] = set()
         self._missed = False
@@ -140,11 +140,11 @@ class PropertyReader:
             aspects = self._entities[urn]
             stored = aspects.get(name)
             if stored is None and name in aspects:
-                raise UnreadableAspectError
+                raise _UnreadableAspectError
         elif (urn, name) in self._linked:
             stored = self._linked[urn, name]
             if (urn, name) in self._unreadable:
-                raise UnreadableAspectError
+                raise _UnreadableAspectError
         else:
             self._pending.add((urn, name))
             self._missed = True
@@ -232,7 +232,7 @@ def _structured_values(aspect: Mapping[str, Any], urn: str) -> Iterator[Any]:
             yield from map(_unwrap, assignment.get("values") or [])
 
 
-def _times(aspects: Collection[TimedAspect], name: str) -> list[int]:
+def _times(aspects: Collection[_TimedAspect], name: str) -> list[int]:
     if not aspects:
         return []
     if name == "__firstSynchronized":
@@ -388,7 +388,7 @@ def _values(
         for urn, path in pending:
             try:
                 loaded = reader.values(urn, path)
-            except UnreadableAspectError:
+            except _UnreadableAspectError:
                 values.unreadable.add((urn, path))
             else:
                 if loaded is not None:

@@ -109,7 +109,7 @@ class NoAnswer(NamedTuple):
     is_lasting: bool = False
 
 
-def no_answer_of(error: BaseException, url: str) -> NoAnswer:
+def _no_answer_of(error: BaseException, url: str) -> NoAnswer:
     """Return why a request to `url` got no answer.
 
     Cost: one handshake where http was spoken to a port that hung up.
@@ -145,7 +145,7 @@ def no_answer_of(error: BaseException, url: str) -> NoAnswer:
     return NoAnswer(f"does not answer: {cause}", hint, is_lasting)
 
 
-def wants_tls(status: int, content: bytes) -> bool:
+def _wants_tls(status: int, content: bytes) -> bool:
     """Return whether a reply to http shows that the port speaks https."""
     return status == 400 and any(words in content for words in _SPEAKS_TLS)
 
@@ -533,7 +533,7 @@ class Http(Closing):
     def _checked(self, reply: Reply) -> Reply:
         if reply.status == 401:
             raise self._refused_credentials(reply)
-        if wants_tls(reply.status, reply.content):
+        if _wants_tls(reply.status, reply.content):
             raise ProtocolMismatchError(
                 f"{self.peer} at {reply.url} does not speak http", hint=_USE_HTTPS
             )
@@ -592,7 +592,7 @@ class Http(Closing):
             return None, ""
         # After a redirect it is another address than ours that does not answer.
         url = getattr(getattr(error, "request", None), "url", None) or url
-        answer = no_answer_of(error, url)
+        answer = _no_answer_of(error, url)
         sentence = f"{self.peer} at {redact_url(url)} {answer.what}"
         # A name may be gone while its server is restarted, but it once led to one.
         is_lasting = answer.is_lasting and not self._retry.was_reached

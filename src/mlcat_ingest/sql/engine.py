@@ -84,7 +84,7 @@ def open_engine(where: str | Path) -> Engine:
     """
     url = database_url(where)
     if url.drivername == f"postgresql+{POSTGRESQL_DRIVER}" and find_spec(POSTGRESQL_DRIVER) is None:
-        raise missing_driver()
+        raise _missing_driver()
     # SQLAlchemy 2 does so by itself for a file of SQLite.
     options = {"check_same_thread": False} if url.get_backend_name() == "sqlite" else {}
     try:
@@ -109,7 +109,7 @@ def open_engine(where: str | Path) -> Engine:
     return engine
 
 
-def missing_driver() -> RecipeError:
+def _missing_driver() -> RecipeError:
     """Return the error of a PostgreSQL database for which no driver is installed."""
     if POSTGRESQL_DRIVER == "psycopg":
         return MissingExtraError("a PostgreSQL database", "postgres")
@@ -277,5 +277,5 @@ def _with_driver(url: URL) -> URL:
         if find_spec(known[driver]) is not None:
             return url.set(drivername=f"{backend}+{driver}")
     if backend == "postgresql":
-        raise missing_driver()
+        raise _missing_driver()
     raise RecipeError("a MySQL database needs a driver", hint=f"pip install {named or 'pymysql'}")

@@ -33,7 +33,7 @@ GROUP = "mlcat_ingest.sources"
 
 
 @dataclass(frozen=True, slots=True)
-class BuiltIn:
+class _BuiltIn:
     """The places of a built-in source's configuration (cheap to import) and class: `module:Class`.
 
     Its class may need the modules of an `extra`.
@@ -44,21 +44,21 @@ class BuiltIn:
     extra: str | None = None
 
 
-SOURCES: Mapping[str, BuiltIn] = {
-    "feast": BuiltIn(
+SOURCES: Mapping[str, _BuiltIn] = {
+    "feast": _BuiltIn(
         config="mlcat_ingest.sources.feast.config:FeastConfig",
         source="mlcat_ingest.sources.feast.source:FeastSource",
         extra="feast",
     ),
-    "definitions": BuiltIn(
+    "definitions": _BuiltIn(
         config="mlcat_ingest.sources.definitions.file_source:DefinitionsConfig",
         source="mlcat_ingest.sources.definitions.file_source:DefinitionsSource",
     ),
-    "mlflow": BuiltIn(
+    "mlflow": _BuiltIn(
         config="mlcat_ingest.sources.mlflow.config:MlflowConfig",
         source="mlcat_ingest.sources.mlflow.source:MlflowSource",
     ),
-    "sagemaker": BuiltIn(
+    "sagemaker": _BuiltIn(
         config="mlcat_ingest.sources.sagemaker.config:SagemakerConfig",
         source="mlcat_ingest.sources.sagemaker.source:SagemakerSource",
         extra="aws",

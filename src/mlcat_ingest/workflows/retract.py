@@ -35,7 +35,7 @@ from mlcat_ingest.workflows.plan_store import PlanStore
 log = logging.getLogger(__name__)
 
 
-def list_ours(
+def _list_ours(
     urns: UrnList, state: StateSession, sink: Catalog, sources: Sequence[Source[Any]], recipe: str
 ) -> None:
     """Add to `urns` the entities that may hold something `recipe` wrote.
@@ -175,7 +175,7 @@ class Retraction(Closing):
         sets = LatestVersions(context, lambda *_: planned)
         urns = UrnList()
         try:
-            list_ours(urns, self._state, self._sink, self._sources, self._name)
+            _list_ours(urns, self._state, self._sink, self._sources, self._name)
             for chunk in in_chunks(urns):
                 changed = list(self._read(chunk, context.ledger))
                 sets.watch(changed)

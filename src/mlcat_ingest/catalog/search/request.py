@@ -99,7 +99,7 @@ class SearchRequest:
 
     def cursor(self, place: Sequence[Any]) -> str:
         """Return the cursor of the page behind `place`, the sort values of an entity."""
-        return write_cursor(self._scroll(), place)
+        return _write_cursor(self._scroll(), place)
 
     def place(self, values: int) -> list[Any]:
         """Return the place in the cursor `after`: as many sort values as `values`.
@@ -107,7 +107,7 @@ class SearchRequest:
         Raises:
             BadRequestError: it is no cursor, or that of another search.
         """
-        return read_cursor(self._scroll(), self.after or "", values)
+        return _read_cursor(self._scroll(), self.after or "", values)
 
     def _scroll(self) -> tuple[object, ...]:
         """Return the parts that all pages of one scroll share."""
@@ -147,7 +147,7 @@ class SearchPage:
     full_scan: bool = False
 
 
-def write_cursor(search: object, place: Sequence[Any]) -> str:
+def _write_cursor(search: object, place: Sequence[Any]) -> str:
     """Return the cursor of `place`, a list of sort values, in a search.
 
     `search` is equal for all pages of a scroll, and has another `repr` for another search.
@@ -155,7 +155,7 @@ def write_cursor(search: object, place: Sequence[Any]) -> str:
     return base64.urlsafe_b64encode(canonical([_checksum(search), *place])).decode()
 
 
-def read_cursor(search: object, text: str, values: int) -> list[Any]:
+def _read_cursor(search: object, text: str, values: int) -> list[Any]:
     """Return the place in the cursor `text` of a search: as many sort values as `values`.
 
     Raises:

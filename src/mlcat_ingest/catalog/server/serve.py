@@ -47,7 +47,7 @@ class _Wait(NamedTuple):
     unsent_bytes: int
 
 
-class SlowConnections:
+class _SlowConnections:
     """Closes connections whose client does not send its request, or does not take the answer."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -83,7 +83,7 @@ def _wait_of(connection: Any) -> _Wait | None:
     return _Wait(BODY_TAIL_SECONDS if has_tail else HEAD_SECONDS, cycle, 0)
 
 
-class AcceptErrors:
+class _AcceptErrors:
     """Handles errors of the event loop; of those without a free file descriptor one line a minute.
 
     asyncio tries again by itself, and logs each try.
@@ -217,11 +217,11 @@ def make_server(app: "ASGIApp", started: Callable[[], None]) -> "uvicorn.Server"
     """Return a server of `app` that calls `started` as soon as it answers."""
     import uvicorn
 
-    slow = SlowConnections()
+    slow = _SlowConnections()
 
     class CatalogServer(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            asyncio.get_running_loop().set_exception_handler(AcceptErrors())
+            asyncio.get_running_loop().set_exception_handler(_AcceptErrors())
             await super().startup(sockets)
             started()
 

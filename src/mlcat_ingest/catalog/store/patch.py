@@ -157,14 +157,14 @@ def _given_keys(given: Any) -> dict[Path, KeyPaths]:
             raise InvalidProposalError(f"{place}: expected an array of field names")
         if len(names) > PATCH_KEYS:
             raise InvalidProposalError(f"{place}: more than {PATCH_KEYS} fields")
-        keys[(name,)] = tuple(key_path(key) for key in names)
+        keys[(name,)] = tuple(_key_path(key) for key in names)
     return keys
 
 
 _NESTED: Final = "\u241f"
 
 
-def key_path(name: str) -> Path:
+def _key_path(name: str) -> Path:
     """Return where a key field is in an entry; a name with U+241F leads into a nested object."""
     return tuple(name.split(_NESTED))
 
@@ -175,7 +175,7 @@ def template_keys(aspect: str) -> ArrayKeys:
     spec = DECLARED.get(aspect)
     return MappingProxyType(
         {
-            tuple(array.split(".")): tuple(key_path(name) for name in names.split())
+            tuple(array.split(".")): tuple(_key_path(name) for name in names.split())
             for array, names in ((spec and spec.patch_keys) or {}).items()
         }
     )
@@ -234,7 +234,7 @@ def apply_patch(patch: Patch, value: Mapping[str, Any]) -> dict[str, Any]:
     base = _copy(value)
     others: list[Any] = []
     if patch.lineage:
-        base[FIELD], others = to_tree(base.get(FIELD))
+        base[FIELD], others = _to_tree(base.get(FIELD))
     document = _Document(patch, base)
     for at, operation in enumerate(patch.operations):
         try:
@@ -247,7 +247,7 @@ def apply_patch(patch: Patch, value: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(result, dict):
         raise InvalidProposalError("patch: the patched aspect is not an object")
     if patch.lineage and FIELD in result:
-        result[FIELD] = to_entries(result[FIELD], others)
+        result[FIELD] = _to_entries(result[FIELD], others)
     return result
 
 
@@ -532,7 +532,7 @@ def _pointer(path: Path) -> str:
     return "".join(f"/{part.replace('~', '~0').replace('/', '~1')}" for part in path)
 
 
-def to_tree(lineages: Any) -> tuple[dict[str, Any], list[Any]]:
+def _to_tree(lineages: Any) -> tuple[dict[str, Any], list[Any]]:
     """Return the entries as a tree, and apart from it those that patches cannot address."""
     tree: dict[str, Any] = {}
     others: list[Any] = []
@@ -561,7 +561,7 @@ def _place(entry: Any) -> tuple[str, str, str] | None:
     return names[0], entry["downstreams"][0], names[1]
 
 
-def to_entries(tree: Any, others: list[Any]) -> list[Any]:
+def _to_entries(tree: Any, others: list[Any]) -> list[Any]:
     """Return the entries of a tree, one for each operation, downstream and query, and `others`.
 
     Raises:

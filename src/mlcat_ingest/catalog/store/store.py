@@ -154,7 +154,7 @@ class _QueuedJob(Generic[T]):
     error: Exception | None = None
 
 
-class StoreWriter:
+class _StoreWriter:
     """Runs jobs that write, one at a time, and returns only when their transaction is durable.
 
     The caller that holds the lock commits everything that queued up meanwhile in one transaction
@@ -226,7 +226,7 @@ class Store:
         """Use the database behind `engine`, whose tables `Store.open` has migrated."""
         self._engine = engine
         self._failures = DatabaseFailures()
-        self._writer = StoreWriter(engine, self._failures)
+        self._writer = _StoreWriter(engine, self._failures)
 
     @classmethod
     def open(cls, where: str | Path) -> Self:

@@ -159,7 +159,7 @@ class Border:
             await response(scope, receive, send)
 
 
-class AddressCheck:
+class _AddressCheck:
     """ASGI middleware that refuses requests by their address: its length, and the host in it.
 
     Where there is no token, requests have to be for this machine. The page of another site may
@@ -203,7 +203,7 @@ def _refuse_other_hosts(scope: Scope, host: str) -> None:
         )
 
 
-class Guard:
+class _Guard:
     """ASGI middleware that passes a request on, or refuses it.
 
     With a token, every path but the open ones needs `Authorization: Bearer <token>`. Only the
@@ -283,7 +283,7 @@ def _netloc(origin: str) -> str | None:
         return None
 
 
-class Throttle:
+class _Throttle:
     """ASGI middleware that turns requests away while too many are in hand.
 
     Each request holds its body in memory, so their number bounds the memory of the service.
@@ -414,7 +414,7 @@ def create_app(
     open_paths = _open_paths() | open_pages
     errors = ErrorResponses(renderer, page_requests)
     guard = Middleware(
-        Guard,
+        _Guard,
         authenticator=authenticator,
         sessions=sessions,
         pages=page_requests,
@@ -425,9 +425,9 @@ def create_app(
         middleware=[
             Middleware(Measure, metrics=metrics, routes=[*interface, counters, *pages]),
             Middleware(Border, errors=errors),
-            Middleware(AddressCheck, host=None if token else host),
+            Middleware(_AddressCheck, host=None if token else host),
             guard,
-            Middleware(Throttle, at_once=limits.requests_at_once, open_paths=open_paths),
+            Middleware(_Throttle, at_once=limits.requests_at_once, open_paths=open_paths),
         ],
         exception_handlers={HTTPException: errors.to_http_error},
     )

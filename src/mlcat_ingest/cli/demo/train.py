@@ -34,7 +34,7 @@ class Retrieval:
         return named[[ref.partition(":")[2] for ref in self.tags[FEAST_REFS].split(",")]]
 
 
-def recorded_retrieval(run_name: str) -> Retrieval:
+def _recorded_retrieval(run_name: str) -> Retrieval:
     """Return what was recorded for the run of this name."""
     recorded = json.loads((_FEAST / "retrievals.json").read_text(encoding="utf-8"))
     return Retrieval(recorded[run_name])
@@ -103,7 +103,7 @@ def _wine_grid_search(mlflow: Any) -> None:
 
     mlflow.set_experiment_tag(NOTE_TAG, "Which of three cultivars a wine comes from.")
     data, target = load_wine(return_X_y=True, as_frame=True)
-    retrieval = recorded_retrieval("svm-grid-search")
+    retrieval = _recorded_retrieval("svm-grid-search")
     data = retrieval.of(data)
     train, test, train_y, test_y = train_test_split(data, target, random_state=7, stratify=target)
     mlflow.sklearn.autolog(log_models=False, max_tuning_runs=4, silent=True)
@@ -148,7 +148,7 @@ def _breast_cancer_classifiers(mlflow: Any) -> None:
         ("tree", DecisionTreeClassifier(max_depth=3, random_state=7), {"max_depth": 3}),
     ):
         pipeline = make_pipeline(StandardScaler(), model)
-        retrieval = recorded_retrieval(name)
+        retrieval = _recorded_retrieval(name)
         train, test, train_y, test_y = train_test_split(
             retrieval.of(data), target, random_state=7, stratify=target
         )
@@ -177,7 +177,7 @@ def _diabetes_regressors(mlflow: Any) -> None:
     mlflow.set_experiment_tag(NOTE_TAG, "Disease progression after one year.")
     data, target = load_diabetes(return_X_y=True, as_frame=True)
     for model in (Ridge(alpha=0.3), Lasso(alpha=0.1)):
-        retrieval = recorded_retrieval(type(model).__name__.lower())
+        retrieval = _recorded_retrieval(type(model).__name__.lower())
         train, test, train_y, test_y = train_test_split(retrieval.of(data), target, random_state=7)
         with mlflow.start_run(run_name=type(model).__name__.lower()):
             mlflow.set_tags(retrieval.tags)

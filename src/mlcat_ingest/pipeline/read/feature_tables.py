@@ -69,11 +69,11 @@ def refuse_equal_identities(sources: Sequence[Source[Any]]) -> dict[int, MlcatEr
             if first is not source:
                 raise equal_identities(f"{first.place} and {source.place}", key)
 
-    ask_each(sources, look, failures)
+    _ask_each(sources, look, failures)
     return failures
 
 
-def ask_each(
+def _ask_each(
     sources: Sequence[Source[Any]],
     ask: Callable[[Source[Any]], object],
     failures: dict[int, MlcatError],
@@ -309,7 +309,7 @@ def refuse_collisions(
     Cost: of each source see `Source.coming_tables`; two reads of the catalog a batch of tables.
     """
     collisions = _Collisions(sink, keys)
-    ask_each(sources, lambda source: collisions.add(source.coming_tables()), failures)
+    _ask_each(sources, lambda source: collisions.add(source.coming_tables()), failures)
 
 
 class _Collisions:

@@ -51,7 +51,7 @@ class FeastReader(DefinitionReader):
         """Return the registry's own id, or its address where users may see only part of it."""
         if self._config.server_id is not None:
             return self._config.server_id
-        objects = {} if may_hide(self._config) else self._fetched()
+        objects = {} if _may_hide(self._config) else self._fetched()
         own = own_id(objects.get("project_metadata", ()), objects.get("project", ()))
         return own or self._transport.server_id()
 
@@ -207,7 +207,7 @@ class FeastSource(FeatureSource):
         A server with permissions leaves out all that the user may not see. So an object that it
         does not list may still be there.
         """
-        return () if may_hide(self._feast) else super().missing(partition, unlisted)
+        return () if _may_hide(self._feast) else super().missing(partition, unlisted)
 
 
 def transport_for(config: FeastConfig) -> RegistryTransport:
@@ -244,7 +244,7 @@ def transport_for(config: FeastConfig) -> RegistryTransport:
             return LocalFile(Path(local_path(address)), max_bytes=config.max_bytes)
 
 
-def may_hide(config: FeastConfig) -> bool:
+def _may_hide(config: FeastConfig) -> bool:
     """Return whether the listing may depend on the user: a server has permissions."""
     registry = config.registry
     if registry is None or kind_of(registry.path, registry.registry_type) != "remote":

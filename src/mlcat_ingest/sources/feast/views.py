@@ -74,7 +74,7 @@ _VERBATIM: Final = frozenset({"kafka", "kinesis"})
 """Platforms whose names are no parts with dots between."""
 
 
-class SourceLocation(NamedTuple):
+class _SourceLocation(NamedTuple):
     """The location of a data source's data, as it names it: an address, a table or a query."""
 
     platform: str = ""
@@ -139,8 +139,8 @@ class Upstreams:
             return NOTHING
         location = self._location(source)
         query = ""
-        dataset: SourceLocation | DatasetPlace | Note | None = location
-        if isinstance(location, SourceLocation):
+        dataset: _SourceLocation | DatasetPlace | Note | None = location
+        if isinstance(location, _SourceLocation):
             query, dataset = location.query, self._dataset(source.name, location)
         upstream = UpstreamDatasets(
             names=(source.name,) if source.name else (),
@@ -158,7 +158,7 @@ class Upstreams:
             return source
         return self._lookup(project, source.name) or source
 
-    def _location(self, source: Any) -> SourceLocation | DatasetPlace | Note | None:
+    def _location(self, source: Any) -> _SourceLocation | DatasetPlace | Note | None:
         """Return the location of a source, None for one that holds no data, such as a push."""
         kind = value_name("SourceType", source.type)
         if kind in _DATASETLESS:
@@ -170,23 +170,23 @@ class Upstreams:
             return _table_location(platform, getattr(source, f"{platform}_options"))
         return self._file_or_stream(kind, source)
 
-    def _file_or_stream(self, kind: str, source: Any) -> SourceLocation | DatasetPlace | Note:
+    def _file_or_stream(self, kind: str, source: Any) -> _SourceLocation | DatasetPlace | Note:
         match kind:
             case "BATCH_FILE":
                 options = source.file_options
-                return SourceLocation(uri=options.uri, format=_format_in(options.file_format))
+                return _SourceLocation(uri=options.uri, format=_format_in(options.file_format))
             case "BATCH_SPARK":
                 return self._spark_location(source.name, source.spark_options)
             case "STREAM_KAFKA":
-                return SourceLocation("kafka", source.kafka_options.topic)
+                return _SourceLocation("kafka", source.kafka_options.topic)
             case "STREAM_KINESIS":
                 stream = source.kinesis_options
                 name = _stream_of(stream) if self._config.kinesis_region else stream.stream_name
-                return SourceLocation("kinesis", name)
+                return _SourceLocation("kinesis", name)
             case _:
                 return Note("source_unknown", f"{source.name}: type {source.type}")
 
-    def _spark_location(self, name: str, options: Any) -> SourceLocation | DatasetPlace | Note:
+    def _spark_location(self, name: str, options: Any) -> _SourceLocation | DatasetPlace | Note:
         kind = _format_in(options.table_format) or options.file_format.lower()
         address = options.table or options.path
         if kind == "iceberg" and address and not _OF_PATHS.intersection(address):
@@ -194,12 +194,12 @@ class Upstreams:
             given = options.table_format.iceberg_format
             table = without_quotes("iceberg", address).removeprefix(f"{given.catalog}.")
             parts = (table,) if "." in table else (given.namespace, table)
-            return SourceLocation("iceberg", ".".join(parts) if all(parts) else "")
+            return _SourceLocation("iceberg", ".".join(parts) if all(parts) else "")
         if options.table:
             return self._of_spark(name, options.table)
-        return SourceLocation(uri=options.path, query=options.query, format=kind)
+        return _SourceLocation(uri=options.path, query=options.query, format=kind)
 
-    def _of_spark(self, name: str, table: str) -> SourceLocation | DatasetPlace | Note:
+    def _of_spark(self, name: str, table: str) -> _SourceLocation | DatasetPlace | Note:
         """Return the table or files that a name of Spark SQL stands for, or why there are none."""
         parts, files = spark_name(table)
         if files is not None:
@@ -213,9 +213,9 @@ class Upstreams:
             return Note(
                 "source_without_place", f"{name}: its table has {levels}; set `spark_platform`"
             )
-        return SourceLocation(platform, ".".join(parts))
+        return _SourceLocation(platform, ".".join(parts))
 
-    def _dataset(self, name: str, location: SourceLocation) -> DatasetPlace | Note:
+    def _dataset(self, name: str, location: _SourceLocation) -> DatasetPlace | Note:
         """Return the dataset at the location of the source of this name, or why there is none."""
         if location.table:
             return self._table(name, location)
@@ -225,7 +225,7 @@ class Upstreams:
             return Note("source_is_query", f"{name}: defined by a query, without a table")
         return Note("source_without_place", f"{name}: neither a table nor a path")
 
-    def _table(self, name: str, location: SourceLocation) -> DatasetPlace | Note:
+    def _table(self, name: str, location: _SourceLocation) -> DatasetPlace | Note:
         platform, levels = location.platform, LEVELS.get(location.platform, 1)
         table = location.table
         if platform not in _VERBATIM:
@@ -285,17 +285,17 @@ def _format_in(choice: Any) -> str:
     return next((field.name.removesuffix("_format") for field, _ in choice.ListFields()), "")
 
 
-def _table_location(platform: str, options: Any) -> SourceLocation:
+def _table_location(platform: str, options: Any) -> _SourceLocation:
     table = options.table
     if platform == "bigquery":
         # The legacy spelling has a colon after the project; in others it is part of the project.
         project, colon, rest = table.rpartition(":")
         table = f"{project}.{rest}" if colon and rest.count(".") == 1 else table
     schema, database = getattr(options, "schema", ""), getattr(options, "database", "")
-    return SourceLocation(platform, table, schema, database, query=options.query)
+    return _SourceLocation(platform, table, schema, database, query=options.query)
 
 
-def _contributed_location(source: Any, default_class: str) -> SourceLocation | Note:
+def _contributed_location(source: Any, default_class: str) -> _SourceLocation | Note:
     """Return the location of a source that Feast keeps as JSON, which may hold passwords, too."""
     class_ = source.data_source_class_type.rpartition(".")[2] or default_class
     if class_ not in _BY_CLASS:
@@ -311,8 +311,8 @@ def _contributed_location(source: Any, default_class: str) -> SourceLocation | N
     parts = [texts.get(key, "") for key in keys]
     name = ".".join(parts) if all(parts) else ""
     if not platform:
-        return SourceLocation(uri=name)
-    return SourceLocation(platform, name, query=texts.get("query", ""))
+        return _SourceLocation(uri=name)
+    return _SourceLocation(platform, name, query=texts.get("query", ""))
 
 
 def _unique(items: Iterable[_ItemT]) -> tuple[_ItemT, ...]:
@@ -357,7 +357,7 @@ def feature_type(number: int) -> MLFeatureDataType | None:
     return _SCALARS.get(number)
 
 
-def feast_properties(**texts: str | bool | None) -> dict[str, str]:
+def _feast_properties(**texts: str | bool | None) -> dict[str, str]:
     """Return custom properties for the texts that are not empty."""
     return {
         f"feast.{name}": str(text).lower() if isinstance(text, bool) else text
@@ -366,12 +366,12 @@ def feast_properties(**texts: str | bool | None) -> dict[str, str]:
     }
 
 
-def user_tags(tagged: Mapping[str, str]) -> dict[str, str]:
+def _user_tags(tagged: Mapping[str, str]) -> dict[str, str]:
     """Return the tags that people gave."""
     return {key: text for key, text in tagged.items() if not key.startswith(_INTERNAL_TAGS)}
 
 
-def iso_time(holder: Any, field: str) -> str | None:
+def _iso_time(holder: Any, field: str) -> str | None:
     """Return a `Timestamp` field as ISO 8601 in UTC, None where it is unset or out of bounds."""
     if not holder.HasField(field):
         return None
@@ -381,7 +381,7 @@ def iso_time(holder: Any, field: str) -> str | None:
         return None
 
 
-def in_seconds(duration: Any) -> str | None:
+def _in_seconds(duration: Any) -> str | None:
     """Return a `Duration` in seconds, None for none."""
     total = duration.seconds + Decimal(duration.nanos).scaleb(-9)
     return f"{total.normalize():f}" if total else None
@@ -422,8 +422,8 @@ class ColumnMapper:
                 type=self._type(number, notes),
                 description=entity.description or None,
                 owners=(entity.owner,) if entity.owner else (),
-                tags=user_tags(entity.tags),
-                properties=feast_properties(
+                tags=_user_tags(entity.tags),
+                properties=_feast_properties(
                     join_key=join_key, value_type=value_name("ValueType", number)
                 ),
             )
@@ -434,7 +434,7 @@ class ColumnMapper:
                 yield name, self.entities.get((project, name))
 
     def _feature(self, feature: Any, version: str | None, notes: list[Note]) -> Feature:
-        tags = user_tags(feature.tags)
+        tags = _user_tags(feature.tags)
         description = feature.description or tags.pop(_DESCRIPTION_TAG, "")
         type_ = self._type(feature.value_type, notes)
         return Feature(
@@ -443,7 +443,7 @@ class ColumnMapper:
             type=chosen_type(feature.name, tags.pop(TYPE_TAG, None), notes) or type_,
             description=description or None,
             tags=tags,
-            properties=feast_properties(
+            properties=_feast_properties(
                 value_type=value_name("ValueType", feature.value_type),
                 struct_schema=feature.tags.get("feast:struct_schema"),
                 nested_type=feature.tags.get("feast:nested_inner_type"),
@@ -494,10 +494,10 @@ class Views:
             kind=kind.replace("_", " ").title(),
             description=spec.description or None,
             owners=(spec.owner,) if spec.owner else (),
-            tags=user_tags(spec.tags),
+            tags=_user_tags(spec.tags),
             properties={
                 **_properties(view, inputs),
-                **feast_properties(
+                **_feast_properties(
                     sources=", ".join(upstream.names),
                     query_sha256=", ".join(upstream.queries),
                     services=", ".join(sorted(self._services.get((project, spec.name), ()))),
@@ -541,28 +541,28 @@ def _properties(view: Any, inputs: _Inputs) -> dict[str, str]:
     spec, meta = view.spec, view.meta
     state, policy = getattr(meta, "state", 0), getattr(spec, "conflict_policy", None)
     intervals = getattr(meta, "materialization_intervals", ())
-    ends = (iso_time(interval, "end_time") for interval in intervals)
+    ends = (_iso_time(interval, "end_time") for interval in intervals)
 
     def given(*names: str) -> dict[str, str | bool | None]:
         return {name: getattr(spec, name, None) or None for name in names}
 
-    return feast_properties(
+    return _feast_properties(
         **given("mode", "version", "org", "disabled"),
         version_number=_version_number(view),
         state=value_name("State", state) if state else None,
-        created_at=iso_time(meta, "created_timestamp"),
-        last_updated_at=iso_time(meta, "last_updated_timestamp"),
+        created_at=_iso_time(meta, "created_timestamp"),
+        last_updated_at=_iso_time(meta, "last_updated_timestamp"),
         materialized_until=max(filter(None, ends), default=None),
         online=getattr(spec, "online", None),
         **given("offline"),
-        ttl_s=in_seconds(spec.ttl) if hasattr(spec, "ttl") else None,
+        ttl_s=_in_seconds(spec.ttl) if hasattr(spec, "ttl") else None,
         **given("labeler_field"),
         conflict_policy=None if policy is None else value_name("ConflictPolicy", policy),
         **given("retain_history", "reference_feature_view"),
         upstream_features=", ".join(inputs.features),
         request_fields=", ".join(inputs.request_fields),
         aggregations=", ".join(
-            f"{step.function}({step.column}) over {in_seconds(step.time_window) or '0'} s"
+            f"{step.function}({step.column}) over {_in_seconds(step.time_window) or '0'} s"
             for step in getattr(spec, "aggregations", ())
         ),
         **given("timestamp_field", "write_to_online_store", "singleton"),

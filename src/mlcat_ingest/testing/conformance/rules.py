@@ -147,7 +147,7 @@ class SourceSubject:
             return list(mapped_entities(source, read_all(source).records))
 
 
-class AskedState(NullState):
+class _AskedState(NullState):
     """A state that keeps each partition that a source asked for."""
 
     def __init__(self) -> None:
@@ -203,7 +203,7 @@ class Reading:
 
 def read_all(source: AnySource, scope: ReadScope | None = None) -> Reading:
     """Read `scope` of a source, everything by default, to its end; raises as the source does."""
-    state = AskedState()
+    state = _AskedState()
     items: list[object] = []
     requests: list[int] = []
     for item in source.read(ReadRequest(scope or Everything(), state)):

@@ -324,7 +324,7 @@ class GraphQLEndpoint:
         if schema.get_root_type(operation.operation) is None:
             message = f"Schema is not configured for {operation.operation.value}s."
             return _body(None, [query_error(message, "OperationNotSupported", [operation])])
-        variables = with_converted_scalars(schema, operation, request.variables)
+        variables = _with_converted_scalars(schema, operation, request.variables)
         try:
             result = execute(
                 schema,
@@ -400,7 +400,7 @@ class _LimitedResolution:
         return resolver(source, info, **given)
 
 
-def with_converted_scalars(
+def _with_converted_scalars(
     schema: GraphQLSchema, operation: OperationDefinitionNode, variables: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return `variables` with text where a String is asked for, and with numbers for text of them.

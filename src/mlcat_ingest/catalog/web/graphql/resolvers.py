@@ -416,7 +416,7 @@ def pick_field(field: str) -> Pick:
     return pick
 
 
-def pick_from_lists(lists: Iterable[str], field: str) -> Pick:
+def _pick_from_lists(lists: Iterable[str], field: str) -> Pick:
     """Return what picks the URNs that `field` of each record in any of the `lists` holds."""
     names = tuple(lists)
 
@@ -459,7 +459,7 @@ def aspect_entity(name: str, field: str) -> Resolver:
 
 def entry_entity(name: str, field: str, *lists: str) -> Resolver:
     """Return the resolver of the entity that `field` of an entry of a list of an aspect names."""
-    pick = pick_from_lists(lists, field)
+    pick = _pick_from_lists(lists, field)
 
     def resolve(record: Record, _info: GraphQLResolveInfo) -> Node | None:
         urn = record.value.get(field)

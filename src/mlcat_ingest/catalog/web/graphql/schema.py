@@ -79,7 +79,7 @@ def executable_schema() -> GraphQLSchema:
     Raises:
         TypeError: a resolver has no field in the SDL, or a field of an entity has no resolver.
     """
-    schema = build_ast_schema(schema_document())
+    schema = build_ast_schema(_schema_document())
     for table in _TABLES:
         for name, fields in table.items():
             _attach(_object_type(schema, name), fields)
@@ -175,7 +175,7 @@ def _make_long(scalar: object) -> None:
     vars(scalar).update(serialize=_long, parse_value=_long, parse_literal=_long_literal)
 
 
-def schema_document() -> DocumentNode:
+def _schema_document() -> DocumentNode:
     """Return the definitions of every file, each object type with the fields of its interfaces.
 
     SDL has no inheritance: a type has to repeat what its interfaces declare. In our files a field

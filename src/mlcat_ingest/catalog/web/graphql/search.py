@@ -94,7 +94,7 @@ SearchInput = Mapping[str, Any]
 """One of the search inputs of the schema, as graphql-core has read it."""
 
 
-def search_request(inputs: SearchInput, limits: Limits) -> SearchRequest:
+def _search_request(inputs: SearchInput, limits: Limits) -> SearchRequest:
     """Return what `inputs` asks for, with the usual facets unless it skips aggregates.
 
     Raises:
@@ -125,7 +125,7 @@ def search_request(inputs: SearchInput, limits: Limits) -> SearchRequest:
     )
 
 
-def with_usual_types(request: SearchRequest) -> SearchRequest:
+def _with_usual_types(request: SearchRequest) -> SearchRequest:
     """Return `request`; without a condition on types, it searches the usual entity types."""
     if request.entity_types is not None or _asks_about("_entityType", request.any_of):
         return request
@@ -203,7 +203,7 @@ def _sort_keys(inputs: SearchInput) -> Iterator[SortKey]:
         yield SortKey(name, descending=item["sortOrder"] == "DESCENDING")
 
 
-def run_search(info: GraphQLResolveInfo, request: SearchRequest) -> SearchPage:
+def _run_search(info: GraphQLResolveInfo, request: SearchRequest) -> SearchPage:
     """Return what the store finds; highlights and facets are left out unless selected."""
     context = context_of(info)
     context.check_time()
@@ -217,7 +217,7 @@ def run_search(info: GraphQLResolveInfo, request: SearchRequest) -> SearchPage:
     )
 
 
-def found_entities(info: GraphQLResolveInfo, hits: Sequence[Hit]) -> list[dict[str, Any]]:
+def _found_entities(info: GraphQLResolveInfo, hits: Sequence[Hit]) -> list[dict[str, Any]]:
     """Return the results of a page, their entities loaded together."""
     nodes = nodes_in(info, (hit.urn for hit in hits))
     return [
@@ -230,7 +230,7 @@ def found_entities(info: GraphQLResolveInfo, hits: Sequence[Hit]) -> list[dict[s
     ]
 
 
-def page_fields(
+def _page_fields(
     info: GraphQLResolveInfo, request: SearchRequest, page: SearchPage
 ) -> dict[str, Any]:
     """Return what every kind of page has beside its results."""
@@ -269,11 +269,11 @@ def _facet_value(field: str, value: str) -> str:
 
 
 def _search(_root: Any, info: GraphQLResolveInfo, **arguments: Mapping[str, Any]) -> Any:
-    request = with_usual_types(search_request(arguments["input"], context_of(info).limits))
-    page = run_search(info, request)
+    request = _with_usual_types(_search_request(arguments["input"], context_of(info).limits))
+    page = _run_search(info, request)
     return {
-        **page_fields(info, request, page),
-        "searchResults": found_entities(info, page.hits),
+        **_page_fields(info, request, page),
+        "searchResults": _found_entities(info, page.hits),
     }
 
 
@@ -413,12 +413,12 @@ def _search_lineage(_root: Any, info: GraphQLResolveInfo, **arguments: Mapping[s
         raise bad_request(f"the filter has more than {SEARCH_VALUES} values")
     reach = Reach(urn, min(most, context_of(info).limits.page_size))
     _walk(info, reach, inputs, _hops(criteria))
-    request = search_request(inputs, context_of(info).limits)
+    request = _search_request(inputs, context_of(info).limits)
     request = replace(request, any_of=_among(reach, criteria))
     # Without alternatives a search would find everything.
-    page = run_search(info, request) if request.any_of else SearchPage(0)
+    page = _run_search(info, request) if request.any_of else SearchPage(0)
     return {
-        **page_fields(info, request, page),
+        **_page_fields(info, request, page),
         "searchResults": _results(info, page, reach),
         "isPartial": reach.partial,
     }
@@ -427,7 +427,7 @@ def _search_lineage(_root: Any, info: GraphQLResolveInfo, **arguments: Mapping[s
 def _results(info: GraphQLResolveInfo, page: SearchPage, reach: Reach) -> list[dict[str, Any]]:
     ways = {hit.urn: reach.path(hit.urn) for hit in page.hits}
     nodes = nodes_in(info, (urn for way in ways.values() for urn in way))
-    results = found_entities(info, page.hits)
+    results = _found_entities(info, page.hits)
     for hit, result in zip(page.hits, results, strict=True):
         degree = reach.degrees[hit.urn]
         path = [nodes.get(urn) for urn in ways[hit.urn]]

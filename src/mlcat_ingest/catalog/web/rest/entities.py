@@ -147,7 +147,7 @@ class Aspects(Resource):
         if stored is None:
             which = f"version {version} of {aspect}" if version else aspect
             raise NotFoundError(f"{urn} has no {which}")
-        return {"version": version, "aspect": {record_name_of(aspect): embedded(stored.text)}}
+        return {"version": version, "aspect": {_record_name_of(aspect): embedded(stored.text)}}
 
     @action(
         "/aspects",
@@ -202,7 +202,7 @@ def _parameters(request: RequestContext, method: str, name: str, record: type) -
     return params
 
 
-def record_name_of(aspect: str) -> str:
+def _record_name_of(aspect: str) -> str:
     """Return the full record name of an aspect, a made-up one for an aspect we do not know."""
     known = record_name(aspect)
     return known or f"com.linkedin.metadata.aspect.{aspect[:1].upper()}{aspect[1:]}"
@@ -338,7 +338,7 @@ class Entities(Resource):
     )
     def ingest(self, request: RequestContext) -> None:
         """Write all aspects of one snapshot, or none of them."""
-        writes = read_snapshot(request.params["entity"], request.params.get("systemMetadata"))
+        writes = _read_snapshot(request.params["entity"], request.params.get("systemMetadata"))
         check_count(writes, "aspects", self._limits.proposals)
         self._store.write(writes)
 
@@ -367,7 +367,7 @@ def _bare_envelope(name: str, value: Any, created: Mapping[str, Any]) -> dict[st
 _SNAPSHOT: Final = "com.linkedin.metadata.snapshot."
 
 
-def read_snapshot(entity: Any, system_metadata: Any) -> list[Write]:
+def _read_snapshot(entity: Any, system_metadata: Any) -> list[Write]:
     """Return one write an aspect of a snapshot, `{"value": {"<record>": {"urn", "aspects"}}}`.
 
     Raises:

@@ -57,7 +57,7 @@ _ALWAYS: Final = (400, 401, 403, 408, 413, 429, 503)
 _own_version = cache(partial(version, "mlcat-ingest"))
 
 
-class OpenApiDocument(Resource):
+class _OpenApiDocument(Resource):
     """The endpoint that describes all endpoints, itself too."""
 
     def __init__(self, endpoints: Sequence[Endpoint]) -> None:
@@ -201,13 +201,13 @@ OPEN_PATHS: Final = frozenset({"/config", "/health"})
 _METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
-class UrnConvertor(PathConvertor):
+class _UrnConvertor(PathConvertor):
     """A URN as the rest of a path: slashes belong to it, and so do line breaks."""
 
     regex = r"[\s\S]*"
 
 
-register_url_convertor("urn", UrnConvertor())
+register_url_convertor("urn", _UrnConvertor())
 
 
 def rest_endpoints(store: Store, tasks: Tasks, limits: Limits) -> Sequence[Endpoint]:
@@ -226,7 +226,7 @@ def rest_endpoints(store: Store, tasks: Tasks, limits: Limits) -> Sequence[Endpo
         )
         for row in resource.endpoints()
     ]
-    return (*rows, *OpenApiDocument(rows).endpoints())
+    return (*rows, *_OpenApiDocument(rows).endpoints())
 
 
 def rest_routes(endpoints: Sequence[Endpoint], limits: Limits) -> Sequence[Route]:

@@ -25,7 +25,7 @@ _FAMILIES: Final = (("params.", "Parameters"), ("metrics.", "Metrics"))
 
 
 @dataclass(frozen=True, slots=True)
-class ComparedRow:
+class _ComparedRow:
     """One fact, parameter or metric of all models.
 
     `best` is the index of the best value, which it is by `best_by`. Where nothing says which it is
@@ -86,8 +86,8 @@ def compare_page(
 
 def _row(
     name: str, models: Sequence[ListRow], direction: Better | None, address: str
-) -> ComparedRow:
-    row = ComparedRow(name.partition(".")[2], tuple(model.shown(name) for model in models))
+) -> _ComparedRow:
+    row = _ComparedRow(name.partition(".")[2], tuple(model.shown(name) for model in models))
     values = {
         at: float(model.numbers[name]) for at, model in enumerate(models) if model.may_be_best(name)
     }
@@ -101,7 +101,7 @@ def _row(
     return replace(row, best=best, best_by=str(direction))
 
 
-def _facts(store: Store, found: Sequence[tuple[str, Aspects]]) -> list[ComparedRow]:
+def _facts(store: Store, found: Sequence[tuple[str, Aspects]]) -> list[_ComparedRow]:
     """Return a row for each fact that some model has, such as status, datasets and code."""
     columns = []
     for urn, aspects in found:
@@ -114,5 +114,5 @@ def _facts(store: Store, found: Sequence[tuple[str, Aspects]]) -> list[ComparedR
         columns.append(facts | ({"Features": ", ".join(features)} if features else {}))
     labels = dict.fromkeys(label for facts in columns for label in facts)
     return [
-        ComparedRow(label, tuple(facts.get(label, "") for facts in columns)) for label in labels
+        _ComparedRow(label, tuple(facts.get(label, "") for facts in columns)) for label in labels
     ]

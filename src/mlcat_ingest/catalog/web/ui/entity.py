@@ -97,7 +97,7 @@ The tab `used` lists those with any other relationship to it.
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class _Subject:
     """The entity that a page is about, as the catalog has it."""
 
     urn: str
@@ -125,7 +125,7 @@ def entity_page(
     Cost: a handful of SQL statements, however long the lists are.
     """
     stored = store.get_many([urn]).get(urn)
-    subject = Subject(urn, stored or {}, stored is not None)
+    subject = _Subject(urn, stored or {}, stored is not None)
     if stored is None and not referrers(store, urn).total:
         return None
     counts = _tabs(store, subject)
@@ -170,7 +170,7 @@ def entity_page(
 
 
 def _content(
-    store: Store, subject: Subject, chosen: str, query: QueryParams, start: int
+    store: Store, subject: _Subject, chosen: str, query: QueryParams, start: int
 ) -> Mapping[str, object]:
     """Return what the chosen tab shows."""
     urn = subject.urn
@@ -194,7 +194,7 @@ def _content(
     return {"overview": overview(store, urn, subject.aspects, subject.properties), **rule}
 
 
-def _catalog_description(subject: Subject) -> str:
+def _catalog_description(subject: _Subject) -> str:
     """Return the description written in the catalog, which takes precedence over the source's."""
     for name, stored in subject.aspects.items():
         if name.startswith("editable"):
@@ -203,7 +203,7 @@ def _catalog_description(subject: Subject) -> str:
     return next((scalar(entry.get("documentation")) for entry in texts), "")
 
 
-def _tabs(store: Store, subject: Subject) -> dict[str, int | None]:
+def _tabs(store: Store, subject: _Subject) -> dict[str, int | None]:
     """Return the tabs that the entity has, each with the number of what it lists if it is known."""
     counts = _tab_counts(store, subject)
     if subject.ingested:
@@ -212,7 +212,7 @@ def _tabs(store: Store, subject: Subject) -> dict[str, int | None]:
     return {"used": counts["used"], **counts} if "used" in counts else counts
 
 
-def _tab_counts(store: Store, subject: Subject) -> dict[str, int | None]:
+def _tab_counts(store: Store, subject: _Subject) -> dict[str, int | None]:
     """Return the tabs of its content and of its references."""
     counts: dict[str, int | None] = {}
     for tab in (*_TABS.get(entity_type(subject.urn), ("overview",)), "used"):
@@ -243,7 +243,7 @@ def _refers(urn: str, tab: str) -> ColumnElement[bool] | None:
     return edge.c.relationship.not_in(shown)
 
 
-def _listing(store: Store, subject: Subject, tab: str, start: int) -> Listing:
+def _listing(store: Store, subject: _Subject, tab: str, start: int) -> Listing:
     """Return the list of a tab: references in stored order, referring entities newest first.
 
     Child runs follow their parents where both are models of the same group.
@@ -270,7 +270,7 @@ def _listing(store: Store, subject: Subject, tab: str, start: int) -> Listing:
     return Listing(rows, entity_columns(rows, map(value_column, metrics), mixed=mixed), part)
 
 
-def _outcomes(store: Store, subject: Subject) -> Listing:
+def _outcomes(store: Store, subject: _Subject) -> Listing:
     """Return the stored outcomes of metadata tests, the failed ones first."""
     results = value_of(subject.aspects, TEST_RESULTS)
     rows = [(side, one) for side in ("failing", "passing") for one in results.get(side) or []]
@@ -305,7 +305,7 @@ def _with_tables(store: Store, rows: Sequence[ListRow]) -> Sequence[ListRow]:
     return [replace(row, tables=tuple(tables.get(row.urn, ()))) for row in rows]
 
 
-def _place(store: Store, subject: Subject) -> list[Piece]:
+def _place(store: Store, subject: _Subject) -> list[Piece]:
     """Return the steps of the browse path; that of a group the entity is in leads to the group."""
     steps = steps_of(subject.aspects)
     groups = names_of(store, subject.urns("groups")) if steps else {}
@@ -313,7 +313,7 @@ def _place(store: Store, subject: Subject) -> list[Piece]:
     return [Piece(step, hrefs.get(step)) for step in steps]
 
 
-def _parent(subject: Subject) -> Piece | None:
+def _parent(subject: _Subject) -> Piece | None:
     """Return the link to the parent of a child run."""
     custom = subject.properties.get("customProperties") or {}
     urn = custom.get(PARENT_RUN)

@@ -130,7 +130,7 @@ def overview(
     return {
         "facts": facts_of(store, urn, aspects, properties),
         "metrics": metrics(training),
-        "parameters": hyper_parameters(training),
+        "parameters": _hyper_parameters(training),
         "custom": _custom(properties, lambda name: not name.startswith((_MLFLOW, OWN_PREFIX))),
         "mlflow": _custom(
             properties, lambda name: name.startswith(_MLFLOW) and name not in _ON_TOP
@@ -225,7 +225,7 @@ def metrics(properties: Mapping[str, Any]) -> list[tuple[str, str]]:
     return sorted([*training, *online])
 
 
-def hyper_parameters(properties: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _hyper_parameters(properties: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the hyper-parameters of both spellings, by name."""
     older = properties.get("hyperParameters")
     pairs = [(name, scalar(value)) for name, value in older.items()] if older else []

@@ -98,7 +98,7 @@ _RUN_COLUMNS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class IngestionRun:
+class _IngestionRun:
     """A run of a recipe, as a row of a list; `report` is our part of its report.
 
     Without an `href` the recipe has no run yet.
@@ -140,7 +140,7 @@ def recipes_page(store: Store, start: int = 0, count: int = PAGE_ROWS) -> Mappin
     by_urn = dict(zip(latest.values(), _runs(store, list(latest.values())), strict=True))
     names = names_of(store, urns)
     rows = [
-        by_urn[latest[urn]] if urn in latest else IngestionRun(_link(names, urn)) for urn in urns
+        by_urn[latest[urn]] if urn in latest else _IngestionRun(_link(names, urn)) for urn in urns
     ]
     part = pager(page.total, start, len(rows), lambda at: f"/kind/{RECIPE}?start={at}")
     return {
@@ -234,7 +234,7 @@ def _latest(connection: Connection, recipes: Sequence[str]) -> dict[str, str]:
     return {row.destination: row.urn for row in connection.execute(query)}
 
 
-def _runs(store: Store, urns: Sequence[str]) -> list[IngestionRun]:
+def _runs(store: Store, urns: Sequence[str]) -> list[_IngestionRun]:
     wanted = {DATAHUB_EXECUTION_REQUEST_INPUT, DATAHUB_EXECUTION_REQUEST_RESULT}
     stored = store.get_many(urns, wanted)
     aspects = {urn: stored.get(urn, {}) for urn in urns}
@@ -243,14 +243,14 @@ def _runs(store: Store, urns: Sequence[str]) -> list[IngestionRun]:
     return [_row(urn, of_run, names) for urn, of_run in aspects.items()]
 
 
-def _listing(rows: Sequence[IngestionRun], part: Pager, *first: ListColumn) -> Listing:
+def _listing(rows: Sequence[_IngestionRun], part: Pager, *first: ListColumn) -> Listing:
     return Listing(rows, (*first, *_RUN_COLUMNS), part, "No ingestion runs.")
 
 
-def _row(urn: str, aspects: Aspects, names: Mapping[str, str]) -> IngestionRun:
+def _row(urn: str, aspects: Aspects, names: Mapping[str, str]) -> _IngestionRun:
     request, result = _request(aspects), value_of(aspects, DATAHUB_EXECUTION_REQUEST_RESULT)
     recipe = _recipe_urn(request)
-    return IngestionRun(
+    return _IngestionRun(
         recipe=_link(names, recipe) if recipe else Piece(recipe_of(request)),
         href=entity_href(urn),
         started=moment(result.get("startTimeMs", request.get("requestedAt")))
@@ -279,7 +279,7 @@ def _total(report: Object, *keys: str) -> int | None:
     return sum(_number(counts.get(key)) or 0 for counts in kinds for key in keys)
 
 
-def _facts(run: IngestionRun, request: Object, report: Object) -> Iterator[Fact]:
+def _facts(run: _IngestionRun, request: Object, report: Object) -> Iterator[Fact]:
     ours, cli = _object(report.get("mlcat")), _object(report.get("cli"))
     source, sink = _object(report.get("source")), _object(report.get("sink"))
     evaluation = _object(ours.get("evaluation"))

@@ -53,7 +53,7 @@ class LineageNode:
 
 
 @dataclass(frozen=True, slots=True)
-class LineageTree:
+class _LineageTree:
     """What is reached in one direction; it is `partial`, or as `deep` as is shown, or whole."""
 
     label: str
@@ -72,7 +72,7 @@ def lineage_trees(store: Store, urn: str) -> Mapping[str, object]:
     return {"trees": trees, "hops": HOPS, "most": MOST, "each": EACH}
 
 
-def _tree(store: Store, origin: str, *, upstream: bool) -> LineageTree:
+def _tree(store: Store, origin: str, *, upstream: bool) -> _LineageTree:
     # What a table comes from is what its features come from; else it is behind its features.
     reversed_tables = upstream and entity_type(origin) == "mlFeatureTable"
     query = LineageQuery(
@@ -110,7 +110,7 @@ def _tree(store: Store, origin: str, *, upstream: bool) -> LineageTree:
                 behind = () if again else tuple(nodes(other))
                 yield LineageNode(rows[other], behind, other in more and not again, again)
 
-    return LineageTree(
+    return _LineageTree(
         "Upstream: what it comes from" if upstream else "Downstream: what comes from it",
         tuple(nodes(origin)),
         origin in more,

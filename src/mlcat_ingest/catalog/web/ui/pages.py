@@ -73,7 +73,7 @@ class HtmlPage:
 
 
 @dataclass(frozen=True, slots=True)
-class StaticFile:
+class _StaticFile:
     """A file that pages refer to; its address changes with its content."""
 
     name: str
@@ -102,7 +102,7 @@ class Renderer:
     def __init__(self) -> None:
         """Read the templates and the static files."""
         self.files = tuple(
-            StaticFile(name, (files(_PACKAGE) / "static" / name).read_bytes(), media_type)
+            _StaticFile(name, (files(_PACKAGE) / "static" / name).read_bytes(), media_type)
             for name, media_type in _STATIC.items()
         )
         self._templates = Environment(

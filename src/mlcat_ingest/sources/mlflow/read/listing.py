@@ -127,7 +127,7 @@ def offset_after(token: str | None, items: int) -> str | None:
     return offset_token(start + items) if is_own else None
 
 
-def models_filter(only: ModelFilter) -> str:
+def _models_filter(only: ModelFilter) -> str:
     """Return a filter of logged models in MLflow's search language."""
     clauses = []
     if only.updated_since_ms is not None:
@@ -347,7 +347,7 @@ class ApiReader(ABC):
         They come in the order they were made, as runs are listed: those that runs need come up as
         the runs are read.
         """
-        condition, left = models_filter(only), only.newest_external
+        condition, left = _models_filter(only), only.newest_external
         for ids in chunks(experiment_ids, self.experiments_a_listing):
             query = {
                 "experiment_ids": list(ids),

@@ -139,7 +139,7 @@ def raise_for_status(reply: Reply, listing: str) -> Reply:
             f"{reply.peer} at {reply.url} failed with {reply.status}{reason}",
             hint="see the server's log",
         )
-    if reply.status in NO_SUCH_ENDPOINT and not is_refusal(reply):
+    if reply.status in NO_SUCH_ENDPOINT and not _is_refusal(reply):
         raise ProtocolMismatchError(
             f"no MLflow server at {reply.url}: {reply.status}",
             hint="check `tracking_uri`, including the path prefix of MLflow",
@@ -149,7 +149,7 @@ def raise_for_status(reply: Reply, listing: str) -> Reply:
     )
 
 
-def is_own_failure(reply: Reply) -> bool:
+def _is_own_failure(reply: Reply) -> bool:
     """Return whether MLflow failed at what it read: another attempt fails, too.
 
     It answers 503 where its database fails, which is worth one.
@@ -159,7 +159,7 @@ def is_own_failure(reply: Reply) -> bool:
 
 
 def _is_passing(reply: Reply) -> bool:
-    return is_read_failure(reply) and not is_own_failure(reply)
+    return is_read_failure(reply) and not _is_own_failure(reply)
 
 
 def reports_missing(reply: Reply) -> bool:
@@ -170,14 +170,14 @@ def reports_missing(reply: Reply) -> bool:
     Raises:
         SourceUnavailableError: the server failed.
     """
-    if is_own_failure(reply):
+    if _is_own_failure(reply):
         return False
     if reply.status >= 500 and reply.status not in NO_SUCH_ENDPOINT:
         raise_for_status(reply, "one object by its name")
     return not reply.ok and _object_in(reply).get("error_code") == "RESOURCE_DOES_NOT_EXIST"
 
 
-def is_refusal(reply: Reply) -> bool:
+def _is_refusal(reply: Reply) -> bool:
     """Return whether MLflow itself refused, rather than there being no such endpoint."""
     return _object_in(reply).get("error_code") not in {None, "ENDPOINT_NOT_FOUND"}
 
@@ -198,7 +198,7 @@ def _cure_of_denial(reply: Reply) -> str:
     if b"Invalid Host header" in reply.content:
         name = urlsplit(reply.url).netloc
         return f"allow this name with `mlflow server --allowed-hosts {name}`"
-    if is_refusal(reply) or reply.content.strip() == b"Permission denied":
+    if _is_refusal(reply) or reply.content.strip() == b"Permission denied":
         return "grant the user read access"
     return "a proxy or firewall in front of MLflow refuses the request: allow it there, or sign in"
 
@@ -262,12 +262,12 @@ class MlflowServer:
         """
         parts = urlsplit(self.sign_in.url)
         below = self._probe(self._at_address) if parts.path.strip("/") else None
-        if below is None or below.status not in NO_SUCH_ENDPOINT or is_refusal(below):
+        if below is None or below.status not in NO_SUCH_ENDPOINT or _is_refusal(below):
             return None
         host = replace(self.sign_in, url=urlunsplit(parts._replace(path="")))
         http = _http(host)
         above = self._probe(http)
-        if above is None or not (is_refusal(above) or "experiments" in _object_in(above)):
+        if above is None or not (_is_refusal(above) or "experiments" in _object_in(above)):
             http.close()
             return None
         log.warning(
@@ -624,7 +624,7 @@ class RestReader(ApiReader):
 
         def fetch(token: str | None) -> ListingPage[Any]:
             reply = self._get(address, [*params, *token_param(token).items()])
-            if reply.status in NO_SUCH_ENDPOINT or (reply.status == 400 and is_refusal(reply)):
+            if reply.status in NO_SUCH_ENDPOINT or (reply.status == 400 and _is_refusal(reply)):
                 # An older server, a model that is gone, a place that the server does not serve.
                 return ListingPage([], None)
             content = object_of(raise_for_status(reply, "files"))
@@ -665,7 +665,7 @@ class RestReader(ApiReader):
         ]
         what, path = self._page_name(listing, token), f"{api}/{listing}/search"
         reply = self.connection.get(http, path, params, self._header, what, _is_passing)
-        if is_own_failure(reply) and self.refusals.count < _MOST_UNLISTED:
+        if _is_own_failure(reply) and self.refusals.count < _MOST_UNLISTED:
             after = offset_after(token, 1)
             if after is not None:
                 return self._failed_page(listing, query, token, after, _message(reply))
@@ -692,7 +692,7 @@ class RestReader(ApiReader):
         if listing in self.lacking:
             return ListingPage([], None)
         reply = self._post(listing, query, token)
-        if reply.status in NO_SUCH_ENDPOINT and not is_refusal(reply):
+        if reply.status in NO_SUCH_ENDPOINT and not _is_refusal(reply):
             self.lacking.add(listing)
             return ListingPage([], None)
         return page_of(raise_for_status(reply, listing), "models")
