@@ -70,7 +70,7 @@ class RunSelection:
         """True if child runs are counted on their parents."""
         return self.config.runs.children == "collapse"
 
-    def listing(self, *, already_read: int = 0) -> RunFilter:
+    def listing(self, *, already_read: int) -> RunFilter:
         """Return what the server can filter itself."""
         chosen, limit = self.config.runs, self.config.limit
         # A limit is of runs listed, and children are counted whether their parent is taken or not.
