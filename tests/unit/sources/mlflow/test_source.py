@@ -333,6 +333,10 @@ def test_what_the_registry_says_of_a_model_reaches_it_and_its_versions() -> None
     assert aliases == [[{"versionTag": "old"}], [{"versionTag": "champion"}]]
 
 
+def test_versions_come_whose_registered_model_is_not_listed() -> None:
+    assert read(FakeStore(versions=[ModelVersion("m", "1")])) == ["version m 1"]
+
+
 def test_long_lists_of_groups_and_versions_come_in_pages() -> None:
     models = [RegisteredModel(f"m{n}") for n in range(1100)]
     store = FakeStore(registered=models, versions=[ModelVersion(m.name, "1") for m in models])
