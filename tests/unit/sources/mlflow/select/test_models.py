@@ -199,6 +199,55 @@ def test_a_model_is_looked_for_until_a_day_after_the_end_of_its_run(
     assert reader.pages["logged_models 1"] == pages + 1, "the last asks for its id"
 
 
+SINCE_MS = 1_767_225_600_000
+
+
+@pytest.mark.parametrize(("made_ms", "listings"), [(SINCE_MS, 1), (SINCE_MS - 1, 2), (None, 2)])
+def test_models_made_before_the_since_of_runs_are_not_held_but_asked_for(
+    made_ms: int | None, listings: int
+) -> None:
+    model = LoggedModel("m-1", "1", "net", "READY", "r1", created_at_ms=made_ms)
+    run = a_run("r1", start_time_ms=SINCE_MS, model_outputs=(ModelOutput("m-1"),))
+    reader = a_reader([model], [run])
+    records = read_all(a_source(reader, runs={"since": "2026-01-01"}))
+    assert [list(one.models) for one in records if isinstance(one, JoinedRun)] == [["m-1"]]
+    assert [name for _, name in reader.calls].count("logged_models 1") == listings
+
+
+def test_a_version_without_a_logged_model_needs_no_listing_of_them() -> None:
+    registry: dict[str, Any] = {
+        "registered": [RegisteredModel("m")],
+        "versions": [ModelVersion("m", "1", "r1")],
+    }
+    reader = a_reader([an_agent(str(n)) for n in range(9)], [a_run("r1")], **registry)
+    version = next(one for one in records_of(a_source(reader)) if isinstance(one, JoinedVersion))
+    assert version.run is not None
+    assert reader.pages["logged_models 1"] == 0
+
+
+@pytest.mark.parametrize(
+    ("model", "listings"),
+    [
+        (LoggedModel("m-1", "1", "net", "READY", BEE), 1),
+        (LoggedModel("m-1", "1", "net", "READY", BEE, metrics=(Metric("f1", 0.5),)), 2),
+        (measured(source_run_id=BEE, name="1"), 1),
+    ],
+    ids=["without metrics", "with metrics", "external"],
+)
+def test_only_where_metrics_may_be_copies_other_models_of_the_run_are_asked_for(
+    model: LoggedModel, listings: int
+) -> None:
+    registry: dict[str, Any] = {
+        "registered": [RegisteredModel("m")],
+        "versions": [ModelVersion("m", "1", model_id="m-1")],
+    }
+    reader = a_reader([model], [a_run(BEE)], **registry)
+    records = read_all(a_source(reader), ReadRequest(Runs([], ["m"])))
+    [version] = [one for one in records if isinstance(one, JoinedVersion)]
+    assert version.model == model
+    assert [name for _, name in reader.calls].count("logged_models 1") == listings
+
+
 def models_of(*listed: LoggedModel) -> LoggedModels:
     return LoggedModels(
         lambda _: iter([listed]), ExternalModels(keep=True), lambda one: not one.is_external

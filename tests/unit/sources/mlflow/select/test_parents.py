@@ -144,8 +144,8 @@ def test_a_limit_reads_no_parent_beyond_it() -> None:
     assert [one.run_id for one in found] == ["alone", "c4", "c3"]
 
 
-def test_a_run_that_is_asked_for_by_its_id_may_have_children() -> None:
-    reader = FakeReader({"default": a_family()}, page=2)
+def test_a_run_that_is_asked_for_by_its_id_may_have_children(*, lists_parents: bool) -> None:
+    reader = FakeReader({"default": a_family()}, page=2, lists_parents=lists_parents)
     assert flags(runs_read(reader, ReadRequest(Runs(["top"])))) == {"top": None}
     of_child = runs_read(reader, ReadRequest(Runs(["c1"])))
     assert flags(of_child) == {"c1": None, "top": True}
