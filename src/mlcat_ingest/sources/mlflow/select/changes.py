@@ -90,8 +90,8 @@ class KnownRuns:
         self._from_ms: int | None = last.get(_FROM)
         self._digests: Mapping[str, str] | None = None
         self._counts = defaultdict[str, int](int)
-        self._purged: Mapping[str, int] = {}
-        self._requests_left = 0
+        self._purged: Mapping[str, int]
+        self._requests_left: int
 
     def checkpoint(self) -> Mapping[str, object]:
         """Return what the next pass compares with."""

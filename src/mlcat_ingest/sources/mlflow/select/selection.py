@@ -97,7 +97,7 @@ class RunSelection:
         after = self.config.runs.stale_running_after
         if after is None or run.status not in UNENDED or run.start_time_ms is None:
             return False
-        since_ms = max(run.start_time_ms, run.end_time_ms or 0)
+        since_ms = max(run.start_time_ms, run.end_time_ms or run.start_time_ms)
         return clock_ms() - since_ms > 1000 * after.seconds
 
     @property

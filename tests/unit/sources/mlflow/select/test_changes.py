@@ -501,6 +501,18 @@ def registered(records: Sequence[JoinedRecord]) -> list[str]:
     return [one.model.name for one in records if isinstance(one, JoinedRegisteredModel)]
 
 
+def test_parents_of_before_are_not_asked_for_by_their_ids(world: World) -> None:
+    child = ended("child", tags={"mlflow.parentRunId": "a"})
+    world.store.runs.append(child)
+    assert world.runs()[:3] == ["a", "b", "child"]
+    assert world.runs(NOW_MS + HOUR_MS) == []
+    world.store.runs.remove(child)
+    del world.store.runs[0]
+    world.memory.checkpoint = None
+    assert world.runs(NOW_MS + 2 * HOUR_MS) == ["b"]
+    assert not any(one.run_ids for one in world.reader.filters)
+
+
 def test_registered_models_are_read_in_each_pass_with_or_without_versions(world: World) -> None:
     world.store.registered = [RegisteredModel("m"), RegisteredModel("bare")]
     world.store.versions = [ModelVersion("m", "1", "gone")]

@@ -214,6 +214,8 @@ def test_files_that_cannot_be_read_leave_links_as_they_are(error: Exception) -> 
 )
 def test_a_reading_notes_once_that_signatures_are_left_unread(address: str) -> None:
     reading = ModelFiles(Files())
+    listed = replace(joined({}, a_model("m3")), listed_only=True)
+    assert reading.with_files(listed) is listed, "it is mapped to no more than that it is there"
     local, remote = a_model("m1", "/a/m1"), a_model("m2", address)
     unread = [joined({}, local), joined({}, remote), joined({}, remote)]
     notes = [map_record(reading.with_files(one))[-1].notes for one in unread]

@@ -229,6 +229,12 @@ def test_a_copy_of_a_known_logged_model_has_no_origin_of_another() -> None:
     assert origins_of(copy, version("cand", 10, model_id="m-1"))["prod"] == ["prod", "cand"]
 
 
+def test_an_origin_may_be_of_the_first_moment() -> None:
+    assert origins_of(version("prod", 2, "models:/cand/1"), version("cand", 1))["prod"] == [
+        *("prod", "cand")
+    ]
+
+
 def test_a_version_that_names_itself_or_a_circle_ends() -> None:
     assert origins_of(version("a", 10, "models:/a/1")) == {"a": ["a"]}
     circle = [version("a", 10, "models:/b/1"), version("b", 20, "models:/a/1")]
