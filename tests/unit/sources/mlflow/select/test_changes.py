@@ -513,6 +513,18 @@ def test_parents_of_before_are_not_asked_for_by_their_ids(world: World) -> None:
     assert not any(one.run_ids for one in world.reader.filters)
 
 
+def test_a_child_whose_parent_is_taken_from_now_on_is_read_again(world: World) -> None:
+    world.config = {"runs": {"statuses": ["FINISHED"]}}
+    tags = {"mlflow.parentRunId": "p"}
+    world.store.runs = [running("p"), ended("child", tags=tags), ended("other")]
+    assert world.runs() == ["child", "other"]
+    world.store.runs[0] = ended("p", end_time_ms=NOW_MS - 1)
+    records = world.read(NOW_MS + HOUR_MS)
+    parents = {one.run_id: one.parent_id for one in records if isinstance(one, JoinedRun)}
+    assert parents == {"p": None, "child": "p"}
+    assert world.runs(NOW_MS + 3 * HOUR_MS) == []
+
+
 def test_registered_models_are_read_in_each_pass_with_or_without_versions(world: World) -> None:
     world.store.registered = [RegisteredModel("m"), RegisteredModel("bare")]
     world.store.versions = [ModelVersion("m", "1", "gone")]
