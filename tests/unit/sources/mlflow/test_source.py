@@ -333,6 +333,10 @@ def test_what_the_registry_says_of_a_model_reaches_it_and_its_versions() -> None
     assert aliases == [[{"versionTag": "old"}], [{"versionTag": "champion"}]]
 
 
+def test_versions_come_whose_registered_model_is_not_listed() -> None:
+    assert read(FakeStore(versions=[ModelVersion("m", "1")])) == ["version m 1"]
+
+
 def test_long_lists_of_groups_and_versions_come_in_pages() -> None:
     models = [RegisteredModel(f"m{n}") for n in range(1100)]
     store = FakeStore(registered=models, versions=[ModelVersion(m.name, "1") for m in models])
@@ -395,6 +399,34 @@ def test_the_reader_is_opened_when_needed_and_closed_twice(
     source.close()
     source.close()
     assert reader.closed == 3
+
+
+def test_a_shard_has_the_runs_of_its_experiment_with_their_versions() -> None:
+    reader = FakeReader({"default": a_store()})
+    request = ReadRequest(Shards(["default/1"]))
+    runs = [one for one in read_all(a_source(reader), request) if isinstance(one, JoinedRun)]
+    assert {one.run_id: [v.name for v in one.versions] for one in runs} == {"r1": ["m"], "r3": []}
+
+
+def test_of_a_shard_whose_experiment_is_gone_only_experiments_are_listed() -> None:
+    reader = FakeReader({"default": a_store()})
+    assert read_all(a_source(reader), ReadRequest(Shards(["default/77"]))) == []
+    assert [name for _, name in reader.calls] == ["experiments"]
+
+
+def test_experiments_in_the_trash_come_after_live_ones_and_share_the_group_of_a_namesake() -> None:
+    experiments = [
+        an_experiment("1", "fraud", lifecycle_stage="deleted"),
+        an_experiment("2", "fraud"),
+        an_experiment("3", "old", lifecycle_stage="deleted"),
+    ]
+    found = read_all(a_source(FakeReader({"default": FakeStore(experiments)})))
+    shared = [
+        (one.experiment.experiment_id, one.namesake)
+        for one in found
+        if isinstance(one, JoinedExperiment)
+    ]
+    assert shared == [("2", None), ("1", "2"), ("3", None)]
 
 
 def test_versions_are_in_no_shard_and_come_with_the_rest() -> None:

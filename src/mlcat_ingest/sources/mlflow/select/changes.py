@@ -90,8 +90,8 @@ class KnownRuns:
         self._from_ms: int | None = last.get(_FROM)
         self._digests: Mapping[str, str] | None = None
         self._counts = defaultdict[str, int](int)
-        self._purged: Mapping[str, int] = {}
-        self._requests_left = 0
+        self._purged: Mapping[str, int]
+        self._requests_left: int
 
     def checkpoint(self) -> Mapping[str, object]:
         """Return what the next pass compares with."""
@@ -125,7 +125,7 @@ class KnownRuns:
     def _changed(self, experiment_ids: Sequence[str]) -> list[str]:
         """Return the experiments, among all, that are unknown, or have other runs than before."""
         last = self._last
-        moments = (self.last_ms or 0, self.before_ms)
+        moments = (self.last_ms or self.before_ms, self.before_ms)
         digests = self._reader.run_digests(experiment_ids, moments)
         if digests is not None:
             before, self._digests = digests
@@ -222,7 +222,6 @@ class ChangedRuns(EveryRun):
         super().__init__(reader, only)
         self._known = known
         self._state = state
-        self._since_ms = known.last_ms or 0
         self._seen: set[str] = set()
         self._stale: list[ModelVersion] = []
         self._runs_of_models: set[str] = set()
@@ -231,7 +230,7 @@ class ChangedRuns(EveryRun):
 
     def runs(self) -> Iterator[list[Run]]:
         """Yield the runs to read again in pages, each once."""
-        ids, only, since_ms = list(self.listed.experiments), self.only, self._since_ms
+        ids, only, since_ms = list(self.listed.experiments), self.only, self._known.last_ms
         purged: Mapping[str, int] = {}
         trash: set[str] = set()
         for page in self._reader.runs(ids, only=replace(only, deleted=True, limit=TRASHED_RUNS)):
@@ -275,7 +274,7 @@ class ChangedRuns(EveryRun):
         Those that could not be mapped, or were refused by the catalog, are among them.
         """
         ids = list(self.listed.experiments)
-        touched = self._models(ids, ModelFilter(updated_since_ms=self._since_ms))
+        touched = self._models(ids, ModelFilter(updated_since_ms=self._known.last_ms))
         touched_models = self._add_runs_of(touched, self._touched_external)
         before, dirty = self._state.joined_fingerprints(VERSION), set(self._state.dirty(VERSION))
         models = self.listed.registered
@@ -323,8 +322,7 @@ class ChangedRuns(EveryRun):
         for page in pages:
             fresh = [run for run in page if run.run_id not in self._seen]
             self._seen.update(run.run_id for run in fresh)
-            if fresh:
-                yield fresh
+            yield fresh
 
     def _changed_experiments(self) -> list[str]:
         before = self._state.fingerprints(EXPERIMENT)
@@ -366,7 +364,7 @@ class ChangedRuns(EveryRun):
         return ids
 
     def _models(self, ids: Sequence[str], only: ModelFilter) -> Iterator[LoggedModel]:
-        for page in self._reader.logged_models(ids, only=only) if ids else ():
+        for page in self._reader.logged_models(ids, only=only):
             yield from page
 
     def _by_id(self, wanted: Iterable[str]) -> Iterator[list[Run]]:

@@ -54,9 +54,8 @@ class VersionsByOrigin:
             self._add(version)
 
     def _add(self, version: ModelVersion) -> None:
-        newest = self._newest.get(version.name)
-        if newest is None or number_of(version.version) > number_of(newest):
-            self._newest[version.name] = version.version
+        newest = self._newest.get(version.name, version.version)
+        self._newest[version.name] = max(newest, version.version, key=number_of)
         model_id = version.model_id
         if model_id is not None:
             self.model_ids.add(model_id)
@@ -75,7 +74,7 @@ class VersionsByOrigin:
     def take(self, run: Run) -> tuple[ModelVersion, ...]:
         """Return the versions made from `run`, and forget them."""
         versions = list(self._by_run.pop(run.run_id, ()))
-        for output in run.model_outputs if self._by_model else ():
+        for output in run.model_outputs:
             versions.extend(self._by_model.pop(output.model_id, ()))
         if versions:
             self._taken.add(run.run_id)
@@ -124,9 +123,8 @@ def with_origins(versions: Iterable[ModelVersion]) -> list[ModelVersion]:
     Source: `copy_model_version` of MLflow 3.17.
     """
     listed = {_key(version): version for version in versions}
-    copies = [version for version in listed.values() if version.copied_name]
     # Origins come before their copies, so chains end and a cycle is none.
-    for version in sorted(copies, key=lambda version: version.created_at_ms or 0):
+    for version in sorted(listed.values(), key=_made_ms):
         origin = listed.get(version.copied_name or _key(version))
         if origin is not None and _is_origin(origin, version):
             listed[_key(version)] = replace(
@@ -144,8 +142,11 @@ def _is_origin(origin: ModelVersion, copy: ModelVersion) -> bool:
     tells = copy.model_id or run_id_of(origin.source)
     same_run = copy.run_id == origin.run_id or (tells and not copy.run_id)
     same_model = copy.model_id in {None, origin.model_id}
-    made_ms = origin.created_at_ms
-    return bool(same_run and same_model and made_ms and made_ms < (copy.created_at_ms or 0))
+    return bool(same_run and same_model) and 0 < _made_ms(origin) < _made_ms(copy)
+
+
+def _made_ms(version: ModelVersion) -> int:
+    return version.created_at_ms or 0
 
 
 class VersionOrder:
@@ -309,15 +310,15 @@ class ParentRuns:
 
     def name_of_parent(self, run: Run) -> str | None:
         """Return the name of the parent of a run of the page that was added last."""
-        parent = self._ancestors(run.run_id)[1:2]
-        return parent[0][1].name if parent else None
+        above = self._ancestors(run.run_id)[1:]
+        return above[0][1].name if above else None
 
     def parent_taken(self, run: Run, *, include_children: bool) -> str | None:
         """Return the parent of a run of the page that was added last, if the recipe takes it.
 
         Without `include_children` it takes of children those with a registered version.
         """
-        for parent_id, parent in self._ancestors(run.run_id)[1:2]:
+        for parent_id, parent in self._ancestors(run.run_id)[1:]:
             is_whole = include_children or parent.is_registered or self.top_of(parent_id) is None
             return parent_id if parent.is_chosen and is_whole else None
         return None

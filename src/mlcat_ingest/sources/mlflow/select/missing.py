@@ -6,6 +6,7 @@ missing can be asked for by name.
 """
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from typing import Final, NamedTuple
 
@@ -65,7 +66,7 @@ def find_missing(
     suspects = _suspects(scope, unlisted, experiments)
     living = {
         scope.experiment_group(experiment).urn
-        for experiment in (experiments.values() if "experiment" in suspects else ())
+        for experiment in experiments.values()
         if experiment.lifecycle_stage != "deleted"
     }
     # Each object is asked for once: an experiment has many runs.
@@ -146,7 +147,7 @@ def object_of(scope: WorkspaceScope, urn: str, properties: Aspect) -> MlflowObje
     registered, version = custom.get(PropertyKey.REGISTERED_MODEL), custom.get(PropertyKey.VERSION)
     run_id, experiment_id = custom.get(PropertyKey.RUN_ID), custom.get(PropertyKey.EXPERIMENT_ID)
     model_id = custom.get(PropertyKey.MODEL_ID)
-    try:
+    with suppress(InvalidUrnError):
         if registered and version and naming.version(registered, version).urn == urn:
             return MlflowObject("version", registered, version)
         if registered and scope.registered_group(registered).urn == urn:
@@ -157,8 +158,6 @@ def object_of(scope: WorkspaceScope, urn: str, properties: Aspect) -> MlflowObje
             return MlflowObject("logged_model", model_id)
         if experiment_id and _group_as_named(scope, properties, experiment_id) == urn:
             return MlflowObject("experiment", experiment_id)
-    except InvalidUrnError:
-        return None
     return None
 
 

@@ -81,16 +81,11 @@ class ModelFiles:
         models = self._readable(record.models.values())
         if paths or models:
             record = replace(record, files=self._files(record, paths, models))
-        if self._has_skipped or record.listed_only:
-            return record
-        skipped = (
-            model for model in record.models.values() if model.artifact_uri and not _is_local(model)
-        )
-        first = next(skipped, None)
-        self._has_skipped = first is not None
-        if first is None:
-            return record
-        return replace(record, files=replace(record.files, skipped=first.model_id))
+        for model in () if record.listed_only else record.models.values():
+            if not self._has_skipped and model.artifact_uri and not _is_local(model):
+                self._has_skipped = True
+                record = replace(record, files=replace(record.files, skipped=model.model_id))
+        return record
 
     def with_document(self, record: JoinedVersion) -> JoinedVersion:
         """Return a version with the document of its logged model, that of its run if it is read."""
@@ -246,7 +241,8 @@ def holds_only_metrics(run: Run) -> bool:
 
 def _last_metric_ms(run: Run) -> int:
     """Return when the last metric was logged: the models of a run's metrics were made before."""
-    return max(run.start_time_ms or 0, *(metric.timestamp_ms or 0 for metric in run.metrics))
+    times_ms = (run.start_time_ms, *(metric.timestamp_ms for metric in run.metrics))
+    return max(filter(None, times_ms), default=0)
 
 
 class ExternalModels:
@@ -261,7 +257,7 @@ class ExternalModels:
         self._keep = keep
         self._awaits_runs = True
         self._models: list[LoggedModel] = []
-        self._by_run: dict[str, list[_Measurements]] = {}
+        self._by_run: dict[str | None, list[_Measurements]] = {}
 
     def add(self, models: Iterable[LoggedModel]) -> None:
         """Add those of `models` that are external."""
@@ -275,7 +271,7 @@ class ExternalModels:
     def _add_runs(self, model: LoggedModel) -> None:
         name = MeasuredModel(model.model_id, model.name or model.model_id)
         keys = frozenset(metric.key for metric in model.metrics)
-        for run_id in {metric.run_id for metric in model.metrics if metric.run_id}:
+        for run_id in {metric.run_id for metric in model.metrics}:
             measurements = self._by_run.setdefault(run_id, [])
             measurements.append(_Measurements(name, model.experiment_id, keys))
 
@@ -315,10 +311,9 @@ def of_one_run(models: Iterable[LoggedModel]) -> dict[str, LoggedModel]:
     result = {model.model_id: model for model in models}
     for model in sorted(result.values(), key=lambda model: model.created_at_ms or 0):
         facts = [(m.key, repr(m.value), m.timestamp_ms, m.step, m.run_id) for m in model.metrics]
-        own = [m for m, fact in zip(model.metrics, facts, strict=True) if fact not in seen]
-        if len(own) < len(facts):
-            copied = tuple(sorted({fact[0] for fact in seen.intersection(facts)}))
-            result[model.model_id] = replace(model, metrics=tuple(own), copied=copied)
+        own = (m for m, fact in zip(model.metrics, facts, strict=True) if fact not in seen)
+        copied = sorted({fact[0] for fact in seen.intersection(facts)})
+        result[model.model_id] = replace(model, metrics=tuple(own), copied=tuple(copied))
         seen.update(facts)
     return result
 

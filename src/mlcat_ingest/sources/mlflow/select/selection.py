@@ -70,7 +70,7 @@ class RunSelection:
         """True if child runs are counted on their parents."""
         return self.config.runs.children == "collapse"
 
-    def listing(self, *, already_read: int = 0) -> RunFilter:
+    def listing(self, *, already_read: int) -> RunFilter:
         """Return what the server can filter itself."""
         chosen, limit = self.config.runs, self.config.limit
         # A limit is of runs listed, and children are counted whether their parent is taken or not.
@@ -97,7 +97,7 @@ class RunSelection:
         after = self.config.runs.stale_running_after
         if after is None or run.status not in UNENDED or run.start_time_ms is None:
             return False
-        since_ms = max(run.start_time_ms, run.end_time_ms or 0)
+        since_ms = max(run.start_time_ms, run.end_time_ms or run.start_time_ms)
         return clock_ms() - since_ms > 1000 * after.seconds
 
     @property

@@ -85,7 +85,7 @@ class WorkspaceReading:
         self._selection = selection
         self._listed = runs.listed
         self._pending_models: dict[str, RegisteredModel] = {}
-        self._order = VersionOrder((), self._without_run)
+        self._order: VersionOrder
         self._started_models: dict[str, None] = {}
         self._files = ModelFiles(reader, model_files=selection.config.features.model_files)
         self._external = ExternalModels(keep=runs.shard is None)
@@ -102,9 +102,7 @@ class WorkspaceReading:
 
         Cost: that of `NamedRuns`, for these parents.
         """
-        pages, links = self._runs.pages(self._pages()), self._scope.options.links
-        with_tables = links is not None and links.from_signature
-        yield from with_signature_tables(pages) if with_tables else pages
+        yield from with_signature_tables(self._runs.pages(self._pages()))
         yield from self._corrected_parents()
 
     @property
@@ -115,9 +113,8 @@ class WorkspaceReading:
     @property
     def lists_every_table(self) -> bool:
         """True if the feature tables of all signatures came up: nothing was left out or unread."""
-        links, every_run = self._scope.options.links, self._selection.takes_every_run
-        all_read = self._listed.is_whole and self._files.failure is None
-        return links is not None and every_run and all_read
+        every_run = self._listed.is_whole and self._selection.takes_every_run
+        return every_run and self._files.failure is None
 
     def _pages(self) -> Iterator[Sequence[JoinedRecord]]:
         runs, listed = self._runs, self._listed
@@ -167,9 +164,9 @@ class WorkspaceReading:
     def _named_groups(self, names: Iterable[str]) -> Iterator[NamedGroup]:
         """Yield the groups of registered models of which something may be deleted."""
         scope, listed = self._scope, {name: set[str]() for name in names}
-        for version in self._listed.versions.every() if listed else ():
-            with suppress(InvalidUrnError):
-                if version.name in listed:
+        for version in self._listed.versions.every():
+            if version.name in listed:
+                with suppress(InvalidUrnError):
                     urn = scope.naming.version(version.name, version.version).urn
                     listed[version.name].add(urn)
         for name, urns in listed.items():
@@ -382,8 +379,6 @@ class WorkspaceReading:
     def _with_models(self, versions: Sequence[JoinedVersion]) -> list[JoinedVersion]:
         """Return `versions` with logged models and files, of those too to which no run has led."""
         ids = [None if version.model else version.version.model_id for version in versions]
-        if not self._listed.experiments or not any(ids):
-            return list(map(self._files.with_document, versions))
         self._models.load_named([model_id for model_id in ids if model_id])
         found = [
             self._models.find(model_id, version.version.created_at_ms) if model_id else None

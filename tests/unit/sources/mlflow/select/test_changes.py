@@ -10,6 +10,7 @@ import pytest
 from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.sources.base import (
     Changes,
+    NamedGroup,
     Page,
     Partition,
     PartitionState,
@@ -23,6 +24,7 @@ from mlcat_ingest.sources.mlflow.source import MlflowSource
 from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedLoggedModel,
     JoinedRecord,
+    JoinedRegisteredModel,
     JoinedRun,
     JoinedVersion,
 )
@@ -51,6 +53,8 @@ class Remembered:
     refused: Sequence[str] = ()
     refused_kind: str = "run"
     finished: list[tuple[Mapping[str, Any], bool]] = field(default_factory=list)
+    groups: Sequence[NamedGroup] = ()
+    """Those of the last pass."""
 
     def unread_keys(self) -> Sequence[str]:
         return ()
@@ -85,6 +89,7 @@ class Remembered:
             elif page.checkpoint is not None:
                 self.checkpoint = page.checkpoint
                 self.finished.append((page.checkpoint, page.complete))
+                self.groups = page.groups
         for record in records:
             version = record.record_version
             if version is not None:
@@ -171,6 +176,86 @@ def test_the_overlap_can_be_set_and_since_stays_a_bound(world: World) -> None:
     assert (ended.since_ms, ended.ended_since_ms) == (1_767_225_600_000, NOW_MS - 5 * HOUR_MS)
     assert {one.statuses for one in (trash, ended)} == {("FINISHED",)}
     assert {one.statuses for one in (counted, started)} == {()}, "a count of one status changes"
+    assert [of["runs_from_ms"] for of, _ in world.memory.finished] == [1_767_225_600_000] * 2
+
+
+def test_runs_are_counted_from_the_since_of_the_full_pass_as_an_age_goes_on(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.config = {"runs": {"since": "2h"}}
+    for at_ms in (NOW_MS, NOW_MS + HOUR_MS):
+        monkeypatch.setattr("time.time", lambda at_ms=at_ms: at_ms / 1000)
+        world.read(at_ms)
+    assert [of["runs_from_ms"] for of, _ in world.memory.finished] == [NOW_MS - 2 * HOUR_MS] * 2
+    assert world.reader.filters[1].since_ms == NOW_MS - 2 * HOUR_MS
+
+
+def test_a_database_lists_only_runs_of_the_statuses_asked_for(world: World) -> None:
+    world.is_database, world.config = True, {"runs": {"statuses": ["FINISHED"]}}
+    world.read()
+    world.read()
+    assert {one.statuses for one in world.reader.filters} == {("FINISHED",)}
+
+
+def test_runs_that_are_listed_to_be_counted_are_not_read_in_other_statuses(world: World) -> None:
+    world.config = {"runs": {"statuses": ["FINISHED"]}}
+    world.store.runs.append(ended("c", status="FAILED"))
+    assert world.runs() == ["a", "b"]
+    world.store.runs.append(ended("d", status="FAILED", start_time_ms=NOW_MS))
+    assert world.runs() == []
+
+
+@pytest.mark.parametrize(("before_ms", "counted"), [(0, 0), (1, 1)])
+def test_a_run_without_a_start_counts_as_one_of_1970(
+    world: World, before_ms: int, counted: int
+) -> None:
+    world.store.runs.append(a_run("odd", status="FINISHED"))
+    world.read(HOUR_MS + before_ms)
+    ((checkpoint, _),) = world.memory.finished
+    assert checkpoint["runs"] == {"1": counted}
+
+
+def test_of_no_run_none_is_skipped(world: World) -> None:
+    world.store.runs.clear()
+    world.read()
+    world.read()
+    assert world.reader.filters[1] == RunFilter(before_ms=NOW_MS - HOUR_MS, limit=2)
+
+
+@pytest.mark.parametrize(
+    ("requests", "changed", "whole", "counts"),
+    [
+        (40, [5], [5], 5),
+        (40, [0], [0], 7),
+        (40, [0, 7], [0, 7], 9),
+        (40, [], [], 1),
+        (3, [5], [4, 5, 6, 7], 3),
+        (1, [5], [0, 1, 2, 3, 4, 5, 6, 7], 1),
+    ],
+)
+def test_experiments_with_another_number_of_runs_are_found_by_halving(
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    requests: int,
+    changed: list[int],
+    whole: list[int],
+    counts: int,
+) -> None:
+    monkeypatch.setattr(changes_module, "COUNTS_A_LISTING", requests)
+    world.store.experiments = [an_experiment(str(n), f"e{n}") for n in range(8)]
+    world.store.runs = [ended(f"r{n}", experiment_id=str(n)) for n in range(8)]
+    world.read()
+    world.store.runs += [ended(f"new{n}", experiment_id=str(n)) for n in changed]
+    assert [one for one in world.runs() if "r" in one] == [f"r{n}" for n in whole]
+    assert sum(one.limit == 2 for one in world.reader.filters) == counts
+
+
+def test_a_run_that_was_restored_is_read_again_alone(world: World) -> None:
+    world.store.runs[0] = ended("a", lifecycle_stage="deleted")
+    world.read()
+    world.store.runs[0] = ended("a")
+    assert world.runs() == ["a"]
+    assert world.runs() == []
 
 
 @pytest.mark.parametrize(
@@ -190,7 +275,7 @@ def test_some_recipes_list_everything_each_time(world: World, config: dict[str, 
     assert len(world.memory.finished) == (0 if "limit" in config else 2)
 
 
-MANY = 1_000
+MANY = 250
 """Experiments, with a run each."""
 
 
@@ -220,8 +305,8 @@ def test_new_runs_with_any_dates_are_read_by_the_next_pass(
     large.config = {"runs": runs}
     large.read()
     assert large.runs(NOW_MS + HOUR_MS) == []
-    large.store.runs += [ended(f"new{n}", experiment_id=str(n), **dates) for n in (3, 900)]
-    assert {"new3", "new900"} <= set(large.runs(NOW_MS + 2 * HOUR_MS))
+    large.store.runs += [ended(f"new{n}", experiment_id=str(n), **dates) for n in (3, 200)]
+    assert {"new3", "new200"} <= set(large.runs(NOW_MS + 2 * HOUR_MS))
     large.read(NOW_MS + 3 * HOUR_MS)
     assert len(large.reader.filters) <= 6, "the next pass finds no other number"
 
@@ -330,6 +415,11 @@ def test_only_the_latest_of_many_open_runs_are_asked_for(
     with caplog.at_level(logging.INFO):
         assert world.runs() == ["o3", "o4"]
     assert "5 runs unfinished; reading the latest 2" in caplog.text
+    monkeypatch.setattr(changes_module, "OPEN_RUNS", 5)
+    caplog.clear()
+    with caplog.at_level(logging.INFO):
+        assert len(world.runs()) == 5
+    assert "unfinished" not in caplog.text
 
 
 def test_abandoned_runs_are_reported_to_be_and_not_asked_for(world: World) -> None:
@@ -358,6 +448,9 @@ def test_what_is_too_much_to_ask_for_by_id_is_listed(
     world.store.runs += [running("c"), running("d")]
     world.read()
     assert world.runs() == ["a", "b", "c", "d"]
+    assert not any(one.run_ids for one in world.reader.filters)
+    monkeypatch.setattr(changes_module, "RUNS_BY_ID", 2)
+    assert world.runs() == ["c", "d"]
 
 
 def test_an_id_that_is_no_id_of_mlflow_is_never_put_into_a_filter(world: World) -> None:
@@ -402,6 +495,65 @@ def test_versions_of_runs_elsewhere_are_looked_for_when_they_are_new(world: Worl
     world.store.versions.append(replace(old, version="3", created_at_ms=NOW_MS))
     assert numbers(world.read(NOW_MS + HOUR_MS)) == ["3"]
     assert [one.run_ids for one in world.reader.filters if one.run_ids] == [("elsewhere",)]
+
+
+def registered(records: Sequence[JoinedRecord]) -> list[str]:
+    return [one.model.name for one in records if isinstance(one, JoinedRegisteredModel)]
+
+
+def test_parents_of_before_are_not_asked_for_by_their_ids(world: World) -> None:
+    child = ended("child", tags={"mlflow.parentRunId": "a"})
+    world.store.runs.append(child)
+    assert world.runs()[:3] == ["a", "b", "child"]
+    assert world.runs(NOW_MS + HOUR_MS) == []
+    world.store.runs.remove(child)
+    del world.store.runs[0]
+    world.memory.checkpoint = None
+    assert world.runs(NOW_MS + 2 * HOUR_MS) == ["b"]
+    assert not any(one.run_ids for one in world.reader.filters)
+
+
+def test_a_child_whose_parent_is_taken_from_now_on_is_read_again(world: World) -> None:
+    world.config = {"runs": {"statuses": ["FINISHED"]}}
+    tags = {"mlflow.parentRunId": "p"}
+    world.store.runs = [running("p"), ended("child", tags=tags), ended("other")]
+    assert world.runs() == ["child", "other"]
+    world.store.runs[0] = ended("p", end_time_ms=NOW_MS - 1)
+    records = world.read(NOW_MS + HOUR_MS)
+    parents = {one.run_id: one.parent_id for one in records if isinstance(one, JoinedRun)}
+    assert parents == {"p": None, "child": "p"}
+    assert world.runs(NOW_MS + 3 * HOUR_MS) == []
+
+
+def test_registered_models_are_read_in_each_pass_with_or_without_versions(world: World) -> None:
+    world.store.registered = [RegisteredModel("m"), RegisteredModel("bare")]
+    world.store.versions = [ModelVersion("m", "1", "gone")]
+    for _ in range(2):
+        assert registered(world.read()) == ["m", "bare"]
+
+
+def test_of_some_experiments_the_models_of_runs_that_were_read_are_read_again(
+    world: World,
+) -> None:
+    world.config = {"experiments": {"allow": ["fraud"]}}
+    world.store.experiments.append(an_experiment("2", "other"))
+    world.store.registered = [RegisteredModel("m"), RegisteredModel("elsewhere")]
+    world.store.versions = [ModelVersion("m", "1", "a"), ModelVersion("elsewhere", "1", "c")]
+    for _ in range(2):
+        assert registered(world.read()) == ["m"]
+
+
+def test_models_that_lost_a_version_or_are_gone_are_named(world: World) -> None:
+    names = ["my model", "a/b", "whole"]
+    world.store.registered = [RegisteredModel(name) for name in names]
+    world.store.versions = [ModelVersion(name, n, "a") for name in names for n in "12"]
+    world.read()
+    world.read()
+    assert world.memory.groups == []
+    del world.store.registered[1], world.store.versions[1:4]
+    world.read()
+    found = {one.urn.rpartition("registered:")[2]: len(one.listed) for one in world.memory.groups}
+    assert found == {"my model,PROD)": 2, "a/b,PROD)": 0}
 
 
 def numbers(records: Sequence[JoinedRecord]) -> list[str]:
@@ -520,6 +672,9 @@ def test_external_models_are_read_again_that_changed_or_are_the_newest(
     finished = replace(world.store.models[1], last_updated_at_ms=NOW_MS + HOUR_MS)
     world.store.models[1] = finished
     assert external(world, NOW_MS + 2 * HOUR_MS) == ["agent 1", "agent 3"]
+    newest = replace(world.store.models[3], last_updated_at_ms=NOW_MS + 2 * HOUR_MS)
+    world.store.models[3] = newest
+    assert external(world, NOW_MS + 3 * HOUR_MS) == ["agent 1", "agent 3"], "each once"
     world.memory.refused, world.memory.refused_kind = ("m-0",), "logged model"
     world.read(NOW_MS + 50 * HOUR_MS)
     assert external(world, NOW_MS + 90 * HOUR_MS) == ["agent 0", "agent 3"]
@@ -547,6 +702,17 @@ def test_logged_models_of_changed_versions_are_asked_for_in_bulk(world: World) -
     assert all(one.model for one in records if isinstance(one, JoinedVersion))
     # Those that changed, the runs of 100, and as many for the versions.
     assert [name for _, name in world.reader.calls].count("logged_models 1") == 1 + 3 + 3
+
+
+def test_the_logged_model_of_a_version_is_asked_for_with_its_run(world: World) -> None:
+    world.store.registered = [RegisteredModel("m")]
+    world.store.models = [LoggedModel("m-1", "1", "forest", "READY", "a")]
+    world.store.runs[0] = ended("a", model_outputs=(ModelOutput("m-1"),))
+    world.read()
+    world.store.versions = [ModelVersion("m", "1", "a", model_id="m-1")]
+    [version] = [one for one in world.read() if isinstance(one, JoinedVersion)]
+    assert version.model == world.store.models[0]
+    assert [name for _, name in world.reader.calls].count("logged_models 1") == 2
 
 
 @dataclass

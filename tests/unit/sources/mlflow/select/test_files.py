@@ -12,8 +12,8 @@ from mlcat_ingest.links.rules import Evidence, LinkOptions, UnlinkedModel
 from mlcat_ingest.sources.mlflow.mapping import map_record
 from mlcat_ingest.sources.mlflow.read.reader import MAX_BYTES, FileLocation, local_text
 from mlcat_ingest.sources.mlflow.select.models import ModelFiles
-from mlcat_ingest.sources.mlflow.values.joined import JoinedRun, RunFiles
-from mlcat_ingest.sources.mlflow.values.records import LoggedModel, ModelOutput
+from mlcat_ingest.sources.mlflow.values.joined import JoinedRun, JoinedVersion, RunFiles
+from mlcat_ingest.sources.mlflow.values.records import LoggedModel, ModelOutput, ModelVersion
 from support.feast_runs import recorded
 from support.mlflow_records import a_run, a_scope, an_experiment
 
@@ -73,6 +73,8 @@ def history(path: object, loader: object) -> dict[str, str]:
         history("model", "mlflow.sklearn"),
         history(None, LOADER),
         history("model", 5),
+        history("model", "databricks.automl"),
+        history("model", "team.feature_store.mlflow_model"),
     ],
 )
 def test_an_ordinary_run_costs_nothing(tags: dict[str, str]) -> None:
@@ -142,6 +144,44 @@ def test_files_of_logged_models_are_read_if_asked_for() -> None:
     assert message.columns == frozenset({"acc_rate", "other"})
 
 
+def test_a_model_that_looks_features_up_may_lack_its_spec() -> None:
+    files = Files({("m1", "MLmodel"): mlmodel("a", loader=LOADER)})
+    found = ModelFiles(files, model_files=True).with_files(joined({}, a_model("m1")))
+    assert (found.files.feature_specs, files.asked) == ((), ["MLmodel", SPEC])
+
+
+@pytest.mark.parametrize(
+    ("model_id", "from_run", "documents", "asked"),
+    [
+        ("m1", True, {"m1", "m2"}, []),
+        ("m1", False, {"m1"}, ["MLmodel"]),
+        (None, True, {"m1", "m2"}, []),
+        (None, False, set(), []),
+    ],
+    ids=["of its run", "without a run", "of a run alone", "of nothing"],
+)
+def test_a_version_has_the_documents_of_its_run_or_that_of_its_logged_model(
+    model_id: str | None, *, from_run: bool, documents: set[str], asked: list[str]
+) -> None:
+    files = Files({(one, "MLmodel"): mlmodel("a") for one in ("m1", "m2")})
+    reading = ModelFiles(files, model_files=True)
+    run = reading.with_files(joined({}, a_model("m1"), a_model("m2")))
+    files.asked.clear()
+    version = JoinedVersion(
+        run.scope,
+        ModelVersion("net", "1"),
+        model=a_model(model_id) if model_id else None,
+        run=run if from_run else None,
+    )
+    assert reading.with_document(version).files.documents.keys() == documents
+    assert files.asked == asked
+
+
+def test_a_version_whose_document_is_not_asked_for_stays_as_it_is() -> None:
+    version = JoinedVersion(a_scope(), ModelVersion("net", "1"), model=a_model("m1"))
+    assert ModelFiles(Files()).with_document(version) is version
+
+
 @pytest.mark.parametrize("text", [mlmodel(), "[", "- 1", "!!python/object/apply:os.abort []", None])
 def test_a_model_without_a_signature_narrows_nothing(text: str | None) -> None:
     files = Files({("m1", "MLmodel"): mlmodel("a"), **({("m2", "MLmodel"): text} if text else {})})
@@ -174,6 +214,8 @@ def test_files_that_cannot_be_read_leave_links_as_they_are(error: Exception) -> 
 )
 def test_a_reading_notes_once_that_signatures_are_left_unread(address: str) -> None:
     reading = ModelFiles(Files())
+    listed = replace(joined({}, a_model("m3")), listed_only=True)
+    assert reading.with_files(listed) is listed, "it is mapped to no more than that it is there"
     local, remote = a_model("m1", "/a/m1"), a_model("m2", address)
     unread = [joined({}, local), joined({}, remote), joined({}, remote)]
     notes = [map_record(reading.with_files(one))[-1].notes for one in unread]

@@ -12,6 +12,7 @@ from mlcat_ingest.sources.mlflow.values.records import (
     ModelOutput,
     ModelVersion,
     RegisteredModel,
+    Run,
 )
 from support.fake_mlflow import FakeReader, FakeStore, a_source, read_all
 from support.mlflow_records import a_run, a_scope, an_experiment
@@ -79,6 +80,17 @@ def test_what_waits_is_bounded_and_a_late_run_brings_its_version_once_more(
     assert names(order.rest(["m"])) == []
 
 
+@pytest.mark.parametrize(("spare", "held"), [(0, 2), (-1, 1)])
+def test_versions_that_come_without_a_run_are_held_up_to_the_bound(
+    monkeypatch: pytest.MonkeyPatch, spare: int, held: int
+) -> None:
+    monkeypatch.setattr(joins, "HELD_ENTRIES", 2 * joins._VERSION_ENTRIES + spare)
+    versions = [ModelVersion("m", str(n), run_id="r") for n in range(1, 5)]
+    order = order_of(*versions)
+    found = [names(order.add(JoinedVersion(SCOPE, version))) for version in versions[1:]]
+    assert found.index([f"m {n} alone" for n in range(1, held + 3)]) == held
+
+
 def test_wide_runs_are_held_in_smaller_numbers() -> None:
     versions = [ModelVersion("m", str(n), run_id="r") for n in range(1, 5)]
     order = order_of(*versions)
@@ -132,6 +144,26 @@ def test_versions_are_found_by_the_models_that_their_run_made() -> None:
     made = a_run("r1", model_outputs=(ModelOutput("m-2"), ModelOutput("m-3")))
     assert [one.version for one in versions.take(made)] == ["9", "10", "2", "2"]
     assert [one.version for one in versions.every()] == ["3", "1"]
+
+
+@pytest.mark.parametrize(
+    ("run", "has_versions"),
+    [
+        (a_run("r1"), True),
+        (a_run("r1", model_outputs=(ModelOutput("m-9"),)), True),
+        (a_run("r2", model_outputs=(ModelOutput("m-9"), ModelOutput("m-1"))), True),
+        (a_run("r2", model_outputs=(ModelOutput("m-9"),)), False),
+        (a_run("r2"), False),
+    ],
+    ids=["by its id", "by its id alone", "by its model", "by neither", "no model"],
+)
+def test_a_run_has_versions_before_and_after_they_are_taken(
+    run: Run, *, has_versions: bool
+) -> None:
+    versions = versions_by_origin()
+    assert versions.has(run) is has_versions
+    assert bool(versions.take(run)) is has_versions
+    assert versions.has(run) is has_versions
 
 
 def test_a_run_without_versions_takes_none() -> None:
@@ -195,6 +227,12 @@ def test_a_copy_of_a_known_logged_model_has_no_origin_of_another() -> None:
     copy = version("prod", 20, "models:/cand/1", model_id="m-1")
     assert origins_of(copy, version("cand", 10, model_id="m-2"))["prod"] == ["prod"]
     assert origins_of(copy, version("cand", 10, model_id="m-1"))["prod"] == ["prod", "cand"]
+
+
+def test_an_origin_may_be_of_the_first_moment() -> None:
+    assert origins_of(version("prod", 2, "models:/cand/1"), version("cand", 1))["prod"] == [
+        *("prod", "cand")
+    ]
 
 
 def test_a_version_that_names_itself_or_a_circle_ends() -> None:

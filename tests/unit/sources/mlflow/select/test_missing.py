@@ -130,6 +130,19 @@ def test_a_renamed_experiment_moves_to_its_new_group() -> None:
     assert found[old].is_gone()
 
 
+@pytest.mark.parametrize(
+    ("stage", "kinds"),
+    [("active", set()), ("deleted", {"experiment"})],
+    ids=["live", "in the trash"],
+)
+def test_a_deleted_experiment_leaves_its_group_to_a_live_one_of_its_name(
+    stage: str, kinds: set[str]
+) -> None:
+    namesake = Experiment("2", CHURN.name, lifecycle_stage=stage)
+    found = missing(FakeStore([namesake]), ENTITIES["experiment"])
+    assert found.keys() == {ENTITIES[kind].urn for kind in kinds}
+
+
 CREATED = {"created": {"time": 1_760_000_000_000}}
 
 
@@ -167,6 +180,17 @@ def test_a_process_goes_with_its_option_and_the_run_stays() -> None:
     assert found.keys() == {process.urn}
     assert found[process.urn].switched_off
     assert found[process.urn].is_gone()
+
+
+def test_a_process_goes_once_where_its_option_and_its_run_are_gone() -> None:
+    process = ENTITIES["process"]
+    found = missing(FakeStore([CHURN]), process, scope=a_scope())
+    assert [one.switched_off for one in found.values()] == [True]
+
+
+def test_a_name_that_makes_no_urn_is_no_object_of_mlflow() -> None:
+    unnamed = of(ENTITIES["registered"].urn, registered_model="x" * 1_000)
+    assert missing(FakeStore(), unnamed) == {}
 
 
 NEEDED = {

@@ -7,7 +7,12 @@ import pytest
 
 from mlcat_ingest.sources.base import ReadRequest, Remainder, Runs, Shards
 from mlcat_ingest.sources.mlflow.select import models as models_module
-from mlcat_ingest.sources.mlflow.select.models import ExternalModels, LoggedModels, of_one_run
+from mlcat_ingest.sources.mlflow.select.models import (
+    ExternalModels,
+    LoggedModels,
+    RecentModels,
+    of_one_run,
+)
 from mlcat_ingest.sources.mlflow.values.joined import JoinedLoggedModel, JoinedRun, JoinedVersion
 from mlcat_ingest.sources.mlflow.values.records import (
     EXTERNAL_TAG,
@@ -138,11 +143,16 @@ def test_a_run_behind_a_version_keeps_its_name() -> None:
     assert "mysterious-bee-45" in run_names(a_reader([measured()], [a_bee()], **registry))
 
 
-def test_a_run_holds_the_metrics_of_a_model_that_was_made_long_after_it_started() -> None:
+@pytest.mark.parametrize(
+    ("start_ms", "logged_ms"), [(2_000, 500 * HOUR_MS), (500 * HOUR_MS, 1), (500 * HOUR_MS, None)]
+)
+def test_a_run_holds_the_metrics_of_a_model_that_was_made_long_after_others(
+    start_ms: int, logged_ms: int | None
+) -> None:
     between = [an_agent(str(n), 100 * n * HOUR_MS) for n in range(1, 5)]
-    metric = Metric("score", 0.5, 500 * HOUR_MS)
     models = [*between, measured(made_ms=499 * HOUR_MS)]
-    assert run_names(a_reader(models, [a_bee(metrics=(metric,))])) == BY_NAME
+    bee = a_bee(start_time_ms=start_ms, metrics=(Metric("score", 0.5, logged_ms),))
+    assert run_names(a_reader(models, [bee])) == BY_NAME
 
 
 def test_what_waits_while_a_long_run_of_metrics_is_looked_at_is_bounded(
@@ -154,16 +164,146 @@ def test_what_waits_while_a_long_run_of_metrics_is_looked_at_is_bounded(
     reader = a_reader(made, [a_bee(metrics=(Metric("score", 0.5, 500 * HOUR_MS),)), *runs])
     records = (one for one in records_of(a_source(reader)) if isinstance(one, JoinedRun))
     assert next(records).run_id == BEE
-    assert reader.pages["logged_models 1"] < 10
+    assert reader.pages["logged_models 1"] == 5
     assert all(one.models for one in records)
 
 
 def test_the_listing_is_read_no_further_than_the_last_metric_of_a_run() -> None:
-    models = [measured(), *(an_agent(str(n), n * 24 * HOUR_MS) for n in range(1, 50))]
+    together = [measured(), an_agent("made at once")]
+    models = [*together, *(an_agent(str(n), n * 24 * HOUR_MS) for n in range(1, 50))]
     reader = a_reader(models, [a_bee()])
     run = next(one for one in records_of(a_source(reader)) if isinstance(one, JoinedRun))
     assert [one.name for one in run.measures] == ["agent"]
-    assert reader.pages["logged_models 1"] == 1
+    assert reader.pages["logged_models 1"] == 2
+
+
+@pytest.mark.parametrize(("after_ms", "pages"), [(0, 2), (1, 1)])
+def test_clocks_differ_by_an_hour_at_most_where_models_of_metrics_are_looked_for(
+    after_ms: int, pages: int
+) -> None:
+    metric = Metric("score", 0.5, 50 * HOUR_MS)
+    models = [an_agent(str(n), 51 * HOUR_MS + after_ms + n) for n in range(9)]
+    reader = replace(a_reader(models, [a_bee(metrics=(metric,))]), page=1)
+    next(one for one in records_of(a_source(reader)) if isinstance(one, JoinedRun))
+    assert reader.pages["logged_models 1"] == pages
+
+
+@pytest.mark.parametrize(("after_ms", "pages"), [(0, 2), (1, 1)])
+def test_a_model_is_looked_for_until_a_day_after_the_end_of_its_run(
+    after_ms: int, pages: int
+) -> None:
+    run = a_run("r", end_time_ms=10 * HOUR_MS, model_outputs=(ModelOutput("m-gone"),))
+    models = [an_agent(str(n), 34 * HOUR_MS + after_ms + n) for n in range(9)]
+    reader = replace(a_reader(models, [run]), page=1)
+    next(one for one in records_of(a_source(reader)) if isinstance(one, JoinedRun))
+    assert reader.pages["logged_models 1"] == pages + 1, "the last asks for its id"
+
+
+SINCE_MS = 1_767_225_600_000
+
+
+@pytest.mark.parametrize(("made_ms", "listings"), [(SINCE_MS, 1), (SINCE_MS - 1, 2), (None, 2)])
+def test_models_made_before_the_since_of_runs_are_not_held_but_asked_for(
+    made_ms: int | None, listings: int
+) -> None:
+    model = LoggedModel("m-1", "1", "net", "READY", "r1", created_at_ms=made_ms)
+    run = a_run("r1", start_time_ms=SINCE_MS, model_outputs=(ModelOutput("m-1"),))
+    reader = a_reader([model], [run])
+    records = read_all(a_source(reader, runs={"since": "2026-01-01"}))
+    assert [list(one.models) for one in records if isinstance(one, JoinedRun)] == [["m-1"]]
+    assert [name for _, name in reader.calls].count("logged_models 1") == listings
+
+
+def test_a_version_without_a_logged_model_needs_no_listing_of_them() -> None:
+    registry: dict[str, Any] = {
+        "registered": [RegisteredModel("m")],
+        "versions": [ModelVersion("m", "1", "r1")],
+    }
+    reader = a_reader([an_agent(str(n)) for n in range(9)], [a_run("r1")], **registry)
+    version = next(one for one in records_of(a_source(reader)) if isinstance(one, JoinedVersion))
+    assert version.run is not None
+    assert reader.pages["logged_models 1"] == 0
+
+
+@pytest.mark.parametrize(
+    ("model", "listings"),
+    [
+        (LoggedModel("m-1", "1", "net", "READY", BEE), 1),
+        (LoggedModel("m-1", "1", "net", "READY", BEE, metrics=(Metric("f1", 0.5),)), 2),
+        (measured(source_run_id=BEE, name="1"), 1),
+    ],
+    ids=["without metrics", "with metrics", "external"],
+)
+def test_only_where_metrics_may_be_copies_other_models_of_the_run_are_asked_for(
+    model: LoggedModel, listings: int
+) -> None:
+    registry: dict[str, Any] = {
+        "registered": [RegisteredModel("m")],
+        "versions": [ModelVersion("m", "1", model_id="m-1")],
+    }
+    reader = a_reader([model], [a_run(BEE)], **registry)
+    records = read_all(a_source(reader), ReadRequest(Runs([], ["m"])))
+    [version] = [one for one in records if isinstance(one, JoinedVersion)]
+    assert version.model == model
+    assert [name for _, name in reader.calls].count("logged_models 1") == listings
+
+
+def models_of(*listed: LoggedModel) -> LoggedModels:
+    return LoggedModels(
+        lambda _: iter([listed]), ExternalModels(keep=True), lambda one: not one.is_external
+    )
+
+
+TRAINED = [LoggedModel(f"m-{n}", "1", "net", "READY", "r", created_at_ms=n) for n in range(3)]
+MAKER = a_run("r", model_outputs=(ModelOutput("m-0"), ModelOutput("m-1")))
+
+
+def test_models_are_forgotten_once_their_run_has_come() -> None:
+    taken, left_out = models_of(*TRAINED), models_of(*TRAINED)
+    assert list(taken.of(MAKER)) == ["m-0", "m-1"]
+    assert left_out.find("m-0", None) is not None
+    left_out.forget(MAKER)
+    for models in (taken, left_out):
+        found = [models.find(f"m-{n}", None) for n in range(3)]
+        assert [one is not None for one in found] == [False, False, True]
+
+
+def test_only_named_models_are_kept_of_the_rest_of_the_listing() -> None:
+    agent = measured()
+    models = models_of(*TRAINED, agent)
+    assert len(list(models.read_rest({"m-1", agent.model_id}))) == 1
+    found = [models.find(one, None) for one in ("m-0", "m-1", agent.model_id)]
+    assert [one is not None for one in found] == [False, True, False]
+    assert models.measured_by(a_bee()) == (), "no run comes any more"
+
+
+def test_only_models_of_runs_that_made_some_are_asked_for_by_runs() -> None:
+    model = LoggedModel("m-1", "1", "net", "READY", "r1")
+    maker = a_run("r1", model_outputs=(ModelOutput("m-1"),))
+    reader = a_reader([model], [maker, a_run("r2")])
+    records = read_all(a_source(reader), ReadRequest(Runs(["r1", "r2"])))
+    made = {one.run_id: list(one.models) for one in records if isinstance(one, JoinedRun)}
+    assert made == {"r1": ["m-1"], "r2": []}
+    assert [name for _, name in reader.calls].count("logged_models 1") == 1
+    read_all(a_source(reader), ReadRequest(Runs(["r2"])))
+    assert [name for _, name in reader.calls].count("logged_models 1") == 1
+
+
+def test_the_newest_external_models_are_listed_once_for_all_runs_of_metrics() -> None:
+    runs = [replace(a_bee(), run_id=f"bee{n}") for n in range(9)]
+    models = [measured(f"bee{n}", name=str(n)) for n in range(9)]
+    reader = a_reader(models, runs)
+    records = read_all(a_source(reader), ReadRequest(Runs([one.run_id for one in runs])))
+    assert all(one.measures for one in records if isinstance(one, JoinedRun))
+    assert [name for _, name in reader.calls].count("logged_models 1") == 1
+
+
+def test_models_that_were_asked_for_are_dropped_with_the_next_page() -> None:
+    models = RecentModels(lambda _: iter([TRAINED]), ExternalModels(keep=True))
+    models.load([MAKER])
+    assert models.find("m-1", None) == TRAINED[1]
+    models.load([a_run("other")])
+    assert models.find("m-1", None) is None
 
 
 def test_models_that_nothing_awaits_are_not_held() -> None:

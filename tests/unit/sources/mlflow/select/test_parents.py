@@ -96,12 +96,38 @@ def test_names_of_parents_that_are_not_held_are_asked_for_once_for_a_page(
     assert named == [("top0", "top1", "top2", "top3")]
 
 
+def test_a_parent_with_a_child_on_each_page_stays_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joins, "RECENT_RUNS", 4)
+    runs = [a_run("top", name="sweep"), child("c0", "top")]
+    for at in range(1, 6):
+        runs += [a_run(f"alone{at}"), child(f"c{at}", "top")]
+    reader = FakeReader({"default": FakeStore([an_experiment()], runs)}, page=2, lists_parents=True)
+    named = {one.parent_name for one in runs_read(reader) if one.run_id.startswith("c")}
+    assert named == {"sweep"}
+    assert not any(only.run_ids for only in reader.filters)
+
+
+def test_a_run_that_was_held_as_a_parent_before_it_is_listed_is_not_dropped_with_its_page(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(joins, "RECENT_RUNS", 4)
+    alone = [a_run(f"alone{at}") for at in range(5)]
+    late = [child("p", "q", name="mid"), alone[3], a_run("q", name="top"), alone[4]]
+    runs = [child("c", "p"), *alone[:3], *late]
+    reader = FakeReader({"default": FakeStore([an_experiment()], runs)}, page=2, lists_parents=True)
+    named = {one.run_id: one.parent_name for one in runs_read(reader)}
+    assert (named["c"], named["p"]) == ("mid", "top")
+
+
 def test_a_parent_that_is_gone_or_named_by_nonsense_has_no_name() -> None:
     runs = [child("a", "gone"), child("b", "' OR 1"), child("c", "gone")]
     reader = FakeReader({"default": FakeStore([an_experiment()], runs)}, page=1)
     assert [one.parent_name for one in runs_read(reader)] == [None] * 3
     assert next(only.run_ids for only in reader.filters if only.run_ids) == ("gone",)
     assert not any("' OR 1" in (only.run_ids or ()) for only in reader.filters)
+    reader = replace(reader, lists_parents=True, filters=[])
+    runs_read(reader)
+    assert [only.run_ids for only in reader.filters if only.run_ids] == [("gone",)], "asked once"
 
 
 @pytest.mark.parametrize("children", ["skip", "collapse"])
@@ -118,8 +144,8 @@ def test_a_limit_reads_no_parent_beyond_it() -> None:
     assert [one.run_id for one in found] == ["alone", "c4", "c3"]
 
 
-def test_a_run_that_is_asked_for_by_its_id_may_have_children() -> None:
-    reader = FakeReader({"default": a_family()}, page=2)
+def test_a_run_that_is_asked_for_by_its_id_may_have_children(*, lists_parents: bool) -> None:
+    reader = FakeReader({"default": a_family()}, page=2, lists_parents=lists_parents)
     assert flags(runs_read(reader, ReadRequest(Runs(["top"])))) == {"top": None}
     of_child = runs_read(reader, ReadRequest(Runs(["c1"])))
     assert flags(of_child) == {"c1": None, "top": True}
@@ -146,6 +172,14 @@ def test_shards_find_the_parents_too(*, lists_parents: bool) -> None:
     assert not any(only.run_ids and "c0" in only.run_ids for only in reader.filters)
 
 
+def test_parents_of_runs_that_are_only_listed_are_not_asked_for(*, lists_parents: bool) -> None:
+    store = a_family()
+    store.runs.reverse()
+    reader = FakeReader({"default": store}, page=1, lists_parents=lists_parents)
+    assert flags(runs_read(reader, ReadRequest(Remainder())))["top"] is True
+    assert not any(only.run_ids for only in reader.filters)
+
+
 LOST: dict[str, list[Run]] = {
     "a parent that does not exist": [child("r", "gone")],
     "a parent of an experiment that is not read": [a_run("p", experiment_id="2"), child("r", "p")],
@@ -153,6 +187,11 @@ LOST: dict[str, list[Run]] = {
     "two parents of each other": [child("r", "s"), child("s", "r")],
     "three in a cycle": [child("r", "s"), child("s", "t"), child("t", "r")],
     "a parent in the trash": [a_run("p", lifecycle_stage="deleted"), child("r", "p")],
+    "a parent in the trash that has a parent": [
+        a_run("q"),
+        child("p", "q", lifecycle_stage="deleted"),
+        child("r", "p"),
+    ],
     "a parent in another status": [a_run("p", status="KILLED"), child("r", "p")],
     "a parent that started too early": [
         a_run("p", start_time_ms=1_000, end_time_ms=1_001),
