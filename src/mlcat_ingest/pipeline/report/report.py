@@ -100,7 +100,7 @@ class EntityCounts:
     """Entities of one type."""
 
     read: int = 0
-    """Entities made from records; the sum of the other counts unless the run ended early."""
+    """Entities that the run is done with: the sum of the other counts."""
     created: int = 0
     """Entities that the catalog did not have."""
     updated: int = 0
