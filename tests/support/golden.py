@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from mlcat_ingest.metadata.codec import plain
 from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.metadata.urn import check, entity_type_of
 from mlcat_ingest.metadata.validate import validate_aspect
@@ -28,8 +27,8 @@ def assert_valid(proposals: Iterable[Proposal]) -> None:
     """Assert that the URNs of some proposals are valid, and their aspects fit them."""
     for one in proposals:
         check(one.entity_urn)
-        kind, aspect = entity_type_of(one.entity_urn), plain(one.aspect)
-        assert validate_aspect(kind, one.aspect_name, aspect) == []
+        kind = entity_type_of(one.entity_urn)
+        assert validate_aspect(kind, one.aspect_name, one.aspect) == []
 
 
 def proposals_of(file: Path) -> Iterator[tuple[str, str, Any]]:

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from mlcat_ingest.links.rules import LinkOptions
-from mlcat_ingest.metadata.codec import plain
 from mlcat_ingest.metadata.naming import DATAHUB_TEMPLATES, Naming, Templates
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.datasets import Datasets, DatasetsConfig
@@ -178,7 +177,7 @@ def entity_to_json(entity: Entity) -> dict[str, Any]:
     empty = []
     for name, aspect in entity.aspects.items():
         empty += [f"{name}.{field}" for field, value in aspect.items() if _is_empty(value)]
-        message = {field: value for field, value in plain(aspect).items() if not _is_empty(value)}
+        message = {field: value for field, value in aspect.items() if not _is_empty(value)}
         if message:
             shown["aspects"][name] = message
     if empty:

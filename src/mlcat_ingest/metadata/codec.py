@@ -8,7 +8,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection
 from enum import Enum
 from typing import Any, Final, TypeAlias
 from uuid import UUID
@@ -31,53 +31,6 @@ JsonObject: TypeAlias = dict[str, Any]
 """A decoded JSON object; its values are checked where they are read."""
 
 
-class NamedEntries(Sequence[JsonObject]):
-    """A list of objects, each with a `name` of its own, as its JSON text.
-
-    It equals the list that the text says, and is parsed where an entry is looked at.
-    """
-
-    __slots__ = ("_parsed", "names", "text")
-    __hash__ = None  # type: ignore[assignment]
-
-    def __init__(self, names: Sequence[str], text: str) -> None:
-        """Take the names in the order of the entries, and the compact JSON of these."""
-        self.names = names
-        self.text = text
-        self._parsed: list[JsonObject] | None = None
-
-    def __len__(self) -> int:
-        """Return the number of entries."""
-        return len(self.names)
-
-    def __getitem__(self, index: Any) -> Any:
-        """Return one entry, or a list of some."""
-        if self._parsed is None:
-            self._parsed = loads(self.text)
-        return self._parsed[index]
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether `other` is a list of the same entries."""
-        return list(self) == (list(other) if isinstance(other, NamedEntries) else other)
-
-    def __repr__(self) -> str:
-        """Return the text of the list."""
-        return repr(list(self))
-
-
-def plain(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return an object with a list in place of each `NamedEntries`."""
-    return {
-        key: list(item) if isinstance(item, NamedEntries) else item for key, item in value.items()
-    }
-
-
-def _embed(value: object) -> object:
-    if isinstance(value, NamedEntries):
-        return orjson.Fragment(value.text)
-    raise TypeError
-
-
 def dumps(value: object, option: int = _PLAIN) -> bytes:
     """Return `value` as compact UTF-8 JSON, keys in their own order but for an orjson `option`.
 
@@ -86,7 +39,7 @@ def dumps(value: object, option: int = _PLAIN) -> bytes:
             string, a lone surrogate, more than 250 levels, or something that is not JSON.
     """
     try:
-        data = orjson.dumps(value, _embed, option)
+        data = orjson.dumps(value, None, option)
     except TypeError as error:
         raise CodecError(_complaint(value) or f"no faithful JSON form: {error}") from error
     # A non-finite float is the only way besides None to a null, so most values need no walk.
@@ -163,7 +116,7 @@ def record_hash(value: object, parts_of: Callable[[object], object] | None = Non
 def text_of(value: object, parts_of: Callable[[object], object] | None = None) -> bytes | None:
     """Return JSON with all texts in `value`, though not all numbers; None where it has no JSON."""
     try:
-        return orjson.dumps(value, parts_of or _embed, _PLAIN)
+        return orjson.dumps(value, parts_of, _PLAIN)
     except TypeError:
         return None
 
@@ -203,7 +156,7 @@ def _fault_of_scalar(value: object) -> str | None:
             return None if math.isfinite(value) else str(value)
         case int():
             return None if _MIN_INTEGER <= value <= _MAX_INTEGER else "an integer beyond 64 bits"
-        case Enum() | UUID() | orjson.Fragment() | NamedEntries():  # orjson has a form for these
+        case Enum() | UUID() | orjson.Fragment():  # orjson has a form for these
             return None
         case _:
             return f"a {type(value).__name__}"

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.aspects.declaration import ATTRIBUTION, Field, fields
-from mlcat_ingest.metadata.codec import NamedEntries, canonical, canonical_bytes
+from mlcat_ingest.metadata.codec import canonical, canonical_bytes
 from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata.reserved import OWN_PREFIX, is_own
 
@@ -41,7 +41,7 @@ def declared_fields(aspect_name: str) -> tuple[Field, ...]:
     return () if spec is None or spec.type is None else tuple(fields(spec.type).values())
 
 
-LISTS: Final = (list, tuple, NamedEntries)
+LISTS: Final = (list, tuple)
 COLLECTIONS: Final = (dict, *LISTS)
 """The types that JSON writes with parts; asked several times a field."""
 
@@ -115,8 +115,6 @@ _TEXT_OR_NONE: Final = frozenset({str, type(None)})
 
 def keys_of(aspect_name: str, field: str, entries: Sequence[object]) -> Sequence[Key]:
     """Return the merge key of each of `entries`, the items of list `field` of an aspect."""
-    if type(entries) is NamedEntries:
-        return entries.names
     key_of = RECORD_KEYS.get(aspect_name, {}).get(field)
     if key_of is None:
         texts: Any = entries

@@ -19,7 +19,6 @@ from mlcat_ingest.core.findings import Finding, RequestSide
 from mlcat_ingest.errors import AspectChangedError, AspectRejectedError, SkippableError
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
-from mlcat_ingest.metadata.codec import plain
 from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, Aspect, Proposal
 from mlcat_ingest.metadata.registry import key_aspect, key_aspect_name
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS, SOURCE_KEY
@@ -206,7 +205,7 @@ class RecordingCatalog(Catalog, Searches, RequestSide):
             if proposal.change_type == "DELETE":
                 del self.stored[urn][proposal.aspect_name]
             elif proposal.aspect_name != _key(urn) or urn not in self.stored:
-                self._put(urn, proposal.aspect_name, plain(proposal.aspect))
+                self._put(urn, proposal.aspect_name, proposal.aspect)
 
     def _has_moved(self, proposal: Proposal) -> bool:
         if self.place is None or not proposal.headers:

@@ -8,7 +8,6 @@ from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.pipeline.merge.aspects import (
     MergedAspect,
-    first_aspect,
     merge_aspect,
 )
 from mlcat_ingest.pipeline.merge.rules import MergeRules
@@ -88,14 +87,6 @@ def test_without_a_base_what_others_wrote_stays(case: Case) -> None:
             theirs = [e for e in before if keys(name, field, [e])[0] not in ours]
             kept = [e for e in merged[field] if keys(name, field, [e])[0] not in ours]
             assert kept == theirs
-
-
-@given(aspects, rules)
-def test_what_nobody_wrote_before_is_merged_as_with_nothing_stored(
-    case: Case, chosen: MergeRules
-) -> None:
-    name, _, fresh = case
-    assert first_aspect(name, fresh) == merge_aspect(name, None, fresh, chosen)
 
 
 @given(aspects)

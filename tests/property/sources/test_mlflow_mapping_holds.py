@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlcat_ingest.errors import SkippableError
-from mlcat_ingest.metadata.codec import loads, plain
+from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.urn import entity_type_of, parse
 from mlcat_ingest.metadata.validate import validate_aspect
 from mlcat_ingest.sources.mlflow.mapping import map_record
@@ -150,7 +150,7 @@ RECORD: st.SearchStrategy[JoinedRecord] = st.one_of(
 
 
 def check_aspect(kind: str, name: str, aspect: Any) -> None:
-    assert validate_aspect(kind, name, plain(aspect)) == []
+    assert validate_aspect(kind, name, aspect) == []
     for field in ("hyperParams", "trainingMetrics"):
         names = [entry["name"] for entry in aspect.get(field, ())]
         assert len(set(names)) == len(names)

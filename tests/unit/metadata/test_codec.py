@@ -8,14 +8,11 @@ import pytest
 
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.codec import (
-    NamedEntries,
     canonical,
     content_hash,
     dumps,
     embedded,
     loads,
-    plain,
-    record_hash,
 )
 
 
@@ -92,30 +89,6 @@ def test_json_text_is_embedded_as_it_is() -> None:
     assert dumps([None, {"a": embedded('{"b":"é","n":null}')}]) == (
         '[null,{"a":{"b":"é","n":null}}]'.encode()
     )
-
-
-def test_named_entries_are_the_list_that_their_text_says() -> None:
-    listed = [{"name": "é", "value": "1"}, {"name": "b", "value": "2"}]
-    text = dumps(listed).decode()
-    entries = NamedEntries(("é", "b"), text)
-    assert entries == listed
-    assert listed == entries
-    assert entries == NamedEntries(("é", "b"), text)
-    assert entries != listed[:1]
-    assert entries != NamedEntries(("b",), dumps(listed[1:]).decode())
-    assert (len(entries), entries[1], entries[:1]) == (2, listed[1], listed[:1])
-    assert repr(entries) == repr(listed)
-
-
-@pytest.mark.parametrize("beside", ["null", "\ud83d"])
-def test_named_entries_have_the_bytes_and_hashes_of_their_list(beside: str) -> None:
-    listed = [{"name": "null", "value": "1"}]
-    entries = NamedEntries(("null",), dumps(listed).decode())
-    hashes = {record_hash([beside, value]) for value in (listed, entries)}
-    assert len(hashes) == 1
-    assert None not in hashes
-    assert dumps({"params": entries, "type": None}) == dumps({"params": listed, "type": None})
-    assert type(plain({"params": entries})["params"]) is list
 
 
 def test_text_is_utf8_and_keys_keep_their_order() -> None:

@@ -22,7 +22,7 @@ from mlcat_ingest.client.evaluator import ClientEvaluator, FallbackEvaluator
 from mlcat_ingest.errors import AspectChangedError, CodecError, RecipeError, SourceUnavailableError
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
-from mlcat_ingest.metadata.codec import loads, plain
+from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, NOT_STORED, Aspect
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS, TESTS_AT_TAG, TESTS_TAG
 from mlcat_ingest.metadata.urn import entity_type_of
@@ -381,8 +381,7 @@ def _written_aspects(merged: MergedEntity) -> Mapping[str, Aspect | None]:
     if merged.change == "created":
         aspects.update(dict.fromkeys((*merged.entity.aspects, TEST_RESULTS)))
     for proposal in merged.proposals:
-        aspects[proposal.aspect_name] = (
-            None if proposal.change_type == "DELETE" else plain(proposal.aspect)
-        )
+        is_deleted = proposal.change_type == "DELETE"
+        aspects[proposal.aspect_name] = None if is_deleted else proposal.aspect
     aspects.pop(VERSION_PROPERTIES, None)
     return aspects

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from mlcat_ingest.metadata.entries import COLLECTIONS, Key, keys_of, same_json, single_fields
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.pipeline.merge.applied import NOTHING, AppliedFields
-from mlcat_ingest.pipeline.merge.fields import AppliedField, first_field, merge_field
+from mlcat_ingest.pipeline.merge.fields import AppliedField, MergedField, merge_field
 from mlcat_ingest.pipeline.merge.provenance import custom_properties, with_all_sources
 from mlcat_ingest.pipeline.merge.rules import COMPUTED, UNION, UNOWNED, MergeRules, required_values
 
@@ -27,22 +27,6 @@ class MergedAspect(NamedTuple):
     value: Aspect | None
     applied: AppliedFields
     kept: bool = False
-
-
-def first_aspect(name: str, fresh: Aspect) -> MergedAspect:
-    """Return an aspect that is neither stored nor applied, as most of a first ingest are."""
-    unowned = UNOWNED.get(name, ())
-    value: dict[str, object] = {}
-    applied: dict[str, str] = {}
-    for field, entry in fresh.items():
-        if field in unowned and entry is not None:
-            value[field] = entry
-        elif entry is not None:
-            value[field], text = first_field(name, field, entry)
-            if text:
-                applied[field] = text
-    # An aspect of nothing but empty values is not worth writing where there is none.
-    return MergedAspect(None if not applied and says_nothing(fresh) else value, applied)
 
 
 def merge_aspect(
@@ -65,13 +49,16 @@ def merge_aspect(
     applied_field = _NOT_APPLIED
     for field, value in fresh.items():
         known = before.get(field)
-        if field in UNOWNED.get(name, ()):
-            if known is None and field not in COMPUTED.get(name, ()):
-                changes[field] = value
+        if known is None and value is None:
             continue
-        if ours or others:
-            applied_field = AppliedField(ours.get(field, ""), others.get(field, ""))
-        merged = merge_field(name, field, policies.get(field, default), known, value, applied_field)
+        if field in UNOWNED.get(name, ()):
+            is_open = known is None and field not in COMPUTED.get(name, ())
+            merged = MergedField(value if is_open else known, "")
+        else:
+            if ours or others:
+                applied_field = AppliedField(ours.get(field, ""), others.get(field, ""))
+            policy = policies.get(field, default)
+            merged = merge_field(name, field, policy, known, value, applied_field)
         if merged.text:
             applied[field] = merged.text
         if merged.value is not known:

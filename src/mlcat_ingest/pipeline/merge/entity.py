@@ -1,6 +1,6 @@
 """The three-way merge of one entity: its aspects, the base beside them, and the proposals."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from mlcat_ingest.client.base import StoredAspect, StoredEntity
@@ -33,7 +33,6 @@ from mlcat_ingest.pipeline.merge.applied import (
 )
 from mlcat_ingest.pipeline.merge.aspects import (
     MergedAspect,
-    first_aspect,
     merge_aspect,
     says_nothing,
 )
@@ -126,17 +125,22 @@ def merge_entity(
         return MergedEntity(entity, NOTHING, "left_out")
     main_aspect = properties_aspect(entity.entity_type)
     if entity.only_if_absent or main_aspect is None:
-        proposals = () if stored else tuple(_plain(entity))
+        proposals = () if stored else tuple(_plain(entity, rules))
         change: Change = "created" if proposals else "unchanged"
         return MergedEntity(entity, stored or NOTHING, change, proposals)
     return _Merge(entity, stored or NOTHING, rules, main_aspect, remembered).merge()
 
 
-def _plain(entity: Entity) -> Iterator[Proposal]:
+def _plain(entity: Entity, rules: MergeRules) -> Iterator[Proposal]:
     for name, fresh in entity.aspects.items():
-        value = first_aspect(name, fresh).value
+        value = merge_aspect(name, None, fresh, rules).value
         if value is not None:
             yield propose(entity.urn, name, None, value)
+
+
+def _applied_by(aspects: Mapping[str, Aspect], rules: MergeRules) -> Base:
+    """Return the base of a writer that wrote all of `aspects`."""
+    return {name: merge_aspect(name, None, value, rules).applied for name, value in aspects.items()}
 
 
 def _base_key(writer: Writer | None) -> str:
@@ -210,12 +214,10 @@ class _Merge:
         )
         self._ours: Base = self._bases.ours or NOTHING
         if stored and entity.formerly and self._bases.ours is None:
-            theirs = {name: first_aspect(name, value) for name, value in entity.formerly.items()}
-            applied = {name: first.applied for name, first in theirs.items()}
-            self._ours = Bases(self._ours, applied).joined
+            self._ours = Bases(self._ours, _applied_by(entity.formerly, rules)).joined
         self._is_reused = is_reused(entity, stored)
         if self._is_reused and rules.clears_reused:
-            every = {name: first_aspect(name, one.value).applied for name, one in stored.items()}
+            every = _applied_by({name: one.value for name, one in stored.items()}, rules)
             self._ours = {**self._ours, **{name: every.get(name, {}) for name in entity.aspects}}
         self._applied: dict[str, AppliedFields] = {}
         self._proposals: list[Proposal] = []
@@ -296,11 +298,8 @@ class _Merge:
         before = None if name not in self._stored else self._stored[name].value
         ours = self._ours.get(name, NOTHING)
         others = self._bases.others.get(name, NOTHING)
-        if before is None and not ours:
-            merged = first_aspect(name, fresh)
-        else:
-            rules = self._rules.adding() if name in self._entity.adds_only else self._rules
-            merged = merge_aspect(name, before, fresh, rules, ours, others)
+        rules = self._rules.adding() if name in self._entity.adds_only else self._rules
+        merged = merge_aspect(name, before, fresh, rules, ours, others)
         if merged.applied:
             self._applied[name] = merged.applied
         if merged.kept:

@@ -50,8 +50,8 @@ def merge_field(
 ) -> MergedField:
     """Return a field with the entries of others and the value of the source.
 
-    None and empty collections in `fresh` mean that the source has nothing there. The value is
-    `stored` itself where nothing changes.
+    None and empty collections in `fresh` mean that the source has nothing there; one of `stored`
+    and `fresh` is not None. The value is `stored` itself where nothing changes.
     """
     if stored is None:
         return _merge_absent(aspect_name, name, policy, fresh, applied.ours)
@@ -65,27 +65,20 @@ def merge_field(
     return _merge_value(policy, stored, fresh, applied)
 
 
-def first_field(aspect_name: str, name: str, fresh: object) -> tuple[object, str]:
-    """Return value and text of a field that is neither stored nor applied: all of it is ours."""
-    # A text first: that it is no instance of an abstract class is found out slowly.
-    is_single = type(fresh) is str or name in single_fields(aspect_name)
-    if is_single or not isinstance(fresh, COLLECTIONS):
-        return fresh, fingerprint(fresh)
-    if isinstance(fresh, dict):
-        return fresh, text_of_keys(map_keys(fresh))
-    keys = keys_of(aspect_name, name, fresh)
-    text = text_of_keys(tuple(keys))
-    if len(text) == len(keys) * FINGERPRINT_CHARS:
-        return fresh, text
-    return list(dict(zip(keys, fresh, strict=True)).values()), text
-
-
 def _merge_absent(
     aspect_name: str, name: str, policy: Policy, fresh: object, applied: str
 ) -> MergedField:
-    if fresh is None:
-        return MergedField(None, "")
-    value, text = first_field(aspect_name, name, fresh)
+    """Return a field that is not stored: all of it is ours."""
+    value = fresh
+    if not isinstance(fresh, COLLECTIONS) or name in single_fields(aspect_name):
+        text = fingerprint(fresh)
+    elif isinstance(fresh, dict):
+        text = text_of_keys(map_keys(fresh))
+    else:
+        keys = keys_of(aspect_name, name, fresh)
+        text = text_of_keys(tuple(keys))
+        if len(text) != len(keys) * FINGERPRINT_CHARS:
+            value = list(dict(zip(keys, fresh, strict=True)).values())
     if applied and policy == "union":
         text = join_fingerprints(fingerprints_in(text) | fingerprints_in(applied))
     return MergedField(value, text)

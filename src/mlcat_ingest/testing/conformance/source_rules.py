@@ -16,7 +16,7 @@ from mlcat_ingest.errors import (
     SkippableError,
     SourceUnavailableError,
 )
-from mlcat_ingest.metadata.codec import canonical, plain
+from mlcat_ingest.metadata.codec import canonical
 from mlcat_ingest.metadata.registry import ENTITY_TYPES
 from mlcat_ingest.metadata.urn import check, entity_type_of
 from mlcat_ingest.metadata.validate import validate_aspect
@@ -300,7 +300,7 @@ def aspects(subject: SourceSubject) -> Found:
     runs.run()
     for proposal in runs.proposals():
         urn, name = proposal.entity_urn, proposal.aspect_name
-        problems = map(str, validate_aspect(entity_type_of(urn), name, plain(proposal.aspect)))
+        problems = map(str, validate_aspect(entity_type_of(urn), name, proposal.aspect))
         encoded = attempt(proposal.wire)
         unsent = [words_of(encoded)] if isinstance(encoded, Exception) else []
         for problem in (*problems, *unsent):

@@ -1,10 +1,8 @@
 """The rules of a writer, and the aspects and fields that they speak of."""
 
-from mlcat_ingest.metadata.codec import NamedEntries, dumps
 from mlcat_ingest.metadata.entries import keys_of
 from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.pipeline.merge.fields import AppliedField, merge_field
 from mlcat_ingest.pipeline.merge.rules import (
     MergeRules,
     properties_aspect,
@@ -37,20 +35,6 @@ def test_the_version_set_of_a_version() -> None:
 def test_a_key_of_several_fields_has_none_for_an_absent_one() -> None:
     code = [{"type": "a", "sourceCodeUrl": "b"}, {"type": "a"}]
     assert keys_of("sourceCode", "sourceCode", code) == [("a", "b"), ("a", None)]
-
-
-def test_named_entries_are_merged_as_the_list_that_they_are() -> None:
-    listed = [{"name": "depth", "value": "3"}, {"name": "lr", "value": "0.1"}]
-    entries = NamedEntries(("depth", "lr"), dumps(listed).decode())
-    assert keys_of("mlModelProperties", "hyperParams", entries) == ("depth", "lr")
-    for stored in (None, listed, [{"name": "lr", "value": "1"}, {"name": "seed", "value": "0"}]):
-        merged = [
-            merge_field(
-                "mlModelProperties", "hyperParams", "three_way", stored, fresh, AppliedField()
-            )
-            for fresh in (listed, entries)
-        ]
-        assert merged[0] == merged[1]
 
 
 def test_the_aspect_with_custom_properties() -> None:

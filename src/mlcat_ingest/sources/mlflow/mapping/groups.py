@@ -233,7 +233,7 @@ def _properties(
     result["description"] = truncator.description(description)
     result |= truncator.times(version.created_at_ms, version.last_updated_at_ms, user)
     result["externalUrl"] = scope.links.version(version.name, version.version)
-    result["tags"] = shown_tags(version.tags, scope.limits)
+    result["tags"] = shown_tags(version.tags)
     return result
 
 

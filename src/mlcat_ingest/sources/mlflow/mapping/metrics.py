@@ -3,13 +3,10 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from math import isnan, nan
-from operator import add, lt
+from operator import lt
 from typing import Any, Final, NamedTuple, TypeVar
 
-from mlcat_ingest.metadata.codec import NamedEntries, dumps
-from mlcat_ingest.metadata.proposal import Note
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.sources.mlflow.mapping.properties import PropertiesBuilder, source_name
 from mlcat_ingest.sources.mlflow.mapping.text import (
@@ -17,16 +14,11 @@ from mlcat_ingest.sources.mlflow.mapping.text import (
     are_unchanged,
     number_texts,
 )
-from mlcat_ingest.sources.mlflow.values.joined import JoinedRun, SizeLimits
-from mlcat_ingest.sources.mlflow.values.records import LoggedModel, Metric, Run, columns_of
+from mlcat_ingest.sources.mlflow.values.joined import JoinedRun
+from mlcat_ingest.sources.mlflow.values.records import LoggedModel, Metric, Run
 
 Entry = dict[str, Any]
 _K = TypeVar("_K")
-
-_MODEL_ID: Final = Metric._fields.index("model_id")
-_PLANS: Final = 256
-_LONGEST_KEPT: Final = 64
-"""How many plans are kept, and the names of the longest of them."""
 
 SYSTEM_PREFIX: Final = "system/"
 """Metrics that MLflow's own monitor logs: CPU, memory, network."""
@@ -50,22 +42,22 @@ def training_metrics(record: JoinedRun, custom: PropertiesBuilder) -> Sequence[E
     """
     run, system_metrics = record.run, record.scope.options.system_metrics
     models = {key: _as_logged(model, run, custom) for key, model in record.models.items()}
-    columns = columns_of(run.metrics)
-    if models or not columns or not _are_entries(columns[0]) or {*columns[_MODEL_ID]} != {None}:
-        metrics: Sequence[Metric] = run.metrics
+    metrics = run.metrics
+    if models or not _are_entries(metrics):
         if not system_metrics:
             metrics = [metric for metric in metrics if not metric.key.startswith(SYSTEM_PREFIX)]
             if len(metrics) < len(run.metrics):
                 count = len(run.metrics) - len(metrics)
                 custom.truncator.note("system_metrics_left_out", str(count))
         metrics = _unique_names(run, metrics, models, system=system_metrics)
-        columns = [*zip(*metrics, strict=True)]
-    return _entries(columns, custom)
+    return _entries(metrics, custom)
 
 
-def _are_entries(names: Sequence[str]) -> bool:
-    """Return whether metrics are sorted by their names, each of which is unique and a user's."""
-    return all(map(lt, names, names[1:])) and SYSTEM_PREFIX not in "\n".join(names)
+def _are_entries(metrics: Sequence[Metric]) -> bool:
+    """Return whether metrics are sorted, each of a name of its own, and a user's and no model's."""
+    names = [metric.key for metric in metrics if not metric.model_id]
+    is_sorted = all(map(lt, names, names[1:])) and SYSTEM_PREFIX not in "\n".join(names)
+    return is_sorted and len(names) == len(metrics)
 
 
 def model_metrics(
@@ -74,7 +66,7 @@ def model_metrics(
     """Return the `trainingMetrics` of one logged model, sorted by name; `run` made it, if known."""
     model = _as_logged(model, run, custom)
     metrics = _unique_names(None, (), {model.model_id: model}, system=False)
-    return _entries([*zip(*metrics, strict=True)], custom)
+    return _entries(metrics, custom)
 
 
 def _as_logged(model: LoggedModel, run: Run | None, custom: PropertiesBuilder) -> LoggedModel:
@@ -101,71 +93,28 @@ def _as_logged(model: LoggedModel, run: Run | None, custom: PropertiesBuilder) -
     return replace(model, metrics=tuple(metrics))
 
 
-def _entries(columns: Sequence[Sequence[Any]], custom: PropertiesBuilder) -> Sequence[Entry]:
-    """Return the entries of metrics, given field by field, in the order of their unique names."""
+def _entries(metrics: Sequence[Metric], custom: PropertiesBuilder) -> list[Entry]:
+    """Return the entries of metrics, in the order of their unique names."""
     truncator = custom.truncator
-    if not columns:
-        return []
-    names = custom.limit_entries("metrics", columns[0], truncator.limits.metrics)
-    _, values, times, steps, _, datasets, digests, _ = [one[: len(names)] for one in columns]
-    plan = _plan(tuple(names), truncator)
-    # Most metrics of a run are of one time and step, which are looked at once.
-    if len({*times}) == len({*steps}) == len({*datasets}) == len({*digests}) == 1:
-        noted = len(truncator.notes)
-        ends = [_end((times[0], steps[0], datasets[0], digests[0]), truncator)]
-        truncator.notes += truncator.notes[noted:] * (len(names) - 1)
-    else:
-        rows = zip(times, steps, datasets, digests, strict=True)
-        ends = [_end(facts, truncator) for facts in rows]
-    return _named_entries(plan, number_texts(values), ends)
+    metrics = custom.limit_entries("metrics", metrics, truncator.limits.metrics)
+    names = fit_names([metric.key for metric in metrics], truncator)
+    texts = number_texts([metric.value for metric in metrics])
+    rows = zip(names, texts, metrics, strict=True)
+    return [_entry(name, text, metric, truncator) for name, text, metric in rows]
 
 
-def _end(facts: tuple[Any, ...], truncator: Truncator) -> str:
-    """Return the JSON of a metric's entry from the end of its value on."""
-    time_ms, step, dataset, digest = facts
-    end = '"'
+def _entry(name: str, value: str, metric: Metric, truncator: Truncator) -> Entry:
+    entry: Entry = {"name": name, "value": value}
+    _, _, time_ms, step, _, dataset, digest, _ = metric
     if time_ms is not None and truncator.time_ms(time_ms, "metric") is not None:
-        end = f'","createdAt":{time_ms}'
+        entry["createdAt"] = time_ms
     text = None if step is None else f"step {step}"
     if dataset:
         named = f"dataset {dataset} ({digest})" if digest else f"dataset {dataset}"
         text = truncator.text(f"{text}, {named}" if text else named, "dataset of a metric")
-    return f"{end}}}" if text is None else f'{end},"description":{dumps(text).decode()}}}'
-
-
-class _Plan(NamedTuple):
-    """A set of names: as they are in the catalog, the JSON of each entry up to its value, notes."""
-
-    names: Sequence[str]
-    starts: Sequence[str]
-    notes: Sequence[Note]
-
-
-def _plan(names: tuple[str, ...], truncator: Truncator) -> _Plan:
-    """Return the plan for entries of these names, with its notes in `truncator`."""
-    # Runs of one experiment have the same names over and over; those of wide runs are not kept.
-    make = _planned if len(names) <= _LONGEST_KEPT else _planned.__wrapped__
-    plan = make(names, truncator.limits.name_chars)
-    truncator.notes += plan.notes
-    return plan
-
-
-@lru_cache(_PLANS)
-def _planned(names: tuple[str, ...], name_chars: int) -> _Plan:
-    truncator = Truncator(SizeLimits(name_chars=name_chars))
-    fit = tuple(fit_names(names, truncator))
-    starts = [f',{{"name":{dumps(name).decode()},"value":"' for name in fit]
-    return _Plan(fit, ["[" + starts[0][1:], *starts[1:]], truncator.notes)
-
-
-def _named_entries(plan: _Plan, values: Sequence[str], ends: Sequence[str]) -> Sequence[Entry]:
-    """Return entries of the JSON of their values, without quotes, and what follows on each.
-
-    One of `ends` alone is that of every entry.
-    """
-    parts = map(add, plan.starts, values)
-    text = ends[0].join((*parts, "")) if len(ends) == 1 else "".join(map(add, parts, ends))
-    return NamedEntries(plan.names, f"{text}]")
+    if text is not None:
+        entry["description"] = text
+    return entry
 
 
 def _unique_names(
@@ -230,14 +179,12 @@ def hyper_params(params: Mapping[str, str], custom: PropertiesBuilder) -> Sequen
     """Return the `hyperParams` of a run, sorted by name."""
     truncator, limits = custom.truncator, custom.truncator.limits
     names = custom.limit_entries("parameters", sorted(params), limits.params)
-    if not names:
-        return []
     values = [params[name] for name in names]
-    if not are_unchanged(values, limits.value_chars, '"', "\\"):
+    if not are_unchanged(values, limits.value_chars):
         width = limits.name_chars
-        texts = [truncator.text(params[name], f"parameter {name[:width]!r}") for name in names]
-        values = [dumps(text).decode()[1:-1] for text in texts]
-    return _named_entries(_plan(tuple(names), truncator), values, ['"}'])
+        values = [truncator.text(params[name], f"parameter {name[:width]!r}") for name in names]
+    fit = fit_names(names, truncator)
+    return [{"name": name, "value": value} for name, value in zip(fit, values, strict=True)]
 
 
 def fit_names(names: Sequence[str], truncator: Truncator) -> Sequence[str]:

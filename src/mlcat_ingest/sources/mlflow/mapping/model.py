@@ -224,7 +224,7 @@ def _model(record: JoinedRun, custom: PropertiesBuilder, user: str | None) -> As
     params = params_with_model(run, only_model(run, record.models))
     result["hyperParams"] = hyper_params(params, custom)
     result["trainingMetrics"] = training_metrics(record, custom)
-    result["tags"] = shown_tags(run.tags, scope.limits, run.status)
+    result["tags"] = shown_tags(run.tags, run.status)
     if record.experiment is not None:
         result["groups"] = [scope.experiment_group(record.experiment).urn]
     else:
@@ -358,7 +358,7 @@ def _properties(record: JoinedLoggedModel, custom: PropertiesBuilder, user: str 
         "type": truncator.optional(model.model_type, "type"),
         "hyperParams": hyper_params(model.params, custom),
         "trainingMetrics": model_metrics(model, custom),
-        "tags": shown_tags(model.tags, scope.limits),
+        "tags": shown_tags(model.tags),
         "groups": [scope.experiment_group(record.experiment).urn],
     }
     return truncate_aspect(result, truncator)

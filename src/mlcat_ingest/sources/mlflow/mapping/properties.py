@@ -18,8 +18,8 @@ from mlcat_ingest.metadata.naming import Name
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.reserved import OWN_PREFIX, SOURCE_KEY, VERDICT_TAGS
 from mlcat_ingest.metadata.urn import tag
-from mlcat_ingest.sources.mlflow.mapping.text import Truncator
-from mlcat_ingest.sources.mlflow.values.joined import RunFiles, SizeLimits, WorkspaceScope
+from mlcat_ingest.sources.mlflow.mapping.text import Truncator, clean, cut
+from mlcat_ingest.sources.mlflow.values.joined import RunFiles, WorkspaceScope
 from mlcat_ingest.sources.mlflow.values.records import (
     NAMING_TAG,
     USER_TAG,
@@ -87,7 +87,7 @@ class PropertiesBuilder:
     def set_own(self, key: PropertyKey, value: str | None) -> None:
         """Add a property of our own where it has a value."""
         if value:
-            name = key._value_  # `value` is a property, and this is called a dozen times a run
+            name = key.value
             self.values[name] = self.truncator.text(value, name)
 
     def add_tags(self, tags: Mapping[str, str], *, without: Collection[str] = ()) -> None:
@@ -129,7 +129,7 @@ class PropertiesBuilder:
         self.values[PropertyKey.LEFT_OUT.value] = f"{before}, {line}" if before else line
 
 
-def shown_tags(tags: Mapping[str, str], limits: SizeLimits, status: str | None = None) -> list[str]:
+def shown_tags(tags: Mapping[str, str], status: str | None = None) -> list[str]:
     """Return short `<key>:<value>` texts: the status first, without the tags of MLflow itself.
 
     DataHub's list of the models of a group shows them; long and further tags are only in the custom
@@ -142,9 +142,8 @@ def shown_tags(tags: Mapping[str, str], limits: SizeLimits, status: str | None =
         for key, value in tags.items()
         if not key.startswith(_HIDDEN) and len(key) + len(value) < SHOWN_CHARS
     )
-    clean = Truncator(limits).clean  # without a note: each tag is a custom property, too
     own = [f"status:{status}"] if status else []
-    return [*own, *(clean(text, "tags") for text in texts[:SHOWN_TAGS])]
+    return [*own, *map(clean, texts[:SHOWN_TAGS])]
 
 
 def user_of(scope: WorkspaceScope, run: Run) -> str | None:
@@ -199,7 +198,7 @@ def browse_path(scope: WorkspaceScope, folder: str | None = None) -> Aspect | No
 
 def _path_step(name: str, scope: WorkspaceScope) -> str:
     # Without a note: the group has the whole name, and a note about it.
-    return Truncator(scope.limits).name(name.replace(_PATH_SEPARATOR, "\ufffd"), "browse path")
+    return cut(clean(name.replace(_PATH_SEPARATOR, "\ufffd")), scope.limits.name_chars)
 
 
 def common_properties(scope: WorkspaceScope, name: Name, truncator: Truncator) -> PropertiesBuilder:

@@ -4,12 +4,12 @@ import json
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final, Never
+from typing import Any, Final
 
 from mlcat_ingest.core.redaction import redact_urls
 from mlcat_ingest.core.text import plural, truncation
 from mlcat_ingest.errors import CodecError
-from mlcat_ingest.metadata.codec import NamedEntries, dumps
+from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Note
 from mlcat_ingest.sources.mlflow.values.joined import LIMITS, SizeLimits
 
@@ -43,11 +43,11 @@ class Truncator:
         self.notes.append(Note(kind, detail))
 
     def clean(self, text: str, where: str) -> str:
-        """Return `text` with U+FFFD for every control character and lone surrogate."""
-        if _UNFIT.search(text) is None:
-            return text
-        self.note("characters_replaced", where)
-        return _UNFIT.sub("\ufffd", text)
+        """Return `text` as `clean` does, with a note where that changes it."""
+        cleaned = clean(text)
+        if cleaned != text:
+            self.note("characters_replaced", where)
+        return cleaned
 
     def text(self, text: str, where: str, limit: int | None = None) -> str:
         """Return `text` cleaned and cut to `limit` characters, those of a value by default."""
@@ -102,6 +102,11 @@ class Truncator:
             "created": created,
             "lastModified": self.time_stamp(updated_ms, names[1]),
         }
+
+
+def clean(text: str) -> str:
+    """Return `text` with U+FFFD for every control character and lone surrogate."""
+    return _UNFIT.sub("\ufffd", text)
 
 
 def cut(text: str, limit: int) -> str:
@@ -164,10 +169,10 @@ def truncate_aspect(aspect: dict[str, Any], truncator: Truncator) -> dict[str, A
     """
     limits = truncator.limits
     custom: dict[str, str] = aspect["customProperties"]
-    params: NamedEntries | Sequence[Never] = aspect.get("hyperParams", ())
+    params: Sequence[Mapping[str, str]] = aspect.get("hyperParams", ())
     entries = len(custom) + len(params) + len(aspect.get("trainingMetrics", ()))
     chars = sum(map(len, custom.values())) + len(aspect.get("description") or "")
-    chars += len(params.text) if isinstance(params, NamedEntries) else 0
+    chars += sum([len(entry["value"]) for entry in params])
     if (
         chars * _BYTES_A_CHAR + entries * (limits.name_chars + _BYTES_AN_ENTRY) * _BYTES_A_CHAR
         <= limits.aspect_bytes

@@ -30,12 +30,10 @@ from mlcat_ingest.sources.mlflow.values.records import (
     Experiment,
     LoggedModel,
     Metric,
-    Metrics,
     ModelOutput,
     ModelVersion,
     RegisteredModel,
     Run,
-    columns_of,
     model_id_of,
     run_id_of,
 )
@@ -177,9 +175,9 @@ def _check_of(hint: Any) -> Check:
 
 
 def _check_entries(columns: Sequence[Check], values: Sequence[Sequence[Any]]) -> None:
-    fields = zip(*map(columns_of, filter(None, values)), strict=True)
+    fields = zip(*chain.from_iterable(values), strict=True)
     for check, parts in zip(columns, fields, strict=False):  # none where there are no entries
-        check(list(chain.from_iterable(parts)))
+        check(parts)
 
 
 def _check_mappings(values: Sequence[Mapping[Any, Any]]) -> None:
@@ -371,12 +369,12 @@ def pairs(entries: Sequence[Json] | None) -> dict[str, str]:
         return {entry["key"]: entry.get("value", "") for entry in entries}
 
 
-def metrics(entries: Sequence[Json] | None) -> Sequence[Metric]:
+def metrics(entries: Sequence[Json] | None) -> tuple[Metric, ...]:
     """Return metrics, sorted by name as the stores keep no order of their own."""
     if not entries:
         return ()
-    rows = [
-        (
+    made = [
+        Metric(
             entry["key"],
             # float() reads "NaN", "Infinity" and "-Infinity" too.
             float(entry.get("value", 0.0)),
@@ -390,14 +388,12 @@ def metrics(entries: Sequence[Json] | None) -> Sequence[Metric]:
         for entry in entries
     ]
     # Most runs have each name once, and texts are compared faster than tuples are made.
-    named_once = len(set(map(_NAME, rows))) == len(rows)
-    rows.sort(key=_NAME if named_once else metric_order)
-    return Metrics([*zip(*rows, strict=True)])
+    named_once = len(set(map(_NAME, made))) == len(made)
+    return tuple(sorted(made, key=_NAME if named_once else metric_order))
 
 
-def metric_order(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return what metrics, or their rows, are sorted by: name, model, dataset, then the last."""
-    metric = Metric._make(row)
+def metric_order(metric: Metric) -> tuple[Any, ...]:
+    """Return what metrics are sorted by: name, model, dataset, then the last."""
     texts = metric.model_id, metric.dataset_name, metric.dataset_digest
     return metric.key, *(text or "" for text in texts), metric.recency, metric.run_id or ""
 

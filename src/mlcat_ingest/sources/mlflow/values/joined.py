@@ -41,7 +41,6 @@ from mlcat_ingest.sources.mlflow.values.records import (
     RegisteredModel,
     Run,
     aliases_of,
-    columns_of,
     parent_of,
 )
 from mlcat_ingest.sources.mlflow.values.uris import UiLinks
@@ -147,7 +146,7 @@ def _fields_of(record: object) -> object:
 
 def _plain(metrics: Sequence[Metric]) -> Sequence[object]:
     """Return metrics by column; values that may not be finite, which JSON lacks, as texts."""
-    columns = columns_of(metrics)
+    columns = [*zip(*metrics, strict=True)]
     # One that is not finite makes the sum so.
     if math.isfinite(sum(columns[_VALUE])):
         return columns

@@ -93,42 +93,6 @@ class Metric(NamedTuple):
         return self.step or 0, self.timestamp_ms or 0, value
 
 
-class Metrics(Sequence[Metric]):
-    """The metrics of a run by column, one for each field of `Metric`; rows are made on demand."""
-
-    __slots__ = ("columns",)
-    __hash__ = None  # type: ignore[assignment]
-
-    def __init__(self, columns: Sequence[Sequence[Any]]) -> None:
-        """Take the columns, of one length."""
-        self.columns = columns
-
-    def __len__(self) -> int:
-        """Return the number of metrics."""
-        return len(self.columns[0])
-
-    def __iter__(self) -> Iterator[Metric]:
-        """Yield the metrics in their order."""
-        return map(Metric._make, zip(*self.columns, strict=True))
-
-    def __getitem__(self, index: Any) -> Any:
-        """Return one metric, or some."""
-        return tuple(self)[index]
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether `other` has the same metrics."""
-        return tuple(self) == (tuple(other) if isinstance(other, Metrics) else other)
-
-    def __repr__(self) -> str:
-        """Return the text of the metrics."""
-        return repr(tuple(self))
-
-
-def columns_of(metrics: Sequence[Metric]) -> Sequence[Sequence[Any]]:
-    """Return metrics by column, one for each field of `Metric`; nothing where there are none."""
-    return metrics.columns if isinstance(metrics, Metrics) else [*zip(*metrics, strict=True)]
-
-
 class DatasetInput(NamedTuple):
     """A dataset that a run used; `source`, `schema` and `profile` are JSON texts as logged."""
 

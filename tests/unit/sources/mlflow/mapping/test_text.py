@@ -5,7 +5,7 @@ import math
 import pytest
 
 from mlcat_ingest.core.text import whole_characters
-from mlcat_ingest.metadata.codec import NamedEntries, dumps
+from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Note
 from mlcat_ingest.sources.mlflow.mapping.properties import OWN_KEYS, PropertiesBuilder, source_name
 from mlcat_ingest.sources.mlflow.mapping.text import (
@@ -103,9 +103,8 @@ def aspect(count: int) -> dict[str, object]:
     }
 
 
-def entries(names: list[str], value: str) -> NamedEntries:
-    text = dumps([{"name": name, "value": value} for name in names]).decode()
-    return NamedEntries(names, text)
+def entries(names: list[str], value: str) -> list[dict[str, str]]:
+    return [{"name": name, "value": value} for name in names]
 
 
 def test_lists_are_halved_where_cutting_values_is_not_enough() -> None:

@@ -66,7 +66,6 @@ from mlcat_ingest.sources.mlflow.values.records import (
     Experiment,
     LoggedModel,
     Metric,
-    Metrics,
     ModelOutput,
     ModelVersion,
     RegisteredModel,
@@ -142,7 +141,7 @@ def load_runs(read: Read, refusals: Refusals, ids: list[str], *, outputs: bool) 
     metrics: defaultdict[str, list[Row]] = defaultdict(list)
     for row in read(_METRICS, ids):
         metrics[row[0]].append(row)
-    names: dict[Row, Row] = {}
+    names = _SharedKeys()
     datasets = _datasets(read, ids)
     made = _outputs(read, ids) if outputs else {}
 
@@ -219,17 +218,15 @@ def _run(
     )
 
 
-def _metrics(rows: list[Row], shared: dict[Row, Row]) -> Sequence[Metric]:
-    """Return the metrics of a run, by name; names that are among `shared` are in memory once."""
+def _metrics(rows: list[Row], names: _SharedKeys) -> tuple[Metric, ...]:
+    """Return the metrics of a run, by name."""
     rows.sort(key=_NAME)
-    _, keys, values, are_nan, times, steps = zip(*rows, strict=True)
-    if any(are_nan):
-        pairs = zip(values, are_nan, strict=True)
-        values = tuple(_NAN if is_nan else value for value, is_nan in pairs)
-    times = times if all(times) else tuple(time or None for time in times)
-    steps = tuple(step or 0 for step in steps) if None in steps else steps
-    absent = (None,) * len(keys)
-    return Metrics((shared.setdefault(keys, keys), values, times, steps, *(absent,) * 4))
+    return tuple(
+        [
+            Metric(names[key], _NAN if is_nan else value, time or None, step or 0)
+            for _, key, value, is_nan, time, step in rows
+        ]
+    )
 
 
 def _datasets(read: Read, ids: list[str]) -> Mapping[str, tuple[DatasetInput, ...]]:
