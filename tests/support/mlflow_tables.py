@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read.checks import REVISIONS, MlflowFeature
-from mlcat_ingest.sources.mlflow.read.database.access import tables_of
+from mlcat_ingest.sources.mlflow.read.checks import REVISIONS
 from mlcat_ingest.sources.mlflow.read.database.reader import DatabaseReader
+from mlcat_ingest.sources.mlflow.read.database.schema import READ
 from mlcat_ingest.sources.mlflow.source import open_reader
 
 Row = Mapping[str, Any]
@@ -25,13 +25,14 @@ def make_database(path: Path, revision: str = NEWEST, **tables: Iterable[Row]) -
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE TABLE alembic_version (version_num TEXT)")
         connection.execute("INSERT INTO alembic_version VALUES (?)", [revision])
-        for table in tables_of(version):
+        for table in {table for table, _ in READ}:
             names = ", ".join(
-                f'"{column}"' + (" DEFAULT 'default'" if column == "workspace" else "")
-                for column in table.columns
-                if column != "workspace" or MlflowFeature.WORKSPACES.is_in(version)
+                f'"{name}"' + (" DEFAULT 'default'" if name == "workspace" else "")
+                for (held_in, name), (_, feature) in READ.items()
+                if held_in == table and (feature is None or feature.is_in(version))
             )
-            connection.execute(f"CREATE TABLE {table.name} ({names})")
+            if names:
+                connection.execute(f"CREATE TABLE {table} ({names})")
     for name, rows in tables.items():
         insert(path, name, rows)
     return f"sqlite:///{path}"

@@ -2,9 +2,11 @@
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -117,6 +119,17 @@ def test_no_migration_changes_what_is_read(made: Made) -> None:
     expected = records_in(made.databases[made.release.revision])
     for revision, uri in made.databases.items():
         assert records_in(uri) == expected, REVISIONS[revision]
+
+
+def test_a_revision_that_is_not_known_changes_nothing_that_is_read(made: Made) -> None:
+    newest = Path(made.databases[NEWEST].removeprefix("sqlite:///"))
+    path = newest.with_name("later.db")
+    path.write_bytes(newest.read_bytes())
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = 'f4a9b2c7d1e6'")
+    uri = f"sqlite:///{path}"
+    assert records_in(uri) == records_in(made.databases[NEWEST])
+    assert [note.kind for note in reader_of(uri).connection.notes()] == ["schema_unknown"]
 
 
 def test_mlflows_own_client_reads_the_same(made: Made) -> None:

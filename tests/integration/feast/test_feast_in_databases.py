@@ -99,6 +99,21 @@ def test_every_database_holds_the_same_objects(database: Database) -> None:
 
 
 @pytest.mark.parametrize("database", SERVERS)
+def test_a_column_that_is_missing_or_of_another_type_is_named(database: Database) -> None:
+    with database() as address:
+        copied(address)
+        execute(address, "ALTER TABLE entities ADD COLUMN reviewed_by VARCHAR(20)")
+        assert len(objects_of(address)) == 48
+        execute(address, "ALTER TABLE entities RENAME COLUMN entity_proto TO proto")
+        assert refused(address).message.endswith("by SQL: no column entities.entity_proto")
+        execute(address, "ALTER TABLE entities ADD COLUMN entity_proto VARCHAR(20)")
+        error = refused(address)
+        assert isinstance(error, ProtocolMismatchError)
+        assert "by SQL: entities.entity_proto is of type VARCHAR(20)" in error.message
+        assert "feast serve_registry" in (error.hint or "")
+
+
+@pytest.mark.parametrize("database", SERVERS)
 def test_all_objects_are_of_one_moment(database: Database) -> None:
     with database() as address:
         copied(address)
@@ -141,6 +156,11 @@ def test_tables_that_an_older_feast_lacks_are_left_out(path: Path) -> None:
     kinds = {raw.kind for raw in objects_of(f"sqlite:///{path}")}
     assert "feature_view" in kinds
     assert not kinds & {"project", "label_view", "stream_feature_view"}
+
+
+def test_a_column_of_the_metadata_that_is_missing_is_named(path: Path) -> None:
+    execute(f"sqlite:///{path}", "ALTER TABLE feast_metadata RENAME COLUMN metadata_key TO name")
+    assert "no column feast_metadata.metadata_key" in refused(f"sqlite:///{path}").message
 
 
 def test_a_message_that_was_cut_off_is_handed_on_as_it_is(path: Path) -> None:

@@ -208,7 +208,7 @@ def test_a_database_of_another_version_is_not_migrated(tmp_path: Path) -> None:
         connection.execute("DROP TABLE logged_model_tags")
     connection.close()
     with pytest.raises(ProtocolMismatchError, match=r"another MLflow version") as reported:
-        experiment_names(tracking_uri=uri)
+        experiment_names(tracking_uri=uri, reader="client")
     assert "mlflow db upgrade" in str(reported.value)
     with sqlite3.connect(path) as connection:
         found = connection.execute("SELECT version_num FROM alembic_version").fetchone()

@@ -13,14 +13,17 @@ from mlcat_ingest.errors import (
     AuthenticationError,
     MlcatError,
     NotAuthorizedError,
+    ProtocolMismatchError,
     RecipeError,
     RetryableError,
     SourceUnavailableError,
 )
 from mlcat_ingest.sources.base import ReadRequest
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.sources.mlflow.read.checks import MlflowFeature
 from mlcat_ingest.sources.mlflow.read.database import access
 from mlcat_ingest.sources.mlflow.read.database.access import Database
+from mlcat_ingest.sources.mlflow.read.database.schema import COLUMNS, READ, Schema
 from mlcat_ingest.sources.mlflow.source import MlflowSource, open_reader
 from mlcat_ingest.sql.readonly import open_readonly
 from support.mlflow_databases import Store
@@ -161,6 +164,56 @@ def test_a_database_without_mlflow_is_reported(served: Store) -> None:
     url = make_url(served.database).set(database=others[served.kind])
     with pytest.raises(MlcatError, match=r"does not hold the tables of MLflow"):
         reader_of(address(url))
+
+
+@pytest.mark.parametrize(
+    ("change", "undo", "problem"),
+    [
+        (
+            "ALTER TABLE experiment_tags RENAME COLUMN value TO content",
+            "ALTER TABLE experiment_tags RENAME COLUMN content TO value",
+            "no column experiment_tags.value",
+        ),
+        (
+            "ALTER TABLE input_tags RENAME TO tags_of_inputs",
+            "ALTER TABLE tags_of_inputs RENAME TO input_tags",
+            "no column input_tags.input_uuid, no column input_tags.name, .*",
+        ),
+    ],
+)
+def test_what_a_later_migration_took_away_is_named(
+    store: Store, change: str, undo: str, problem: str
+) -> None:
+    execute(store.database, change)
+    try:
+        with pytest.raises(ProtocolMismatchError, match=rf"cannot be read by SQL: {problem}( |$)"):
+            reader_of(store.database)
+    finally:
+        execute(store.database, undo)
+    reader_of(store.database).connection.close()
+
+
+def test_every_column_of_a_real_database_has_a_type_that_is_read(store: Store) -> None:
+    database = Database(store.database, timeout_s=10)
+    schema = database.schema
+    assert schema.features == {MlflowFeature.LOGGED_MODELS, MlflowFeature.WORKSPACES}
+    assert [column for column in READ if not schema.columns[column]] == []
+    database.close()
+
+
+def test_a_column_that_holds_times_is_none_of_whole_numbers(served: Store) -> None:
+    database = Database(served.database, timeout_s=10)
+    execute(served.database, "CREATE TABLE of_times (start_time TIMESTAMP)")
+    try:
+        with database.page() as read:
+            ((_, _, type_),) = read(COLUMNS[read.dialect], ["of_times"])
+    finally:
+        database.close()
+        execute(served.database, "DROP TABLE of_times")
+    columns = {**database.schema.columns, ("runs", "start_time"): type_}
+    ((_, problem),) = Schema([], columns).problems()
+    assert problem == f"runs.start_time is of type {type_}, not integer"
+    database.close()
 
 
 def test_a_migration_that_holds_the_tables_is_not_waited_for_for_ever(store: Store) -> None:

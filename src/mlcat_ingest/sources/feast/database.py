@@ -3,14 +3,15 @@
 Source: `SqlRegistry` of feast 0.67. Older versions lack some of its tables.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import LargeBinary, Unicode, column, inspect, select, table
+from sqlalchemy import BigInteger, LargeBinary, Unicode, column, inspect, select, table
 from sqlalchemy.engine import Connection, make_url
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.sql.expression import TableClause
+from sqlalchemy.types import NullType, TypeEngine
 
 from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.errors import ProtocolMismatchError
@@ -34,11 +35,20 @@ _PORTS: Final = {"postgresql": 5432, "mysql": 3306, "mariadb": 3306}
 _NEEDED: Final = ("feature_views", "entities", "data_sources")
 
 
-_TABLES: Final[Mapping[Kind, tuple[str, str]]] = {
-    kind: (named, "feature_view" if kind.endswith("view") else kind)
-    for kind, named in PLURALS.items()
-}
-"""The table of the objects of each kind; its columns are `<prefix>_name` and `<prefix>_proto`."""
+def _table_of(kind: Kind, schema: str | None) -> TableClause:
+    """Return the table of the objects of a kind, with the columns that are read."""
+    prefix = "feature_view" if kind.endswith("view") else kind
+    name, proto = column(f"{prefix}_name", Unicode), column(f"{prefix}_proto", LargeBinary)
+    return table(PLURALS[kind], name, column("project_id", Unicode), proto, schema=schema)
+
+
+def _metadata_table(schema: str | None) -> TableClause:
+    return table(
+        "feast_metadata",
+        *(column(name, Unicode) for name in ("project_id", "metadata_key", "metadata_value")),
+        column("last_updated_timestamp", BigInteger),
+        schema=schema,
+    )
 
 
 class DatabaseRegistry(RegistryTransport):
@@ -75,8 +85,9 @@ class DatabaseRegistry(RegistryTransport):
     def objects(self) -> Iterator[RawObject]:
         """Yield every object, all of one moment; one that was cut off is yielded as it is.
 
-        Cost: a statement for each kind of objects and one more; memory for 200 objects, and for
-        SQLite, where a reader may keep writers waiting, for all.
+        Cost: a statement for each kind of objects and one more, and some for the columns of its
+        table; memory for 200 objects, and for SQLite, where a reader may keep writers waiting, for
+        all.
         """
         with self._connection() as connection:
             objects = bounded(self._all_objects(connection), self.shown, self._config.max_bytes)
@@ -95,35 +106,47 @@ class DatabaseRegistry(RegistryTransport):
                 f"{', '.join(sorted(missing))}",
                 hint="check that `feast apply` writes to this database and schema",
             )
-        for kind, (name, prefix) in _TABLES.items():
-            if name not in tables:
-                continue
-            yield from self._objects(connection, kind, table(name, schema=schema), prefix)
-        if "feast_metadata" in tables:
-            yield from self._metadata(connection, table("feast_metadata", schema=schema))
+        stored = {kind: _table_of(kind, schema) for kind in PLURALS if PLURALS[kind] in tables}
+        metadata = [one for one in (_metadata_table(schema),) if one.name in tables]
+        self._check_columns(connection, [*stored.values(), *metadata])
+        for kind, listed in stored.items():
+            yield from self._objects(connection, kind, listed)
+        for listed in metadata:
+            yield from self._metadata(connection, listed)
+
+    def _check_columns(self, connection: Connection, tables: Iterable[TableClause]) -> None:
+        inspector = inspect(connection)
+        for listed in tables:
+            columns = inspector.get_columns(listed.name, listed.schema)
+            types = {one["name"]: one["type"] for one in columns}
+            for wanted in listed.columns:
+                found = types.get(wanted.name)
+                where = f"{listed.name}.{wanted.name}"
+                if found is None or not _fits(found, wanted.type):
+                    problem = f"{where} is of type {found}" if found else f"no column {where}"
+                    raise ProtocolMismatchError(
+                        f"the Feast registry {self.shown} cannot be read by SQL: {problem}",
+                        hint="read it through a server of Feast (`feast serve_registry`)",
+                    )
 
     def _metadata(self, connection: Connection, stored: TableClause) -> Iterator[RawObject]:
         self.requests += 1
+        columns = stored.columns
         statement = (
-            select(column("project_id", Unicode), column("metadata_value", Unicode))
-            .select_from(stored)
-            .where(column("metadata_key", Unicode) == "project_uuid")
-            .order_by(column("last_updated_timestamp"), column("project_id"))
+            select(columns.project_id, columns.metadata_value)
+            .where(columns.metadata_key == "project_uuid")
+            .order_by(columns.last_updated_timestamp, columns.project_id)
         )
         for project, uuid in connection.execute(statement):
             metadata = MESSAGES["ProjectMetadata"](project=project, project_uuid=uuid)
             yield raw_object("project_metadata", metadata.SerializeToString())
 
     def _objects(
-        self, connection: Connection, kind: Kind, stored: TableClause, prefix: str
+        self, connection: Connection, kind: Kind, stored: TableClause
     ) -> Iterator[RawObject]:
         self.requests += 1
-        statement = select(
-            column(f"{prefix}_name", Unicode),
-            column("project_id", Unicode),
-            column(f"{prefix}_proto", LargeBinary),
-        ).select_from(stored)
         streamed = {"yield_per": _ROWS_AT_ONCE}
+        statement = select(*stored.columns)
         with closing(connection.execute(statement, execution_options=streamed)) as rows:
             for name, project, proto in rows:
                 yield RawObject(kind, project or "", name or "", bytes(proto or b""))
@@ -139,3 +162,11 @@ class DatabaseRegistry(RegistryTransport):
     def close(self) -> None:
         """Close connections; safe to call twice."""
         self._engine.dispose()
+
+
+def _fits(found: TypeEngine[Any], wanted: TypeEngine[Any]) -> bool:
+    """Return whether values of a type are those of `wanted`, also where SQLAlchemy cannot tell."""
+    try:
+        return isinstance(found, NullType) or found.python_type is wanted.python_type
+    except NotImplementedError:
+        return True

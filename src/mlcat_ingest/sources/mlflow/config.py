@@ -182,8 +182,7 @@ class MlflowConfig(ConnectionConfig):
 
     reader: ReaderName = "auto"
     """How to read: `rest`, `database` (MLflow's own tables) or `client` (the installed
-    MlflowClient). `auto` chooses by the addresses, and uses the client for a database with an
-    unknown schema."""
+    MlflowClient). `auto` chooses by the addresses."""
 
     auth: Annotated[PublicStr | None, NotContent()] = None
     """Name of the MLflow plug-in that signs requests or adds headers to them; needs the extra

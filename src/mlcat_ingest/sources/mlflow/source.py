@@ -90,7 +90,7 @@ def open_reader(config: MlflowConfig) -> Reader:
         RecipeError, RetryableError, FatalError: a database cannot be opened, see `open_database`;
             or the recipe insists on a reader that cannot read a registry elsewhere.
 
-    Cost: a database is connected to, to see the revision of its schema.
+    Cost: a database is connected to, to see the columns of its tables.
     """
     reader = None if config.reader == "client" else _direct(config)
     if reader is not None:
@@ -230,8 +230,13 @@ class MlflowSource(Source[JoinedRecord]):
                 )
 
     def _notes(self, readers: Sequence[Reader]) -> Iterator[Note]:
-        """Yield what the server may hold and not list; feature tables then count as unlisted."""
-        for finding in self._open().connection.check_user():
+        """Yield notes on the server, and what it may hold and not list.
+
+        Feature tables then count as unlisted.
+        """
+        connection = self._open().connection
+        yield from connection.notes()
+        for finding in connection.check_user():
             if finding.outcome == "warning":
                 self._tables_listed.clear()
                 text = f"{finding.detail} ({finding.hint})"

@@ -1,7 +1,7 @@
 """Releases of MLflow, and the checks of `mlcat-ingest check`: version, permissions, contents.
 
 Readers do not decide by a version whether a feature is there: a server or store without it answers
-so. The revision of a database tells its schema.
+so, and a database shows it by its columns.
 """
 
 import re
@@ -25,7 +25,7 @@ TESTED: Final[Mapping[ReadBy, Sequence[str]]] = {
     "server": ("2.9", "2.22", "3.0", "3.10", "3.17"),
     "MlflowClient": ("3.10", "3.17"),
 }
-"""The minor versions that are tested; a database is read only if its schema is a tested one."""
+"""The minor versions that are tested; for a database, its reader looks for `REVISIONS`."""
 
 REVISIONS: Final[Mapping[str, str]] = {
     "0584bdc529eb": "2.18 to 2.22",
@@ -113,7 +113,9 @@ def findings(
     accepted = False
     for here in wanted:
         where = f" in workspace {here.workspace}" if len(readers) > 1 else ""
-        logs_models = read_by == "Databricks" or MlflowFeature.LOGGED_MODELS.is_in(version or "")
+        # Without a version, all of these list logged models, or nothing.
+        has_listing = version is None and read_by in {"Databricks", "database"}
+        logs_models = has_listing or MlflowFeature.LOGGED_MODELS.is_in(version or "")
         for finding in _Permissions(here, config, where, logs_models=logs_models).check():
             accepted |= finding.outcome != "failed"
             yield finding
@@ -139,10 +141,10 @@ def _server_id(reader: Reader, *, is_own: bool) -> Finding:
 
 def _version(version: str | None, read_by: ReadBy) -> Finding:
     what = "MLflow version"
-    if read_by == "Databricks":
-        return Finding(what, "ok", "not reported by Databricks")
     if version is None:
-        return Finding(what, "warning", "not reported by the server")
+        reporter = "Databricks" if read_by == "Databricks" else f"the {read_by}"
+        text = f"not reported by {reporter}"
+        return Finding(what, "warning" if read_by == "server" else "ok", text)
     problem = support_warning(version, read_by)
     return Finding(what, "warning" if problem else "ok", problem or version)
 

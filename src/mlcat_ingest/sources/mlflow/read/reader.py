@@ -8,6 +8,7 @@ from typing import Final, Literal, NamedTuple, Protocol
 
 from mlcat_ingest.core.findings import Finding, RequestSide
 from mlcat_ingest.errors import SourceUnavailableError
+from mlcat_ingest.metadata.proposal import Note
 from mlcat_ingest.sources.mlflow.config import MlflowConfig, RunSelect
 from mlcat_ingest.sources.mlflow.read.decode import Refusals
 from mlcat_ingest.sources.mlflow.values.records import (
@@ -164,6 +165,10 @@ class MlflowConnection(RequestSide, Protocol):
 
     def check_user(self) -> Iterator[Finding]:
         """Yield whether the user may read everything, nothing where that is not known."""
+        return iter(())
+
+    def notes(self) -> Iterator[Note]:
+        """Yield what a run says about the server or store itself."""
         return iter(())
 
     def close(self) -> None:

@@ -44,6 +44,7 @@ from mlcat_ingest.sources.mlflow.read.reader import (
     ALL_RUNS,
     MAX_BYTES,
     FileLocation,
+    MlflowConnection,
     MlflowObject,
     RunFilter,
     identity,
@@ -212,7 +213,7 @@ def _object_in(reply: Reply) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-class MlflowServer:
+class MlflowServer(MlflowConnection):
     """The connections to one tracking server and its registry, shared by all workspaces."""
 
     def __init__(self, config: MlflowConfig) -> None:

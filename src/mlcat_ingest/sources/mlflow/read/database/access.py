@@ -1,23 +1,29 @@
-"""One MLflow database: its tables, consistent reads, filters of listings, ids ordered by time.
+"""One MLflow database: consistent reads, filters of listings, ids ordered by time.
 
 MLflow's tables have no index on times, so each query for the next ids walks over all of them. It
-asks for many ids at once, and their rows are read by id. Columns have no types: drivers give what
-is needed.
-
-Source: `mlflow/store/tracking/dbmodels` and `mlflow/store/model_registry/dbmodels` of the
-releases in `checks.REVISIONS`.
+asks for many ids at once, and their rows are read by id.
 """
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import cached_property
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.errors import NotAuthorizedError, ProtocolMismatchError
+from mlcat_ingest.metadata.proposal import Note
 from mlcat_ingest.sources.mlflow.config import RunSelect
-from mlcat_ingest.sources.mlflow.read.checks import MlflowFeature
+from mlcat_ingest.sources.mlflow.read.database.schema import (
+    COLUMNS,
+    EXPERIMENTS,
+    READ,
+    RUNS,
+    Schema,
+    Table,
+    plain,
+)
 from mlcat_ingest.sources.mlflow.read.reader import MlflowConnection, ModelFilter, RunFilter
 from mlcat_ingest.sources.mlflow.values.records import EXTERNAL_TAG, HISTORY_TAG
 from mlcat_ingest.sql.database import SqlConnection
@@ -45,6 +51,9 @@ IDS_A_BLOCK: Final = 10_000
 IDS_A_PAGE: Final = 100
 """Ids named in one statement. 200 take a tenth less CPU, and 3 MiB more: their records wait."""
 
+_SHOWN: Final = 3
+"""Problems of a schema that its error names."""
+
 # Rows without a moment come last, whichever way the others are sorted.
 _LAST: Final = {False: 9223372036854775807, True: -9223372036854775807}
 
@@ -54,92 +63,6 @@ class Sql(NamedTuple):
 
     text: str
     values: tuple[Any, ...] = ()
-
-
-class Table(NamedTuple):
-    """A table, and those of its columns that are read."""
-
-    name: str
-    columns: tuple[str, ...]
-
-
-def _table(name: str, columns: str) -> Table:
-    return Table(name, tuple(columns.split()))
-
-
-EXPERIMENTS: Final = _table(
-    "experiments",
-    "experiment_id name artifact_location lifecycle_stage creation_time last_update_time workspace",
-)
-EXPERIMENT_TAGS: Final = _table("experiment_tags", "experiment_id key value")
-
-RUNS: Final = _table(
-    "runs",
-    "run_uuid experiment_id name user_id status start_time end_time artifact_uri lifecycle_stage",
-)
-PARAMS: Final = _table("params", "run_uuid key value")
-TAGS: Final = _table("tags", "run_uuid key value")
-LATEST_METRICS: Final = _table("latest_metrics", "run_uuid key value is_nan timestamp step")
-
-INPUTS: Final = _table(
-    "inputs", "input_uuid source_type source_id destination_type destination_id step"
-)
-INPUT_TAGS: Final = _table("input_tags", "input_uuid name value")
-DATASETS: Final = _table(
-    "datasets",
-    "dataset_uuid name digest dataset_source_type dataset_source dataset_schema dataset_profile",
-)
-
-LOGGED_MODELS: Final = _table(
-    "logged_models",
-    "model_id experiment_id name status source_run_id model_type artifact_location"
-    " creation_timestamp_ms last_updated_timestamp_ms lifecycle_stage",
-)
-LOGGED_MODEL_PARAMS: Final = _table("logged_model_params", "model_id param_key param_value")
-LOGGED_MODEL_TAGS: Final = _table("logged_model_tags", "model_id tag_key tag_value")
-LOGGED_MODEL_METRICS: Final = _table(
-    "logged_model_metrics",
-    "model_id metric_name metric_value metric_timestamp_ms metric_step dataset_name dataset_digest"
-    " run_id",
-)
-
-REGISTERED_MODELS: Final = _table(
-    "registered_models", "name description creation_time last_updated_time workspace"
-)
-REGISTERED_MODEL_TAGS: Final = _table("registered_model_tags", "name key value workspace")
-REGISTERED_MODEL_ALIASES: Final = _table("registered_model_aliases", "name alias version workspace")
-MODEL_VERSIONS: Final = _table(
-    "model_versions",
-    "name version run_id source current_stage status description user_id creation_time"
-    " last_updated_time storage_location workspace",
-)
-MODEL_VERSION_TAGS: Final = _table("model_version_tags", "name version key value workspace")
-
-WORKSPACES: Final = _table("workspaces", "name")
-
-_COMMON: Final = (
-    *(EXPERIMENTS, EXPERIMENT_TAGS, RUNS, PARAMS, TAGS, LATEST_METRICS),
-    *(INPUTS, INPUT_TAGS, DATASETS, REGISTERED_MODELS, REGISTERED_MODEL_TAGS),
-    *(REGISTERED_MODEL_ALIASES, MODEL_VERSIONS, MODEL_VERSION_TAGS),
-)
-_OF_LOGGED_MODELS: Final = (
-    *(LOGGED_MODELS, LOGGED_MODEL_PARAMS, LOGGED_MODEL_TAGS, LOGGED_MODEL_METRICS),
-)
-
-
-def tables_of(version: str) -> tuple[Table, ...]:
-    """Return the tables that are read of a database that MLflow `version` made."""
-    return (
-        *_COMMON,
-        *(_OF_LOGGED_MODELS if MlflowFeature.LOGGED_MODELS.is_in(version) else ()),
-        *((WORKSPACES,) if MlflowFeature.WORKSPACES.is_in(version) else ()),
-    )
-
-
-def plain(table: Table) -> str:
-    """Return the columns that a table has in every schema: all but the workspace of its rows."""
-    # MySQL takes `key` as the name of a column behind that of its table only.
-    return ", ".join(f"{table.name}.{key}" for key in table.columns if key != "workspace")
 
 
 def where(conditions: Iterable[Sql]) -> Sql:
@@ -299,7 +222,7 @@ class Database(MlflowConnection):
         """
         with self.page() as read:
             # Other programs have a table of that name too.
-            read(_nothing_of(RUNS))
+            read(_nothing_of(RUNS.name))
             rows = list(read("SELECT version_num FROM alembic_version"))
         if not rows:
             self.close()
@@ -309,15 +232,50 @@ class Database(MlflowConnection):
             )
         return sorted(str(revision) for (revision,) in rows)
 
-    def unreadable(self, tables: Sequence[Table]) -> list[str]:
+    @cached_property
+    def schema(self) -> Schema:
+        """The schema, in which all that is read has been found.
+
+        Raises:
+            ProtocolMismatchError: it is no MLflow database, or lacks what is read, or has it with
+                another type; and what `page` raises.
+        """
+        revisions = self.revisions()
+        with self.page() as read:
+            rows = read(COLUMNS[read.dialect], sorted({table for table, _ in READ}))
+            columns = {(table, name): type_ for table, name, type_ in rows}
+        schema = Schema(revisions, columns)
+        problems = [problem for table, problem in schema.problems() if not self._is_denied(table)]
+        if problems:
+            self.close()
+            raise ProtocolMismatchError(
+                f"the MLflow database {self.shown} of schema revision {', '.join(revisions)} cannot"
+                f" be read by SQL: {', '.join(problems[:_SHOWN])}",
+                hint="read it through its MLflow server, or with `reader: client` by the MLflow "
+                "version that made it",
+            )
+        return schema
+
+    def _is_denied(self, table: str) -> bool:
+        try:
+            return bool(self.unreadable([table]))
+        except ProtocolMismatchError:
+            return False
+
+    def notes(self) -> Iterator[Note]:
+        """Yield that the revision of the schema is not known."""
+        if self.schema.releases is None:
+            yield Note("schema_unknown", f"{self.shown}: {self.schema.label}")
+
+    def unreadable(self, tables: Iterable[str]) -> list[str]:
         """Return the names of those `tables` that the user may not read."""
         names = []
-        for listed in tables:
+        for name in tables:
             try:
                 with self.page() as read:
-                    read(_nothing_of(listed))
+                    read(_nothing_of(name))
             except NotAuthorizedError:
-                names.append(listed.name)
+                names.append(name)
         return names
 
     def close(self) -> None:
@@ -333,7 +291,7 @@ class Read:
         """Count statements on `database`."""
         self._database = database
         self._connection = connection
-        self.is_sqlite = connection.dialect == "sqlite"
+        self.dialect = connection.dialect
 
     def __call__(self, statement: str, *values: Any, stream: bool = False) -> Iterable[Row]:
         """Return the rows of a statement; with `stream` the database sends them in parts."""
@@ -350,8 +308,8 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _nothing_of(table: Table) -> str:
-    return f"SELECT 1 FROM {table.name} WHERE 1 = 0"
+def _nothing_of(table: str) -> str:
+    return f"SELECT 1 FROM {table} WHERE 1 = 0"
 
 
 class IdQuery(NamedTuple):

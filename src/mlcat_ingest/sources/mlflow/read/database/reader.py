@@ -6,26 +6,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Self
 
-from mlcat_ingest.core.environment import require_extra
 from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.errors import MlcatError, ProtocolMismatchError
+from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.read.checks import (
-    REVISIONS,
-    MlflowFeature,
-    findings,
-    links_finding,
-)
+from mlcat_ingest.sources.mlflow.read.checks import MlflowFeature, findings, links_finding
 from mlcat_ingest.sources.mlflow.read.database.access import (
-    LOGGED_MODELS,
-    RUNS,
     Database,
     IdQuery,
     Sql,
     is_one_of,
     pages_of_ids,
-    tables_of,
     wanted_models,
     wanted_runs,
     where,
@@ -39,6 +30,7 @@ from mlcat_ingest.sources.mlflow.read.database.rows import (
     load_runs,
     workspace_names,
 )
+from mlcat_ingest.sources.mlflow.read.database.schema import LOGGED_MODELS, RUNS
 from mlcat_ingest.sources.mlflow.read.decode import Aliases, Refusals, is_prompt
 from mlcat_ingest.sources.mlflow.read.listing import (
     ENTRIES_A_SLICE,
@@ -75,7 +67,7 @@ log = logging.getLogger(__name__)
 
 
 class DatabaseReader:
-    """A `Reader` of one workspace by SQL, for a schema that is known.
+    """A `Reader` of one workspace by SQL.
 
     Records equal those that an MLflow server of the same database lists, but for
     `MlflowFeature.OUTPUTS_IN_LISTINGS`.
@@ -85,15 +77,17 @@ class DatabaseReader:
         self,
         config: MlflowConfig,
         database: Database,
-        version: str,
         workspace: str = DEFAULT_WORKSPACE,
     ) -> None:
-        """Share `database`, made by MLflow `version`, with the readers of other workspaces."""
+        """Share `database` with the readers of other workspaces.
+
+        Raises: see `Database.schema`.
+        """
         self._config = config
         self.connection = database
-        self._version = version
-        self._has_workspaces = MlflowFeature.WORKSPACES.is_in(version)
-        self._has_logged_models = MlflowFeature.LOGGED_MODELS.is_in(version)
+        features = database.schema.features
+        self._has_workspaces = MlflowFeature.WORKSPACES in features
+        self._has_logged_models = MlflowFeature.LOGGED_MODELS in features
         self.workspace = workspace
         self._scope = workspace if self._has_workspaces else None
         self.refusals = Refusals()
@@ -125,7 +119,7 @@ class DatabaseReader:
         return [self if name == self.workspace else self._in(name) for name in names]
 
     def _in(self, workspace: str) -> Self:
-        return type(self)(self._config, self.connection, self._version, workspace)
+        return type(self)(self._config, self.connection, workspace)
 
     def experiments(self) -> Iterator[list[Experiment]]:
         """Yield all experiments in pages; listed once and kept."""
@@ -253,10 +247,11 @@ class DatabaseReader:
 
     def check(self) -> Iterator[Finding]:
         """Yield what `mlcat-ingest check` found, connecting but changing nothing."""
-        text = f"{self.connection.shown} is readable: tables of MLflow {self._version}"
-        yield Finding("MLflow database", "ok", text)
+        schema = self.connection.schema
+        text = f"{self.connection.shown} is readable: {schema.label}"
+        yield Finding("MLflow database", "ok" if schema.releases else "warning", text)
         try:
-            closed = self.connection.unreadable(tables_of(self._version))
+            closed = self.connection.unreadable(schema.tables)
         except MlcatError as error:
             yield Finding("MLflow database", "failed", error.message, error.hint)
             return
@@ -267,38 +262,24 @@ class DatabaseReader:
             yield from findings(
                 self,
                 self._config,
-                version=self._version,
+                version=schema.releases,
                 how="credentials of the address",
                 read_by="database",
             )
             yield links_finding(self._config)
 
 
-def open_database(config: MlflowConfig) -> DatabaseReader | None:
-    """Return a reader of the tracking URI's database; None and a warning if it is unknown.
+def open_database(config: MlflowConfig) -> DatabaseReader:
+    """Return a reader of the tracking URI's database.
 
     Raises:
         MissingExtraError, RecipeError: the driver, the file or the database is missing.
         SourceUnavailableError, AuthenticationError, NotAuthorizedError: it does not answer, or does
             not let us in.
-        ProtocolMismatchError: it is no MLflow database, or of a schema that is not known while the
-            recipe insists on this reader.
+        ProtocolMismatchError: see `Database.schema`.
 
-    Cost: a connection, which stays open, and two statements.
+    Cost: a connection, which stays open, and three statements.
     """
     database = Database(config.tracking_uri, timeout_s=config.timeout_s)
-    found = database.revisions()
-    version = next((REVISIONS[one] for one in reversed(list(REVISIONS)) if one in found), None)
-    if version is not None:
-        log.info("reading the tables of MLflow %s in %s", version, database.shown)
-        return DatabaseReader(config, database, version)
-    database.close()
-    unknown = f"the database {database.shown} with the unknown schema revision {', '.join(found)}"
-    if config.reader == "database":
-        raise ProtocolMismatchError(
-            f"cannot read {unknown} by SQL",
-            hint="delete `reader: database` to read it by MlflowClient",
-        )
-    require_extra("mlflow", unknown)
-    log.warning("reading %s by MlflowClient, which takes longer", unknown)
-    return None
+    log.info("reading the %s in %s", database.schema.label, database.shown)
+    return DatabaseReader(config, database)

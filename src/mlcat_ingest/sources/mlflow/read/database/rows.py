@@ -16,6 +16,15 @@ from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.sources.mlflow.read.database.access import (
+    Database,
+    Read,
+    Row,
+    Sql,
+    in_workspace,
+    rows_of,
+    where,
+)
+from mlcat_ingest.sources.mlflow.read.database.schema import (
     DATASETS,
     EXPERIMENT_TAGS,
     EXPERIMENTS,
@@ -32,15 +41,8 @@ from mlcat_ingest.sources.mlflow.read.database.access import (
     REGISTERED_MODELS,
     RUNS,
     TAGS,
-    Database,
-    Read,
-    Row,
-    Sql,
     Table,
-    in_workspace,
     plain,
-    rows_of,
-    where,
 )
 from mlcat_ingest.sources.mlflow.read.decode import (
     Aliases,
@@ -169,7 +171,7 @@ class _SharedKeys(dict[Any, Any]):
 
 def _texts(read: Read, ids: list[str], table: Table) -> Mapping[Any, dict[str, str]]:
     """Return the parameters or tags of runs; SQLite gives those of a run as one JSON text."""
-    if read.is_sqlite:
+    if read.dialect == "sqlite":
         try:
             rows = read(f"{_OBJECTS} FROM {table.name} WHERE run_uuid IN ? GROUP BY run_uuid", ids)
             return {owner: loads(text) for owner, text in rows}
@@ -424,8 +426,8 @@ class ModelRegistry:
 
     def _select_tags(self, owner: Table, table: Table, *key: str) -> str:
         """Return a statement for the rows of `table` with the key as their owner spells it."""
-        rest = Table(table.name, tuple(one for one in table.columns if one not in key))
-        columns = f"{plain(Table(owner.name, key))}, {plain(rest)}"
+        rest = [column for column in table.columns if column not in key]
+        columns = f"{plain(owner, key)}, {plain(table, rest)}"
         joined = f"{owner.name} JOIN {table.name} ON {self._is_of(owner, table, *key)}"
         return f"SELECT {columns} FROM {joined}"
 

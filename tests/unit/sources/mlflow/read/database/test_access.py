@@ -16,7 +16,7 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.sources.mlflow.read.database import access
-from mlcat_ingest.sources.mlflow.read.database.access import PARAMS, RUNS, Database
+from mlcat_ingest.sources.mlflow.read.database.access import Database
 from mlcat_ingest.sql.readonly import DatabaseOwner, failure, open_readonly
 from support.mlflow_tables import make_database, reader_of
 
@@ -125,7 +125,7 @@ def test_tables_that_may_not_be_read_are_named(path: Path, monkeypatch: pytest.M
 
 def test_only_a_missing_permission_makes_a_table_unreadable(path: Path) -> None:
     database = Database(f"sqlite:///{path}", timeout_s=1)
-    assert database.unreadable([RUNS, PARAMS]) == []
+    assert database.unreadable(["runs", "params"]) == []
     database.close()
 
 

@@ -3,7 +3,6 @@
 import logging
 import os
 import sqlite3
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,12 +17,15 @@ from mlcat_ingest.errors import (
     ProtocolMismatchError,
     RecipeError,
 )
+from mlcat_ingest.sources.base import Finished, ReadRequest
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.checks import REVISIONS
 from mlcat_ingest.sources.mlflow.read.client import check_store
 from mlcat_ingest.sources.mlflow.read.database.reader import DatabaseReader
-from mlcat_ingest.sources.mlflow.source import open_reader
+from mlcat_ingest.sources.mlflow.read.database.schema import READ, Schema
+from mlcat_ingest.sources.mlflow.source import MlflowSource, open_reader
 from mlcat_ingest.sql import engine
+from support.mlflow_readings import records_of
 from support.mlflow_tables import BEFORE_WORKSPACES, NEWEST, make_database, reader_of
 
 SECRET = "hunter2"
@@ -49,41 +51,128 @@ def test_every_known_schema_is_read_directly(
     reader.connection.close()
 
 
-@pytest.fixture
-def unknown(tmp_path: Path) -> str:
-    uri = make_database(tmp_path / "m.db")
-    with closing(sqlite3.connect(tmp_path / "m.db")) as connection, connection:
-        connection.execute("UPDATE alembic_version SET version_num = 'abc'")
+UNKNOWN = "0123456789ab"
+"""A revision of a later release."""
+
+
+def migrate(path: Path, *statements: str, revision: str = UNKNOWN) -> str:
+    """Make a database with one run, run `statements` on it, and return its address."""
+    run = {"run_uuid": "1", "experiment_id": 0, "status": "FINISHED"}
+    uri = make_database(path, experiments=[{"experiment_id": 0, "name": "e"}], runs=[run])
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for statement in statements:
+            connection.execute(statement)
+        connection.execute("UPDATE alembic_version SET version_num = ?", [revision])
     return uri
 
 
-@pytest.mark.process  # the first import of MLflow runs `uname`
-def test_an_unknown_schema_is_left_to_mlflow_with_one_warning(
-    unknown: str, caplog: pytest.LogCaptureFixture
+def retype(column: str, type_: str) -> tuple[str, str]:
+    """Return the statements that make a column anew, with a type."""
+    table, _, name = column.partition(".")
+    dropped = f'ALTER TABLE {table} DROP COLUMN "{name}"'
+    return dropped, f'ALTER TABLE {table} ADD COLUMN "{name}" {type_}'
+
+
+def notes_of(uri: str, **options: Any) -> list[tuple[str, str]]:
+    """Return the notes of a pass that reads the run in the database."""
+    source = MlflowSource(MlflowConfig.model_validate({"tracking_uri": uri, **options}))
+    read = list(source.read(ReadRequest()))
+    assert [one.run_id for one in records_of(reader_of(uri))["runs"]] == ["1"]
+    return [note for page in read if isinstance(page, Finished) for note in page.notes]
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        (),
+        ("ALTER TABLE runs ADD COLUMN priority INTEGER NOT NULL DEFAULT 0",),
+        ("CREATE TABLE reviews (name VARCHAR(256))",),
+        retype("runs.user_id", "MEDIUMTEXT"),
+        retype("runs.end_time", "BIGINT"),
+    ],
+    ids=["as it is", "a column more", "a table more", "a longer text", "a wider integer"],
+)
+@pytest.mark.parametrize("reader", ["auto", "database"])
+def test_an_unknown_revision_with_all_that_is_read_is_read_with_one_note(
+    statements: tuple[str, ...], reader: str, tmp_path: Path
 ) -> None:
-    pytest.importorskip("mlflow", reason="what is left to MLflow is tried with it")
-    from mlcat_ingest.sources.mlflow.read.client import ClientReader
-
-    assert isinstance(opened(tracking_uri=unknown), ClientReader)
-    (warning,) = caplog.records
-    assert warning.levelno == logging.WARNING
-    message = warning.getMessage()
-    assert unknown in message
-    assert "revision abc" in message
-    assert "MlflowClient" in message
+    uri = migrate(tmp_path / "m.db", *statements)
+    text = f"{uri}: tables of the unknown schema revision {UNKNOWN}, with all columns that are read"
+    assert notes_of(uri, reader=reader) == [("schema_unknown", text)]
+    assert [
+        (finding.what, finding.detail)
+        for finding in reader_of(uri).check()
+        if finding.outcome == "warning" and "revision" in finding.detail
+    ] == [("MLflow database", text.replace(f"{uri}:", f"{uri} is readable:"))]
 
 
-def test_an_unknown_schema_without_mlflow_is_reported_with_the_cure(
-    unknown: str, monkeypatch: pytest.MonkeyPatch
+def test_a_known_revision_has_no_note(tmp_path: Path) -> None:
+    assert notes_of(migrate(tmp_path / "m.db", revision=NEWEST)) == []
+
+
+@pytest.mark.parametrize("revision", [NEWEST, UNKNOWN])
+@pytest.mark.parametrize(
+    ("statements", "problem"),
+    [
+        (("ALTER TABLE runs DROP COLUMN end_time",), "no column runs.end_time"),
+        (
+            ("ALTER TABLE tags RENAME TO run_tags",),
+            "no column tags.run_uuid, no column tags.key, no column tags.value",
+        ),
+        (("ALTER TABLE inputs DROP COLUMN step",), "no column inputs.step"),
+        (
+            ("DROP TABLE experiment_tags", "CREATE TABLE experiment_tags (experiment_id, key)"),
+            "no column experiment_tags.value",
+        ),
+        (
+            ("ALTER TABLE model_versions DROP COLUMN workspace",),
+            "no column model_versions.workspace",
+        ),
+        (retype("runs.start_time", "DATETIME"), "runs.start_time is of type DATETIME, not integer"),
+        (retype("latest_metrics.value", "TEXT"), "latest_metrics.value is of type TEXT, not real"),
+        (retype("params.value", "BLOB"), "params.value is of type BLOB, not text"),
+    ],
+)
+def test_a_database_without_what_is_read_or_with_another_type_is_refused_by_name(
+    statements: tuple[str, ...], problem: str, revision: str, tmp_path: Path
 ) -> None:
-    monkeypatch.setitem(sys.modules, "mlflow", None)
-    with pytest.raises(MissingExtraError, match=r"revision abc .*\[mlflow\]"):
-        opened(tracking_uri=unknown)
+    uri = migrate(tmp_path / "m.db", *statements, revision=revision)
+    with pytest.raises(ProtocolMismatchError) as refused:
+        opened(tracking_uri=uri)
+    assert refused.value.message == (
+        f"the MLflow database {uri} of schema revision {revision} cannot be read by SQL: {problem}"
+    )
+    assert "MLflow server" in (refused.value.hint or "")
 
 
-def test_an_unknown_schema_is_an_error_where_the_recipe_insists(unknown: str) -> None:
-    with pytest.raises(ProtocolMismatchError, match=r"delete `reader: database`"):
-        opened(tracking_uri=unknown, reader="database")
+def test_of_many_problems_the_first_are_named(tmp_path: Path) -> None:
+    uri = migrate(tmp_path / "m.db", "DROP TABLE runs", "CREATE TABLE runs (run_uuid)")
+    first = "no column runs.experiment_id, no column runs.name, no column runs.user_id "
+    with pytest.raises(ProtocolMismatchError, match=f"SQL: {first}"):
+        opened(tracking_uri=uri)
+
+
+@pytest.mark.parametrize(
+    ("column", "types"),
+    [
+        (("runs", "name"), "VARCHAR(250); character varying; character; nvarchar; longtext; enum"),
+        (("runs", "start_time"), "BIGINT; integer; int; smallint; int unsigned; INTEGER"),
+        (("latest_metrics", "value"), "FLOAT; double precision; double; real"),
+        (("latest_metrics", "is_nan"), "BOOLEAN; boolean; tinyint"),
+    ],
+)
+def test_types_whose_values_are_read_alike_are_accepted_and_no_others(
+    column: tuple[str, str], types: str
+) -> None:
+    whole = dict.fromkeys(READ, "")
+
+    def problems(type_: str) -> list[str]:
+        return [problem for _, problem in Schema([UNKNOWN], {**whole, column: type_}).problems()]
+
+    assert [type_ for type_ in types.split("; ") if problems(type_)] == []
+    for other in ("timestamp without time zone", "interval", "numeric", "bytea", "jsonb", "uuid"):
+        (problem,) = problems(other)
+        assert f"{'.'.join(column)} is of type {other}" in problem
 
 
 @pytest.mark.process  # the first import of MLflow runs `uname`
@@ -173,8 +262,8 @@ def test_other_programs_may_share_the_table_of_revisions(
 @pytest.mark.process  # the first import of MLflow runs `uname`
 def test_revisions_of_other_programs_alone_are_named(tmp_path: Path) -> None:
     uri = with_revisions(tmp_path / "m.db", "v3.2.0.a", "29ce7909c52b")
-    with pytest.raises(ProtocolMismatchError, match=r"revision 29ce7909c52b, v3\.2\.0\.a by SQL"):
-        opened(tracking_uri=uri, reader="database")
+    (note,) = opened(tracking_uri=uri).connection.notes()
+    assert "unknown schema revision 29ce7909c52b, v3.2.0.a," in note.detail
     with pytest.raises(ProtocolMismatchError, match=r"29ce7909c52b, v3\.2\.0\.a .*of its own"):
         check_store(uri)
 
