@@ -18,11 +18,7 @@ from mlcat_ingest.airflow.reports import (
     refused_by,
     summary_of,
 )
-from mlcat_ingest.airflow.sdk import (
-    AirflowException,
-    AirflowFailException,
-    BaseOperator,
-)
+from mlcat_ingest.airflow.sdk import AirflowException, AirflowFailException, BaseOperator
 from mlcat_ingest.client.config import RestSinkConfig
 from mlcat_ingest.client.rest.capabilities import pages_of
 from mlcat_ingest.core.environment import local_path

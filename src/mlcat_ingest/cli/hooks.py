@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mlcat_ingest.cli import output
-from mlcat_ingest.cli.options import (
-    ADDRESS,
-    OutputSettings,
-    one_token,
-    output_options,
-    read_recipe,
-)
+from mlcat_ingest.cli.options import ADDRESS, OutputSettings, one_token, output_options, read_recipe
 from mlcat_ingest.core.environment import local_path, stop_on_signals
 from mlcat_ingest.hooks.settings import HookSettings, spool_of
 from mlcat_ingest.hooks.spool import EventSpool, read_lines

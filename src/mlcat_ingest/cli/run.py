@@ -9,12 +9,7 @@ import click
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli.files import OutputFiles, output_file_options
 from mlcat_ingest.cli.hooks import print_drain, spool_option
-from mlcat_ingest.cli.options import (
-    OutputSettings,
-    ReadingOptions,
-    output_options,
-    reading_options,
-)
+from mlcat_ingest.cli.options import OutputSettings, ReadingOptions, output_options, reading_options
 from mlcat_ingest.cli.output import exit_code_of
 from mlcat_ingest.core.environment import stop_on_signals
 from mlcat_ingest.core.resources import collecting_every, share_one_heap

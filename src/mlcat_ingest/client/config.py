@@ -4,12 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated, ClassVar
 from urllib.parse import urlsplit
 
-from pydantic import (
-    AfterValidator,
-    AliasChoices,
-    BeforeValidator,
-    Field,
-)
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field
 
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_BYTES, MAX_REQUEST_ITEMS
 from mlcat_ingest.recipe.connection import ConnectionConfig

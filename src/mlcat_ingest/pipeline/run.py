@@ -47,11 +47,7 @@ from mlcat_ingest.pipeline.read.feature_tables import (
 )
 from mlcat_ingest.pipeline.read.lineage import LineageCheck
 from mlcat_ingest.pipeline.read.links import Linker
-from mlcat_ingest.pipeline.read.pages import (
-    PageMapper,
-    read_pages,
-    request_for,
-)
+from mlcat_ingest.pipeline.read.pages import PageMapper, read_pages, request_for
 from mlcat_ingest.pipeline.removal.rename import GroupCopier, merge_copy
 from mlcat_ingest.pipeline.removal.soft_delete import DeferredRemovals, Removal
 from mlcat_ingest.pipeline.removal.unlisted import silent_writers

@@ -22,12 +22,7 @@ from mlcat_ingest.metadata.identity import Writer, other_writer_note
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS, SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.merge.applied import (
-    NOTHING,
-    applied_key,
-    bases_by_writer,
-    writer_id_of,
-)
+from mlcat_ingest.pipeline.merge.applied import NOTHING, applied_key, bases_by_writer, writer_id_of
 from mlcat_ingest.pipeline.merge.provenance import (
     custom_properties,
     is_removed,

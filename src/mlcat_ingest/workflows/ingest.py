@@ -15,17 +15,8 @@ from mlcat_ingest.pipeline.evaluate.quality_gate import QualityGateOptions
 from mlcat_ingest.pipeline.report.catalog import RecipeListing
 from mlcat_ingest.pipeline.report.progress import OnProgress
 from mlcat_ingest.pipeline.report.report import Report
-from mlcat_ingest.pipeline.run import (
-    OnReport,
-    PipelineRun,
-    RunOptions,
-)
-from mlcat_ingest.pipeline.state.session import (
-    StateOptions,
-    StatePolicy,
-    StateSession,
-    names_of,
-)
+from mlcat_ingest.pipeline.run import OnReport, PipelineRun, RunOptions
+from mlcat_ingest.pipeline.state.session import StateOptions, StatePolicy, StateSession, names_of
 from mlcat_ingest.pipeline.write.delivery import Delivery, MakeDelivery, OnWritten
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.fields import content_of

@@ -10,27 +10,11 @@ else's writes can change that.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import (
-    Column,
-    Text,
-    and_,
-    case,
-    false,
-    func,
-    literal,
-    literal_column,
-    or_,
-    select,
-)
+from sqlalchemy import Column, Text, and_, case, false, func, literal, literal_column, or_, select
 from sqlalchemy.engine import Connection
 from sqlalchemy.sql.expression import ColumnElement, Select
 
-from mlcat_ingest.catalog.schema.tables import (
-    entity,
-    fts,
-    indexed_text,
-    searched,
-)
+from mlcat_ingest.catalog.schema.tables import entity, fts, indexed_text, searched
 from mlcat_ingest.catalog.search.fields import field_name
 from mlcat_ingest.catalog.search.numbers import join_number
 from mlcat_ingest.catalog.search.predicates import begins_with, matching

@@ -20,12 +20,7 @@ from mlcat_ingest.catalog.search.document import IndexedEntity
 from mlcat_ingest.catalog.search.fields import is_indexed
 from mlcat_ingest.catalog.search.index import refresh, remove, select_in
 from mlcat_ingest.catalog.store.patch import Patch, apply_patch, blank
-from mlcat_ingest.catalog.store.prepare import (
-    PreparedWrite,
-    StorableValue,
-    content_of,
-    prepare,
-)
+from mlcat_ingest.catalog.store.prepare import PreparedWrite, StorableValue, content_of, prepare
 from mlcat_ingest.catalog.store.rows import (
     AspectRow,
     EntityRow,

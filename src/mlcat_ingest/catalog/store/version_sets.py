@@ -14,11 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from mlcat_ingest.catalog.errors import (
-    AspectRefusedError,
-    ComputedFieldError,
-    InvalidProposalError,
-)
+from mlcat_ingest.catalog.errors import AspectRefusedError, ComputedFieldError, InvalidProposalError
 from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.prepare import PreparedWrite
 from mlcat_ingest.metadata.aspects.common import (

@@ -10,10 +10,7 @@ from http import HTTPStatus
 from typing import Final, TypeVar
 
 from mlcat_ingest.core.text import visible_text
-from mlcat_ingest.errors import (
-    CatalogRequestError,
-    CodecError,
-)
+from mlcat_ingest.errors import CatalogRequestError, CodecError
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.net.http import Reply, is_read_failure, is_unavailable
 from mlcat_ingest.net.session import LATE

@@ -8,12 +8,7 @@ Source: `com.linkedin.dataplatform.*`, `com.linkedin.container.*`,
 
 from typing import Annotated, Final, Literal, NotRequired, Required, TypedDict
 
-from mlcat_ingest.metadata.aspects.common import (
-    AuditStamp,
-    CustomProperties,
-    FabricType,
-    TimeStamp,
-)
+from mlcat_ingest.metadata.aspects.common import AuditStamp, CustomProperties, FabricType, TimeStamp
 from mlcat_ingest.metadata.aspects.declaration import (
     ASSETS,
     EMPTY_LIST,

@@ -8,11 +8,7 @@ Source: `com.linkedin.datajob.*`, `com.linkedin.dataprocess.*` of DataHub's meta
 from typing import Annotated, Final, Literal, NotRequired, Required, TypedDict
 
 from mlcat_ingest.metadata.aspects.assets import FineGrainedLineage
-from mlcat_ingest.metadata.aspects.common import (
-    AuditStamp,
-    CustomProperties,
-    EdgeRecord,
-)
+from mlcat_ingest.metadata.aspects.common import AuditStamp, CustomProperties, EdgeRecord
 from mlcat_ingest.metadata.aspects.declaration import AnyUrn, Edge, Millis, aspect
 from mlcat_ingest.metadata.aspects.ml import MLHyperParam, MLMetric
 

@@ -5,17 +5,8 @@ from typing import Literal, NamedTuple
 
 from mlcat_ingest.client.base import StoredAspect, StoredEntity
 from mlcat_ingest.metadata.aspects.common import STATUS
-from mlcat_ingest.metadata.identity import (
-    Writer,
-    other_writer_note,
-    same_store_note,
-)
-from mlcat_ingest.metadata.proposal import (
-    Aspect,
-    Entity,
-    Note,
-    Proposal,
-)
+from mlcat_ingest.metadata.identity import Writer, other_writer_note, same_store_note
+from mlcat_ingest.metadata.proposal import Aspect, Entity, Note, Proposal
 from mlcat_ingest.metadata.reserved import RENAMED_TO, REUSED, SOURCE_KEY
 from mlcat_ingest.pipeline.merge.applied import (
     NOTHING,
@@ -31,11 +22,7 @@ from mlcat_ingest.pipeline.merge.applied import (
     with_applied,
     writer_id_of,
 )
-from mlcat_ingest.pipeline.merge.aspects import (
-    MergedAspect,
-    merge_aspect,
-    says_nothing,
-)
+from mlcat_ingest.pipeline.merge.aspects import MergedAspect, merge_aspect, says_nothing
 from mlcat_ingest.pipeline.merge.limits import with_short_text, without_surplus
 from mlcat_ingest.pipeline.merge.proposals import propose
 from mlcat_ingest.pipeline.merge.provenance import (
@@ -46,10 +33,7 @@ from mlcat_ingest.pipeline.merge.provenance import (
     marks_removed,
     with_all_sources,
 )
-from mlcat_ingest.pipeline.merge.rules import (
-    MergeRules,
-    properties_aspect,
-)
+from mlcat_ingest.pipeline.merge.rules import MergeRules, properties_aspect
 
 Change = Literal["created", "updated", "removed", "unchanged", "left_out"]
 """What a merge changes of an entity."""

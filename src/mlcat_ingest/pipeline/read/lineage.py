@@ -13,15 +13,10 @@ from typing import Final
 from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.errors import InvalidUrnError, MlcatError
 from mlcat_ingest.metadata.aspects.common import STATUS
-from mlcat_ingest.metadata.aspects.ml import (
-    ML_MODEL_EVALUATION_DATA,
-    ML_MODEL_TRAINING_DATA,
-)
+from mlcat_ingest.metadata.aspects.ml import ML_MODEL_EVALUATION_DATA, ML_MODEL_TRAINING_DATA
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.registry import key_aspect_name
-from mlcat_ingest.metadata.reserved import (
-    MAX_REQUEST_ITEMS,
-)
+from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import PREFIX, entity_type_of, raw_parts
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.provenance import is_removed, marks_removed

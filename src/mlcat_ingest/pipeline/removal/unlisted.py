@@ -13,13 +13,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
-from mlcat_ingest.client.base import (
-    CANNOT_ANSWER,
-    Catalog,
-    StoredEntity,
-    chunks,
-    written_at_ms,
-)
+from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog, StoredEntity, chunks, written_at_ms
 from mlcat_ingest.client.rest.search import SEARCHABLE
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.identity import Writer, other_writer_note

@@ -13,11 +13,7 @@ from mlcat_ingest.errors import MlcatError, RecipeError
 from mlcat_ingest.links.index import FeatureRef, FeatureSet
 from mlcat_ingest.sources.base import Missing, Unlisted
 from mlcat_ingest.sources.definitions.source import DefinitionReader, FeatureSource
-from mlcat_ingest.sources.definitions.tables import (
-    Broken,
-    Definition,
-    FeatureTable,
-)
+from mlcat_ingest.sources.definitions.tables import Broken, Definition, FeatureTable
 from mlcat_ingest.sources.feast.config import FeastConfig, kind_of, local_path, with_repo_options
 from mlcat_ingest.sources.feast.files import LocalFile
 from mlcat_ingest.sources.feast.registry import (

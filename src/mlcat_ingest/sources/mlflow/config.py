@@ -9,11 +9,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from pydantic import (
-    AfterValidator,
-    Field,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, model_validator
 
 from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.metadata.naming import DATAHUB_TEMPLATES, Templates

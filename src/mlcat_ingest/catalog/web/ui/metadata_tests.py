@@ -16,14 +16,7 @@ from mlcat_ingest.catalog.store.rows import CHUNK
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.rest.operations import evaluate_stored
 from mlcat_ingest.catalog.web.ui.facts import Piece
-from mlcat_ingest.catalog.web.ui.lists import (
-    KIND,
-    NAME,
-    ListColumn,
-    Listing,
-    names_of,
-    rows_of,
-)
+from mlcat_ingest.catalog.web.ui.lists import KIND, NAME, ListColumn, Listing, names_of, rows_of
 from mlcat_ingest.catalog.web.ui.text import entity_href, entity_type, kind_name
 from mlcat_ingest.errors import DefinitionError, MissingExtraError
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS

@@ -11,11 +11,7 @@ from starlette.routing import Route
 from starlette.types import Scope
 
 from mlcat_ingest.catalog.errors import ForbiddenError, TooManyRequestsError
-from mlcat_ingest.catalog.limits import (
-    SESSION_SECONDS,
-    SIGN_INS_AT_ONCE,
-    Limits,
-)
+from mlcat_ingest.catalog.limits import SESSION_SECONDS, SIGN_INS_AT_ONCE, Limits
 from mlcat_ingest.catalog.web.auth import SESSION_COOKIE, Authenticator, Sessions, client_address
 from mlcat_ingest.catalog.web.http import prefix_of, read_form, scheme_of
 from mlcat_ingest.catalog.web.ui.pages import HEADERS, HtmlPage, Renderer

@@ -9,11 +9,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.sources.mlflow.mapping.properties import PropertiesBuilder, source_name
-from mlcat_ingest.sources.mlflow.mapping.text import (
-    Truncator,
-    are_unchanged,
-    number_texts,
-)
+from mlcat_ingest.sources.mlflow.mapping.text import Truncator, are_unchanged, number_texts
 from mlcat_ingest.sources.mlflow.values.joined import JoinedRun
 from mlcat_ingest.sources.mlflow.values.records import LoggedModel, Metric, Run
 

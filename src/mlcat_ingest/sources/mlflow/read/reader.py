@@ -19,10 +19,7 @@ from mlcat_ingest.sources.mlflow.values.records import (
     RegisteredModel,
     Run,
 )
-from mlcat_ingest.sources.mlflow.values.uris import (
-    folder_of,
-    normalise_uri,
-)
+from mlcat_ingest.sources.mlflow.values.uris import folder_of, normalise_uri
 
 MAX_BYTES: Final = 1024 * 1024
 """Size of the largest file that is read; one that is larger counts as not there."""

@@ -27,13 +27,7 @@ from mlcat_ingest.sources.mlflow.read.database.schema import (
 from mlcat_ingest.sources.mlflow.read.reader import MlflowConnection, ModelFilter, RunFilter
 from mlcat_ingest.sources.mlflow.values.records import EXTERNAL_TAG, HISTORY_TAG
 from mlcat_ingest.sql.database import SqlConnection
-from mlcat_ingest.sql.readonly import (
-    DatabaseOwner,
-    failure,
-    open_readonly,
-    schema_of,
-    with_schema,
-)
+from mlcat_ingest.sql.readonly import DatabaseOwner, failure, open_readonly, schema_of, with_schema
 
 Row = tuple[Any, ...]
 
