@@ -358,7 +358,7 @@ class Evaluator:
             evaluation = self._evaluates.evaluate_batch(
                 batch, should_push=self._spec.should_push, test_urns=self._spec.test_urns
             )
-            self._over = evaluation.not_evaluated is not None
+            self._over |= evaluation.not_evaluated is not None
         outcomes = evaluation.outcomes
         without = {urn for urn in batch if urn not in outcomes} if self._complete else set[str]()
         failed = set() if self._verdicts is None else self._verdicts.write(outcomes)
