@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mlcat_ingest.cli.output import NOISY, StderrHandler
+from mlcat_ingest.net.session import REACHED
 from mlcat_ingest.recipe.secrets import SECRETS
 from support.examples import LIMIT_S, load_profile
 
@@ -87,6 +88,11 @@ def _logging_not_set_up() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _no_known_secrets() -> None:
-    """Forget the secrets of earlier tests, which would be masked in what this one prints."""
+def _as_in_a_new_process() -> None:
+    """Forget what is kept for the process, or a test would depend on those before it.
+
+    Secrets that are known would be masked in what it prints; a server that has answered is waited
+    for longer, and another one may have its port now.
+    """
     SECRETS.clear()
+    REACHED.clear()

@@ -66,7 +66,7 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _TWO_MINUTES_S: Final = 120
 _RANDOM: Final = SystemRandom()  # the state of `random` belongs to the user's program
 
-_REACHED: Final[set[str]] = set()
+REACHED: Final[set[str]] = set()
 """The addresses that have answered in this process."""
 
 log = logging.getLogger(__name__)
@@ -219,11 +219,11 @@ class RetryPolicy:
     @property
     def was_reached(self) -> bool:
         """Tell whether the service has answered any client of this process."""
-        return self._address in _REACHED
+        return self._address in REACHED
 
     def note_answer(self) -> None:
         """Remember that the service has answered."""
-        _REACHED.add(self._address)
+        REACHED.add(self._address)
 
     def pause(
         self,
