@@ -181,7 +181,7 @@ class PipelineRun:
         self._merger = merger(context, in_flight, self._writer, self._latest, limit, merge, defer)
 
         delivery = make_delivery(context, merge_copy)
-        copier = GroupCopier(sink, delivery, self._state)
+        copier = GroupCopier(sink, delivery, self._ledger)
         self._removal = Removal(context, self._deferred, copier, self._keys, recipe.limits)
 
     @property

@@ -9,12 +9,12 @@ from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.reserved import OWN_PREFIX, RENAMED_TO
 from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.ledger import Ledger
 from mlcat_ingest.pipeline.merge.applied import NOTHING, Base, read_bases
 from mlcat_ingest.pipeline.merge.aspects import without_applied
 from mlcat_ingest.pipeline.merge.entity import MergedEntity, merge_entity
 from mlcat_ingest.pipeline.merge.provenance import CUSTOM, custom_properties, stored_properties
 from mlcat_ingest.pipeline.merge.rules import UNION, MergeRules, properties_aspect
-from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.pipeline.write.conflicts import COPIED, CURATED
 from mlcat_ingest.pipeline.write.delivery import ROUNDS, DeliveryTarget
 
@@ -38,15 +38,15 @@ class GroupCopier:
         self,
         sink: Catalog,
         delivery: DeliveryTarget,
-        state: StateSession,
+        ledger: Ledger,
     ) -> None:
         """Read from `sink`; `delivery` merges by `merge_copy`.
 
-        `state` knows the writer, and its bases that another tool has dropped.
+        The state of `ledger` knows the writer, and its bases that another tool has dropped.
         """
         self._sink = sink
         self._delivery = delivery
-        self._state = state
+        self._ledger, self._state = ledger, ledger.state
 
     def leads_to(self, new: str, old: str) -> bool:
         """Return whether the group `new` was renamed to `old` by now. Cost: one read a renaming."""
@@ -107,6 +107,7 @@ class GroupCopier:
                 log.warning(
                     "metadata by others on %s was not copied to %s: %s", old, merged.urn, why
                 )
+                self._ledger.report([outcome])
                 return False
         return True
 

@@ -254,7 +254,7 @@ class Delivery:
         return Outcome(merged, tuple(refusals))
 
     def _deliver_aspect(self, entity: Entity, *, again: bool) -> Iterator[Refusal]:
-        """Write one aspect of an entity, with its base; yield its refusal.
+        """Write one aspect of an entity, with its base and its key; yield its refusal.
 
         It is written `again` though equal where the entity was, or where a request that was sent
         twice has met what it had written itself.
@@ -265,7 +265,9 @@ class Delivery:
             merged = write_again(merged)
         if merged.proposals:
             for outcome in self._deliver_rounds([merged], by_aspect=False):
-                yield from outcome.refusals[:1]
+                # The first one where only the base was refused, or the key.
+                of_it = [r for r in outcome.refusals if r.proposal.aspect_name in entity.aspects]
+                yield from (of_it or outcome.refusals)[:1]
 
 
 def _has_changed(before: StoredEntity, now: StoredEntity) -> bool:

@@ -7,12 +7,14 @@ import pytest
 
 from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.pipeline.ledger import Ledger
 from mlcat_ingest.pipeline.merge.applied import encode, text_of_keys
 from mlcat_ingest.pipeline.merge.entity import MergedEntity, bases_of, merge_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules
 from mlcat_ingest.pipeline.outcome import Outcome, Refusal
 from mlcat_ingest.pipeline.removal.rename import GroupCopier, merge_copy
-from mlcat_ingest.pipeline.state.session import StateSession
+from mlcat_ingest.pipeline.report.report import EntityCounts
+from mlcat_ingest.pipeline.report.tally import RunStatus, Tally
 from support.fakes import FakeSink, group_urn
 
 OLD, NEW = group_urn("old"), group_urn("new")
@@ -52,10 +54,15 @@ def delivery() -> RecordingDelivery:
     return RecordingDelivery()
 
 
-def copy(delivery: RecordingDelivery, old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+def copy(
+    delivery: RecordingDelivery,
+    old: dict[str, Any],
+    new: dict[str, Any],
+    tally: Tally | None = None,
+) -> dict[str, Any]:
     """Copy from the old group to the new one; return the aspects written, by group."""
     sink = FakeSink(stored={OLD: old, NEW: new})
-    GroupCopier(sink, delivery, StateSession()).copy(OLD, NEW)
+    GroupCopier(sink, delivery, Ledger(tally or Tally("t"))).copy(OLD, NEW)
     return delivery.written
 
 
@@ -125,14 +132,18 @@ def test_a_copy_is_made_once(delivery: RecordingDelivery) -> None:
     assert copy(delivery, old, {HOME: {}}) == {}
 
 
-def test_one_warning_tells_of_a_group_that_was_not_copied_to(
+def test_a_refused_copy_is_reported_with_the_group_that_it_is_of(
     delivery: RecordingDelivery, caplog: pytest.LogCaptureFixture
 ) -> None:
-    delivery.refused = NEW
+    delivery.refused, tally = NEW, Tally("t")
     old = {"globalTags": {"tags": [{"tag": "a"}]}, "domains": {"domains": ["urn:li:domain:d"]}}
-    copy(delivery, old, {HOME: {}})
-    [warning] = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
-    assert warning == f"metadata by others on {OLD} was not copied to {NEW}: globalTags: no"
+    copy(delivery, old, {HOME: {}}, tally)
+    assert [one.getMessage() for one in caplog.records if one.levelname == "WARNING"] == [
+        f"metadata by others on {OLD} was not copied to {NEW}: globalTags: no",
+        f"{NEW} was refused: globalTags: no",
+    ]
+    report = tally.report(RunStatus("", (), 0, 0, None))
+    assert report.entities == {"mlModelGroup": EntityCounts(read=1, rejected=1)}
     assert [one.urn for one in delivery] == [NEW], "the old one is not marked as copied"
 
 
@@ -147,16 +158,16 @@ def test_only_aspects_that_people_fill_are_read(
         return {}
 
     monkeypatch.setattr(sink, "read_many", read_many)
-    GroupCopier(sink, delivery, StateSession()).copy(OLD, NEW)
+    GroupCopier(sink, delivery, Ledger(Tally("t"))).copy(OLD, NEW)
     assert {HOME, "ownership", "domains", "editableMlModelGroupProperties"} <= names
     assert names.isdisjoint({"browsePathsV2", "mlModelProperties"})
 
 
 def test_a_group_leads_to_its_newest_name(delivery: RecordingDelivery) -> None:
     sink = FakeSink(stored={NEW: {HOME: custom(**{"mlcat.renamed_to": OLD})}, OLD: {HOME: {}}})
-    assert GroupCopier(sink, delivery, StateSession()).leads_to(NEW, OLD)
+    assert GroupCopier(sink, delivery, Ledger(Tally("t"))).leads_to(NEW, OLD)
     sink.put(NEW, HOME, {})
-    assert not GroupCopier(sink, delivery, StateSession()).leads_to(NEW, OLD)
+    assert not GroupCopier(sink, delivery, Ledger(Tally("t"))).leads_to(NEW, OLD)
 
 
 def test_a_group_that_was_deleted_for_good_is_not_made_again() -> None:
@@ -176,7 +187,7 @@ def test_a_group_that_was_deleted_for_good_is_not_made_again() -> None:
 def test_nothing_is_copied_without_two_groups(
     delivery: RecordingDelivery, stored: dict[str, Any]
 ) -> None:
-    GroupCopier(FakeSink(stored=stored), delivery, StateSession()).copy(OLD, NEW)
+    GroupCopier(FakeSink(stored=stored), delivery, Ledger(Tally("t"))).copy(OLD, NEW)
     assert delivery.written == {}
 
 
@@ -195,16 +206,16 @@ def test_what_the_recipe_wrote_is_not_copied_where_its_base_was_dropped(
         None,
         MergeRules(Writer("one")),
     )
-    state = StateSession()
-    monkeypatch.setattr(state.entities, "base", bases_of([ours]).get)
+    ledger = Ledger(Tally("t"))
+    monkeypatch.setattr(ledger.state.entities, "base", bases_of([ours]).get)
     sink = FakeSink(stored={OLD: {"globalTags": tags, HOME: custom(team="risk")}, NEW: {HOME: {}}})
-    GroupCopier(sink, delivery, state).copy(OLD, NEW)
+    GroupCopier(sink, delivery, ledger).copy(OLD, NEW)
     assert delivery.written[NEW]["globalTags"] == {"tags": tags["tags"][1:]}
 
 
 def test_a_copy_costs_two_reads(delivery: RecordingDelivery) -> None:
     sink = FakeSink(stored={OLD: {HOME: custom(team="risk")}, NEW: {HOME: {}}})
-    GroupCopier(sink, delivery, StateSession()).copy(OLD, NEW)
+    GroupCopier(sink, delivery, Ledger(Tally("t"))).copy(OLD, NEW)
     assert len(sink.reads) == 2
     assert len(delivery) == 2
 
@@ -214,4 +225,4 @@ def test_names_in_a_circle_end_somewhere(delivery: RecordingDelivery) -> None:
     sink = FakeSink()
     for one, new in names.items():
         sink.put(one, HOME, custom(**{"mlcat.renamed_to": new}))
-    assert not GroupCopier(sink, delivery, StateSession()).leads_to(NEW, OLD)
+    assert not GroupCopier(sink, delivery, Ledger(Tally("t"))).leads_to(NEW, OLD)

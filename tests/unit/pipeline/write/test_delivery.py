@@ -23,7 +23,7 @@ from mlcat_ingest.pipeline.report.report import EntityCounts, Report
 from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state.session import StateSession
-from mlcat_ingest.pipeline.write.conflicts import read_stored
+from mlcat_ingest.pipeline.write.conflicts import read_stored, write_again
 from mlcat_ingest.pipeline.write.delivery import ROUNDS, Delivery
 from support.fakes import FakeSink, FakeSource, group_urn, model_urn
 from support.recipes import a_recipe
@@ -574,6 +574,16 @@ def test_aspects_that_a_refused_request_had_stored_are_written_again() -> None:
     assert (outcome.refusals, outcome.may_be_stored) == ((), False)
     again = {one.aspect_name for writes in sink.writes[2:] for one in writes}
     assert again == {"mlModelKey", "ownership", HOME}
+
+
+def test_what_is_written_again_is_refused_for_the_aspect_at_fault() -> None:
+    sink, entity = a_sink(refuse={(model_urn("bad"), "ownership")}), owned("bad")
+    deliver(sink, entity)
+    merge = partial(merge_entity, rules=MergeRules(Writer("test")))
+    stored = read_stored(sink, StateSession(), [entity])[entity.urn]
+    delivery = Delivery(RunContext(sink, Ledger(Tally("test", str))), merge)
+    [outcome] = delivery.deliver([write_again(merge(entity, stored))])
+    assert [one.proposal.aspect_name for one in outcome.refusals] == ["ownership"]
 
 
 def test_what_is_written_again_stays_so_when_somebody_writes_in_between() -> None:
