@@ -85,23 +85,16 @@ class Linker:
             )
         )
         for entities in records:
-            links = [
-                results[entity.evidence, entity.options]
-                for entity in entities
-                if isinstance(entity, UnlinkedModel)
-            ]
-            found = iter(links)
-            yield (
-                [
-                    self._with_links(entity, next(found))
-                    if isinstance(entity, UnlinkedModel)
-                    else entity
-                    for entity in entities
-                ]
-                if links
-                else entities,
-                [one for one, _ in links],
-            )
+            linked: list[Entity] = []
+            links: list[Links] = []
+            for entity in entities:
+                if isinstance(entity, UnlinkedModel):
+                    result = results[entity.evidence, entity.options]
+                    links.append(result[0])
+                    linked.append(self._with_links(entity, result))
+                else:
+                    linked.append(entity)
+            yield linked, links
 
     def _resolve(self, cases: Iterable[_Case]) -> dict[_Case, _LinkResult]:
         """Return what follows from each of `cases`, all of them looked up together."""
