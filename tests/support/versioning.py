@@ -1,7 +1,7 @@
 """A catalog in memory that computes the latest version of a set, as DataHub's server does."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mlcat_ingest.client.base import CatalogFacts
@@ -14,12 +14,15 @@ SCHEME = "LEXICOGRAPHIC_STRING"
 
 @dataclass
 class VersioningSink(FakeSink):
-    """Compares a new version with the latest of its set, and marks both ends of a move.
+    """Compares a version with the latest one before the request, and marks both ends of a move.
 
-    An upsert of a stored version leaves out `isLatest`, and drops it. `status` moves nothing.
+    An upsert leaves out `isLatest`, and drops it. `status` moves nothing.
     """
 
     place: str | None = "fake://catalog"
+    _request: list[Proposal] = field(default_factory=list)
+    _former: dict[str, tuple[str | None, str]] = field(default_factory=dict)
+    """The latest version of each set before that request, and its sort id."""
 
     @property
     def facts(self) -> CatalogFacts:
@@ -67,12 +70,15 @@ class VersioningSink(FakeSink):
 
     def _compare(self, urn: str, version: Aspect) -> None:
         version_set = version["versionSet"]
-        held = self.stored.get(version_set, {}).get(VERSION_SET)
-        former = None if held is None else held["latest"]
-        if former == urn:
-            return
-        last = self.stored.get(former or "", {}).get(VERSION)
-        if last is None or last["sortId"] < version["sortId"]:
+        if self._request is not self.writes[-1]:
+            self._request, self._former = self.writes[-1], {}
+        if version_set not in self._former:
+            held = self.stored.get(version_set, {}).get(VERSION_SET)
+            latest = None if held is None else held["latest"]
+            last = self.stored.get(latest or "", {}).get(VERSION, {})
+            self._former[version_set] = (latest, last.get("sortId", ""))
+        former, sort_id = self._former[version_set]
+        if former != urn and sort_id < version["sortId"]:
             self._put(version_set, VERSION_SET, {"latest": urn, "versioningScheme": SCHEME})
             self._move(former, urn)
 

@@ -6,7 +6,7 @@ polls.
 
 import threading
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -108,8 +108,7 @@ class InFlight:
     """Claims on URNs that are being read, merged or written: none of them twice at a time.
 
     A URN is buffered while its proposals wait for a batch to fill. A stage that waits for such a
-    URN has to flush the batch, or it would wait for ever. Entities of one version set queue up in
-    the order of their claims, until they are released or known to change nothing of the set.
+    URN has to flush the batch, or it would wait for ever.
     """
 
     def __init__(self, cancellation: Cancellation) -> None:
@@ -117,14 +116,10 @@ class InFlight:
         self._cancellation = cancellation
         self._claimed: set[str] = set()
         self._buffered: set[str] = set()
-        self._set_of: dict[str, str] = {}
-        self._queues: dict[str, dict[str, None]] = {}
         self._releases = 0
 
-    def claim(self, urns: Collection[str], version_sets: Mapping[str, str] | None = None) -> bool:
+    def claim(self, urns: Collection[str]) -> bool:
         """Claim all of `urns`, or return False where one of them is buffered.
-
-        `version_sets` maps versions to their sets, ascending.
 
         Raises:
             StoppedError: the run was stopped.
@@ -142,9 +137,6 @@ class InFlight:
             if not self._claimed.isdisjoint(requested):
                 return False
             self._claimed.update(requested)
-            for urn, version_set in (version_sets or {}).items():
-                self._set_of[urn] = version_set
-                self._queues.setdefault(version_set, {})[urn] = None
             return True
 
     def mark_buffered(self, urns: Collection[str]) -> None:
@@ -162,32 +154,12 @@ class InFlight:
         """End the claims on `urns`."""
         with self._cancellation.condition:
             self._claimed.difference_update(urns)
-            self._leave(urns)
-
-    def leave_version_sets(self, urns: Iterable[str]) -> None:
-        """Note that `urns` change nothing of their version sets."""
-        with self._cancellation.condition:
-            self._leave(urns)
-
-    def _leave(self, urns: Iterable[str]) -> None:
-        for urn in urns:
-            version_set = self._set_of.pop(urn, None)
-            if version_set is not None:
-                queue = self._queues[version_set]
-                del queue[urn]
-                if not queue:
-                    del self._queues[version_set]
-        self._releases += 1
-        self._cancellation.condition.notify_all()
-
-    def first_of_sets(self) -> list[str]:
-        """Return the earliest entity of each version set that is in flight."""
-        with self._cancellation.condition:
-            return [next(iter(queue)) for queue in self._queues.values()]
+            self._releases += 1
+            self._cancellation.condition.notify_all()
 
     @property
     def releases(self) -> int:
-        """How often URNs were released, or left their sets."""
+        """How often URNs were released."""
         return self._releases
 
     def wait_for_release(self, since: int) -> None:

@@ -171,8 +171,10 @@ class PipelineRun:
         merge = self._merge
         in_flight = InFlight(context.cancellation)
         self._delivery = make_delivery(context, merge)
-        self._writer = BatchWriter(context, in_flight, self._delivery, self._evaluator)
         self._latest = LatestVersions(context, make_delivery)
+        self._writer = BatchWriter(
+            context, in_flight, self._delivery, self._evaluator, self._latest
+        )
         self._repair = IndexRepair(context, make_delivery)
         self._deferred = DeferredRemovals()
         limit = NewEntityLimit(recipe.limits)
@@ -345,7 +347,7 @@ class PipelineRun:
 
     def _dispatch(self, chunks: Iterable[Chunk]) -> None:
         for chunk in chunks:
-            self._writer.claim(chunk.entities, chunk.version_sets)
+            self._writer.claim(chunk.entities)
             self._chunks.put(chunk)
 
     def _drain(self) -> None:

@@ -219,6 +219,8 @@ class RecordingCatalog(Catalog, Searches, RequestSide):
                 proposal.wire()
         except SkippableError as error:
             return str(error)
+        if urn in self.stored and any(one.change_type == "CREATE_ENTITY" for one in entity):
+            return "Cannot perform CREATE_ENTITY if not exists since the entity key already exists."
         named = {urn, *((urn, proposal.aspect_name) for proposal in entity)}
         return None if named.isdisjoint(self.refuse) else "not liked"
 

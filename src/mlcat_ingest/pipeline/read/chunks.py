@@ -11,7 +11,6 @@ from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.aspects import fold
 from mlcat_ingest.pipeline.merge.limits import HEAVIEST, weight_of
-from mlcat_ingest.pipeline.merge.rules import version_set_of
 
 REMEMBERED_REFERENCES: Final = 20_000
 """Entities merely referred to that are not looked up again in the same run."""
@@ -26,12 +25,6 @@ class Chunk:
 
     entity_type: str
     entities: dict[str, Entity]
-
-    @property
-    def version_sets(self) -> dict[str, str]:
-        """The version sets of those entities that are versions, by URN, in their order."""
-        sets = ((urn, version_set_of(entity)) for urn, entity in self.entities.items())
-        return {urn: version_set for urn, version_set in sets if version_set}
 
 
 class Chunker:

@@ -36,7 +36,7 @@ from mlcat_ingest.pipeline.write.version_sets import LatestVersions
 from mlcat_ingest.recipe.model import LimitsSpec
 
 MOST_WAITING: Final = MAX_REQUEST_ITEMS
-"""Entities that wait for earlier ones of their version sets, before these are written at once."""
+"""Entities that wait for others of their version sets, before these are written at once."""
 
 
 class NewEntityLimit:
@@ -67,10 +67,8 @@ class NewEntityLimit:
 class BatchWriter:
     """Packs whole entities into batches of proposals; the thread that fills one writes it.
 
-    A batch ends sooner before an entity that would make it weigh more than `HEAVIEST`. An entity
-    whose `versionProperties` change waits until all earlier ones of its version set are
-    acknowledged: the service compares a new version with the latest that it has stored, so of two
-    in one request both would become the latest (VersionPropertiesSideEffect.java).
+    A batch ends sooner before an entity that would make it weigh more than `HEAVIEST`. When an
+    entity whose `versionProperties` change is written, `LatestVersions` decides.
     """
 
     def __init__(
@@ -79,32 +77,31 @@ class BatchWriter:
         in_flight: InFlight,
         delivery: DeliveryTarget,
         evaluator: Evaluator,
+        versions: LatestVersions,
     ) -> None:
         """Deliver batches, release them once written, and have them evaluated."""
         self._context = context
         self._in_flight = in_flight
         self._delivery = delivery
         self._evaluator = evaluator
+        self._versions = versions
         self._batch_size = context.sink.facts.batch_size
         self._lock = threading.Lock()
-        self._waiting: dict[str, MergedEntity] = {}
-        self._waiting_weight = 0
         self._buffer: list[MergedEntity] = []
         self._buffered_proposals = self._buffered_weight = 0
 
     def add(self, changed: Sequence[MergedEntity]) -> None:
         """Take changed entities, and write each batch that they fill.
 
-        If too many wait for earlier ones of their version sets, these are written first.
+        If too many wait for others of their version sets, these are written first.
         """
-        versions = {entity.urn: entity for entity in changed if _changes_version(entity)}
-        others = [entity for entity in changed if entity.urn not in versions]
-        self._in_flight.leave_version_sets([entity.urn for entity in others])
+        versions = [entity for entity in changed if _changes_version(entity)]
+        others = [entity for entity in changed if not _changes_version(entity)]
+        self._versions.learn(versions)
         with self._lock:
             self._in_flight.mark_buffered([entity.urn for entity in changed])
-            self._waiting.update(versions)
-            self._waiting_weight += sum(weight_of(entity.entity) for entity in versions.values())
-            full = [*self._pack(others), *self._next_versions()]
+            self._versions.hold(versions)
+            full = [*self._pack(others), *self._pack(self._versions.ready())]
         self._write_all(full)
         while True:
             releases = self._in_flight.releases
@@ -113,10 +110,10 @@ class BatchWriter:
             if not self.flush():
                 self._in_flight.wait_for_release(releases)
 
-    def claim(self, urns: Collection[str], version_sets: Mapping[str, str]) -> None:
+    def claim(self, urns: Collection[str]) -> None:
         """Claim `urns` for a chunk, once earlier entities of the same URNs are written."""
         releases = self._in_flight.releases
-        while not self._in_flight.claim(urns, version_sets):
+        while not self._in_flight.claim(urns):
             if not self.flush():
                 self._in_flight.wait_for_release(releases)
             releases = self._in_flight.releases
@@ -129,30 +126,20 @@ class BatchWriter:
     def flush(self) -> bool:
         """Write what still waits for its batch to fill; return whether that was anything."""
         with self._lock:
-            batches = self._next_versions()
+            batches = self._pack(self._versions.ready())
             if self._buffer:
                 batches.append(self._cut())
         self._write_all(batches)
         return bool(batches)
 
     def _is_crowded(self) -> bool:
-        with self._lock:
-            return len(self._waiting) > MOST_WAITING or self._waiting_weight > HEAVIEST
+        return self._versions.waiting > MOST_WAITING or self._versions.waiting_weight > HEAVIEST
 
     def _write_all(self, batches: list[list[MergedEntity]]) -> None:
         while batches:
             self.settle(self._delivery.deliver(batches.pop(0)))
             with self._lock:
-                batches.extend(self._next_versions())
-
-    def _next_versions(self) -> list[list[MergedEntity]]:
-        """Pack the versions that need not wait any more; return the batches that they fill."""
-        if not self._waiting:
-            return []
-        ready = [urn for urn in self._in_flight.first_of_sets() if urn in self._waiting]
-        versions = [self._waiting.pop(urn) for urn in ready]
-        self._waiting_weight -= sum(weight_of(version.entity) for version in versions)
-        return self._pack(versions)
+                batches.extend(self._pack(self._versions.ready()))
 
     def _pack(self, entities: Iterable[MergedEntity]) -> list[list[MergedEntity]]:
         """Put `entities` into the buffer, and return the batches that they fill."""
@@ -184,6 +171,7 @@ class BatchWriter:
         """
         if outcomes:
             self._context.ledger.settle(outcomes)
+            self._versions.take(outcomes)
             self._evaluator.take(outcomes)
             self._in_flight.release([outcome.urn for outcome in outcomes])
 

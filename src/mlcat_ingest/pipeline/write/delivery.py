@@ -173,13 +173,22 @@ class Delivery:
             retries.extend(self._conflicts.lost_updates(arrived))
             for entity in part if refused else ():
                 errors = refused.get(entity.urn)
-                if errors and isinstance(errors[0], AspectChangedError):
-                    conflicted.append(entity)
+                if errors and (again := self._to_merge_again(entity, errors)):
+                    conflicted.append(again)
                 elif errors:
                     outcomes[entity.urn] = self._retry_by_aspect(
                         entity, errors, attempt, by_aspect=by_aspect
                     )
         return retries, conflicted
+
+    def _to_merge_again(
+        self, entity: MergedEntity, errors: Sequence[AspectRejectedError]
+    ) -> MergedEntity | None:
+        """Return a refused entity if it may pass once it is merged again, in its plain form."""
+        if isinstance(errors[0], AspectChangedError):
+            return entity
+        # It is there, or the service does not take a computed field from anybody.
+        return self._merge(entity.entity, None) if entity.must_be_new else None
 
     def _arrived(self, merged: MergedEntity, *, exact: bool) -> Outcome:
         """Return the outcome of an entity that was written, with its stamps if they are certain."""
@@ -205,6 +214,9 @@ class Delivery:
         stored = self._read([before.entity for before in conflicted])
         changed = 0
         for before in conflicted:
+            if not before.stored and not stored.get(before.urn):
+                yield before  # it was only in one request with what had changed
+                continue
             merged = self._merge(before.entity, stored.get(before.urn))
             left = {proposal.aspect_name for proposal in merged.proposals}
             if not left:

@@ -1,21 +1,30 @@
 """The latest version of each version set: the live version with the greatest sort id.
 
-The service moves `latest` with a new version only: it stays on a version that is soft-deleted, and
-does not return to one that comes back. An upsert of another tool may drop `isLatest` of a version,
-which searches then take for a latest one. When `latest` moves, the service computes `isLatest` of
-two versions: true for the one that it enters, false for the one that it leaves.
+The service compares a version with the latest one that it has stored when the request comes in. One
+that is greater becomes the latest: of two in one request, both do. One that is not stays without
+`isLatest`, and searches take it for a latest one, unless it says `isLatest: false` itself, which a
+proposal may if it creates the entity. So the greatest version of a set goes first, alone of its
+set, and all below it any number a request, once that is acknowledged.
 
-Source: `VersionPropertiesSideEffect`, `VersionSetPropertiesSideEffect` and `ESUtils` of DataHub.
+The service moves `latest` with a new version only: it stays on a version that is soft-deleted, and
+does not return to one that comes back. An upsert of another tool may drop `isLatest` of a version.
+When `latest` moves, the service computes `isLatest` of two versions: true for the one that it
+enters, false for the one that it leaves.
+
+Source: `VersionPropertiesSideEffect`, `VersionPropertiesValidator`,
+`VersionSetPropertiesSideEffect` and `ESUtils` of DataHub.
 """
 
 import logging
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice, zip_longest
 from typing import NamedTuple
 
 from mlcat_ingest.client.base import CANNOT_ANSWER, StoredEntity
+from mlcat_ingest.errors import NotAuthorizedError
 from mlcat_ingest.metadata.aspects.common import (
     IS_LATEST,
     STATUS,
@@ -28,8 +37,11 @@ from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.applied import NOTHING
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
+from mlcat_ingest.pipeline.merge.limits import weight_of
 from mlcat_ingest.pipeline.merge.proposals import propose
 from mlcat_ingest.pipeline.merge.provenance import is_removed, stored_properties
+from mlcat_ingest.pipeline.merge.rules import version_set_of
+from mlcat_ingest.pipeline.outcome import Outcome
 from mlcat_ingest.pipeline.write.delivery import MakeDelivery
 
 log = logging.getLogger(__name__)
@@ -55,7 +67,12 @@ class _VersionSet:
     Attributes:
         best: its live version with the greatest sort id.
         marked: stored versions whose `isLatest` is not false.
+        new: versions that the catalog did not have, and that do not say themselves that they are
+            not the latest.
         moved: a version was added, left, or changed its order.
+        latest: the sort id of the version that the catalog takes for the latest one, empty if it
+            has none, None if nobody has asked.
+        first: the version that is being written, and may become the latest one.
     """
 
     best: _Version = _NO_VERSION
@@ -63,6 +80,8 @@ class _VersionSet:
     new: set[str] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)
     moved: bool = False
+    latest: str | None = None
+    first: str | None = None
 
     @property
     def is_consistent(self) -> bool:
@@ -71,7 +90,7 @@ class _VersionSet:
 
 
 class LatestVersions:
-    """Watches the versions that a pass merges, and moves `latest` where it is not the best.
+    """Orders the writes of versions, and moves `latest` at the end where it is not the best.
 
     Safe to use from several threads, but for `settle`.
     """
@@ -83,6 +102,105 @@ class LatestVersions:
         self._lock = threading.Lock()
         self._sets: dict[str, _VersionSet] = {}
         self._expected: dict[str, str] = {}
+        self._waiting: dict[str, dict[str, MergedEntity]] = {}
+        self._sent: dict[str, MergedEntity] = {}
+        self._takes_is_latest = True
+
+    @property
+    def waiting(self) -> int:
+        """How many versions wait for another one of their set."""
+        with self._lock:
+            return sum(map(len, self._waiting.values()))
+
+    @property
+    def waiting_weight(self) -> int:
+        """What these weigh, see `weight_of`."""
+        with self._lock:
+            waiting = (entity for members in self._waiting.values() for entity in members.values())
+            return sum(weight_of(version.entity) for version in waiting)
+
+    def learn(self, versions: Iterable[MergedEntity]) -> None:
+        """Ask for the latest versions of those sets of `versions` of which nothing is known yet.
+
+        Cost: two reads where there is such a set.
+        """
+        with self._lock:
+            unknown = [urn for urn in set(map(_set_of, versions)) if self._set(urn).latest is None]
+        latest = self._sort_ids(unknown)
+        with self._lock:
+            for urn in unknown:
+                version_set = self._set(urn)
+                version_set.latest = max(version_set.latest or "", latest.get(urn, ""))
+
+    def hold(self, versions: Iterable[MergedEntity]) -> None:
+        """Take versions that are to be written; `ready` returns each in its turn."""
+        with self._lock:
+            for version in versions:
+                self._waiting.setdefault(_set_of(version), {})[version.urn] = version
+
+    def _set(self, urn: str) -> _VersionSet:
+        return self._sets.setdefault(urn, _VersionSet())
+
+    def _sort_ids(self, sets: Iterable[str]) -> dict[str, str]:
+        """Return the sort ids of the latest versions of those `sets` that have one."""
+        with suppress(NotAuthorizedError):  # `settle` needs to read them, too, and says so
+            latest = self._latest_in(sets)
+            stored = self._read(latest.values(), VERSION_PROPERTIES)
+            return {
+                urn: str(stored[version][VERSION_PROPERTIES].value["sortId"])
+                for urn, version in latest.items()
+                if VERSION_PROPERTIES in stored.get(version, NOTHING)
+            }
+        return {}
+
+    def ready(self) -> list[MergedEntity]:
+        """Return the versions that may be written now, in the form in which they are sent."""
+        found = []
+        with self._lock:
+            for urn, waiting in list(self._waiting.items()):
+                version_set = self._set(urn)
+                free = [name for name in waiting if self._is_below(version_set, waiting[name])]
+                others = waiting.keys() - free
+                found += [_below_latest(waiting.pop(name)) for name in free]
+                if others and version_set.first is None:
+                    # Without `isLatest: false` a version below the latest would be found as one.
+                    choose = max if self._takes_is_latest else min
+                    version_set.first = choose(others, key=lambda name: _sort_id(waiting[name]))
+                    found.append(waiting.pop(version_set.first))
+                if not waiting:
+                    del self._waiting[urn]
+            self._sent.update((version.urn, version) for version in found)
+        return found
+
+    def _is_below(self, version_set: _VersionSet, version: MergedEntity) -> bool:
+        """Return whether a version is below the latest, and was so before if it is stored."""
+        before = version.stored.get(VERSION_PROPERTIES)
+        after = _value_after(version, VERSION_PROPERTIES, None) or NOTHING
+        stays = self._takes_is_latest if before is None else _place(before.value) == _place(after)
+        return stays and _sort_id(version) < (version_set.latest or "")
+
+    def take(self, outcomes: Iterable[Outcome]) -> None:
+        """Take note of what became of versions that `ready` returned, among others."""
+        with self._lock:
+            for outcome in outcomes:
+                sent = self._sent.pop(outcome.urn, None)
+                if sent is not None:
+                    self._note_sent(sent, outcome)
+
+    def _note_sent(self, sent: MergedEntity, outcome: Outcome) -> None:
+        version_set = self._set(_set_of(sent))
+        sort_id = _sort_id(sent)
+        if version_set.first == sent.urn:
+            version_set.first = None
+        if sort_id > (version_set.latest or ""):
+            if not outcome.refusals:
+                version_set.latest = sort_id
+        elif outcome.merged.must_be_new and not outcome.refusals:
+            version_set.new.discard(sent.urn)
+        elif sent.urn in version_set.new:
+            version_set.marked.add(sent.urn)
+            if sent.must_be_new and outcome.kind == "created":
+                self._takes_is_latest = False
 
     def watch(self, merged: Iterable[MergedEntity]) -> None:
         """Take note of the versions among `merged`, which are about to be written."""
@@ -106,7 +224,7 @@ class LatestVersions:
             self._note_moved(merged, after)
         if removed:
             return
-        version_set = self._sets.setdefault(after["versionSet"], _VersionSet())
+        version_set = self._set(after["versionSet"])
         version = _Version(str(after["sortId"]), merged.urn)
         version_set.best = max(version_set.best, version)
         if before is None:
@@ -115,7 +233,7 @@ class LatestVersions:
             version_set.marked.add(merged.urn)
 
     def _note_moved(self, merged: MergedEntity, version: Aspect) -> None:
-        version_set = self._sets.setdefault(version["versionSet"], _VersionSet())
+        version_set = self._set(version["versionSet"])
         version_set.moved = True
         properties = stored_properties(merged.urn, merged.stored) or NOTHING
         version_set.groups.update(properties.get("groups") or ())
@@ -138,11 +256,15 @@ class LatestVersions:
         while batch := dict(islice(sets, MAX_REQUEST_ITEMS)):
             self._settle(batch)
 
-    def _settle(self, sets: Mapping[str, _VersionSet]) -> None:
-        latest = {
+    def _latest_in(self, sets: Iterable[str]) -> dict[str, str]:
+        """Return the latest versions of those `sets` that the catalog has."""
+        return {
             urn: stored[VERSION_SET_PROPERTIES].value[_LATEST]
             for urn, stored in self._read(sets, VERSION_SET_PROPERTIES).items()
         }
+
+    def _settle(self, sets: Mapping[str, _VersionSet]) -> None:
+        latest = self._latest_in(sets)
         names = {urn: _versions_to_read(sets[urn], now) for urn, now in latest.items()}
         stored = self._read(chain(*names.values()), VERSION_PROPERTIES, STATUS)
         walks: dict[str, list[str]] = {}
@@ -209,6 +331,33 @@ class LatestVersions:
             return MergedEntity(entity, stored or NOTHING, "unchanged")
         proposal = propose(entity.urn, VERSION_SET_PROPERTIES, before, {**before.value, **fresh})
         return MergedEntity(entity, stored or NOTHING, "updated", (proposal,))
+
+
+def _set_of(merged: MergedEntity) -> str:
+    return version_set_of(merged.entity) or ""
+
+
+def _sort_id(merged: MergedEntity) -> str:
+    version = _value_after(merged, VERSION_PROPERTIES, None) or NOTHING
+    return str(version.get("sortId"))
+
+
+def _below_latest(merged: MergedEntity) -> MergedEntity:
+    """Return a version with proposals that say that it is not the latest one, if it is new."""
+    if merged.stored:
+        return merged
+    return merged._replace(
+        proposals=tuple(
+            replace(
+                proposal,
+                change_type="CREATE_ENTITY",
+                aspect={**proposal.aspect, IS_LATEST: False}
+                if proposal.aspect_name == VERSION_PROPERTIES
+                else proposal.aspect,
+            )
+            for proposal in merged.proposals
+        )
+    )
 
 
 def _value_after(merged: MergedEntity, name: str, before: Aspect | None) -> Aspect | None:

@@ -1,12 +1,9 @@
-"""Versions of one set are written one after another, in ascending order; all else is as before."""
+"""The greatest version of a set is written first, and all below it with everything else."""
 
 import random
-import threading
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 
 import pytest
 
@@ -19,6 +16,7 @@ from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.write.batches import MOST_WAITING
 from support.fakes import FakeSink, FakeSource, model_urn
 from support.recipes import a_recipe
+from support.versioning import VERSION, VersioningSink
 
 PAGE = 150
 WORKERS = CatalogFacts().connections
@@ -49,35 +47,30 @@ def pages(entities: Sequence[Entity]) -> list[Sequence[Entity]]:
 
 
 @dataclass
-class WatchingSink(FakeSink):
-    """Notes the versions of each set in the order of their writes, and any that meet another."""
+class WatchingSink(VersioningSink):
+    """Looks after each write if a search finds the greatest version of each set, and no other."""
 
     slow: bool = True
-    order: dict[str, list[str]] = field(default_factory=dict)
-    together: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
     waiting_s: random.Random = field(default_factory=lambda: random.Random(7))
-    _in_flight: Counter[str] = field(default_factory=Counter)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def write(self, proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
-        versions = [
-            (one.aspect["versionSet"], one.aspect["sortId"])
-            for one in proposals
-            if one.aspect_name == "versionProperties"
-        ]
-        with self._lock:
-            for version_set, sort_id in versions:
-                self.order.setdefault(version_set, []).append(sort_id)
-                self._in_flight[version_set] += 1
-                if self._in_flight[version_set] > 1:
-                    self.together.append(version_set)
         if self.slow:
             time.sleep(self.waiting_s.uniform(0, 0.002))
-        try:
-            return super().write(proposals)
-        finally:
-            with self._lock:
-                self._in_flight.subtract(version_set for version_set, _ in versions)
+        return super().write(proposals)
+
+    def _store(self, urn: str, entity: Sequence[Proposal]) -> None:
+        # A version is written before the next request is, so this looks between two of them, too.
+        if self._request is not self.writes[-1]:
+            self.look()
+        super()._store(urn, entity)
+
+    def look(self) -> None:
+        for version_set, (latest, found) in self.latest().items():
+            versions = [aspects[VERSION] for aspects in self.stored.values() if VERSION in aspects]
+            of_set = [one["sortId"] for one in versions if one["versionSet"] == version_set]
+            if found != [latest] or self.stored[latest][VERSION]["sortId"] != max(of_set):
+                self.wrong.append(f"{version_set}: {latest} of {len(of_set)}, found {found}")
 
 
 def run(entities: Sequence[Entity], sink: FakeSink) -> Report:
@@ -87,38 +80,38 @@ def run(entities: Sequence[Entity], sink: FakeSink) -> Report:
     return report
 
 
-def interleaved(*lists: Sequence[Entity]) -> list[Entity]:
-    """Return entities of all lists at random, each list in its order."""
-    chosen = random.Random(3)
-    turns = [at for at, one in enumerate(lists) for _ in one]
-    chosen.shuffle(turns)
-    left = [iter(one) for one in lists]
-    return [next(left[at]) for at in turns]
+def shuffled(*lists: Sequence[Entity]) -> list[Entity]:
+    entities = [entity for one in lists for entity in one]
+    random.Random(3).shuffle(entities)
+    return entities
 
 
-def test_versions_are_written_ascending_and_one_at_a_time() -> None:
+def test_at_each_moment_a_search_finds_the_greatest_version_alone() -> None:
     sink = WatchingSink()
     sets = [[version(f"m{name}", n) for n in range(1, 180)] for name in range(4)]
-    report = run(interleaved(*sets, plain(300)), sink)
+    report = run(shuffled(*sets, plain(300)), sink)
     assert report.entities["mlModel"].created == 4 * 179 + 300
-    assert sink.together == []
-    assert [*sink.order.values()] == [[f"{n:010}" for n in range(1, 180)]] * 4
+    sink.look()
+    assert sink.wrong == []
+    proposals = 4 * 179 * 2 + 300
+    assert len(sink.writes) <= proposals / 200 * 3, "not a request for each version"
+
+
+def test_versions_in_ascending_order_are_as_few_requests() -> None:
+    sink = WatchingSink(slow=False)
+    run([version("m", n) for n in range(1_000)], sink)
+    sink.look()
+    assert sink.wrong == []
+    assert len(sink.writes) <= 1_000 * 2 / 200 * 3
 
 
 def test_many_sets_of_few_versions_fill_their_batches() -> None:
     sink = WatchingSink(slow=False)
     entities = [version(f"m{name}", n) for n in (1, 2, 3) for name in range(400)]
     run(entities, sink)
-    assert sink.together == []
+    sink.look()
+    assert sink.wrong == []
     assert len(sink.writes) <= 2 + 3 * 400 * 2 // 200
-
-
-def test_a_set_of_many_versions_holds_nothing_else_up() -> None:
-    sink = WatchingSink()
-    run(interleaved([version("m", n) for n in range(100)], plain(2_000)), sink)
-    written = [one.entity_urn for batch in sink.writes for one in batch]
-    last_plain = max(written.index(one.urn) for one in plain(2_000))
-    assert last_plain < 2_000 + 2 * 100 - 100, "most versions wait until the rest is written"
 
 
 def test_versions_that_did_not_change_cost_no_write_and_hold_none_up() -> None:
@@ -135,10 +128,29 @@ def test_versions_that_did_not_change_cost_no_write_and_hold_none_up() -> None:
     assert len(sink.writes) == 450 // 200 + 1, "their properties change nothing of the set"
 
 
+def test_versions_below_the_latest_change_together() -> None:
+    sink = WatchingSink(slow=False)
+    entities = [version("m", n) for n in range(900)]
+    run(entities, sink)
+    sink.writes.clear()
+    renamed = [
+        Entity(one.urn, {**one.aspects, VERSION: {**one.aspects[VERSION], "comment": "new"}})
+        for one in entities
+    ]
+    run(renamed, sink)
+    sink.look()
+    assert sink.wrong == []
+    assert len(sink.writes) <= 2 * 900 // 200 + 2
+    assert all(sink.stored[one.urn][VERSION]["comment"] == "new" for one in entities)
+
+
 @pytest.mark.parametrize(
     ("versions", "entries", "most"),
-    # What waits, and what all workers had read when it was too much.
-    [(1_200, 0, MOST_WAITING + WORKERS * 200 + 1), (75, HEAVIEST // 10, 10 + WORKERS * 10 + 1)],
+    # What waits, what is written once that ends, and what all workers had read by then.
+    [
+        (1_200, 0, 2 * MOST_WAITING + WORKERS * 200 + 1),
+        (75, HEAVIEST // 10, 2 * 10 + WORKERS * 10 + 1),
+    ],
     ids=["narrow", "wide"],
 )
 def test_what_waits_for_its_turn_is_bounded(versions: int, entries: int, most: int) -> None:
@@ -161,12 +173,16 @@ def test_a_version_of_a_set_that_is_not_read_waits_for_nothing() -> None:
     assert len(sink.writes) == 1
 
 
-def test_a_version_that_is_refused_lets_the_next_ones_pass() -> None:
-    sink = WatchingSink(refuse={(model_urn("m_2"), "versionProperties")}, slow=False)
+@pytest.mark.parametrize("refused", [1, 2, 3])
+def test_a_version_that_is_refused_lets_the_others_pass(refused: int) -> None:
+    sink = WatchingSink(refuse={(model_urn(f"m_{refused}"), VERSION)}, slow=False)
     report = run([version("m", n) for n in (1, 2, 3)], sink)
     assert report.exit_code == 4
-    assert "versionProperties" in sink.stored[model_urn("m_3")]
-    assert sink.stored[model_urn("m_2")]["mlModelProperties"]["name"] == "m_2"
+    stored = {n for n in (1, 2, 3) if VERSION in sink.stored[model_urn(f"m_{n}")]}
+    assert stored == {1, 2, 3} - {refused}
+    assert sink.stored[model_urn(f"m_{refused}")]["mlModelProperties"]["name"] == f"m_{refused}"
+    sink.look()
+    assert sink.wrong == []
 
 
 def test_an_entity_read_again_while_it_waits_is_written_once_more() -> None:
@@ -174,12 +190,60 @@ def test_an_entity_read_again_while_it_waits_is_written_once_more() -> None:
     first = [version("m", n) for n in range(1, 60)]
     again = [version("m", n, description="with its run") for n in range(20, 60)]
     run([*first, *again], sink)
-    assert sink.together == []
     stored = [sink.stored[one.urn]["mlModelProperties"].get("description") for one in first]
     assert stored == [None] * 19 + ["with its run"] * 40
-    assert [key for key, _ in groupby(sink.order["urn:li:versionSet:(m,mlModel)"])] == [
-        f"{n:010}" for n in range(1, 60)
-    ]
+    sink.look()
+    assert sink.wrong == []
+
+
+def test_a_pass_that_was_cut_off_behind_the_greatest_goes_on_below_it() -> None:
+    sink = WatchingSink(slow=False)
+    run([version("m", 9)], sink)
+    run([version("m", n) for n in range(9)], sink)
+    sink.look()
+    assert sink.wrong == []
+    assert all(sink.stored[model_urn(f"m_{n}")][VERSION]["isLatest"] is False for n in range(9))
+
+
+def test_versions_that_others_wrote_meanwhile_keep_their_changes() -> None:
+    sink = WatchingSink(slow=False)
+
+    def another(proposals: Sequence[Proposal]) -> None:
+        """Write a lower version, as the new versions below the greatest come in."""
+        if any(one.change_type == "CREATE_ENTITY" for one in proposals):
+            sink.before_write = lambda _: None
+            theirs = {**version("m", 2).aspects[VERSION], "comment": "of another tool"}
+            sink.put(model_urn("m_2"), VERSION, {**theirs, "isLatest": False})
+
+    sink.before_write = another
+    run([version("m", n) for n in range(1, 5)], sink)
+    sink.look()
+    assert sink.wrong == []
+    assert sink.stored[model_urn("m_2")][VERSION]["comment"] == "of another tool"
+    created = [one for batch in sink.writes for one in batch if one.change_type == "CREATE_ENTITY"]
+    assert {model_urn("m_1"), model_urn("m_3")} <= {one.entity_urn for one in created}
+
+
+@dataclass
+class StrictSink(WatchingSink):
+    """Refuses `isLatest` from everybody."""
+
+    def _problem(self, urn: str, entity: Sequence[Proposal]) -> str | None:
+        versions = [one.wire()["aspect"]["value"] for one in entity if one.aspect_name == VERSION]
+        if any("isLatest" in version for version in versions):
+            return "IsLatest should not be specified, this is a computed field."
+        return super()._problem(urn, entity)
+
+
+def test_where_the_field_is_refused_the_pass_ends_right_and_goes_on_one_by_one() -> None:
+    sink = StrictSink(slow=False)
+    report = run([version("m", n) for n in range(1, 300)], sink)
+    assert (report.exit_code, report.conflicts) == (0, 0)
+    assert report.entities["mlModel"].created == 299
+    [(latest, found)] = sink.latest().values()
+    assert (latest, found) == (model_urn("m_299"), [latest])
+    sent = [one for batch in sink.writes for one in batch if one.change_type == "CREATE_ENTITY"]
+    assert len(sent) <= 2 * 2 * MOST_WAITING, "they are not tried again and again"
 
 
 @dataclass

@@ -3,15 +3,14 @@
 Small indexes over MLflow's listings hold what the listing of runs has not come to yet.
 """
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from mlcat_ingest.sources.mlflow.read.listing import entries_of, id_pieces
+from mlcat_ingest.sources.mlflow.read.listing import id_pieces
 from mlcat_ingest.sources.mlflow.read.reader import SAFE_ID, RunFilter
-from mlcat_ingest.sources.mlflow.values.joined import JoinedVersion
 from mlcat_ingest.sources.mlflow.values.records import (
     Experiment,
     ModelVersion,
@@ -21,11 +20,6 @@ from mlcat_ingest.sources.mlflow.values.records import (
     parent_of,
     run_id_of,
 )
-
-HELD_ENTRIES: Final = 20_000
-"""Parameters, metrics and tags of runs that versions hold while they wait for lower ones: those of
-500 ordinary runs."""
-_VERSION_ENTRIES: Final = 20
 
 _Key = tuple[str, str]
 
@@ -149,85 +143,8 @@ def _made_ms(version: ModelVersion) -> int:
     return version.created_at_ms or 0
 
 
-class VersionOrder:
-    """Holds versions back until all lower ones of their registered model were yielded.
-
-    A service that computes which version of a set is the latest compares each new one with the
-    latest it has, so they have to be written in ascending order. Runs are listed in another order,
-    and the run of a lower version may never come up. So where those that wait hold more than
-    `HELD_ENTRIES`, the lower ones go first without their runs; they are yielded once more if their
-    run comes up after all.
-    """
-
-    def __init__(
-        self,
-        expected: Iterable[ModelVersion],
-        without_run: Callable[[ModelVersion], JoinedVersion],
-    ) -> None:
-        """Keep the order of `expected`; other versions are not held back."""
-        by_name: dict[str, list[ModelVersion]] = {}
-        for version in expected:
-            by_name.setdefault(version.name, []).append(version)
-        self._awaited: dict[str, deque[ModelVersion]] = {
-            name: deque(sorted(versions, key=lambda version: number_of(version.version)))
-            for name, versions in by_name.items()
-        }
-        self._waiting = {_key(version) for versions in by_name.values() for version in versions}
-        self._without_run = without_run
-        self._held: dict[_Key, JoinedVersion] = {}
-        self._held_entries = 0
-
-    def add(self, record: JoinedVersion) -> Iterator[JoinedVersion]:
-        """Take a version with its run, and yield those whose turn it is."""
-        key = _key(record.version)
-        if key not in self._waiting:
-            yield record
-            return
-        self._held[key] = record
-        self._held_entries += _entries(record)
-        yield from self._ready(record.version.name)
-        while self._held_entries > HELD_ENTRIES:
-            yield from self._up_to(next(iter(self._held)))
-
-    def rest(self, names: Iterable[str]) -> Iterator[JoinedVersion]:
-        """Yield all expected versions of the models `names`, and those below what is held."""
-        while self._held:
-            yield from self._up_to(next(iter(self._held)))
-        for name in names:
-            for version in self._awaited.pop(name, ()):
-                yield self._take(version)
-
-    def _ready(self, name: str) -> Iterator[JoinedVersion]:
-        versions = self._awaited[name]
-        while versions:
-            first = versions[0]
-            if _key(first) not in self._held and (first.run_id or first.model_id):
-                return  # its run may still come
-            yield self._take(versions.popleft())
-
-    def _up_to(self, key: _Key) -> Iterator[JoinedVersion]:
-        versions = self._awaited[key[0]]
-        while key in self._held:
-            yield self._take(versions.popleft())
-        yield from self._ready(key[0])
-
-    def _take(self, version: ModelVersion) -> JoinedVersion:
-        key = _key(version)
-        self._waiting.discard(key)
-        versions = self._held.pop(key, None)
-        if versions is None:
-            return self._without_run(version)
-        self._held_entries -= _entries(versions)
-        return versions
-
-
 def _key(version: ModelVersion) -> _Key:
     return version.name, version.version
-
-
-def _entries(record: JoinedVersion) -> int:
-    """Return about how much a version holds, in parameters, metrics and tags."""
-    return _VERSION_ENTRIES + (0 if record.run is None else entries_of([record.run.run]))
 
 
 class RelatedRun(NamedTuple):

@@ -64,7 +64,7 @@ class EveryRun:
         return list(self.listed.registered) if self.listed.is_whole else []
 
     def awaited(self) -> Iterable[ModelVersion]:
-        """Return the versions to read, those of a registered model in their order."""
+        """Return the versions to read."""
         return self.listed.versions.every()
 
     def models_left(self, names: Sequence[str], started: Collection[str]) -> Iterable[str]:
@@ -73,7 +73,7 @@ class EveryRun:
         `names` are those of `models`; a version of the `started` ones was read.
         """
         if self.only.limit is not None:
-            return ()  # a limit is one of runs: of versions it leaves theirs, and those below them
+            return ()  # a limit is one of runs: of versions it leaves theirs
         return (*(self.listed.versions.names() if self.listed.is_whole else names), *started)
 
     def lost(self) -> Iterable[str]:
@@ -107,9 +107,9 @@ class ShardRuns(EveryRun):
 class NamedRuns(EveryRun):
     """Some runs; experiments and registered models come with their runs.
 
-    So do the versions made from them, each after all lower ones of its registered model. Named
-    registered models come with all their versions, those without a run that is read, without it.
-    Where the recipe leaves experiments out, they come only with the runs that it selects.
+    So do the versions made from them. Named registered models come with all their versions, those
+    without a run that is read, without it. Where the recipe leaves experiments out, they come only
+    with the runs that it selects.
 
     `found_ids` are those of the runs that were read.
 

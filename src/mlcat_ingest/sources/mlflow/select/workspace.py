@@ -13,7 +13,6 @@ from mlcat_ingest.sources.mlflow.read.reader import ModelFilter, Reader, RunFilt
 from mlcat_ingest.sources.mlflow.select.joins import (
     ParentRuns,
     RelatedRun,
-    VersionOrder,
     VersionsByOrigin,
     with_origins,
 )
@@ -46,7 +45,6 @@ from mlcat_ingest.sources.mlflow.values.records import (
     RegisteredModel,
     Run,
     name_of,
-    number_of,
     parent_of,
 )
 
@@ -62,8 +60,7 @@ class WorkspaceReading:
     with a limit as many of the newest.
 
     Cost: the requests of the listings and no others; memory for a page of runs, the experiments'
-    names, the registered models, the versions and logged models whose run was not read yet, and
-    what `VersionOrder` holds.
+    names, and the registered models, versions and logged models whose run was not read yet.
     """
 
     def __init__(
@@ -85,7 +82,7 @@ class WorkspaceReading:
         self._selection = selection
         self._listed = runs.listed
         self._pending_models: dict[str, RegisteredModel] = {}
-        self._order: VersionOrder
+        self._awaited: dict[tuple[str, str], ModelVersion] = {}
         self._started_models: dict[str, None] = {}
         self._files = ModelFiles(reader, model_files=selection.config.features.model_files)
         self._external = ExternalModels(keep=runs.shard is None)
@@ -129,7 +126,7 @@ class WorkspaceReading:
                 yield from self._read_runs()
             return
         self._read_registry()
-        self._order = VersionOrder(runs.awaited(), self._without_run)
+        self._awaited = {(one.name, one.version): one for one in runs.awaited()}
         self.groups = list(self._named_groups(runs.lost()))
         self._pending_models = dict(listed.registered)
         names = runs.models()
@@ -138,8 +135,9 @@ class WorkspaceReading:
             yield from self._recent_external_models()
             yield from self._read_runs()
             yield from self._external_models_left()
-        left = runs.models_left(names, self._started_models)
-        yield from map(self._with_models, chunks(self._order.rest(left), _PAGE))
+        left = frozenset(runs.models_left(names, self._started_models))
+        alone = (version for version in self._awaited.values() if version.name in left)
+        yield from map(self._with_models, chunks(map(self._without_run, alone), _PAGE))
 
     def _read_registry(self) -> None:
         """Read the registered models and their versions, to be joined to runs."""
@@ -362,16 +360,15 @@ class WorkspaceReading:
         return known or (None if self._selection.leaves_children_out else known)
 
     def _versions_of(self, runs: Iterable[JoinedRun]) -> Iterator[JoinedVersion]:
-        """Yield the versions made from `runs`, and others that these were waiting for."""
+        """Yield the versions made from `runs`."""
         if self._runs.shard is not None:
             return
         for run in runs:
-            for version in sorted(run.versions, key=lambda made: number_of(made.version)):
+            for version in run.versions:
                 self._started_models[version.name] = None
+                self._awaited.pop((version.name, version.version), None)
                 model = run.models.get(version.model_id or "")
-                yield from self._order.add(
-                    replace(self._without_run(version), model=model, run=run)
-                )
+                yield replace(self._without_run(version), model=model, run=run)
 
     def _without_run(self, version: ModelVersion) -> JoinedVersion:
         return JoinedVersion(self._scope, version, self._listed.registered.get(version.name))

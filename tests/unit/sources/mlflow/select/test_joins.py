@@ -1,13 +1,12 @@
-"""Versions of one registered model come in ascending order, and few of them wait for others."""
+"""Versions are found by the run or the logged model that they were made from."""
 
 import random
 from typing import Any
 
 import pytest
 
-from mlcat_ingest.sources.mlflow.select import joins
-from mlcat_ingest.sources.mlflow.select.joins import VersionOrder, VersionsByOrigin
-from mlcat_ingest.sources.mlflow.values.joined import JoinedRun, JoinedVersion
+from mlcat_ingest.sources.mlflow.select.joins import VersionsByOrigin, with_origins
+from mlcat_ingest.sources.mlflow.values.joined import JoinedVersion
 from mlcat_ingest.sources.mlflow.values.records import (
     ModelOutput,
     ModelVersion,
@@ -20,87 +19,8 @@ from support.mlflow_records import a_run, a_scope, an_experiment
 SCOPE = a_scope()
 
 
-def joined(version: ModelVersion, **params: str) -> JoinedVersion:
-    run = a_run(version.run_id or "", params=params)
-    return JoinedVersion(SCOPE, version, run=JoinedRun(SCOPE, run, an_experiment()))
-
-
-def order_of(*versions: ModelVersion) -> VersionOrder:
-    return VersionOrder(versions, lambda version: JoinedVersion(SCOPE, version))
-
-
-def names(records: object) -> list[str]:
-    assert hasattr(records, "__iter__")
-    return [
-        f"{one.version.name} {one.version.version}{'' if one.run else ' alone'}" for one in records
-    ]
-
-
-def test_a_version_waits_for_the_lower_ones_of_its_own_model_only() -> None:
-    m9, m10, n1 = (ModelVersion(*of, run_id="r") for of in (("m", "9"), ("m", "10"), ("n", "1")))
-    order = order_of(m10, m9, n1)
-    assert names(order.add(joined(m10))) == []
-    assert names(order.add(joined(n1))) == ["n 1"]
-    assert names(order.add(joined(m9))) == ["m 9", "m 10"]
-    assert names(order.rest(["m", "n"])) == []
-
-
-def test_nothing_waits_for_a_version_that_has_no_run() -> None:
-    uploaded = ModelVersion("m", "1")
-    second = ModelVersion("m", "2", run_id="r")
-    assert names(order_of(uploaded, second).add(joined(second))) == ["m 1 alone", "m 2"]
-
-
-def test_at_the_end_lower_versions_come_without_their_runs() -> None:
-    versions = [ModelVersion("m", str(n), run_id="r") for n in (1, 2, 3)]
-    order = order_of(*versions)
-    assert names(order.add(joined(versions[1]))) == []
-    assert names(order.rest(())) == ["m 1 alone", "m 2"], "only what is below one that was read"
-    order = order_of(*versions)
-    assert names(order.add(joined(versions[1]))) == []
-    assert names(order.rest(["m", "unknown"])) == ["m 1 alone", "m 2", "m 3 alone"]
-
-
-def test_a_version_that_is_not_awaited_goes_as_it_comes() -> None:
-    known, new = (ModelVersion("m", n, run_id="r") for n in "23")
-    assert names(order_of(new).add(joined(known))) == ["m 2"]
-
-
-def test_what_waits_is_bounded_and_a_late_run_brings_its_version_once_more(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(joins, "HELD_ENTRIES", 3 * joins._VERSION_ENTRIES)
-    versions = [ModelVersion("m", str(n), run_id="r") for n in range(1, 7)]
-    order = order_of(*versions)
-    for version in versions[2:5]:
-        assert names(order.add(joined(version))) == []
-    last = names(order.add(joined(versions[5])))
-    assert last == ["m 1 alone", "m 2 alone", "m 3", "m 4", "m 5", "m 6"]
-    assert names(order.add(joined(versions[0]))) == ["m 1"]
-    assert names(order.rest(["m"])) == []
-
-
-@pytest.mark.parametrize(("spare", "held"), [(0, 2), (-1, 1)])
-def test_versions_that_come_without_a_run_are_held_up_to_the_bound(
-    monkeypatch: pytest.MonkeyPatch, spare: int, held: int
-) -> None:
-    monkeypatch.setattr(joins, "HELD_ENTRIES", 2 * joins._VERSION_ENTRIES + spare)
-    versions = [ModelVersion("m", str(n), run_id="r") for n in range(1, 5)]
-    order = order_of(*versions)
-    found = [names(order.add(JoinedVersion(SCOPE, version))) for version in versions[1:]]
-    assert found.index([f"m {n} alone" for n in range(1, held + 3)]) == held
-
-
-def test_wide_runs_are_held_in_smaller_numbers() -> None:
-    versions = [ModelVersion("m", str(n), run_id="r") for n in range(1, 5)]
-    order = order_of(*versions)
-    wide = {str(n): "" for n in range(joins.HELD_ENTRIES // 2)}
-    assert names(order.add(joined(versions[1], **wide))) == []
-    assert names(order.add(joined(versions[2], **wide))) == ["m 1 alone", "m 2", "m 3"]
-
-
 @pytest.mark.parametrize("seed", range(5))
-def test_a_server_with_runs_in_any_order_is_read_ascending(seed: int) -> None:
+def test_each_version_comes_once_with_its_run_where_there_is_one(seed: int) -> None:
     shuffled = random.Random(seed)
     runs = [a_run(f"r{n}") for n in range(40)]
     versions = [
@@ -111,10 +31,7 @@ def test_a_server_with_runs_in_any_order_is_read_ascending(seed: int) -> None:
     models = [RegisteredModel(f"m{n}") for n in range(3)]
     reader = FakeReader({"default": FakeStore([an_experiment()], runs, models, versions)}, page=7)
     found = [one for one in read_all(a_source(reader)) if isinstance(one, JoinedVersion)]
-    for model in models:
-        numbers = [int(one.version.version) for one in found if one.version.name == model.name]
-        assert numbers == sorted(numbers)
-    assert len(found) == 40
+    assert sorted(int(one.version.version) for one in found) == [*range(40)]
     assert all(
         (one.run is not None) == (one.version.run_id in {run.run_id for run in runs})
         for one in found
@@ -191,7 +108,7 @@ def version(name: str, at: int, source: str = "", run: str | None = "r", **more:
 
 
 def origins_of(*versions: ModelVersion) -> dict[str, list[str]]:
-    return {v.name: [one.name for one in v.origins()] for v in joins.with_origins(versions)}
+    return {v.name: [one.name for one in v.origins()] for v in with_origins(versions)}
 
 
 def test_copies_of_copies_are_followed_to_the_logged_model() -> None:
@@ -200,7 +117,7 @@ def test_copies_of_copies_are_followed_to_the_logged_model() -> None:
         version("stage", 20, "models:/cand/1"),
         version("cand", 10, "models:/m-1", model_id="m-1", tags={"mlcat.features": "t:f"}),
     ]
-    found = joins.with_origins(chain)
+    found = with_origins(chain)
     assert [one.name for one in found] == ["prod", "stage", "cand"]
     assert {one.model_id for one in found} == {"m-1"}
     assert [one.name for one in found[0].origins()] == ["prod", "stage", "cand"]
@@ -250,8 +167,8 @@ def test_an_alias_and_a_stage_are_no_version(source: str) -> None:
 def test_a_copy_without_a_run_has_that_of_its_origin_where_it_is_certain() -> None:
     named = version("cand", 10, "runs:/r/net")
     copy = version("prod", 20, "models:/cand/1", run=None)
-    assert joins.with_origins([named, copy])[1].run_id == "r"
+    assert with_origins([named, copy])[1].run_id == "r"
     by_hand = version("prod", 20, "models:/cand/1", run=None, model_id="m-1")
     logged = version("cand", 10, model_id="m-1")
-    assert joins.with_origins([logged, by_hand])[1].run_id == "r"
-    assert joins.with_origins([logged, copy])[1].run_id is None
+    assert with_origins([logged, by_hand])[1].run_id == "r"
+    assert with_origins([logged, copy])[1].run_id is None

@@ -42,7 +42,7 @@ def read(named: Runs, **config: Any) -> tuple[list[str], list[NamedGroup]]:
 
 def test_a_named_model_comes_with_all_its_versions_and_no_run() -> None:
     records, [group] = read(Runs([], ["one"], ["one"]))
-    assert records == ["registered one", "version one 1", "version one 2"]
+    assert records == ["registered one", "version one 2", "version one 1"]
     assert sorted(urn.rpartition("mlflow,")[2] for urn in group.listed) == [
         *("one_1,PROD)", "one_2,PROD)", "registered:one,PROD)")
     ]
