@@ -7,6 +7,7 @@ from mlcat_ingest.client.base import Catalog, CatalogFacts, Searches, StoredEnti
 from mlcat_ingest.core.findings import Finding, RequestSide
 from mlcat_ingest.errors import AspectRejectedError, CodecError
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
+from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.outcome import Outcome, Refusal
 from mlcat_ingest.workflows.plan_store import PlanStore
@@ -14,6 +15,8 @@ from mlcat_ingest.workflows.plan_store import PlanStore
 
 class PlannedDelivery:
     """Stores merged entities in place of writing them."""
+
+    batch_size = MAX_REQUEST_ITEMS
 
     def __init__(self, store: PlanStore) -> None:
         self._store = store

@@ -3,12 +3,14 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from mlcat_ingest.client.config import EmbeddedSinkConfig, RestSinkConfig
 from mlcat_ingest.client.embedded import EmbeddedCatalog
+from mlcat_ingest.client.rest import checks
 from mlcat_ingest.client.rest.catalog import RestCatalog
 from mlcat_ingest.core.findings import Finding
 from support.catalog_server import RunningCatalog, running_catalog
@@ -19,6 +21,7 @@ pytestmark = pytest.mark.integration
 WRITE = "catalog permission: write"
 DELETE = "catalog permission: delete"
 CONDITION = "catalog conditional writes"
+TIME = "catalog write time"
 
 
 @pytest.fixture
@@ -38,10 +41,23 @@ def checked(server: str, *, write: bool = True, token: str = "") -> dict[str, Fi
 
 def test_a_real_catalog_is_as_before(catalog: RunningCatalog) -> None:
     found = checked(catalog.url)
-    assert [one for one in found.values() if one.outcome != "ok"] == []
+    assert [one for one in found.values() if one.outcome != "ok" and one.what != TIME] == []
     assert found[CONDITION].detail == "If-Version-Match is enforced"
     assert "hard-deleted" in found[DELETE].detail
     assert list(catalog.store.list_urns("mlModel").urns) == []
+
+
+@pytest.mark.parametrize(("aspect_ms", "outcome"), [(20, "ok"), (21, "warning")])
+def test_a_service_that_takes_long_for_an_aspect_is_named(
+    catalog: RunningCatalog, aspect_ms: int, outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A request takes 50 ms, and so much more for each of six aspects.
+    one_s, all_s = 0.05 + aspect_ms / 1000, 0.05 + 6 * aspect_ms / 1000
+    readings = iter([0, one_s, 1, 1 + all_s, 2, 3, 4, 5])
+    monkeypatch.setattr(checks, "time", SimpleNamespace(perf_counter=lambda: next(readings)))
+    found = checked(catalog.url)[TIME]
+    assert (found.outcome, f"{aspect_ms} ms an aspect" in found.detail) == (outcome, True)
+    assert ("LOGGING_LEVEL_COM_LINKEDIN=INFO" in (found.hint or "")) is (outcome == "warning")
 
 
 def test_without_write_nothing_is_written(catalog: RunningCatalog) -> None:

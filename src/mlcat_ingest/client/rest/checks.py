@@ -4,6 +4,7 @@ A test entity can be written, read back and deleted for good.
 """
 
 import secrets
+import time
 from collections.abc import Generator, Iterator, Mapping
 from http import HTTPStatus
 from typing import Final, Literal
@@ -14,7 +15,8 @@ from mlcat_ingest.client.rest.evaluate import NO_RESULTS
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import AspectRejectedError, MlcatError, RetryableError
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
-from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.aspects.common import BROWSE_PATHS_V2, STATUS, SUB_TYPES
+from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS, INSTITUTIONAL_MEMORY, OWNERSHIP
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, NO_SUCH_VERSION, Proposal
 from mlcat_ingest.metadata.reserved import CHECK_KEY, MAX_REQUEST_ITEMS
@@ -144,6 +146,19 @@ def _finding_of(
     return Finding(what, outcome, error.message, error.hint)
 
 
+SLOW_ASPECT_MS: Final = 20
+"""What a service takes for an aspect at most, unless something slows it down."""
+
+_EMPTY: Final[Mapping[str, Mapping[str, object]]] = {
+    STATUS: {"removed": False},
+    GLOBAL_TAGS: {"tags": []},
+    OWNERSHIP: {"owners": []},
+    INSTITUTIONAL_MEMORY: {"elements": []},
+    BROWSE_PATHS_V2: {"path": []},
+    SUB_TYPES: {"typeNames": []},
+}
+"""Aspects of the test entity that say nothing."""
+
 _WRITE: Final = "catalog permission: write"
 _CONDITION: Final = "catalog conditional writes"
 _RESULTS: Final = "catalog permission: write test results"
@@ -155,7 +170,7 @@ def check_writes(client: CatalogClient, *, results: bool = False) -> Iterator[Fi
 
     With `results` also whether results of metadata tests may be written.
 
-    Cost: six requests, one more with `results`.
+    Cost: ten requests, one more with `results`.
     """
     urn = f"urn:li:mlModel:(urn:li:dataPlatform:mlflow,{_NAME}-{secrets.token_hex(8)},PROD)"
     written = _write_properties(client, urn, "1")
@@ -170,6 +185,7 @@ def check_writes(client: CatalogClient, *, results: bool = False) -> Iterator[Fi
             yield Finding(_WRITE, "ok", f"wrote {urn}")
             yield _read_back(client, urn)
             yield _conditional_write(client, urn)
+            yield _write_time(client, urn)
             if results:
                 yield _write_results(client, urn)
     finally:
@@ -234,6 +250,35 @@ def _conditional_write(client: CatalogClient, urn: str) -> Finding:
         f"{IF_VERSION_MATCH} is not enforced",
         "a run finds concurrent writes in the version history and repairs them",
     )
+
+
+def _write_time(client: CatalogClient, urn: str) -> Finding:
+    """Return how long the service takes for an aspect, without what it takes for a request.
+
+    Cost: four requests.
+    """
+    what = "catalog write time"
+    proposals = [Proposal(urn, name, value) for name, value in _EMPTY.items()]
+    took_s = []
+    for written in (proposals[:1], proposals, proposals[:1], proposals):
+        started_s = time.perf_counter()
+        try:
+            refused = client.write(written)
+        except MlcatError as error:
+            return _finding_of(what, error, "warning")
+        if refused:
+            return _finding_of(what, refused[0], "warning")
+        took_s.append(time.perf_counter() - started_s)
+    difference_s = min(took_s[1::2]) - min(took_s[::2])
+    aspect_ms = max(difference_s, 0) / (len(proposals) - 1) * 1000
+    time_of_one = f"{aspect_ms:.0f} ms an aspect"
+    if aspect_ms <= SLOW_ASPECT_MS:
+        return Finding(what, "ok", time_of_one)
+    hint = (
+        "DataHub's own debug log takes most of that as it is shipped: set "
+        "LOGGING_LEVEL_COM_LINKEDIN=INFO in the environment of GMS; see docs/how-to/fast-datahub.md"
+    )
+    return Finding(what, "warning", f"{time_of_one}, more than {SLOW_ASPECT_MS}", hint)
 
 
 def _write_results(client: CatalogClient, urn: str) -> Finding:

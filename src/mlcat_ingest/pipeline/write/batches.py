@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
 
 from mlcat_ingest.client.base import StoredEntity
 from mlcat_ingest.core.text import plural
@@ -14,7 +13,6 @@ from mlcat_ingest.metadata.aspects.common import (
 )
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.registry import allows
-from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
 from mlcat_ingest.pipeline.flow import InFlight
@@ -34,9 +32,6 @@ from mlcat_ingest.pipeline.write.conflicts import (
 from mlcat_ingest.pipeline.write.delivery import DeliveryTarget
 from mlcat_ingest.pipeline.write.version_sets import LatestVersions
 from mlcat_ingest.recipe.model import LimitsSpec
-
-MOST_WAITING: Final = MAX_REQUEST_ITEMS
-"""Entities that wait for others of their version sets, before these are written at once."""
 
 
 class NewEntityLimit:
@@ -85,7 +80,6 @@ class BatchWriter:
         self._delivery = delivery
         self._evaluator = evaluator
         self._versions = versions
-        self._batch_size = context.sink.facts.batch_size
         self._lock = threading.Lock()
         self._buffer: list[MergedEntity] = []
         self._buffered_proposals = self._buffered_weight = 0
@@ -105,7 +99,7 @@ class BatchWriter:
         self._write_all(full)
         while True:
             releases = self._in_flight.releases
-            if not self._is_crowded():
+            if not self._versions.is_crowded:
                 return
             if not self.flush():
                 self._in_flight.wait_for_release(releases)
@@ -132,9 +126,6 @@ class BatchWriter:
         self._write_all(batches)
         return bool(batches)
 
-    def _is_crowded(self) -> bool:
-        return self._versions.waiting > MOST_WAITING or self._versions.waiting_weight > HEAVIEST
-
     def _write_all(self, batches: list[list[MergedEntity]]) -> None:
         while batches:
             self.settle(self._delivery.deliver(batches.pop(0)))
@@ -147,14 +138,14 @@ class BatchWriter:
         for merged in entities:
             weight = weight_of(merged.entity)
             if self._buffer and (
-                self._buffered_proposals + len(merged.proposals) > self._batch_size
+                self._buffered_proposals + len(merged.proposals) > self._delivery.batch_size
                 or self._buffered_weight + weight > HEAVIEST
             ):
                 full.append(self._cut())
             self._buffer.append(merged)
             self._buffered_proposals += len(merged.proposals)
             self._buffered_weight += weight
-            if self._buffered_proposals >= self._batch_size:
+            if self._buffered_proposals >= self._delivery.batch_size:
                 full.append(self._cut())
         return full
 

@@ -7,6 +7,7 @@ aspect at fault is refused. An aspect that is too large, and an entity that the 
 write, are not sent again. A write is idempotent: sent twice after a lost reply, it changes nothing.
 """
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
@@ -53,6 +54,12 @@ that reads from a replica of its database may show the old version for seconds.
 MAX_PAUSE_S: Final = 30.0
 """The longest pause between two rounds."""
 
+BATCH_S: Final = 5.0
+"""The longest that the catalog should take for a batch: some proxies end a request after 30 s."""
+
+LEAST_BATCH: Final = 20
+"""Proposals in a batch at least: fewer cost twice as much each, seen on a DataHub server."""
+
 _RANDOM: Final = SystemRandom()  # the state of `random` belongs to the user's program
 
 OnWritten = Callable[[Sequence[MergedEntity]], None]
@@ -60,7 +67,13 @@ OnWritten = Callable[[Sequence[MergedEntity]], None]
 
 
 class DeliveryTarget(Protocol):
-    """Takes merged entities: `Delivery` writes them, a plan only stores them."""
+    """Takes merged entities: `Delivery` writes them, a plan only stores them.
+
+    Attributes:
+        batch_size: proposals in a batch at most.
+    """
+
+    batch_size: int
 
     def deliver(self, batch: Sequence[MergedEntity]) -> Sequence[Outcome]:
         """Take `batch`, and return what became of each entity, in no particular order."""
@@ -92,6 +105,7 @@ class Delivery:
         self._merge = merge
         self._conflicts = ConflictGuard(context, merge)
         self._read_back = ReadBack(context)
+        self.batch_size = context.sink.facts.batch_size
 
     def deliver(self, batch: Sequence[MergedEntity]) -> list[Outcome]:
         """Write `batch` and return what became of each entity, in no particular order.
@@ -156,7 +170,8 @@ class Delivery:
         """
         retries: list[MergedEntity] = []
         conflicted: list[MergedEntity] = []
-        for part in _split(waiting, max(1, self._context.sink.facts.batch_size >> (attempt - 1))):
+        most = self._context.sink.facts.batch_size >> (attempt - 1)
+        for part in _split(waiting, max(1, min(most, self.batch_size))):
             try:
                 refused = self._write(part)
             except CatalogUnavailableError as error:
@@ -202,9 +217,20 @@ class Delivery:
         self._context.cancellation.check()
         proposals = [proposal for entity in part for proposal in entity.proposals]
         refused: dict[str, list[AspectRejectedError]] = {}
-        for error in self._context.sink.write(self._conflicts.with_conditions(proposals)):
+        started_s = time.monotonic()
+        try:
+            errors = self._context.sink.write(self._conflicts.with_conditions(proposals))
+        finally:
+            self._learn(len(proposals), time.monotonic() - started_s)
+        for error in errors:
             refused.setdefault(error.urn, []).append(error)
         return refused
+
+    def _learn(self, proposals: int, took_s: float) -> None:
+        """Make the next batches smaller where the catalog took too long, else larger again."""
+        most = self._context.sink.facts.batch_size
+        fitting = int(proposals * BATCH_S / took_s) if took_s > BATCH_S else 2 * self.batch_size
+        self.batch_size = min(most, max(LEAST_BATCH, fitting))
 
     def _read(self, entities: Sequence[Entity]) -> Mapping[str, StoredEntity]:
         return read_stored(self._context.sink, self._context.state, entities)

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice, zip_longest
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from mlcat_ingest.client.base import CANNOT_ANSWER, StoredEntity
 from mlcat_ingest.errors import NotAuthorizedError
@@ -37,7 +37,7 @@ from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.applied import NOTHING
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
-from mlcat_ingest.pipeline.merge.limits import weight_of
+from mlcat_ingest.pipeline.merge.limits import HEAVIEST, weight_of
 from mlcat_ingest.pipeline.merge.proposals import propose
 from mlcat_ingest.pipeline.merge.provenance import is_removed, stored_properties
 from mlcat_ingest.pipeline.merge.rules import version_set_of
@@ -45,6 +45,9 @@ from mlcat_ingest.pipeline.outcome import Outcome
 from mlcat_ingest.pipeline.write.delivery import MakeDelivery
 
 log = logging.getLogger(__name__)
+
+MOST_WAITING: Final = MAX_REQUEST_ITEMS
+"""Versions that wait for another one of their set, before all are written at once."""
 
 _LATEST = "latest"
 
@@ -107,17 +110,12 @@ class LatestVersions:
         self._takes_is_latest = True
 
     @property
-    def waiting(self) -> int:
-        """How many versions wait for another one of their set."""
+    def is_crowded(self) -> bool:
+        """True if too many versions wait for another one of their set."""
         with self._lock:
-            return sum(map(len, self._waiting.values()))
-
-    @property
-    def waiting_weight(self) -> int:
-        """What these weigh, see `weight_of`."""
-        with self._lock:
-            waiting = (entity for members in self._waiting.values() for entity in members.values())
-            return sum(weight_of(version.entity) for version in waiting)
+            waiting = [one for members in self._waiting.values() for one in members.values()]
+        weight = sum(weight_of(version.entity) for version in waiting)
+        return len(waiting) > MOST_WAITING or weight > HEAVIEST
 
     def learn(self, versions: Iterable[MergedEntity]) -> None:
         """Ask for the latest versions of those sets of `versions` of which nothing is known yet.

@@ -25,6 +25,7 @@ class RecordingDelivery(list[MergedEntity]):
     """Records what it delivers; what it refuses, it refuses aspect by aspect."""
 
     refused = ""
+    batch_size = 200
 
     def deliver(self, batch: Sequence[MergedEntity]) -> Sequence[Outcome]:
         self.extend(batch)

@@ -13,7 +13,7 @@ from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.pipeline.merge.limits import HEAVIEST
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
-from mlcat_ingest.pipeline.write.batches import MOST_WAITING
+from mlcat_ingest.pipeline.write.version_sets import MOST_WAITING
 from support.fakes import FakeSink, FakeSource, model_urn
 from support.recipes import a_recipe
 from support.versioning import VERSION, VersioningSink

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from mlcat_ingest.pipeline.report.report import EntityCounts, Report
 from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state.session import StateSession
+from mlcat_ingest.pipeline.write import delivery
 from mlcat_ingest.pipeline.write.conflicts import read_stored, write_again
 from mlcat_ingest.pipeline.write.delivery import ROUNDS, Delivery
 from support.fakes import FakeSink, FakeSource, group_urn, model_urn
@@ -215,6 +217,34 @@ def test_after_a_timeout_what_is_stored_is_read_before_half_is_sent_again(
     # Equal values too, with the key: the search index may not know of what was under way.
     parts = [("write", 1)] * 4 if is_stored else [("write", 2)] * 2
     assert events[:-1] == [("read", 4), ("write", 4), ("read", 4), *parts]
+
+
+@pytest.mark.parametrize(
+    ("took_s", "sizes"),
+    # What is read together is cut by the size of that moment.
+    [(5, [200] * 4), (10, [200, 100, 100, 200, 200]), (5_000, [200, *[20] * 10, 200, 200])],
+)
+def test_batches_are_smaller_after_one_that_took_long(
+    took_s: int, sizes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SimpleNamespace(now_s=0)
+    written: list[int] = []
+
+    class Slow(Enforcing):
+        @property
+        def facts(self) -> CatalogFacts:
+            return replace(super().facts, connections=1)
+
+        def write(self, proposals: Sequence[Proposal]) -> Any:
+            clock.now_s += 0 if written else took_s
+            written.append(len(proposals))
+            return super().write(proposals)
+
+    monkeypatch.setattr(delivery, "time", SimpleNamespace(monotonic=lambda: clock.now_s))
+    entities = [model(f"r{n}", A) for n in range(800)]
+    report = run(Slow(place="fake://catalog"), *entities)
+    assert report.entities["mlModel"].created == 800
+    assert written == sizes
 
 
 def test_a_catalog_that_never_answers_in_time_ends_the_run() -> None:
