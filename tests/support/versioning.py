@@ -1,12 +1,15 @@
 """A catalog in memory that computes the latest version of a set, as DataHub's server does."""
 
+import random
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mlcat_ingest.client.base import CatalogFacts
-from mlcat_ingest.metadata.proposal import Aspect, Proposal
-from support.fakes import FakeSink
+from mlcat_ingest.errors import AspectRejectedError
+from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
+from support.fakes import FakeSink, model_urn
 
 VERSION, VERSION_SET = "versionProperties", "versionSetProperties"
 SCHEME = "LEXICOGRAPHIC_STRING"
@@ -106,3 +109,46 @@ class VersioningSink(FakeSink):
             for version_set, aspects in self.stored.items()
             if VERSION_SET in aspects
         }
+
+
+@dataclass
+class WatchingSink(VersioningSink):
+    """Looks after each write if a search finds the greatest version of each set, and no other."""
+
+    slow: bool = False
+    wrong: list[str] = field(default_factory=list)
+    waiting_s: random.Random = field(default_factory=lambda: random.Random(7))
+
+    def write(self, proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
+        if self.slow:
+            time.sleep(self.waiting_s.uniform(0, 0.002))
+        return super().write(proposals)
+
+    def _store(self, urn: str, entity: Sequence[Proposal]) -> None:
+        # A version is written before the next request is, so this looks between two of them, too.
+        if self._request is not self.writes[-1]:
+            self.look()
+        super()._store(urn, entity)
+
+    def look(self) -> None:
+        for version_set, (latest, found) in self.latest().items():
+            versions = [aspects[VERSION] for aspects in self.stored.values() if VERSION in aspects]
+            of_set = [one["sortId"] for one in versions if one["versionSet"] == version_set]
+            if found != [latest] or self.stored[latest][VERSION]["sortId"] != max(of_set):
+                self.wrong.append(f"{version_set}: {latest} of {len(of_set)}, found {found}")
+
+
+def version_of(name: str, number: int, **properties: object) -> Entity:
+    return Entity(
+        model_urn(f"{name}_{number}"),
+        {
+            VERSION: {
+                "versionSet": f"urn:li:versionSet:({name},mlModel)",
+                "version": {"versionTag": str(number)},
+                "sortId": f"{number:010}",
+                "versioningScheme": SCHEME,
+                "aliases": [],
+            },
+            "mlModelProperties": {"name": f"{name}_{number}", **properties},
+        },
+    )

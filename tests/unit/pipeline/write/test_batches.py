@@ -1,9 +1,8 @@
 """The greatest version of a set is written first, and all below it with everything else."""
 
 import random
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -16,26 +15,10 @@ from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.write.version_sets import MOST_WAITING
 from support.fakes import FakeSink, FakeSource, model_urn
 from support.recipes import a_recipe
-from support.versioning import VERSION, VersioningSink
+from support.versioning import VERSION, WatchingSink, version_of
 
 PAGE = 150
 WORKERS = CatalogFacts().connections
-
-
-def version(name: str, number: int, **properties: object) -> Entity:
-    return Entity(
-        model_urn(f"{name}_{number}"),
-        {
-            "versionProperties": {
-                "versionSet": f"urn:li:versionSet:({name},mlModel)",
-                "version": {"versionTag": str(number)},
-                "sortId": f"{number:010}",
-                "versioningScheme": "LEXICOGRAPHIC_STRING",
-                "aliases": [],
-            },
-            "mlModelProperties": {"name": f"{name}_{number}", **properties},
-        },
-    )
 
 
 def plain(count: int) -> list[Entity]:
@@ -44,33 +27,6 @@ def plain(count: int) -> list[Entity]:
 
 def pages(entities: Sequence[Entity]) -> list[Sequence[Entity]]:
     return [entities[start : start + PAGE] for start in range(0, len(entities), PAGE)]
-
-
-@dataclass
-class WatchingSink(VersioningSink):
-    """Looks after each write if a search finds the greatest version of each set, and no other."""
-
-    slow: bool = True
-    wrong: list[str] = field(default_factory=list)
-    waiting_s: random.Random = field(default_factory=lambda: random.Random(7))
-
-    def write(self, proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
-        if self.slow:
-            time.sleep(self.waiting_s.uniform(0, 0.002))
-        return super().write(proposals)
-
-    def _store(self, urn: str, entity: Sequence[Proposal]) -> None:
-        # A version is written before the next request is, so this looks between two of them, too.
-        if self._request is not self.writes[-1]:
-            self.look()
-        super()._store(urn, entity)
-
-    def look(self) -> None:
-        for version_set, (latest, found) in self.latest().items():
-            versions = [aspects[VERSION] for aspects in self.stored.values() if VERSION in aspects]
-            of_set = [one["sortId"] for one in versions if one["versionSet"] == version_set]
-            if found != [latest] or self.stored[latest][VERSION]["sortId"] != max(of_set):
-                self.wrong.append(f"{version_set}: {latest} of {len(of_set)}, found {found}")
 
 
 def run(entities: Sequence[Entity], sink: FakeSink) -> Report:
@@ -87,8 +43,8 @@ def shuffled(*lists: Sequence[Entity]) -> list[Entity]:
 
 
 def test_at_each_moment_a_search_finds_the_greatest_version_alone() -> None:
-    sink = WatchingSink()
-    sets = [[version(f"m{name}", n) for n in range(1, 180)] for name in range(4)]
+    sink = WatchingSink(slow=True)
+    sets = [[version_of(f"m{name}", n) for n in range(1, 180)] for name in range(4)]
     report = run(shuffled(*sets, plain(300)), sink)
     assert report.entities["mlModel"].created == 4 * 179 + 300
     sink.look()
@@ -98,16 +54,16 @@ def test_at_each_moment_a_search_finds_the_greatest_version_alone() -> None:
 
 
 def test_versions_in_ascending_order_are_as_few_requests() -> None:
-    sink = WatchingSink(slow=False)
-    run([version("m", n) for n in range(1_000)], sink)
+    sink = WatchingSink()
+    run([version_of("m", n) for n in range(1_000)], sink)
     sink.look()
     assert sink.wrong == []
     assert len(sink.writes) <= 1_000 * 2 / 200 * 3
 
 
 def test_many_sets_of_few_versions_fill_their_batches() -> None:
-    sink = WatchingSink(slow=False)
-    entities = [version(f"m{name}", n) for n in (1, 2, 3) for name in range(400)]
+    sink = WatchingSink()
+    entities = [version_of(f"m{name}", n) for n in (1, 2, 3) for name in range(400)]
     run(entities, sink)
     sink.look()
     assert sink.wrong == []
@@ -115,22 +71,22 @@ def test_many_sets_of_few_versions_fill_their_batches() -> None:
 
 
 def test_versions_that_did_not_change_cost_no_write_and_hold_none_up() -> None:
-    sink = WatchingSink()
-    entities = [version("m", n) for n in range(900)]
+    sink = WatchingSink(slow=True)
+    entities = [version_of("m", n) for n in range(900)]
     run(entities, sink)
     sink.writes.clear()
     run(entities, sink)
     assert sink.writes == []
     described = [
-        version("m", n, description="new") if n % 2 else one for n, one in enumerate(entities)
+        version_of("m", n, description="new") if n % 2 else one for n, one in enumerate(entities)
     ]
     run(described, sink)
     assert len(sink.writes) == 450 // 200 + 1, "their properties change nothing of the set"
 
 
 def test_versions_below_the_latest_change_together() -> None:
-    sink = WatchingSink(slow=False)
-    entities = [version("m", n) for n in range(900)]
+    sink = WatchingSink()
+    entities = [version_of("m", n) for n in range(900)]
     run(entities, sink)
     sink.writes.clear()
     renamed = [
@@ -160,9 +116,9 @@ def test_what_waits_for_its_turn_is_bounded(versions: int, entries: int, most: i
         del proposals
         held.append(sum(map(len, sink.reads)) - len(sink.stored))
 
-    sink = WatchingSink(before_write=look, slow=False)
+    sink = WatchingSink(before_write=look)
     properties = {str(n): "" for n in range(entries)}
-    run([version("m", n, customProperties=properties) for n in range(versions)], sink)
+    run([version_of("m", n, customProperties=properties) for n in range(versions)], sink)
     assert max(held) <= most
 
 
@@ -175,8 +131,8 @@ def test_a_version_of_a_set_that_is_not_read_waits_for_nothing() -> None:
 
 @pytest.mark.parametrize("refused", [1, 2, 3])
 def test_a_version_that_is_refused_lets_the_others_pass(refused: int) -> None:
-    sink = WatchingSink(refuse={(model_urn(f"m_{refused}"), VERSION)}, slow=False)
-    report = run([version("m", n) for n in (1, 2, 3)], sink)
+    sink = WatchingSink(refuse={(model_urn(f"m_{refused}"), VERSION)})
+    report = run([version_of("m", n) for n in (1, 2, 3)], sink)
     assert report.exit_code == 4
     stored = {n for n in (1, 2, 3) if VERSION in sink.stored[model_urn(f"m_{n}")]}
     assert stored == {1, 2, 3} - {refused}
@@ -186,9 +142,9 @@ def test_a_version_that_is_refused_lets_the_others_pass(refused: int) -> None:
 
 
 def test_an_entity_read_again_while_it_waits_is_written_once_more() -> None:
-    sink = WatchingSink()
-    first = [version("m", n) for n in range(1, 60)]
-    again = [version("m", n, description="with its run") for n in range(20, 60)]
+    sink = WatchingSink(slow=True)
+    first = [version_of("m", n) for n in range(1, 60)]
+    again = [version_of("m", n, description="with its run") for n in range(20, 60)]
     run([*first, *again], sink)
     stored = [sink.stored[one.urn]["mlModelProperties"].get("description") for one in first]
     assert stored == [None] * 19 + ["with its run"] * 40
@@ -197,26 +153,26 @@ def test_an_entity_read_again_while_it_waits_is_written_once_more() -> None:
 
 
 def test_a_pass_that_was_cut_off_behind_the_greatest_goes_on_below_it() -> None:
-    sink = WatchingSink(slow=False)
-    run([version("m", 9)], sink)
-    run([version("m", n) for n in range(9)], sink)
+    sink = WatchingSink()
+    run([version_of("m", 9)], sink)
+    run([version_of("m", n) for n in range(9)], sink)
     sink.look()
     assert sink.wrong == []
     assert all(sink.stored[model_urn(f"m_{n}")][VERSION]["isLatest"] is False for n in range(9))
 
 
 def test_versions_that_others_wrote_meanwhile_keep_their_changes() -> None:
-    sink = WatchingSink(slow=False)
+    sink = WatchingSink()
 
     def another(proposals: Sequence[Proposal]) -> None:
         """Write a lower version, as the new versions below the greatest come in."""
         if any(one.change_type == "CREATE_ENTITY" for one in proposals):
             sink.before_write = lambda _: None
-            theirs = {**version("m", 2).aspects[VERSION], "comment": "of another tool"}
+            theirs = {**version_of("m", 2).aspects[VERSION], "comment": "of another tool"}
             sink.put(model_urn("m_2"), VERSION, {**theirs, "isLatest": False})
 
     sink.before_write = another
-    run([version("m", n) for n in range(1, 5)], sink)
+    run([version_of("m", n) for n in range(1, 5)], sink)
     sink.look()
     assert sink.wrong == []
     assert sink.stored[model_urn("m_2")][VERSION]["comment"] == "of another tool"
@@ -236,8 +192,8 @@ class StrictSink(WatchingSink):
 
 
 def test_where_the_field_is_refused_the_pass_ends_right_and_goes_on_one_by_one() -> None:
-    sink = StrictSink(slow=False)
-    report = run([version("m", n) for n in range(1, 300)], sink)
+    sink = StrictSink()
+    report = run([version_of("m", n) for n in range(1, 300)], sink)
     assert (report.exit_code, report.conflicts) == (0, 0)
     assert report.entities["mlModel"].created == 299
     [(latest, found)] = sink.latest().values()
@@ -285,7 +241,7 @@ def test_an_alias_that_moves_to_a_new_version_leaves_one_latest() -> None:
     def versions(champion: int, count: int) -> list[Entity]:
         found = []
         for n in range(1, count + 1):
-            entity = version("m", n)
+            entity = version_of("m", n)
             aliases = [{"versionTag": "champion"}] if n == champion else []
             properties = {**entity.aspects["versionProperties"], "aliases": aliases}
             found.append(
@@ -309,7 +265,7 @@ def test_an_alias_that_moves_to_a_new_version_leaves_one_latest() -> None:
 
 def test_a_version_that_the_service_rewrites_meanwhile_is_no_conflict() -> None:
     sink = ComputingSink()
-    run([version("m", 1)], sink)
+    run([version_of("m", 1)], sink)
     moved: list[bool] = []
 
     def make_another_latest(proposals: Sequence[Proposal]) -> None:
@@ -317,11 +273,11 @@ def test_a_version_that_the_service_rewrites_meanwhile_is_no_conflict() -> None:
             moved.append(True)
             stored = sink.stored[model_urn("m_1")]["versionProperties"]
             sink.put(model_urn("m_1"), "versionProperties", {**stored, **NOT})
-            second = version("m", 2).aspects["versionProperties"]
+            second = version_of("m", 2).aspects["versionProperties"]
             sink.put(model_urn("m_2"), "versionProperties", {**second, "isLatest": True})
 
     sink.before_write = make_another_latest
-    changed = version("m", 1)
+    changed = version_of("m", 1)
     properties = {**changed.aspects["versionProperties"], "comment": "new"}
     report = run([replace(changed, aspects={"versionProperties": properties})], sink)
     assert moved
