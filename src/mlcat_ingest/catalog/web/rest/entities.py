@@ -23,7 +23,6 @@ from mlcat_ingest.catalog.web.http import (
     Schema,
     check_count,
     json_list,
-    json_object,
     json_type,
 )
 from mlcat_ingest.catalog.web.rest.endpoint import (
@@ -45,7 +44,6 @@ from mlcat_ingest.catalog.web.rest.proposals import (
     ManyProposals,
     OneProposal,
     aspects_of_record,
-    check_parameters,
     expect_object,
     make_write,
     read_proposal,
@@ -91,27 +89,25 @@ class Aspects(Resource):
     @action(
         "/aspects",
         "ingestProposal",
-        body=ref("OneProposal"),
+        body=OneProposal,
         returns=TEXT,
         refuses=(422,),
     )
     def ingest_proposal(self, request: RequestContext) -> str:
         """Write one proposal; it is stored when this replies, with any value of `async`."""
-        params = _parameters(request, "ingestProposal", "proposal", OneProposal)
-        self._store.write([read_proposal(unescape_envelope(params["proposal"]))])
+        self._store.write([read_proposal(unescape_envelope(request.params["proposal"]))])
         return _WRITTEN
 
     @action(
         "/aspects",
         "ingestProposalBatch",
-        body=ref("ManyProposals"),
+        body=ManyProposals,
         returns=TEXT,
         refuses=(422,),
     )
     def ingest_proposal_batch(self, request: RequestContext) -> str:
         """Write all proposals of a batch, in their order, or none of them."""
-        params = _parameters(request, "ingestProposalBatch", "proposals", ManyProposals)
-        proposals = json_list(params["proposals"], "proposals", self._limits.proposals)
+        proposals = json_list(request.params["proposals"], "proposals", self._limits.proposals)
         self._store.write([read_proposal(proposal) for proposal in proposals])
         return _WRITTEN
 
@@ -191,15 +187,6 @@ class Aspects(Resource):
             if len(matching) >= limit or len(events) < read or read >= self._limits.page_size:
                 return matching[:limit]
             read = min(2 * read, self._limits.page_size)
-
-
-def _parameters(request: RequestContext, method: str, name: str, record: type) -> Mapping[str, Any]:
-    """Return the parameters of a write; the one of that `name` has to be there."""
-    params = json_object(request.params)
-    if name not in params:
-        raise BadRequestError(f"Parameter '{name}' is required")
-    check_parameters(method, record, params)
-    return params
 
 
 def _record_name_of(aspect: str) -> str:
