@@ -187,19 +187,14 @@ class Resource:
 _TEXTS: Final[Schema] = {"type": "object", "additionalProperties": TEXT}
 
 
-def _nullable(schema: Schema) -> Schema:
-    return {"anyOf": [schema, {"type": "null"}]}
-
-
 def _entity(aspect: Schema) -> Schema:
-    """Return the schema of an entity whose every member but `urn` is an `aspect`."""
     return {**record("urn", urn=URN), "additionalProperties": aspect}
 
 
-def _write(value: Schema) -> Schema:
-    """Return the schema of what is written to an aspect."""
-    metadata = _nullable(ref("SystemMetadata"))
-    return record("value", value=value, systemMetadata=metadata, headers=_nullable(_TEXTS))
+def entity_writes(value: Schema) -> Schema:
+    """Return the schema of what is written to entities: to each aspect a `value`."""
+    metadata = ref("SystemMetadata")
+    return array(_entity(record("value", value=value, systemMetadata=metadata, headers=_TEXTS)))
 
 
 COMPONENTS: Final[Mapping[str, Schema]] = {
@@ -210,7 +205,6 @@ COMPONENTS: Final[Mapping[str, Schema]] = {
     "SystemMetadata": record(
         lastObserved=WHOLE, runId=TEXT, lastRunId=TEXT, version=TEXT, properties=_TEXTS
     ),
-    "Snapshot": record("value", value=OBJECT),
     "PatchStep": record(
         *("op", "path"),
         op={"type": "string", "enum": ["add", "remove", "replace", "test", "copy", "move"]},
@@ -229,11 +223,7 @@ COMPONENTS: Final[Mapping[str, Schema]] = {
         ]
     },
     "AspectValue": record(value=OBJECT, systemMetadata=ref("SystemMetadata")),
-    "AspectWrite": _write(OBJECT),
-    "AspectPatch": _write(ref("Patch")),
     "AspectRead": record(headers=_TEXTS),
     "Entity": _entity(ref("AspectValue")),
-    "EntityWrite": _entity(ref("AspectWrite")),
-    "EntityPatch": _entity(ref("AspectPatch")),
     "EntityRead": _entity(ref("AspectRead")),
 }

@@ -23,7 +23,6 @@ from mlcat_ingest.catalog.web.http import (
     Schema,
     check_count,
     json_list,
-    json_type,
 )
 from mlcat_ingest.catalog.web.rest.endpoint import (
     FLAG,
@@ -236,6 +235,14 @@ def _event_item(aspect: str, event: TimeseriesEvent) -> dict[str, Any]:
     return {"aspect": content, "systemMetadata": dict(event.system_metadata)}
 
 
+_SNAPSHOT: Final = "com.linkedin.metadata.snapshot."
+_ENTITY: Final = record(
+    "value",
+    value={
+        **OBJECT,
+        "additionalProperties": record("urn", "aspects", urn=URN, aspects=array(OBJECT)),
+    },
+)
 _DELETION: Final = record(
     "urn", urn=URN, aspectName=TEXT, startTimeMillis=WHOLE, endTimeMillis=WHOLE
 )
@@ -320,12 +327,14 @@ class Entities(Resource):
     @action(
         "/entities",
         "ingest",
-        body=record("entity", entity=ref("Snapshot"), systemMetadata=ref("SystemMetadata")),
+        body=record("entity", entity=_ENTITY, systemMetadata=ref("SystemMetadata")),
         refuses=(422,),
     )
     def ingest(self, request: RequestContext) -> None:
         """Write all aspects of one snapshot, or none of them."""
-        writes = _read_snapshot(request.params["entity"], request.params.get("systemMetadata"))
+        writes = _read_snapshot(
+            request.params["entity"]["value"], request.params.get("systemMetadata")
+        )
         check_count(writes, "aspects", self._limits.proposals)
         self._store.write(writes)
 
@@ -351,27 +360,18 @@ def _bare_envelope(name: str, value: Any, created: Mapping[str, Any]) -> dict[st
     return {"name": name, "type": "VERSIONED", "version": 0, "value": value, "created": created}
 
 
-_SNAPSHOT: Final = "com.linkedin.metadata.snapshot."
-
-
-def _read_snapshot(entity: Any, system_metadata: Any) -> list[Write]:
+def _read_snapshot(value: Mapping[str, Any], system_metadata: Any) -> list[Write]:
     """Return one write an aspect of a snapshot, `{"value": {"<record>": {"urn", "aspects"}}}`.
 
     Raises:
         InvalidProposalError: it is not understood; the sentence names the field.
     """
-    value = expect_object(expect_object(entity, "entity").get("value"), "entity.value")
     names = list(value)
     if len(names) != 1 or not names[0].startswith(_SNAPSHOT):
         raise InvalidProposalError(
             f"entity.value: expected one snapshot, {_SNAPSHOT}<type>Snapshot"
         )
-    snapshot = expect_object(value[names[0]], f"entity.value.{names[0]}")
-    urn, aspects = snapshot.get("urn"), snapshot.get("aspects")
-    if not isinstance(urn, str):
-        raise InvalidProposalError(f"urn: expected a string, not {json_type(urn)}")
-    if not isinstance(aspects, list):
-        raise InvalidProposalError(f"aspects: expected a list, not {json_type(aspects)}")
+    urn, aspects = value[names[0]]["urn"], value[names[0]]["aspects"]
     try:
         entity_type = check_urn(urn)
     except InvalidUrnError as error:
@@ -383,18 +383,20 @@ def _read_snapshot(entity: Any, system_metadata: Any) -> list[Write]:
             urn,
             *_snapshot_aspect(entity_type, aspect, f"aspects[{at}]"),
             "UPSERT",
+            headers={},
             system_metadata=system_metadata,
         )
         for at, aspect in enumerate(aspects)
     ]
 
 
-def _snapshot_aspect(entity_type: str, aspect: Any, where: str) -> tuple[str, Mapping[str, Any]]:
+def _snapshot_aspect(
+    entity_type: str, aspect: Mapping[str, Any], where: str
+) -> tuple[str, Mapping[str, Any]]:
     """Return the name and the value of an aspect that comes under the name of its record."""
-    shown = expect_object(aspect, where)
-    if len(shown) != 1:
-        raise InvalidProposalError(f"{where}: expected one record, not {len(shown)}")
-    [(record_name, value)] = shown.items()
+    if len(aspect) != 1:
+        raise InvalidProposalError(f"{where}: expected one record, not {len(aspect)}")
+    [(record_name, value)] = aspect.items()
     named = [name for name in aspects_of_record(record_name) if allows(entity_type, name)]
     # By convention the name of an aspect is that of its record, its first letter small.
     simple = record_name.rpartition(".")[2]

@@ -110,7 +110,7 @@ def read_proposal(proposal: Mapping[str, Any]) -> Write:
         aspect,
         value,
         change,
-        headers=proposal.get("headers"),
+        headers=proposal.get("headers", {}),
         system_metadata=proposal.get("systemMetadata"),
     )
 
@@ -199,7 +199,7 @@ def make_write(
     value: Mapping[str, Any],
     change: Change,
     *,
-    headers: Any = None,
+    headers: Mapping[str, str],
     system_metadata: Any = None,
 ) -> Write:
     """Return a write whose `headers` and `system_metadata` are as a client sent them.
@@ -207,7 +207,7 @@ def make_write(
     Raises:
         InvalidProposalError: they are not understood; the sentence names the field.
     """
-    conditions = _conditions(headers)
+    conditions = {name.lower(): text for name, text in headers.items()}
     return Write(
         urn=urn,
         aspect=aspect,
@@ -232,14 +232,6 @@ def patch_of(value: Any) -> Mapping[str, Any]:
     if isinstance(value, dict) and isinstance(value.get("patch"), list):
         return value
     raise BadRequestError(f"Invalid JSON Patch: {dumps(value).decode()[:200]}")
-
-
-def _conditions(headers: Any) -> Mapping[str, str]:
-    if headers is None:
-        return {}
-    if not isinstance(headers, dict) or not {*map(type, headers.values())} <= {str}:
-        raise InvalidProposalError("headers: expected an object of strings")
-    return {name.lower(): value for name, value in headers.items()}
 
 
 def _instant_ms(conditions: Mapping[str, str], name: str) -> int | None:

@@ -89,19 +89,24 @@ def test_a_wrong_version_is_a_failed_precondition_and_nothing_is_written(
     [
         ({}, "the body must be a list, not an object"),
         ([3], r"[0] must be a JSON object"),
-        ([{}], "[0].urn: expected a string, not null"),
+        ([{}], "[0].urn: the parameter is missing"),
         ([{"urn": 3}], "[0].urn: expected a string, not a number"),
         ([{"urn": "x"}], "[0].urn: 'x' is not a URN"),
         ([item(status={}), item(group("g"), status={})], "[1].urn: urn:li:mlModelGroup"),
-        ([{"urn": M, "status": 3}], "status: expected an object, not a number"),
-        ([{"urn": M, "status": {}}], "status.value: expected an object, not null"),
+        ([{"urn": M, "status": 3}], "[0].status must be a JSON object, not a number"),
+        ([{"urn": M, "status": {}}], "[0].status.value: the parameter is missing"),
+        ([{"urn": M, "status": None}], "[0].status must be a JSON object, not null"),
         (
             [{"urn": M, "status": {"value": []}}],
-            "status.value: expected an object, not a list",
+            "[0].status.value must be a JSON object, not a list",
         ),
         (
             [{"urn": M, "status": {"value": {}, "headers": []}}],
-            "status.headers: expected an object of strings",
+            "[0].status.headers must be a JSON object, not a list",
+        ),
+        (
+            [{"urn": M, "status": {"value": {}, "headers": {"If-Version-Match": 3}}}],
+            "[0].status.headers.If-Version-Match: expected a string, not a number",
         ),
         (
             [{"urn": M, "status": {"value": {}, "systemMetadata": []}}],
