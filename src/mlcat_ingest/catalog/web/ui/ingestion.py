@@ -32,7 +32,6 @@ from mlcat_ingest.catalog.web.ui.lists import (
     value_of,
 )
 from mlcat_ingest.catalog.web.ui.text import (
-    cut,
     duration,
     entity_href,
     entity_type,
@@ -41,6 +40,7 @@ from mlcat_ingest.catalog.web.ui.text import (
     parsed,
     scalar,
 )
+from mlcat_ingest.core.text import cut
 from mlcat_ingest.metadata.aspects.processes import DATAHUB_EXECUTION_REQUEST_INPUT
 from mlcat_ingest.metadata.aspects.untyped import (
     DATAHUB_EXECUTION_REQUEST_RESULT,

@@ -18,7 +18,7 @@ from mlcat_ingest.catalog.search.pages import ADDED
 from mlcat_ingest.catalog.search.predicates import NOWHERE, matching, resolve
 from mlcat_ingest.catalog.search.request import Criterion, SearchRequest, SortKey
 from mlcat_ingest.catalog.store.reads import marked_removed
-from mlcat_ingest.catalog.store.rows import chunks
+from mlcat_ingest.catalog.store.rows import distinct_chunks
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.directions import TRIAL_NUMBER, Directions
 from mlcat_ingest.catalog.web.ui.markdown import plain_line
@@ -554,7 +554,7 @@ def _is_live(connection: Connection, entity_id: ColumnElement[int]) -> ColumnEle
 def _group_sizes(connection: Connection, urns: Collection[str]) -> dict[str, int]:
     """Return the number of models of each group that has any, without the removed ones."""
     sizes: dict[str, int] = {}
-    for chunk in chunks(urns):
+    for chunk in distinct_chunks(urns):
         query = (
             select(edge.c.destination, func.count())
             .where(edge.c.destination.in_(chunk), edge.c.relationship == "MemberOf")
