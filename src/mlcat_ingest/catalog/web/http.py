@@ -1,4 +1,4 @@
-"""Requests as plain values, their parameters checked by the schemas of these, and the responses.
+"""Requests as plain values, parameters and bodies checked by their schemas, and the responses.
 
 On the paths of OpenAPI an error is `{"error": ..., "message": ...}`; a proposal that cannot be
 written is a 400 there and a version conflict a 412. Everywhere else it is what Rest.li clients

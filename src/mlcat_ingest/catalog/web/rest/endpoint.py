@@ -193,7 +193,7 @@ def _entity(aspect: Schema) -> Schema:
 
 def entity_writes(value: Schema) -> Schema:
     """Return the schema of what is written to entities: to each aspect a `value`."""
-    metadata = ref("SystemMetadata")
+    metadata = {**OBJECT, **ref("SystemMetadata")}
     return array(_entity(record("value", value=value, systemMetadata=metadata, headers=_TEXTS)))
 
 

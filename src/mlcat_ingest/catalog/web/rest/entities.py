@@ -73,8 +73,8 @@ _CRITERION: Final = record(
     field=TEXT,
     values={**array(TEXT), "maxItems": SEARCH_VALUES},
     value=TEXT,
-    condition={**TEXT, "const": "EQUAL"},
-    negated={**FLAG, "const": False},
+    condition={**TEXT, "enum": ["EQUAL", ""]},
+    negated={**FLAG, "enum": [False]},
 )
 _FILTER: Final = record(**{"or": _few(record(**{"and": _few(_CRITERION)}))})
 
@@ -198,7 +198,7 @@ def _alternatives(given: Mapping[str, Any]) -> _Alternatives:
     """Return the alternatives of a filter; none without one.
 
     Raises:
-        BadRequestError: it compares by anything but equality.
+        BadRequestError: a criterion has no values.
     """
     return [
         dict(_equality(criterion, f"filter.or[{at}].and") for criterion in item.get("and", ()))
@@ -207,8 +207,6 @@ def _alternatives(given: Mapping[str, Any]) -> _Alternatives:
 
 
 def _equality(criterion: Mapping[str, Any], where: str) -> tuple[str, Collection[str]]:
-    if criterion.get("condition", "EQUAL") not in {"", "EQUAL"} or criterion.get("negated"):
-        raise BadRequestError(f"{where}: events can be compared by EQUAL only")
     if "values" in criterion:
         return criterion["field"], criterion["values"]
     # As clients before 1.0 name it.

@@ -164,20 +164,16 @@ def _read_aspect(urn: str, aspect: str, content: Mapping[str, Any], change: Chan
             patch_of(value) if change == "PATCH" else value,
             change,
             headers=content.get("headers", {}),
-            system_metadata=_with_source(content.get("systemMetadata")),
+            system_metadata=_with_source(content.get("systemMetadata", {})),
         )
     except InvalidProposalError as error:
         raise InvalidProposalError(f"{aspect}.{error}") from error
 
 
-def _with_source(metadata: Any) -> Any:
+def _with_source(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return system metadata with the kind of endpoint it came by, where it can hold it."""
-    if metadata is None:
-        return {"properties": _SOURCE}
-    if not isinstance(metadata, dict):
-        return metadata
     properties = metadata.get("properties")
-    if properties is not None and not isinstance(properties, dict):
+    if not isinstance(properties, dict | None):
         return metadata
     return {**metadata, "properties": {**_SOURCE, **(properties or {})}}
 

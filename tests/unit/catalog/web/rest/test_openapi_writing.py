@@ -110,7 +110,7 @@ def test_a_wrong_version_is_a_failed_precondition_and_nothing_is_written(
         ),
         (
             [{"urn": M, "status": {"value": {}, "systemMetadata": []}}],
-            "status.systemMetadata: expected an object",
+            "[0].status.systemMetadata must be a JSON object",
         ),
         ([item(status={}), item(status={"removed": "no"})], "/removed :: no cannot be"),
         ([item(status={}, nothing={})], "Unknown aspect nothing for entity mlModel"),
