@@ -43,7 +43,6 @@ from mlcat_ingest.catalog.web.rest.proposals import (
     ManyProposals,
     OneProposal,
     aspects_of_record,
-    expect_object,
     make_write,
     read_proposal,
     unescape_envelope,
@@ -234,13 +233,9 @@ def _event_item(aspect: str, event: TimeseriesEvent) -> dict[str, Any]:
 
 
 _SNAPSHOT: Final = "com.linkedin.metadata.snapshot."
-_ENTITY: Final = record(
-    "value",
-    value={
-        **OBJECT,
-        "additionalProperties": record("urn", "aspects", urn=URN, aspects=array(OBJECT)),
-    },
-)
+_OBJECTS: Final[Schema] = {**OBJECT, "additionalProperties": OBJECT}
+_RECORDS: Final = record("urn", "aspects", urn=URN, aspects=array(_OBJECTS))
+_ENTITY: Final = record("value", value={**OBJECT, "additionalProperties": _RECORDS})
 _DELETION: Final = record(
     "urn", urn=URN, aspectName=TEXT, startTimeMillis=WHOLE, endTimeMillis=WHOLE
 )
@@ -399,4 +394,4 @@ def _snapshot_aspect(
     # By convention the name of an aspect is that of its record, its first letter small.
     simple = record_name.rpartition(".")[2]
     name = named[0] if len(named) == 1 else f"{simple[:1].lower()}{simple[1:]}"
-    return name, expect_object(value, f"{where}.{record_name}")
+    return name, value
