@@ -180,7 +180,7 @@ def evaluate(
     Exit status: 0 all entities were evaluated, passing or failing; 1 some could not be evaluated,
     or are not in the catalog.
     """
-    from mlcat_ingest.client.base import chunks
+    from mlcat_ingest.core.paging import chunks
 
     print_error = OutputSettings.current().print_error
     code = EXIT_OK

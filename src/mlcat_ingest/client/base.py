@@ -321,9 +321,3 @@ class Catalog(Reads, Protocol):
 
         A catalog that shows its work only whole keeps back what is not `complete`.
         """
-
-
-def chunks(urns: Sequence[str], size: int) -> Iterator[Sequence[str]]:
-    """Yield `urns` in pieces of at most `size`."""
-    for start in range(0, len(urns), size):
-        yield urns[start : start + size]

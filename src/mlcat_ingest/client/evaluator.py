@@ -21,8 +21,8 @@ from mlcat_ingest.client.base import (
     Reads,
     StoredAspect,
     TestOutcome,
-    chunks,
 )
+from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.errors import (
     AspectChangedError,
     CatalogRequestError,

@@ -1,12 +1,13 @@
-"""Listings in pages: followed to the end, and ended where they cannot end.
+"""Items in pieces, and listings in pages: followed to the end, and ended where they cannot end.
 
 A listing gives a token with each page but the last. One that repeats a token, sends empty page
 after empty page, or goes on without anything new, is an error.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, Generic, TypeVar
 
 from mlcat_ingest.errors import ProtocolMismatchError
@@ -30,6 +31,13 @@ class ListingPage(Generic[ItemT]):
 
     items: list[ItemT]
     token: str | None
+
+
+def chunks(items: Iterable[ItemT], size: int) -> Iterator[list[ItemT]]:
+    """Yield `items` in pieces of at most `size`, each once it is full."""
+    left = iter(items)
+    while piece := list(islice(left, size)):
+        yield piece
 
 
 class TokenWatch:

@@ -30,6 +30,11 @@ def printable(text: str) -> str:
     return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
+def cut(text: str, longest: int) -> str:
+    """Return `text`, cut to `longest` characters, the last of which says that more was there."""
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
 def truncation(characters: int | str) -> str:
     """Return the ending of a text that was cut, and had so many characters."""
     return f"… [truncated, {characters} characters]"

@@ -12,7 +12,7 @@ from shlex import quote
 from typing import Any, Final, Literal
 
 from mlcat_ingest.client.base import Catalog, Reads
-from mlcat_ingest.core.text import plural, printable
+from mlcat_ingest.core.text import cut, plural, printable
 from mlcat_ingest.errors import CatalogRequestError, RecipeError
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.diff import entries_of, value_text
@@ -35,7 +35,7 @@ from mlcat_ingest.pipeline.merge.applied import (
 from mlcat_ingest.pipeline.merge.provenance import custom_properties, is_removed, stored_properties
 from mlcat_ingest.pipeline.merge.retract import OF_THE_SERVICE
 from mlcat_ingest.pipeline.merge.rules import COMPUTED, UNOWNED
-from mlcat_ingest.workflows.plan_render import Line, cut
+from mlcat_ingest.workflows.plan_render import Line
 
 ENTRIES_SHOWN: Final = 50
 """Entries of one field that are shown."""

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final, NamedTuple
 
-from mlcat_ingest.client.base import Catalog, StoredEntity, chunks
+from mlcat_ingest.client.base import Catalog, StoredEntity
+from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.metadata.aspects.common import STATUS, VERSION_PROPERTIES
 from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS
 from mlcat_ingest.metadata.labels import label_of

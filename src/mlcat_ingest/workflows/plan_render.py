@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from mlcat_ingest.core.text import plural, printable
+from mlcat_ingest.core.text import cut, plural, printable
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.diff import (
     ABSENT,
@@ -132,7 +132,7 @@ def _change_lines(start: str, field: str, change: Change) -> Iterator[Line]:
     """Yield a change: on one line, or a text of several lines as they stand, old before new."""
     values = [value_text(change.label, field, value) for value in (change.old, change.new)]
     if not any("\n" in value for value in values):
-        shown = " → ".join(cut(value) for value in values if value)
+        shown = " → ".join(cut(value, VALUE_CHARS) for value in values if value)
         yield Line(printable(f"{start}{': ' if shown else ''}{shown}"), change.sign)
         return
     yield Line(printable(f"{start}:"), change.sign)
@@ -140,15 +140,12 @@ def _change_lines(start: str, field: str, change: Change) -> Iterator[Line]:
     for sign, value in zip(signs, values, strict=True):
         lines = value.split("\n") if value else []
         for line in lines[:LINES_SHOWN]:
-            yield Line(printable(f"          {_SIGNS[sign]} {cut(line)}".rstrip()), sign)
+            yield Line(
+                printable(f"          {_SIGNS[sign]} {cut(line, VALUE_CHARS)}".rstrip()), sign
+            )
         if len(lines) > LINES_SHOWN:
             more = plural(len(lines) - LINES_SHOWN, "more line")
             yield Line(f"          {_SIGNS[sign]} … and {more}", sign)
-
-
-def cut(text: str, longest: int = VALUE_CHARS) -> str:
-    """Return `text`, cut to `longest` characters."""
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def head_lines(report: Report) -> Iterator[Line]:

@@ -37,6 +37,7 @@ from mlcat_ingest.catalog.search.document import (
     make_document,
 )
 from mlcat_ingest.catalog.search.fields import ASPECT_NAMES, BODY_ENDINGS
+from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.metadata.codec import loads
 
 CHUNK: Final = 500
@@ -222,7 +223,7 @@ def _intern_keywords(connection: Connection, keywords: Sequence[Keyword]) -> dic
 def _find_keywords(connection: Connection, keywords: Sequence[Keyword]) -> dict[Keyword, int]:
     return {
         (row[0], row[1]): row[2]
-        for batch in _slices(keywords, _ITEMS)
+        for batch in chunks(keywords, _ITEMS)
         for row in connection.exec_driver_sql(
             _FIND_KEYWORDS.format(", ".join(["(?, ?)"] * len(batch))), (*chain(*batch),)
         )
@@ -303,13 +304,13 @@ def _recount(connection: Connection, table: Table, changes: Mapping[str, int]) -
 def _find_sets(connection: Connection, table: Table, encoded: Sequence[str]) -> dict[str, int]:
     return {
         row[0]: row[1]
-        for batch in _slices(encoded, _ITEMS)
+        for batch in chunks(encoded, _ITEMS)
         for row in select_in(connection, _FIND_SETS.format(table, "{}"), batch)
     }
 
 
 def _delete_unused(connection: Connection, table: Table, ids: Sequence[int]) -> None:
-    for batch in _slices(ids, _ITEMS):
+    for batch in chunks(ids, _ITEMS):
         unused = table.c.id.in_(batch) & (table.c.entities == 0)
         rows = [
             (number, at)
@@ -349,8 +350,4 @@ def select_in(
 
 
 def _chunks(ids: Collection[int]) -> Iterator[list[int]]:
-    return _slices(sorted(set(ids)), CHUNK)
-
-
-def _slices(items: Sequence[T], size: int) -> Iterator[Any]:
-    return (items[start : start + size] for start in range(0, len(items), size))
+    return chunks(sorted(set(ids)), CHUNK)

@@ -27,7 +27,7 @@ from mlcat_ingest.catalog.store.rows import (
     EventRow,
     Key,
     RowChanges,
-    chunks,
+    distinct_chunks,
     now_ms,
     write_changes,
 )
@@ -209,7 +209,7 @@ class Batch:
         self._read_pairs.update(pairs)
         names = sorted({name for _, name in pairs})
         known = {urn: self._entities[urn].id for urn, _ in pairs if urn in self._entities}
-        for ids in chunks(known.values()):
+        for ids in distinct_chunks(known.values()):
             current = select_in(self._connection, _FIND_ASPECTS, ids, names)
             for row in starmap(AspectRow, current):
                 key = row.entity_id, row.aspect
@@ -220,13 +220,13 @@ class Batch:
         self._read_last_versions([key[0] for key in keys if key not in self._rows], names)
 
     def _read_entities(self, urns: Iterable[str]) -> None:
-        for chunk in chunks(urns):
+        for chunk in distinct_chunks(urns):
             for urn, *known in select_in(self._connection, _FIND_ENTITIES, chunk):
                 self._entities[urn] = ExistingEntity(*known)
             self._read_urns.update(chunk)
 
     def _read_last_versions(self, absent: Sequence[int], names: Sequence[str]) -> None:
-        for ids in chunks(absent):
+        for ids in distinct_chunks(absent):
             for entity_id, name, version in select_in(
                 self._connection, _FIND_LAST_VERSIONS, ids, names
             ):

@@ -25,7 +25,7 @@ from mlcat_ingest.catalog.schema.virtual import KEYS_WITH_EDGES
 from mlcat_ingest.catalog.store.batch import Batch
 from mlcat_ingest.catalog.store.prepare import prepare
 from mlcat_ingest.catalog.store.reads import count_rows, marked_removed, page_of_each
-from mlcat_ingest.catalog.store.rows import chunks
+from mlcat_ingest.catalog.store.rows import distinct_chunks
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.metadata.aspects.declaration import Edge, UrnOf, bare, edge_markers, fields
 from mlcat_ingest.metadata.codec import dumps, loads
@@ -171,7 +171,7 @@ def lineage(
     """
     related_entities: dict[str, list[RelatedEntity]] = {urn: [] for urn in urns}
     counts: dict[str, tuple[int, int]] = {}
-    for chunk in chunks(urns):
+    for chunk in distinct_chunks(urns):
         for row in connection.execute(_page(chunk, query)):
             counts[row.here] = (row.total, row.hidden)
             if not row.is_missing and query.start < row.at <= query.start + query.count:

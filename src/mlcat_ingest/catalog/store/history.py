@@ -8,7 +8,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.sql.expression import ColumnElement, Select
 
 from mlcat_ingest.catalog.schema.tables import aspect, aspect_history, entity
-from mlcat_ingest.catalog.store.rows import chunks
+from mlcat_ingest.catalog.store.rows import distinct_chunks
 from mlcat_ingest.metadata.codec import loads
 
 VersionKey = tuple[str, int]
@@ -75,7 +75,7 @@ def _read(
     keys: Collection[VersionKey],
     column: Callable[[Table], ColumnElement[Any]],
 ) -> Iterator[tuple[VersionKey, Any]]:
-    for chunk in chunks(keys):
+    for chunk in distinct_chunks(keys):
         for table, _ in _TABLES:
             query = _of(urn, table, table.c.aspect, table.c.version, column(table))
             query = query.where(tuple_(table.c.aspect, table.c.version).in_(chunk))

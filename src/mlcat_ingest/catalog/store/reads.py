@@ -21,7 +21,7 @@ from mlcat_ingest.catalog.schema.values import (
     UrnPage,
 )
 from mlcat_ingest.catalog.schema.virtual import DEFAULT_VERSION, DEFAULTED, default_aspect
-from mlcat_ingest.catalog.store.rows import chunks
+from mlcat_ingest.catalog.store.rows import distinct_chunks
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.codec import dumps, loads
 from mlcat_ingest.metadata.registry import key_aspect, key_aspect_name
@@ -168,7 +168,7 @@ def get_many(
     query = _ALL_ASPECTS if names is None else some
     named = {} if names is None else {"names": _sorted_names(names, "aspects")}
     by_urn: dict[str, dict[str, AspectVersion]] = {}
-    for chunk in chunks(urns):
+    for chunk in distinct_chunks(urns):
         for row in connection.execute(query, {"urns": chunk, **named}):
             aspects = by_urn.get(row.urn)
             if aspects is None:
@@ -181,7 +181,9 @@ def get_many(
 def existing(connection: Connection, urns: Collection[str]) -> set[str]:
     """Return those of `urns` that exist."""
     query = select(entity.c.urn).where(entity.c.urn.in_(bindparam("urns", expanding=True)))
-    return {urn for chunk in chunks(urns) for urn in connection.scalars(query, {"urns": chunk})}
+    return {
+        urn for chunk in distinct_chunks(urns) for urn in connection.scalars(query, {"urns": chunk})
+    }
 
 
 def _sorted_names(names: Collection[str], what: str) -> list[str]:
@@ -261,7 +263,7 @@ def related_entities(
     order = (edge.c.source_id, edge.c.relationship) if incoming else (edge.c.relationship, there)
     totals: dict[str, int] = {}
     entities: dict[str, list[RelatedEntity]] = {urn: [] for urn in urns}
-    for chunk in chunks(urns):
+    for chunk in distinct_chunks(urns):
         edges = (
             select(here.label("here"), there.label("there"), edge.c.relationship)
             .join(entity, entity.c.id == edge.c.source_id)

@@ -12,6 +12,7 @@ from sqlalchemy.engine import Connection
 from mlcat_ingest.catalog.schema.tables import aspect, aspect_history, edge, entity, timeseries
 from mlcat_ingest.catalog.schema.values import Moment
 from mlcat_ingest.catalog.search.index import run_many
+from mlcat_ingest.core.paging import chunks
 
 CHUNK = 1000
 """Most values in one IN list; a batch of n URNs takes n/1000 statements, rounded up."""
@@ -70,11 +71,9 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def chunks(values: Iterable[Any], size: int | None = None) -> Iterator[list[Any]]:
-    """Yield the distinct `values` in lists of at most `size` (None: `CHUNK`), in their order."""
-    distinct, size = list(dict.fromkeys(values)), size or CHUNK
-    for start in range(0, len(distinct), size):
-        yield distinct[start : start + size]
+def distinct_chunks(values: Iterable[Any], size: int | None = None) -> Iterator[list[Any]]:
+    """Return the distinct `values` in lists of at most `size` (None: `CHUNK`), in their order."""
+    return chunks(dict.fromkeys(values), size or CHUNK)
 
 
 @dataclass(slots=True)
@@ -144,7 +143,7 @@ def held_edges(
 ) -> dict[Key, set[tuple[str, str]]]:
     """Return the edges in the table that leave these entities, all of them or those of aspects."""
     stored: dict[Key, set[tuple[str, str]]] = defaultdict(set)
-    for chunk in chunks(ids):
+    for chunk in distinct_chunks(ids):
         query = select(edge).where(edge.c.source_id.in_(chunk))
         if names is not None:
             query = query.where(edge.c.aspect.in_(names))

@@ -1,4 +1,4 @@
-"""Requests as plain values, their parameters checked by the schemas of these, and the responses.
+"""Requests as plain values, parameters and bodies checked by their schemas, and the responses.
 
 On the paths of OpenAPI an error is `{"error": ..., "message": ...}`; a proposal that cannot be
 written is a 400 there and a version conflict a 412. Everywhere else it is what Rest.li clients
@@ -290,8 +290,9 @@ def read_value(value: Any, schema: Schema, where: str = "") -> Any:
     """Return a JSON value as `schema` describes it, the body of a request where `where` is empty.
 
     Of an object with `properties` these are returned: those that are null or absent only where they
-    have a `default`. Checked are types, `required`, `maxItems`, `maxLength` and `enum`; a schema
-    without a type, such as a reference, takes any value.
+    have a `default`; and others only if they have `additionalProperties` as their schema. Checked
+    are types, `required`, `maxItems`, `maxLength` and `enum`; a schema without a type, such as a
+    reference, takes any value.
 
     Raises:
         BadRequestError: it is something else; the sentence names the place.
@@ -299,9 +300,10 @@ def read_value(value: Any, schema: Schema, where: str = "") -> Any:
     kind = schema.get("type", "")
     if kind == "object":
         members = json_object(value, where or "the body")
-        return _read_members(members, schema, where) if "properties" in schema else members
+        is_described = "properties" in schema or "additionalProperties" in schema
+        return _read_members(members, schema, where) if is_described else members
     if kind == "array":
-        items = enumerate(json_list(value, where, schema.get("maxItems")))
+        items = enumerate(json_list(value, where or "the body", schema.get("maxItems")))
         return [read_value(item, schema["items"], f"{where}[{at}]") for at, item in items]
     if kind == "integer" and "maximum" in schema:
         return whole(value, where)
@@ -318,7 +320,8 @@ def read_value(value: Any, schema: Schema, where: str = "") -> Any:
 
 def _read_members(members: Mapping[str, Any], schema: Schema, where: str) -> dict[str, Any]:
     read: dict[str, Any] = {}
-    for name, described in schema["properties"].items():
+    properties = schema.get("properties", {})
+    for name, described in properties.items():
         value, place = members.get(name), f"{where}.{name}" if where else name
         if name in schema.get("required", ()) and value in (None, ""):
             raise BadRequestError(f"{place}: the parameter is missing")
@@ -326,6 +329,11 @@ def _read_members(members: Mapping[str, Any], schema: Schema, where: str) -> dic
             read[name] = read_value(value, described, place)
         elif "default" in described:
             read[name] = described["default"]
+    if "additionalProperties" in schema:
+        for name in (name for name in members if name not in properties):
+            read[name] = read_value(
+                members[name], schema["additionalProperties"], f"{where}.{name}"
+            )
     return read
 
 

@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-from mlcat_ingest.client.base import Evaluation, TestOutcome, chunks
+from mlcat_ingest.client.base import Evaluation, TestOutcome
 from mlcat_ingest.client.rest.connection import Connection
 from mlcat_ingest.client.rest.reader import AspectReader
 from mlcat_ingest.client.rest.responses import NO_SUCH_CALL, REFUSED_CONTENT
+from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.errors import CatalogRequestError
 from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
 from mlcat_ingest.metadata.codec import dumps

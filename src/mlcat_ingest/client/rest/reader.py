@@ -12,9 +12,10 @@ from functools import partial
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from mlcat_ingest.client.base import StoredAspect, chunks, stamp_of
+from mlcat_ingest.client.base import StoredAspect, stamp_of
 from mlcat_ingest.client.rest.connection import Connection
 from mlcat_ingest.client.rest.responses import NO_SUCH_CALL, in_parts
+from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Aspect

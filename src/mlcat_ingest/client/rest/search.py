@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
-from mlcat_ingest.client.base import SourceEntities, chunks
+from mlcat_ingest.client.base import SourceEntities
 from mlcat_ingest.client.rest.responses import in_parts
-from mlcat_ingest.core.paging import ListingPage, RecentIds, follow
+from mlcat_ingest.core.paging import ListingPage, RecentIds, chunks, follow
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.metadata.registry import ENTITIES

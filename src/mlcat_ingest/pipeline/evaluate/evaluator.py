@@ -16,9 +16,9 @@ from mlcat_ingest.client.base import (
     Evaluates,
     Evaluation,
     TestOutcome,
-    chunks,
 )
 from mlcat_ingest.client.evaluator import ClientEvaluator, FallbackEvaluator
+from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.errors import AspectChangedError, CodecError, RecipeError, SourceUnavailableError
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES

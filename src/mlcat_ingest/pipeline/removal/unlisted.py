@@ -13,8 +13,9 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
-from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog, StoredEntity, chunks, written_at_ms
+from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog, StoredEntity, written_at_ms
 from mlcat_ingest.client.rest.search import SEARCHABLE
+from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.identity import Writer, other_writer_note
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS, RENAMED_TO, SOURCE_KEY

@@ -7,10 +7,9 @@ none.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, TypeVar, get_args
+from typing import Any, Final, Literal, TypeVar, get_args, get_origin
 
 from mlcat_ingest.catalog.limits import Limits
-from mlcat_ingest.catalog.schema.values import Change
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.http import (
     READING_METHODS,
@@ -20,6 +19,8 @@ from mlcat_ingest.catalog.web.http import (
     read_parameter,
     read_value,
 )
+from mlcat_ingest.catalog.web.rest.proposals import read_parameters
+from mlcat_ingest.metadata.aspects.declaration import bare, fields, required_keys
 
 Method = TypeVar("Method", bound=Callable[..., object])
 
@@ -48,6 +49,22 @@ def record(*required: str, **properties: Schema) -> Schema:
     return schema | ({"required": list(required)} if required else {})
 
 
+def schema_of(hint: object) -> Schema:
+    """Return the schema of a declared record, or of the type of one of its fields."""
+    required = required_keys(hint)
+    if required is not None:
+        members = {name: schema_of(field.hint) for name, field in fields(hint).items()}
+        return record(*sorted(required), **members)
+    origin, of = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return {**TEXT, "enum": list(of)}
+    if origin is list:
+        return array(schema_of(bare(of[0])[0]))
+    if origin is dict:
+        return {**OBJECT, "additionalProperties": schema_of(of[1])}
+    return TEXT if hint is str else {}
+
+
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """A parameter in the query or in the path of a request."""
@@ -73,8 +90,9 @@ class Endpoint:
         answers: the successes, by HTTP status, each with the schema of its body; None is none.
         refuses: the statuses of errors beyond those that every endpoint may answer with.
         parameters: the parameters in the path and in the query.
-        body: the schema of the request's body; None where it takes none. What it names by a
-            reference is read by `handler`, in the words of a DataHub server.
+        body: the schema of the request's body, which checks the members of an action's; or their
+            declaration as a record, which checks them in the words of a DataHub server; None
+            where it takes none. What the schema names by a reference is read by `handler`.
         action: the Rest.li action, which the query parameter of that name selects.
         reads: whether it only reads, although its method is not GET or HEAD.
         handler: the function that answers it.
@@ -85,7 +103,7 @@ class Endpoint:
     answers: Mapping[int, Schema | None]
     refuses: tuple[int, ...] = ()
     parameters: tuple[Parameter, ...] = ()
-    body: Schema | None = None
+    body: Schema | type | None = None
     action: str | None = None
     reads: bool = False
     handler: Handler = _unbound
@@ -112,7 +130,10 @@ class Endpoint:
     def _params(self, request: RequestContext) -> Any:
         """Return the members of an action's body, else the parameters in the query."""
         if self.action is not None:
-            return read_value(request.json() if request.body else {}, self.body or OBJECT)
+            given = request.json() if request.body else {}
+            if isinstance(self.body, type):
+                return read_parameters(self.action, self.body, given)
+            return read_value(given, self.body or OBJECT)
         declared = [parameter for parameter in self.parameters if parameter.place == "query"]
         given = {one.name: read_parameter(request.query, one.name, one.schema) for one in declared}
         required = (one.name for one in declared if one.required)
@@ -134,7 +155,7 @@ def action(
     path: str,
     name: str,
     *,
-    body: Schema,
+    body: Schema | type,
     returns: Schema | None = None,
     refuses: tuple[int, ...] = (),
     reads: bool = False,
@@ -166,49 +187,24 @@ class Resource:
 _TEXTS: Final[Schema] = {"type": "object", "additionalProperties": TEXT}
 
 
-def _nullable(schema: Schema) -> Schema:
-    return {"anyOf": [schema, {"type": "null"}]}
-
-
 def _entity(aspect: Schema) -> Schema:
-    """Return the schema of an entity whose every member but `urn` is an `aspect`."""
     return {**record("urn", urn=URN), "additionalProperties": aspect}
 
 
-def _write(value: Schema) -> Schema:
-    """Return the schema of what is written to an aspect."""
-    metadata = _nullable(ref("SystemMetadata"))
-    return record("value", value=value, systemMetadata=metadata, headers=_nullable(_TEXTS))
+def entity_writes(value: Schema) -> Schema:
+    """Return the schema of what is written to entities: to each aspect a `value`."""
+    metadata = {**OBJECT, **ref("SystemMetadata")}
+    return array(_entity(record("value", value=value, systemMetadata=metadata, headers=_TEXTS)))
 
-
-_ASYNC: Final[Mapping[str, Schema]] = {"async": {"enum": ["true", "false"]}}
 
 COMPONENTS: Final[Mapping[str, Schema]] = {
     "RestliError": record(
         *("exceptionClass", "message", "status"), exceptionClass=TEXT, message=TEXT, status=WHOLE
     ),
     "OpenApiError": record(*("error", "message"), error=TEXT, message=TEXT),
-    "OneProposal": record("proposal", proposal=ref("Proposal"), **_ASYNC),
-    "ManyProposals": record("proposals", proposals=array(ref("Proposal")), **_ASYNC),
-    "Proposal": record(
-        *("entityType", "entityUrn"),
-        entityType=TEXT,
-        entityUrn=URN,
-        changeType={"type": "string", "enum": list(get_args(Change))},
-        aspectName=_nullable(TEXT),
-        aspect={"anyOf": [ref("AspectText"), OBJECT]},
-        headers=_nullable(_TEXTS),
-        systemMetadata=_nullable({"anyOf": [ref("SystemMetadata"), TEXT]}),
-    ),
-    "AspectText": record(
-        *("value", "contentType"),
-        value=TEXT,
-        contentType={"enum": ["application/json", "application/json-patch+json"]},
-    ),
     "SystemMetadata": record(
         lastObserved=WHOLE, runId=TEXT, lastRunId=TEXT, version=TEXT, properties=_TEXTS
     ),
-    "Snapshot": record("value", value=OBJECT),
     "PatchStep": record(
         *("op", "path"),
         op={"type": "string", "enum": ["add", "remove", "replace", "test", "copy", "move"]},
@@ -227,11 +223,7 @@ COMPONENTS: Final[Mapping[str, Schema]] = {
         ]
     },
     "AspectValue": record(value=OBJECT, systemMetadata=ref("SystemMetadata")),
-    "AspectWrite": _write(OBJECT),
-    "AspectPatch": _write(ref("Patch")),
     "AspectRead": record(headers=_TEXTS),
     "Entity": _entity(ref("AspectValue")),
-    "EntityWrite": _entity(ref("AspectWrite")),
-    "EntityPatch": _entity(ref("AspectPatch")),
     "EntityRead": _entity(ref("AspectRead")),
 }

@@ -23,8 +23,6 @@ from mlcat_ingest.catalog.web.http import (
     Schema,
     check_count,
     json_list,
-    json_object,
-    json_type,
 )
 from mlcat_ingest.catalog.web.rest.endpoint import (
     FLAG,
@@ -45,8 +43,6 @@ from mlcat_ingest.catalog.web.rest.proposals import (
     ManyProposals,
     OneProposal,
     aspects_of_record,
-    check_parameters,
-    expect_object,
     make_write,
     read_proposal,
     unescape_envelope,
@@ -76,8 +72,8 @@ _CRITERION: Final = record(
     field=TEXT,
     values={**array(TEXT), "maxItems": SEARCH_VALUES},
     value=TEXT,
-    condition={**TEXT, "const": "EQUAL"},
-    negated={**FLAG, "const": False},
+    condition={**TEXT, "enum": ["EQUAL", ""]},
+    negated={**FLAG, "enum": [False]},
 )
 _FILTER: Final = record(**{"or": _few(record(**{"and": _few(_CRITERION)}))})
 
@@ -91,27 +87,25 @@ class Aspects(Resource):
     @action(
         "/aspects",
         "ingestProposal",
-        body=ref("OneProposal"),
+        body=OneProposal,
         returns=TEXT,
         refuses=(422,),
     )
     def ingest_proposal(self, request: RequestContext) -> str:
         """Write one proposal; it is stored when this replies, with any value of `async`."""
-        params = _parameters(request, "ingestProposal", "proposal", OneProposal)
-        self._store.write([read_proposal(unescape_envelope(params["proposal"]))])
+        self._store.write([read_proposal(unescape_envelope(request.params["proposal"]))])
         return _WRITTEN
 
     @action(
         "/aspects",
         "ingestProposalBatch",
-        body=ref("ManyProposals"),
+        body=ManyProposals,
         returns=TEXT,
         refuses=(422,),
     )
     def ingest_proposal_batch(self, request: RequestContext) -> str:
         """Write all proposals of a batch, in their order, or none of them."""
-        params = _parameters(request, "ingestProposalBatch", "proposals", ManyProposals)
-        proposals = json_list(params["proposals"], "proposals", self._limits.proposals)
+        proposals = json_list(request.params["proposals"], "proposals", self._limits.proposals)
         self._store.write([read_proposal(proposal) for proposal in proposals])
         return _WRITTEN
 
@@ -193,15 +187,6 @@ class Aspects(Resource):
             read = min(2 * read, self._limits.page_size)
 
 
-def _parameters(request: RequestContext, method: str, name: str, record: type) -> Mapping[str, Any]:
-    """Return the parameters of a write; the one of that `name` has to be there."""
-    params = json_object(request.params)
-    if name not in params:
-        raise BadRequestError(f"Parameter '{name}' is required")
-    check_parameters(method, record, params)
-    return params
-
-
 def _record_name_of(aspect: str) -> str:
     """Return the full record name of an aspect, a made-up one for an aspect we do not know."""
     known = record_name(aspect)
@@ -212,7 +197,7 @@ def _alternatives(given: Mapping[str, Any]) -> _Alternatives:
     """Return the alternatives of a filter; none without one.
 
     Raises:
-        BadRequestError: it compares by anything but equality.
+        BadRequestError: a criterion has no values.
     """
     return [
         dict(_equality(criterion, f"filter.or[{at}].and") for criterion in item.get("and", ()))
@@ -221,8 +206,6 @@ def _alternatives(given: Mapping[str, Any]) -> _Alternatives:
 
 
 def _equality(criterion: Mapping[str, Any], where: str) -> tuple[str, Collection[str]]:
-    if criterion.get("condition", "EQUAL") not in {"", "EQUAL"} or criterion.get("negated"):
-        raise BadRequestError(f"{where}: events can be compared by EQUAL only")
     if "values" in criterion:
         return criterion["field"], criterion["values"]
     # As clients before 1.0 name it.
@@ -249,6 +232,10 @@ def _event_item(aspect: str, event: TimeseriesEvent) -> dict[str, Any]:
     return {"aspect": content, "systemMetadata": dict(event.system_metadata)}
 
 
+_SNAPSHOT: Final = "com.linkedin.metadata.snapshot."
+_OBJECTS: Final[Schema] = {**OBJECT, "additionalProperties": OBJECT}
+_RECORDS: Final = record("urn", "aspects", urn=URN, aspects=array(_OBJECTS))
+_ENTITY: Final = record("value", value={**OBJECT, "additionalProperties": _RECORDS})
 _DELETION: Final = record(
     "urn", urn=URN, aspectName=TEXT, startTimeMillis=WHOLE, endTimeMillis=WHOLE
 )
@@ -333,12 +320,14 @@ class Entities(Resource):
     @action(
         "/entities",
         "ingest",
-        body=record("entity", entity=ref("Snapshot"), systemMetadata=ref("SystemMetadata")),
+        body=record("entity", entity=_ENTITY, systemMetadata=ref("SystemMetadata")),
         refuses=(422,),
     )
     def ingest(self, request: RequestContext) -> None:
         """Write all aspects of one snapshot, or none of them."""
-        writes = _read_snapshot(request.params["entity"], request.params.get("systemMetadata"))
+        writes = _read_snapshot(
+            request.params["entity"]["value"], request.params.get("systemMetadata")
+        )
         check_count(writes, "aspects", self._limits.proposals)
         self._store.write(writes)
 
@@ -364,27 +353,18 @@ def _bare_envelope(name: str, value: Any, created: Mapping[str, Any]) -> dict[st
     return {"name": name, "type": "VERSIONED", "version": 0, "value": value, "created": created}
 
 
-_SNAPSHOT: Final = "com.linkedin.metadata.snapshot."
-
-
-def _read_snapshot(entity: Any, system_metadata: Any) -> list[Write]:
+def _read_snapshot(value: Mapping[str, Any], system_metadata: Any) -> list[Write]:
     """Return one write an aspect of a snapshot, `{"value": {"<record>": {"urn", "aspects"}}}`.
 
     Raises:
         InvalidProposalError: it is not understood; the sentence names the field.
     """
-    value = expect_object(expect_object(entity, "entity").get("value"), "entity.value")
     names = list(value)
     if len(names) != 1 or not names[0].startswith(_SNAPSHOT):
         raise InvalidProposalError(
             f"entity.value: expected one snapshot, {_SNAPSHOT}<type>Snapshot"
         )
-    snapshot = expect_object(value[names[0]], f"entity.value.{names[0]}")
-    urn, aspects = snapshot.get("urn"), snapshot.get("aspects")
-    if not isinstance(urn, str):
-        raise InvalidProposalError(f"urn: expected a string, not {json_type(urn)}")
-    if not isinstance(aspects, list):
-        raise InvalidProposalError(f"aspects: expected a list, not {json_type(aspects)}")
+    urn, aspects = value[names[0]]["urn"], value[names[0]]["aspects"]
     try:
         entity_type = check_urn(urn)
     except InvalidUrnError as error:
@@ -396,20 +376,22 @@ def _read_snapshot(entity: Any, system_metadata: Any) -> list[Write]:
             urn,
             *_snapshot_aspect(entity_type, aspect, f"aspects[{at}]"),
             "UPSERT",
+            headers={},
             system_metadata=system_metadata,
         )
         for at, aspect in enumerate(aspects)
     ]
 
 
-def _snapshot_aspect(entity_type: str, aspect: Any, where: str) -> tuple[str, Mapping[str, Any]]:
+def _snapshot_aspect(
+    entity_type: str, aspect: Mapping[str, Any], where: str
+) -> tuple[str, Mapping[str, Any]]:
     """Return the name and the value of an aspect that comes under the name of its record."""
-    shown = expect_object(aspect, where)
-    if len(shown) != 1:
-        raise InvalidProposalError(f"{where}: expected one record, not {len(shown)}")
-    [(record_name, value)] = shown.items()
+    if len(aspect) != 1:
+        raise InvalidProposalError(f"{where}: expected one record, not {len(aspect)}")
+    [(record_name, value)] = aspect.items()
     named = [name for name in aspects_of_record(record_name) if allows(entity_type, name)]
     # By convention the name of an aspect is that of its record, its first letter small.
     simple = record_name.rpartition(".")[2]
     name = named[0] if len(named) == 1 else f"{simple[:1].lower()}{simple[1:]}"
-    return name, expect_object(value, f"{where}.{record_name}")
+    return name, value

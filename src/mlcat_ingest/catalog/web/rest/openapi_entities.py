@@ -8,7 +8,7 @@ stored before it is acknowledged.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -23,13 +23,13 @@ from mlcat_ingest.catalog.web.http import (
     Schema,
     check_count,
     decode_path,
-    json_list,
     json_object,
     read_value,
     whole,
 )
 from mlcat_ingest.catalog.web.rest.endpoint import (
     FLAG,
+    OBJECT,
     TEXT,
     URN,
     WHOLE,
@@ -37,10 +37,11 @@ from mlcat_ingest.catalog.web.rest.endpoint import (
     Parameter,
     Resource,
     array,
+    entity_writes,
     record,
     ref,
 )
-from mlcat_ingest.catalog.web.rest.proposals import expect_object, make_write, patch_of
+from mlcat_ingest.catalog.web.rest.proposals import make_write, patch_of
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.codec import embedded
 from mlcat_ingest.metadata.registry import DECLARED, ENTITY_TYPES, allows, key_aspect_name
@@ -149,42 +150,30 @@ def _urn_of(item: Any, at: int, check: Callable[[str], object]) -> str:
     return urn
 
 
-def _aspects_of(item: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the name and the content of every aspect of an item; an aspect of null is none."""
-    for name, content in item.items():
-        if name != "urn" and content is not None:
-            yield _aspect_named(name), content
-
-
-def _read_aspect(urn: str, aspect: str, content: Any, change: Change) -> Write:
+def _read_aspect(urn: str, aspect: str, content: Mapping[str, Any], change: Change) -> Write:
     """Return the write of one aspect, `{"value", "systemMetadata", "headers"}`.
 
     Raises:
         InvalidProposalError: it is not understood; the sentence names the field.
     """
-    value = expect_object(content, aspect).get("value")
-    value = patch_of(value) if change == "PATCH" else expect_object(value, f"{aspect}.value")
+    value = content["value"]
     try:
         return make_write(
             urn,
             aspect,
-            value,
+            patch_of(value) if change == "PATCH" else value,
             change,
-            headers=content.get("headers"),
-            system_metadata=_with_source(content.get("systemMetadata")),
+            headers=content.get("headers", {}),
+            system_metadata=_with_source(content.get("systemMetadata", {})),
         )
     except InvalidProposalError as error:
         raise InvalidProposalError(f"{aspect}.{error}") from error
 
 
-def _with_source(metadata: Any) -> Any:
+def _with_source(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return system metadata with the kind of endpoint it came by, where it can hold it."""
-    if metadata is None:
-        return {"properties": _SOURCE}
-    if not isinstance(metadata, dict):
-        return metadata
     properties = metadata.get("properties")
-    if properties is not None and not isinstance(properties, dict):
+    if not isinstance(properties, dict | None):
         return metadata
     return {**metadata, "properties": {**_SOURCE, **(properties or {})}}
 
@@ -394,6 +383,10 @@ _ASYNC: Final = Parameter(
 )
 
 
+_WRITES: Final[Mapping[Change, Schema]] = {
+    "UPSERT": entity_writes(OBJECT),
+    "PATCH": entity_writes(ref("Patch")),
+}
 _WRITTEN: Final[Mapping[int, Schema]] = dict.fromkeys((200, 202), array(ref("Entity")))
 
 
@@ -406,7 +399,7 @@ class EntityWrites(Resource):
         _WRITTEN,
         (404, 412),
         (_ENTITY_TYPE, _ASYNC, *_SHOWN),
-        array(ref("EntityWrite")),
+        _WRITES["UPSERT"],
     )
     def write(self, request: RequestContext) -> Answer:
         """Write aspects of entities of one type, all of them or none.
@@ -421,7 +414,7 @@ class EntityWrites(Resource):
         _WRITTEN,
         (404, 412),
         (_ENTITY_TYPE, _ASYNC, *_SHOWN),
-        array(ref("EntityPatch")),
+        _WRITES["PATCH"],
     )
     def patch(self, request: RequestContext) -> Answer:
         """Edit aspects of entities of one type, all of them or none; made where missing."""
@@ -476,15 +469,17 @@ class EntityWrites(Resource):
 
     def _write_many(self, request: RequestContext, change: Change) -> Answer:
         entity_type = entity_type_named(request.path["entityType"])
-        items = json_list(request.json(), "the body", self._limits.batch_urns)
+        items = read_value(request.json(), _WRITES[change])
+        check_count(items, "items", self._limits.batch_urns)
 
-        def read(at: int, item: Any) -> list[Write]:
+        def read(at: int, item: Mapping[str, Any]) -> list[Write]:
             urn = _urn_of(item, at, check_urn)
             if entity_type_of(urn) != entity_type:
                 raise BadRequestError(f"[{at}].urn: {urn} is not a URN of a {entity_type}")
-            if None in item.values():
-                raise BadRequestError(f"[{at}]: an aspect is null")
-            return [_read_aspect(urn, name, value, change) for name, value in _aspects_of(item)]
+            aspects = ((name, content) for name, content in item.items() if name != "urn")
+            return [
+                _read_aspect(urn, _aspect_named(name), content, change) for name, content in aspects
+            ]
 
         writes = [write for at, item in enumerate(items) for write in read(at, item)]
         check_count(writes, "aspects", self._limits.proposals)

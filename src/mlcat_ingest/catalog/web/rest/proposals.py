@@ -8,13 +8,13 @@ Source: `MetadataChangeProposal` and `GenericAspect` of DataHub's Rest.li `/aspe
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Literal, TypedDict, get_args
+from typing import Annotated, Any, Final, Literal, NotRequired, TypedDict, get_args
 
 from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError
 from mlcat_ingest.catalog.schema.values import Change, Write
-from mlcat_ingest.catalog.web.http import json_type
+from mlcat_ingest.catalog.web.http import json_object, json_type
 from mlcat_ingest.errors import CodecError, InvalidUrnError
-from mlcat_ingest.metadata.aspects.declaration import Bytes
+from mlcat_ingest.metadata.aspects.declaration import Bytes, required_keys
 from mlcat_ingest.metadata.codec import dumps, loads
 from mlcat_ingest.metadata.registry import ASPECTS, ENTITY_TYPES, implied_aspect
 from mlcat_ingest.metadata.urn import entity_type_of
@@ -53,25 +53,30 @@ MetadataChangeProposal = TypedDict(
     total=False,
 )
 OneProposal = TypedDict(
-    "OneProposal", {"proposal": MetadataChangeProposal, "async": str}, total=False
+    "OneProposal", {"proposal": MetadataChangeProposal, "async": NotRequired[str]}
 )
 ManyProposals = TypedDict(
-    "ManyProposals", {"proposals": list[MetadataChangeProposal], "async": str}, total=False
+    "ManyProposals", {"proposals": list[MetadataChangeProposal], "async": NotRequired[str]}
 )
 
 
-def check_parameters(method: str, record: type, parameters: Mapping[str, Any]) -> None:
-    """Check the JSON types of the parameters of an action.
+def read_parameters(method: str, record: type, given: Any) -> Mapping[str, Any]:
+    """Return the parameters of an action, which `record` declares.
 
     Raises:
-        BadRequestError: one has another type; the sentence names it.
+        BadRequestError: one is missing, or has another JSON type; the sentence names it.
     """
+    parameters = json_object(given)
+    for name in required_keys(record) or ():
+        if name not in parameters:
+            raise BadRequestError(f"Parameter '{name}' is required")
     problems = problems_of(record, parameters)
     if problems:
         lines = "".join(f"ERROR :: {problem}\n" for problem in problems)
         raise BadRequestError(
             f"Parameters of method '{method}' failed validation with error '{lines}'"
         )
+    return parameters
 
 
 def expect_object(value: Any, where: str) -> Mapping[str, Any]:
@@ -105,7 +110,7 @@ def read_proposal(proposal: Mapping[str, Any]) -> Write:
         aspect,
         value,
         change,
-        headers=proposal.get("headers"),
+        headers=proposal.get("headers", {}),
         system_metadata=proposal.get("systemMetadata"),
     )
 
@@ -194,7 +199,7 @@ def make_write(
     value: Mapping[str, Any],
     change: Change,
     *,
-    headers: Any = None,
+    headers: Mapping[str, str],
     system_metadata: Any = None,
 ) -> Write:
     """Return a write whose `headers` and `system_metadata` are as a client sent them.
@@ -202,7 +207,7 @@ def make_write(
     Raises:
         InvalidProposalError: they are not understood; the sentence names the field.
     """
-    conditions = _conditions(headers)
+    conditions = {name.lower(): text for name, text in headers.items()}
     return Write(
         urn=urn,
         aspect=aspect,
@@ -227,14 +232,6 @@ def patch_of(value: Any) -> Mapping[str, Any]:
     if isinstance(value, dict) and isinstance(value.get("patch"), list):
         return value
     raise BadRequestError(f"Invalid JSON Patch: {dumps(value).decode()[:200]}")
-
-
-def _conditions(headers: Any) -> Mapping[str, str]:
-    if headers is None:
-        return {}
-    if not isinstance(headers, dict) or not {*map(type, headers.values())} <= {str}:
-        raise InvalidProposalError("headers: expected an object of strings")
-    return {name.lower(): value for name, value in headers.items()}
 
 
 def _instant_ms(conditions: Mapping[str, str], name: str) -> int | None:

@@ -35,6 +35,7 @@ from mlcat_ingest.catalog.web.rest.endpoint import (
     Resource,
     record,
     ref,
+    schema_of,
 )
 from mlcat_ingest.catalog.web.rest.entities import Aspects, Entities
 from mlcat_ingest.catalog.web.rest.openapi_entities import (
@@ -113,7 +114,11 @@ def _entry(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
         )
     if parameters:
         entry["parameters"] = parameters
-    bodies = [row.body for row in endpoints if row.body is not None]
+    bodies = [
+        schema_of(row.body) if isinstance(row.body, type) else row.body
+        for row in endpoints
+        if row.body is not None
+    ]
     if bodies:
         entry["requestBody"] = {"required": True, "content": _json(_any_of(bodies))}
     entry["responses"] = _responses(endpoints)

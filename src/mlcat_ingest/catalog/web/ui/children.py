@@ -19,7 +19,7 @@ from mlcat_ingest.catalog.schema.tables import (
 from mlcat_ingest.catalog.schema.values import UrnPage
 from mlcat_ingest.catalog.search.predicates import MAX_TOKENS, matching
 from mlcat_ingest.catalog.store.reads import marked_removed
-from mlcat_ingest.catalog.store.rows import chunks
+from mlcat_ingest.catalog.store.rows import distinct_chunks
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.lists import ListRow, model_rows, referrers
 from mlcat_ingest.metadata.mlflow_keys import PARENT_RUN
@@ -85,7 +85,7 @@ def _newest_children(store: Store, urns: Sequence[str]) -> dict[str, UrnPage]:
 
     def read(connection: Connection) -> dict[str, UrnPage]:
         by_parent: dict[str, UrnPage] = {}
-        for chunk in chunks(urns, MAX_TOKENS):
+        for chunk in distinct_chunks(urns, MAX_TOKENS):
             children = _children(chunk).subquery()
             rows = (
                 select(children)

@@ -11,7 +11,8 @@ from mlcat_ingest.catalog.store.history import VersionInfo, VersionKey
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.facts import Piece
 from mlcat_ingest.catalog.web.ui.lists import PAGE_ROWS, Pager, names_of, pager
-from mlcat_ingest.catalog.web.ui.text import cut, entity_href, moment
+from mlcat_ingest.catalog.web.ui.text import entity_href, moment
+from mlcat_ingest.core.text import cut
 from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.diff import AspectDiff, Sign, diff_aspect, value_text

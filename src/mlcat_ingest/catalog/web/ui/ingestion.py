@@ -32,7 +32,6 @@ from mlcat_ingest.catalog.web.ui.lists import (
     value_of,
 )
 from mlcat_ingest.catalog.web.ui.text import (
-    cut,
     duration,
     entity_href,
     entity_type,
@@ -41,6 +40,7 @@ from mlcat_ingest.catalog.web.ui.text import (
     parsed,
     scalar,
 )
+from mlcat_ingest.core.text import cut
 from mlcat_ingest.metadata.aspects.processes import DATAHUB_EXECUTION_REQUEST_INPUT
 from mlcat_ingest.metadata.aspects.untyped import (
     DATAHUB_EXECUTION_REQUEST_RESULT,
@@ -118,18 +118,15 @@ class _IngestionRun:
         return _MARKS.get(self.status, "quiet"), self.status, by_gate
 
 
-def runs_page(store: Store, start: int) -> Mapping[str, object]:
+def runs_page(store: Store, start: int) -> Listing:
     """Return a page of all ingestion runs, the newest first."""
     page = store.search(newest(RUN, start, PAGE_ROWS))
     rows = _runs(store, [hit.urn for hit in page.hits])
     part = pager(page.total, start, len(rows), lambda at: f"/kind/{RUN}?start={at}")
-    return {
-        "title": kind_name(RUN, plural=True),
-        "listing": _listing(rows, part, _RECIPE),
-    }
+    return _listing(rows, part, _RECIPE, title=kind_name(RUN, plural=True))
 
 
-def recipes_page(store: Store, start: int = 0, count: int = PAGE_ROWS) -> Mapping[str, object]:
+def recipes_page(store: Store, start: int = 0, count: int = PAGE_ROWS) -> Listing:
     """Return a page of the recipes, each with its latest run.
 
     Cost: a handful of SQL statements, however many recipes and runs there are.
@@ -143,10 +140,7 @@ def recipes_page(store: Store, start: int = 0, count: int = PAGE_ROWS) -> Mappin
         by_urn[latest[urn]] if urn in latest else _IngestionRun(_link(names, urn)) for urn in urns
     ]
     part = pager(page.total, start, len(rows), lambda at: f"/kind/{RECIPE}?start={at}")
-    return {
-        "title": kind_name(RECIPE, plural=True),
-        "listing": _listing(rows, part, _RECIPE),
-    }
+    return _listing(rows, part, _RECIPE, title=kind_name(RECIPE, plural=True))
 
 
 def recipe_page(store: Store, urn: str, aspects: Aspects, start: int) -> Mapping[str, object]:
@@ -243,8 +237,10 @@ def _runs(store: Store, urns: Sequence[str]) -> list[_IngestionRun]:
     return [_row(urn, of_run, names) for urn, of_run in aspects.items()]
 
 
-def _listing(rows: Sequence[_IngestionRun], part: Pager, *first: ListColumn) -> Listing:
-    return Listing(rows, (*first, *_RUN_COLUMNS), part, "No ingestion runs.")
+def _listing(
+    rows: Sequence[_IngestionRun], part: Pager, *first: ListColumn, title: str = ""
+) -> Listing:
+    return Listing(rows, (*first, *_RUN_COLUMNS), part, "No ingestion runs.", title=title)
 
 
 def _row(urn: str, aspects: Aspects, names: Mapping[str, str]) -> _IngestionRun:

@@ -18,7 +18,7 @@ from mlcat_ingest.catalog.search.pages import ADDED
 from mlcat_ingest.catalog.search.predicates import NOWHERE, matching, resolve
 from mlcat_ingest.catalog.search.request import Criterion, SearchRequest, SortKey
 from mlcat_ingest.catalog.store.reads import marked_removed
-from mlcat_ingest.catalog.store.rows import chunks
+from mlcat_ingest.catalog.store.rows import distinct_chunks
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.directions import TRIAL_NUMBER, Directions
 from mlcat_ingest.catalog.web.ui.markdown import plain_line
@@ -220,7 +220,7 @@ class ListColumn:
 class Listing:
     """A page of rows as a table, or the text `empty` instead; a `label` names its region.
 
-    The column at `heading` names the rows.
+    The column at `heading` names the rows. A list that is a page of its own has a `title`.
     """
 
     rows: Sequence[object]
@@ -229,6 +229,7 @@ class Listing:
     empty: str = "No entities."
     label: str = ""
     heading: int = 0
+    title: str = ""
 
 
 NAME: Final = ListColumn("Name", lambda row: row, "link")
@@ -553,7 +554,7 @@ def _is_live(connection: Connection, entity_id: ColumnElement[int]) -> ColumnEle
 def _group_sizes(connection: Connection, urns: Collection[str]) -> dict[str, int]:
     """Return the number of models of each group that has any, without the removed ones."""
     sizes: dict[str, int] = {}
-    for chunk in chunks(urns):
+    for chunk in distinct_chunks(urns):
         query = (
             select(edge.c.destination, func.count())
             .where(edge.c.destination.in_(chunk), edge.c.relationship == "MemberOf")
@@ -654,7 +655,7 @@ def _kind(
     return {"label": label, "count": count, "href": f"/kind/{quote(entity_type, safe='')}"}
 
 
-def kind_page(store: Store, entity_type: str, start: int) -> Mapping[str, object] | None:
+def kind_page(store: Store, entity_type: str, start: int) -> Listing | None:
     """Return a page of the entities of one kind, the newest first; None for an unknown kind."""
     page = store.search(newest(entity_type, start, PAGE_ROWS))
     if not page.total and entity_type not in KIND_LABELS:
@@ -670,7 +671,5 @@ def kind_page(store: Store, entity_type: str, start: int) -> Mapping[str, object
     )
     part = pager(page.total, start, len(rows), lambda at: f"{path}?start={at}")
     title = kind_name(entity_type, plural=True)
-    return {
-        "title": title,
-        "listing": Listing(rows, entity_columns(rows, values if outcomes else ()), part),
-    }
+    columns = entity_columns(rows, values if outcomes else ())
+    return Listing(rows, columns, part, title=title)

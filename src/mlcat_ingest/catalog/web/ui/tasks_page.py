@@ -1,6 +1,5 @@
 """The page of index tasks: their status, progress and times."""
 
-from collections.abc import Mapping
 from typing import Final
 
 from mlcat_ingest.catalog.store.store import Store
@@ -17,12 +16,11 @@ _KINDS: Final = {
 }
 
 
-def tasks_page(store: Store, start: int) -> Mapping[str, object]:
+def tasks_page(store: Store, start: int) -> Listing:
     """Return a page of the index tasks, the newest first."""
     total, rows = store.read(lambda connection: list_tasks(connection, start, PAGE_ROWS))
     part = pager(total, start, len(rows), lambda at: f"{PATH}?start={at}")
-    listing = Listing(rows, _COLUMNS, part, "No index tasks.", "Index tasks")
-    return {"title": "Index tasks", "listing": listing}
+    return Listing(rows, _COLUMNS, part, "No index tasks.", "Index tasks", title="Index tasks")
 
 
 def _state(task: TaskRow) -> tuple[str, str]:

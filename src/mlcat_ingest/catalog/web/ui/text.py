@@ -55,11 +55,6 @@ def parsed(text: object) -> Any:
         return None
 
 
-def cut(text: str, longest: int) -> str:
-    """Return a text of at most so many characters, and a sign that more was there."""
-    return text if len(text) <= longest else f"{text[:longest]}…"
-
-
 def entity_type(urn: str) -> str:
     """Return the entity type that `urn` names, or an empty text where it is no URN."""
     try:

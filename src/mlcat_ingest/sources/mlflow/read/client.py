@@ -20,7 +20,7 @@ from typing import Any, Final, Self, TypeVar
 
 from mlcat_ingest.core.environment import require_extra
 from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.core.paging import ListingPage, RecentIds, follow
+from mlcat_ingest.core.paging import ListingPage, RecentIds, chunks, follow
 from mlcat_ingest.core.redaction import redact_urls
 from mlcat_ingest.errors import (
     AuthenticationError,
@@ -46,7 +46,6 @@ from mlcat_ingest.sources.mlflow.read.listing import (
     ApiReader,
     PageSize,
     RunsQuery,
-    chunks,
     entries_of,
     label_of,
     token_param,

@@ -5,11 +5,11 @@ import binascii
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from itertools import chain
 from operator import attrgetter
 from typing import Any, ClassVar, Final, Literal, TypeVar
 
-from mlcat_ingest.core.paging import RecentIds
+from mlcat_ingest.core.paging import RecentIds, chunks
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
@@ -89,13 +89,6 @@ def label_of(listing: str) -> str:
 
 
 RUNS_LISTING: Final = label_of("runs")
-
-
-def chunks(items: Iterable[ItemT], size: int) -> Iterator[list[ItemT]]:
-    """Yield `items` in pieces of at most `size`, each once it is full."""
-    left = iter(items)
-    while piece := list(islice(left, size)):
-        yield piece
 
 
 def id_pieces(ids: Iterable[str]) -> Iterator[tuple[str, ...]]:

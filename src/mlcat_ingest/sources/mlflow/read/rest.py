@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from mlcat_ingest.core.findings import Finding, UnansweredRequest, longest_pending_request
-from mlcat_ingest.core.paging import ListingPage, RecentIds, follow
+from mlcat_ingest.core.paging import ListingPage, RecentIds, chunks, follow
 from mlcat_ingest.errors import (
     MlcatError,
     NotAuthorizedError,
@@ -35,7 +35,6 @@ from mlcat_ingest.sources.mlflow.read.listing import (
     ApiReader,
     PageSize,
     RunsQuery,
-    chunks,
     label_of,
     offset_after,
     token_param,

@@ -34,10 +34,11 @@ from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import unquote
 
+from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.sources.base import PartitionState
-from mlcat_ingest.sources.mlflow.read.listing import EXPERIMENTS_A_LISTING, chunks, id_pieces
+from mlcat_ingest.sources.mlflow.read.listing import EXPERIMENTS_A_LISTING, id_pieces
 from mlcat_ingest.sources.mlflow.read.reader import ModelFilter, Reader, RunFilter
 from mlcat_ingest.sources.mlflow.select.scopes import EveryRun
 from mlcat_ingest.sources.mlflow.values.joined import (

@@ -10,12 +10,12 @@ from contextlib import suppress
 from functools import cache, partial
 from typing import Final, NamedTuple
 
+from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.identity import is_another
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.sources.base import Missing, Unlisted
-from mlcat_ingest.sources.mlflow.read.listing import chunks
 from mlcat_ingest.sources.mlflow.read.reader import (
     IDS_A_LISTING,
     Kind,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
+from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.errors import (
     AuthenticationError,
     NotAuthorizedError,
@@ -18,7 +19,7 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.links.rules import FEAST_FILE, feast_tags
-from mlcat_ingest.sources.mlflow.read.listing import chunks, id_pieces
+from mlcat_ingest.sources.mlflow.read.listing import id_pieces
 from mlcat_ingest.sources.mlflow.read.reader import (
     ALL_MODELS,
     IDS_A_LISTING,

@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar, Final
 
+from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.sources.base import Runs
-from mlcat_ingest.sources.mlflow.read.listing import chunks
 from mlcat_ingest.sources.mlflow.read.reader import IDS_A_LISTING, Reader, RunFilter
 from mlcat_ingest.sources.mlflow.select.joins import Listed
 from mlcat_ingest.sources.mlflow.values.joined import JoinedExperiment, JoinedRecord, JoinedRun

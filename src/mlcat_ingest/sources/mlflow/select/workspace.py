@@ -6,9 +6,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
+from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.sources.base import NamedGroup, Runs
-from mlcat_ingest.sources.mlflow.read.listing import chunks, id_pieces
+from mlcat_ingest.sources.mlflow.read.listing import id_pieces
 from mlcat_ingest.sources.mlflow.read.reader import ModelFilter, Reader, RunFilter
 from mlcat_ingest.sources.mlflow.select.joins import (
     ParentRuns,

@@ -8,7 +8,7 @@ from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.web.rest.proposals import (
     ManyProposals,
     OneProposal,
-    check_parameters,
+    read_parameters,
     read_proposal,
 )
 
@@ -156,7 +156,7 @@ def test_every_form_that_clients_send_is_understood(changes: dict[str, Any], wri
 
 
 def read(sent: Any) -> Write:
-    check_parameters("ingestProposal", OneProposal, {"proposal": sent})
+    read_parameters("ingestProposal", OneProposal, {"proposal": sent})
     return read_proposal(sent)
 
 
@@ -242,7 +242,7 @@ def test_what_is_not_understood_is_named(sent: dict[str, Any], sentence: str) ->
 def test_the_wrong_one_of_many_proposals_is_named() -> None:
     sent = {"proposals": [proposal(), proposal(changeType="FOO")], "async": True}
     with pytest.raises(CatalogError) as caught:
-        check_parameters("ingestProposalBatch", ManyProposals, sent)
+        read_parameters("ingestProposalBatch", ManyProposals, sent)
     assert str(caught.value) == (
         "Parameters of method 'ingestProposalBatch' failed validation with error "
         '\'ERROR :: /proposals/1/changeType :: "FOO" is not an enum symbol\n'
@@ -266,9 +266,9 @@ def test_the_wrong_one_of_many_proposals_is_named() -> None:
 def test_proposals_are_checked_together_as_each_alone(wrong: dict[str, Any]) -> None:
     right = proposal(headers={"If-Version-Match": "1"})
     with pytest.raises(CatalogError) as alone:
-        check_parameters("m", OneProposal, {"proposal": right | wrong})
+        read_parameters("m", OneProposal, {"proposal": right | wrong})
     with pytest.raises(CatalogError) as together:
-        check_parameters("m", ManyProposals, {"proposals": [right, right | wrong, right]})
+        read_parameters("m", ManyProposals, {"proposals": [right, right | wrong, right]})
     assert str(together.value) == str(alone.value).replace("/proposal/", "/proposals/1/")
 
 

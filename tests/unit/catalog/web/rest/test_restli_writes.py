@@ -211,20 +211,35 @@ def test_aspects_of_types_that_are_not_in_the_table_are_named_by_their_records(
 @pytest.mark.parametrize(
     ("entity", "message"),
     [
-        (3, "entity: expected an object"),
-        ({}, "entity.value: expected an object, not null"),
-        ({"value": {}}, "entity.value: expected one snapshot"),
-        ({"value": {"x": {}}}, "entity.value: expected one snapshot"),
-        ({"value": {"com.linkedin.metadata.snapshot.X": 3}}, "snapshot.X: expected an object"),
-        (snapshot(3), "urn: expected a string"),
-        (snapshot("x"), "urn: 'x' is not a URN"),
+        (3, "entity must be a JSON object"),
+        ({}, "entity.value: the parameter is missing"),
+        ({"value": {"com.linkedin.metadata.snapshot.X": 3}}, "snapshot.X must be a JSON object"),
+        (snapshot(3), "Snapshot.urn: expected a string"),
         (
             {"value": {"com.linkedin.metadata.snapshot.X": {"urn": M, "aspects": 3}}},
-            "aspects: expected a list",
+            "snapshot.X.aspects must be a list",
         ),
-        (snapshot(M, 3), "aspects[0]: expected an object"),
+        (snapshot(M, 3), "Snapshot.aspects[0] must be a JSON object"),
+        (
+            snapshot(M, {"com.linkedin.common.Status": 3}),
+            "Snapshot.aspects[0].com.linkedin.common.Status must be a JSON object",
+        ),
+    ],
+    ids=repr,
+)
+def test_a_body_that_holds_no_snapshot_is_refused(
+    client: RestClient, entity: Any, message: str
+) -> None:
+    assert message in client.refused("POST", INGEST, {"entity": entity})
+
+
+@pytest.mark.parametrize(
+    ("entity", "message"),
+    [
+        ({"value": {}}, "entity.value: expected one snapshot"),
+        ({"value": {"x": {"urn": M, "aspects": []}}}, "entity.value: expected one snapshot"),
+        (snapshot("x"), "urn: 'x' is not a URN"),
         (snapshot(M, STATUS, {}), "aspects[1]: expected one record, not 0"),
-        (snapshot(M, {"com.linkedin.common.Status": 3}), "expected an object, not a number"),
         (
             snapshot(M, {"com.linkedin.common.Nothing": {}}),
             "Unknown aspect nothing for entity mlModel",

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Self
 
 from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
@@ -40,7 +41,6 @@ from mlcat_ingest.sources.mlflow.read.listing import (
     MODELS_PAGE,
     RUNS_A_SLICE,
     PageSize,
-    chunks,
     entries_of,
 )
 from mlcat_ingest.sources.mlflow.read.reader import (
