@@ -43,7 +43,7 @@ from mlcat_ingest.catalog.web.rest.endpoint import (
 from mlcat_ingest.catalog.web.rest.proposals import expect_object, make_write, patch_of
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.codec import embedded
-from mlcat_ingest.metadata.registry import DECLARED, ENTITY_TYPES, allows, key_aspect_name
+from mlcat_ingest.metadata.registry import ASPECTS, ENTITY_TYPES, allows, key_aspect_name
 from mlcat_ingest.metadata.urn import PREFIX, entity_type_of, raw_parts
 
 _ENTITY_PATH: Final = "/openapi/v3/entity/"
@@ -61,7 +61,7 @@ _SHOWN: Final = (
 _FROM_0: Final[Schema] = {**WHOLE, "default": 0}
 _SOURCE: Final = {"eventSource": "openapi"}
 _TYPES: Final = {name.lower(): name for name in ENTITY_TYPES}
-_KNOWN_ASPECTS: Final = {name.lower(): name for name in DECLARED}
+_KNOWN_ASPECTS: Final = {name.lower(): name for name in ASPECTS}
 # Characters that a part of a URN may hold in this spelling only.
 _OWN_ESCAPE: Final = re.compile(rb"%2C|%28|%29|%25|%E2%90%9F")
 
@@ -115,8 +115,7 @@ def target_of(request: RequestContext) -> Target:
             target = _entity_in(head)
             aspect = _aspect_named(decode_path(tail))
             # A URN of several parts ends with a parenthesis; one of a single part may go on.
-            is_known = aspect in DECLARED or aspect == key_aspect_name(target.entity_type)
-            if target.urn.endswith(")") or (is_known and allows(target.entity_type, aspect)):
+            if target.urn.endswith(")") or allows(target.entity_type, aspect):
                 return replace(target, aspect=aspect)
     return _entity_in(rest)
 
