@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -98,7 +99,7 @@ def odd_writes() -> Iterator[Write]:
             spec = ASPECTS[name]
             if spec.timeseries or spec.type is not None or spec.key:
                 continue
-            checked = {rule.strip("/").split("/")[0].split(":")[0] for rule in spec.rules}
+            checked = {re.split("[/:?]", rule)[1] for rule in spec.rules}
             for place, odd in enumerate(ODD):
                 value = dict.fromkeys({*NAMED} - checked, odd)
                 yield Write(odd_urn(kind.entity_type, place), name, value)

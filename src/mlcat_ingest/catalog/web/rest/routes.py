@@ -47,7 +47,7 @@ from mlcat_ingest.catalog.web.rest.openapi_entities import (
     target_of,
 )
 from mlcat_ingest.catalog.web.rest.operations import MetadataTests, Operations
-from mlcat_ingest.catalog.web.rest.search import Searches
+from mlcat_ingest.catalog.web.rest.search import SearchReads
 
 PATH: Final = "/openapi.json"
 
@@ -219,7 +219,7 @@ def rest_endpoints(store: Store, tasks: Tasks, limits: Limits) -> Sequence[Endpo
         for resource in (
             Aspects(store, limits),
             Entities(store, limits),
-            Searches(store, limits),
+            SearchReads(store, limits),
             Operations(store, tasks, limits),
             MetadataTests(store, limits),
             EntityReads(store, limits),

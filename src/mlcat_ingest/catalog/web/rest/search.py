@@ -1,4 +1,4 @@
-"""Searches by REST: lists and scrolls of OpenAPI v3, and the older `/entities?action=search`."""
+"""SearchReads by REST: lists and scrolls of OpenAPI v3, and the older `/entities?action=search`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -85,7 +85,7 @@ def _alternatives(clauses: Iterable[Mapping[str, Any]], key: str) -> Alternative
     )
 
 
-class Searches(Resource):
+class SearchReads(Resource):
     """The endpoints that find entities."""
 
     @Endpoint(
