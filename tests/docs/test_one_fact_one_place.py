@@ -1,13 +1,12 @@
 """A fact that several modules need is spelled in one of them."""
 
 import ast
-import csv
 import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from mlcat_ingest.metadata.registry import DECLARED
+from mlcat_ingest.metadata.registry import ASPECTS
 from support.source_code import nodes
 
 PACKAGE = Path(__file__).parents[2] / "src" / "mlcat_ingest"
@@ -26,8 +25,6 @@ OTHER_200 = {
 }
 
 DECLARATIONS = "metadata/aspects/"
-UNNAMED = "metadata/aspects/untyped.csv"
-"""The table of the aspects that no module names."""
 RELEASED_STEPS = {"catalog/schema/tables.py"}
 """Migrations: they never change, whatever an aspect is called later."""
 
@@ -109,7 +106,7 @@ def field_names_of_graphql(module: str, within: tuple[ast.AST, ...]) -> set[int]
 
 
 def test_each_aspect_is_spelled_in_the_module_that_declares_it() -> None:
-    names = DECLARED.keys() - WORDS.keys()
+    names = ASPECTS.keys() - WORDS.keys()
     spelled: dict[str, set[str]] = {}
     for module, within, values in modules():
         fields = field_names_of_graphql(module, within)
@@ -119,10 +116,6 @@ def test_each_aspect_is_spelled_in_the_module_that_declares_it() -> None:
                 inside = {word for word in re.findall(r"[\w.]+", node.value) if not word.islower()}
                 for name in names & (inside | {node.value}):
                     spelled.setdefault(name, set()).add(module)
-    for row in csv.DictReader((PACKAGE / UNNAMED).read_text("utf-8").splitlines()):
-        if row["name"] in names:
-            spelled.setdefault(row["name"], set()).add(UNNAMED)
-    assert spelled.keys() == names
     elsewhere = {
         name: found
         for name, given in spelled.items()

@@ -21,7 +21,7 @@ from mlcat_ingest.errors import (
     SourceUnavailableError,
 )
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
-from mlcat_ingest.metadata.registry import ENTITIES, ENTITY_TYPES
+from mlcat_ingest.metadata.registry import ENTITY_TYPES
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.sources.mlflow.read.reader import MlflowObject
 from simulation.scheduler import Process, Scheduler
@@ -110,7 +110,7 @@ class Storage(VersioningSink):
         self, entity_type: str, source: str | None, *, removed: bool = False
     ) -> SourceEntities:
         """Find the entities of a source whose properties the index knows."""
-        name = ENTITIES[entity_type].properties or ""
+        name = ENTITY_TYPES[entity_type].properties or ""
         self.not_indexed = {urn for urn, aspect in self.lost_changes if aspect == name}
         return super().entities_of_source(entity_type, source, removed=removed)
 

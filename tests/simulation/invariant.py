@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from mlcat_ingest.metadata.proposal import Aspect
-from mlcat_ingest.metadata.registry import DECLARED
+from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.metadata.urn import entity_type_of
 from simulation.people import MARK, OWN_TYPES, Ledger, People, is_persons
@@ -26,7 +26,7 @@ def facts_of(aspects: Mapping[str, Aspect]) -> Facts:
     for name, aspect in aspects.items():
         if name == "status":
             continue
-        unowned = DECLARED[name].unowned
+        unowned = ASPECTS[name].unowned
         for field, value in aspect.items():
             fact = _without_people(value)
             if field not in unowned and fact not in ([], {}, None, ""):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from datahub.metadata.schema_classes import ASPECT_NAME_MAP
+from datahub.metadata.schema_classes import ASPECT_NAME_MAP, KEY_ASPECTS
 
 from mlcat_ingest.metadata.urn import KINDS, build
 
@@ -21,6 +21,12 @@ PARTS = {
     "versionSet": ("abc", "mlModel"),
 }
 """The parts of a URN of each entity type that has more than one."""
+
+_KEY_PARTS = {
+    "origin": "PROD",
+    "parent": build("dataset", *PARTS["dataset"]),
+    "platform": "urn:li:dataPlatform:looker",
+}
 
 _SCALARS: Mapping[str, Any] = {
     "string": "text",
@@ -47,10 +53,10 @@ _COMPUTED = {
 
 def urn_of(entity_type: str) -> str:
     """Return a URN of an entity type, whether this package knows its parts or not."""
-    if entity_type == "schemaField":
-        return f"urn:li:schemaField:({urn_of('dataset')},field)"
     if entity_type not in KINDS:
-        return f"urn:li:{entity_type}:some-id"
+        names = [field.name for field in KEY_ASPECTS[entity_type].RECORD_SCHEMA.fields]
+        parts = ",".join(_KEY_PARTS.get(name, f"some-{name}") for name in names)
+        return f"urn:li:{entity_type}:{f'({parts})' if len(names) > 1 else parts}"
     return build(entity_type, *PARTS.get(entity_type, ("some-id",)))
 
 
@@ -58,6 +64,10 @@ def filled_aspect(name: str, entity_type: str) -> Any:
     """Return an instance of an aspect's class in which every field has a value."""
     cls = ASPECT_NAME_MAP[name]
     value = _value(cls.RECORD_SCHEMA, {}, ())
+    if name == "testInfo":
+        value["definition"]["json"] = "{}"
+    if name == "versionSetProperties":
+        value["latest"] = urn_of("mlModel")
     if name == "versionProperties":
         value["versionSet"] = build("versionSet", f"of-{entity_type}", entity_type)
     return cls.from_obj(value)
@@ -75,10 +85,11 @@ def _value(schema: Any, types: Mapping[str, str], active: tuple[str, ...]) -> An
             }
         case "union":
             member = next(one for one in schema.schemas if one.type != "null")
-            value = _value(member, types, active)
+            name = getattr(member, "fullname", member.type)
+            value = _value(member, {"": types[name]} if name in types else types, active)
             if len([one for one in schema.schemas if one.type != "null"]) == 1 or value is None:
                 return value
-            return {getattr(member, "fullname", member.type): value}
+            return {name: value}
         case "array":
             return [value] if (value := _value(schema.items, types, active)) is not None else []
         case "map":
@@ -108,6 +119,8 @@ def _field(schema: Any, field: Any, types: Mapping[str, str], active: tuple[str,
 def _types(props: Mapping[str, Any]) -> dict[str, str]:
     """Return the entity types of the URNs in a field, by the name of the nested field or ""."""
     declared = props.get("Relationship")
+    if "UrnValidation" in props:
+        return {"": props["UrnValidation"]["entityTypes"][0]}
     if declared is not None:
         ((path, edge),) = {"": declared}.items() if "name" in declared else declared.items()
         at = path.removeprefix("/*").removeprefix("/").removesuffix("/*")

@@ -60,19 +60,19 @@ def aspects_of(urn: str, hint: str | None = None) -> list[str]:
     Raises:
         RecipeError: its type is not known; `hint` says what to do then.
     """
-    from mlcat_ingest.metadata.registry import ENTITIES
+    from mlcat_ingest.metadata.registry import ENTITY_TYPES
     from mlcat_ingest.metadata.urn import entity_type_of
     from mlcat_ingest.recipe.loader import nearest
 
     entity_type = entity_type_of(urn)
-    kind = ENTITIES.get(entity_type)
+    kind = ENTITY_TYPES.get(entity_type)
     if kind is None:
-        meant = nearest(entity_type, ENTITIES)
+        meant = nearest(entity_type, ENTITY_TYPES)
         raise RecipeError(
             f"unknown entity type {entity_type}",
             hint=f"did you mean {meant}?" if meant else hint,
         )
-    return sorted(kind.aspects | {kind.key})
+    return sorted(kind.aspects)
 
 
 def _object(

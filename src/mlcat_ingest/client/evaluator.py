@@ -34,7 +34,7 @@ from mlcat_ingest.errors import (
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS, TestResults
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, NOT_STORED, Aspect, Proposal
-from mlcat_ingest.metadata.registry import DECLARED, allows, key_aspect_name
+from mlcat_ingest.metadata.registry import ASPECTS, allows, key_aspect_name
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
 
@@ -231,10 +231,10 @@ def read_aspects(
             continue  # nothing is stored under it
     entities: Aspects = {}
     for entity_type, members in by_type.items():
-        known = {name for name in names if name in DECLARED and allows(entity_type, name)}
+        known = {name for name in names if allows(entity_type, name)}
         if with_key:
             known.add(key_aspect_name(entity_type))
-        custom = {name for name in names if name not in DECLARED}
+        custom = {name for name in names if name not in ASPECTS}
         for asked in filter(None, (sorted(known), sorted(custom))):
             for urn, aspects in _read(catalog, members, asked).items():
                 entities.setdefault(urn, {}).update(aspects)
@@ -246,7 +246,7 @@ def _read(catalog: Reads, urns: Sequence[str], names: Sequence[str]) -> Aspects:
     try:
         stored = catalog.read_many(urns, names)
     except (*CANNOT_ANSWER, CatalogUnavailableError) as error:
-        if isinstance(error, CatalogUnavailableError) and any(name in DECLARED for name in names):
+        if isinstance(error, CatalogUnavailableError) and any(name in ASPECTS for name in names):
             raise
         calls: list[tuple[Sequence[str], Sequence[str]]]
         if len(names) > 1:

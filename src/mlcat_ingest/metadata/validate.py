@@ -8,9 +8,11 @@ Source: `ValidateDataAgainstSchema` of Rest.li; `IgnoreUnknownMutator` and
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
+from itertools import chain
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast, get_args, get_origin
 
 from mlcat_ingest.errors import InvalidUrnError
@@ -24,8 +26,8 @@ from mlcat_ingest.metadata.aspects.declaration import (
     fields,
     required_keys,
 )
-from mlcat_ingest.metadata.registry import ASPECTS, ENTITIES, allows
-from mlcat_ingest.metadata.urn import MAX_URN_BYTES, check, entity_type_of
+from mlcat_ingest.metadata.registry import ASPECTS, allows
+from mlcat_ingest.metadata.urn import KINDS, MAX_URN_BYTES, check, entity_type_of
 
 MAX_PROBLEMS: Final = 20
 """The most problems that are reported of one aspect; any further ones are left out."""
@@ -61,14 +63,15 @@ def validate_aspect(entity_type: str, aspect_name: str, value: object) -> list[A
     """Return what is wrong with an aspect of an entity type; an empty list where nothing is.
 
     Checked are JSON types, enum values, required fields, integer widths, and URNs with their
-    entity types. Aspects of open entity types, and those without a typed form, only have to be
-    objects, unless the service computes something from them.
+    entity types. Of aspects without a typed form, and of all aspects of entity types that are not
+    in `urn.KINDS`, only unions and the entity types of references are checked, unless the service
+    computes something from them.
 
     Cost: about 1 µs a nested record.
     """
     if not allows(entity_type, aspect_name):
         return [AspectProblem("", f"Unknown aspect {aspect_name} for entity {entity_type}")]
-    problems = _problems(entity_type, aspect_name, value)
+    problems = _check_of(entity_type, aspect_name)(value) or []
     return [problem for problem in problems if _refuses(problem)][:MAX_PROBLEMS]
 
 
@@ -80,12 +83,11 @@ def adjusted_aspect(
     Fields that the declaration does not know are left out, at every level, and numbers are cut to
     whole ones where it has those.
     """
-    problems = _problems(entity_type, aspect_name, value)
+    problems = _check_of(entity_type, aspect_name)(value) or []
     wrong = [problem for problem in problems if _refuses(problem)][:MAX_PROBLEMS]
-    spec = ASPECTS.get(aspect_name)
-    if not problems or wrong or spec is None:
+    if not problems or wrong:
         return value, wrong
-    return cast("Mapping[str, Any]", _adjust(value, spec.type)), []
+    return cast("Mapping[str, Any]", _adjust(value, ASPECTS[aspect_name].type)), []
 
 
 def problems_of(record: type, value: object) -> list[AspectProblem]:
@@ -93,11 +95,11 @@ def problems_of(record: type, value: object) -> list[AspectProblem]:
     return [problem for problem in _record(record)(value) or [] if _refuses(problem)]
 
 
-def _problems(entity_type: str, aspect_name: str, value: object) -> list[AspectProblem]:
-    spec = ASPECTS.get(aspect_name)
-    if spec is None or spec.type is None or not (entity_type in ENTITIES or spec.computed):
-        return _check_object(value) or []
-    return _record(spec.type)(value) or []
+def _check_of(entity_type: str, aspect_name: str) -> _Check:
+    spec = ASPECTS[aspect_name]
+    if spec.type is None or not (entity_type in KINDS or spec.computed):
+        return _untyped(aspect_name)
+    return _record(spec.type)
 
 
 def _refuses(problem: AspectProblem) -> bool:
@@ -134,13 +136,43 @@ def _record(record: object, edge: Edge | None = None) -> _Check:
     return check_record
 
 
+@cache
+def _untyped(aspect_name: str) -> _Check:
+    """Return the check of an aspect without a typed form."""
+    rules = [_rule(text) for text in ASPECTS[aspect_name].rules]
+
+    def check_untyped(value: object) -> _Problems:
+        if not isinstance(value, dict):
+            return _check_object(value)
+        return list(chain.from_iterable(rule(value) or () for rule in rules)) or None
+
+    return check_untyped
+
+
+def _rule(text: str) -> _Check:
+    """Return the check that a rule of `schema.csv` means."""
+    path, sign, names = re.split("([?:])", text, maxsplit=1)
+    kinds = frozenset(names.split("|"))
+    check_value = _union(kinds, lambda _: None) if sign == "?" else _urn(kinds)
+    for step in reversed(path.split("/")[1:]):
+        check_value = _collection(object, "", partial(_entries, step), check_value)
+    return check_value
+
+
+def _entries(step: str, value: object) -> Iterable[tuple[object, object]]:
+    """Return what is in `value` under the name `step`; `*` is each item of a list or a map."""
+    if isinstance(value, dict):
+        return value.items() if step == "*" else [one for one in value.items() if one[0] == step]
+    return enumerate(value) if isinstance(value, list) and step == "*" else ()
+
+
 def _unknown_field(_value: object) -> _Problems:
     return [AspectProblem("", "unrecognized field found but not allowed", ProblemKind.ADJUSTED)]
 
 
 def _compile(hint: object, markers: _Markers) -> _Check:
     if OneOf in markers:
-        return _union(hint)
+        return _union(fields(hint).keys(), _record(hint))
     if required_keys(hint) is not None:
         return _record(hint, next((m for m in markers if isinstance(m, Edge) and m.at), None))
     origin = get_origin(hint)
@@ -190,13 +222,11 @@ def _collection(
     return check_collection
 
 
-def _union(record: object) -> _Check:
-    members, check_members = fields(record).keys(), _record(record)
-
+def _union(members: Collection[str], check_members: _Check) -> _Check:
     def check_union(value: object) -> _Problems:
         if not isinstance(value, dict):
             return _problem("union type is not backed by a DataMap or null")
-        known = len(value.keys() & members)
+        known = sum(name in members for name in value)
         if known != 1:
             return _problem(_TOO_MANY if known else _TOO_FEW)
         return check_members(value)

@@ -30,6 +30,7 @@ INTERFACE_PATHS = {
     "/operations?action=getEsTaskStatus",
     "/test?action=evaluate",
     # A DataHub server's own:
+    "/openapi/v3/entity/{entityType}",
     "/openapi/v3/entity/{entityType}/{urn}",
     "/openapi/v3/entity/{entityType}/{urn}/{aspectName}",
 }

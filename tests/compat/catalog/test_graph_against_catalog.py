@@ -64,6 +64,21 @@ def test_related_entities(graph: DataHubGraph) -> None:
     assert not list(graph.get_related_entities(MODEL, ["Consumes"], way.OUTGOING))
 
 
+def test_a_scroll_over_entities(graph: DataHubGraph) -> None:
+    found = graph.scroll_entities(entity_names=["mlModel"], aspects=["mlModelKey"])
+    assert list(found.entities) == [MODEL, OTHER]
+    assert found.entities[MODEL].keys() == {"mlModelKey"}
+    named = graph.scroll_entities(filter=[{"and": [{"field": "urn", "values": [GROUP]}]}])
+    assert (list(named.entities), named.total_count) == ([GROUP], 1)
+
+
+def test_a_domain_by_its_name(graph: DataHubGraph) -> None:
+    properties = models.DomainPropertiesClass(name="Sales")
+    graph.emit(Mcp(entityUrn="urn:li:domain:s", aspect=properties))
+    assert graph.get_domain_urn_by_name("Sales") == "urn:li:domain:s"
+    assert graph.get_domain_urn_by_name("Nothing") is None
+
+
 def test_related_entities_of_more_than_one_page(graph: DataHubGraph) -> None:
     models_of_group = [MODEL.replace("model,", f"model{at},") for at in range(201)]
     graph.emit_mcps(

@@ -2,10 +2,13 @@
 
     .venv/bin/python tests/compat/releases/matrix.py
 
-It makes an environment in `.venvs/` for each SDK, and writes `tests/support/gms/releases.json` and
-the tables of `compatibility.md`: of what golden proposals hold, the part that a release drops.
+It makes an environment in `.venvs/` for each SDK, and writes `tests/support/gms/releases.json`, the
+tables of `compatibility.md`: of what golden proposals hold, the part that a release drops, and of
+the newest SDK the table of all aspects, `src/mlcat_ingest/metadata/schema.csv`.
 """
 
+import csv
+import io
 import json
 import subprocess
 import sys
@@ -16,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from mlcat_ingest.metadata.registry import ASPECTS
-from mlcat_ingest.metadata.urn import FABRICS, entity_type_of
+from mlcat_ingest.metadata.aspects import declaration
+from mlcat_ingest.metadata.urn import FABRICS, KINDS, entity_type_of
 from support.gms import releases
 from support.gms.releases import Release
 from support.golden import FILES, proposals_of
@@ -51,7 +54,11 @@ NEWEST = (
 )
 """The newest SDK of each minor. The last, that of the development environment, is the measure."""
 
+WRITTEN = (*KINDS, "dataHubIngestionSource", "dataHubExecutionRequest")
+"""The entity types that this package writes."""
+
 PAGE = REPOSITORY / "docs" / "reference" / "compatibility.md"
+SCHEMA = Path(declaration.__file__).parents[1] / declaration.SCHEMA_FILE
 DATA = Path(releases.__file__).with_name(releases.FILE)
 COMMAND = ".venv/bin/python tests/compat/releases/matrix.py"
 BEGIN, END = f"<!-- written by {COMMAND} -->", "<!-- end of what it writes -->"
@@ -65,6 +72,7 @@ class Model:
     entities: Mapping[str, frozenset[str]]
     fields: frozenset[str]
     values: frozenset[str]
+    table: list[list[str]]
 
     @property
     def environments(self) -> frozenset[str]:
@@ -82,21 +90,21 @@ def model_of(sdk: str) -> Model:
     )
     found = json.loads(done.stdout)
     entities = {name: frozenset(aspects) for name, aspects in found["entities"].items()}
-    return Model(found["sdk"], entities, frozenset(found["fields"]), frozenset(found["values"]))
+    fields, values = frozenset(found["fields"]), frozenset(found["values"])
+    return Model(found["sdk"], entities, fields, values, found["table"])
 
 
 def release_of(model: Model, newest: Model) -> Release:
     """Return what `model` lacks of that part of the newest model which this package declares."""
-    entity_types = {entity_type for one in ASPECTS.values() for entity_type in one.entity_types}
     aspects = {
         f"{entity_type}.{aspect}"
-        for entity_type in entity_types
+        for entity_type in WRITTEN
         for aspect in newest.entities[entity_type]
         if not _has(model, entity_type, aspect)
     }
     ahead = AHEAD.get(model.sdk, {})
     aspects |= {f"{entity_type}.{aspect}" for aspect in ahead for entity_type in ahead[aspect]}
-    declared = {one for name in entity_types for one in model.entities.get(name, frozenset())}
+    declared = {one for name in WRITTEN for one in model.entities.get(name, frozenset())}
     lacking = {path for path in newest.fields - model.fields if path.partition(".")[0] in declared}
     outermost = {path for path in lacking if path.rpartition(".")[0] not in lacking}
     return Release(
@@ -121,6 +129,13 @@ def written_as(found: Iterable[Release]) -> str:
         for one in found
     ]
     return json.dumps(rows, indent=1) + "\n"
+
+
+def table_of(newest: Model) -> str:
+    """Return the text of the table of all aspects."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(newest.table)
+    return text.getvalue()
 
 
 # --- golden proposals -----------------------------------------------------------------------------
@@ -253,9 +268,11 @@ def main() -> None:
         models.append(model_of(sdk))
     found = sorted((release_of(one, models[-1]) for one in models), key=_order)
     DATA.write_text(written_as(found), encoding="utf-8")
+    SCHEMA.write_text(table_of(models[-1]), encoding="utf-8")
     page = page_with(tables(found, models[-1]), PAGE.read_text(encoding="utf-8"))
     PAGE.write_text(page, encoding="utf-8")
-    print(f"{DATA.relative_to(REPOSITORY)} and {PAGE.relative_to(REPOSITORY)} are written")
+    for path in (DATA, SCHEMA, PAGE):
+        print(f"{path.relative_to(REPOSITORY)} is written")
 
 
 def _order(release: Release) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ from compat.releases.matrix import (
     COMMAND,
     NEWEST,
     PAGE,
+    SCHEMA,
     SERVERS,
     Model,
     golden_paths,
@@ -17,6 +18,7 @@ from compat.releases.matrix import (
     release_of,
     row_is_dropped,
     row_name,
+    table_of,
     tables,
     unknown_to,
 )
@@ -44,6 +46,10 @@ def test_the_measure_is_the_sdk_of_this_environment(newest: Model) -> None:
     assert newest.sdk == NEWEST[-1], f"add it to NEWEST, and {OLD}"
     assert RELEASES.keys() == {*SERVERS, *NEWEST}, OLD
     assert release_of(newest, newest) == RELEASES[newest.sdk], OLD
+
+
+def test_the_table_of_aspects_is_that_of_the_newest_sdk(newest: Model) -> None:
+    assert SCHEMA.read_text(encoding="utf-8") == table_of(newest), OLD
 
 
 def test_all_that_golden_proposals_hold_is_known_to_this_sdk(

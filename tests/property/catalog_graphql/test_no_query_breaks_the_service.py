@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -17,7 +18,7 @@ from mlcat_ingest.catalog.tasks import Tasks
 from mlcat_ingest.catalog.web.app import create_app
 from mlcat_ingest.catalog.web.graphql.resolvers import KINDS
 from mlcat_ingest.catalog.web.graphql.schema import executable_schema
-from mlcat_ingest.metadata.registry import ASPECTS, ENTITIES
+from mlcat_ingest.metadata.registry import ASPECTS
 from support.asgi import call
 from support.catalog_store import feature, group, model, open_store, put, table
 from support.examples import examples
@@ -92,16 +93,16 @@ def fill(store: Store) -> None:
 
 
 def odd_writes() -> Iterator[Write]:
-    """Yield aspects that nobody checks, with values of every kind where a text is hoped for."""
-    open_aspects = {name for name, spec in ASPECTS.items() if spec.type is None}
+    """Yield aspects without a typed form, with values of every kind where a text is hoped for."""
     for kind in KINDS.values():
-        known = ENTITIES.get(kind.entity_type)
-        carried = known.aspects if known is not None else {*filter(None, [kind.properties])}
-        for name in sorted((carried & open_aspects) if known is not None else carried):
-            if name in ASPECTS and ASPECTS[name].timeseries:
+        for name in sorted(kind.aspects):
+            spec = ASPECTS[name]
+            if spec.timeseries or spec.type is not None or spec.key:
                 continue
+            checked = {re.split("[/:?]", rule)[1] for rule in spec.rules}
             for place, odd in enumerate(ODD):
-                yield Write(odd_urn(kind.entity_type, place), name, dict.fromkeys(NAMED, odd))
+                value = dict.fromkeys({*NAMED} - checked, odd)
+                yield Write(odd_urn(kind.entity_type, place), name, value)
 
 
 def odd_urn(entity_type: str, place: int) -> str:
@@ -111,7 +112,8 @@ def odd_urn(entity_type: str, place: int) -> str:
         "dataJob": f"(urn:li:dataFlow:(a,b,PROD),odd{place})",
         "dataPlatformInstance": f"(urn:li:dataPlatform:s3,odd{place})",
         "versionSet": f"(odd{place},mlModel)",
-        "chart": f"(superset,{place})",
+        **dict.fromkeys(("chart", "dashboard", "notebook"), f"(superset,{place})"),
+        "schemaField": f"({DATASET},{place})",
         "mlFeatureTable": f"(urn:li:dataPlatform:s3,odd{place})",
         "mlFeature": f"(t,odd{place})",
         "mlPrimaryKey": f"(t,odd{place})",

@@ -107,7 +107,7 @@ def test_nothing_there(aspect: list[str], invoke: Invoke) -> None:
 
 @pytest.mark.usefixtures("service")
 def test_an_entity_of_an_unknown_type_needs_the_aspect(invoke: Invoke) -> None:
-    result = invoke("get", "urn:li:dataHubThing:x")
+    result = invoke("get", "urn:li:thingOfOthers:x")
     assert result.code == 2
     assert "name an aspect" in result.err
 

@@ -3,11 +3,8 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.errors import InvalidUrnError
-from mlcat_ingest.metadata.aspects.declaration import fields
 from mlcat_ingest.metadata.registry import (
     ASPECTS,
-    DECLARED,
-    ENTITIES,
     ENTITY_TYPES,
     allows,
     defaults,
@@ -15,7 +12,6 @@ from mlcat_ingest.metadata.registry import (
     implied_aspect,
     key_aspect,
     key_aspect_name,
-    record_name,
 )
 from mlcat_ingest.metadata.urn import KINDS
 
@@ -23,16 +19,16 @@ GROUP = "urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,g,PROD)"
 
 
 def test_the_tables_of_urns_entities_and_aspects_fit_together() -> None:
-    assert set(ENTITIES) == set(KINDS)
-    for kind in ENTITIES.values():
-        assert kind.aspects <= set(ASPECTS)
-        assert kind.key in kind.aspects
-        assert len(fields(ASPECTS[kind.key].type)) == len(KINDS[kind.entity_type].parts)
+    for name, kind in KINDS.items():
+        assert len(ASPECTS[ENTITY_TYPES[name].key].key) == len(kind.parts)
+    for name, entity_type in ENTITY_TYPES.items():
+        assert entity_type.key in entity_type.aspects
+        assert all(name in ASPECTS[aspect].entity_types for aspect in entity_type.aspects)
 
 
 def test_an_entity_type_is_described_by_aspects_that_are_declared() -> None:
     named = {name for kind in ENTITY_TYPES.values() for name in (kind.properties, kind.editable)}
-    assert named - {None} <= set(DECLARED)
+    assert named - {None} <= set(ASPECTS)
 
 
 @pytest.mark.parametrize(
@@ -44,29 +40,30 @@ def test_an_entity_type_is_described_by_aspects_that_are_declared() -> None:
         ("mlFeatureTable", "mlFeatureTableProperties"),
         ("mlPrimaryKey", "mlPrimaryKeyProperties"),
         ("test", "testInfo"),
-        ("dataHubIngestionSource", None),
+        ("dataHubIngestionSource", "dataHubIngestionSourceInfo"),
+        ("dataHubSecret", None),
+        ("aTypeOfTomorrow", None),
     ],
 )
 def test_an_aspect_may_be_implied(entity_type: str, aspect: str | None) -> None:
     assert implied_aspect(entity_type) == aspect
 
 
-def test_entity_types_have_their_own_aspects_and_open_types_any() -> None:
+def test_entity_types_have_the_aspects_of_the_schema_alone() -> None:
     assert allows("mlModel", "mlModelKey")
     assert not allows("mlModelGroup", "versionProperties")
     assert not allows("mlFeature", "mlModelProperties")
     assert allows("chart", "chartInfo")
-    assert allows("aTypeOfTomorrow", "aTypeOfTomorrowKey")
-    assert allows("chart", "anything")
-    assert not allows("chart", "any thing")
+    assert allows("aiAgent", "aiAgentInfo")
+    assert not allows("aTypeOfTomorrow", "aTypeOfTomorrowKey")
+    assert not allows("chart", "dashboardInfo")
+    assert not allows("chart", "anything")
 
 
 def test_records_are_named_as_reads_answer_them() -> None:
-    assert record_name("mlModelProperties") == "com.linkedin.ml.metadata.MLModelProperties"
-    assert record_name("mlModelKey") == "com.linkedin.metadata.key.MLModelKey"
-    assert record_name("schemaMetadata") == "com.linkedin.schema.SchemaMetadata"
-    assert record_name("dashboardInfo") == "com.linkedin.dashboard.DashboardInfo"
-    assert record_name("anything") is None
+    assert ASPECTS["mlModelProperties"].record == "com.linkedin.ml.metadata.MLModelProperties"
+    assert ASPECTS["mlModelKey"].record == "com.linkedin.metadata.key.MLModelKey"
+    assert ASPECTS["incidentInfo"].record == "com.linkedin.incident.IncidentInfo"
 
 
 @pytest.mark.parametrize(
@@ -80,7 +77,8 @@ def test_records_are_named_as_reads_answer_them() -> None:
         ("urn:li:mlFeature:(a%2C,b)", "mlFeatureKey", {"featureNamespace": "a%2C", "name": "b"}),
         ("urn:li:corpuser:ann", "corpUserKey", {"username": "ann"}),
         ("urn:li:dataHubIngestionSource:c:1", "dataHubIngestionSourceKey", {"id": "c:1"}),
-        ("urn:li:form:(a,b)", "formKey", {"id": "(a,b)"}),
+        ("urn:li:chart:(looker,1)", "chartKey", {"dashboardTool": "looker", "chartId": "1"}),
+        ("urn:li:aTypeOfTomorrow:x", "aTypeOfTomorrowKey", {"id": "x"}),
     ],
 )
 def test_a_key_aspect_is_made_of_the_urn(urn: str, name: str, value: dict[str, str]) -> None:
@@ -88,9 +86,10 @@ def test_a_key_aspect_is_made_of_the_urn(urn: str, name: str, value: dict[str, s
     assert key_aspect_name(urn.split(":")[2]) == name
 
 
-def test_no_key_is_made_of_what_is_no_urn() -> None:
+@pytest.mark.parametrize("urn", ["urn:li:mlModel:x", "urn:li:form:(a,b)", "urn:li:metric:x"])
+def test_no_key_is_made_of_what_is_no_urn(urn: str) -> None:
     with pytest.raises(InvalidUrnError):
-        key_aspect("urn:li:mlModel:x")
+        key_aspect(urn)
 
 
 def test_defaults_are_fresh_values() -> None:

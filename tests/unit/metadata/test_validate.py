@@ -220,10 +220,72 @@ def test_what_is_wrong_is_reported(
     assert sentence in found
 
 
-def test_open_types_and_aspects_without_a_typed_form_are_taken_as_they_are() -> None:
+def test_aspects_without_a_typed_form_are_taken_as_they_are() -> None:
     assert problems("dataHubIngestionSourceInfo", {"x": 1}, "dataHubIngestionSource") == []
-    assert problems("institutionalMemory", {"elements": 3}, "aTypeOfTomorrow") == []
+    assert problems("institutionalMemory", {"elements": 3}, "application") == []
     assert problems("forms", {"anything": 1}) == []
+    assert problems("forms", {}, "aTypeOfTomorrow") == [
+        " :: Unknown aspect forms for entity aTypeOfTomorrow"
+    ]
+
+
+GROUP = "urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,g,PROD)"
+NOT_ONE = "is invalid: Entity type for urn: {} is not a valid destination"
+FEW, MANY = "at least one entry for a union type", "no more than one entry for a union type"
+
+
+@pytest.mark.parametrize(
+    ("entity_type", "aspect", "value", "expected"),
+    [
+        ("incident", "incidentInfo", {"entities": ["urn:li:service:s"]}, {}),
+        ("incident", "incidentInfo", {"entities": 3, "x": []}, {}),
+        (
+            "incident",
+            "incidentInfo",
+            {"entities": ["urn:li:service:s", GROUP]},
+            {"/entities/1": NOT_ONE.format(GROUP)},
+        ),
+        (
+            "assertion",
+            "assertionInfo",
+            {"datasetAssertion": {"dataset": "urn:li:tag:t"}},
+            {"/datasetAssertion/dataset": NOT_ONE.format("urn:li:tag:t")},
+        ),
+        (
+            "assertion",
+            "assertionRunEvent",
+            {"asserteeUrn": "urn:li:tag:t"},
+            {"/asserteeUrn": NOT_ONE.format("urn:li:tag:t")},
+        ),
+        ("glossaryTerm", "schemaMetadata", {"platformSchema": {}}, {"/platformSchema": FEW}),
+        (
+            "dataset",
+            "schemaMetadata",
+            {"fields": [{"type": {"type": {"com.linkedin.schema.NoType": {}}}}]},
+            {"/fields/0/type/type": FEW},
+        ),
+        ("dataset", "schemaMetadata", {"platformSchema": "x"}, {"/platformSchema": "union type"}),
+        (
+            "structuredProperty",
+            "propertyDefinition",
+            {
+                "allowedValues": [
+                    {"value": {"string": "a"}},
+                    {"value": {"string": "a", "double": 1}},
+                ]
+            },
+            {"/allowedValues/1/value": MANY},
+        ),
+        ("mlModel", "cost", {"cost": {"costId": 1}}, {}),
+        ("mlModel", "cost", {"cost": {"fieldDiscriminator": "costId"}}, {"/cost": FEW}),
+    ],
+)
+def test_unions_and_references_of_aspects_without_a_typed_form_are_checked(
+    entity_type: str, aspect: str, value: dict[str, Any], expected: dict[str, str]
+) -> None:
+    found = validate_aspect(entity_type, aspect, value)
+    assert [problem.path for problem in found] == list(expected)
+    assert all(expected[problem.path] in problem.sentence for problem in found)
 
 
 def test_all_problems_are_reported_up_to_a_bound() -> None:
@@ -303,7 +365,7 @@ def test_a_value_of_a_union_has_one_type(value: dict[str, Any], expected: list[s
             {"hyperParameters": {"a": {"fieldDiscriminator": "double", "double": 1.5}}},
             {"hyperParameters": {"a": {"double": 1.5}}},
         ),
-        ("forms", {"anything": 1.5}, {"anything": 1.5}),
+        ("dataFlowInfo", {"name": "f", "anything": 1.5}, {"name": "f", "anything": 1.5}),
     ],
 )
 def test_unknown_fields_are_dropped_and_numbers_cut(

@@ -181,13 +181,10 @@ def is_series(aspect: str) -> bool:
 def moment_of(aspect: str, value: Mapping[str, Any]) -> Moment | None:
     """Return the identity of an event in its series; None for an aspect without events.
 
-    An aspect that nothing is known of is a series if it has a `timestampMillis`, which all
-    timeseries aspects have in common.
-
     Raises:
         InvalidProposalError: the event has no time.
     """
-    if not is_series(aspect) and (aspect in ASPECTS or "timestampMillis" not in value):
+    if not is_series(aspect):
         return None
     timestamp_ms = value.get("timestampMillis")
     if isinstance(timestamp_ms, bool) or not isinstance(timestamp_ms, int):

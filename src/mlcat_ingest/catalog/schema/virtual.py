@@ -9,15 +9,14 @@ starts at 1.) Deleting a default aspect writes the default again.
 Source: the default aspects that a DataHub 1.x server adds to new entities.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.aspects.common import BROWSE_PATHS_V2, DATA_PLATFORM_INSTANCE
-from mlcat_ingest.metadata.aspects.declaration import Edge, fields
-from mlcat_ingest.metadata.registry import ASPECTS, ENTITIES, edges, key_aspect, key_aspect_name
-from mlcat_ingest.metadata.urn import FABRICS, PREFIX, parse, raw_parts
+from mlcat_ingest.metadata.registry import ASPECTS, allows, edges, key_aspect, key_aspect_name
+from mlcat_ingest.metadata.urn import FABRICS, KINDS, PREFIX, parse, raw_parts
 
 PLATFORM: Final = f"{PREFIX}dataPlatform:"
 """The beginning of the URN of a platform; its name is the rest."""
@@ -70,8 +69,7 @@ def default_aspect(
 
     The value of the key aspect is read off the URN where it is not given.
     """
-    kind = ENTITIES.get(entity_type)
-    if aspect not in DEFAULTED or kind is None or aspect not in kind.aspects:
+    if aspect not in DEFAULTED or entity_type not in KINDS or not allows(entity_type, aspect):
         return None
     if aspect == BROWSE_PATHS_V2:
         return {"path": [{"id": DEFAULT_STEP}]}
@@ -94,12 +92,5 @@ def key_edges(urn: str, entity_type: str) -> tuple[tuple[str, str], ...]:
     return edges(*key_aspect(urn))
 
 
-def _with_edges() -> Iterator[str]:
-    for kind in ENTITIES.values():
-        markers = (m for f in fields(ASPECTS[kind.key].type).values() for m in f.markers)
-        if any(isinstance(marker, Edge) for marker in markers):
-            yield kind.key
-
-
-KEYS_WITH_EDGES: Final = frozenset(_with_edges())
+KEYS_WITH_EDGES: Final = frozenset(name for name, spec in ASPECTS.items() if spec.key and spec.type)
 """The key aspects that name other entities."""

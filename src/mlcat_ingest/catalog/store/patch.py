@@ -28,7 +28,7 @@ from mlcat_ingest.metadata.aspects.declaration import fields
 from mlcat_ingest.metadata.aspects.processes import DATA_JOB_INPUT_OUTPUT
 from mlcat_ingest.metadata.aspects.untyped import CHART_INFO, DASHBOARD_INFO, SIBLINGS
 from mlcat_ingest.metadata.codec import dumps, loads
-from mlcat_ingest.metadata.registry import ASPECTS, DECLARED, defaults
+from mlcat_ingest.metadata.registry import ASPECTS, defaults
 
 Op = Literal["add", "remove", "replace", "test", "move", "copy"]
 
@@ -95,7 +95,7 @@ def read_patch(aspect: str, envelope: Mapping[str, Any]) -> Patch:
         raise InvalidProposalError(f"patch: more than {PATCH_OPERATIONS:,} operations")
     given = _given_keys(envelope.get("arrayPrimaryKeys"))
     templated = not given and envelope.get("forceGenericPatch") is not True
-    spec = DECLARED.get(aspect)
+    spec = ASPECTS.get(aspect)
     if templated and (spec is None or spec.patch_keys is None):
         raise InvalidProposalError(
             f"Patch not supported for aspect with name {aspect}",
@@ -172,7 +172,7 @@ def _key_path(name: str) -> Path:
 @cache
 def template_keys(aspect: str) -> ArrayKeys:
     """Return the keys by which a patch without any addresses the arrays of `aspect`."""
-    spec = DECLARED.get(aspect)
+    spec = ASPECTS.get(aspect)
     return MappingProxyType(
         {
             tuple(array.split(".")): tuple(_key_path(name) for name in names.split())

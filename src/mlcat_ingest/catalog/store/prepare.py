@@ -15,14 +15,14 @@ from mlcat_ingest.metadata.aspects.common import IS_LATEST, VERSION_PROPERTIES
 from mlcat_ingest.metadata.aspects.governance import OWNERSHIP
 from mlcat_ingest.metadata.codec import dumps, loads
 from mlcat_ingest.metadata.registry import (
-    ENTITIES,
+    ASPECTS,
     ENTITY_TYPES,
     allows,
     edges,
+    key_aspect,
     key_aspect_name,
-    record_name,
 )
-from mlcat_ingest.metadata.urn import check, entity_type_of
+from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.metadata.validate import AspectProblem, ProblemKind, adjusted_aspect
 from mlcat_ingest.metadata_tests.definition import is_empty, read_definition
 
@@ -70,7 +70,7 @@ def check_urn(urn: str) -> str:
             f"{entity_type!r} is not an entity type of this catalog"
             f"{_suggestion(entity_type, ENTITY_TYPES)}"
         )
-    check(urn)
+    key_aspect(urn)
     if "\x00" in urn:
         raise InvalidUrnError(f"{urn!r} contains a NUL character")
     return entity_type
@@ -104,9 +104,7 @@ def prepare(write: Write) -> PreparedWrite:
         raise InvalidProposalError(f"entityUrn: {error}") from error
     aspect, change = write.aspect, write.change
     check_aspect_name(entity_type, aspect)
-    is_key = aspect == key_aspect_name(entity_type) and (
-        entity_type in ENTITIES or change == "DELETE"
-    )
+    is_key = aspect == key_aspect_name(entity_type)
     content = patch = moment = None
     if change == "PATCH":
         patch = _read_patch(write, is_key=is_key)
@@ -192,7 +190,7 @@ def _read_patch(write: Write, *, is_key: bool) -> Patch:
 def _complaint(entity_type: str, aspect: str, problems: Iterable[AspectProblem]) -> str:
     """Return the problems of a value in a server's words; those of URNs only without others."""
     wrong = [problem for problem in problems if problem.kind is ProblemKind.RECORD]
-    opening = f"Failed to validate record with class {record_name(aspect)}: "
+    opening = f"Failed to validate record with class {ASPECTS[aspect].record}: "
     if not wrong:
         wrong = list(problems)
         opening = f"Invalid format for aspect: {entity_type}\n Cause: "

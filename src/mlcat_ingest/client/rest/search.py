@@ -14,7 +14,7 @@ from mlcat_ingest.client.rest.responses import in_parts
 from mlcat_ingest.core.paging import ListingPage, RecentIds, chunks, follow
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import ProtocolMismatchError
-from mlcat_ingest.metadata.registry import ENTITIES
+from mlcat_ingest.metadata.registry import ENTITY_TYPES
 from mlcat_ingest.metadata.reserved import SOURCE_KEY
 
 Query = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
@@ -25,7 +25,7 @@ Scroll = Callable[[str, str, str | None], Mapping[str, Any] | None]
 the service has no such call."""
 
 SEARCHABLE: Final[Mapping[str, str]] = {
-    entity_type: ENTITIES[entity_type].enum
+    entity_type: ENTITY_TYPES[entity_type].enum
     for entity_type in (
         *("mlModel", "mlModelGroup", "mlFeatureTable", "mlFeature", "mlPrimaryKey"),
         "dataProcessInstance",
@@ -182,7 +182,7 @@ class Search:
 
         Cost: one request for each 1,000.
         """
-        wanted = {"types": [ENTITIES["test"].enum], "orFilters": [{"and": [_LIVE]}]}
+        wanted = {"types": [ENTITY_TYPES["test"].enum], "orFilters": [{"and": [_LIVE]}]}
         return _pages(self._query, wanted, _scroll(self._query, wanted, None))
 
     def datasets_like(self, texts: Sequence[str]) -> list[list[str]]:

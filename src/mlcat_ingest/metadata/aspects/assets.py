@@ -10,7 +10,6 @@ from typing import Annotated, Final, Literal, NotRequired, Required, TypedDict
 
 from mlcat_ingest.metadata.aspects.common import AuditStamp, CustomProperties, FabricType, TimeStamp
 from mlcat_ingest.metadata.aspects.declaration import (
-    ASSETS,
     EMPTY_LIST,
     AnyUrn,
     Default,
@@ -34,9 +33,7 @@ class DataPlatformInfo(TypedDict):
     logical: NotRequired[bool]
 
 
-DATA_PLATFORM_INFO: Final = aspect(
-    "dataPlatformInfo", "dataplatform", DataPlatformInfo, "dataPlatform"
-)
+DATA_PLATFORM_INFO: Final = aspect("dataPlatformInfo", DataPlatformInfo)
 
 
 class DataPlatformInstanceProperties(CustomProperties, total=False):
@@ -48,10 +45,7 @@ class DataPlatformInstanceProperties(CustomProperties, total=False):
 
 
 DATA_PLATFORM_INSTANCE_PROPERTIES: Final = aspect(
-    "dataPlatformInstanceProperties",
-    "dataplatforminstance",
-    DataPlatformInstanceProperties,
-    "dataPlatformInstance",
+    "dataPlatformInstanceProperties", DataPlatformInstanceProperties
 )
 
 
@@ -98,7 +92,7 @@ class UpstreamLineage(TypedDict):
 
 
 UPSTREAM_LINEAGE: Final = aspect(
-    "upstreamLineage", "dataset", UpstreamLineage, "dataset", patch_keys={"upstreams": "dataset"}
+    "upstreamLineage", UpstreamLineage, patch_keys={"upstreams": "dataset"}
 )
 
 
@@ -115,9 +109,7 @@ class DatasetProperties(CustomProperties, total=False):
     tags: Annotated[list[str], EMPTY_LIST]
 
 
-DATASET_PROPERTIES: Final = aspect(
-    "datasetProperties", "dataset", DatasetProperties, "dataset", patch_keys={}
-)
+DATASET_PROPERTIES: Final = aspect("datasetProperties", DatasetProperties, patch_keys={})
 
 
 class TagProperties(TypedDict):
@@ -128,7 +120,7 @@ class TagProperties(TypedDict):
     colorHex: NotRequired[str]
 
 
-TAG_PROPERTIES: Final = aspect("tagProperties", "tag", TagProperties, "tag")
+TAG_PROPERTIES: Final = aspect("tagProperties", TagProperties)
 
 
 class ContainerProperties(CustomProperties, total=False):
@@ -143,9 +135,7 @@ class ContainerProperties(CustomProperties, total=False):
     lastModified: TimeStamp
 
 
-CONTAINER_PROPERTIES: Final = aspect(
-    "containerProperties", "container", ContainerProperties, "container"
-)
+CONTAINER_PROPERTIES: Final = aspect("containerProperties", ContainerProperties)
 
 
 class TestDefinition(TypedDict):
@@ -164,7 +154,7 @@ class TestInfo(TypedDict):
     description: NotRequired[str]
 
 
-TEST_INFO: Final = aspect("testInfo", "test", TestInfo, "test")
+TEST_INFO: Final = aspect("testInfo", TestInfo)
 
 
 class TestResult(TypedDict):
@@ -187,9 +177,4 @@ class TestResults(TypedDict):
     ]
 
 
-TEST_RESULTS: Final = aspect(
-    "testResults",
-    "test",
-    TestResults,
-    f"{ASSETS} mlModelDeployment dataProcessInstance tag glossaryTerm domain corpuser corpGroup",
-)
+TEST_RESULTS: Final = aspect("testResults", TestResults)

@@ -7,8 +7,6 @@ texts are plain text unless noted otherwise.
 from typing import Annotated, Final, Literal, NotRequired, Required, TypeAlias, TypedDict
 
 from mlcat_ingest.metadata.aspects.declaration import (
-    ASSETS,
-    BROWSED,
     EMPTY_LIST,
     EMPTY_MAP,
     AnyUrn,
@@ -84,13 +82,7 @@ class Status(TypedDict, total=False):
 
 
 STATUS: Final = aspect(
-    "status",
-    "common",
-    Status,
-    f"{ASSETS} mlModelDeployment dataPlatformInstance dataProcessInstance tag glossaryTerm "
-    "structuredProperty corpuser corpGroup",
-    patch_keys={},
-    searched=(SearchField("removed", "removed"),),
+    "status", Status, patch_keys={}, searched=(SearchField("removed", "removed"),)
 )
 
 
@@ -101,11 +93,7 @@ class SubTypes(TypedDict):
 
 
 SUB_TYPES: Final = aspect(
-    "subTypes",
-    "common",
-    SubTypes,
-    f"{ASSETS} dataProcessInstance glossaryTerm corpuser corpGroup",
-    searched=(SearchField("typeNames", "typeNames", "tags"),),
+    "subTypes", SubTypes, searched=(SearchField("typeNames", "typeNames", "tags"),)
 )
 
 
@@ -118,9 +106,7 @@ class DataPlatformInstance(TypedDict):
 
 DATA_PLATFORM_INSTANCE: Final = aspect(
     "dataPlatformInstance",
-    "common",
     DataPlatformInstance,
-    f"{ASSETS} mlModelDeployment dataProcessInstance",
     searched=(
         SearchField("platform", "platform", entity_types=("dataPlatform",)),
         SearchField("instance", "platformInstance"),
@@ -136,9 +122,7 @@ class Container(TypedDict):
 
 CONTAINER: Final = aspect(
     "container",
-    "container",
     Container,
-    "mlModel mlModelGroup mlModelDeployment dataset dataFlow dataJob dataProcessInstance container",
     searched=(
         SearchField("container", "container", entity_types=("container",)),
         SearchField("container", "browsePathV2"),
@@ -152,7 +136,7 @@ class BrowsePaths(TypedDict):
     paths: list[str]
 
 
-BROWSE_PATHS: Final = aspect("browsePaths", "common", BrowsePaths, f"{BROWSED} glossaryTerm")
+BROWSE_PATHS: Final = aspect("browsePaths", BrowsePaths)
 
 
 class BrowsePathEntry(TypedDict):
@@ -170,9 +154,7 @@ class BrowsePathsV2(TypedDict):
 
 BROWSE_PATHS_V2: Final = aspect(
     "browsePathsV2",
-    "common",
     BrowsePathsV2,
-    BROWSED,
     one_value=frozenset({"path"}),
     searched=(SearchField("path.urn", "browsePathV2"),),
 )
@@ -184,23 +166,17 @@ class EditableDescription(TypedDict, total=False):
     description: str
 
 
-EDITABLE_CONTAINER_PROPERTIES: Final = aspect(
-    "editableContainerProperties", "container", EditableDescription, "container"
-)
-EDITABLE_ML_FEATURE_PROPERTIES: Final = aspect(
-    "editableMlFeatureProperties", "ml.metadata", EditableDescription, "mlFeature"
-)
+EDITABLE_CONTAINER_PROPERTIES: Final = aspect("editableContainerProperties", EditableDescription)
+EDITABLE_ML_FEATURE_PROPERTIES: Final = aspect("editableMlFeatureProperties", EditableDescription)
 EDITABLE_ML_FEATURE_TABLE_PROPERTIES: Final = aspect(
-    "editableMlFeatureTableProperties", "ml.metadata", EditableDescription, "mlFeatureTable"
+    "editableMlFeatureTableProperties", EditableDescription
 )
 EDITABLE_ML_MODEL_GROUP_PROPERTIES: Final = aspect(
-    "editableMlModelGroupProperties", "ml.metadata", EditableDescription, "mlModelGroup"
+    "editableMlModelGroupProperties", EditableDescription
 )
-EDITABLE_ML_MODEL_PROPERTIES: Final = aspect(
-    "editableMlModelProperties", "ml.metadata", EditableDescription, "mlModel"
-)
+EDITABLE_ML_MODEL_PROPERTIES: Final = aspect("editableMlModelProperties", EditableDescription)
 EDITABLE_ML_PRIMARY_KEY_PROPERTIES: Final = aspect(
-    "editableMlPrimaryKeyProperties", "ml.metadata", EditableDescription, "mlPrimaryKey"
+    "editableMlPrimaryKeyProperties", EditableDescription
 )
 
 
@@ -233,9 +209,7 @@ class VersionProperties(TypedDict):
 
 VERSION_PROPERTIES: Final = aspect(
     "versionProperties",
-    "common",
     VersionProperties,
-    "mlModel dataset",
     merge_keys={"aliases": "versionTag"},
     patch_keys={},
     computed=frozenset({IS_LATEST}),
@@ -250,6 +224,4 @@ class VersionSetProperties(CustomProperties):
     versioningScheme: Required[Literal["LEXICOGRAPHIC_STRING", "ALPHANUMERIC_GENERATED_BY_DATAHUB"]]
 
 
-VERSION_SET_PROPERTIES: Final = aspect(
-    "versionSetProperties", "versionset", VersionSetProperties, "versionSet"
-)
+VERSION_SET_PROPERTIES: Final = aspect("versionSetProperties", VersionSetProperties)

@@ -1,15 +1,17 @@
 """How an aspect is declared: once, beside its record, with all that other modules read of it.
 
-A declaration's value is the aspect's name on the wire, so that every module uses the constant.
+A declaration's value is the aspect's name on the wire, so that every module uses the constant. The
+record's name, the entity types and what else DataHub's model says are in `schema.csv`.
 
 Markers of `Annotated` fields give widths, defaults, edges and URN kinds. The type checker reads the
 declarations in this package, and so do `metadata.validate` and `metadata.shapes` at run time.
 """
 
-import re
+import csv
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cache
+from pathlib import Path
 from typing import (
     Annotated,
     Final,
@@ -95,14 +97,6 @@ EMPTY_MAP: Final = Default("{}")
 EMPTY_LIST: Final = Default("[]")
 
 
-ASSETS: Final = (
-    "mlModel mlModelGroup mlFeature mlFeatureTable mlPrimaryKey dataset dataFlow dataJob container"
-)
-"""Entity types that are owned, tagged, documented and put into domains alike."""
-
-BROWSED: Final = "mlModel mlModelGroup mlFeature mlFeatureTable dataset dataFlow dataJob container"
-"""Those of them that have a place in the browse view."""
-
 ATTRIBUTION: Final = "attribution\u241fsource"
 """The key field for the source of an entry; U+241F leads into a nested object."""
 
@@ -128,9 +122,11 @@ class AspectSpec:
     Attributes:
         name: its name on the wire.
         record: the record name that reads answer it under.
-        type: its `TypedDict`, or None where any object will do.
-        entity_types: the entity types that may have it; none for aspects of open entity types.
+        entity_types: the entity types that may have it.
         timeseries: whether it is a series of events; all others hold one value a version.
+        key: the fields of a key aspect, in the order of the URN's parts.
+        rules: its unions and references, as `schema.csv` has them.
+        type: its `TypedDict`; without one its value is kept as it comes, whole.
         merge_keys: list of records to the fields, separated by blanks, that make two of its entries
             the same. Lists that are not named are keyed by each record's whole value.
         patch_keys: path of an array to the key fields of its entries, none for an array of texts;
@@ -144,9 +140,11 @@ class AspectSpec:
 
     name: str
     record: str
-    type: type | None
     entity_types: frozenset[str]
-    timeseries: bool = False
+    timeseries: bool
+    key: tuple[str, ...]
+    rules: tuple[str, ...]
+    type: type | None
     merge_keys: Mapping[str, str] = field(default_factory=dict)
     patch_keys: Mapping[str, str] | None = None
     one_value: frozenset[str] = frozenset()
@@ -156,14 +154,25 @@ class AspectSpec:
     searched: tuple[SearchField, ...] = ()
 
 
-DECLARED: Final[dict[str, AspectSpec]] = {}
-"""Name to aspect, of the modules imported so far; `registry.DECLARED` has all."""
+SCHEMA_FILE: Final = "schema.csv"
+"""The table of all aspects of DataHub's model, which `tests/compat/releases/matrix.py` writes."""
+
+
+def _read_schema() -> Iterator[AspectSpec]:
+    text = Path(__file__).parents[1].joinpath(SCHEMA_FILE).read_text("utf-8")
+    for name, record, entity_types, timeseries, *lists in csv.reader(text.splitlines()[1:]):
+        key, rules = (tuple(one.split()) for one in lists)
+        types = frozenset(entity_types.split())
+        yield AspectSpec(name, record, types, timeseries == "yes", key, rules, None)
+
+
+SCHEMA: Final = {spec.name: spec for spec in _read_schema()}
+"""Name to aspect, with what the modules imported so far declare; `registry.ASPECTS` has all."""
 
 
 class AspectFacts(TypedDict, total=False):
     """The fields of `AspectSpec` that a declaration may add."""
 
-    timeseries: bool
     merge_keys: Mapping[str, str]
     patch_keys: Mapping[str, str]
     one_value: frozenset[str]
@@ -173,18 +182,9 @@ class AspectFacts(TypedDict, total=False):
     searched: tuple[SearchField, ...]
 
 
-def aspect(
-    name: str, record: str, typed: type | None = None, on: str = "", **facts: Unpack[AspectFacts]
-) -> str:
-    """Declare an aspect of the entity types `on`, separated by blanks, and return its name.
-
-    `record` is the record's name without `com.linkedin.`, or only its package: by convention it has
-    the name of the aspect, with a capital letter.
-    """
-    entity_types = frozenset(on.split())
-    if record.rpartition(".")[2].islower():
-        record += "." + re.sub("^(ml)?.|Ml(?=[A-Z])", lambda part: part[0].upper(), name)
-    DECLARED[name] = AspectSpec(name, f"com.linkedin.{record}", typed, entity_types, **facts)
+def aspect(name: str, typed: type | None = None, **facts: Unpack[AspectFacts]) -> str:
+    """Declare what this package knows of an aspect of the schema, and return its name."""
+    SCHEMA[name] = replace(SCHEMA[name], type=typed, **facts)
     return name
 
 

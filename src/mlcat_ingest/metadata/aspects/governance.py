@@ -8,9 +8,7 @@ from typing import Annotated, Final, Literal, NotRequired, TypeAlias, TypedDict
 
 from mlcat_ingest.metadata.aspects.common import AuditStamp, MetadataAttribution
 from mlcat_ingest.metadata.aspects.declaration import (
-    ASSETS,
     ATTRIBUTION,
-    BROWSED,
     AnyUrn,
     Default,
     Edge,
@@ -62,9 +60,7 @@ class Ownership(TypedDict):
 
 OWNERSHIP: Final = aspect(
     "ownership",
-    "common",
     Ownership,
-    f"{ASSETS} mlModelDeployment dataPlatformInstance tag glossaryTerm domain corpGroup",
     merge_keys={"owners": f"owner type typeUrn {ATTRIBUTION}"},
     patch_keys={"owners": "owner type typeUrn"},
     computed=frozenset({"ownerTypes"}),
@@ -91,9 +87,7 @@ class GlobalTags(TypedDict):
 
 GLOBAL_TAGS: Final = aspect(
     "globalTags",
-    "common",
     GlobalTags,
-    f"{ASSETS} mlModelDeployment dataPlatformInstance glossaryTerm corpuser corpGroup",
     merge_keys={"tags": f"tag {ATTRIBUTION}"},
     patch_keys={"tags": "tag"},
     curated="tags",
@@ -119,9 +113,7 @@ class GlossaryTerms(TypedDict):
 
 GLOSSARY_TERMS: Final = aspect(
     "glossaryTerms",
-    "common",
     GlossaryTerms,
-    ASSETS,
     merge_keys={"terms": f"urn {ATTRIBUTION}"},
     patch_keys={"terms": "urn"},
     unowned=frozenset({"auditStamp"}),
@@ -154,9 +146,7 @@ class InstitutionalMemory(TypedDict):
 
 INSTITUTIONAL_MEMORY: Final = aspect(
     "institutionalMemory",
-    "common",
     InstitutionalMemory,
-    f"{ASSETS} dataPlatformInstance glossaryTerm domain structuredProperty",
     merge_keys={"elements": "url"},
     curated="elements",
     searched=(SearchField("elements.description", "links", "description", keyword=False),),
@@ -183,9 +173,7 @@ class Domains(TypedDict):
 
 DOMAINS: Final = aspect(
     "domains",
-    "domain",
     Domains,
-    f"{ASSETS} glossaryTerm",
     patch_keys={"domains": ""},
     computed=frozenset({"domainAssociations"}),
     curated="domains",
@@ -199,7 +187,7 @@ class Applications(TypedDict):
     applications: Annotated[list[str], Edge("AssociatedWith", "application")]
 
 
-APPLICATIONS: Final = aspect("applications", "application", Applications, f"{ASSETS} glossaryTerm")
+APPLICATIONS: Final = aspect("applications", Applications)
 
 
 class Deprecation(TypedDict):
@@ -213,11 +201,7 @@ class Deprecation(TypedDict):
 
 
 DEPRECATION: Final = aspect(
-    "deprecation",
-    "common",
-    Deprecation,
-    f"{ASSETS} mlModelDeployment dataPlatformInstance tag glossaryTerm domain",
-    searched=(SearchField("deprecated", "deprecated"),),
+    "deprecation", Deprecation, searched=(SearchField("deprecated", "deprecated"),)
 )
 
 
@@ -236,9 +220,7 @@ class Documentation(TypedDict):
 
 DOCUMENTATION: Final = aspect(
     "documentation",
-    "common",
     Documentation,
-    BROWSED,
     searched=(
         SearchField("documentations.documentation", "description", "description", keyword=False),
     ),
@@ -270,9 +252,7 @@ class StructuredProperties(TypedDict):
 
 STRUCTURED_PROPERTIES: Final = aspect(
     "structuredProperties",
-    "structured",
     StructuredProperties,
-    f"{ASSETS} glossaryTerm domain corpuser corpGroup",
     merge_keys={"properties": "propertyUrn"},
     patch_keys={"properties": f"propertyUrn {ATTRIBUTION}"},
     curated="properties",

@@ -107,9 +107,7 @@ class MLModelProperties(CustomProperties, total=False):
 
 ML_MODEL_PROPERTIES: Final = aspect(
     "mlModelProperties",
-    "ml.metadata",
     MLModelProperties,
-    "mlModel",
     merge_keys={"hyperParams": "name", "trainingMetrics": "name", "onlineMetrics": "name"},
 )
 
@@ -141,9 +139,7 @@ class MLModelGroupProperties(CustomProperties, total=False):
     version: VersionTag
 
 
-ML_MODEL_GROUP_PROPERTIES: Final = aspect(
-    "mlModelGroupProperties", "ml.metadata", MLModelGroupProperties, "mlModelGroup"
-)
+ML_MODEL_GROUP_PROPERTIES: Final = aspect("mlModelGroupProperties", MLModelGroupProperties)
 
 
 class MLFeatureProperties(CustomProperties, total=False):
@@ -163,9 +159,7 @@ class MLFeatureProperties(CustomProperties, total=False):
     sources: SourceUrns
 
 
-ML_FEATURE_PROPERTIES: Final = aspect(
-    "mlFeatureProperties", "ml.metadata", MLFeatureProperties, "mlFeature"
-)
+ML_FEATURE_PROPERTIES: Final = aspect("mlFeatureProperties", MLFeatureProperties)
 
 
 class MLFeatureTableProperties(CustomProperties, total=False):
@@ -183,9 +177,17 @@ class MLFeatureTableProperties(CustomProperties, total=False):
     mlPrimaryKeys: Annotated[list[str], Edge("KeyedBy", "mlPrimaryKey")]
 
 
-ML_FEATURE_TABLE_PROPERTIES: Final = aspect(
-    "mlFeatureTableProperties", "ml.metadata", MLFeatureTableProperties, "mlFeatureTable"
-)
+ML_FEATURE_TABLE_PROPERTIES: Final = aspect("mlFeatureTableProperties", MLFeatureTableProperties)
+
+
+class MLFeatureTableKey(TypedDict):
+    """Key of a feature table, spelled as in its URN."""
+
+    platform: Annotated[str, Edge("SourcePlatform", "dataPlatform")]
+    name: str
+
+
+aspect("mlFeatureTableKey", MLFeatureTableKey)
 
 
 class MLPrimaryKeyProperties(CustomProperties, total=False):
@@ -205,9 +207,7 @@ class MLPrimaryKeyProperties(CustomProperties, total=False):
     sources: Required[SourceUrns]
 
 
-ML_PRIMARY_KEY_PROPERTIES: Final = aspect(
-    "mlPrimaryKeyProperties", "ml.metadata", MLPrimaryKeyProperties, "mlPrimaryKey"
-)
+ML_PRIMARY_KEY_PROPERTIES: Final = aspect("mlPrimaryKeyProperties", MLPrimaryKeyProperties)
 
 
 class MLModelDeploymentProperties(CustomProperties, total=False):
@@ -233,7 +233,7 @@ class MLModelDeploymentProperties(CustomProperties, total=False):
 
 
 ML_MODEL_DEPLOYMENT_PROPERTIES: Final = aspect(
-    "mlModelDeploymentProperties", "ml.metadata", MLModelDeploymentProperties, "mlModelDeployment"
+    "mlModelDeploymentProperties", MLModelDeploymentProperties
 )
 
 
@@ -253,11 +253,7 @@ class SourceCode(TypedDict):
 
 
 SOURCE_CODE: Final = aspect(
-    "sourceCode",
-    "ml.metadata",
-    SourceCode,
-    "mlModel",
-    merge_keys={"sourceCode": "type sourceCodeUrl"},
+    "sourceCode", SourceCode, merge_keys={"sourceCode": "type sourceCodeUrl"}
 )
 
 
@@ -276,11 +272,7 @@ class TrainingData(TypedDict):
 
 
 ML_MODEL_TRAINING_DATA: Final = aspect(
-    "mlModelTrainingData",
-    "ml.metadata.TrainingData",
-    TrainingData,
-    "mlModel",
-    merge_keys={"trainingData": "dataset"},
+    "mlModelTrainingData", TrainingData, merge_keys={"trainingData": "dataset"}
 )
 
 
@@ -293,9 +285,5 @@ class EvaluationData(TypedDict):
 
 
 ML_MODEL_EVALUATION_DATA: Final = aspect(
-    "mlModelEvaluationData",
-    "ml.metadata.EvaluationData",
-    EvaluationData,
-    "mlModel",
-    merge_keys={"evaluationData": "dataset"},
+    "mlModelEvaluationData", EvaluationData, merge_keys={"evaluationData": "dataset"}
 )

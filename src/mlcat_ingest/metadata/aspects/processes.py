@@ -13,6 +13,16 @@ from mlcat_ingest.metadata.aspects.declaration import AnyUrn, Edge, Millis, aspe
 from mlcat_ingest.metadata.aspects.ml import MLHyperParam, MLMetric
 
 
+class DataJobKey(TypedDict):
+    """Key of a data job, spelled as in its URN: its flow, and its id there."""
+
+    flow: Annotated[str, Edge("IsPartOf", "dataFlow")]
+    jobId: str
+
+
+aspect("dataJobKey", DataJobKey)
+
+
 class DataJobInputOutput(TypedDict):
     """Inputs and outputs of a job, and the jobs that come before it."""
 
@@ -44,9 +54,7 @@ class DataJobInputOutput(TypedDict):
 
 DATA_JOB_INPUT_OUTPUT: Final = aspect(
     "dataJobInputOutput",
-    "datajob",
     DataJobInputOutput,
-    "dataJob",
     patch_keys={
         "inputDatajobEdges": "destinationUrn",
         "inputDatasetEdges": "destinationUrn",
@@ -67,10 +75,7 @@ class DataProcessInstanceProperties(CustomProperties, total=False):
 
 
 DATA_PROCESS_INSTANCE_PROPERTIES: Final = aspect(
-    "dataProcessInstanceProperties",
-    "dataprocess",
-    DataProcessInstanceProperties,
-    "dataProcessInstance",
+    "dataProcessInstanceProperties", DataProcessInstanceProperties
 )
 
 
@@ -93,9 +98,7 @@ class DataProcessInstanceInput(TypedDict):
 
 DATA_PROCESS_INSTANCE_INPUT: Final = aspect(
     "dataProcessInstanceInput",
-    "dataprocess",
     DataProcessInstanceInput,
-    "dataProcessInstance",
     merge_keys={"inputEdges": "destinationUrn"},
     patch_keys={"inputs": "", "inputEdges": "destinationUrn"},
 )
@@ -120,9 +123,7 @@ class DataProcessInstanceOutput(TypedDict):
 
 DATA_PROCESS_INSTANCE_OUTPUT: Final = aspect(
     "dataProcessInstanceOutput",
-    "dataprocess",
     DataProcessInstanceOutput,
-    "dataProcessInstance",
     patch_keys={"outputs": "", "outputEdges": "destinationUrn"},
 )
 
@@ -136,10 +137,7 @@ class DataProcessInstanceRelationships(TypedDict):
 
 
 DATA_PROCESS_INSTANCE_RELATIONSHIPS: Final = aspect(
-    "dataProcessInstanceRelationships",
-    "dataprocess",
-    DataProcessInstanceRelationships,
-    "dataProcessInstance",
+    "dataProcessInstanceRelationships", DataProcessInstanceRelationships
 )
 
 
@@ -155,9 +153,7 @@ class MLTrainingRunProperties(CustomProperties, total=False):
 
 ML_TRAINING_RUN_PROPERTIES: Final = aspect(
     "mlTrainingRunProperties",
-    "ml.metadata",
     MLTrainingRunProperties,
-    "dataProcessInstance",
     merge_keys={"hyperParams": "name", "trainingMetrics": "name"},
 )
 
@@ -181,7 +177,7 @@ class CliVersionAudit(TypedDict):
 
 
 class ExecutionRequestInput(TypedDict):
-    """An ingestion run as it was asked for; open entity types have it unchecked."""
+    """An ingestion run as it was asked for."""
 
     task: str
     args: dict[str, str]
@@ -193,8 +189,5 @@ class ExecutionRequestInput(TypedDict):
 
 
 DATAHUB_EXECUTION_REQUEST_INPUT: Final = aspect(
-    "dataHubExecutionRequestInput",
-    "execution.ExecutionRequestInput",
-    ExecutionRequestInput,
-    "dataHubExecutionRequest",
+    "dataHubExecutionRequestInput", ExecutionRequestInput
 )

@@ -18,7 +18,7 @@ from mlcat_ingest.metadata.aspects.common import (
 from mlcat_ingest.metadata.entries import same_json
 from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
-from mlcat_ingest.metadata.registry import ASPECTS, ENTITIES, key_aspect_name
+from mlcat_ingest.metadata.registry import ASPECTS, ENTITY_TYPES, key_aspect_name
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.applied import (
@@ -52,7 +52,7 @@ _STAMPS: Final = frozenset({"lastModified", "created"})
 def whole_entity(urn: str) -> Entity:
     """Return an entity that names every aspect of its type, for `retract_entity`."""
     entity_type = entity_type_of(urn)
-    kind = ENTITIES.get(entity_type)
+    kind = ENTITY_TYPES.get(entity_type)
     names = () if kind is None else kind.aspects
     known = sorted(name for name in names if not ASPECTS[name].timeseries)
     return Entity(urn, dict.fromkeys(known, NOTHING))

@@ -245,7 +245,7 @@ def test_an_entity_may_be_deleted_and_made_again_in_one_batch(store: Store) -> N
 
 
 def test_open_types_are_deleted_by_their_key_too(store: Store) -> None:
-    urn = put(store, "urn:li:chart:c", chartKey={"id": "c"}, chartInfo={"title": "t"})
+    urn = put(store, "urn:li:chart:(a,b)", chartKey={"chartId": "b"}, chartInfo={"title": "t"})
     store.write([Write(urn, "chartKey", change="DELETE")])
     assert store.exists([urn]) == set()
 

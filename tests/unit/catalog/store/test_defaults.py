@@ -38,7 +38,7 @@ def instance(store: Store, urn: str) -> AspectVersion:
             True,
         ),
         ("urn:li:tag:t", None, False),
-        ("urn:li:chart:c", None, False),
+        ("urn:li:chart:(looker,c)", None, False),
         ("urn:li:container:c", None, True),
     ],
 )

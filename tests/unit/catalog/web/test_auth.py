@@ -26,6 +26,8 @@ from support.catalog_store import model, put
 TOKEN, READ_TOKEN = "write-token", "read-token"
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - refused
 READING_POSTS = {
+    "/entities?action=search",
+    "/openapi/v3/entity/scroll",
     "/aspects?action=getTimeseriesAspectValues",
     "/operations?action=getEsTaskStatus",
     "/test?action=evaluate",

@@ -191,10 +191,15 @@ def _entity(aspect: Schema) -> Schema:
     return {**record("urn", urn=URN), "additionalProperties": aspect}
 
 
-def entity_writes(value: Schema) -> Schema:
-    """Return the schema of what is written to entities: to each aspect a `value`."""
+def aspect_write(value: Schema) -> Schema:
+    """Return the schema of what is written to an aspect, with the one of its `value`."""
     metadata = {**OBJECT, **ref("SystemMetadata")}
-    return array(_entity(record("value", value=value, systemMetadata=metadata, headers=_TEXTS)))
+    return record("value", value=value, systemMetadata=metadata, headers=_TEXTS)
+
+
+def entity_writes(aspect: Schema) -> Schema:
+    """Return the schema of what is written to entities, with the one of each `aspect`."""
+    return array(_entity(aspect))
 
 
 COMPONENTS: Final[Mapping[str, Schema]] = {

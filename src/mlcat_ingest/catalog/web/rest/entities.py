@@ -7,7 +7,6 @@ Source: `emit_mce` of DataHub's Python client; `EntityResource.java`;
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -48,7 +47,6 @@ from mlcat_ingest.catalog.web.rest.proposals import (
     unescape_envelope,
 )
 from mlcat_ingest.errors import InvalidUrnError
-from mlcat_ingest.metadata.aspects.declaration import fields
 from mlcat_ingest.metadata.codec import dumps, embedded
 from mlcat_ingest.metadata.registry import (
     ASPECTS,
@@ -56,9 +54,8 @@ from mlcat_ingest.metadata.registry import (
     allows,
     key_aspect,
     key_aspect_name,
-    record_name,
 )
-from mlcat_ingest.metadata.urn import check, entity_type_of, raw_parts
+from mlcat_ingest.metadata.urn import entity_type_of, raw_parts
 
 _WRITTEN: Final = "success"
 
@@ -138,10 +135,11 @@ class Aspects(Resource):
         stored = latest if version == 0 else None
         if version > 0 and (latest is None or version < latest.version):
             stored = self._store.get_version(urn, aspect, version)
-        if stored is None:
+        spec = ASPECTS.get(aspect)
+        if stored is None or spec is None:
             which = f"version {version} of {aspect}" if version else aspect
             raise NotFoundError(f"{urn} has no {which}")
-        return {"version": version, "aspect": {_record_name_of(aspect): embedded(stored.text)}}
+        return {"version": version, "aspect": {spec.record: embedded(stored.text)}}
 
     @action(
         "/aspects",
@@ -185,12 +183,6 @@ class Aspects(Resource):
             if len(matching) >= limit or len(events) < read or read >= self._limits.page_size:
                 return matching[:limit]
             read = min(2 * read, self._limits.page_size)
-
-
-def _record_name_of(aspect: str) -> str:
-    """Return the full record name of an aspect, a made-up one for an aspect we do not know."""
-    known = record_name(aspect)
-    return known or f"com.linkedin.metadata.aspect.{aspect[:1].upper()}{aspect[1:]}"
 
 
 def _alternatives(given: Mapping[str, Any]) -> _Alternatives:
@@ -334,12 +326,9 @@ class Entities(Resource):
 
 def _key_of(urn: str, name: str) -> Mapping[str, str]:
     """Return the key aspect of a URN, of one that breaks a rule of its kind too."""
-    with suppress(InvalidUrnError):
-        return key_aspect(urn)[1]
-    parts = raw_parts(urn)
-    names = fields(ASPECTS[name].type) if name in ASPECTS else ()
+    parts, names = raw_parts(urn), ASPECTS[name].key
     if len(parts) != len(names) or not all(parts):
-        check(urn)
+        return key_aspect(urn)[1]
     return dict(zip(names, parts, strict=True))
 
 

@@ -13,7 +13,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError, NotFoundError
+from mlcat_ingest.catalog.errors import (
+    AspectRefusedError,
+    BadRequestError,
+    InvalidProposalError,
+    NotFoundError,
+    VersionConflictError,
+)
 from mlcat_ingest.catalog.limits import NAMES
 from mlcat_ingest.catalog.schema.values import AspectVersion, Change, Direction, Write
 from mlcat_ingest.catalog.store.prepare import check_aspect_name, check_urn
@@ -37,32 +43,34 @@ from mlcat_ingest.catalog.web.rest.endpoint import (
     Parameter,
     Resource,
     array,
+    aspect_write,
     entity_writes,
     record,
     ref,
 )
 from mlcat_ingest.catalog.web.rest.proposals import make_write, patch_of
 from mlcat_ingest.errors import InvalidUrnError
+from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.codec import embedded
-from mlcat_ingest.metadata.registry import DECLARED, ENTITY_TYPES, allows, key_aspect_name
+from mlcat_ingest.metadata.registry import ASPECTS, ENTITY_TYPES, allows, key_aspect_name
 from mlcat_ingest.metadata.urn import PREFIX, entity_type_of, raw_parts
 
 _ENTITY_PATH: Final = "/openapi/v3/entity/"
-_ENTITIES: Final = f"{_ENTITY_PATH}{{entityType}}"
-ENTITY: Final = f"{_ENTITIES}/{{urn}}"
+ENTITIES: Final = f"{_ENTITY_PATH}{{entityType}}"
+ENTITY: Final = f"{ENTITIES}/{{urn}}"
 ENTITY_ASPECT: Final = f"{ENTITY}/{{aspectName}}"
 
-_ENTITY_TYPE: Final = Parameter("entityType", "The entity type.", place="path")
+ENTITY_TYPE: Final = Parameter("entityType", "The entity type.", place="path")
 _URN: Final = Parameter("urn", "URN of the entity, percent-encoded.", place="path")
 _ASPECT: Final = Parameter("aspectName", "Name of the aspect.", place="path")
-_SHOWN: Final = (
+SHOWN: Final = (
     Parameter("systemMetadata", "Whether to return system metadata.", {**FLAG, "default": False}),
     Parameter("values", "Whether to return values.", {**FLAG, "default": True}),
 )
 _FROM_0: Final[Schema] = {**WHOLE, "default": 0}
 _SOURCE: Final = {"eventSource": "openapi"}
 _TYPES: Final = {name.lower(): name for name in ENTITY_TYPES}
-_KNOWN_ASPECTS: Final = {name.lower(): name for name in DECLARED}
+_KNOWN_ASPECTS: Final = {name.lower(): name for name in ASPECTS}
 # Characters that a part of a URN may hold in this spelling only.
 _OWN_ESCAPE: Final = re.compile(rb"%2C|%28|%29|%25|%E2%90%9F")
 
@@ -79,7 +87,7 @@ class Target:
 def _aspects_in(request: RequestContext) -> list[str] | None:
     """Return the names in the parameter `aspects`, in their own spelling; None if it is absent."""
     names = request.params.get("aspects")
-    return None if names is None else [_aspect_named(name) for name in names]
+    return None if names is None else [aspect_named(name) for name in names]
 
 
 def entity_type_named(name: str) -> str:
@@ -94,7 +102,7 @@ def entity_type_named(name: str) -> str:
     return entity_type
 
 
-def _aspect_named(name: str) -> str:
+def aspect_named(name: str) -> str:
     """Return the aspect of this name, in its own spelling; any case will do for a known one."""
     return _KNOWN_ASPECTS.get(name.lower(), name)
 
@@ -114,10 +122,9 @@ def target_of(request: RequestContext) -> Target:
     if slash:
         with suppress(NotFoundError, InvalidUrnError):
             target = _entity_in(head)
-            aspect = _aspect_named(decode_path(tail))
+            aspect = aspect_named(decode_path(tail))
             # A URN of several parts ends with a parenthesis; one of a single part may go on.
-            is_known = aspect in DECLARED or aspect == key_aspect_name(target.entity_type)
-            if target.urn.endswith(")") or (is_known and allows(target.entity_type, aspect)):
+            if target.urn.endswith(")") or allows(target.entity_type, aspect):
                 return replace(target, aspect=aspect)
     return _entity_in(rest)
 
@@ -178,7 +185,7 @@ def _with_source(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**metadata, "properties": {**_SOURCE, **(properties or {})}}
 
 
-def _entity_items(
+def entity_items(
     params: Mapping[str, Any], entities: Mapping[str, Mapping[str, AspectVersion]]
 ) -> list[dict[str, Any]]:
     """Return entities as reads answer them, with what `params` asks for."""
@@ -195,7 +202,7 @@ def _entity_items(
 
 
 _NOT_FOUND: Final = Answer(404)
-_ASPECTS: Final = Parameter(
+ASPECTS_SHOWN: Final = Parameter(
     "aspects", "Names of the aspects to return, separated by commas or repeated.", array(TEXT)
 )
 
@@ -208,17 +215,33 @@ class EntityReads(Resource):
         ENTITY,
         {200: ref("Entity")},
         (404,),
-        (_ENTITY_TYPE, _URN, _ASPECTS, *_SHOWN),
+        (ENTITY_TYPE, _URN, ASPECTS_SHOWN, *SHOWN),
     )
     def get(self, request: RequestContext) -> Answer:
         """Read the named aspects of one entity; without names, all of them."""
         target = target_of(request)
         names = _aspects_in(request)
         stored = self._store.get_many([target.urn], names or None)
-        items = _entity_items(
+        items = entity_items(
             request.params, {urn: aspects for urn, aspects in stored.items() if aspects}
         )
         return Answer(200, items[0]) if items else _NOT_FOUND
+
+    @Endpoint("HEAD", ENTITY, {204: None}, (404,), (ENTITY_TYPE, _URN))
+    def head(self, request: RequestContext) -> Answer:
+        """Find out whether an entity exists and is not removed."""
+        target = target_of(request)
+        key = key_aspect_name(target.entity_type)
+        stored = self._store.get_many([target.urn], [key, STATUS]).get(target.urn, {})
+        removed = STATUS in stored and stored[STATUS].value.get("removed") is True
+        return Answer(204) if key in stored and not removed else _NOT_FOUND
+
+    @Endpoint("HEAD", ENTITY_ASPECT, {204: None}, (404,), (ENTITY_TYPE, _URN, _ASPECT))
+    def head_aspect(self, request: RequestContext) -> Answer:
+        """Find out whether an entity has an aspect."""
+        target = target_of(request)
+        stored = self._store.get_version(target.urn, str(target.aspect), 0)
+        return _NOT_FOUND if stored is None else Answer(204)
 
     @Endpoint(
         "GET",
@@ -226,7 +249,7 @@ class EntityReads(Resource):
         {200: ref("AspectValue")},
         (404,),
         (
-            *(_ENTITY_TYPE, _URN, _ASPECT, *_SHOWN),
+            *(ENTITY_TYPE, _URN, _ASPECT, *SHOWN),
             Parameter("version", "Version of the aspect; 0 is the latest.", _FROM_0),
         ),
     )
@@ -237,14 +260,14 @@ class EntityReads(Resource):
         stored = self._store.get_version(target.urn, name, request.params["version"])
         if stored is None:
             return _NOT_FOUND
-        return Answer(200, _entity_items(request.params, {target.urn: {name: stored}})[0][name])
+        return Answer(200, entity_items(request.params, {target.urn: {name: stored}})[0][name])
 
     @Endpoint(
         "POST",
         "/openapi/v3/entity/{entityType}/batchGet",
         {200: array(ref("Entity"))},
         (404,),
-        (_ENTITY_TYPE, *_SHOWN),
+        (ENTITY_TYPE, *SHOWN),
         array(ref("EntityRead")),
         reads=True,
     )
@@ -272,7 +295,7 @@ class EntityReads(Resource):
             for urn, names in wanted.items()
             if (aspects := self._chosen(urn, stored.get(urn, {}), names))
         }
-        return _entity_items(request.params, chosen)
+        return entity_items(request.params, chosen)
 
     def _chosen(
         self, urn: str, aspects: Mapping[str, AspectVersion], versions: Mapping[str, int]
@@ -295,7 +318,7 @@ class EntityReads(Resource):
 
 def _known_names(item: Mapping[str, Any], at: int, entity_type: str) -> dict[str, int]:
     """Return the aspects that an item names, those that its type can have, and their versions."""
-    named = ((_aspect_named(name), content) for name, content in item.items() if name != "urn")
+    named = ((aspect_named(name), content) for name, content in item.items() if name != "urn")
     return {
         name: _version(content, f"[{at}].{name}")
         for name, content in named
@@ -383,9 +406,10 @@ _ASYNC: Final = Parameter(
 )
 
 
+_ONE: Final = aspect_write(OBJECT)
 _WRITES: Final[Mapping[Change, Schema]] = {
-    "UPSERT": entity_writes(OBJECT),
-    "PATCH": entity_writes(ref("Patch")),
+    "UPSERT": entity_writes(_ONE),
+    "PATCH": entity_writes(aspect_write(ref("Patch"))),
 }
 _WRITTEN: Final[Mapping[int, Schema]] = dict.fromkeys((200, 202), array(ref("Entity")))
 
@@ -395,10 +419,10 @@ class EntityWrites(Resource):
 
     @Endpoint(
         "POST",
-        _ENTITIES,
+        ENTITIES,
         _WRITTEN,
         (404, 412),
-        (_ENTITY_TYPE, _ASYNC, *_SHOWN),
+        (ENTITY_TYPE, _ASYNC, *SHOWN),
         _WRITES["UPSERT"],
     )
     def write(self, request: RequestContext) -> Answer:
@@ -410,10 +434,10 @@ class EntityWrites(Resource):
 
     @Endpoint(
         "PATCH",
-        _ENTITIES,
+        ENTITIES,
         _WRITTEN,
         (404, 412),
-        (_ENTITY_TYPE, _ASYNC, *_SHOWN),
+        (ENTITY_TYPE, _ASYNC, *SHOWN),
         _WRITES["PATCH"],
     )
     def patch(self, request: RequestContext) -> Answer:
@@ -421,12 +445,45 @@ class EntityWrites(Resource):
         return self._write_many(request, "PATCH")
 
     @Endpoint(
+        "POST",
+        ENTITY_ASPECT,
+        {200: ref("Entity")},
+        (404, 412),
+        (
+            *(ENTITY_TYPE, _URN, _ASPECT, *SHOWN),
+            Parameter(
+                "createIfNotExists", "Whether to refuse one that exists.", {**FLAG, "default": True}
+            ),
+        ),
+        _ONE,
+    )
+    def write_aspect(self, request: RequestContext) -> dict[str, Any]:
+        """Write one aspect of one entity, which is new unless `createIfNotExists=false`."""
+        return self._write_one(
+            request,
+            read_value(request.json(), _ONE),
+            "CREATE" if request.params["createIfNotExists"] else "UPSERT",
+        )
+
+    @Endpoint(
+        "PATCH",
+        ENTITY_ASPECT,
+        {200: ref("Entity")},
+        (404,),
+        (ENTITY_TYPE, _URN, _ASPECT, *SHOWN),
+        ref("Patch"),
+    )
+    def patch_aspect(self, request: RequestContext) -> dict[str, Any]:
+        """Edit one aspect of one entity; it is made where missing."""
+        return self._write_one(request, {"value": json_object(request.json())}, "PATCH")
+
+    @Endpoint(
         "DELETE",
         ENTITY,
         {200: None},
         (404,),
         (
-            _ENTITY_TYPE,
+            ENTITY_TYPE,
             _URN,
             Parameter(
                 "aspects", "Names of the aspects to delete, separated by commas.", array(TEXT)
@@ -455,7 +512,7 @@ class EntityWrites(Resource):
         ENTITY_ASPECT,
         {200: None},
         (404,),
-        (_ENTITY_TYPE, _URN, _ASPECT),
+        (ENTITY_TYPE, _URN, _ASPECT),
     )
     def delete_aspect(self, request: RequestContext) -> Answer:
         """Delete one aspect of one entity; with its key aspect the whole entity."""
@@ -466,6 +523,18 @@ class EntityWrites(Resource):
 
     def _delete_aspects(self, urn: str, names: Sequence[str]) -> None:
         self._store.write([Write(urn, name, change="DELETE") for name in names])
+
+    def _write_one(self, request: RequestContext, content: Any, change: Change) -> dict[str, Any]:
+        target = target_of(request)
+        write = _read_aspect(target.urn, str(target.aspect), content, change)
+        try:
+            self._store.write([write])
+        except VersionConflictError as error:
+            if write.conditional:
+                raise
+            # What exists is no failed condition here: a 400.
+            raise AspectRefusedError(error.urn, error.aspect, error.sentence) from error
+        return self._stored_items(request, [write], whole=())[0]
 
     def _write_many(self, request: RequestContext, change: Change) -> Answer:
         entity_type = entity_type_named(request.path["entityType"])
@@ -478,7 +547,7 @@ class EntityWrites(Resource):
                 raise BadRequestError(f"[{at}].urn: {urn} is not a URN of a {entity_type}")
             aspects = ((name, content) for name, content in item.items() if name != "urn")
             return [
-                _read_aspect(urn, _aspect_named(name), content, change) for name, content in aspects
+                _read_aspect(urn, aspect_named(name), content, change) for name, content in aspects
             ]
 
         writes = [write for at, item in enumerate(items) for write in read(at, item)]
@@ -488,13 +557,13 @@ class EntityWrites(Resource):
         urns = {write.urn for write in writes}
         known = self._store.exists(urns)
         self._store.write(writes)
-        return self._stored_items(
-            request, writes, whole=urns if change == "PATCH" else urns - known
-        )
+        whole = urns if change == "PATCH" else urns - known
+        status = 202 if request.params["async"] else 200
+        return Answer(status, self._stored_items(request, writes, whole=whole))
 
     def _stored_items(
         self, request: RequestContext, writes: Sequence[Write], *, whole: Collection[str]
-    ) -> Answer:
+    ) -> list[dict[str, Any]]:
         """Return what is stored now: of the entities in `whole` all, else what `writes` wrote."""
         names: dict[str, set[str]] = {}
         for write in writes:
@@ -508,10 +577,9 @@ class EntityWrites(Resource):
             }
             for urn, written in names.items()
         }
-        entities = {item["urn"]: item for item in _entity_items(request.params, aspects)}
+        entities = {item["urn"]: item for item in entity_items(request.params, aspects)}
         for write in writes:
             # Events are not stored as aspects, so they are shown as they came.
             if write.change != "PATCH":
                 entities[write.urn].setdefault(write.aspect, {"value": write.value})
-        status = 202 if request.params["async"] else 200
-        return Answer(status, list(entities.values()))
+        return list(entities.values())

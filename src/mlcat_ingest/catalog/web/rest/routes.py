@@ -11,6 +11,7 @@ from importlib.metadata import version
 from typing import Any, Final
 
 from starlette.convertors import PathConvertor, register_url_convertor
+from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from mlcat_ingest.catalog.errors import BadRequestError
@@ -47,6 +48,7 @@ from mlcat_ingest.catalog.web.rest.openapi_entities import (
     target_of,
 )
 from mlcat_ingest.catalog.web.rest.operations import MetadataTests, Operations
+from mlcat_ingest.catalog.web.rest.search import SearchReads
 
 PATH: Final = "/openapi.json"
 
@@ -222,6 +224,7 @@ def rest_endpoints(store: Store, tasks: Tasks, limits: Limits) -> Sequence[Endpo
         for resource in (
             Aspects(store, limits),
             Entities(store, limits),
+            SearchReads(store, limits),
             Operations(store, tasks, limits),
             MetadataTests(store, limits),
             EntityReads(store, limits),
@@ -249,7 +252,8 @@ def rest_routes(endpoints: Sequence[Endpoint], limits: Limits) -> Sequence[Route
             endpoint(_dispatcher(path, endpoints_of_path), limits),
             methods=_METHODS if _is_restli(path) else {row.method for row in endpoints_of_path},
         )
-        for path, endpoints_of_path in rows.items()
+        # The rest of any path may look like a URN.
+        for path, endpoints_of_path in sorted(rows.items(), key=lambda row: row[0] == ENTITY)
         for pattern in _patterns(path)
     ]
 
@@ -298,4 +302,7 @@ def _of_action(rows: Sequence[Endpoint], request: RequestContext) -> Endpoint:
 
 def _of_target(rows: Sequence[Endpoint], request: RequestContext) -> Endpoint:
     path = ENTITY if target_of(request).aspect is None else ENTITY_ASPECT
-    return next(row for row in rows if row.path == path)
+    named = next((row for row in rows if row.path == path), None)
+    if named is None:
+        raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED)
+    return named

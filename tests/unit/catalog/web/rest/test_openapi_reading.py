@@ -34,7 +34,7 @@ def path(urn: str, *more: str) -> str:
         "urn:li:tag:a/b",
         "urn:li:tag:a/status",
         "urn:li:chart:(looker,a/b)",
-        "urn:li:dataHubExecutionRequest:a b",
+        "urn:li:glossaryTerm:a b",
     ],
 )
 def test_any_name_is_found_in_an_encoded_path(client: RestClient, urn: str) -> None:

@@ -228,7 +228,7 @@ def test_a_wrong_parameter_is_named(sent: object, sentence: str) -> None:
         (proposal(systemMetadata="{"), "systemMetadata: not usable JSON"),
         (proposal(systemMetadata="[]"), "systemMetadata: expected an object, not a list"),
         (
-            proposal(entityType="chart", entityUrn="urn:li:chart:x", aspectName=..., aspect={}),
+            proposal(entityType="role", entityUrn="urn:li:role:x", aspectName=..., aspect={}),
             "aspectName: missing",
         ),
     ],

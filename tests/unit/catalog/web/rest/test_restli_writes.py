@@ -276,7 +276,6 @@ def test_a_snapshot_has_so_many_aspects(tmp_path: Path) -> None:
         ("POST", "/runs?action=rollback", 404),
         ("GET", "/relationships?urn=urn:li:tag:a&direction=INCOMING&types=List(TaggedWith)", 404),
         ("GET", "/entitiesV2?ids=List(urn:li:tag:a)", 404),
-        ("POST", "/openapi/v3/entity/scroll", 404),
         ("POST", "/openapi/v3/relationship/scroll", 404),
         ("GET", "/openapi/v1/registry/models/entity/specifications", 404),
         # Rest.li refuses an action that a resource does not have with 400.

@@ -12,6 +12,7 @@ import pytest
 from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.errors import SourceUnavailableError
+from mlcat_ingest.metadata.validate import validate_aspect
 from mlcat_ingest.pipeline.report.catalog import RecipeListing, proposals_of, source_urn
 from mlcat_ingest.pipeline.report.report import (
     EntityCounts,
@@ -224,7 +225,9 @@ def test_fields_of_other_types_are_no_error(store: Store, value: Any) -> None:
     of_result = "dataHubExecutionRequestResult"
     writes = [Write(source_urn("churn"), recipe, {})]
     for number, changed in enumerate(changes(request, value)):
-        writes.append(Write(run(f"request{number}"), of_request, changed))
+        # A wrong reference is refused.
+        if not validate_aspect("dataHubExecutionRequest", of_request, changed):
+            writes.append(Write(run(f"request{number}"), of_request, changed))
     for number, changed in enumerate(changes(report, value)):
         whole = {**result, "structuredReport": {"serializedValue": json.dumps(changed)}}
         urn = run(f"report{number}")
