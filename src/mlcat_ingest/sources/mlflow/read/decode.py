@@ -226,26 +226,26 @@ def run(item: Json) -> Run:
     outputs = item.get("outputs")
     return fields.RUN.of_json(
         info,
-        params=_part("params", pairs, data.get("params")),
-        metrics=_part("metrics", metrics, data.get("metrics")),
-        tags=_part("tags", pairs, data.get("tags")),
-        datasets=_part("inputs", _dataset_inputs, inputs) if inputs else (),
-        model_inputs=_part("inputs", _model_inputs, inputs) if inputs else (),
-        model_outputs=_part("outputs", _model_outputs, outputs) if outputs else (),
+        _part("params", pairs, data.get("params")),
+        _part("metrics", metrics, data.get("metrics")),
+        _part("tags", pairs, data.get("tags")),
+        _part("inputs", _dataset_inputs, inputs) if inputs else (),
+        _part("inputs", _model_inputs, inputs) if inputs else (),
+        _part("outputs", _model_outputs, outputs) if outputs else (),
     )
 
 
 def experiment(item: Json) -> Experiment:
     """Return one item of `experiments/search`."""
-    return fields.EXPERIMENT.of_json(item, tags=_part("tags", pairs, item.get("tags")))
+    return fields.EXPERIMENT.of_json(item, _part("tags", pairs, item.get("tags")))
 
 
 def registered_model(item: Json) -> RegisteredModel:
     """Return one item of `registered-models/search`."""
     return fields.REGISTERED_MODEL.of_json(
         item,
-        tags=_part("tags", pairs, item.get("tags")),
-        aliases=_part("aliases", _aliases, item.get("aliases") or ()),
+        _part("tags", pairs, item.get("tags")),
+        _part("aliases", _aliases, item.get("aliases") or ()),
     )
 
 
@@ -296,8 +296,8 @@ def model_version(item: Json, aliases: Aliases) -> ModelVersion:
     name = _part("name", aliases.model_name, item["name"])
     return fields.MODEL_VERSION.of_json(
         {**item, "name": name},
-        aliases=aliases.of(name, id_text(item["version"])),
-        tags=_part("tags", pairs, item.get("tags")),
+        aliases.of(name, id_text(item["version"])),
+        _part("tags", pairs, item.get("tags")),
     )
 
 
@@ -307,9 +307,9 @@ def logged_model(item: Json) -> LoggedModel:
     data = item.get("data") or {}
     return fields.LOGGED_MODEL.of_json(
         info,
-        params=_part("params", pairs, data.get("params")),
-        tags=_part("tags", pairs, info.get("tags")),
-        metrics=_part("metrics", metrics, data.get("metrics")),
+        _part("params", pairs, data.get("params")),
+        _part("tags", pairs, info.get("tags")),
+        _part("metrics", metrics, data.get("metrics")),
     )
 
 

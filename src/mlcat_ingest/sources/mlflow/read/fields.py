@@ -97,21 +97,21 @@ class Fields(Generic[RecordT]):
         self._of_json = [row.of_json for row in rows]
         self._of_columns = [row.of_column or row.of_json for row in rows]
 
-    def of_json(self, item: Mapping[str, Any], **others: Any) -> RecordT:
+    def of_json(self, item: Mapping[str, Any], *others: Any) -> RecordT:
         """Return the record of an object of JSON, with its other fields."""
-        return self._record(*map(call, self._of_json, map(item.get, self._json)), **others)
+        return self._record(*map(call, self._of_json, map(item.get, self._json)), *others)
 
-    def of_row(self, row: Iterable[Any], **others: Any) -> RecordT:
-        """Return the record of a row of `columns`, and of any others behind these."""
-        return self._record(*map(call, self._of_columns, row), **others)
+    def of_row(self, row: Iterable[Any], *others: Any) -> RecordT:
+        """Return the record of a row of `columns`, with its other fields; what follows is left."""
+        return self._record(*map(call, self._of_columns, row), *others)
 
 
 def _version(
-    name: str, version: str, run_id: Any, source: Any, model_id: Any, *others: Any, **more: Any
+    name: str, version: str, run_id: Any, source: Any, model_id: Any, *others: Any
 ) -> ModelVersion:
     """Return a version; its source can name the run and the model that the rest does not."""
     run_id, model_id = run_id or run_id_of(source), model_id or model_id_of(source)
-    return ModelVersion(name, version, run_id, source, model_id, *others, **more)
+    return ModelVersion(name, version, run_id, source, model_id, *others)
 
 
 RUN: Final = Fields(

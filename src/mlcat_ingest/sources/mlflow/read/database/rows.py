@@ -144,11 +144,12 @@ def load_runs(read: Read, refusals: Refusals, ids: list[str], *, outputs: bool) 
     def run(run_id: str) -> Run:
         return fields.RUN.of_row(
             infos[run_id],
-            params=params.get(run_id) or {},
-            metrics=_metrics(metrics[run_id], names) if run_id in metrics else (),
-            tags=tags.get(run_id) or {},
-            datasets=datasets.get(run_id, ()),
-            model_outputs=made.get(run_id, ()),
+            params.get(run_id) or {},
+            _metrics(metrics[run_id], names) if run_id in metrics else (),
+            tags.get(run_id) or {},
+            datasets.get(run_id, ()),
+            (),
+            made.get(run_id, ()),
         )
 
     return refusals.usable(RUN, run, (id_ for id_ in ids if id_ in infos), lambda id_: (id_,))
@@ -241,9 +242,9 @@ def load_logged_models(read: Read, refusals: Refusals, ids: list[str]) -> list[L
     def model(model_id: str) -> LoggedModel:
         return fields.LOGGED_MODEL.of_row(
             infos[model_id],
-            params=params.get(model_id) or {},
-            tags=tags.get(model_id) or {},
-            metrics=tuple(sorted(metrics.get(model_id, ()), key=metric_order)),
+            params.get(model_id) or {},
+            tags.get(model_id) or {},
+            tuple(sorted(metrics.get(model_id, ()), key=metric_order)),
         )
 
     there = (id_ for id_ in ids if id_ in infos)
@@ -300,8 +301,8 @@ class ModelRegistry:
 
         def model(row: Row) -> RegisteredModel:
             name = row[0]
-            texts = {"tags": tags.get(name) or {}, "aliases": versions.get(name) or {}}
-            return fields.REGISTERED_MODEL.of_row(row, **texts)
+            others = tags.get(name) or {}, versions.get(name) or {}
+            return fields.REGISTERED_MODEL.of_row(row, *others)
 
         return self._refusals.usable(REGISTERED, model, rows, lambda row: row[:1])
 
@@ -340,11 +341,8 @@ class ModelRegistry:
 
             def version(row: Row, tags: Mapping[Any, dict[str, str]] = tags) -> ModelVersion:
                 name, number = row[-1], row[1]
-                return fields.MODEL_VERSION.of_row(
-                    (name, *row[1:]),
-                    aliases=aliases.of(name, str(number)),
-                    tags=tags.get(row[:2]) or {},
-                )
+                others = aliases.of(name, str(number)), tags.get(row[:2]) or {}
+                return fields.MODEL_VERSION.of_row((name, *row[1:-1]), *others)
 
             listed_rows = (row for row in rows if row[-1] not in prompts)
             yield self._refusals.usable(VERSION, version, listed_rows, itemgetter(-1, 1))
@@ -399,7 +397,7 @@ def load_experiments(
         tags = by_owner(read(tagged, *values))
 
     def experiment(row: Row) -> Experiment:
-        return fields.EXPERIMENT.of_row(row, tags=tags.get(row[0]) or {})
+        return fields.EXPERIMENT.of_row(row, tags.get(row[0]) or {})
 
     return refusals.usable(EXPERIMENT, experiment, rows, lambda row: row[:1])
 
