@@ -9,9 +9,11 @@ Source: DataHub's connectors: `s3`, `gcs`, `abs` and `delta-lake` (no scheme, no
 end), `bigquery` (no shard, partition, wildcard or snapshot), `snowflake` (lower case).
 """
 
+import csv
 import re
 from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple, Self
 from urllib.parse import unquote, urlsplit
 
@@ -24,25 +26,42 @@ from mlcat_ingest.metadata.urn import dataset as build_urn
 from mlcat_ingest.recipe.fields import PublicStr, RecipeModel, named
 from mlcat_ingest.recipe.values import Fabric, Pattern
 
-LEVELS: Final[Mapping[str, int]] = {
-    **dict.fromkeys(("bigquery", "databricks", "mssql", "postgres", "presto"), 3),
-    **dict.fromkeys(("redshift", "snowflake", "trino"), 3),
-    **dict.fromkeys(("athena", "clickhouse", "glue", "hive", "mysql", "oracle"), 2),
-    "sqlite": 1,
-}
+
+class _Rules(NamedTuple):
+    """The names of one platform's datasets: a row of `platforms.csv`, empty where nothing applies.
+
+    `schemes` are those of its URIs, without a driver; `tables` the parts of a table's full name,
+    `any` for no fixed number. Of paths `stays` is how many leading parts (the bucket) always stay,
+    and `root` the slash that they keep. `case` says which names are in lower case: all, those in
+    capitals too, or only those without quotes; `why` has the reason.
+    """
+
+    schemes: str
+    tables: str
+    stays: str
+    root: str
+    case: str
+    why: str
+
+
+_TABLE: Final = Path(__file__).with_name("platforms.csv").read_text("utf-8").splitlines()[1:]
+_RULES: Final = {name: _Rules(*others) for name, *others in csv.reader(_TABLE)}
+
+PLATFORMS: Final = frozenset(_RULES)
+"""Platforms of all datasets that MLflow, Feast and SageMaker tell of by themselves."""
+
+LEVELS: Final = {name: int(one.tables) for name, one in _RULES.items() if one.tables.isdigit()}
 """Platforms of tables, and how many parts the full name of a table has there."""
 
-DATABASES: Final[Mapping[str, str]] = {
-    **{name: name for name in LEVELS},
-    "postgresql": "postgres",
-    "sqlserver": "mssql",
-}
+DATABASES: Final = {scheme: name for name in LEVELS for scheme in _RULES[name].schemes.split()}
 """URI scheme, without a driver, to the platform of tables."""
 
+FOLDING: Final = {name: one.case for name, one in _RULES.items() if one.case}
+"""The names in lower case by platform, as `case` of its row says."""
+
+_STAYS: Final = {name: int(one.stays) for name, one in _RULES.items() if one.stays}
 _OBJECT_STORES: Final = {
-    **dict.fromkeys(("s3", "s3a", "s3n"), "s3"),
-    **dict.fromkeys(("gs", "gcs"), "gcs"),
-    **dict.fromkeys(("az", "adl"), "abs"),
+    scheme: name for name in _STAYS.keys() - LEVELS for scheme in _RULES[name].schemes.split()
 }
 _AZURE: Final = frozenset({"abfs", "abfss", "wasb", "wasbs"})
 _AZURE_HOSTS: Final = (".blob.core.windows.net", ".dfs.core.windows.net")
@@ -71,52 +90,10 @@ _AS_OF: Final = re.compile(
 )
 _AT_VERSION: Final = re.compile(r"@(?:v\d+|\d{17})\Z")
 """A version or time behind the path of a Delta table."""
-_ROOTED: Final = frozenset({"dbfs", "hdfs", "databricks"})
-"""Platforms whose paths keep the slash that they begin with."""
-
-PLATFORMS: Final = frozenset(
-    {
-        *LEVELS,
-        *("abs", "gcs", "s3", "dbfs", "file", "hdfs", "delta-lake", "hudi", "iceberg"),
-        *("couchbase", "http", "huggingface", "kafka", "kaggle", "kinesis"),
-    }
-)
-"""Platforms of all datasets that MLflow, Feast and SageMaker tell of by themselves."""
+_ROOTED: Final = frozenset(name for name, one in _RULES.items() if one.root)
 
 Place = tuple[str, str]
 """Platform and name."""
-
-FOLDING: Final[Mapping[str, Literal["all", "capitals", "unquoted"]]] = {
-    "athena": "all",  # Glue's catalog holds no capitals
-    "databricks": "all",  # Unity Catalog holds no capitals
-    "glue": "all",  # the catalog holds no capitals
-    "hive": "all",  # the metastore holds no capitals
-    "presto": "all",  # the engine returns names in lower case
-    "trino": "all",  # the engine returns names in lower case
-    "redshift": "all",  # the server folds quoted names too
-    "snowflake": "all",  # `convert_urns_to_lowercase` of its connector, true by default
-    "oracle": "capitals",  # `normalize_name` of its dialect: the server folds to capitals
-    "postgres": "unquoted",  # the server folds; the connector writes what is stored
-}
-"""Names in lower case by platform: all, those in capitals too, or only those without quotes.
-
-Other connectors write names as their database does, which folds none: `mssql`, `clickhouse`.
-"""
-
-_FOLDERS: Final = {
-    "s3": 1,
-    "gcs": 1,
-    "abs": 1,
-    "delta-lake": 1,
-    "hudi": 1,
-    "file": 0,
-    "dbfs": 0,
-    "hdfs": 0,
-}
-"""Platforms whose names are paths, and how many leading parts (the bucket) always stay."""
-
-_TABLES_OR_PATHS: Final = frozenset({"databricks", "iceberg"})
-"""Platforms whose names are those of tables, or paths."""
 
 _GLOB: Final = re.compile(r"\*|\{[^{}]*,[^{}]*\}")
 
@@ -309,7 +286,7 @@ def normalise(
     `lowercase` overrides what is known of the platform; without `cut` partitions keep their names.
     """
     part = ""
-    is_path = platform in _FOLDERS or (platform in _TABLES_OR_PATHS and "/" in name)
+    is_path = platform in _STAYS and (not _RULES[platform].tables or "/" in name)
     if is_path:
         name, part = _table_of(platform, name) if cut else (_trim(platform, name), "")
     elif platform == "bigquery" and cut:
@@ -337,7 +314,7 @@ def _trim(platform: str, path: str) -> str:
 def _table_of(platform: str, path: str) -> tuple[str, str]:
     """Return the path of the folder that holds a whole table, and what was cut off it."""
     names = _trim(platform, path).strip("/").split("/")
-    stays = _FOLDERS.get(platform, 0)
+    stays = _STAYS[platform]
     end = next((at for at, name in enumerate(names) if at >= stays and _inside(name)), len(names))
     # Slashes at the end go, too: behind them may be another part file.
     while end > stays and (not names[end - 1] or _PART_FILE.fullmatch(names[end - 1])):
@@ -401,8 +378,8 @@ class PlatformConfig(RecipeModel):
     """The environment set in that connector's recipe. Default: that of this source."""
 
     lowercase: bool | None = named("lowercase", "convert_urns_to_lowercase")
-    """Whether names are in lower case. Default: true for Athena, Databricks, Glue, Hive, Presto,
-    Redshift, Snowflake and Trino; on Oracle for names in capitals; false for others and files."""
+    """Whether names are in lower case. Default: as in the names of the platform's own connector,
+    such as true for Snowflake and false for files; the page on lineage names the others."""
 
 
 class RewriteConfig(RecipeModel):

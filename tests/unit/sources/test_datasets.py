@@ -1,5 +1,6 @@
 """What a recipe says about datasets: instance, environment, case, and other names."""
 
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -7,9 +8,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from mlcat_ingest.sources.datasets import PLATFORMS, Datasets, DatasetsConfig
+from mlcat_ingest.sources.datasets import FOLDING, PLATFORMS, Datasets, DatasetsConfig
 from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from support.venvs import REPOSITORY
 
 FEAST: Callable[..., Any] = partial(FeastConfig, registry="data/registry.db")  # type: ignore[arg-type]
 
@@ -106,3 +108,11 @@ def test_what_fits_in_no_urn_has_none() -> None:
     assert urn_of(Datasets(), "s3", "x" * 600) is None
     assert urn_of(Datasets(), "file", "/") is None
     assert urn_of(datasets(rewrite=[{"match": ".*", "to": "nothing"}]), "s3", "b/k") is None
+
+
+def test_the_page_on_lineage_names_the_platforms_with_names_in_lower_case() -> None:
+    page = (REPOSITORY / "docs/reference/lineage.md").read_text("utf-8")
+    listed = re.search(r"^- Names on (.+) are in lower case", page, re.MULTILINE)
+    assert listed is not None
+    named = {name.lower() for name in re.split(", | and ", listed[1])}
+    assert named == {platform for platform, case in FOLDING.items() if case == "all"}

@@ -4,17 +4,17 @@
 learned from the server's answers, such as privileges and the evaluation of metadata tests.
 """
 
+import csv
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from mlcat_ingest.client.rest.connection import Connection
 from mlcat_ingest.client.rest.responses import ADDRESS_HINT
 from mlcat_ingest.core.environment import package_version
 from mlcat_ingest.errors import AuthenticationError, ProtocolMismatchError
-from mlcat_ingest.metadata.aspects.common import SUB_TYPES
-from mlcat_ingest.metadata.aspects.ml import ML_MODEL_GROUP_PROPERTIES
 from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH
 from mlcat_ingest.metadata.urn import FABRICS
 
@@ -30,19 +30,23 @@ them. Source: entity-registry.yml and MLModelProperties.pdl of v0.15 and v1.0.""
 _CONDITIONS_SINCE: Final = (0, 14)
 """The first release of DataHub that enforces conditions. Source: `ConditionalWriteValidator`."""
 
-_ENVIRONMENTS_SINCE: Final = {
-    "SANDBOX": (0, 15),
-    **dict.fromkeys(("PRD", "TST", "SIT", "SBX"), (1, 2)),
-    "CERT": (1, 7),
-}
+_RELEASES: Final = Path(__file__).with_name("releases.csv")
+
+
+def _since(column: str) -> Mapping[str, tuple[int, int]]:
+    """Return the first releases that have what a column of the table lists."""
+    return {
+        added: (int(major), int(minor))
+        for row in csv.DictReader(_RELEASES.read_text("utf-8").splitlines())
+        for major, minor in (row["release"].split("."),)
+        for added in filter(None, row[column].split("; "))
+    }
+
+
+_ENVIRONMENTS_SINCE: Final = _since("environments")
 """Releases of DataHub by the environments that they added. Source: `FabricType.pdl`."""
 
-_STORED_SINCE: Final = {
-    f"mlModelGroup: {ML_MODEL_GROUP_PROPERTIES}.externalUrl": (1, 1),
-    **dict.fromkeys(
-        (f"{kind}: {SUB_TYPES}" for kind in ("mlModel", "mlModelGroup", "mlFeatureTable")), (1, 1)
-    ),
-}
+_STORED_SINCE: Final = _since("stores")
 """First releases that store a part of what runs write, of those that a supported one drops, named
 as the report names what is dropped. Source: `docs/reference/compatibility.md`."""
 

@@ -19,7 +19,6 @@ from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.feast.registry import (
     MESSAGES,
     PLURALS,
-    Kind,
     RawObject,
     RegistryTransport,
     bounded,
@@ -35,7 +34,7 @@ _PORTS: Final = {"postgresql": 5432, "mysql": 3306, "mariadb": 3306}
 _NEEDED: Final = ("feature_views", "entities", "data_sources")
 
 
-def _table_of(kind: Kind, schema: str | None) -> TableClause:
+def _table_of(kind: str, schema: str | None) -> TableClause:
     """Return the table of the objects of a kind, with the columns that are read."""
     prefix = "feature_view" if kind.endswith("view") else kind
     name, proto = column(f"{prefix}_name", Unicode), column(f"{prefix}_proto", LargeBinary)
@@ -142,7 +141,7 @@ class DatabaseRegistry(RegistryTransport):
             yield raw_object("project_metadata", metadata.SerializeToString())
 
     def _objects(
-        self, connection: Connection, kind: Kind, stored: TableClause
+        self, connection: Connection, kind: str, stored: TableClause
     ) -> Iterator[RawObject]:
         self.requests += 1
         streamed = {"yield_per": _ROWS_AT_ONCE}

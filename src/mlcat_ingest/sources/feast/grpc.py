@@ -27,9 +27,9 @@ from mlcat_ingest.recipe.http_options import auth_of
 from mlcat_ingest.recipe.secrets import MASK, mask
 from mlcat_ingest.sources.feast.config import FeastConfig
 from mlcat_ingest.sources.feast.registry import (
+    LATE_KINDS,
     MESSAGES,
     PLURALS,
-    Kind,
     RawObject,
     RegistryTransport,
     bounded,
@@ -68,13 +68,11 @@ _FAILURES: Final[Mapping[str, tuple[type[MlcatError], str, str | None]]] = {
 _RETRIED: Final = frozenset({"UNAVAILABLE", "ABORTED"})
 
 
-_LISTINGS: Final[Mapping[Kind, str]] = {
+_LISTINGS: Final[Mapping[str, str]] = {
     kind: f"List{named.title().replace('_', '')}"
     for kind, named in PLURALS.items()
     if kind != "project"
 }
-_LATE: Final = frozenset({"ListLabelViews"})
-"""Methods that servers of older versions lack."""
 
 
 class GrpcRegistry(RegistryTransport):
@@ -135,11 +133,11 @@ class GrpcRegistry(RegistryTransport):
             yield from self._list("project_metadata", "ListProjectMetadata", project.name) or ()
             for kind, method in _LISTINGS.items():
                 objects = self._list(kind, method, project.name)
-                if objects is None and method not in _LATE:
+                if objects is None and kind not in LATE_KINDS:
                     raise self._mismatch(f"does not support {method}")
                 yield from objects or ()
 
-    def _list(self, kind: Kind, method: str, project: str) -> list[RawObject] | None:
+    def _list(self, kind: str, method: str, project: str) -> list[RawObject] | None:
         # The server looks at the registry itself, unless a request says `allow_cache`.
         # Its only field is the first one of a `ProjectSpec`: the name, empty for all projects.
         answer = self._call(method, MESSAGES["ProjectSpec"](name=project).SerializeToString())

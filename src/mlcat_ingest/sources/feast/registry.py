@@ -9,6 +9,7 @@ Source: the protobuf definitions of Feast 0.67, package `feast.core`.
 """
 
 import csv
+import re
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +19,7 @@ from hashlib import sha256
 from itertools import groupby, starmap
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from google.protobuf import descriptor_pb2, descriptor_pool, duration_pb2, timestamp_pb2
@@ -164,27 +165,25 @@ def value_name(enum: str, number: int) -> str:
     return ENUMS[enum].get(number, str(number))
 
 
-Kind = Literal[
-    "project_metadata",
-    "project",
-    "entity",
-    "data_source",
-    "feature_view",
-    "stream_feature_view",
-    "on_demand_feature_view",
-    "label_view",
-    "feature_service",
-]
-"""The kinds of objects that are read from a registry."""
+_LISTS: Final = {
+    re.sub(r"\B(?=[A-Z])", "_", row.type.rstrip("*")).lower(): row
+    for row in _DECLARED["Registry"]
+    if row.type.endswith("*")
+}
 
-KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+KINDS: Final = tuple(_LISTS)
+"""The kinds of objects that are read from a registry, a row of `Registry` each, in their order:
+an on-demand view comes after the views that it refers to."""
 
-PLURALS: Final[Mapping[Kind, str]] = {
-    kind: "entities" if kind == "entity" else f"{kind}s"
-    for kind in KINDS
-    if kind != "project_metadata"
+PLURALS: Final[Mapping[str, str]] = {
+    kind: row.name for kind, row in _LISTS.items() if kind != "project_metadata"
 }
 """What registries, tables of databases and methods of servers call the objects of a kind."""
+
+LATE_KINDS: Final = frozenset(
+    kind for kind, row in _LISTS.items() if int(row.number) > int(_LISTS["project"].number)
+)
+"""Kinds that came after projects: a server that knows projects may not know these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +193,7 @@ class RawObject:
     The name of the metadata of a project is its UUID. They are ordered, the oldest project first.
     """
 
-    kind: Kind
+    kind: str
     project: str
     name: str
     proto: bytes
@@ -312,12 +311,12 @@ def split_registry(content: bytes, shown: str = "") -> Iterator[RawObject]:
             hint="use the file that `feast apply` writes, such as data/registry.db; if it is that "
             "file, run `feast apply` again",
         )
-    for kind in KINDS:
-        for proto in getattr(frame, PLURALS.get(kind, kind)):
+    for kind, row in _LISTS.items():
+        for proto in getattr(frame, row.name):
             yield raw_object(kind, proto)
 
 
-def raw_object(kind: Kind, proto: bytes, project: str = "") -> RawObject:
+def raw_object(kind: str, proto: bytes, project: str = "") -> RawObject:
     """Return the object that `proto` is, by its own name as far as that can be read.
 
     `project` is the default for an object without one.

@@ -19,7 +19,6 @@ from mlcat_ingest.sources.feast.files import LocalFile
 from mlcat_ingest.sources.feast.registry import (
     KINDS,
     MESSAGES,
-    Kind,
     RawObject,
     RegistryTransport,
     findings,
@@ -41,7 +40,7 @@ class FeastReader(DefinitionReader):
     def __init__(self, config: FeastConfig, transport: RegistryTransport) -> None:
         self._config = config
         self._transport = transport
-        self._objects: Mapping[Kind, list[RawObject]] | None = None
+        self._objects: Mapping[str, list[RawObject]] | None = None
 
     def server_id(self) -> str:
         """Return the registry's own id, or its address where users may see only part of it."""
@@ -59,9 +58,9 @@ class FeastReader(DefinitionReader):
         """
         yield from _RegistryDecoder(self._config, self._fetched()).definitions()
 
-    def _fetched(self) -> Mapping[Kind, list[RawObject]]:
+    def _fetched(self) -> Mapping[str, list[RawObject]]:
         if self._objects is None:
-            objects: dict[Kind, list[RawObject]] = defaultdict(list)
+            objects: dict[str, list[RawObject]] = defaultdict(list)
             for raw in self._transport.objects():
                 objects[raw.kind].append(raw)
             self._objects = objects
@@ -98,7 +97,7 @@ class FeastReader(DefinitionReader):
 class _RegistryDecoder:
     """One pass over the objects of a registry."""
 
-    def __init__(self, config: FeastConfig, objects: Mapping[Kind, list[RawObject]]) -> None:
+    def __init__(self, config: FeastConfig, objects: Mapping[str, list[RawObject]]) -> None:
         self._objects = objects
         self._broken: list[Broken] = []
         self._entities: dict[tuple[str, str], Any] = {}
@@ -123,7 +122,7 @@ class _RegistryDecoder:
                 yield from self._tables(kind)
         yield from self._broken
 
-    def _decode(self, kind: Kind, use: Callable[[RawObject, Any], _UsedT]) -> Iterator[_UsedT]:
+    def _decode(self, kind: str, use: Callable[[RawObject, Any], _UsedT]) -> Iterator[_UsedT]:
         """Yield the results of `use` for the objects of a kind; note those that are broken."""
         message = message_class(kind)
         for raw in self._objects.get(kind, ()):
@@ -159,7 +158,7 @@ class _RegistryDecoder:
             self._services[project, view].append(spec.name)
         return FeatureSet(namespace=project, name=spec.name, features=tuple(refs), aliases=aliases)
 
-    def _tables(self, kind: Kind) -> Iterator[FeatureTable]:
+    def _tables(self, kind: str) -> Iterator[FeatureTable]:
         def table(raw: RawObject, view: Any) -> FeatureTable | None:
             name = (raw.project, view.spec.name)
             if name in self._seen:

@@ -35,7 +35,7 @@ from mlcat_ingest.sources.definitions.tables import (
     chosen_type,
 )
 from mlcat_ingest.sources.feast.config import DEFAULT_SCHEMAS, FeastConfig, TableDefaults
-from mlcat_ingest.sources.feast.registry import Kind, value_name
+from mlcat_ingest.sources.feast.registry import value_name
 
 _ItemT = TypeVar("_ItemT")
 
@@ -478,7 +478,7 @@ class Views:
         self._services = services
         self._behind: dict[ViewName, UpstreamDatasets] = {}
 
-    def table(self, kind: Kind, project: str, view: Any) -> FeatureTable:
+    def table(self, kind: str, project: str, view: Any) -> FeatureTable:
         """Return the table of a view, with the datasets behind it and behind the views it uses."""
         spec, inputs = view.spec, _Inputs([], [])
         upstream = self._upstreams.of(project, spec)

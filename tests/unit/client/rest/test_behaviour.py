@@ -2,8 +2,17 @@
 
 import pytest
 
+from mlcat_ingest.client.rest import capabilities
 from mlcat_ingest.client.rest.capabilities import Capabilities
+from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata.urn import FABRICS
+
+
+def test_the_table_of_releases_names_environments_and_declared_aspects() -> None:
+    assert capabilities._ENVIRONMENTS_SINCE.keys() < FABRICS
+    for part in capabilities._STORED_SINCE:
+        entity_type, _, path = part.partition(": ")
+        assert entity_type in ASPECTS[path.partition(".")[0]].entity_types
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from mlcat_ingest.links.index import FeatureRef
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.base import Unlisted
 from mlcat_ingest.sources.definitions.tables import Broken
-from mlcat_ingest.sources.feast.registry import KINDS, Kind, RawObject
+from mlcat_ingest.sources.feast.registry import KINDS, RawObject
 from mlcat_ingest.sources.feast.source import FeastReader, FeastSource
 from support.feast import REGISTRY, Objects, broken, config, read, registry, sets, tables
 from support.reading import records_of
@@ -146,7 +146,7 @@ def test_a_second_view_of_one_name_is_broken_and_the_first_counts() -> None:
 
 def test_an_object_of_any_kind_that_cannot_be_decoded_is_one_broken_definition() -> None:
     view = next(iter(read(registry(feature_views=[VIEW]))))
-    read_kinds: list[Kind] = [kind for kind in KINDS if not kind.startswith("project")]
+    read_kinds = [kind for kind in KINDS if not kind.startswith("project")]
     for kind in read_kinds:
         bad = RawObject(kind, "p", "bad", NOT_A_MESSAGE)
         good = RawObject("feature_view", "p", "v", registry(feature_views=[VIEW])[2:])

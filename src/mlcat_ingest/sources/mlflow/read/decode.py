@@ -15,6 +15,8 @@ from operator import itemgetter
 from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 from unicodedata import combining, normalize
 
+from mlcat_ingest.sources.mlflow.read import fields
+from mlcat_ingest.sources.mlflow.read.fields import id_text
 from mlcat_ingest.sources.mlflow.values.joined import (
     EXPERIMENT,
     LOGGED_MODEL,
@@ -24,7 +26,6 @@ from mlcat_ingest.sources.mlflow.values.joined import (
     RefusedRecord,
 )
 from mlcat_ingest.sources.mlflow.values.records import (
-    NAME_TAG,
     PROMPT_TAG,
     DatasetInput,
     Experiment,
@@ -34,29 +35,24 @@ from mlcat_ingest.sources.mlflow.values.records import (
     ModelVersion,
     RegisteredModel,
     Run,
-    model_id_of,
-    run_id_of,
 )
 
 RecordT = TypeVar("RecordT")
 Json = Mapping[str, Any]
-
-_MODEL_STATUS = {"UPLOAD_FAILED": "FAILED"}
-_STATUS_PREFIX = "LOGGED_MODEL_"
 
 _NAME = itemgetter(0)
 
 
 _UNUSABLE: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
-_IDS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
-    RUN: [("run_id", "run_uuid")],
-    EXPERIMENT: [("experiment_id",)],
-    REGISTERED: [("name",)],
-    VERSION: [("name",), ("version",)],
-    LOGGED_MODEL: [("model_id",)],
+_IDS: Final[Mapping[str, Sequence[str]]] = {
+    RUN: ["run_id"],
+    EXPERIMENT: ["experiment_id"],
+    REGISTERED: ["name"],
+    VERSION: ["name", "version"],
+    LOGGED_MODEL: ["model_id"],
 }
-"""The fields that name an item of each kind, each with its older name."""
+"""The fields that name an item of each kind."""
 
 
 class Refusals:
@@ -126,7 +122,7 @@ class Refusals:
 def _ids_in(kind: str, item: object) -> Sequence[object]:
     """Return what names an item of JSON or of MlflowClient, None for what it lacks."""
     info = _field(item, "info") or item
-    return [next(filter(None, (_field(info, n) for n in names)), None) for names in _IDS[kind]]
+    return [_field(info, name) or None for name in _IDS[kind]]
 
 
 def _field(item: object, name: str) -> object:
@@ -192,6 +188,8 @@ _TEXT: Final = frozenset({str})
 def _check_types(types: frozenset[type], values: Iterable[object]) -> None:
     if not types.issuperset(map(type, values)):
         wrong = next(value for value in values if type(value) not in types)
+        if wrong is None:
+            raise _WrongTypeError("no value")
         shown = repr(wrong)[:40] if isinstance(wrong, str | int | float) else type(wrong).__name__
         raise _WrongTypeError(f"{shown} is no {'text' if str in types else 'number'}")
 
@@ -220,31 +218,17 @@ def _info(item: Any) -> Json:
     raise ValueError("info is no object")
 
 
-def _id(value: Any) -> Any:
-    """Return an id as text: some are sent as numbers."""
-    return str(value) if type(value) is int else value
-
-
 def run(item: Json) -> Run:
     """Return one item of `runs/search`."""
     info = _info(item)
     data = item.get("data") or {}
-    tags = _part("tags", pairs, data.get("tags"))
     inputs = item.get("inputs")
     outputs = item.get("outputs")
-    return Run(
-        info.get("run_id") or info["run_uuid"],
-        _id(info["experiment_id"]),
-        info.get("run_name") or tags.get(NAME_TAG) or None,
-        info.get("user_id") or None,
-        info.get("status"),
-        moment(info.get("start_time")),
-        moment(info.get("end_time")),
-        info.get("artifact_uri") or None,
-        info.get("lifecycle_stage") or "active",
+    return fields.RUN.of_json(
+        info,
         _part("params", pairs, data.get("params")),
         _part("metrics", metrics, data.get("metrics")),
-        tags,
+        _part("tags", pairs, data.get("tags")),
         _part("inputs", _dataset_inputs, inputs) if inputs else (),
         _part("inputs", _model_inputs, inputs) if inputs else (),
         _part("outputs", _model_outputs, outputs) if outputs else (),
@@ -253,31 +237,20 @@ def run(item: Json) -> Run:
 
 def experiment(item: Json) -> Experiment:
     """Return one item of `experiments/search`."""
-    return Experiment(
-        _id(item["experiment_id"]),
-        item["name"],
-        item.get("artifact_location") or None,
-        item.get("lifecycle_stage") or "active",
-        moment(item.get("creation_time")),
-        moment(item.get("last_update_time")),
-        _part("tags", pairs, item.get("tags")),
-    )
+    return fields.EXPERIMENT.of_json(item, _part("tags", pairs, item.get("tags")))
 
 
 def registered_model(item: Json) -> RegisteredModel:
     """Return one item of `registered-models/search`."""
-    return RegisteredModel(
-        item["name"],
-        item.get("description") or None,
-        moment(item.get("creation_timestamp")),
-        moment(item.get("last_updated_timestamp")),
+    return fields.REGISTERED_MODEL.of_json(
+        item,
         _part("tags", pairs, item.get("tags")),
         _part("aliases", _aliases, item.get("aliases") or ()),
     )
 
 
 def _aliases(entries: Iterable[Json]) -> Mapping[str, str]:
-    return {entry["alias"]: _id(entry["version"]) for entry in entries}
+    return {entry["alias"]: id_text(entry["version"]) for entry in entries}
 
 
 def is_prompt(tags: Mapping[str, str]) -> bool:
@@ -320,22 +293,11 @@ def _collated(name: str) -> str:
 
 def model_version(item: Json, aliases: Aliases) -> ModelVersion:
     """Return one item of `model-versions/search`, with the aliases of its registered model."""
-    name, number = _part("name", aliases.model_name, item["name"]), _id(item["version"])
-    source = item.get("source") or None
-    return ModelVersion(
-        name=name,
-        version=number,
-        run_id=item.get("run_id") or run_id_of(source),
-        source=source,
-        model_id=item.get("model_id") or model_id_of(source),
-        stage=stage(item.get("current_stage")),
-        status=item.get("status") or None,
-        description=item.get("description") or None,
-        user_id=item.get("user_id") or None,
-        created_at_ms=moment(item.get("creation_timestamp")),
-        last_updated_at_ms=moment(item.get("last_updated_timestamp")),
-        aliases=aliases.of(name, number),
-        tags=_part("tags", pairs, item.get("tags")),
+    name = _part("name", aliases.model_name, item["name"])
+    return fields.MODEL_VERSION.of_json(
+        {**item, "name": name},
+        aliases.of(name, id_text(item["version"])),
+        _part("tags", pairs, item.get("tags")),
     )
 
 
@@ -343,19 +305,11 @@ def logged_model(item: Json) -> LoggedModel:
     """Return one item of `logged-models/search`."""
     info = _info(item)
     data = item.get("data") or {}
-    return LoggedModel(
-        model_id=info["model_id"],
-        experiment_id=_id(info["experiment_id"]),
-        name=info.get("name") or "",
-        status=model_status(info.get("status") or "UNSPECIFIED"),
-        source_run_id=info.get("source_run_id") or None,
-        model_type=info.get("model_type") or None,
-        artifact_uri=info.get("artifact_uri") or None,
-        created_at_ms=moment(info.get("creation_timestamp_ms")),
-        last_updated_at_ms=moment(info.get("last_updated_timestamp_ms")),
-        params=_part("params", pairs, data.get("params")),
-        tags=_part("tags", pairs, info.get("tags")),
-        metrics=_part("metrics", metrics, data.get("metrics")),
+    return fields.LOGGED_MODEL.of_json(
+        info,
+        _part("params", pairs, data.get("params")),
+        _part("tags", pairs, info.get("tags")),
+        _part("metrics", metrics, data.get("metrics")),
     )
 
 
@@ -435,28 +389,3 @@ def _model_outputs(outputs_: Json) -> tuple[ModelOutput, ...]:
     entries = outputs_.get("model_outputs") or ()
     outputs = [ModelOutput(entry["model_id"], int(entry.get("step") or 0)) for entry in entries]
     return tuple(sorted(outputs, key=output_order))
-
-
-def moment(value: Any) -> int | None:
-    """Return epoch milliseconds; None where there are none, which protocol buffers spell 0.
-
-    What is no number stays as it is, and is refused with its record.
-    """
-    if value is None or value == "":
-        return None
-    try:
-        return int(value) or None
-    except _UNUSABLE:
-        unreadable: int = value
-        return unreadable
-
-
-def stage(value: str | None) -> str | None:
-    """Return a version's stage; MLflow's stage `None` and an absent one are none."""
-    return None if value in (None, "", "None") else value
-
-
-def model_status(value: str) -> str:
-    """Return a logged model's status as MlflowClient spells it: READY, FAILED, PENDING."""
-    bare = value.removeprefix(_STATUS_PREFIX)
-    return _MODEL_STATUS.get(bare, bare)

@@ -25,6 +25,7 @@ from mlcat_ingest.net.http import Http, IsPassing, Reply, clock, is_read_failure
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read import decode
 from mlcat_ingest.sources.mlflow.read.checks import findings, links_finding, numbers_of
+from mlcat_ingest.sources.mlflow.read.fields import moment
 from mlcat_ingest.sources.mlflow.read.listing import (
     LISTINGS,
     OF_REGISTRY,
@@ -610,7 +611,7 @@ class RestReader(ApiReader):
         """Return whether there is a file that is small enough to be read."""
         for entry in self._list_files(place, path.rpartition("/")[0]):
             if entry.get("path") == path:
-                size = decode.moment(entry.get("file_size")) or 0
+                size = moment(entry.get("file_size")) or 0
                 return not entry.get("is_dir") and type(size) is int and size <= MAX_BYTES
         return False
 

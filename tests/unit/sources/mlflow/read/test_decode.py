@@ -12,6 +12,7 @@ from mlcat_ingest.sources.mlflow.values.records import (
     ModelOutput,
     RegisteredModel,
     Run,
+    name_of,
 )
 
 
@@ -23,7 +24,7 @@ def test_a_full_run_with_integers_as_text() -> None:
     run = decode.run(
         {
             "info": {
-                "run_uuid": "r",
+                "run_id": "r",
                 "experiment_id": "7",
                 "run_name": "",
                 "user_id": "ada",
@@ -64,7 +65,7 @@ def test_a_full_run_with_integers_as_text() -> None:
             "outputs": {"model_outputs": [{"model_id": "m-4", "step": "2"}, {"model_id": "m-3"}]},
         }
     )
-    assert (run.name, run.start_time_ms, run.end_time_ms) == (
+    assert (name_of(run), run.start_time_ms, run.end_time_ms) == (
         "named by tag",
         1_700_000_000_000,
         1_700_000_001_000,
@@ -92,7 +93,7 @@ STRANGE_RUNS = [
     (3, "run without a usable id", "'int' object is not subscriptable"),
     ({}, "run without a usable id", "info is missing"),
     ({"info": None}, "run without a usable id", "info is no object"),
-    ({"info": {}}, "run without a usable id", "run_uuid is missing"),
+    ({"info": {}}, "run without a usable id", "run_id: no value"),
     (of_run(info={"run_id": {"a": 1}}), "run without a usable id", "run_id: dict is no text"),
     (of_run(info={"start_time": "12x"}), "run r", "start_time_ms: '12x' is no number"),
     (of_run(info={"end_time": []}), "run r", "end_time_ms: list is no number"),

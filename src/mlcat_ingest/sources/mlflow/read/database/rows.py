@@ -15,6 +15,7 @@ from typing import Any, Final
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
+from mlcat_ingest.sources.mlflow.read import fields
 from mlcat_ingest.sources.mlflow.read.database.access import (
     Database,
     Read,
@@ -49,10 +50,9 @@ from mlcat_ingest.sources.mlflow.read.decode import (
     Refusals,
     dataset_order,
     metric_order,
-    moment,
     output_order,
-    stage,
 )
+from mlcat_ingest.sources.mlflow.read.fields import moment
 from mlcat_ingest.sources.mlflow.read.reader import MlflowObject
 from mlcat_ingest.sources.mlflow.values.joined import (
     EXPERIMENT,
@@ -62,7 +62,6 @@ from mlcat_ingest.sources.mlflow.values.joined import (
     VERSION,
 )
 from mlcat_ingest.sources.mlflow.values.records import (
-    NAME_TAG,
     PROMPT_TAG,
     DatasetInput,
     Experiment,
@@ -72,8 +71,6 @@ from mlcat_ingest.sources.mlflow.values.records import (
     ModelVersion,
     RegisteredModel,
     Run,
-    model_id_of,
-    run_id_of,
 )
 
 _NAN: Final = float("nan")
@@ -104,9 +101,6 @@ _OUTPUTS: Final = (
     "SELECT source_id, destination_id, step FROM inputs WHERE source_type = 'RUN_OUTPUT'"
     " AND source_id IN ? AND destination_type = 'MODEL_OUTPUT'"
 )
-
-# Source: `LoggedModelStatus` of MLflow 3.
-_STATUSES: Final = {1: "PENDING", 2: "READY", 3: "FAILED"}
 
 _MODEL_INFOS: Final = rows_of(LOGGED_MODELS, "model_id")
 _MODEL_PARAMS: Final = rows_of(LOGGED_MODEL_PARAMS, "model_id")
@@ -148,12 +142,13 @@ def load_runs(read: Read, refusals: Refusals, ids: list[str], *, outputs: bool) 
     made = _outputs(read, ids) if outputs else {}
 
     def run(run_id: str) -> Run:
-        return _run(
+        return fields.RUN.of_row(
             infos[run_id],
             params.get(run_id) or {},
-            tags.get(run_id) or {},
             _metrics(metrics[run_id], names) if run_id in metrics else (),
+            tags.get(run_id) or {},
             datasets.get(run_id, ()),
+            (),
             made.get(run_id, ()),
         )
 
@@ -190,34 +185,6 @@ def by_owner(rows: Iterable[tuple[Any, ...]]) -> Mapping[Any, dict[str, str]]:
     for owner, key, value in rows:
         values[owner][keys[key]] = "" if value is None else value
     return values
-
-
-def _run(
-    info: tuple[Any, ...],
-    params: dict[str, str],
-    tags: dict[str, str],
-    metrics: Sequence[Metric],
-    datasets: tuple[DatasetInput, ...],
-    outputs: tuple[ModelOutput, ...],
-) -> Run:
-    run_id, experiment_id, name, user_id, status, started, ended, artifact_uri, stage = info
-    return Run(
-        run_id,
-        str(experiment_id),
-        name or tags.get(NAME_TAG) or None,
-        user_id or None,
-        status,
-        moment(started),
-        moment(ended),
-        artifact_uri or None,
-        stage or "active",
-        params,
-        metrics,
-        tags,
-        datasets,
-        (),
-        outputs,
-    )
 
 
 def _metrics(rows: list[Row], names: _SharedKeys) -> tuple[Metric, ...]:
@@ -273,7 +240,7 @@ def load_logged_models(read: Read, refusals: Refusals, ids: list[str]) -> list[L
     metrics = _model_metrics(read(_MODEL_METRICS, ids))
 
     def model(model_id: str) -> LoggedModel:
-        return _logged_model(
+        return fields.LOGGED_MODEL.of_row(
             infos[model_id],
             params.get(model_id) or {},
             tags.get(model_id) or {},
@@ -282,29 +249,6 @@ def load_logged_models(read: Read, refusals: Refusals, ids: list[str]) -> list[L
 
     there = (id_ for id_ in ids if id_ in infos)
     return refusals.usable(LOGGED_MODEL, model, there, lambda id_: (id_,))
-
-
-def _logged_model(
-    info: tuple[Any, ...],
-    params: dict[str, str],
-    tags: dict[str, str],
-    metrics: tuple[Metric, ...],
-) -> LoggedModel:
-    model_id, experiment_id, name, status, run_id, model_type, place, created, updated, _ = info
-    return LoggedModel(
-        model_id,
-        str(experiment_id),
-        name or "",
-        _STATUSES.get(status, "UNSPECIFIED"),
-        run_id or None,
-        model_type or None,
-        place or None,
-        moment(created),
-        moment(updated),
-        params,
-        tags,
-        metrics,
-    )
 
 
 def _model_metrics(rows: Iterable[Row]) -> Mapping[str, list[Metric]]:
@@ -356,15 +300,9 @@ class ModelRegistry:
             versions[name][alias] = str(version)
 
         def model(row: Row) -> RegisteredModel:
-            name, description, created, updated = row
-            return RegisteredModel(
-                name,
-                description or None,
-                moment(created),
-                moment(updated),
-                tags.get(name) or {},
-                versions.get(name) or {},
-            )
+            name = row[0]
+            others = tags.get(name) or {}, versions.get(name) or {}
+            return fields.REGISTERED_MODEL.of_row(row, *others)
 
         return self._refusals.usable(REGISTERED, model, rows, lambda row: row[:1])
 
@@ -379,7 +317,7 @@ class ModelRegistry:
         number = "(model_versions.name, model_versions.version)"
         order = "model_versions.name, model_versions.version"
         page = (
-            f"SELECT coalesce(registered_models.name, model_versions.name), {plain(versions)}"
+            f"SELECT {plain(versions)}, coalesce(registered_models.name, model_versions.name)"
             f" FROM model_versions LEFT JOIN registered_models"
             f" ON {self._is_of(REGISTERED_MODELS, versions, 'name')}"
         )
@@ -397,15 +335,17 @@ class ModelRegistry:
                 rows = list(read(statement, *values))
                 if not rows:
                     return
-                last = tuple(rows[-1][1:3])
+                last = tuple(rows[-1][:2])
                 tag_rows = list(read(f"{tagged}{after} AND {number} <= (?, ?)", *values, *last))
             tags = by_owner((row[:2], *row[2:]) for row in tag_rows)
 
             def version(row: Row, tags: Mapping[Any, dict[str, str]] = tags) -> ModelVersion:
-                return _version(row[0], row[1:], tags.get(row[1:3]) or {}, aliases)
+                name, number = row[-1], row[1]
+                others = aliases.of(name, str(number)), tags.get(row[:2]) or {}
+                return fields.MODEL_VERSION.of_row((name, *row[1:-1]), *others)
 
-            listed_rows = (row for row in rows if row[0] not in prompts)
-            yield self._refusals.usable(VERSION, version, listed_rows, itemgetter(0, 2))
+            listed_rows = (row for row in rows if row[-1] not in prompts)
+            yield self._refusals.usable(VERSION, version, listed_rows, itemgetter(-1, 1))
             beyond = [Sql(f"{number} > (?, ?)", last)]
 
     def _listed(self, table: Table) -> list[Sql]:
@@ -437,25 +377,6 @@ class ModelRegistry:
         return " AND ".join(f"{owner.name}.{one} = {table.name}.{one}" for one in same)
 
 
-def _version(name: str, row: Sequence[Any], tags: dict[str, str], aliases: Aliases) -> ModelVersion:
-    _, number, run_id, source, current, status, description, user_id, created, updated, place = row
-    return ModelVersion(
-        name=name,
-        version=str(number),
-        run_id=run_id or run_id_of(source),
-        source=source or None,
-        model_id=model_id_of(source) or model_id_of(place),
-        stage=stage(current),
-        status=status or None,
-        description=description or None,
-        user_id=user_id or None,
-        created_at_ms=moment(created),
-        last_updated_at_ms=moment(updated),
-        aliases=aliases.of(name, str(number)),
-        tags=tags,
-    )
-
-
 def load_experiments(
     database: Database, refusals: Refusals, workspace: str | None
 ) -> list[Experiment]:
@@ -476,16 +397,7 @@ def load_experiments(
         tags = by_owner(read(tagged, *values))
 
     def experiment(row: Row) -> Experiment:
-        experiment_id, name, place, stage, created, updated = row
-        return Experiment(
-            str(experiment_id),
-            name,
-            place or None,
-            stage or "active",
-            moment(created),
-            moment(updated),
-            tags.get(experiment_id) or {},
-        )
+        return fields.EXPERIMENT.of_row(row, tags.get(row[0]) or {})
 
     return refusals.usable(EXPERIMENT, experiment, rows, lambda row: row[:1])
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from mlcat_ingest.sources.mlflow.read import fields
 from mlcat_ingest.sources.mlflow.read.checks import REVISIONS, MlflowFeature
 
 # The names of the types whose values are read alike: SQLite's, PostgreSQL's and MySQL's.
@@ -60,18 +61,10 @@ def _table(name: str, columns: str, feature: MlflowFeature | None = None) -> Tab
     return _TABLES[-1]
 
 
-EXPERIMENTS: Final = _table(
-    "experiments",
-    "experiment_id:integer name artifact_location lifecycle_stage creation_time:integer"
-    " last_update_time:integer workspace",
-)
+EXPERIMENTS: Final = _table("experiments", f"{fields.EXPERIMENT.columns} workspace")
 EXPERIMENT_TAGS: Final = _table("experiment_tags", "experiment_id:integer key value")
 
-RUNS: Final = _table(
-    "runs",
-    "run_uuid experiment_id:integer name user_id status start_time:integer end_time:integer"
-    " artifact_uri lifecycle_stage",
-)
+RUNS: Final = _table("runs", fields.RUN.columns)
 PARAMS: Final = _table("params", "run_uuid key value")
 TAGS: Final = _table("tags", "run_uuid key value")
 LATEST_METRICS: Final = _table(
@@ -89,9 +82,7 @@ DATASETS: Final = _table(
 
 LOGGED_MODELS: Final = _table(
     "logged_models",
-    "model_id experiment_id:integer name status:integer source_run_id model_type"
-    " artifact_location creation_timestamp_ms:integer last_updated_timestamp_ms:integer"
-    " lifecycle_stage",
+    f"{fields.LOGGED_MODEL.columns} lifecycle_stage",
     MlflowFeature.LOGGED_MODELS,
 )
 LOGGED_MODEL_PARAMS: Final = _table(
@@ -108,18 +99,13 @@ LOGGED_MODEL_METRICS: Final = _table(
 )
 
 REGISTERED_MODELS: Final = _table(
-    "registered_models",
-    "name description creation_time:integer last_updated_time:integer workspace",
+    "registered_models", f"{fields.REGISTERED_MODEL.columns} workspace"
 )
 REGISTERED_MODEL_TAGS: Final = _table("registered_model_tags", "name key value workspace")
 REGISTERED_MODEL_ALIASES: Final = _table(
     "registered_model_aliases", "name alias version:integer workspace"
 )
-MODEL_VERSIONS: Final = _table(
-    "model_versions",
-    "name version:integer run_id source current_stage status description user_id"
-    " creation_time:integer last_updated_time:integer storage_location workspace",
-)
+MODEL_VERSIONS: Final = _table("model_versions", f"{fields.MODEL_VERSION.columns} workspace")
 MODEL_VERSION_TAGS: Final = _table("model_version_tags", "name version:integer key value workspace")
 
 WORKSPACES: Final = _table("workspaces", "name", MlflowFeature.WORKSPACES)

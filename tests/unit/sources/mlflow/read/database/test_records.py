@@ -18,6 +18,7 @@ from mlcat_ingest.sources.mlflow.values.records import (
     ModelOutput,
     RegisteredModel,
     Run,
+    name_of,
 )
 from support.mlflow_tables import (
     BEFORE_LOGGED_MODELS,
@@ -57,7 +58,7 @@ def test_of_runs_with_thousands_of_params_fewer_are_read_at_a_time(tmp_path: Pat
 
 def test_a_run_without_a_name_has_that_of_its_tag(tmp_path: Path) -> None:
     tags = [{"run_uuid": "r", "key": "mlflow.runName", "value": "by tag"}]
-    assert one_run(tmp_path, tags=tags).name == "by tag"
+    assert name_of(one_run(tmp_path, tags=tags)) == "by tag"
 
 
 def test_a_tag_without_a_value_is_empty(tmp_path: Path) -> None:
