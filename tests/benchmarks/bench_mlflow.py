@@ -435,8 +435,8 @@ PARTS: Mapping[str, Callable[[Bench], Iterator[Figure] | Iterator[str]]] = {
 }
 
 
-def main() -> None:
-    """Run the parts that the command line names and print their tables."""
+def options(arguments: list[str] | None = None) -> argparse.Namespace:
+    """Return what `arguments` ask for, by default those of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--runs", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=3)
@@ -451,7 +451,12 @@ def main() -> None:
         default=sys.prefix,
         help="an environment with acryl-datahub and mlflow",
     )
-    chosen = parser.parse_args()
+    return parser.parse_args(arguments)
+
+
+def main() -> None:
+    """Run the parts that the command line names and print their tables."""
+    chosen = options()
     print("## all\n| | |\n|---|---|")
     print(f"| runs, rounds | {chosen.runs:,}, {chosen.rounds} |")
     print(f"| Python, MLflow | {platform.python_version()}, {version('mlflow')} |")

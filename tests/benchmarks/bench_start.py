@@ -20,7 +20,7 @@ from pathlib import Path
 import mlcat_ingest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from benchmarks.bench_mlflow import QUIET, Bench, Ours, embedded, mlflow
+from benchmarks.bench_mlflow import QUIET, Bench, Ours, embedded, mlflow, options
 from benchmarks.measure import run
 
 TOP = 15
@@ -55,9 +55,8 @@ def main() -> None:
     parser.add_argument("--beside", metavar="SRC", help="another source tree of the package")
     chosen = parser.parse_args()
     trees = [str(Path(mlcat_ingest.__file__).parents[1]), *filter(None, [chosen.beside])]
-    options = argparse.Namespace(runs=100, rounds=1, settle=60, datahub_venv=Path())
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
-        bench = Bench(Path(name), options)
+        bench = Bench(Path(name), options(["--runs", "100"]))
         opened = bench.stored if chosen.database else bench.served
         store = stack.enter_context(opened(runs=bench.runs))
         catalog = stack.enter_context(embedded(bench.folder))
