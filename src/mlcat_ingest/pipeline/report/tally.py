@@ -194,7 +194,6 @@ class Tally:
                     self._group_urns.add(urn)
             self._rejected.extend(refused[: EXAMPLES - len(self._rejected)])
         self.count(
-            proposals_sent=sum(len(outcome.merged.proposals) for outcome in outcomes),
             without_base=sum(outcome.merged.without_base for outcome in outcomes),
             kept_aspects=sum(len(outcome.merged.kept_aspects) for outcome in outcomes),
         )

@@ -107,6 +107,8 @@ class Delivery:
         # What an earlier write left unfinished may be more than is written here.
         ended = (outcome.urn for outcome in delivered if not outcome.may_be_stored)
         self._context.ledger.ended(new.intersection(ended))
+        sent = sum(len(outcome.merged.proposals) for outcome in delivered)
+        self._context.ledger.count(proposals_sent=sent)
         self._read_back.take([outcome.merged for outcome in delivered if not outcome.refusals])
         return delivered
 

@@ -172,6 +172,17 @@ def test_entries_are_on_the_living_group(history: History, live: Callable[[Histo
     history.check()
 
 
+def test_the_report_counts_the_proposals_of_a_copy(history: History) -> None:
+    history.tagged()
+    history.renamed("b")
+    history.sink.writes.clear()
+    report = history.one.ingest(full=history.full)
+    sent = [one for batch in history.sink.writes for one in batch if one.headers != NEVER]
+    assert {(NEW, TAGS), (OLD, HOME)} <= {(one.entity_urn, one.aspect_name) for one in sent}
+    assert report.proposals_sent == len(sent)
+    assert report.entities["mlModelGroup"].read == 3, "each group counts once"
+
+
 @pytest.mark.parametrize("live", WITH_STATE)
 def test_a_catalog_without_search_gets_them_by_the_state(
     history: History, live: Callable[[History], None]
