@@ -142,6 +142,10 @@ class Ledger:
         """Book in the report alone what became of entities that are of no source."""
         self._tally.entities(outcomes)
 
+    def refused(self, outcomes: Iterable[Outcome]) -> None:
+        """Book in the report which entities were refused when they were written once more."""
+        self._tally.entities([outcome for outcome in outcomes if outcome.refusals])
+
     def evaluated(self, evaluation: Evaluation, without: Collection[str] = ()) -> None:
         """Book results of metadata tests, and the entities that stay `without` one.
 

@@ -101,15 +101,12 @@ class GroupCopier:
 
     def _write(self, merged: MergedEntity, old: str) -> bool:
         """Write an entity; return whether it was not refused."""
-        for outcome in self._delivery.deliver([merged]) if merged.proposals else ():
-            if outcome.refusals:
-                why = outcome.refusals[0]
-                log.warning(
-                    "metadata by others on %s was not copied to %s: %s", old, merged.urn, why
-                )
-                self._ledger.report([outcome])
-                return False
-        return True
+        outcomes = self._delivery.deliver([merged]) if merged.proposals else ()
+        refusals = [why for outcome in outcomes for why in outcome.refusals]
+        for why in refusals[:1]:
+            log.warning("metadata by others on %s was not copied to %s: %s", old, merged.urn, why)
+        self._ledger.refused(outcomes)
+        return not refusals
 
 
 def _main_aspect(group: str) -> str:

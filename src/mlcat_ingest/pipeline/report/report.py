@@ -108,7 +108,7 @@ class EntityCounts:
     removed: int = 0
     """Entities that were soft-deleted."""
     unchanged: int = 0
-    """Entities that needed no write."""
+    """Entities whose values the catalog had; of a killed run they are written once more."""
     still_removed: int = 0
     """Entities that were soft-deleted before, and needed no write."""
     left_out: int = 0

@@ -383,7 +383,7 @@ def _changed_groups(outcomes: Iterable[Outcome]) -> Iterator[str]:
     """Yield the groups that the catalog took, or took a member of."""
     for outcome in outcomes:
         merged, entity_type = outcome.merged, outcome.merged.entity_type
-        if outcome.refusals or not outcome.was_written:
+        if outcome.kind not in _WRITTEN:
             continue
         if entity_type == "mlModelGroup":
             yield merged.urn

@@ -31,7 +31,7 @@ from mlcat_ingest.metadata.registry import ASPECTS, KEY_ASPECTS, allows, key_asp
 from mlcat_ingest.net.session import LATE
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.aspects import rebase_aspect
-from mlcat_ingest.pipeline.merge.entity import Change, Merge, MergedEntity, with_applied_of
+from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity, with_applied_of
 from mlcat_ingest.pipeline.merge.proposals import propose, propose_equal
 from mlcat_ingest.pipeline.merge.rules import properties_aspect, without_computed
 from mlcat_ingest.pipeline.outcome import Outcome, Refusal
@@ -158,9 +158,7 @@ def write_again(merged: MergedEntity) -> MergedEntity:
         for name, before in merged.stored.items()
         if name not in proposed
     )
-    change: Change = "updated" if merged.change == "unchanged" else merged.change
-    proposals = (key, *equal, *merged.proposals)
-    return merged._replace(change=change, proposals=proposals, is_rewrite=True)
+    return merged._replace(proposals=(key, *equal, *merged.proposals), is_rewrite=True)
 
 
 MAX_VERSIONS: Final = 20

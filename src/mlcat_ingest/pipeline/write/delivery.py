@@ -232,7 +232,9 @@ class Delivery:
         by_aspect: bool,
     ) -> Outcome:
         main_aspect = properties_aspect(merged.entity_type)
-        several = len(merged.proposals) > 1 and not merged.entity.only_if_absent
+        entity = merged.entity
+        # Without aspects it is only written once more: nothing of it is the source's.
+        several = len(merged.proposals) > 1 and entity.aspects and not entity.only_if_absent
         denied = errors[0].status == HTTPStatus.FORBIDDEN
         if denied or not by_aspect or not several or main_aspect is None:
             return _refusal_of(merged, errors, attempt)
@@ -242,15 +244,15 @@ class Delivery:
         names.sort(key=lambda name: name != main_aspect)
         refusals: list[Refusal] = []
         for name in names:
-            fresh = merged.entity.aspects.get(name)
+            fresh = entity.aspects.get(name)
             if name in too_large:
                 whole = _refusal_of(merged, errors, attempt).refusals
                 refusals.extend(
                     refusal for refusal in whole if refusal.proposal.aspect_name == name
                 )
             elif fresh is not None:
-                entity = replace(merged.entity, aspects={name: fresh})
-                refusals.extend(self._deliver_aspect(entity, again=merged.is_rewrite))
+                alone = replace(entity, aspects={name: fresh})
+                refusals.extend(self._deliver_aspect(alone, again=merged.is_rewrite))
             if refusals and name == main_aspect:
                 return _refusal_of(merged, errors, attempt)
         return Outcome(merged, tuple(refusals))

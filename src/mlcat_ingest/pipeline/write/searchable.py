@@ -212,7 +212,7 @@ class IndexRepair:
             for urn, stored in self._context.sink.read_many(urns, names).items()
             if not is_removed(stored)
         ]
-        self._context.ledger.report(self._delivery.deliver(rewrites))
+        self._context.ledger.refused(self._delivery.deliver(rewrites))
 
 
 def _merge_nothing(entity: Entity, stored: StoredEntity | None) -> MergedEntity:
