@@ -237,7 +237,7 @@ def test_what_is_removed_fails_nothing(engine: Engine) -> None:
     kept.save({"a": failing("t"), "b": failing("t")})
     KnownEntities(run_of(engine, 2)).settle([written("b", {STATUS: {"removed": True}})], ())
     assert [count for _, count in kept.groups()] == [1]
-    assert kept.present(["a", "b", "c"]) == ["a", "c"]
+    assert kept.removed(["a", "b", "c"]) == {"b"}
     assert failures_of(engine, "r") == {"a": ("t",)}
 
 

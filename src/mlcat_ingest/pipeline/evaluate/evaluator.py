@@ -304,7 +304,8 @@ class Evaluator:
         """
         unknown = self._complete and not self._results.lasting
         if unknown or (self._spec.scope == "all" and not self._over):
-            self.add(self._results.present(urns))
+            removed = self._results.removed(urns)
+            self.add(urn for urn in urns if urn not in removed)
 
     def flush(self) -> None:
         """Evaluate what still waits for its batch to fill."""

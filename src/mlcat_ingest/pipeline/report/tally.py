@@ -163,13 +163,13 @@ class Tally:
         self.count(state_failures=1)
         self.note("state_failed", problem)
 
-    def passed_over(self, urns: Iterable[str]) -> None:
-        """Count entities that were not merged, since nothing about them changed."""
+    def passed_over(self, urns: Iterable[str], kind: str) -> None:
+        """Count entities of a kind that were not merged, since nothing about them changed."""
         types = Counter(map(entity_type_of, urns))
         with self._lock:
             for entity_type, count in types.items():
                 self._counts[entity_type, "read"] += count
-                self._counts[entity_type, "unchanged"] += count
+                self._counts[entity_type, kind] += count
 
     def entities(self, outcomes: Sequence[Outcome]) -> None:
         """Count entities that the run is done with, and keep what was refused of them."""

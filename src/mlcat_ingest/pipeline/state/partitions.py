@@ -203,7 +203,7 @@ def delete_recipe(connection: SqlConnection, recipe: str, sink: str | None = Non
 
 
 def copy_recipe(url: str, recipe: str, target: Engine) -> None:
-    """Copy what the database at `url` keeps of a recipe's records to another, which has nothing.
+    """Copy what the database at `url` keeps of a recipe to another, which has nothing.
 
     A database of an older version is not brought up to date for that: nothing is copied.
 
@@ -225,18 +225,19 @@ def copy_recipe(url: str, recipe: str, target: Engine) -> None:
         conditions = {
             **dict.fromkeys((*_OF_RECIPE, _WRITER), "recipe = ?"),
             "state_record": "part_id IN (SELECT id FROM state_part WHERE recipe = ?)",
+            "state_result": "id IN (SELECT result FROM state_entity WHERE recipe = ? UNION"
+            " SELECT before FROM state_entity WHERE recipe = ?)",
         }
         with write_transaction(target) as connection:
             for table, condition in conditions.items():
                 # The same steps made both: their columns are in the same order.
                 statement = f"SELECT * FROM {table} WHERE {condition}"
-                rows = iter(source.execute(statement, recipe, stream=True))
+                values = [recipe] * condition.count("?")
+                rows = iter(source.execute(statement, *values, stream=True))
                 while batch := list(islice(rows, _COPIED_ROWS)):
                     places = ", ".join("?" * len(batch[0]))
                     insert = f"INSERT INTO {table} VALUES ({places})"
                     connection.execute_many(insert, map(tuple, batch))
-            # A plan evaluates the entities as it would leave them.
-            connection.execute("UPDATE state_entity SET result = NULL, before = NULL, run_ms = 0")
 
 
 def _row(row: Sequence[Any]) -> PartitionRow:

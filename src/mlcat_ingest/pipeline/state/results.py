@@ -150,12 +150,11 @@ class EvaluationResults:
                 if now in ids:
                     yield urn, _result(known, now, before, fresh)
 
-    def present(self, urns: Sequence[str]) -> Sequence[str]:
-        """Return those of `urns` that are not known to be removed. Cost: a statement for 500."""
-        removed = self._database.read(
+    def removed(self, urns: Sequence[str]) -> set[str]:
+        """Return those of `urns` that are known to be removed. Cost: a statement for each 500."""
+        return self._database.read(
             lambda connection: self._urns_where(connection, urns, f"result = {REMOVED}"), set[str]()
         )
-        return [urn for urn in urns if urn not in removed]
 
     def _urns_where(
         self, connection: SqlConnection, urns: Iterable[str], condition: str

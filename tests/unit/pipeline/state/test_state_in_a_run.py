@@ -1171,3 +1171,16 @@ def test_an_entity_that_the_catalog_never_had_is_removed_once_it_has_it(world: W
     world.sink.put(A, "mlModelProperties", {"name": "from a copy"})
     full(world, Remembering(records=gone))
     assert world.sink.stored[A]["status"] == {"removed": True}
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_what_stays_removed_counts_so_in_every_pass(world: World, *, full: bool) -> None:
+    world.ingest(Record("a"), Record("b"))
+    gone = [Record("a"), Record("b", "gone")]
+    removed = world.ingest(*gone, full=full).entities["mlModel"]
+    assert removed == EntityCounts(2, removed=1, unchanged=1)
+    for again in range(6):
+        counts = world.ingest(*gone, full=full).entities["mlModel"]
+        assert counts == EntityCounts(2, still_removed=1, unchanged=1)
+        if again == 2:  # a state that was lost learns it of the catalog
+            Path(world.url.removeprefix("sqlite:///")).unlink()
