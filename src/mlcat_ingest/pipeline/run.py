@@ -26,7 +26,6 @@ from mlcat_ingest.errors import (
     LimitError,
     MlcatError,
     NotAuthorizedError,
-    StateUnavailableError,
     interrupt_behind,
 )
 from mlcat_ingest.metadata.proposal import Entity
@@ -54,7 +53,7 @@ from mlcat_ingest.pipeline.removal.unlisted import silent_writers
 from mlcat_ingest.pipeline.report.catalog import RecipeListing, publish, system_metadata
 from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
 from mlcat_ingest.pipeline.report.progress import OnProgress
-from mlcat_ingest.pipeline.report.report import Report, Verdict
+from mlcat_ingest.pipeline.report.report import PassSummary, Report, Verdict, failure_of
 from mlcat_ingest.pipeline.report.tally import Mask, RunStatus, Tally
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.pipeline.state.session import StateSession
@@ -149,6 +148,8 @@ class PipelineRun:
         self._threads: list[Future[None]] = []
         self._catalog = ""
         self._unread: dict[int, MlcatError] = {}
+        self._failed: list[PassSummary] = []
+        self._why_unread = "not read: the run ended before it"
         self._verdict: Verdict | None = None
 
         gate = options.quality_gate
@@ -254,14 +255,18 @@ class PipelineRun:
         refuse_collisions(self._sources, self._context.sink, self._keys, self._unread)
         failure: BaseException | None = None
         for i, source in enumerate(self._sources):
+            begun = len(self._state.partition_passes())
             try:
                 failure = self._unread.get(i) or self._read(source)
-                if isinstance(failure, StateUnavailableError):
-                    failure = self._read(source)  # without state: everything
             except LimitError as error:
                 over_limit = error  # nothing of this source is removed; others are still read
+                self._describe_failure(source, begun, error)
             if failure is not None:
+                self._why_unread = f"not read: the run ended at {_name_of(source)}"
+                self._describe_failure(source, begun, failure)
                 break  # what was read before is still written and evaluated
+        else:
+            self._why_unread = "not read: this run did not list it"
         self._chunks.close()
         wait(workers)
         self._evaluator.flush()
@@ -273,6 +278,16 @@ class PipelineRun:
             self._note_unread()
         if failure or over_limit:
             self._context.cancellation.stop(failure or over_limit)
+
+    def _describe_failure(self, source: Source[Any], begun: int, error: BaseException) -> None:
+        """Have the report say why `source` failed, whose passes are from the `begun`-th on."""
+        why = f"failed: {failure_of(error).message}"
+        passes = self._state.partition_passes()[begun:]
+        for part in passes:
+            part.why = f"{part.why}; {why}"
+        if not passes:
+            name = _name_of(source)
+            self._failed.append(PassSummary(source.place, full=False, why=why, label=name))
 
     def _note_unread(self) -> None:
         """Note the sources of earlier runs that this one did not list: nothing of them goes."""
@@ -363,7 +378,10 @@ class PipelineRun:
         return self._tally.report(
             RunStatus(
                 catalog=self._catalog,
-                passes=self._state.pass_summaries(failed=finished and error is not None),
+                passes=[
+                    *self._failed,
+                    *self._state.pass_summaries(self._why_unread if finished and error else None),
+                ],
                 source_requests=sum(source.requests_made() for source in self._sources),
                 catalog_requests=self._context.sink.traffic.requests_made(),
                 error=error,
@@ -449,3 +467,7 @@ class PipelineRun:
             wait(self._threads, GRACE_S)
         except KeyboardInterrupt:
             log.debug("not waiting for requests under way")
+
+
+def _name_of(source: Source[Any]) -> str:
+    return source.address or source.place or type(source).__name__

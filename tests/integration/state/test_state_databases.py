@@ -117,9 +117,11 @@ def test_fingerprints_and_reasons_are_found_by_kind(connection: SqlConnection) -
             row(part_id, "a", kind="experiment", fingerprint="active"),
         ],
     )
-    assert records.column_of(connection, part_id, "run", "fingerprint") == {"a": "open"}
-    assert records.column_of(connection, part_id, "run", "joined_fingerprint") == {"b": "versions"}
-    assert records.column_of(connection, part_id, "run", "reason") == {"c": "422 not liked"}
+    assert records.remembered(connection, part_id, frozenset()) == {
+        "fingerprint": {"run": {"a": "open"}, "experiment": {"a": "active"}},
+        "joined_fingerprint": {"run": {"b": "versions"}},
+        "reason": {"run": {"c": "422 not liked"}},
+    }
     assert partitions.counts(connection, KEY)["run"] == Counts(3, 1)
 
 

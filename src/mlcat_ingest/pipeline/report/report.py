@@ -206,11 +206,11 @@ class PassSummary:
     """How one place was read."""
 
     source: str
-    """Key of the source that was read."""
+    """Key of the source; its place in the recipe if it failed before its key was known."""
     full: bool
     """True for a full pass, false for a pass over the changes since the last run."""
     why: str
-    """Reason for a full pass, or for one over changes."""
+    """Reason for a full pass, or for one over changes; also why it failed, or was not read."""
     instance: str = ""
     """Platform instance of the source."""
     current_at_ms: int | None = None

@@ -313,7 +313,10 @@ class Tally:
                 started_at_ms=self._started_at_ms,
                 finished_at_ms=_now_ms(),
                 catalog=self.clean(status.catalog),
-                passes=tuple(replace(part, label=self.clean(part.label)) for part in status.passes),
+                passes=tuple(
+                    replace(part, why=self.clean(part.why), label=self.clean(part.label))
+                    for part in status.passes
+                ),
                 entities=_by_type(self._counts),
                 changed_groups=len(self._group_hashes),
                 changed_group_urns=tuple(map(self.clean, sorted(self._group_urns))),
