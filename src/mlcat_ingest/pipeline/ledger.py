@@ -56,7 +56,7 @@ class Ledger:
         """
         self._tally.count(records=len(page.records))
         changed, unchanged = self._tracker.changes(page, read_stamps)
-        self._pass_over(unchanged)
+        self._tally.passed_over(unchanged, self.state.results.removed(unchanged))
         return changed, unchanged
 
     def mapped(
@@ -76,7 +76,7 @@ class Ledger:
         if has_content and not self._tracker.track(record, entities, looked_up=looked_up):
             known = () if record is None else record.known_urns
             unchanged = [one.urn for one in entities if one.only_if_absent or one.urn in known]
-            self._pass_over(unchanged)
+            self._tally.passed_over(unchanged, self.state.results.removed(unchanged))
             return (), unchanged
         for entity in entities:
             self._tally.notes(entity)
@@ -84,11 +84,6 @@ class Ledger:
             self._keep(record, [entity.urn for entity in entities])
             return (), ()
         return entities, ()
-
-    def _pass_over(self, urns: Sequence[str]) -> None:
-        removed = self.state.results.removed(urns)
-        self._tally.passed_over((urn for urn in urns if urn not in removed), "unchanged")
-        self._tally.passed_over((urn for urn in urns if urn in removed), "still_removed")
 
     def unusable(self, record: TrackedRecord | None, reference: str, reason: str) -> None:
         """Book a record that cannot be mapped: the next pass asks for it again."""
@@ -146,12 +141,8 @@ class Ledger:
         self._save_many()
 
     def report(self, outcomes: Sequence[Outcome]) -> None:
-        """Book in the report alone what became of entities that are of no source."""
+        """Book in the report alone what became of entities that no row waits for."""
         self._tally.entities(outcomes)
-
-    def refused(self, outcomes: Iterable[Outcome]) -> None:
-        """Book in the report which entities were refused when they were written once more."""
-        self._tally.entities([outcome for outcome in outcomes if outcome.refusals])
 
     def evaluated(self, evaluation: Evaluation, without: Collection[str] = ()) -> None:
         """Book results of metadata tests, and the entities that stay `without` one.

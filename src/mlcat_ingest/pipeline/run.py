@@ -256,15 +256,14 @@ class PipelineRun:
         failure: BaseException | None = None
         for i, source in enumerate(self._sources):
             begun = len(self._state.partition_passes())
-            try:
-                failure = self._unread.get(i) or self._read(source)
-            except LimitError as error:
-                over_limit = error  # nothing of this source is removed; others are still read
-                self._describe_failure(source, begun, error)
-            if failure is not None:
-                self._why_unread = f"not read: the run ended at {_name_of(source)}"
-                self._describe_failure(source, begun, failure)
+            error = self._unread.get(i) or self._read(source, begun)
+            if error is None:
+                continue
+            self._describe_failure(source, begun, error)
+            if not isinstance(error, LimitError):
+                failure = error
                 break  # what was read before is still written and evaluated
+            over_limit = error  # nothing of this source is removed; others are still read
         else:
             self._why_unread = "not read: this run did not list it"
         self._chunks.close()
@@ -282,11 +281,12 @@ class PipelineRun:
     def _describe_failure(self, source: Source[Any], begun: int, error: BaseException) -> None:
         """Have the report say why `source` failed, whose passes are from the `begun`-th on."""
         why = f"failed: {failure_of(error).message}"
+        name = source.address or source.place or type(source).__name__
+        self._why_unread = f"not read: the run ended at {name}"
         passes = self._state.partition_passes()[begun:]
         for part in passes:
             part.why = f"{part.why}; {why}"
         if not passes:
-            name = _name_of(source)
             self._failed.append(PassSummary(source.place, full=False, why=why, label=name))
 
     def _note_unread(self) -> None:
@@ -295,13 +295,12 @@ class PipelineRun:
             detail = f"{source}: {plural(count, 'record')} of a source that this run did not list"
             self._ledger.note("unlisted_kept", detail)
 
-    def _read(self, source: Source[Any]) -> BaseException | None:
-        """Bring all of `source` into the catalog; return what made its reading end early.
+    def _read(self, source: Source[Any], begun: int) -> BaseException | None:
+        """Bring all of `source` into the catalog; return what made that end early.
 
-        Raises:
-            LimitError: too much would be removed, so nothing was.
+        Its passes are from the `begun`-th on. With a `LimitError` too much would be removed, so
+        nothing was.
         """
-        read_before = len(self._state.partition_passes())
         request = request_for(source, self._options.scope, self._state)
         pages: Channel[Page[Any] | Finished] = Channel(self._context.cancellation, 1)
         reader = start_thread(lambda: read_pages(source, request, pages), "mlcat-read", pages.close)
@@ -318,12 +317,11 @@ class PipelineRun:
             self._deferred.restart()
             return pages.error
         try:
-            self._finish_source(source, self._state.partition_passes()[read_before:])
-        except LimitError:
-            # Or the checkpoint would count with that of the next source.
-            self._ledger.reopen(self._state.partition_passes()[read_before:])
-            raise
+            self._finish_source(source, self._state.partition_passes()[begun:])
         except MlcatError as error:
+            if isinstance(error, LimitError):
+                # Or the checkpoint would count with that of the next source.
+                self._ledger.reopen(self._state.partition_passes()[begun:])
             return error
         finally:
             self._deferred.restart()
@@ -467,7 +465,3 @@ class PipelineRun:
             wait(self._threads, GRACE_S)
         except KeyboardInterrupt:
             log.debug("not waiting for requests under way")
-
-
-def _name_of(source: Source[Any]) -> str:
-    return source.address or source.place or type(source).__name__

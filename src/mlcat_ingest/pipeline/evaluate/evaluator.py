@@ -302,7 +302,7 @@ class Evaluator:
 
         The quality gate needs them too, if no results of earlier runs are kept.
         """
-        unknown = self._complete and not self._results.lasting
+        unknown = self._complete and not self._context.state.database.lasting
         if unknown or (self._spec.scope == "all" and not self._over):
             removed = self._results.removed(urns)
             self.add(urn for urn in urns if urn not in removed)

@@ -105,7 +105,7 @@ class GroupCopier:
         refusals = [why for outcome in outcomes for why in outcome.refusals]
         for why in refusals[:1]:
             log.warning("metadata by others on %s was not copied to %s: %s", old, merged.urn, why)
-        self._ledger.refused(outcomes)
+        self._ledger.report(outcomes)
         return not refusals
 
 

@@ -72,11 +72,6 @@ class EvaluationResults:
         """Keep them in `database` once it is started."""
         self._database = database
 
-    @property
-    def lasting(self) -> bool:
-        """True if later runs can read them."""
-        return self._database.lasting
-
     def save(self, outcomes: Mapping[str, TestOutcome], missing: Iterable[str] = ()) -> None:
         """Keep the results of this run's evaluation, and that it has none of `missing` entities.
 

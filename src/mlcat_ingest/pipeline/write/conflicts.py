@@ -253,7 +253,11 @@ class ConflictGuard:
         if not ignored:
             self._context.ledger.count(
                 unverified=sum(
-                    any(map(_is_unconditional, written.proposals)) for written in arrived
+                    any(
+                        p.headers is None and p.aspect_name not in KEY_ASPECTS
+                        for p in one.proposals
+                    )
+                    for one in arrived
                 )
             )
         to_read = [written for written in arrived if ignored or _hidden_as_unused(written)]
@@ -267,7 +271,10 @@ class ConflictGuard:
             status = self._unhide(written, {**now, **(restored or {})})
             if restored is not None or status is not None:
                 merged = self._merge_again(written, now, restored or {}, between)
-                retries.append(merged if status is None else _with_status(merged, status))
+                if status is not None:
+                    proposals = (status, *merged.proposals)
+                    merged = merged._replace(change="updated", proposals=proposals)
+                retries.append(merged)
         self._context.ledger.count(conflicts=len(retries))
         return [written for written in retries if written.proposals]
 
@@ -378,16 +385,8 @@ def _probe(batch: Sequence[MergedEntity]) -> Sequence[Proposal]:
     return [] if smallest is None else [replace(p, headers=never) for p in smallest.proposals]
 
 
-def _is_unconditional(proposal: Proposal) -> bool:
-    return proposal.headers is None and proposal.aspect_name not in KEY_ASPECTS
-
-
 def _hidden_as_unused(written: MergedEntity) -> bool:
     return written.change == "removed" and not written.is_removed
-
-
-def _with_status(merged: MergedEntity, status: Proposal) -> MergedEntity:
-    return merged._replace(change="updated", proposals=(status, *merged.proposals))
 
 
 def _read_first(written: MergedEntity) -> StoredEntity:

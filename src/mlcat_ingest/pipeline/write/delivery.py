@@ -139,8 +139,10 @@ class Delivery:
             )
             if not waiting and not conflicted:
                 break
+        reason = f"still in conflict with another writer after {ROUNDS} attempts"
         for entity in (*waiting, *conflicted):
-            outcomes.setdefault(entity.urn, _out_of_rounds(entity))
+            refusals = tuple(Refusal(proposal, reason, ROUNDS) for proposal in entity.proposals)
+            outcomes.setdefault(entity.urn, Outcome(entity, refusals))
         return list(outcomes.values())
 
     def _round(
@@ -315,13 +317,6 @@ def _refusal_of(
             Refusal(proposal, reasons.get(proposal.aspect_name, first), attempt, errors[0].status)
             for proposal in proposals
         ),
-    )
-
-
-def _out_of_rounds(merged: MergedEntity) -> Outcome:
-    reason = f"still in conflict with another writer after {ROUNDS} attempts"
-    return Outcome(
-        merged, tuple(Refusal(proposal, reason, ROUNDS) for proposal in merged.proposals)
     )
 
 

@@ -64,11 +64,6 @@ class _VersionSet:
     groups: set[str] = field(default_factory=set)
     moved: bool = False
 
-    @property
-    def is_consistent(self) -> bool:
-        """True if the service takes the best version for the latest one, and no other."""
-        return not self.moved and self.marked == {self.best.urn}
-
 
 class LatestVersions:
     """Watches the versions that a pass merges, and moves `latest` where it is not the best.
@@ -131,7 +126,8 @@ class LatestVersions:
             [
                 (urn, version_set)
                 for urn, version_set in self._sets.items()
-                if not version_set.is_consistent
+                # Else the service takes the best version for the latest one, and no other.
+                if version_set.moved or version_set.marked != {version_set.best.urn}
             ]
         )
         self._sets = {}

@@ -183,6 +183,17 @@ def test_the_report_counts_the_proposals_of_a_copy(history: History) -> None:
     assert report.entities["mlModelGroup"].read == 3, "each group counts once"
 
 
+def test_a_group_that_only_gets_its_new_name_is_updated(history: History) -> None:
+    history.tagged()
+    history.deleted_and_seen()
+    history.renamed("b")
+    with history.one.plan(full=history.full) as plan:
+        assert len(list(plan.entities())) == 2
+        assert plan.totals.actions["mlModelGroup"] == {"create": 1, "update": 1}
+    counts = history.one.ingest(full=history.full).entities["mlModelGroup"]
+    assert (counts.created, counts.updated, counts.removed) == (1, 1, 0)
+
+
 @pytest.mark.parametrize("live", WITH_STATE)
 def test_a_catalog_without_search_gets_them_by_the_state(
     history: History, live: Callable[[History], None]
