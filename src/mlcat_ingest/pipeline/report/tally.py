@@ -296,17 +296,6 @@ class Tally:
                 elapsed_s=time.monotonic() - self._started_s,
             )
 
-    def _evaluation(self) -> EvaluationSummary:
-        return EvaluationSummary(
-            evaluated=self._evaluated["entities"],
-            passing=self._evaluated["passing"],
-            failing=self._evaluated["failing"],
-            failing_tests=dict(self._failing_tests.most_common()),
-            not_evaluated=self._not_evaluated,
-            unevaluated_tests=dict(self._unevaluated_tests),
-            where=self._evaluated_where,
-        )
-
     def report(self, status: RunStatus) -> Report:
         """Return the report of the run as it is now."""
         error = status.error
@@ -344,7 +333,15 @@ class Tally:
                 },
                 lineage=self._lineage,
                 features=FeatureSummary(dict(self._linked.most_common()), **self._links),
-                evaluation=self._evaluation(),
+                evaluation=EvaluationSummary(
+                    evaluated=self._evaluated["entities"],
+                    passing=self._evaluated["passing"],
+                    failing=self._evaluated["failing"],
+                    failing_tests=dict(self._failing_tests.most_common()),
+                    not_evaluated=self._not_evaluated,
+                    unevaluated_tests=dict(self._unevaluated_tests),
+                    where=self._evaluated_where,
+                ),
                 gate=status.gate,
                 failure=failure,
                 interrupted=interrupted,

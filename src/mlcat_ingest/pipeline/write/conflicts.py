@@ -102,7 +102,12 @@ class PermittedReads:
             if self._denials > _DENIALS:
                 raise
             if len(entities) == 1:
-                return {}, [_denied_read(entities[0], str(error.context.get("reason", error)))]
+                [entity], reason = entities, str(error.context.get("reason", error))
+                refusals = (
+                    Refusal(Proposal(entity.urn, name, aspect), reason, 1, HTTPStatus.FORBIDDEN)
+                    for name, aspect in entity.aspects.items()
+                )
+                return {}, [Outcome(MergedEntity(entity, {}, "updated"), tuple(refusals))]
         else:
             self._granted = True
             return stored, []
@@ -110,14 +115,6 @@ class PermittedReads:
         first, first_denied = self.read(entities[:middle])
         second, second_denied = self.read(entities[middle:])
         return first | second, first_denied + second_denied
-
-
-def _denied_read(entity: Entity, reason: str) -> Outcome:
-    refusals = [
-        Refusal(Proposal(entity.urn, name, aspect), reason, 1, HTTPStatus.FORBIDDEN)
-        for name, aspect in entity.aspects.items()
-    ]
-    return Outcome(MergedEntity(entity, {}, "updated"), tuple(refusals))
 
 
 def aspects_to_read(entity: Entity) -> frozenset[str]:
@@ -207,7 +204,8 @@ class ConflictGuard:
                 if error.context.get("status") != LATE:
                     raise
                 return  # the next batch is tried
-            if not refused and self._stores(probe):
+            urn, names = probe[0].entity_urn, [proposal.aspect_name for proposal in probe]
+            if not refused and self._context.sink.read_many([urn], names).get(urn):
                 self._enforcement = "ignored"
             elif any(isinstance(error, AspectChangedError) for error in refused):
                 self._enforcement = "checked"
@@ -219,10 +217,6 @@ class ConflictGuard:
             return "none"
         enforced = self._context.sink.facts.enforces_conditions
         return None if enforced is None else "checked" if enforced else "ignored"
-
-    def _stores(self, probe: Sequence[Proposal]) -> bool:
-        urn, names = probe[0].entity_urn, [proposal.aspect_name for proposal in probe]
-        return bool(self._context.sink.read_many([urn], names).get(urn))
 
     @property
     def checks_versions(self) -> bool:

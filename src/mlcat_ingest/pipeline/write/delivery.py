@@ -217,7 +217,8 @@ class Delivery:
                 continue
             # It may have, too, where somebody has changed only a part of that since.
             if before.is_rewrite or any(one.aspect_name not in left for one in before.proposals):
-                merged = write_again(merged)
+                change = merged.change if before.change == "unchanged" else before.change
+                merged = write_again(merged)._replace(change=change)
             if merged.proposals == before.proposals:
                 yield before  # it was only in one request with what had changed
             else:
