@@ -50,7 +50,11 @@ def diff_entity(
 
     None where all of it is as it was.
     """
-    changed = {name: pair for name, pair in aspects.items() if not _is_unchanged(*pair)}
+    changed = {
+        name: (old, new)
+        for name, (old, new) in aspects.items()
+        if (old is None) != (new is None) or not same_json(old, new)
+    }
     if not changed and existed:
         return None
     diffs = (diff_aspect(name, *pair) for name, pair in changed.items() if name != STATUS)
@@ -89,10 +93,6 @@ def values_of(merged: MergedEntity, proposal: Proposal) -> tuple[Aspect | None, 
         None if before is None else {k: v for k, v in before.value.items() if k not in unsent},
         None if proposal.change_type == "DELETE" else after,
     )
-
-
-def _is_unchanged(old: Aspect | None, new: Aspect | None) -> bool:
-    return (old is None) == (new is None) and same_json(old, new)
 
 
 def _action(existed: bool, old: Aspect | None, new: Aspect | None) -> Action:  # noqa: FBT001 - private

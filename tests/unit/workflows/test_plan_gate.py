@@ -122,3 +122,14 @@ def test_after_a_change_of_a_test_all_is_judged_anew(recipes: Recipes, *, full: 
     recipes.run(full=full)
     recipes.sink.put(DESCRIBED, "testInfo", described("mlModelGroupProperties.name"))
     recipes.check(0, 0, full=full)
+
+
+def test_an_entity_of_a_type_that_is_not_evaluated_needs_no_result(
+    recipes: Recipes, *, full: bool
+) -> None:
+    recipes.server.start(1)
+    recipes.server.register(0)
+    recipes.check(3, 3, full=full)
+    recipes.server.move_stage(0)
+    recipes.check(3, 0, full=full)
+    assert "urn:li:tag:mlflow_staging" in recipes.sink.stored

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import Final
 
 from mlcat_ingest.metadata.proposal import Entity
@@ -12,6 +11,7 @@ from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.aspects import fold
 from mlcat_ingest.pipeline.merge.limits import HEAVIEST, weight_of
 from mlcat_ingest.pipeline.merge.rules import version_set_of
+from mlcat_ingest.pipeline.read.links import shrink
 
 REMEMBERED_REFERENCES: Final = 20_000
 """Entities merely referred to that are not looked up again in the same run."""
@@ -82,8 +82,6 @@ class Chunker:
         if urn in self._references:
             return True
         self._references[urn] = None
-        if len(self._references) > REMEMBERED_REFERENCES:
-            # Delete the older half at once: a dict walks over the holes of single deletions.
-            for old in list(islice(self._references, REMEMBERED_REFERENCES // 2)):
-                del self._references[old]
+        # The older half at once: a dict walks over the holes of single deletions.
+        shrink(self._references, REMEMBERED_REFERENCES)
         return False

@@ -285,13 +285,10 @@ class Tally:
     def progress(self) -> Progress:
         """Return how far the run is."""
         with self._lock:
-            done = Counter[str]()
-            for (_, outcome), count in self._counts.items():
-                done[outcome] += count
             return Progress(
                 records=self._counters["records"].total(),
-                entities=done.total(),
-                written=done["created"] + done["updated"] + done["removed"],
+                entities=self._counts.total(),
+                written=sum(n for (_, kind), n in self._counts.items() if kind in _WRITTEN),
                 evaluated=self._evaluated["entities"],
                 elapsed_s=time.monotonic() - self._started_s,
             )

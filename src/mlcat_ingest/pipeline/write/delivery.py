@@ -26,6 +26,7 @@ from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.net.session import LATE
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity
+from mlcat_ingest.pipeline.merge.provenance import is_removed
 from mlcat_ingest.pipeline.merge.rules import properties_aspect, without_computed
 from mlcat_ingest.pipeline.outcome import Outcome, Refusal
 from mlcat_ingest.pipeline.state.stamps import stamps_of
@@ -217,7 +218,10 @@ class Delivery:
                 continue
             # It may have, too, where somebody has changed only a part of that since.
             if before.is_rewrite or any(one.aspect_name not in left for one in before.proposals):
-                change = merged.change if before.change == "unchanged" else before.change
+                is_ours = before.change == "created" or is_removed(merged.stored)
+                change = (
+                    before.change if is_ours and before.change != "unchanged" else merged.change
+                )
                 merged = write_again(merged)._replace(change=change)
             if merged.proposals == before.proposals:
                 yield before  # it was only in one request with what had changed

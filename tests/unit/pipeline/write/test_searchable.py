@@ -34,7 +34,7 @@ def test_what_is_written_once_more_counts_once_unless_it_is_refused(
     report = recipe.report(full=True)
     assert report.notes["written_again"] == 1
     refused = len(refuse)
-    counts = EntityCounts(2 + refused, unchanged=2, rejected=refused)
+    counts = EntityCounts(2, unchanged=2 - refused, rejected=refused)
     assert report.entities["mlModelGroup"] == counts
     assert {one.entity_urn for batch in sink.writes for one in batch} == {LOST}
     assert report.changed_groups == 0
