@@ -112,7 +112,7 @@ class EntityCounts:
     still_removed: int = 0
     """Entities that were soft-deleted before, and needed no write."""
     left_out: int = 0
-    """Entities in the trash of the source that the catalog lacks; in a pass over changes new ones."""
+    """Entities in the trash of the source that the catalog lacks; of changes only new ones."""
     rejected: int = 0
     """Entities that the catalog refused, in whole or in part."""
 
