@@ -425,7 +425,12 @@ class Recipe:
             StateSession(self.url or "", _state_options(self.name, full=full), StatePolicy.COPY)
         )
         sink = PlannedCatalog(self.sink, spool)
-        run = PipelineRun(self._sources(), sink, options, lambda *_: PlannedDelivery(spool))
+        run = PipelineRun(
+            self._sources(),
+            sink,
+            options,
+            lambda context, _: PlannedDelivery(spool, context),
+        )
         return Plan(run.execute(), spool)
 
     def _sources(self) -> list[MlflowSource]:

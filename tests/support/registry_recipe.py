@@ -35,7 +35,10 @@ class RegistryRecipe:
         spool, state = PlanStore(), StateSession(self._url, self._state_options, StatePolicy.COPY)
         sink = PlannedCatalog(self.sink, spool)
         run = PipelineRun(
-            [self._source()], sink, self._options(state), lambda *_: PlannedDelivery(spool)
+            [self._source()],
+            sink,
+            self._options(state),
+            lambda context, _: PlannedDelivery(spool, context),
         )
         return Plan(run.execute(), spool)
 

@@ -19,7 +19,6 @@ from mlcat_ingest.client.base import (
     Evaluates,
     Evaluation,
     Reads,
-    StoredAspect,
     TestOutcome,
 )
 from mlcat_ingest.core.paging import chunks
@@ -261,11 +260,10 @@ def _read(catalog: Reads, urns: Sequence[str], names: Sequence[str]) -> Aspects:
             for urn, aspects in _read(catalog, part, few_names).items():
                 entities.setdefault(urn, {}).update(aspects)
         return entities
-    return {urn: _read_aspects(aspects) for urn, aspects in stored.items()}
-
-
-def _read_aspects(aspects: Mapping[str, StoredAspect]) -> dict[str, ReadAspect | None]:
-    return {name: ReadAspect(aspect.value, aspect.version) for name, aspect in aspects.items()}
+    return {
+        urn: {name: ReadAspect(aspect.value, aspect.version) for name, aspect in aspects.items()}
+        for urn, aspects in stored.items()
+    }
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ class Ledger:
         """
         self._tally.count(records=len(page.records))
         changed, unchanged = self._tracker.changes(page, read_stamps)
-        self._tally.passed_over(unchanged)
+        self._tally.passed_over(unchanged, self.state.results.removed(unchanged))
         return changed, unchanged
 
     def mapped(
@@ -76,7 +76,7 @@ class Ledger:
         if has_content and not self._tracker.track(record, entities, looked_up=looked_up):
             known = () if record is None else record.known_urns
             unchanged = [one.urn for one in entities if one.only_if_absent or one.urn in known]
-            self._tally.passed_over(unchanged)
+            self._tally.passed_over(unchanged, self.state.results.removed(unchanged))
             return (), unchanged
         for entity in entities:
             self._tally.notes(entity)
@@ -131,15 +131,17 @@ class Ledger:
         if not self.state.remembers:
             return
         self._tracker.settle(outcomes)
-        if written:
+        # A state that is new does not know yet what was removed before.
+        kept = [one for one in outcomes if one.was_written or one.kind == "still_removed"]
+        if kept:
             with self._saving:
-                entities.settle(written, self._tracker.take_rows())
-        elif entities.has_no_base:
-            entities.save_bases(outcome.merged for outcome in outcomes)
+                entities.settle(kept, self._tracker.take_rows())
+        if entities.has_no_base:
+            entities.save_bases(one.merged for one in outcomes if not one.was_written)
         self._save_many()
 
     def report(self, outcomes: Sequence[Outcome]) -> None:
-        """Book in the report alone what became of entities that are of no source."""
+        """Book in the report alone what became of entities that no row waits for."""
         self._tally.entities(outcomes)
 
     def evaluated(self, evaluation: Evaluation, without: Collection[str] = ()) -> None:

@@ -7,7 +7,6 @@ from typing import Literal, NamedTuple
 
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.pipeline.merge.entity import Change, MergedEntity
-from mlcat_ingest.pipeline.merge.provenance import is_removed
 
 Stamps = Mapping[str, str | None]
 """The stamp of each aspect that the merge of an entity reads; None for one that is not stored."""
@@ -57,9 +56,7 @@ class Outcome(NamedTuple):
         if self.refusals:
             return "rejected"
         change = self.merged.change
-        return (
-            "still_removed" if change == "unchanged" and is_removed(self.merged.stored) else change
-        )
+        return "still_removed" if change == "unchanged" and self.merged.is_removed else change
 
     @property
     def was_written(self) -> bool:

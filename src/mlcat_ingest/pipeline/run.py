@@ -26,7 +26,6 @@ from mlcat_ingest.errors import (
     LimitError,
     MlcatError,
     NotAuthorizedError,
-    StateUnavailableError,
     interrupt_behind,
 )
 from mlcat_ingest.metadata.proposal import Entity
@@ -54,7 +53,7 @@ from mlcat_ingest.pipeline.removal.unlisted import silent_writers
 from mlcat_ingest.pipeline.report.catalog import RecipeListing, publish, system_metadata
 from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
 from mlcat_ingest.pipeline.report.progress import OnProgress
-from mlcat_ingest.pipeline.report.report import Report, Verdict
+from mlcat_ingest.pipeline.report.report import PassSummary, Report, Verdict, failure_of
 from mlcat_ingest.pipeline.report.tally import Mask, RunStatus, Tally
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.pipeline.state.session import StateSession
@@ -149,6 +148,8 @@ class PipelineRun:
         self._threads: list[Future[None]] = []
         self._catalog = ""
         self._unread: dict[int, MlcatError] = {}
+        self._failed: list[PassSummary] = []
+        self._why_unread = "not read: the run ended before it"
         self._verdict: Verdict | None = None
 
         gate = options.quality_gate
@@ -256,14 +257,17 @@ class PipelineRun:
         refuse_collisions(self._sources, self._context.sink, self._keys, self._unread)
         failure: BaseException | None = None
         for i, source in enumerate(self._sources):
-            try:
-                failure = self._unread.get(i) or self._read(source)
-                if isinstance(failure, StateUnavailableError):
-                    failure = self._read(source)  # without state: everything
-            except LimitError as error:
-                over_limit = error  # nothing of this source is removed; others are still read
-            if failure is not None:
+            begun = len(self._state.partition_passes())
+            error = self._unread.get(i) or self._read(source, begun)
+            if error is None:
+                continue
+            self._describe_failure(source, begun, error)
+            if not isinstance(error, LimitError):
+                failure = error
                 break  # what was read before is still written and evaluated
+            over_limit = error  # nothing of this source is removed; others are still read
+        else:
+            self._why_unread = "not read: this run did not list it"
         self._chunks.close()
         wait(workers)
         self._evaluator.flush()
@@ -276,19 +280,29 @@ class PipelineRun:
         if failure or over_limit:
             self._context.cancellation.stop(failure or over_limit)
 
+    def _describe_failure(self, source: Source[Any], begun: int, error: BaseException) -> None:
+        """Have the report say why `source` failed, whose passes are from the `begun`-th on."""
+        why = f"failed: {failure_of(error).message}"
+        name = source.address or source.place or type(source).__name__
+        self._why_unread = f"not read: the run ended at {name}"
+        passes = self._state.partition_passes()[begun:]
+        for part in passes:
+            part.why = f"{part.why}; {why}"
+        if not passes:
+            self._failed.append(PassSummary(source.place, full=False, why=why, label=name))
+
     def _note_unread(self) -> None:
         """Note the sources of earlier runs that this one did not list: nothing of them goes."""
         for source, count in self._state.unread_records():
             detail = f"{source}: {plural(count, 'record')} of a source that this run did not list"
             self._ledger.note("unlisted_kept", detail)
 
-    def _read(self, source: Source[Any]) -> BaseException | None:
-        """Bring all of `source` into the catalog; return what made its reading end early.
+    def _read(self, source: Source[Any], begun: int) -> BaseException | None:
+        """Bring all of `source` into the catalog; return what made that end early.
 
-        Raises:
-            LimitError: too much would be removed, so nothing was.
+        Its passes are from the `begun`-th on. With a `LimitError` too much would be removed, so
+        nothing was.
         """
-        read_before = len(self._state.partition_passes())
         request = request_for(source, self._options.scope, self._state)
         pages: Channel[Page[Any] | Finished] = Channel(self._context.cancellation, 1)
         reader = start_thread(lambda: read_pages(source, request, pages), "mlcat-read", pages.close)
@@ -305,12 +319,11 @@ class PipelineRun:
             self._deferred.restart()
             return pages.error
         try:
-            self._finish_source(source, self._state.partition_passes()[read_before:])
-        except LimitError:
-            # Or the checkpoint would count with that of the next source.
-            self._ledger.reopen(self._state.partition_passes()[read_before:])
-            raise
+            self._finish_source(source, self._state.partition_passes()[begun:])
         except MlcatError as error:
+            if isinstance(error, LimitError):
+                # Or the checkpoint would count with that of the next source.
+                self._ledger.reopen(self._state.partition_passes()[begun:])
             return error
         finally:
             self._deferred.restart()
@@ -365,7 +378,10 @@ class PipelineRun:
         return self._tally.report(
             RunStatus(
                 catalog=self._catalog,
-                passes=self._state.pass_summaries(failed=finished and error is not None),
+                passes=[
+                    *self._failed,
+                    *self._state.pass_summaries(self._why_unread if finished and error else None),
+                ],
                 source_requests=sum(source.requests_made() for source in self._sources),
                 catalog_requests=self._context.sink.traffic.requests_made(),
                 error=error,

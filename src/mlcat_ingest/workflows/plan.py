@@ -150,7 +150,6 @@ def make_plan(
         doing="comparing with",
     )
     store = PlanStore()
-    delivery = PlannedDelivery(store)
     planned = PlannedCatalog(sink, store, on_read)
-    run = PipelineRun(sources, planned, options, lambda *_: delivery)
+    run = PipelineRun(sources, planned, options, lambda context, _: PlannedDelivery(store, context))
     return Plan(run.execute(progress), store, sink.facts.batch_size, run.next_removals)

@@ -8,6 +8,7 @@ from mlcat_ingest.core.findings import Finding, RequestSide
 from mlcat_ingest.errors import AspectRejectedError, CodecError
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
+from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.outcome import Outcome, Refusal
 from mlcat_ingest.workflows.plan_store import PlanStore
@@ -18,11 +19,13 @@ class PlannedDelivery:
 
     batch_size = MAX_REQUEST_ITEMS
 
-    def __init__(self, store: PlanStore) -> None:
+    def __init__(self, store: PlanStore, context: RunContext) -> None:
         self._store = store
+        self._ledger = context.ledger
 
     def deliver(self, batch: Sequence[MergedEntity]) -> Sequence[Outcome]:
         """Store `batch`, and return it as arrived but for what cannot be sent."""
+        self._ledger.ended(self._ledger.begin(batch))
         return [self._plan(merged) for merged in batch]
 
     def expect_computed(self, computed: Sequence[MergedEntity]) -> None:

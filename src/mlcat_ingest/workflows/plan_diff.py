@@ -10,6 +10,7 @@ from mlcat_ingest.metadata.diff import AspectDiff, diff_aspect
 from mlcat_ingest.metadata.entries import same_json
 from mlcat_ingest.metadata.labels import label_of
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
+from mlcat_ingest.metadata.registry import KEY_ASPECTS
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.applied import NOTHING
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
@@ -49,7 +50,11 @@ def diff_entity(
 
     None where all of it is as it was.
     """
-    changed = {name: pair for name, pair in aspects.items() if not _is_unchanged(*pair)}
+    changed = {
+        name: (old, new)
+        for name, (old, new) in aspects.items()
+        if (old is None) != (new is None) or not same_json(old, new)
+    }
     if not changed and existed:
         return None
     diffs = (diff_aspect(name, *pair) for name, pair in changed.items() if name != STATUS)
@@ -81,15 +86,13 @@ def values_of(merged: MergedEntity, proposal: Proposal) -> tuple[Aspect | None, 
     """
     stored = merged.stored if merged.overwritten is None else merged.overwritten
     before, after = stored.get(proposal.aspect_name), proposal.aspect
+    if merged.stored and proposal.aspect_name in KEY_ASPECTS:
+        return after, after  # nobody reads it, and what is stored has it
     unsent = COMPUTED.get(proposal.aspect_name, frozenset()) - after.keys()
     return (
         None if before is None else {k: v for k, v in before.value.items() if k not in unsent},
         None if proposal.change_type == "DELETE" else after,
     )
-
-
-def _is_unchanged(old: Aspect | None, new: Aspect | None) -> bool:
-    return (old is None) == (new is None) and same_json(old, new)
 
 
 def _action(existed: bool, old: Aspect | None, new: Aspect | None) -> Action:  # noqa: FBT001 - private

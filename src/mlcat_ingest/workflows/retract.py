@@ -170,8 +170,8 @@ class Retraction(Closing):
         Cost: a request for each 1,000 entities listed, and one for each batch read.
         """
         tally = Tally(self._name, self._mask)
-        planned = PlannedDelivery(self._store)
         context = RunContext(PlannedCatalog(self._sink, self._store), Ledger(tally))
+        planned = PlannedDelivery(self._store, context)
         sets = LatestVersions(context, lambda *_: planned)
         urns = UrnList()
         try:

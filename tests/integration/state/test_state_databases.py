@@ -117,9 +117,11 @@ def test_fingerprints_and_reasons_are_found_by_kind(connection: SqlConnection) -
             row(part_id, "a", kind="experiment", fingerprint="active"),
         ],
     )
-    assert records.column_of(connection, part_id, "run", "fingerprint") == {"a": "open"}
-    assert records.column_of(connection, part_id, "run", "joined_fingerprint") == {"b": "versions"}
-    assert records.column_of(connection, part_id, "run", "reason") == {"c": "422 not liked"}
+    assert records.remembered(connection, part_id, frozenset()) == {
+        "fingerprint": {"run": {"a": "open"}, "experiment": {"a": "active"}},
+        "joined_fingerprint": {"run": {"b": "versions"}},
+        "reason": {"run": {"c": "422 not liked"}},
+    }
     assert partitions.counts(connection, KEY)["run"] == Counts(3, 1)
 
 
@@ -209,7 +211,7 @@ def test_results_of_a_run_are_distinguished_from_those_before(engine: Engine) ->
     first, second = outcomes(engine, 1), outcomes(engine, 2)
     first.save({"a": failing("t"), "b": failing(), "c": failing("t"), "d": failing("t")})
     KnownEntities(run_of(engine, 2)).settle([*map(written, "abd")], ())
-    assert second.count_without_result() == 3
+    assert len(list(second.entities_without_result())) == 3
     second.save({"a": failing("t"), "b": failing("t")})
     second.save({"b": failing("t", "u")})  # a second time in the same run
     second.save({}, ["d", "e"])
@@ -221,15 +223,12 @@ def test_results_of_a_run_are_distinguished_from_those_before(engine: Engine) ->
     }
     assert new.newly_failing == {"t", "u"}
     assert list(second.entities(lambda found: "u" in found.failing)) == [("b", new)]
-    assert (second.count_without_result(), list(second.entities_without_result())) == (
-        2,
-        ["d", "e"],
-    )
+    assert list(second.entities_without_result()) == ["d", "e"]
     third = outcomes(engine, 3)
     third.save({"d": failing("t")})
     # It failed before it had no result, so it is not new.
     assert dict(third.groups())[EntityResult(failing("t"), failing("t"), fresh=True)] == 1
-    assert third.count_without_result() == 0
+    assert list(third.entities_without_result()) == []
 
 
 def test_what_is_removed_fails_nothing(engine: Engine) -> None:
@@ -237,7 +236,7 @@ def test_what_is_removed_fails_nothing(engine: Engine) -> None:
     kept.save({"a": failing("t"), "b": failing("t")})
     KnownEntities(run_of(engine, 2)).settle([written("b", {STATUS: {"removed": True}})], ())
     assert [count for _, count in kept.groups()] == [1]
-    assert kept.present(["a", "b", "c"]) == ["a", "c"]
+    assert kept.removed(["a", "b", "c"]) == {"b"}
     assert failures_of(engine, "r") == {"a": ("t",)}
 
 

@@ -1,14 +1,16 @@
 """A plan goes through a run's stages and writes nothing: no proposal, no row, no file."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.errors import AspectRejectedError, CatalogUnavailableError
+from mlcat_ingest.metadata.proposal import Entity, Proposal
+from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.report.report import TestVerdict, Verdict
 from mlcat_ingest.pipeline.state.inspection import summary
 from mlcat_ingest.pipeline.state.locks import acquire
@@ -17,6 +19,7 @@ from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest, RecordVersion
 from mlcat_ingest.workflows.ingest import Pipeline
 from mlcat_ingest.workflows.plan import Plan
+from mlcat_ingest.workflows.plan_diff import diff_merged
 from mlcat_ingest.workflows.plan_render import change_data, summary_data
 from mlcat_ingest.workflows.resolve import ResolvedRecipe
 from support.fakes import FakeRecord, FakeSink, FakeSource, group_urn, model_urn
@@ -146,6 +149,29 @@ def test_a_plan_says_what_the_run_after_it_does(sides: Sides) -> None:
     assert not summary_["pending"]
     assert summary_["entities"]["mlModel"]["unchanged"] == 2
     assert summary_["entities"]["mlModel"]["still_removed"] == 1
+
+
+class Killed(FakeSink):
+    """A catalog that is killed after it stored what it was sent."""
+
+    def write(self, proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
+        if not (refused := super().write(proposals)):
+            raise CatalogUnavailableError("killed")
+        return refused
+
+
+def test_what_a_killed_run_has_stored_is_no_change(sides: Sides) -> None:
+    sides.pipeline([group(), model("a")]).run()
+    sink, pages = sides.sink, [group(), model("a", description="new")]
+    sides.sink = Killed(place=sink.place, stored=sink.stored, versions=sink.versions)
+    assert sides.pipeline(pages).run().exit_code == 1
+    sides.sink = sink
+    changes, summary_ = report_of(sides.pipeline(pages).plan())
+    assert (changes, summary_["pending"]) == ([], False)
+    written = list[MergedEntity]()
+    report = sides.pipeline(pages).run(changes=written.extend)
+    assert report.entities["mlModel"].unchanged == len(written) == 1
+    assert list(map(diff_merged, written)) == [None]
 
 
 def test_an_entity_that_is_reported_twice_is_one_change(sides: Sides) -> None:

@@ -129,12 +129,14 @@ class QualityGate:
             urn for urn in urns if self._search(urn) or (urn in names and self._search(names[urn]))
         ]
         tests = tuple(_verdict(urn, names.get(urn), groups) for urn in matching)
-        unevaluated = results.count_without_result()
+        unevaluated = sum(1 for _ in results.entities_without_result())
         examples = list(_examples(results, frozenset(matching)))
         known = evaluated | unevaluated_tests.keys()
         verdict = Verdict(
             pattern=self._pattern,
-            tests=tuple(sorted(tests, key=_worst_first)[:TESTS]),
+            tests=tuple(
+                sorted(tests, key=lambda one: (-one.newly_failing, -one.failing, one.urn))[:TESTS]
+            ),
             unevaluated=unevaluated,
             not_evaluated=(
                 *self._gaps(tests, known, unevaluated, not_evaluated),
@@ -208,10 +210,6 @@ def _verdict(urn: str, name: str | None, groups: Sequence[tuple[EntityResult, in
 
 def _reasons(tests: Iterable[TestVerdict], unevaluated: Mapping[str, str]) -> Iterator[str]:
     return (f"{test.label}: {unevaluated[test.urn]}" for test in tests if test.urn in unevaluated)
-
-
-def _worst_first(test: TestVerdict) -> tuple[int, int, str]:
-    return -test.newly_failing, -test.failing, test.urn
 
 
 def _examples(results: EvaluationResults, matching: frozenset[str]) -> Iterator[FailedTest]:

@@ -235,7 +235,10 @@ class _Merge:
             self._stored,
             self._change(),
             tuple(self._proposals),
-            without_base=bool(self._stored) and has_content and self._lacks_base(),
+            without_base=bool(self._stored)
+            and has_content
+            and self._rules.writer is not None
+            and self._bases.ours is None,
             kept_aspects=tuple(self._kept),
             notes=tuple(self._notes),
             writer=self._rules.writer,
@@ -251,9 +254,6 @@ class _Merge:
         is_new = recipes and self._bases.ours is None
         if is_new and source is not None and source == self._properties.get(SOURCE_KEY):
             self._notes.append(same_store_note(recipes, str(source)))
-
-    def _lacks_base(self) -> bool:
-        return self._rules.writer is not None and self._bases.ours is None
 
     def _change(self) -> Change:
         if not self._proposals:

@@ -131,7 +131,8 @@ class _Retraction:
                 self._left[name] = self._without_ours(name, self._stored[name].value)
         self._left[self._main_aspect] = self._retract_properties()
         change: Change = "updated"
-        if self._alone and self._is_whole() and not self._has_content():
+        is_whole = self._entity.aspects.keys() >= whole_entity(self._entity.urn).aspects.keys()
+        if self._alone and is_whole and not self._has_content():
             status = self._left.get(STATUS) or NOTHING
             if status.get("removed") is not True:
                 self._left[STATUS] = {**status, "removed": True}
@@ -173,9 +174,6 @@ class _Retraction:
     def _is_retracted(self, key: str) -> bool:
         is_base = key == self._key and self._holds_key
         return is_base or (self._alone and key.startswith(OWN_PREFIX))
-
-    def _is_whole(self) -> bool:
-        return self._entity.aspects.keys() >= whole_entity(self._entity.urn).aspects.keys()
 
     def _has_content(self) -> bool:
         """Return whether anything remains that is not this package's or the service's own."""

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import Final
 
 from mlcat_ingest.metadata.proposal import Entity
@@ -11,6 +10,7 @@ from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.aspects import fold
 from mlcat_ingest.pipeline.merge.limits import HEAVIEST, weight_of
+from mlcat_ingest.pipeline.read.links import shrink
 
 REMEMBERED_REFERENCES: Final = 20_000
 """Entities merely referred to that are not looked up again in the same run."""
@@ -75,8 +75,6 @@ class Chunker:
         if urn in self._references:
             return True
         self._references[urn] = None
-        if len(self._references) > REMEMBERED_REFERENCES:
-            # Delete the older half at once: a dict walks over the holes of single deletions.
-            for old in list(islice(self._references, REMEMBERED_REFERENCES // 2)):
-                del self._references[old]
+        # The older half at once: a dict walks over the holes of single deletions.
+        shrink(self._references, REMEMBERED_REFERENCES)
         return False

@@ -111,7 +111,7 @@ class Linker:
             links = verify(candidate, exists(candidate), dangling=case[1].dangling)
             results[case] = links, problems
         self._results.update((case, results[case]) for case in candidates)
-        _shrink(self._results, SAME)
+        shrink(self._results, SAME)
         return results
 
     def _existence(self, candidates: Iterable[Candidate]) -> Callable[[Candidate], Exists]:
@@ -129,7 +129,7 @@ class Linker:
             self._context.cancellation.check()
             answers.update(self._look_up(new))
             self._known.update(answers)
-            _shrink(self._known, KNOWN)
+            shrink(self._known, KNOWN)
         return lambda _: answers.get
 
     def _look_up(self, urns: Sequence[str]) -> Mapping[str, bool]:
@@ -180,7 +180,7 @@ def _properties_of(links: Links) -> dict[str, str]:
     return properties
 
 
-def _shrink(known: dict[_KeyT, _ValueT], most: int) -> None:
+def shrink(known: dict[_KeyT, _ValueT], most: int) -> None:
     """Delete the older half where there are more than `most`."""
     if len(known) > most:
         for old in list(islice(known, len(known) - most // 2)):

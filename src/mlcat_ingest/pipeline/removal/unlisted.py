@@ -10,12 +10,14 @@ import logging
 from array import array
 from bisect import bisect_left
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import Final
 
 from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog, StoredEntity, written_at_ms
 from mlcat_ingest.client.rest.search import SEARCHABLE
 from mlcat_ingest.core.paging import chunks
+from mlcat_ingest.errors import StateUnavailableError
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.identity import Writer, other_writer_note
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS, RENAMED_TO, SOURCE_KEY
@@ -171,9 +173,14 @@ class UnlistedEntities:
         yield from self._read(part.source, (urn for urn in urns if urn not in listed), listed)
 
     def unfound(self, part: PartitionPass) -> Iterator[str]:
-        """Yield the entities that a complete pass listed, and the search did not find."""
-        if (found := self._found.get(part)) is not None:
-            types = frozenset(self._types(part))
+        """Yield the entities that a complete pass listed, and the search did not find.
+
+        There are none without a state that knows what was listed.
+        """
+        if (found := self._found.get(part)) is None:
+            return
+        types = frozenset(self._types(part))
+        with suppress(StateUnavailableError):
             for urn in self._context.state.entities.listed_urns(part):
                 if urn not in found and entity_type_of(urn) in types:
                     yield urn

@@ -108,11 +108,11 @@ class EntityCounts:
     removed: int = 0
     """Entities that were soft-deleted."""
     unchanged: int = 0
-    """Entities that needed no write."""
+    """Entities whose values the catalog had; of a killed run they are written once more."""
     still_removed: int = 0
     """Entities that were soft-deleted before, and needed no write."""
     left_out: int = 0
-    """Entities in the trash of the source that the catalog does not have."""
+    """Entities in the trash of the source that the catalog lacks; of changes only new ones."""
     rejected: int = 0
     """Entities that the catalog refused, in whole or in part."""
 
@@ -206,11 +206,11 @@ class PassSummary:
     """How one place was read."""
 
     source: str
-    """Key of the source that was read."""
+    """Key of the source; its place in the recipe if it failed before its key was known."""
     full: bool
     """True for a full pass, false for a pass over the changes since the last run."""
     why: str
-    """Reason for a full pass, or for one over changes."""
+    """Reason for a full pass, or for one over changes; also why it failed, or was not read."""
     instance: str = ""
     """Platform instance of the source."""
     current_at_ms: int | None = None

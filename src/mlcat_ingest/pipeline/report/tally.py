@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, Final
@@ -46,6 +46,15 @@ CHANGED_GROUPS: Final = 100
 """How many changed groups a report names."""
 
 _WRITTEN: Final = frozenset({"created", "updated", "removed"})
+_WRITTEN_MORE: Final = frozenset({"mlModelGroup", "versionSet"})
+"""Types of entities that may be written more than once in a run. Each counts once."""
+
+_RANKS: Final = (
+    *("unchanged", "still_removed", "left_out"),
+    *("updated", "removed", "created", "rejected"),
+)
+"""What becomes of an entity: of several, the last one here counts."""
+
 _FORBIDDEN: Final = HTTPStatus.FORBIDDEN
 
 Mask = Callable[[str], str]
@@ -89,6 +98,7 @@ class Tally:
         self._started_s = time.monotonic()
         self._counters = {name: Counter[str]() for name in COUNTERS}
         self._counts: Counter[tuple[str, str]] = Counter()
+        self._kinds: dict[int, str] = {}
         self._group_urns: set[str] = set()
         # Of groups that are not named a hash is enough to count none twice.
         self._group_hashes: set[int] = set()
@@ -163,18 +173,26 @@ class Tally:
         self.count(state_failures=1)
         self.note("state_failed", problem)
 
-    def passed_over(self, urns: Iterable[str]) -> None:
-        """Count entities that were not merged, since nothing about them changed."""
-        types = Counter(map(entity_type_of, urns))
+    def passed_over(self, urns: Iterable[str], removed: Collection[str]) -> None:
+        """Count entities, `removed` ones too, that were not merged: nothing about them changed."""
+        words = ("unchanged", "still_removed")
         with self._lock:
-            for entity_type, count in types.items():
-                self._counts[entity_type, "read"] += count
-                self._counts[entity_type, "unchanged"] += count
+            self._add((urn, words[urn in removed]) for urn in urns)
+
+    def _add(self, kinds: Iterable[tuple[str, str]]) -> None:
+        """Count entities by their URNs and what became of them; the caller holds the lock."""
+        for urn, now in kinds:
+            entity_type, kind = entity_type_of(urn), now
+            if entity_type in _WRITTEN_MORE:
+                before = self._kinds.get(number := hash(urn))
+                if before is not None:
+                    self._counts[entity_type, before] -= 1
+                    kind = max(before, now, key=_RANKS.index)
+                self._kinds[number] = kind
+            self._counts[entity_type, kind] += 1
 
     def entities(self, outcomes: Sequence[Outcome]) -> None:
         """Count entities that the run is done with, and keep what was refused of them."""
-        kinds = Counter((outcome.merged.entity_type, outcome.kind) for outcome in outcomes)
-        read = Counter(outcome.merged.entity_type for outcome in outcomes)
         refused = []
         for outcome in outcomes:
             for note in outcome.merged.notes:
@@ -186,15 +204,13 @@ class Tally:
                 refused.append(FailedRecord(outcome.urn, reason))
                 log.warning("%s was refused: %s", outcome.urn, reason)
         with self._lock:
-            self._counts.update(kinds)
-            self._counts.update({(one, "read"): count for one, count in read.items()})
+            self._add((outcome.urn, outcome.kind) for outcome in outcomes)
             for urn in _changed_groups(outcomes):
                 self._group_hashes.add(hash(urn))
                 if len(self._group_urns) < CHANGED_GROUPS:
                     self._group_urns.add(urn)
             self._rejected.extend(refused[: EXAMPLES - len(self._rejected)])
         self.count(
-            proposals_sent=sum(len(outcome.merged.proposals) for outcome in outcomes),
             without_base=sum(outcome.merged.without_base for outcome in outcomes),
             kept_aspects=sum(len(outcome.merged.kept_aspects) for outcome in outcomes),
         )
@@ -220,15 +236,10 @@ class Tally:
                 self._not_evaluated = self.clean(evaluation.not_evaluated)
             if evaluation.outcomes:
                 self._evaluated_where = evaluation.where
-        self.tests_unevaluated(evaluation.unevaluated)
+            for urn, reason in evaluation.unevaluated.items():
+                self._unevaluated_tests.setdefault(urn, self.clean(reason))
         for urn, reason in evaluation.not_stored.items():
             self.note("test_results_not_stored", f"{urn}: {reason}")
-
-    def tests_unevaluated(self, reasons: Mapping[str, str]) -> None:
-        """Keep why metadata tests could not be evaluated, on all or some entities."""
-        with self._lock:
-            for urn, reason in reasons.items():
-                self._unevaluated_tests.setdefault(urn, self.clean(reason))
 
     def features(self, links: Iterable[Links]) -> None:
         """Count the links of models to their features."""
@@ -274,31 +285,13 @@ class Tally:
     def progress(self) -> Progress:
         """Return how far the run is."""
         with self._lock:
-            done = Counter[str]()
-            for (_, outcome), count in self._counts.items():
-                done[outcome] += count
             return Progress(
                 records=self._counters["records"].total(),
-                entities=done["read"],
-                written=done["created"] + done["updated"] + done["removed"],
+                entities=self._counts.total(),
+                written=sum(n for (_, kind), n in self._counts.items() if kind in _WRITTEN),
                 evaluated=self._evaluated["entities"],
                 elapsed_s=time.monotonic() - self._started_s,
             )
-
-    def _evaluation(self) -> EvaluationSummary:
-        return EvaluationSummary(
-            evaluated=self._evaluated["entities"],
-            passing=self._evaluated["passing"],
-            failing=self._evaluated["failing"],
-            failing_tests=dict(self._failing_tests.most_common()),
-            not_evaluated=self._not_evaluated,
-            unevaluated_tests=dict(self._unevaluated_tests),
-            where=self._evaluated_where,
-        )
-
-    def _dead_letter_file(self) -> str | None:
-        path = self._letters.path if self._letters.written else None
-        return None if path is None else self.clean(str(path))
 
     def report(self, status: RunStatus) -> Report:
         """Return the report of the run as it is now."""
@@ -306,6 +299,7 @@ class Tally:
         if error is None and status.finished:
             error = self._all_denied()
         interrupted = isinstance(error, KeyboardInterrupt)
+        letters = self._letters.path if self._letters.written else None
         failure = None if error is None or interrupted else failure_of(error, self.clean)
         with self._lock:
             return Report(
@@ -314,12 +308,15 @@ class Tally:
                 started_at_ms=self._started_at_ms,
                 finished_at_ms=_now_ms(),
                 catalog=self.clean(status.catalog),
-                passes=tuple(replace(part, label=self.clean(part.label)) for part in status.passes),
+                passes=tuple(
+                    replace(part, why=self.clean(part.why), label=self.clean(part.label))
+                    for part in status.passes
+                ),
                 entities=_by_type(self._counts),
                 changed_groups=len(self._group_hashes),
                 changed_group_urns=tuple(map(self.clean, sorted(self._group_urns))),
                 group_page=self.clean(status.group_page),
-                dead_letter_file=self._dead_letter_file(),
+                dead_letter_file=None if letters is None else self.clean(str(letters)),
                 failed_examples=tuple(self._failed),
                 rejected_examples=tuple(
                     replace(one, reason=f"{one.reason} (and {alike - 1:,} others)")
@@ -333,7 +330,15 @@ class Tally:
                 },
                 lineage=self._lineage,
                 features=FeatureSummary(dict(self._linked.most_common()), **self._links),
-                evaluation=self._evaluation(),
+                evaluation=EvaluationSummary(
+                    evaluated=self._evaluated["entities"],
+                    passing=self._evaluated["passing"],
+                    failing=self._evaluated["failing"],
+                    failing_tests=dict(self._failing_tests.most_common()),
+                    not_evaluated=self._not_evaluated,
+                    unevaluated_tests=dict(self._unevaluated_tests),
+                    where=self._evaluated_where,
+                ),
                 gate=status.gate,
                 failure=failure,
                 interrupted=interrupted,
@@ -377,14 +382,17 @@ def _by_type(counts: Mapping[tuple[str, str], int]) -> dict[str, EntityCounts]:
     by_type: dict[str, dict[str, int]] = {}
     for (entity_type, outcome), count in sorted(counts.items()):
         by_type.setdefault(entity_type, {})[outcome] = count
-    return {entity_type: EntityCounts(**outcomes) for entity_type, outcomes in by_type.items()}
+    return {
+        entity_type: EntityCounts(sum(outcomes.values()), **outcomes)
+        for entity_type, outcomes in by_type.items()
+    }
 
 
 def _changed_groups(outcomes: Iterable[Outcome]) -> Iterator[str]:
     """Yield the groups that the catalog took, or took a member of."""
     for outcome in outcomes:
         merged, entity_type = outcome.merged, outcome.merged.entity_type
-        if outcome.refusals or not outcome.was_written:
+        if outcome.kind not in _WRITTEN:
             continue
         if entity_type == "mlModelGroup":
             yield merged.urn

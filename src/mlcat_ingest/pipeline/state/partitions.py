@@ -13,14 +13,13 @@ from itertools import islice
 from typing import Any, Final
 
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.state.database import RunDatabase
 from mlcat_ingest.pipeline.state.opening import (
     is_missing,
     printable_url,
     read_only,
     require_lasting,
 )
-from mlcat_ingest.pipeline.state.records import EQUALS_NOTHING, column_of
+from mlcat_ingest.pipeline.state.records import EQUALS_NOTHING
 from mlcat_ingest.sources.base import Partition
 from mlcat_ingest.sql.database import Engine, SqlConnection, write_transaction
 
@@ -203,7 +202,7 @@ def delete_recipe(connection: SqlConnection, recipe: str, sink: str | None = Non
 
 
 def copy_recipe(url: str, recipe: str, target: Engine) -> None:
-    """Copy what the database at `url` keeps of a recipe's records to another, which has nothing.
+    """Copy what the database at `url` keeps of a recipe to another, which has nothing.
 
     A database of an older version is not brought up to date for that: nothing is copied.
 
@@ -225,18 +224,19 @@ def copy_recipe(url: str, recipe: str, target: Engine) -> None:
         conditions = {
             **dict.fromkeys((*_OF_RECIPE, _WRITER), "recipe = ?"),
             "state_record": "part_id IN (SELECT id FROM state_part WHERE recipe = ?)",
+            "state_result": "id IN (SELECT result FROM state_entity WHERE recipe = ? UNION"
+            " SELECT before FROM state_entity WHERE recipe = ?)",
         }
         with write_transaction(target) as connection:
             for table, condition in conditions.items():
                 # The same steps made both: their columns are in the same order.
                 statement = f"SELECT * FROM {table} WHERE {condition}"
-                rows = iter(source.execute(statement, recipe, stream=True))
+                values = [recipe] * condition.count("?")
+                rows = iter(source.execute(statement, *values, stream=True))
                 while batch := list(islice(rows, _COPIED_ROWS)):
                     places = ", ".join("?" * len(batch[0]))
                     insert = f"INSERT INTO {table} VALUES ({places})"
                     connection.execute_many(insert, map(tuple, batch))
-            # A plan evaluates the entities as it would leave them.
-            connection.execute("UPDATE state_entity SET result = NULL, before = NULL, run_ms = 0")
 
 
 def _row(row: Sequence[Any]) -> PartitionRow:
@@ -261,18 +261,17 @@ class PartitionPass:
 
     def __init__(
         self,
-        database: RunDatabase,
         partition: Partition,
         row: PartitionRow,
         full: str | None,
-        unacknowledged: Collection[str],
+        remembered: Mapping[str, Mapping[str, Mapping[str, str]]],
     ) -> None:
         """Read everything if `full` gives a reason.
 
-        The `unacknowledged` entities are those whose writes an earlier run saw no end of.
+        `remembered` is of its records, see there: a pass does not depend on a database that may
+        fail later.
         """
-        self._database = database
-        self._unacknowledged = unacknowledged
+        self._remembered = remembered
         self.full = full
         self.why = "changes since the last run" if full is None else f"full pass ({full})"
         self.checkpoint = None if full else row.checkpoint
@@ -300,30 +299,18 @@ class PartitionPass:
 
     def fingerprints(self, kind: str) -> Mapping[str, str]:
         """Return the fingerprints of records of a kind that have one."""
-        return self._column(kind, "fingerprint")
+        return self._remembered["fingerprint"].get(kind, {})
 
     def joined_fingerprints(self, kind: str) -> Mapping[str, str]:
         """Return the joined fingerprints of records of a kind that have one."""
-        return self._column(kind, "joined_fingerprint")
+        return self._remembered["joined_fingerprint"].get(kind, {})
 
     def dirty(self, kind: str) -> Sequence[str]:
         """Return the records of a kind that have to be read though they may not have changed.
 
         They could not be mapped, the catalog refused them, or no run saw the end of their writes.
         """
-        dirty = self._column(kind, "reason")
-        if not self._unacknowledged:
-            return list(dirty)
-        unfinished = {
-            id_
-            for id_, urns in self._column(kind, "urns").items()
-            if any(urn in self._unacknowledged for urn in urns.split("\n"))
-        }
-        return [*dirty, *unfinished.difference(dirty)]
-
-    def _column(self, kind: str, name: str) -> Mapping[str, str]:
-        with self._database.transaction() as connection:
-            return column_of(connection, self.part_id, kind, name)
+        return list(self._remembered["reason"].get(kind, ()))
 
     def finish(self, checkpoint: Mapping[str, Any], *, complete: bool) -> None:
         """Keep for `commit` that the partition is read."""

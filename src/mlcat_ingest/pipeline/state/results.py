@@ -36,9 +36,6 @@ _SAVE: Final = (
 _EVALUATED: Final = (
     f"FROM state_entity WHERE recipe = ? AND sink = ? AND result <> {REMOVED} AND begun = 0"
 )
-_WITHOUT: Final = (
-    "FROM state_entity WHERE recipe = ? AND sink = ? AND result IS NULL AND run_ms = ?"
-)
 _NEXT_RECORDS: Final = (
     "SELECT kind, id, urns, reason FROM state_record WHERE part_id = ?"
     " AND (kind > ? OR (kind = ? AND id > ?)) ORDER BY kind, id LIMIT ?"
@@ -71,11 +68,6 @@ class EvaluationResults:
     def __init__(self, database: RunDatabase) -> None:
         """Keep them in `database` once it is started."""
         self._database = database
-
-    @property
-    def lasting(self) -> bool:
-        """True if later runs can read them."""
-        return self._database.lasting
 
     def save(self, outcomes: Mapping[str, TestOutcome], missing: Iterable[str] = ()) -> None:
         """Keep the results of this run's evaluation, and that it has none of `missing` entities.
@@ -114,20 +106,16 @@ class EvaluationResults:
             rows = connection.execute(statement, own.run_ms, own.recipe, own.sink)
             return [(_result(known, *key), count) for *key, count in rows]
 
-    def count_without_result(self) -> int:
-        """Return how many entities this run has no result for."""
-        with self._database.transaction() as connection:
-            return int(connection.scalar(f"SELECT count(*) {_WITHOUT}", *self._own_run))
-
     def entities_without_result(self) -> Iterator[str]:
         """Yield the entities that this run has no result for, in the order of their URNs."""
-        statement = f"SELECT urn {_WITHOUT} ORDER BY urn"
-        with self._database.transaction() as connection:
-            yield from connection.scalars(statement, *self._own_run, stream=True)
-
-    @property
-    def _own_run(self) -> tuple[str, str, int]:
-        return self._database.recipe, self._database.sink, self._database.run_ms
+        own = self._database
+        statement = (
+            "SELECT urn FROM state_entity WHERE recipe = ? AND sink = ? AND result IS NULL"
+            " AND run_ms = ? ORDER BY urn"
+        )
+        with own.transaction() as connection:
+            values = own.recipe, own.sink, own.run_ms
+            yield from connection.scalars(statement, *values, stream=True)
 
     def entities(self, match: Callable[[TestOutcome], bool]) -> Iterator[tuple[str, EntityResult]]:
         """Yield the entities whose outcomes `match`, in the order of their URNs.
@@ -150,12 +138,11 @@ class EvaluationResults:
                 if now in ids:
                     yield urn, _result(known, now, before, fresh)
 
-    def present(self, urns: Sequence[str]) -> Sequence[str]:
-        """Return those of `urns` that are not known to be removed. Cost: a statement for 500."""
-        removed = self._database.read(
+    def removed(self, urns: Sequence[str]) -> set[str]:
+        """Return those of `urns` that are known to be removed. Cost: a statement for each 500."""
+        return self._database.read(
             lambda connection: self._urns_where(connection, urns, f"result = {REMOVED}"), set[str]()
         )
-        return [urn for urn in urns if urn not in removed]
 
     def _urns_where(
         self, connection: SqlConnection, urns: Iterable[str], condition: str

@@ -49,7 +49,6 @@ DIRTY: Final = 2_000
 
 
 _NAMES_TIMEOUT_S: Final = 10.0
-_UNREAD: Final = "not read: the run ended before it"
 
 log = logging.getLogger(__name__)
 
@@ -342,14 +341,14 @@ class StateSession:
                 row = partitions.begin(connection, key, settings, partition.identity)
                 why = self._why_full(connection, row)
                 sample = {} if why else _sample(connection, row.key)
+                known = records.remembered(connection, row.key.id, self.entities.earlier)
         except StateUnavailableError:
             return None
-        if any(known.source == key.source for known in self._passes):
+        if any(other.source == key.source for other in self._passes):
             raise equal_identities("two sources", key.source)
         if _is_missing(sink, sample):
             why = "the catalog lacks entities that were written"
-        earlier = self.entities.earlier
-        partition_pass = PartitionPass(self.database, partition, row, why, earlier)
+        partition_pass = PartitionPass(partition, row, why, known)
         log.info("%s: %s", partition_pass.label, partition_pass.why)
         self._passes[key] = partition_pass
         return partition_pass
@@ -399,10 +398,10 @@ class StateSession:
         """Return the passes over the partitions that sources asked for so far, in that order."""
         return list(self._passes.values())
 
-    def pass_summaries(self, *, failed: bool = False) -> list[PassSummary]:
+    def pass_summaries(self, why_unread: str | None = None) -> list[PassSummary]:
         """Return how each partition of the run is, or was, read.
 
-        If the run `failed`, also the partitions that only earlier runs read.
+        With `why_unread`, also the partitions that only earlier runs read.
         """
         passes = self.partition_passes()
         return [
@@ -419,12 +418,12 @@ class StateSession:
             PassSummary(
                 row.key.source,
                 full=False,
-                why=_UNREAD,
+                why=why_unread,
                 instance=row.key.instance,
                 current_at_ms=row.passed_at_ms,
             )
             for row in self._known
-            if failed and row.key not in {part.key for part in passes}
+            if why_unread is not None and row.key not in {part.key for part in passes}
         ]
 
     def unread_records(self) -> Iterator[tuple[str, int]]:

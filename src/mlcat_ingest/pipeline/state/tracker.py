@@ -22,9 +22,6 @@ _EXISTS: Final[Stamps] = {}
 REASON_CHARS: Final = 300
 """Length of the reason that is kept of a dirty record."""
 
-UNFINISHED: Final = "its write has not ended"
-"""The reason that is kept of a record from before its entities are written until they are."""
-
 
 @dataclass(slots=True)
 class TrackedRecord:
@@ -96,7 +93,7 @@ class TrackedRecord:
                 digest="",
                 urns="\n".join(dict.fromkeys((*known.urns, *self.urns))),
                 fingerprint="" if self.is_held else row.fingerprint,
-                reason=UNFINISHED,
+                reason=records.UNFINISHED,
                 seen_in_pass=0,
                 aspect_stamps="",
             )

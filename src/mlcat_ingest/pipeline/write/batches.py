@@ -226,8 +226,12 @@ class Merger:
         self._in_flight.release(deferred)
         self._latest.watch(merged)
         changed = [entity for entity in merged if entity.proposals]
-        unchanged = (entity for entity in merged if not entity.proposals)
-        self._writer.settle([*denied, *map(_unchanged, unchanged)])
+        unchanged = [
+            Outcome(one, stamps=stamps_of(one, aspects_to_read(one.entity)))
+            for one in merged
+            if not one.proposals
+        ]
+        self._writer.settle([*denied, *unchanged])
         self._limit.admit(sum(entity.change == "created" for entity in changed))
         self._writer.add(changed)
 
@@ -247,10 +251,6 @@ class Merger:
             empty = {name: dict.fromkeys(one.value) for name, one in aspects.items()}
             cleared[urn] = replace(entities[urn], aspects={**empty, **entities[urn].aspects})
         return {**entities, **cleared}
-
-
-def _unchanged(merged: MergedEntity) -> Outcome:
-    return Outcome(merged, stamps=stamps_of(merged, aspects_to_read(merged.entity)))
 
 
 def _changes_version(merged: MergedEntity) -> bool:

@@ -31,7 +31,7 @@ from mlcat_ingest.metadata.registry import ASPECTS, KEY_ASPECTS, allows, key_asp
 from mlcat_ingest.net.session import LATE
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.aspects import rebase_aspect
-from mlcat_ingest.pipeline.merge.entity import Change, Merge, MergedEntity, with_applied_of
+from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity, with_applied_of
 from mlcat_ingest.pipeline.merge.proposals import propose, propose_equal
 from mlcat_ingest.pipeline.merge.rules import properties_aspect, without_computed
 from mlcat_ingest.pipeline.outcome import Outcome, Refusal
@@ -102,7 +102,12 @@ class PermittedReads:
             if self._denials > _DENIALS:
                 raise
             if len(entities) == 1:
-                return {}, [_denied_read(entities[0], str(error.context.get("reason", error)))]
+                [entity], reason = entities, str(error.context.get("reason", error))
+                refusals = (
+                    Refusal(Proposal(entity.urn, name, aspect), reason, 1, HTTPStatus.FORBIDDEN)
+                    for name, aspect in entity.aspects.items()
+                )
+                return {}, [Outcome(MergedEntity(entity, {}, "updated"), tuple(refusals))]
         else:
             self._granted = True
             return stored, []
@@ -110,14 +115,6 @@ class PermittedReads:
         first, first_denied = self.read(entities[:middle])
         second, second_denied = self.read(entities[middle:])
         return first | second, first_denied + second_denied
-
-
-def _denied_read(entity: Entity, reason: str) -> Outcome:
-    refusals = [
-        Refusal(Proposal(entity.urn, name, aspect), reason, 1, HTTPStatus.FORBIDDEN)
-        for name, aspect in entity.aspects.items()
-    ]
-    return Outcome(MergedEntity(entity, {}, "updated"), tuple(refusals))
 
 
 def aspects_to_read(entity: Entity) -> frozenset[str]:
@@ -158,9 +155,7 @@ def write_again(merged: MergedEntity) -> MergedEntity:
         for name, before in merged.stored.items()
         if name not in proposed
     )
-    change: Change = "updated" if merged.change == "unchanged" else merged.change
-    proposals = (key, *equal, *merged.proposals)
-    return merged._replace(change=change, proposals=proposals, is_rewrite=True)
+    return merged._replace(proposals=(key, *equal, *merged.proposals), is_rewrite=True)
 
 
 MAX_VERSIONS: Final = 20
@@ -209,7 +204,8 @@ class ConflictGuard:
                 if error.context.get("status") != LATE:
                     raise
                 return  # the next batch is tried
-            if not refused and self._stores(probe):
+            urn, names = probe[0].entity_urn, [proposal.aspect_name for proposal in probe]
+            if not refused and self._context.sink.read_many([urn], names).get(urn):
                 self._enforcement = "ignored"
             elif any(isinstance(error, AspectChangedError) for error in refused):
                 self._enforcement = "checked"
@@ -221,10 +217,6 @@ class ConflictGuard:
             return "none"
         enforced = self._context.sink.facts.enforces_conditions
         return None if enforced is None else "checked" if enforced else "ignored"
-
-    def _stores(self, probe: Sequence[Proposal]) -> bool:
-        urn, names = probe[0].entity_urn, [proposal.aspect_name for proposal in probe]
-        return bool(self._context.sink.read_many([urn], names).get(urn))
 
     @property
     def checks_versions(self) -> bool:
@@ -255,7 +247,11 @@ class ConflictGuard:
         if not ignored:
             self._context.ledger.count(
                 unverified=sum(
-                    any(map(_is_unconditional, written.proposals)) for written in arrived
+                    any(
+                        p.headers is None and p.aspect_name not in KEY_ASPECTS
+                        for p in one.proposals
+                    )
+                    for one in arrived
                 )
             )
         to_read = [written for written in arrived if ignored or _hidden_as_unused(written)]
@@ -269,7 +265,10 @@ class ConflictGuard:
             status = self._unhide(written, {**now, **(restored or {})})
             if restored is not None or status is not None:
                 merged = self._merge_again(written, now, restored or {}, between)
-                retries.append(merged if status is None else _with_status(merged, status))
+                if status is not None:
+                    proposals = (status, *merged.proposals)
+                    merged = merged._replace(change="updated", proposals=proposals)
+                retries.append(merged)
         self._context.ledger.count(conflicts=len(retries))
         return [written for written in retries if written.proposals]
 
@@ -380,16 +379,8 @@ def _probe(batch: Sequence[MergedEntity]) -> Sequence[Proposal]:
     return [] if smallest is None else [replace(p, headers=never) for p in smallest.proposals]
 
 
-def _is_unconditional(proposal: Proposal) -> bool:
-    return proposal.headers is None and proposal.aspect_name not in KEY_ASPECTS
-
-
 def _hidden_as_unused(written: MergedEntity) -> bool:
     return written.change == "removed" and not written.is_removed
-
-
-def _with_status(merged: MergedEntity, status: Proposal) -> MergedEntity:
-    return merged._replace(change="updated", proposals=(status, *merged.proposals))
 
 
 def _read_first(written: MergedEntity) -> StoredEntity:

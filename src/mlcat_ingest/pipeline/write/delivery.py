@@ -27,6 +27,7 @@ from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.net.session import LATE
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity
+from mlcat_ingest.pipeline.merge.provenance import is_removed
 from mlcat_ingest.pipeline.merge.rules import properties_aspect, without_computed
 from mlcat_ingest.pipeline.outcome import Outcome, Refusal
 from mlcat_ingest.pipeline.state.stamps import stamps_of
@@ -121,6 +122,8 @@ class Delivery:
         # What an earlier write left unfinished may be more than is written here.
         ended = (outcome.urn for outcome in delivered if not outcome.may_be_stored)
         self._context.ledger.ended(new.intersection(ended))
+        sent = sum(len(outcome.merged.proposals) for outcome in delivered)
+        self._context.ledger.count(proposals_sent=sent)
         self._read_back.take([outcome.merged for outcome in delivered if not outcome.refusals])
         return delivered
 
@@ -151,8 +154,10 @@ class Delivery:
             )
             if not waiting and not conflicted:
                 break
+        reason = f"still in conflict with another writer after {ROUNDS} attempts"
         for entity in (*waiting, *conflicted):
-            outcomes.setdefault(entity.urn, _out_of_rounds(entity))
+            refusals = tuple(Refusal(proposal, reason, ROUNDS) for proposal in entity.proposals)
+            outcomes.setdefault(entity.urn, Outcome(entity, refusals))
         return list(outcomes.values())
 
     def _round(
@@ -251,7 +256,11 @@ class Delivery:
                 continue
             # It may have, too, where somebody has changed only a part of that since.
             if before.is_rewrite or any(one.aspect_name not in left for one in before.proposals):
-                merged = write_again(merged)
+                is_ours = before.change == "created" or is_removed(merged.stored)
+                change = (
+                    before.change if is_ours and before.change != "unchanged" else merged.change
+                )
+                merged = write_again(merged)._replace(change=change)
             if merged.proposals == before.proposals:
                 yield before  # it was only in one request with what had changed
             else:
@@ -268,7 +277,9 @@ class Delivery:
         by_aspect: bool,
     ) -> Outcome:
         main_aspect = properties_aspect(merged.entity_type)
-        several = len(merged.proposals) > 1 and not merged.entity.only_if_absent
+        entity = merged.entity
+        # Without aspects it is only written once more: nothing of it is the source's.
+        several = len(merged.proposals) > 1 and entity.aspects and not entity.only_if_absent
         denied = errors[0].status == HTTPStatus.FORBIDDEN
         if denied or not by_aspect or not several or main_aspect is None:
             return _refusal_of(merged, errors, attempt)
@@ -278,15 +289,15 @@ class Delivery:
         names.sort(key=lambda name: name != main_aspect)
         refusals: list[Refusal] = []
         for name in names:
-            fresh = merged.entity.aspects.get(name)
+            fresh = entity.aspects.get(name)
             if name in too_large:
                 whole = _refusal_of(merged, errors, attempt).refusals
                 refusals.extend(
                     refusal for refusal in whole if refusal.proposal.aspect_name == name
                 )
             elif fresh is not None:
-                entity = replace(merged.entity, aspects={name: fresh})
-                refusals.extend(self._deliver_aspect(entity, again=merged.is_rewrite))
+                alone = replace(entity, aspects={name: fresh})
+                refusals.extend(self._deliver_aspect(alone, again=merged.is_rewrite))
             if refusals and name == main_aspect:
                 return _refusal_of(merged, errors, attempt)
         return Outcome(merged, tuple(refusals))
@@ -349,13 +360,6 @@ def _refusal_of(
             Refusal(proposal, reasons.get(proposal.aspect_name, first), attempt, errors[0].status)
             for proposal in proposals
         ),
-    )
-
-
-def _out_of_rounds(merged: MergedEntity) -> Outcome:
-    reason = f"still in conflict with another writer after {ROUNDS} attempts"
-    return Outcome(
-        merged, tuple(Refusal(proposal, reason, ROUNDS) for proposal in merged.proposals)
     )
 
 

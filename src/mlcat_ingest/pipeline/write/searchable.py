@@ -212,7 +212,9 @@ class IndexRepair:
             for urn, stored in self._context.sink.read_many(urns, names).items()
             if not is_removed(stored)
         ]
-        self._context.ledger.report(self._delivery.deliver(rewrites))
+        # They were listed in this pass, and so count already.
+        refused = [one for one in self._delivery.deliver(rewrites) if one.refusals]
+        self._context.ledger.report(refused)
 
 
 def _merge_nothing(entity: Entity, stored: StoredEntity | None) -> MergedEntity:

@@ -86,11 +86,6 @@ class _VersionSet:
     latest: str | None = None
     first: str | None = None
 
-    @property
-    def is_consistent(self) -> bool:
-        """True if the service takes the best version for the latest one, and no other."""
-        return not self.moved and self.marked == {self.best.urn}
-
 
 class LatestVersions:
     """Orders the writes of versions, and moves `latest` at the end where it is not the best.
@@ -247,7 +242,8 @@ class LatestVersions:
             [
                 (urn, version_set)
                 for urn, version_set in self._sets.items()
-                if not version_set.is_consistent
+                # Else the service takes the best version for the latest one, and no other.
+                if version_set.moved or version_set.marked != {version_set.best.urn}
             ]
         )
         self._sets = {}

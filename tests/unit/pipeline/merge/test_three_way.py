@@ -528,7 +528,7 @@ def test_an_entity_that_was_removed_before_is_not_removed_once_more() -> None:
     urn = model_urn("a")
     stored = {"status": StoredAspect({"removed": True}, "1")}
     gone = Entity(urn, {"status": {"removed": True}})
-    assert write_again(MergedEntity(gone, stored, "unchanged")).change == "updated"
+    assert write_again(MergedEntity(gone, stored, "unchanged")).change == "unchanged"
     going = MergedEntity(gone, stored, "removed", (Proposal(urn, "status", {"removed": True}),))
     assert write_again(going).change == "removed"
 

@@ -172,6 +172,28 @@ def test_entries_are_on_the_living_group(history: History, live: Callable[[Histo
     history.check()
 
 
+def test_the_report_counts_the_proposals_of_a_copy(history: History) -> None:
+    history.tagged()
+    history.renamed("b")
+    history.sink.writes.clear()
+    report = history.one.ingest(full=history.full)
+    sent = [one for batch in history.sink.writes for one in batch if one.headers != NEVER]
+    assert {(NEW, TAGS), (OLD, HOME)} <= {(one.entity_urn, one.aspect_name) for one in sent}
+    assert report.proposals_sent == len(sent)
+    assert report.entities["mlModelGroup"].read == 3, "each group counts once"
+
+
+def test_a_group_that_only_gets_its_new_name_is_updated(history: History) -> None:
+    history.tagged()
+    history.deleted_and_seen()
+    history.renamed("b")
+    with history.one.plan(full=history.full) as plan:
+        assert NEW in {one.urn for one in plan.entities()}
+        assert plan.totals.actions["mlModelGroup"] == {"create": 1, "update": 1}
+    counts = history.one.ingest(full=history.full).entities["mlModelGroup"]
+    assert (counts.created, counts.updated, counts.removed) == (1, 1, 0)
+
+
 @pytest.mark.parametrize("live", WITH_STATE)
 def test_a_catalog_without_search_gets_them_by_the_state(
     history: History, live: Callable[[History], None]

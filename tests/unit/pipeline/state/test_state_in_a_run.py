@@ -288,7 +288,8 @@ def test_what_was_refused_is_dirty_and_merged_again(world: World) -> None:
     engine = open_state(world.url)
     part_id = PartitionKey("r", PLACE, source.key, source.instance).id
     with engine.connect() as connection:
-        assert list(records.column_of(connection, part_id, "thing", "reason")) == ["t1"]
+        reasons = records.remembered(connection, part_id, frozenset())["reason"]
+        assert list(reasons["thing"]) == ["t1"]
     engine.dispose()
     world.sink.refuse = []
     assert world.ingest(*things(3)).entities["mlModel"] == EntityCounts(3, created=1, unchanged=2)
@@ -668,7 +669,41 @@ def test_a_source_that_cannot_learn_what_is_known_reads_everything(world: World)
     )
     report = world.run(source)
     assert (report.exit_code, report.state_failures, report.records) == (0, 1, 150)
-    assert source.checkpoints == [None, {}, None]
+    assert source.checkpoints == [None, None]
+    assert world.run(source).state_failures == 0
+
+
+@dataclass
+class AskingLate(Asking):
+    """Asks what is remembered once all of its records are written, and the state is lost."""
+
+    lose: Callable[[], object] = str
+    lost: bool = False
+
+    def read(self, request: ReadRequest) -> Iterator[Page[FakeRecord] | Finished]:
+        partition = request.state.partition(Partition(self.key, "", self.identity, ""))
+        self.checkpoints.append(partition.checkpoint)
+        yield Page([FakeRecord(one, one.record_version) for one in self.records], partition)
+        if partition.checkpoint is not None and not self.lost:
+            self.lose()
+            self.lost = True
+        self.known = partition.fingerprints("thing")
+        yield Finished(partition, {}, complete=True)
+
+
+@pytest.mark.parametrize("kind", ["no table", "cut"])
+def test_a_state_that_is_lost_while_a_source_is_read_costs_no_second_reading(
+    world: World, tmp_path: Path, kind: str
+) -> None:
+    records = [Record(f"t{n}", mark="open") for n in range(150)]
+    source = AskingLate(records=records, lose=lambda: DAMAGES[kind](tmp_path / "state.db"))
+    world.run(source)
+    source.records = [*records[:149], Record("t149", "2", mark="open")]
+    report = world.run(source)
+    assert (report.exit_code, report.state_failures, report.records) == (0, 1, 150)
+    assert report.entities == {"mlModel": EntityCounts(150, updated=1, unchanged=149)}
+    assert source.checkpoints == [None, {}]
+    assert source.known == {one.name: "open" for one in records}
     assert world.run(source).state_failures == 0
 
 
@@ -708,14 +743,43 @@ def test_a_report_says_up_to_when_the_catalog_has_what_each_place_says(world: Wo
         [Unreachable()], world.sink, RunOptions(a_recipe("r"), state=state)
     ).execute()
     assert gone.exit_code == 1
-    [unread] = gone.passes
+    failed, unread = gone.passes
+    assert (failed.label, failed.why) == ("Unreachable", "failed: gone")
     assert (unread.source, unread.current_at_ms) == ("fake:1:default", read.current_at_ms)
-    assert unread.why == "not read: the run ended before it"
+    assert unread.why == "not read: the run ended at Unreachable"
     state = StateSession(world.url, StateOptions("r"))
     fresh = PipelineRun(
         [Unreachable()], FakeSink(place="fake://other"), RunOptions(a_recipe("r"), state=state)
     )
-    assert fresh.execute().passes == ()
+    assert [one.why for one in fresh.execute().passes] == ["failed: gone"]
+
+
+def test_each_source_of_a_recipe_says_what_became_of_it(world: World) -> None:
+    first, second, third = (
+        Remembering(records=[Record(f"t{n}")], key=f"fake:{n}:default") for n in range(3)
+    )
+    changes, at = "changes since the last run", "not read: the run ended at"
+    # Sources of one class are asked for their keys; these have none to tell.
+    assert world.run(first, second, third).exit_code == 0
+    second.error = SourceUnavailableError("half")
+    report = world.run(first, second, third)
+    assert (report.exit_code, report.records) == (1, 2)
+    assert {one.source: one.why for one in report.passes} == {
+        "fake:0:default": changes,
+        "fake:1:default": f"{changes}; failed: half",
+        "fake:2:default": f"{at} Remembering",
+    }
+    gone = Unreachable()
+    gone.place, gone.address = "sources[1]", "http://second"
+    report = world.run(first, gone, third)  # type: ignore[arg-type]
+    assert {one.source: (one.label, one.why) for one in report.passes} == {
+        "sources[1]": ("http://second", "failed: gone"),
+        "fake:0:default": ("fake:0:default", changes),
+        "fake:1:default": ("", f"{at} http://second"),
+        "fake:2:default": ("", f"{at} http://second"),
+    }
+    second.error = None
+    assert {one.why for one in world.run(first, second, third).passes} == {changes}
 
 
 # --- writes without an acknowledgement -----------------------------------------------------------
@@ -742,7 +806,8 @@ def test_what_may_be_stored_and_not_found_is_written_again_by_the_next_run(world
     world.sink = sink
     sink.writes.clear()
     report = world.ingest(Record("calm"), Record("a"), Record("b"))
-    assert report.entities == {"mlModel": EntityCounts(3, updated=2, unchanged=1)}
+    assert report.entities == {"mlModel": EntityCounts(3, unchanged=3)}
+    assert report.proposals_sent == sum(map(len, sink.writes))
     again = {urn: [] for urn in map(model_urn, "ab")}  # type: dict[str, list[str]]
     for one in sink.writes[-1]:
         again[one.entity_urn].append(one.aspect_name)
@@ -1170,3 +1235,16 @@ def test_an_entity_that_the_catalog_never_had_is_removed_once_it_has_it(world: W
     world.sink.put(A, "mlModelProperties", {"name": "from a copy"})
     full(world, Remembering(records=gone))
     assert world.sink.stored[A]["status"] == {"removed": True}
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_what_stays_removed_counts_so_in_every_pass(world: World, *, full: bool) -> None:
+    world.ingest(Record("a"), Record("b"))
+    gone = [Record("a"), Record("b", "gone")]
+    removed = world.ingest(*gone, full=full).entities["mlModel"]
+    assert removed == EntityCounts(2, removed=1, unchanged=1)
+    for again in range(6):
+        counts = world.ingest(*gone, full=full).entities["mlModel"]
+        assert counts == EntityCounts(2, still_removed=1, unchanged=1)
+        if again == 2:  # a state that was lost learns it of the catalog
+            Path(world.url.removeprefix("sqlite:///")).unlink()

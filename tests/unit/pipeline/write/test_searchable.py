@@ -1,0 +1,42 @@
+"""What a full pass lists and no search finds is written once more, with equal values."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mlcat_ingest.client.base import CatalogFacts
+from mlcat_ingest.pipeline.report.report import EntityCounts
+from support.fakes import FakeSink, group_urn
+from support.mlflow_history import Recipe, Server
+
+LOST = group_urn("fraud")
+
+
+class Searched(FakeSink):
+    """A catalog whose search finds at once what it finds at all."""
+
+    @property
+    def facts(self) -> CatalogFacts:
+        return replace(super().facts, index="current")
+
+
+@pytest.mark.parametrize("refuse", [(), (LOST,)])
+def test_what_is_written_once_more_counts_once_unless_it_is_refused(
+    tmp_path: Path, refuse: Sequence[str]
+) -> None:
+    sink = Searched(place="fake://catalog")
+    recipe = Recipe(Server(), f"sqlite:///{tmp_path}/state.db", sink)
+    recipe.ingest()
+    sink.not_indexed, sink.refuse = [LOST], refuse
+    sink.writes.clear()
+    report = recipe.report(full=True)
+    assert report.notes["written_again"] == 1
+    refused = len(refuse)
+    counts = EntityCounts(2, unchanged=2 - refused, rejected=refused)
+    assert report.entities["mlModelGroup"] == counts
+    assert {one.entity_urn for batch in sink.writes for one in batch} == {LOST}
+    assert report.changed_groups == 0
+    assert report.exit_code == (4 if refuse else 0)
+    assert refuse or report.proposals_sent == sum(map(len, sink.writes))
