@@ -140,8 +140,8 @@ def test_a_refused_copy_is_reported_with_the_group_that_it_is_of(
     old = {"globalTags": {"tags": [{"tag": "a"}]}, "domains": {"domains": ["urn:li:domain:d"]}}
     copy(delivery, old, {HOME: {}}, tally)
     assert [one.getMessage() for one in caplog.records if one.levelname == "WARNING"] == [
-        f"metadata by others on {OLD} was not copied to {NEW}: globalTags: no",
-        f"{NEW} was refused: globalTags: no",
+        f"metadata by others on {OLD} was not copied to {NEW}: domains: no",
+        f"{NEW} was refused: domains: no",
     ]
     report = tally.report(RunStatus("", (), 0, 0, None))
     assert report.entities == {"mlModelGroup": EntityCounts(read=1, rejected=1)}
