@@ -28,11 +28,6 @@ class PlannedDelivery:
         self._ledger.ended(self._ledger.begin(batch))
         return [self._plan(merged) for merged in batch]
 
-    def expect_computed(self, computed: Sequence[MergedEntity]) -> None:
-        """Store what the service would compute."""
-        for merged in computed:
-            self._store.add(merged)
-
     def finish(self) -> None:
         """Do nothing: a plan stores nothing."""
 

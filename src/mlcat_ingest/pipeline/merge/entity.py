@@ -77,11 +77,6 @@ class MergedEntity(NamedTuple):
         return self.entity.entity_type
 
     @property
-    def must_be_new(self) -> bool:
-        """True if its proposals are refused where the catalog has the entity."""
-        return any(proposal.change_type == "CREATE_ENTITY" for proposal in self.proposals)
-
-    @property
     def is_removed(self) -> bool:
         """True if the source marks the entity as removed."""
         return marks_removed(self.entity)

@@ -80,9 +80,6 @@ class DeliveryTarget(Protocol):
         """Take `batch`, and return what became of each entity, in no particular order."""
         ...
 
-    def expect_computed(self, computed: Sequence[MergedEntity]) -> None:
-        """Take what the service will compute of what was delivered: a plan shows it."""
-
     def finish(self) -> None:
         """Count what is not stored of what was acknowledged; nothing is delivered after it."""
         ...
@@ -126,9 +123,6 @@ class Delivery:
         self._context.ledger.count(proposals_sent=sent)
         self._read_back.take([outcome.merged for outcome in delivered if not outcome.refusals])
         return delivered
-
-    def expect_computed(self, computed: Sequence[MergedEntity]) -> None:
-        """Do nothing: the service computes it."""
 
     def finish(self) -> None:
         """Read a few of the entities again, and count what the catalog did not store of them.
@@ -208,7 +202,7 @@ class Delivery:
         if isinstance(errors[0], AspectChangedError):
             return entity
         # It is there, or the service does not take a computed field from anybody.
-        return self._merge(entity.entity, None) if entity.must_be_new else None
+        return self._merge(entity.entity, None) if must_be_new(entity) else None
 
     def _arrived(self, merged: MergedEntity, *, exact: bool) -> Outcome:
         """Return the outcome of an entity that was written, with its stamps if they are certain."""
@@ -317,6 +311,11 @@ class Delivery:
                 # The first one where only the base was refused, or the key.
                 of_it = [r for r in outcome.refusals if r.proposal.aspect_name in entity.aspects]
                 yield from (of_it or outcome.refusals)[:1]
+
+
+def must_be_new(merged: MergedEntity) -> bool:
+    """Return whether what is written of an entity is refused where the catalog has it."""
+    return any(proposal.change_type == "CREATE_ENTITY" for proposal in merged.proposals)
 
 
 def _has_changed(before: StoredEntity, now: StoredEntity) -> bool:

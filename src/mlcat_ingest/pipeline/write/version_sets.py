@@ -17,10 +17,10 @@ Source: `VersionPropertiesSideEffect`, `VersionPropertiesValidator`,
 
 import logging
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice, zip_longest
+from itertools import chain, islice
 from typing import Final, NamedTuple
 
 from mlcat_ingest.client.base import CANNOT_ANSWER, StoredEntity
@@ -38,11 +38,11 @@ from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.applied import NOTHING
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.merge.limits import HEAVIEST, weight_of
-from mlcat_ingest.pipeline.merge.proposals import propose
+from mlcat_ingest.pipeline.merge.proposals import condition, propose
 from mlcat_ingest.pipeline.merge.provenance import is_removed, stored_properties
 from mlcat_ingest.pipeline.merge.rules import version_set_of
 from mlcat_ingest.pipeline.outcome import Outcome
-from mlcat_ingest.pipeline.write.delivery import MakeDelivery
+from mlcat_ingest.pipeline.write.delivery import MakeDelivery, must_be_new
 
 log = logging.getLogger(__name__)
 
@@ -137,7 +137,7 @@ class LatestVersions:
     def _sort_ids(self, sets: Iterable[str]) -> dict[str, str]:
         """Return the sort ids of the latest versions of those `sets` that have one."""
         with suppress(NotAuthorizedError):  # `settle` needs to read them, too, and says so
-            latest = self._latest_in(sets)
+            latest = _latest_in(self._read(sets, VERSION_SET_PROPERTIES))
             stored = self._read(latest.values(), VERSION_PROPERTIES)
             return {
                 urn: str(stored[version][VERSION_PROPERTIES].value["sortId"])
@@ -188,11 +188,11 @@ class LatestVersions:
         if sort_id > (version_set.latest or ""):
             if not outcome.refusals:
                 version_set.latest = sort_id
-        elif outcome.merged.must_be_new and not outcome.refusals:
+        elif must_be_new(outcome.merged) and not outcome.refusals:
             version_set.new.discard(sent.urn)
         elif sent.urn in version_set.new:
             version_set.marked.add(sent.urn)
-            if sent.must_be_new and outcome.kind == "created":
+            if must_be_new(sent) and outcome.kind == "created":
                 self._takes_is_latest = False
 
     def watch(self, merged: Iterable[MergedEntity]) -> None:
@@ -232,11 +232,10 @@ class LatestVersions:
         version_set.groups.update(properties.get("groups") or ())
 
     def settle(self) -> None:
-        """Move `latest` of the sets that need it; all that was noted is written.
+        """Correct `latest` and `isLatest` of the sets that need it; all that was noted is written.
 
         Cost: nothing where each set is as it was; else a read for a batch of sets, one for a batch
-        of their versions, a search for each set whose latest version is removed, and a read and a
-        write for each version that is entered, for a batch of sets.
+        of their versions, a search for each set whose latest version is removed, and a write.
         """
         sets = iter(
             [
@@ -250,30 +249,25 @@ class LatestVersions:
         while batch := dict(islice(sets, MAX_REQUEST_ITEMS)):
             self._settle(batch)
 
-    def _latest_in(self, sets: Iterable[str]) -> dict[str, str]:
-        """Return the latest versions of those `sets` that the catalog has."""
-        return {
-            urn: stored[VERSION_SET_PROPERTIES].value[_LATEST]
-            for urn, stored in self._read(sets, VERSION_SET_PROPERTIES).items()
-        }
-
     def _settle(self, sets: Mapping[str, _VersionSet]) -> None:
-        latest = self._latest_in(sets)
-        names = {urn: _versions_to_read(sets[urn], now) for urn, now in latest.items()}
-        stored = self._read(chain(*names.values()), VERSION_PROPERTIES, STATUS)
-        walks: dict[str, list[str]] = {}
-        for urn, now in latest.items():
+        stored = self._read(sets, VERSION_SET_PROPERTIES)
+        self._expected = _latest_in(stored)
+        names = {urn: _versions_to_read(sets[urn], now) for urn, now in self._expected.items()}
+        stored.update(self._read(chain(*names.values()), VERSION_PROPERTIES, STATUS))
+        entities: list[Entity] = []
+        for urn, now in self._expected.items():
             live = {*_live(urn, names[urn], stored)}
             if all(version.urn != now for version in live) and now in names[urn]:
-                live.update(self._members(urn, sets[urn].groups))
+                live.update(self._members(urn, sets[urn].groups, stored))
             if live:
                 former = stored.get(now, NOTHING).get(VERSION_PROPERTIES)
                 sort_id = "" if former is None else str(former.value["sortId"])
-                walks[urn] = _steps(now, sort_id, live, sets[urn].new)
-        self._walk(walks, latest)
-        entered = {name for steps in walks.values() for name in steps[:-1]}
-        self._delivery.expect_computed(
-            [_without_latest(urn, stored[urn]) for urn in sorted(entered & stored.keys())]
+                entities += _corrections(urn, now, sort_id, live, sets[urn].new)
+        merged = [self._merge(entity, stored.get(entity.urn)) for entity in entities]
+        outcomes = self._delivery.deliver([entity for entity in merged if entity.proposals])
+        # Versions were counted with what else was written of them.
+        self._context.ledger.report(
+            [one for one in outcomes if one.refusals or VERSION_SET_PROPERTIES in one.merged.stored]
         )
 
     def _read(self, urns: Iterable[str], *aspects: str) -> dict[str, StoredEntity]:
@@ -285,46 +279,45 @@ class LatestVersions:
             stored.update(self._context.sink.read_many(list(members), aspects))
         return stored
 
-    def _members(self, version_set: str, groups: Iterable[str]) -> Iterator[_Version]:
-        """Yield the live versions of a set among the members of `groups`, those of others too."""
+    def _members(
+        self, version_set: str, groups: Iterable[str], stored: dict[str, StoredEntity]
+    ) -> Iterator[_Version]:
+        """Yield the live versions of a set among the members of `groups`, those of others too.
+
+        What is read of them is added to `stored`.
+        """
         try:
             for group in sorted(groups):
                 for page in self._context.sink.search.members(group):
-                    stored = self._read(page, VERSION_PROPERTIES, STATUS)
-                    yield from _live(version_set, stored, stored)
+                    found = self._read(page, VERSION_PROPERTIES, STATUS)
+                    stored.update(found)
+                    yield from _live(version_set, found, found)
         except CANNOT_ANSWER as error:
             log.info("other versions in %s cannot be listed: %s", version_set, error)
 
-    def _walk(self, walks: Mapping[str, Sequence[str]], latest: Mapping[str, str]) -> None:
-        """Move `latest` of each set over its versions, all sets at once, one step a request."""
-        self._expected = dict(latest)
-        for step in zip_longest(*walks.values()):
-            entities = [
-                Entity(urn, {VERSION_SET_PROPERTIES: {_LATEST: version}})
-                for urn, version in zip(walks, step, strict=True)
-                if version is not None
-            ]
-            stored = self._read([entity.urn for entity in entities], VERSION_SET_PROPERTIES)
-            merged = [self._merge(entity, stored.get(entity.urn)) for entity in entities]
-            changed = [entity for entity in merged if entity.proposals]
-            if changed:
-                self._context.ledger.report(self._delivery.deliver(changed))
-            self._expected.update(
-                (entity.urn, entity.aspects[VERSION_SET_PROPERTIES][_LATEST]) for entity in entities
-            )
-
     def _merge(self, entity: Entity, stored: StoredEntity | None) -> MergedEntity:
-        """Return the move of `latest`, or no change if another writer has moved it."""
-        before = (stored or NOTHING).get(VERSION_SET_PROPERTIES)
-        fresh = entity.aspects[VERSION_SET_PROPERTIES]
+        """Return a correction, or no change where it is made, or another writer moved `latest`."""
+        [(name, fresh)] = entity.aspects.items()
+        before = (stored or NOTHING).get(name)
+        expected = self._expected.get(entity.urn)
         if (
             before is None
-            or before.value[_LATEST] == fresh[_LATEST]
-            or before.value[_LATEST] != self._expected.get(entity.urn)
+            or fresh.items() <= before.value.items()
+            or (name == VERSION_SET_PROPERTIES and before.value[_LATEST] != expected)
         ):
             return MergedEntity(entity, stored or NOTHING, "unchanged")
-        proposal = propose(entity.urn, VERSION_SET_PROPERTIES, before, {**before.value, **fresh})
+        value = {**before.value, **fresh}
+        proposal = propose(entity.urn, name, before, value)
+        if name == VERSION_PROPERTIES:
+            # Only a patch may hold the computed field of an entity that is there.
+            steps = [{"op": "add", "path": f"/{IS_LATEST}", "value": value[IS_LATEST]}]
+            proposal = Proposal(entity.urn, name, value, "PATCH", condition(before), steps)
         return MergedEntity(entity, stored or NOTHING, "updated", (proposal,))
+
+
+def _latest_in(sets: Mapping[str, StoredEntity]) -> dict[str, str]:
+    """Return the latest versions of stored version sets."""
+    return {urn: stored[VERSION_SET_PROPERTIES].value[_LATEST] for urn, stored in sets.items()}
 
 
 def _set_of(merged: MergedEntity) -> str:
@@ -384,28 +377,22 @@ def _live(
             yield _Version(str(version["sortId"]), urn, version.get(IS_LATEST))
 
 
-def _steps(latest: str, former: str, live: Iterable[_Version], new: set[str]) -> list[str]:
-    """Return the versions that `latest` has to enter, one after the other; none if all is well.
+def _corrections(
+    version_set: str, latest: str, former: str, live: Iterable[_Version], new: set[str]
+) -> Iterator[Entity]:
+    """Yield the aspects of a set, and of its `live` versions, that are not as they should be.
 
     `former` is the sort id of the latest version, live or not. A `new` version that is greater was
     compared with it, or in a plan will be, by the service.
     """
     best = max(live)
     compared = {version.urn for version in live if version.urn in new and version.sort_id > former}
-    wrong = [
-        version.urn
-        for version in sorted(live)
-        if version.is_latest is not False and version.urn not in {best.urn, latest, *compared}
-    ]
-    if not wrong and best.urn in {latest, *compared}:
-        return []
-    return [*wrong, best.urn]
-
-
-def _without_latest(urn: str, stored: StoredEntity) -> MergedEntity:
-    """Return what the service computes of a version that `latest` leaves."""
-    value = {**stored[VERSION_PROPERTIES].value, IS_LATEST: False}
-    entity = Entity(urn, {})
-    return MergedEntity(
-        entity, stored, "updated", (Proposal(urn, VERSION_PROPERTIES, value, "PATCH"),)
-    )
+    if best.urn not in {latest, *compared}:
+        # The service marks this version, and unmarks the one that was the latest.
+        yield Entity(version_set, {VERSION_SET_PROPERTIES: {_LATEST: best.urn}})
+    elif best.urn == latest and best.is_latest is not True:
+        yield Entity(best.urn, {VERSION_PROPERTIES: {IS_LATEST: True}})
+    for version in sorted(live):
+        others = version.urn not in {best.urn, latest, *compared}
+        if others and version.is_latest is not False:
+            yield Entity(version.urn, {VERSION_PROPERTIES: {IS_LATEST: False}})

@@ -39,9 +39,6 @@ class RecordingDelivery(list[MergedEntity]):
             for one in batch
         ]
 
-    def expect_computed(self, computed: Sequence[MergedEntity]) -> None:
-        """Nothing is computed."""
-
     def finish(self) -> None:
         """Nothing is left to do."""
 

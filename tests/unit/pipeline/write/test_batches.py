@@ -182,11 +182,10 @@ def test_versions_that_others_wrote_meanwhile_keep_their_changes() -> None:
 
 @dataclass
 class StrictSink(WatchingSink):
-    """Refuses `isLatest` from everybody."""
+    """Refuses `isLatest` also where an entity is created; a patch may hold it."""
 
     def _problem(self, urn: str, entity: Sequence[Proposal]) -> str | None:
-        versions = [one.wire()["aspect"]["value"] for one in entity if one.aspect_name == VERSION]
-        if any("isLatest" in version for version in versions):
+        if any("isLatest" in one.aspect for one in entity if one.change_type == "CREATE_ENTITY"):
             return "IsLatest should not be specified, this is a computed field."
         return super()._problem(urn, entity)
 
