@@ -177,13 +177,12 @@ class UnlistedEntities:
 
         There are none without a state that knows what was listed.
         """
-        if (found := self._found.get(part)) is None:
-            return
-        types = frozenset(self._types(part))
-        with suppress(StateUnavailableError):
-            for urn in self._context.state.entities.listed_urns(part):
-                if urn not in found and entity_type_of(urn) in types:
-                    yield urn
+        if (found := self._found.get(part)) is not None:
+            types = frozenset(self._types(part))
+            with suppress(StateUnavailableError):
+                for urn in self._context.state.entities.listed_urns(part):
+                    if urn not in found and entity_type_of(urn) in types:
+                        yield urn
 
     def _removed_groups(self, part: PartitionPass) -> Iterator[str]:
         if _GROUP in part.entity_types:
