@@ -197,7 +197,7 @@ def test_schema_fields(
         "platform": "urn:li:dataPlatform:s3",
         "version": 0,
         "hash": "",
-        "platformSchema": {},
+        "platformSchema": {"com.linkedin.schema.OtherSchema": {"rawSchema": ""}},
         "fields": fields,
     }
     info = [{"fieldPath": name, "description": "d"} for name in edited]
