@@ -187,8 +187,9 @@ def test_schema_fields(
     edited: list[str],
     expected: bool,  # noqa: FBT001
 ) -> None:
+    number = {"type": {"com.linkedin.schema.NumberType": {}}}
     fields: list[dict[str, Any]] = [
-        {"fieldPath": name, "nativeDataType": "int", "type": {"type": {}}}
+        {"fieldPath": name, "nativeDataType": "int", "type": number}
         | ({"description": "d"} if name in described else {})
         for name in ("a", "b")
     ]
