@@ -353,7 +353,9 @@ class Removal:
     def _is_used(self, gone: _MissingEntity) -> bool:
         """Return whether a group has to stay: for others' models, or as the name of its object."""
         missing = gone.missing
-        if missing.moved_to is not None and self._copier.leads_to(missing.moved_to, missing.urn):
+        # Of one that another recipe has, too, only ours goes: the other one may know a newer name.
+        moved_to = None if missing.urn in self._unlisted.shared else missing.moved_to
+        if moved_to is not None and self._copier.leads_to(moved_to, missing.urn):
             return True
         if entity_type_of(missing.urn) != "mlModelGroup":
             return False

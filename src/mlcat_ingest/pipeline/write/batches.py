@@ -16,9 +16,14 @@ from mlcat_ingest.metadata.registry import allows
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
 from mlcat_ingest.pipeline.flow import InFlight
+from mlcat_ingest.pipeline.merge.applied import NOTHING, applied_key
 from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity
 from mlcat_ingest.pipeline.merge.limits import HEAVIEST, weight_of
-from mlcat_ingest.pipeline.merge.provenance import is_reused
+from mlcat_ingest.pipeline.merge.provenance import (
+    custom_properties,
+    is_reused,
+    stored_properties,
+)
 from mlcat_ingest.pipeline.merge.rules import version_set_of
 from mlcat_ingest.pipeline.outcome import Outcome
 from mlcat_ingest.pipeline.state.stamps import stamps_of
@@ -213,15 +218,14 @@ class Merger:
             # What was not acknowledged may have been a copy, of aspects that no source has.
             copied = self._context.sink.read_many(sorted(earlier), COPIED)
             stored.update({urn: {**copied.get(urn, {}), **stored[urn]} for urn in earlier})
-        results = [
+        every = (
             self._merge_one(entity, stored.get(urn))
             for urn, entity in entities.items()
             if urn not in refused
+        )
+        results = [
+            write_again(one) if one.urn in earlier or _was_of_others(one) else one for one in every
         ]
-        if earlier:
-            results = [
-                write_again(entity) if entity.urn in earlier else entity for entity in results
-            ]
         merged, deferred = self._defer(results)
         self._in_flight.release(deferred)
         self._latest.watch(merged)
@@ -251,6 +255,16 @@ class Merger:
             empty = {name: dict.fromkeys(one.value) for name, one in aspects.items()}
             cleared[urn] = replace(entities[urn], aspects={**empty, **entities[urn].aspects})
         return {**entities, **cleared}
+
+
+def _was_of_others(merged: MergedEntity) -> bool:
+    """Return whether a stored entity gets the first base of its writer.
+
+    Whoever wrote it so far may have ended before the search index learned of it, and not come back.
+    """
+    custom = custom_properties(stored_properties(merged.urn, merged.stored) or NOTHING)
+    is_ours = merged.writer is None or applied_key(merged.writer.name) in custom
+    return merged.change == "updated" and not is_ours
 
 
 def _changes_version(merged: MergedEntity) -> bool:

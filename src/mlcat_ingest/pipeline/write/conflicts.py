@@ -370,13 +370,13 @@ def _probe(batch: Sequence[MergedEntity]) -> Sequence[Proposal]:
     """Return the proposals of an entity of `batch`, under conditions that cannot hold."""
     # A deletion is a request of its own, which may take no condition; a key aspect takes none.
     fitting = [
-        merged
+        [proposal for proposal in merged.proposals if proposal.headers is not None]
         for merged in batch
-        if all(p.change_type != "DELETE" and p.headers is not None for p in merged.proposals)
+        if all(proposal.change_type != "DELETE" for proposal in merged.proposals)
     ]
-    smallest = min(fitting, key=lambda merged: len(merged.proposals), default=None)
     never = {IF_VERSION_MATCH: NO_SUCH_VERSION}
-    return [] if smallest is None else [replace(p, headers=never) for p in smallest.proposals]
+    smallest = min(filter(None, fitting), key=len, default=[])
+    return [replace(proposal, headers=never) for proposal in smallest]
 
 
 def _hidden_as_unused(written: MergedEntity) -> bool:

@@ -152,7 +152,7 @@ class World:
             assert not self.copied, "what is not hidden yet may be edited"
             removal.copy_moved()
         self.next_pass = removal.next_pass
-        assert all(one.aspects == {"status": {"removed": True}} for one in entities)
+        assert all(one.aspects[STATUS] == {"removed": True} for one in entities)
         return [one.urn for one in entities]
 
 
@@ -461,6 +461,10 @@ def test_entries_of_others_move_with_a_group_that_was_renamed() -> None:
     world = World(moved_to=NEW, renamed_back=[(NEW, GROUP)])
     world.hold(GROUP)
     assert world.remove() == [], "another run knows that it has its old name again"
+    bases = {"mlcat.applied.other": "2:x:nM6rxxxxxx", "mlcat.applied.r": "2:id"}
+    world = World(moved_to=NEW, renamed_back=[(NEW, GROUP)])
+    world.hold(GROUP, customProperties={"mlcat.source": SOURCE, **bases})
+    assert world.remove() == [GROUP], "of what the other recipe has, too, only ours goes"
     world = World()
     world.hold(GROUP)
     assert world.remove() == [GROUP]

@@ -87,6 +87,35 @@ def test_a_removal_that_was_deferred_is_made_in_the_same_run(sink: FakeSink) -> 
     assert report.entities["mlModel"].removed == 1
 
 
+@pytest.mark.parametrize("knows_it", [False, True])
+def test_the_first_base_on_what_others_stored_comes_with_all_of_it(
+    sink: FakeSink, tmp_path: Path, *, knows_it: bool
+) -> None:
+    """The other one may have ended before the index learnt of it, and not come back."""
+    home = model(A, subTypes={"typeNames": ["Model"]})
+
+    def ingest(recipe: str) -> Report:
+        state = StateSession(f"sqlite:///{tmp_path}/{recipe}.db", StateOptions(recipe, full=True))
+        options = RunOptions(a_recipe(recipe), mask=str, state=state)
+        return PipelineRun([Remembered(entities=[home])], sink, options).execute()
+
+    if knows_it:  # and somebody deleted it since
+        ingest("ours")
+        sink.stored.clear()
+        sink.versions.clear()
+    ingest("other")
+    sink.writes.clear()
+    report = ingest("ours")
+    assert (report.entities["mlModel"].updated, report.proposals_sent) == (1, 3)
+    probe, written = sink.writes
+    assert [one.aspect_name for one in probe] == ["subTypes", HOME]
+    assert [one.aspect_name for one in written] == ["mlModelKey", "subTypes", HOME]
+    sink.writes.clear()
+    for recipe in ("ours", "other"):
+        assert ingest(recipe).entities["mlModel"].unchanged == 1
+    assert sink.writes == []
+
+
 # --- the limit on new entities -------------------------------------------------------------------
 
 

@@ -19,7 +19,7 @@ class Searched(FakeSink):
 
     @property
     def facts(self) -> CatalogFacts:
-        return replace(super().facts, index="current")
+        return replace(super().facts, index="current", enforces_conditions=True)
 
 
 @pytest.mark.parametrize("refuse", [(), (LOST,)])
