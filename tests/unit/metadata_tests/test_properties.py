@@ -187,7 +187,7 @@ def test_schema_fields(
     edited: list[str],
     expected: bool,  # noqa: FBT001
 ) -> None:
-    number = {"type": {"com.linkedin.schema.NumberType": {}}}
+    number: dict[str, Any] = {"type": {"com.linkedin.schema.NumberType": {}}}
     fields: list[dict[str, Any]] = [
         {"fieldPath": name, "nativeDataType": "int", "type": number}
         | ({"description": "d"} if name in described else {})
