@@ -250,10 +250,10 @@ class Delivery:
                 continue
             # It may have, too, where somebody has changed only a part of that since.
             if before.is_rewrite or any(one.aspect_name not in left for one in before.proposals):
-                is_ours = before.change == "created" or is_removed(merged.stored)
-                change = (
-                    before.change if is_ours and before.change != "unchanged" else merged.change
+                is_done = before.change == "created" or (
+                    before.change != "unchanged" and is_removed(merged.stored)
                 )
+                change = before.change if is_done else merged.change
                 merged = write_again(merged)._replace(change=change)
             if merged.proposals == before.proposals:
                 yield before  # it was only in one request with what had changed

@@ -72,6 +72,7 @@ class _VersionSet:
         marked: stored versions whose `isLatest` is not false.
         new: versions that the catalog did not have, and that do not say themselves that they are
             not the latest.
+        groups: the groups of versions that were added, left, or changed their order.
         moved: a version was added, left, or changed its order.
         latest: the sort id of the version that the catalog takes for the latest one, empty if it
             has none, None if nobody has asked.
