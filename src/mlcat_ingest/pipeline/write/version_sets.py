@@ -394,6 +394,6 @@ def _corrections(
     elif best.urn == latest and best.is_latest is not True:
         yield Entity(best.urn, {VERSION_PROPERTIES: {IS_LATEST: True}})
     for version in sorted(live):
-        others = version.urn not in {best.urn, latest, *compared}
-        if others and version.is_latest is not False:
+        is_other = version.urn not in {best.urn, latest, *compared}
+        if is_other and version.is_latest is not False:
             yield Entity(version.urn, {VERSION_PROPERTIES: {IS_LATEST: False}})
