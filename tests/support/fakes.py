@@ -1,7 +1,7 @@
 """A source and a sink without I/O: what a test puts in is read, what is written can be asked."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from mlcat_ingest.client.base import Evaluation, SourceEntities, TestOutcome
@@ -66,7 +66,7 @@ class FakeSink(RecordingCatalog):
     """A recording catalog that evaluates tests, and lacks what a test says that it lacks.
 
     By default it tells no versions, checks none, and no state is kept of it. Searches find nothing
-    that is `not_indexed`.
+    that is `not_indexed`. A patch is applied to what is stored.
     """
 
     place: str | None = None
@@ -110,6 +110,22 @@ class FakeSink(RecordingCatalog):
         before = self._before[urn, aspect].pop()
         self.stored[urn][aspect], self._written[urn, aspect] = before[0], before
         self.versions[urn, aspect] -= 1
+
+    def _store(self, urn: str, entity: Sequence[Proposal]) -> None:
+        super()._store(urn, [self._patched(one) for one in entity])
+
+    def _patched(self, one: Proposal) -> Proposal:
+        """Return a proposal with the whole of the aspect that a patch makes of what is stored."""
+        if not one.patch:
+            return one
+        aspect = dict(self.stored.get(one.entity_urn, {}).get(one.aspect_name, {}))
+        for operation in one.patch:
+            name = str(operation["path"]).removeprefix("/")
+            if operation["op"] == "remove":
+                del aspect[name]
+            else:
+                aspect[name] = operation["value"]
+        return replace(one, aspect=aspect)
 
     def _put(
         self, urn: str, aspect: str, value: Aspect, metadata: Mapping[str, Any] | None = None

@@ -51,25 +51,12 @@ class VersioningSink(FakeSink):
     def _store(self, urn: str, entity: Sequence[Proposal]) -> None:
         for one in entity:
             before = self.stored.get(urn, {}).get(one.aspect_name)
-            super()._store(urn, [self._patched(one)])
+            super()._store(urn, [one])
             if one.aspect_name == VERSION and one.change_type != "DELETE":
                 self._compare(urn, self.stored[urn][VERSION])
             elif one.aspect_name == VERSION_SET:
                 former = None if before is None else before["latest"]
                 self._move(former, one.aspect["latest"])
-
-    def _patched(self, one: Proposal) -> Proposal:
-        """Return a proposal with the whole of the aspect that a patch makes of what is stored."""
-        if one.change_type != "PATCH":
-            return one
-        aspect = dict(self.stored.get(one.entity_urn, {}).get(one.aspect_name, {}))
-        for operation in one.patch:
-            name = str(operation["path"]).removeprefix("/")
-            if operation["op"] == "remove":
-                del aspect[name]
-            else:
-                aspect[name] = operation["value"]
-        return replace(one, aspect=aspect)
 
     def _compare(self, urn: str, version: Aspect) -> None:
         version_set = version["versionSet"]

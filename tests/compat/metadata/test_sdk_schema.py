@@ -20,8 +20,9 @@ from mlcat_ingest.metadata.aspects.declaration import (
 )
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.metadata.registry import ASPECTS, key_aspect
-from mlcat_ingest.metadata.urn import KINDS, build
+from mlcat_ingest.metadata.urn import KINDS
 from support.sdk_schema import assert_valid_for_sdk
+from support.sdk_values import urn_of
 
 pytestmark = pytest.mark.compat
 
@@ -125,24 +126,9 @@ def type_differences(
         yield f"{place}: has the width of {theirs.type}"
 
 
-PARTS = {
-    "mlModel": ("urn:li:dataPlatform:mlflow", "a name, (odd) 100%", "PROD"),
-    "mlModelGroup": ("urn:li:dataPlatform:mlflow", "registered:a/b", "DEV"),
-    "mlModelDeployment": ("urn:li:dataPlatform:sagemaker", "endpoint", "PROD"),
-    "mlFeature": ("project.view", "feature"),
-    "mlPrimaryKey": ("project.view", "key"),
-    "mlFeatureTable": ("urn:li:dataPlatform:feast", "project.view"),
-    "dataset": ("urn:li:dataPlatform:hive", "db.table", "PROD"),
-    "dataPlatformInstance": ("urn:li:dataPlatform:mlflow", "eu"),
-    "dataFlow": ("airflow", "flow", "PROD"),
-    "dataJob": ("urn:li:dataFlow:(airflow,flow,PROD)", "job"),
-    "versionSet": ("abc", "mlModel"),
-}
-
-
 @pytest.mark.parametrize("entity_type", sorted(KINDS))
 def test_a_key_aspect_is_what_the_sdk_makes_of_the_urn(entity_type: str) -> None:
-    urn = build(entity_type, *PARTS.get(entity_type, ("some-id",)))
+    urn = urn_of(entity_type)
     name, value = key_aspect(urn)
     theirs = Urn.from_string(urn).to_key_aspect()  # type: ignore[attr-defined]  # typed URNs have it
     assert name == theirs.ASPECT_NAME
@@ -185,7 +171,7 @@ EVERY_FIELD: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", sorted(EVERY_FIELD))
 def test_the_sdk_takes_our_spelling_of_unions_and_nested_records(name: str) -> None:
-    urn = build("mlModel", *PARTS["mlModel"])
+    urn = urn_of("mlModel")
     assert_valid_for_sdk(Proposal(urn, name, EVERY_FIELD[name]))
 
 
@@ -201,4 +187,4 @@ def test_the_sdk_takes_our_spelling_of_unions_and_nested_records(name: str) -> N
 )
 def test_what_the_sdk_would_refuse_or_drop_fails(name: str, value: dict[str, Any]) -> None:
     with pytest.raises(Exception, match=r"parsed|drops|has no aspect|missing"):
-        assert_valid_for_sdk(Proposal(build("mlModel", *PARTS["mlModel"]), name, value))
+        assert_valid_for_sdk(Proposal(urn_of("mlModel"), name, value))

@@ -117,7 +117,7 @@ def test_fingerprints_and_reasons_are_found_by_kind(connection: SqlConnection) -
             row(part_id, "a", kind="experiment", fingerprint="active"),
         ],
     )
-    assert records.remembered(connection, part_id, frozenset()) == {
+    assert records.read_columns(connection, part_id, frozenset()) == {
         "fingerprint": {"run": {"a": "open"}, "experiment": {"a": "active"}},
         "joined_fingerprint": {"run": {"b": "versions"}},
         "reason": {"run": {"c": "422 not liked"}},

@@ -320,9 +320,9 @@ def read_value(value: Any, schema: Schema, where: str = "") -> Any:
 
 def _read_members(members: Mapping[str, Any], schema: Schema, where: str) -> dict[str, Any]:
     read: dict[str, Any] = {}
-    properties = schema.get("properties", {})
+    properties, within = schema.get("properties", {}), f"{where}." if where else ""
     for name, described in properties.items():
-        value, place = members.get(name), f"{where}.{name}" if where else name
+        value, place = members.get(name), f"{within}{name}"
         if name in schema.get("required", ()) and value in (None, ""):
             raise BadRequestError(f"{place}: the parameter is missing")
         if value is not None:
@@ -330,10 +330,9 @@ def _read_members(members: Mapping[str, Any], schema: Schema, where: str) -> dic
         elif "default" in described:
             read[name] = described["default"]
     if "additionalProperties" in schema:
-        for name in (name for name in members if name not in properties):
-            read[name] = read_value(
-                members[name], schema["additionalProperties"], f"{where}.{name}"
-            )
+        for name, value in members.items():
+            if name not in properties:
+                read[name] = read_value(value, schema["additionalProperties"], f"{within}{name}")
     return read
 
 

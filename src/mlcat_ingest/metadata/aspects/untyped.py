@@ -1,19 +1,16 @@
-"""Aspects that other modules name, without a typed form here: they are kept as they come, whole."""
+"""Aspects without a typed form that other modules name, or that have keys for patches.
+
+They are kept as they come, whole.
+"""
 
 from typing import Final
 
 from mlcat_ingest.metadata.aspects.declaration import aspect
 
-CORP_GROUP_INFO: Final = aspect("corpGroupInfo")
-CORP_USER_EDITABLE_INFO: Final = aspect("corpUserEditableInfo")
-CORP_USER_INFO: Final = aspect("corpUserInfo")
 DATA_FLOW_INFO: Final = aspect("dataFlowInfo", patch_keys={})
 DATAHUB_EXECUTION_REQUEST_RESULT: Final = aspect("dataHubExecutionRequestResult")
 DATAHUB_INGESTION_SOURCE_INFO: Final = aspect("dataHubIngestionSourceInfo")
 DATA_JOB_INFO: Final = aspect("dataJobInfo", patch_keys={})
-DOMAIN_PROPERTIES: Final = aspect("domainProperties")
-EDITABLE_DATA_FLOW_PROPERTIES: Final = aspect("editableDataFlowProperties")
-EDITABLE_DATA_JOB_PROPERTIES: Final = aspect("editableDataJobProperties")
 EDITABLE_DATASET_PROPERTIES: Final = aspect("editableDatasetProperties", patch_keys={})
 EDITABLE_SCHEMA_METADATA: Final = aspect(
     "editableSchemaMetadata",
@@ -24,8 +21,6 @@ EDITABLE_SCHEMA_METADATA: Final = aspect(
     },
 )
 FORMS: Final = aspect("forms")
-GLOSSARY_TERM_INFO: Final = aspect("glossaryTermInfo")
-OPERATION: Final = aspect("operation")
 PROPERTY_DEFINITION: Final = aspect(
     "propertyDefinition",
     patch_keys={"entityTypes": "", "allowedValues": "value", "allowedPlatforms": ""},
@@ -46,10 +41,6 @@ DASHBOARD_INFO: Final = aspect(
 DATA_PRODUCT_PROPERTIES: Final = aspect(
     "dataProductProperties", patch_keys={"assets": "destinationUrn"}
 )
-DOCUMENT_INFO: Final = aspect("documentInfo")
 FORM_INFO: Final = aspect(
     "formInfo", patch_keys={"prompts": "id", "actors.users": "", "actors.groups": ""}
 )
-GLOSSARY_NODE_INFO: Final = aspect("glossaryNodeInfo")
-INPUT_FIELDS: Final = aspect("inputFields")
-OWNERSHIP_TYPE_INFO: Final = aspect("ownershipTypeInfo")

@@ -267,6 +267,11 @@ class Evaluator:
             return self._context.sink.evaluator
         return self._client if self._spec.where == "client" else self._fallback
 
+    @property
+    def _client_evaluates(self) -> bool:
+        chosen = self._evaluates
+        return chosen is self._client or (chosen is self._fallback and self._fallback.uses_client)
+
     def add(self, urns: Iterable[str]) -> None:
         """Take URNs that were written, and evaluate each batch that they fill."""
         full = []
@@ -285,9 +290,7 @@ class Evaluator:
         """
         here = [one for one in outcomes if not (one.refusals or one.merged.is_removed)]
         written = [outcome for outcome in here if outcome.was_written]
-        chosen, fallback = self._evaluates, self._fallback
-        by_client = chosen is self._client or (chosen is fallback and fallback.uses_client)
-        if by_client and not self._over:
+        if self._client_evaluates and not self._over:
             self._client.keep_written(
                 {one.urn: _written_aspects(one.merged) for one in written if one.exact}
             )

@@ -60,7 +60,6 @@ class GroupCopier:
 
         Cost: two reads and two write requests; more where others write at the same time.
         """
-        state = self._state
         copied: tuple[str, dict[str, Aspect]] | None = None
         for _ in range(ROUNDS):
             target, stored = self._follow(old, new)
@@ -69,9 +68,7 @@ class GroupCopier:
                 return
             if copied is None and new_name(old, source) is not None:
                 return
-            # What any recipe wrote, as far as its bases are known.
-            custom = custom_properties(stored_properties(old, source) or NOTHING)
-            applied = read_bases(custom, state.writer, lambda: state.entities.base(old)).joined
+            applied = self._applied_to(old, source)
             theirs = dict(_foreign(old, source, NOTHING, applied))
             if copied == (target, theirs):
                 log.info("%s was renamed to %s; metadata by others is copied", old, target)
@@ -84,6 +81,13 @@ class GroupCopier:
             if not self._write(merged, old):
                 return
             self._write(merge_copy(Entity(old, renamed), source), old)
+
+    def _applied_to(self, group: str, stored: StoredEntity) -> Base:
+        """Return what any recipe wrote on `group`, as far as its bases are known."""
+        custom = custom_properties(stored_properties(group, stored) or NOTHING)
+        return read_bases(
+            custom, self._state.writer, lambda: self._state.entities.base(group)
+        ).joined
 
     def _follow(self, old: str, new: str) -> tuple[str, Mapping[str, StoredEntity]]:
         """Return the name that the group `new` has by now, and the groups that were read."""
@@ -99,9 +103,12 @@ class GroupCopier:
     def _write(self, merged: MergedEntity, old: str) -> bool:
         """Write an entity; return whether it was not refused."""
         outcomes = self._delivery.deliver([merged]) if merged.proposals else ()
-        refusals = [why for outcome in outcomes for why in outcome.refusals]
-        for why in refusals[:1]:
-            log.warning("metadata by others on %s was not copied to %s: %s", old, merged.urn, why)
+        refusals = [refusal for outcome in outcomes for refusal in outcome.refusals]
+        if refusals:
+            reason = refusals[0]
+            log.warning(
+                "metadata by others on %s was not copied to %s: %s", old, merged.urn, reason
+            )
         self._ledger.report(outcomes)
         return not refusals
 

@@ -165,7 +165,6 @@ class Removal:
         self.next_pass: list[str] = []
         self.named: list[NamedGroup] = []
         self._unlisted = UnlistedEntities(context, keys)
-        self.unfound = self._unlisted.unfound
 
     def after(self, source: Source[Any], passes: Sequence[PartitionPass]) -> Iterator[Entity]:
         """Yield the entities to remove, now that `passes` read all of `source`.
@@ -267,6 +266,10 @@ class Removal:
         if passes:
             return sum(map(self._unlisted.total, passes))
         return sum(map(self._unlisted.models, {entity.source for entity in missing}))
+
+    def unfound(self, part: PartitionPass) -> Iterator[str]:
+        """Yield the entities that a complete pass listed, and the search did not find."""
+        return self._unlisted.unfound(part)
 
     def copy_moved(self) -> None:
         """Copy what people put on groups that have another name, now that these are removed.

@@ -98,9 +98,9 @@ class Tally:
         self._started_s = time.monotonic()
         self._counters = {name: Counter[str]() for name in COUNTERS}
         self._counts: Counter[tuple[str, str]] = Counter()
+        # Of groups, also of those that are not named, a hash is enough to count none twice.
         self._kinds: dict[int, str] = {}
         self._group_urns: set[str] = set()
-        # Of groups that are not named a hash is enough to count none twice.
         self._group_hashes: set[int] = set()
         self._denials: Counter[str] = Counter()
         self._failed: list[FailedRecord] = []
@@ -175,21 +175,20 @@ class Tally:
 
     def passed_over(self, urns: Iterable[str], removed: Collection[str]) -> None:
         """Count entities, `removed` ones too, that were not merged: nothing about them changed."""
-        words = ("unchanged", "still_removed")
         with self._lock:
-            self._add((urn, words[urn in removed]) for urn in urns)
+            self._add((urn, "still_removed" if urn in removed else "unchanged") for urn in urns)
 
     def _add(self, kinds: Iterable[tuple[str, str]]) -> None:
         """Count entities by their URNs and what became of them; the caller holds the lock."""
-        for urn, now in kinds:
-            entity_type, kind = entity_type_of(urn), now
+        for urn, kind in kinds:
+            entity_type, counted = entity_type_of(urn), kind
             if entity_type in _WRITTEN_MORE:
-                before = self._kinds.get(number := hash(urn))
+                before = self._kinds.get(hash(urn))
                 if before is not None:
                     self._counts[entity_type, before] -= 1
-                    kind = max(before, now, key=_RANKS.index)
-                self._kinds[number] = kind
-            self._counts[entity_type, kind] += 1
+                    counted = max(before, kind, key=_RANKS.index)
+                self._kinds[hash(urn)] = counted
+            self._counts[entity_type, counted] += 1
 
     def entities(self, outcomes: Sequence[Outcome]) -> None:
         """Count entities that the run is done with, and keep what was refused of them."""
@@ -293,6 +292,17 @@ class Tally:
                 elapsed_s=time.monotonic() - self._started_s,
             )
 
+    def _evaluation(self) -> EvaluationSummary:
+        return EvaluationSummary(
+            evaluated=self._evaluated["entities"],
+            passing=self._evaluated["passing"],
+            failing=self._evaluated["failing"],
+            failing_tests=dict(self._failing_tests.most_common()),
+            not_evaluated=self._not_evaluated,
+            unevaluated_tests=dict(self._unevaluated_tests),
+            where=self._evaluated_where,
+        )
+
     def report(self, status: RunStatus) -> Report:
         """Return the report of the run as it is now."""
         error = status.error
@@ -330,15 +340,7 @@ class Tally:
                 },
                 lineage=self._lineage,
                 features=FeatureSummary(dict(self._linked.most_common()), **self._links),
-                evaluation=EvaluationSummary(
-                    evaluated=self._evaluated["entities"],
-                    passing=self._evaluated["passing"],
-                    failing=self._evaluated["failing"],
-                    failing_tests=dict(self._failing_tests.most_common()),
-                    not_evaluated=self._not_evaluated,
-                    unevaluated_tests=dict(self._unevaluated_tests),
-                    where=self._evaluated_where,
-                ),
+                evaluation=self._evaluation(),
                 gate=status.gate,
                 failure=failure,
                 interrupted=interrupted,

@@ -19,7 +19,7 @@ from mlcat_ingest.pipeline.state.opening import (
     read_only,
     require_lasting,
 )
-from mlcat_ingest.pipeline.state.records import EQUALS_NOTHING
+from mlcat_ingest.pipeline.state.records import EQUALS_NOTHING, ColumnValues
 from mlcat_ingest.sources.base import Partition
 from mlcat_ingest.sql.database import Engine, SqlConnection, write_transaction
 
@@ -264,14 +264,13 @@ class PartitionPass:
         partition: Partition,
         row: PartitionRow,
         full: str | None,
-        remembered: Mapping[str, Mapping[str, Mapping[str, str]]],
+        known: ColumnValues,
     ) -> None:
         """Read everything if `full` gives a reason.
 
-        `remembered` is of its records, see there: a pass does not depend on a database that may
-        fail later.
+        `known` is of its records, read at once: the database may fail later.
         """
-        self._remembered = remembered
+        self._known = known
         self.full = full
         self.why = "changes since the last run" if full is None else f"full pass ({full})"
         self.checkpoint = None if full else row.checkpoint
@@ -299,18 +298,18 @@ class PartitionPass:
 
     def fingerprints(self, kind: str) -> Mapping[str, str]:
         """Return the fingerprints of records of a kind that have one."""
-        return self._remembered["fingerprint"].get(kind, {})
+        return self._known["fingerprint"].get(kind, {})
 
     def joined_fingerprints(self, kind: str) -> Mapping[str, str]:
         """Return the joined fingerprints of records of a kind that have one."""
-        return self._remembered["joined_fingerprint"].get(kind, {})
+        return self._known["joined_fingerprint"].get(kind, {})
 
     def dirty(self, kind: str) -> Sequence[str]:
         """Return the records of a kind that have to be read though they may not have changed.
 
         They could not be mapped, the catalog refused them, or no run saw the end of their writes.
         """
-        return list(self._remembered["reason"].get(kind, ()))
+        return list(self._known["reason"].get(kind, ()))
 
     def finish(self, checkpoint: Mapping[str, Any], *, complete: bool) -> None:
         """Keep for `commit` that the partition is read."""

@@ -45,6 +45,10 @@ EQUALS_NOTHING: Final = "digest = '', aspect_stamps = ''"
 _FOR_CATALOG: Final = "part_id IN (SELECT id FROM state_part WHERE recipe = ? AND sink = ?)"
 _COLUMNS: Final = RecordRow._fields
 _ASKED: Final = ("fingerprint", "joined_fingerprint", "reason")
+
+ColumnValues = Mapping[str, Mapping[str, Mapping[str, str]]]
+"""The values of records that are not empty, by column, kind and id."""
+
 _KEY: Final = ("part_id", "kind", "id")
 _SAVE: Final = (
     f"INSERT INTO state_record ({', '.join(_COLUMNS)})"
@@ -125,13 +129,14 @@ def delete_stamps(connection: SqlConnection, recipe: str, sink: str) -> None:
     )
 
 
-def remembered(
+def read_columns(
     connection: SqlConnection, part_id: int, unacknowledged: Collection[str]
-) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
-    """Return what is asked about the records of a part: by column, kind and id, where not empty.
+) -> ColumnValues:
+    """Return the fingerprints, joined fingerprints and reasons of the records of a part.
 
-    A record of `unacknowledged` entities has a reason, too. Cost: three statements, one more and a
-    look at every record where there are such entities.
+    A record of `unacknowledged` entities has a reason, too.
+
+    Cost: three statements; where there are such entities, one more and a look at every record.
     """
     columns = {name: defaultdict[str, dict[str, str]](dict) for name in _ASKED}
     for name, of_kinds in columns.items():

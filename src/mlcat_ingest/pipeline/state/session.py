@@ -341,7 +341,7 @@ class StateSession:
                 row = partitions.begin(connection, key, settings, partition.identity)
                 why = self._why_full(connection, row)
                 sample = {} if why else _sample(connection, row.key)
-                known = records.remembered(connection, row.key.id, self.entities.earlier)
+                known = records.read_columns(connection, row.key.id, self.entities.earlier)
         except StateUnavailableError:
             return None
         if any(other.source == key.source for other in self._passes):

@@ -102,12 +102,7 @@ class PermittedReads:
             if self._denials > _DENIALS:
                 raise
             if len(entities) == 1:
-                [entity], reason = entities, str(error.context.get("reason", error))
-                refusals = (
-                    Refusal(Proposal(entity.urn, name, aspect), reason, 1, HTTPStatus.FORBIDDEN)
-                    for name, aspect in entity.aspects.items()
-                )
-                return {}, [Outcome(MergedEntity(entity, {}, "updated"), tuple(refusals))]
+                return {}, [_denied_read(entities[0], str(error.context.get("reason", error)))]
         else:
             self._granted = True
             return stored, []
@@ -115,6 +110,14 @@ class PermittedReads:
         first, first_denied = self.read(entities[:middle])
         second, second_denied = self.read(entities[middle:])
         return first | second, first_denied + second_denied
+
+
+def _denied_read(entity: Entity, reason: str) -> Outcome:
+    refusals = [
+        Refusal(Proposal(entity.urn, name, aspect), reason, 1, HTTPStatus.FORBIDDEN)
+        for name, aspect in entity.aspects.items()
+    ]
+    return Outcome(MergedEntity(entity, {}, "updated"), tuple(refusals))
 
 
 def aspects_to_read(entity: Entity) -> frozenset[str]:
@@ -247,11 +250,7 @@ class ConflictGuard:
         if not ignored:
             self._context.ledger.count(
                 unverified=sum(
-                    any(
-                        p.headers is None and p.aspect_name not in KEY_ASPECTS
-                        for p in one.proposals
-                    )
-                    for one in arrived
+                    any(map(_is_unconditional, written.proposals)) for written in arrived
                 )
             )
         to_read = [written for written in arrived if ignored or _hidden_as_unused(written)]
@@ -377,6 +376,10 @@ def _probe(batch: Sequence[MergedEntity]) -> Sequence[Proposal]:
     never = {IF_VERSION_MATCH: NO_SUCH_VERSION}
     smallest = min(filter(None, fitting), key=len, default=[])
     return [replace(proposal, headers=never) for proposal in smallest]
+
+
+def _is_unconditional(proposal: Proposal) -> bool:
+    return proposal.headers is None and proposal.aspect_name not in KEY_ASPECTS
 
 
 def _hidden_as_unused(written: MergedEntity) -> bool:

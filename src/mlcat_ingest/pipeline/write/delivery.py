@@ -220,12 +220,12 @@ class Delivery:
         try:
             errors = self._context.sink.write(self._conflicts.with_conditions(proposals))
         finally:
-            self._learn(len(proposals), time.monotonic() - started_s)
+            self._adapt_batch_size(len(proposals), time.monotonic() - started_s)
         for error in errors:
             refused.setdefault(error.urn, []).append(error)
         return refused
 
-    def _learn(self, proposals: int, took_s: float) -> None:
+    def _adapt_batch_size(self, proposals: int, took_s: float) -> None:
         """Make the next batches smaller where the catalog took too long, else larger again."""
         most = self._context.sink.facts.batch_size
         fitting = int(proposals * BATCH_S / took_s) if took_s > BATCH_S else 2 * self.batch_size
@@ -250,10 +250,10 @@ class Delivery:
                 continue
             # It may have, too, where somebody has changed only a part of that since.
             if before.is_rewrite or any(one.aspect_name not in left for one in before.proposals):
-                is_ours = before.change == "created" or is_removed(merged.stored)
-                change = (
-                    before.change if is_ours and before.change != "unchanged" else merged.change
+                is_done = before.change == "created" or (
+                    before.change != "unchanged" and is_removed(merged.stored)
                 )
+                change = before.change if is_done else merged.change
                 merged = write_again(merged)._replace(change=change)
             if merged.proposals == before.proposals:
                 yield before  # it was only in one request with what had changed

@@ -72,6 +72,7 @@ class _VersionSet:
         marked: stored versions whose `isLatest` is not false.
         new: versions that the catalog did not have, and that do not say themselves that they are
             not the latest.
+        groups: the groups of versions that were added, left, or changed their order.
         moved: a version was added, left, or changed its order.
         latest: the sort id of the version that the catalog takes for the latest one, empty if it
             has none, None if nobody has asked.
@@ -393,6 +394,6 @@ def _corrections(
     elif best.urn == latest and best.is_latest is not True:
         yield Entity(best.urn, {VERSION_PROPERTIES: {IS_LATEST: True}})
     for version in sorted(live):
-        others = version.urn not in {best.urn, latest, *compared}
-        if others and version.is_latest is not False:
+        is_other = version.urn not in {best.urn, latest, *compared}
+        if is_other and version.is_latest is not False:
             yield Entity(version.urn, {VERSION_PROPERTIES: {IS_LATEST: False}})

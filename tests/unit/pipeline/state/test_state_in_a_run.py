@@ -288,7 +288,7 @@ def test_what_was_refused_is_dirty_and_merged_again(world: World) -> None:
     engine = open_state(world.url)
     part_id = PartitionKey("r", PLACE, source.key, source.instance).id
     with engine.connect() as connection:
-        reasons = records.remembered(connection, part_id, frozenset())["reason"]
+        reasons = records.read_columns(connection, part_id, frozenset())["reason"]
         assert list(reasons["thing"]) == ["t1"]
     engine.dispose()
     world.sink.refuse = []

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import pytest
 
 from mlcat_ingest.client.base import CatalogFacts
-from mlcat_ingest.errors import AspectRejectedError
 from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.pipeline.merge.limits import HEAVIEST
 from mlcat_ingest.pipeline.report.report import Report
@@ -15,7 +14,7 @@ from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.write.version_sets import MOST_WAITING
 from support.fakes import FakeSink, FakeSource, model_urn
 from support.recipes import a_recipe
-from support.versioning import VERSION, WatchingSink, version_of
+from support.versioning import VERSION, VersioningSink, WatchingSink, version_of
 
 PAGE = 150
 WORKERS = CatalogFacts().connections
@@ -124,7 +123,7 @@ def test_what_waits_for_its_turn_is_bounded(versions: int, entries: int, most: i
 
 def test_a_version_of_a_set_that_is_not_read_waits_for_nothing() -> None:
     sink = FakeSink()
-    aliases = {"versionProperties": {"aliases": [{"versionTag": "best"}]}}
+    aliases = {VERSION: {"aliases": [{"versionTag": "best"}]}}
     run([Entity(model_urn(f"m{n}"), aliases) for n in range(3)], sink)
     assert len(sink.writes) == 1
 
@@ -201,85 +200,44 @@ def test_where_the_field_is_refused_the_pass_ends_right_and_goes_on_one_by_one()
     assert len(sent) <= 2 * 2 * MOST_WAITING, "they are not tried again and again"
 
 
-@dataclass
-class ComputingSink(FakeSink):
-    """Computes `isLatest` as DataHub's VersionPropertiesSideEffect does, and checks versions."""
-
-    place: str | None = "fake://catalog"
-
-    def write(self, proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
-        refused = super().write(proposals)
-        refused_urns = {one.urn for one in refused}
-        for one in proposals:
-            if one.aspect_name == "versionProperties" and one.entity_urn not in refused_urns:
-                self._compute(one.entity_urn)
-        return refused
-
-    def _compute(self, urn: str) -> None:
-        mine = self.stored[urn]["versionProperties"]
-        latest = [
-            other
-            for other, aspects in self.stored.items()
-            if aspects.get("versionProperties", {}).get("isLatest")
-            and aspects["versionProperties"]["versionSet"] == mine["versionSet"]
-        ]
-        if latest == [urn]:
-            return
-        former = [self.stored[one]["versionProperties"] for one in latest]
-        if any(one["sortId"] >= mine["sortId"] for one in former):
-            return
-        self.put(urn, "versionProperties", {**mine, "isLatest": True})
-        for one in latest:
-            self.put(one, "versionProperties", {**self.stored[one]["versionProperties"]} | NOT)
-
-
-NOT = {"isLatest": False}
-
-
 def test_an_alias_that_moves_to_a_new_version_leaves_one_latest() -> None:
-    def versions(champion: int, count: int) -> list[Entity]:
-        found = []
-        for n in range(1, count + 1):
-            entity = version_of("m", n)
-            aliases = [{"versionTag": "champion"}] if n == champion else []
-            properties = {**entity.aspects["versionProperties"], "aliases": aliases}
-            found.append(
-                replace(entity, aspects={**entity.aspects, "versionProperties": properties})
-            )
-        return found
+    def version(n: int, champion: int) -> Entity:
+        entity = version_of("m", n)
+        aliases = [{"versionTag": "champion"}] if n == champion else []
+        properties = {**entity.aspects[VERSION], "aliases": aliases}
+        return replace(entity, aspects={**entity.aspects, VERSION: properties})
 
-    sink = ComputingSink()
+    sink = VersioningSink()
     for champion, count in ((1, 1), (2, 2), (1, 2), (3, 3), (2, 3)):
-        report = run(versions(champion, count), sink)
-        assert report.exit_code == 0
-        assert report.conflicts == 0
+        report = run([version(n, champion) for n in range(1, count + 1)], sink)
+        assert (report.exit_code, report.conflicts) == (0, 0)
         for n in range(1, count + 1):
-            stored = sink.stored[model_urn(f"m_{n}")]["versionProperties"]
+            stored = sink.stored[model_urn(f"m_{n}")][VERSION]
             assert stored["isLatest"] is (n == count)
             assert bool(stored["aliases"]) == (n == champion)
-    sent = [one for batch in sink.writes for one in batch if one.aspect_name == "versionProperties"]
+    sent = [one for batch in sink.writes for one in batch if one.aspect_name == VERSION]
     assert {one.change_type for one in sent} == {"UPSERT", "PATCH"}
     assert not any("isLatest" in one.wire()["aspect"]["value"] for one in sent)
 
 
 def test_a_version_that_the_service_rewrites_meanwhile_is_no_conflict() -> None:
-    sink = ComputingSink()
+    sink = VersioningSink()
     run([version_of("m", 1)], sink)
     moved: list[bool] = []
 
     def make_another_latest(proposals: Sequence[Proposal]) -> None:
         if not moved and any(one.change_type == "PATCH" for one in proposals):
             moved.append(True)
-            stored = sink.stored[model_urn("m_1")]["versionProperties"]
-            sink.put(model_urn("m_1"), "versionProperties", {**stored, **NOT})
-            second = version_of("m", 2).aspects["versionProperties"]
-            sink.put(model_urn("m_2"), "versionProperties", {**second, "isLatest": True})
+            stored = sink.stored[model_urn("m_1")][VERSION]
+            sink.put(model_urn("m_1"), VERSION, {**stored, "isLatest": False})
+            second = version_of("m", 2).aspects[VERSION]
+            sink.put(model_urn("m_2"), VERSION, {**second, "isLatest": True})
 
     sink.before_write = make_another_latest
     changed = version_of("m", 1)
-    properties = {**changed.aspects["versionProperties"], "comment": "new"}
-    report = run([replace(changed, aspects={"versionProperties": properties})], sink)
+    properties = {**changed.aspects[VERSION], "comment": "new"}
+    report = run([replace(changed, aspects={VERSION: properties})], sink)
     assert moved
     assert (report.exit_code, report.conflicts) == (0, 0)
-    stored = sink.stored[model_urn("m_1")]["versionProperties"]
+    stored = sink.stored[model_urn("m_1")][VERSION]
     assert (stored["comment"], stored["isLatest"]) == ("new", False)

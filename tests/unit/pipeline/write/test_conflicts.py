@@ -37,7 +37,7 @@ RETRACT: Merge = partial(retract_entity, writer=Writer("test"))
 
 @dataclass
 class Sink(FakeSink):
-    """Keeps the aspects of its read requests, and applies patches to what is stored."""
+    """Keeps the aspects of its read requests."""
 
     place: str | None = "fake://catalog"
     asked: list[tuple[list[str], list[str]]] = field(default_factory=list)
@@ -52,19 +52,6 @@ class Sink(FakeSink):
     ) -> Mapping[str, StoredEntity]:
         self.asked.append((list(urns), sorted(aspects)))
         return super().read_many(urns, aspects)
-
-    def _store(self, urn: str, entity: Sequence[Proposal]) -> None:
-        super()._store(urn, [self._patched(one) for one in entity])
-
-    def _patched(self, one: Proposal) -> Proposal:
-        aspect = dict(self.stored.get(one.entity_urn, {}).get(one.aspect_name, {}))
-        for operation in one.patch:
-            name = str(operation["path"]).removeprefix("/")
-            if operation["op"] == "remove":
-                del aspect[name]
-            else:
-                aspect[name] = operation["value"]
-        return replace(one, aspect=aspect) if one.patch else one
 
 
 def model(*groups: str, **aspects: Any) -> Entity:

@@ -1,7 +1,6 @@
 """The latest version of a set is the live one with the greatest sort id, whatever happens."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
@@ -11,26 +10,15 @@ from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from support.fakes import FakeSource, group_urn, model_urn
 from support.recipes import a_recipe
-from support.versioning import VERSION, VERSION_SET, VersioningSink
+from support.versioning import VERSION, VERSION_SET, VersioningSink, version_of
 
 SET = "urn:li:versionSet:(m,mlModel)"
 GROUP = group_urn("registered:m")
 
 
-def version(number: int, *, removed: bool = False, **properties: Any) -> Entity:
-    return Entity(
-        urn(number),
-        {
-            "status": {"removed": removed},
-            VERSION: {
-                "versionSet": SET,
-                "version": {"versionTag": str(number)},
-                "sortId": f"{number:010}",
-                "versioningScheme": "LEXICOGRAPHIC_STRING",
-            },
-            "mlModelProperties": {"name": f"m_{number}", "groups": [GROUP], **properties},
-        },
-    )
+def version(number: int, *, removed: bool = False) -> Entity:
+    one = version_of("m", number, groups=[GROUP])
+    return Entity(one.urn, {"status": {"removed": removed}, **one.aspects})
 
 
 def urn(number: int) -> str:
@@ -230,16 +218,8 @@ def test_a_service_that_computes_nothing_is_written_nothing() -> None:
 
 def test_sets_are_settled_in_batches() -> None:
     sink = VersioningSink()
-
-    def named(name: str, number: int) -> Entity:
-        one = version(number)
-        of_set = {**one.aspects[VERSION], "versionSet": f"urn:li:versionSet:({name},mlModel)"}
-        properties = {"name": name, "groups": [group_urn(name)]}
-        aspects = {**one.aspects, VERSION: of_set, "mlModelProperties": properties}
-        return Entity(model_urn(f"{name}_{number}"), aspects)
-
     names = [f"m{n}" for n in range(150)]
-    versions = [named(name, n) for name in names for n in (1, 2)]
+    versions = [version_of(name, n) for name in names for n in (1, 2)]
     run(sink, *versions)
     for one in versions:
         sink.put(one.urn, VERSION, one.aspects[VERSION])

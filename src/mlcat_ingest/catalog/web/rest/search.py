@@ -1,4 +1,4 @@
-"""SearchReads by REST: lists and scrolls of OpenAPI v3, and the older `/entities?action=search`."""
+"""Searches by REST: lists and scrolls of OpenAPI v3, and the older `/entities?action=search`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
