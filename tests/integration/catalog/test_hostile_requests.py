@@ -187,7 +187,7 @@ def test_no_proposal_makes_the_service_fail(
         ("GET", "/openapi/v3/entity/mlModel/x", 404),
         ("GET", "/openapi/v3/entity/mlModel/urn:li:mlModel:((x)", 400),
         ("GET", "/entitiesV2/%ED%A0%80", 400),
-        ("POST", "/openapi/v3/entity/mlModel/batchPut", 405),
+        ("POST", "/openapi/v3/entity/mlModel/batchPut", 404),
     ],
 )
 def test_no_path_makes_the_service_fail(
