@@ -1,8 +1,9 @@
 """The ledger of a run: the only object that its stages tell what became of records and entities."""
 
 import threading
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final
 
 from mlcat_ingest.client.base import Evaluation
@@ -140,9 +141,14 @@ class Ledger:
             entities.save_bases(one.merged for one in outcomes if not one.was_written)
         self._save_many()
 
-    def report(self, outcomes: Sequence[Outcome]) -> None:
-        """Book in the report alone what became of entities that no row waits for."""
-        self._tally.entities(outcomes)
+    def report(
+        self, outcomes: Sequence[Outcome], counted: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """Book in the report alone what became of entities that no row waits for.
+
+        Those that are `counted` already, as this says by URN, do not count twice.
+        """
+        self._tally.entities(outcomes, counted)
 
     def evaluated(self, evaluation: Evaluation, without: Collection[str] = ()) -> None:
         """Book results of metadata tests, and the entities that stay `without` one.

@@ -182,16 +182,19 @@ class Tally:
         """Count entities by their URNs and what became of them; the caller holds the lock."""
         for urn, kind in kinds:
             entity_type, counted = entity_type_of(urn), kind
-            if entity_type in _WRITTEN_MORE:
-                before = self._kinds.get(hash(urn))
-                if before is not None:
-                    self._counts[entity_type, before] -= 1
-                    counted = max(before, kind, key=_RANKS.index)
+            before = self._kinds.get(hash(urn))
+            if before is not None:
+                self._counts[entity_type, before] -= 1
+                counted = max(before, kind, key=_RANKS.index)
+            if before is not None or entity_type in _WRITTEN_MORE:
                 self._kinds[hash(urn)] = counted
             self._counts[entity_type, counted] += 1
 
-    def entities(self, outcomes: Sequence[Outcome]) -> None:
-        """Count entities that the run is done with, and keep what was refused of them."""
+    def entities(self, outcomes: Sequence[Outcome], counted: Mapping[str, str]) -> None:
+        """Count entities that the run is done with, and keep what was refused of them.
+
+        What `counted` says of one, by URN, was counted before.
+        """
         refused = []
         for outcome in outcomes:
             for note in outcome.merged.notes:
@@ -203,6 +206,9 @@ class Tally:
                 refused.append(FailedRecord(outcome.urn, reason))
                 log.warning("%s was refused: %s", outcome.urn, reason)
         with self._lock:
+            for outcome in outcomes:
+                if outcome.urn in counted:
+                    self._kinds.setdefault(hash(outcome.urn), counted[outcome.urn])
             self._add((outcome.urn, outcome.kind) for outcome in outcomes)
             for urn in _changed_groups(outcomes):
                 self._group_hashes.add(hash(urn))

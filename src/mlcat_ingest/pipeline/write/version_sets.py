@@ -103,6 +103,8 @@ class LatestVersions:
         self._expected: dict[str, str] = {}
         self._waiting: dict[str, dict[str, MergedEntity]] = {}
         self._sent: dict[str, MergedEntity] = {}
+        # What the report says of versions that may be corrected.
+        self._counted: dict[str, str] = {}
         self._takes_is_latest = True
 
     @property
@@ -177,6 +179,8 @@ class LatestVersions:
         """Take note of what became of versions that `ready` returned, among others."""
         with self._lock:
             for outcome in outcomes:
+                if outcome.urn in self._counted:
+                    self._counted[outcome.urn] = outcome.kind
                 sent = self._sent.pop(outcome.urn, None)
                 if sent is not None:
                     self._note_sent(sent, outcome)
@@ -225,6 +229,8 @@ class LatestVersions:
             version_set.new.add(merged.urn)
         elif before.get(IS_LATEST) is not False:
             version_set.marked.add(merged.urn)
+        if before is None or before.get(IS_LATEST) is not False:
+            self._counted[merged.urn] = merged.change
 
     def _note_moved(self, merged: MergedEntity, version: Aspect) -> None:
         version_set = self._set(version["versionSet"])
@@ -249,6 +255,7 @@ class LatestVersions:
         self._sets = {}
         while batch := dict(islice(sets, MAX_REQUEST_ITEMS)):
             self._settle(batch)
+        self._counted = {}
 
     def _settle(self, sets: Mapping[str, _VersionSet]) -> None:
         stored = self._read(sets, VERSION_SET_PROPERTIES)
@@ -266,10 +273,7 @@ class LatestVersions:
                 entities += _corrections(urn, now, sort_id, live, sets[urn].new)
         merged = [self._merge(entity, stored.get(entity.urn)) for entity in entities]
         outcomes = self._delivery.deliver([entity for entity in merged if entity.proposals])
-        # Versions were counted with what else was written of them.
-        self._context.ledger.report(
-            [one for one in outcomes if one.refusals or VERSION_SET_PROPERTIES in one.merged.stored]
-        )
+        self._context.ledger.report(outcomes, self._counted)
 
     def _read(self, urns: Iterable[str], *aspects: str) -> dict[str, StoredEntity]:
         by_type: dict[str, dict[str, None]] = {}

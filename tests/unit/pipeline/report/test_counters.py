@@ -105,7 +105,7 @@ def test_entities_that_lack_one_privilege_are_one_line_with_their_number(
         merged = MergedEntity(Entity(model_urn(f"m{number}"), {}), {}, "updated")
         proposal = Proposal(merged.urn, "glossaryTerms", {})
         refusals = (Refusal(proposal, lacks, 1, 403),)
-        tally.entities([Outcome(merged, refusals)])
+        tally.entities([Outcome(merged, refusals)], {})
     report = tally.report(STANDING)
     [example] = report.rejected_examples
     assert (example.reference, example.reason) == (model_urn("m0"), f"{lacks} (and 16 others)")

@@ -135,6 +135,15 @@ def test_versions_that_lack_the_computed_field_get_it_in_one_request() -> None:
     assert (sink.writes, sink.reads) == ([], [[urn(1), urn(2), urn(3)]])
 
 
+def test_a_version_whose_field_alone_is_corrected_counts_once_and_as_updated() -> None:
+    sink = a_sink(1, 2, 3)
+    stored = dict(sink.stored[urn(2)][VERSION])
+    del stored["isLatest"]
+    sink.put(urn(2), VERSION, stored)
+    counts = run(sink, *map(version, (1, 2, 3))).entities["mlModel"]
+    assert (counts.read, counts.unchanged, counts.updated) == (3, 2, 1)
+
+
 def test_an_older_version_that_comes_late_is_not_taken_for_the_latest() -> None:
     sink = a_sink(2, 3)
     run(sink, version(1))
