@@ -15,8 +15,6 @@ def insert_runs(
     count: int,
     *,
     experiments: int = 10,
-    params: int = 2,
-    metrics: int = 2,
     same_start: bool = False,
     prefix: str = "bulk",
 ) -> list[str]:
@@ -50,16 +48,12 @@ def insert_runs(
         )
         connection.executemany(
             "INSERT INTO params (key, value, run_uuid) VALUES (?, ?, ?)",
-            ((f"p{k}", f"{n}.{k}", run_id) for run_id, n, _ in rows for k in range(params)),
+            ((f"p{k}", f"{n}.{k}", run_id) for run_id, n, _ in rows for k in range(2)),
         )
         connection.executemany(
             "INSERT INTO latest_metrics (key, value, timestamp, step, is_nan, run_uuid)"
             " VALUES (?, ?, ?, ?, 0, ?)",
-            (
-                (f"m{k}", n + k / 7, start, k, run_id)
-                for run_id, n, start in rows
-                for k in range(metrics)
-            ),
+            ((f"m{k}", n + k / 7, start, k, run_id) for run_id, n, start in rows for k in range(2)),
         )
         connection.executemany(
             "INSERT INTO tags (key, value, run_uuid) VALUES ('mlflow.user', 'ada', ?)",

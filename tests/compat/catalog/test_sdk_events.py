@@ -24,10 +24,10 @@ state = pytest.importorskip(
 DATASET = "urn:li:dataset:(urn:li:dataPlatform:hive,a.b,PROD)"
 
 
-def checkpoint(at_ms: int, payload: str, pipeline: str = "nightly") -> Any:
+def checkpoint(at_ms: int, payload: str) -> Any:
     return schema.DatahubIngestionCheckpointClass(
         timestampMillis=at_ms,
-        pipelineName=pipeline,
+        pipelineName="nightly",
         platformInstanceId="",
         config="{}",
         state=schema.IngestionCheckpointStateClass(

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from mlcat_ingest.metadata.aspects import declaration
+from mlcat_ingest.metadata.aspects.declaration import SCHEMA_FILE
 from mlcat_ingest.metadata.urn import FABRICS, KINDS, entity_type_of
 from support.gms import releases
 from support.gms.releases import Release
@@ -58,7 +58,6 @@ WRITTEN = (*KINDS, "dataHubIngestionSource", "dataHubExecutionRequest")
 """The entity types that this package writes."""
 
 PAGE = REPOSITORY / "docs" / "reference" / "compatibility.md"
-SCHEMA = Path(declaration.__file__).parents[1] / declaration.SCHEMA_FILE
 DATA = Path(releases.__file__).with_name(releases.FILE)
 COMMAND = ".venv/bin/python tests/compat/releases/matrix.py"
 BEGIN, END = f"<!-- written by {COMMAND} -->", "<!-- end of what it writes -->"
@@ -268,10 +267,10 @@ def main() -> None:
         models.append(model_of(sdk))
     found = sorted((release_of(one, models[-1]) for one in models), key=_order)
     DATA.write_text(written_as(found), encoding="utf-8")
-    SCHEMA.write_text(table_of(models[-1]), encoding="utf-8")
+    SCHEMA_FILE.write_text(table_of(models[-1]), encoding="utf-8")
     page = page_with(tables(found, models[-1]), PAGE.read_text(encoding="utf-8"))
     PAGE.write_text(page, encoding="utf-8")
-    for path in (DATA, SCHEMA, PAGE):
+    for path in (DATA, SCHEMA_FILE, PAGE):
         print(f"{path.relative_to(REPOSITORY)} is written")
 
 

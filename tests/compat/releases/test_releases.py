@@ -9,7 +9,6 @@ from compat.releases.matrix import (
     COMMAND,
     NEWEST,
     PAGE,
-    SCHEMA,
     SERVERS,
     Model,
     golden_paths,
@@ -23,6 +22,7 @@ from compat.releases.matrix import (
     unknown_to,
 )
 from mlcat_ingest.client.rest.capabilities import Capabilities
+from mlcat_ingest.metadata.aspects.declaration import SCHEMA_FILE
 from support.gms.releases import Release, known_part, releases
 
 pytestmark = pytest.mark.compat
@@ -49,7 +49,7 @@ def test_the_measure_is_the_sdk_of_this_environment(newest: Model) -> None:
 
 
 def test_the_table_of_aspects_is_that_of_the_newest_sdk(newest: Model) -> None:
-    assert SCHEMA.read_text(encoding="utf-8") == table_of(newest), OLD
+    assert SCHEMA_FILE.read_text(encoding="utf-8") == table_of(newest), OLD
 
 
 def test_all_that_golden_proposals_hold_is_known_to_this_sdk(

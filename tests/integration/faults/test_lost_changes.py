@@ -46,7 +46,7 @@ class World:
 
 
 @contextmanager
-def world(folder: Path, *, batch_size: int = 6) -> Iterator[World]:
+def world(folder: Path) -> Iterator[World]:
     folder.mkdir()
     with running_catalog(folder / "catalog.db") as upstream:
         catalog = LossyCatalog(upstream.url)
@@ -55,7 +55,7 @@ def world(folder: Path, *, batch_size: int = 6) -> Iterator[World]:
             for number in range(RUNS):
                 store.add_run(f"more{number}", lr="0.3")
             path = Path(store.recipe())
-            sink = f"server: '{proxy.url}', batch_size: {batch_size}, retries: 1, connections: 1"
+            sink = f"server: '{proxy.url}', batch_size: 6, retries: 1, connections: 1"
             path.write_text(path.read_text().replace(f"server: '{proxy.url}'", sink))
             yield World(catalog, Recipe.load(path), proxy.url)
 

@@ -44,9 +44,7 @@ def catalog(tmp_path: Path) -> Iterator[RunningCatalog]:
         yield catalog
 
 
-def write_recipe(
-    folder: Path, tracking_uri: str, server: str, *, token: str = "right", page_size: int = 1000
-) -> Path:
+def write_recipe(folder: Path, tracking_uri: str, server: str, *, page_size: int = 1000) -> Path:
     path = folder / "recipe.yml"
     path.write_text(
         f"""\
@@ -55,7 +53,7 @@ source:
   config: {{tracking_uri: "{tracking_uri}", page_size: {page_size}, retries: 1, connections: 1}}
 sink:
   type: rest
-  config: {{server: "{server}", token: "{token}", retry_for_s: 3}}
+  config: {{server: "{server}", token: "right", retry_for_s: 3}}
 """
     )
     return path

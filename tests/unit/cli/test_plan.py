@@ -1,7 +1,6 @@
 """`mlcat-ingest plan` and `run --dry-run`: what they print, and how they end."""
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from mlcat_ingest.workflows.plan_render import ENTITIES_SHOWN
 from mlcat_ingest.workflows.resolve import ResolvedRecipe
 from support.cli import Invoke
 from support.fakes import FakeSink, FakeSource, model_urn
+from support.sides import Built
 
 
 @dataclass
@@ -28,14 +28,8 @@ class Sides:
     def resolved(self, path: str) -> ResolvedRecipe:
         assert path == "recipe.yml"
         recipe = Recipe.parse(f"{{name: test, sources: [{{type: mlflow}}]{self.limits}}}")
-        source, sink = Built(lambda **_: self.source), Built(lambda **_: self.sink)
-        return ResolvedRecipe(recipe, (source,), sink)  # type: ignore[arg-type]
-
-
-@dataclass
-class Built:
-    build: Callable[..., object]
-    type: str = "fake"
+        sides = (Built(self.source),), Built(self.sink)
+        return ResolvedRecipe(recipe, *sides)  # type: ignore[arg-type]
 
 
 def model(name: str, description: str = "") -> Entity:

@@ -17,10 +17,10 @@ def anything(event: Event) -> bool:
     return bool(event)
 
 
-def taken(spool: EventSpool, most: int = 1000) -> list[str]:
+def taken(spool: EventSpool) -> list[str]:
     with spool.drain_lock() as mine:
         assert mine
-        return [one.event.run_id for one in spool.claim(most, anything)]
+        return [one.event.run_id for one in spool.claim(1000, anything)]
 
 
 def test_what_is_put_is_claimed_oldest_first_and_only_then_gone(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """`Pipeline`: from a recipe to a run."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,15 +12,7 @@ from mlcat_ingest.sources.base import Capability, ReadRequest
 from mlcat_ingest.workflows.ingest import Pipeline, state_options_of
 from mlcat_ingest.workflows.resolve import ResolvedRecipe
 from support.fakes import FakeSink, FakeSource, model_urn
-
-
-@dataclass
-class Built:
-    side: Any
-    type: str = "fake"
-
-    def build(self) -> Any:
-        return self.side
+from support.sides import Built
 
 
 def resolved(text: str, sink: FakeSink | None, *sources: FakeSource) -> ResolvedRecipe:

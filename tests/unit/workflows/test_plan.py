@@ -23,6 +23,7 @@ from mlcat_ingest.workflows.plan_diff import diff_merged
 from mlcat_ingest.workflows.plan_render import change_data, summary_data
 from mlcat_ingest.workflows.resolve import ResolvedRecipe
 from support.fakes import FakeRecord, FakeSink, FakeSource, group_urn, model_urn
+from support.sides import Built
 
 GROUP = group_urn("g")
 
@@ -35,14 +36,10 @@ class Sides:
     sink: FakeSink = field(default_factory=lambda: FakeSink(place="fake://catalog"))
     source: Any = field(default_factory=FakeSource)
     limits: str = ""
-    type: str = "fake"
 
     @property
     def state(self) -> Path:
         return self.folder / "state.db"
-
-    def build(self) -> Any:
-        return self.sink
 
     def pipeline(self, *pages: list[Entity]) -> Pipeline:
         if pages:
@@ -51,7 +48,7 @@ class Sides:
             f"{{name: r, sources: [{{type: mlflow}}], {self.limits}"
             f" state: {{url: 'sqlite:///{self.state}'}}}}"
         )
-        return Pipeline(ResolvedRecipe(recipe, (_Built(self.source),), self))  # type: ignore[arg-type]
+        return Pipeline(ResolvedRecipe(recipe, (Built(self.source),), Built(self.sink)))  # type: ignore[arg-type]
 
     def fingerprint(self) -> dict[str, str]:
         return {
@@ -59,15 +56,6 @@ class Sides:
             for path in self.folder.iterdir()
             if not path.name.endswith(("-shm", "-wal"))
         }
-
-
-@dataclass
-class _Built:
-    side: Any
-    type: str = "fake"
-
-    def build(self) -> Any:
-        return self.side
 
 
 @pytest.fixture

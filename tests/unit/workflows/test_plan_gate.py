@@ -1,7 +1,6 @@
 """The quality gate of a plan says what that of the run after it says."""
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from mlcat_ingest.workflows.resolve import ResolvedRecipe
 from support.fake_mlflow import FakeReader, a_source
 from support.fakes import FakeSink, group_urn
 from support.mlflow_history import Server
+from support.sides import Built
 
 DESCRIBED = "urn:li:test:described"
 GATE = QualityGateOptions(re.compile("described"))
@@ -34,12 +34,6 @@ def described(property_: str = "mlModelGroupProperties.description") -> dict[str
 
 
 @dataclass
-class _Built:
-    build: Callable[[], Any]
-    type: str = "mlflow"
-
-
-@dataclass
 class Recipes:
     """A recipe over an MLflow server, planned and run again and again."""
 
@@ -50,9 +44,6 @@ class Recipes:
     def __post_init__(self) -> None:
         self.sink.put(DESCRIBED, "testInfo", described())
 
-    def _source(self) -> Any:
-        return a_source(FakeReader({"default": self.server.store}, now_ms=self.server.now_ms))
-
     @property
     def pipeline(self) -> Pipeline:
         recipe = Recipe.parse(
@@ -60,8 +51,9 @@ class Recipes:
             f" evaluate: {{where: client, test_urns: ['{DESCRIBED}']}},"
             f" state: {{url: 'sqlite:///{self.folder}/state.db'}}}}"
         )
-        sides = _Built(self._source), _Built(lambda: self.sink)
-        return Pipeline(ResolvedRecipe(recipe, sides[:1], sides[1]))  # type: ignore[arg-type]
+        reader = FakeReader({"default": self.server.store}, now_ms=self.server.now_ms)
+        sides = (Built(a_source(reader), "mlflow"),), Built(self.sink)
+        return Pipeline(ResolvedRecipe(recipe, *sides))  # type: ignore[arg-type]
 
     def plan(self, *, full: bool) -> Verdict | None:
         with self.pipeline.plan(gate=GATE, full=full) as plan:

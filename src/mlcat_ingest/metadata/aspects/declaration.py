@@ -154,13 +154,13 @@ class AspectSpec:
     searched: tuple[SearchField, ...] = ()
 
 
-SCHEMA_FILE: Final = "schema.csv"
+SCHEMA_FILE: Final = Path(__file__).parents[1] / "schema.csv"
 """The table of all aspects of DataHub's model, which `tests/compat/releases/matrix.py` writes."""
 
 
 def _read_schema() -> Iterator[AspectSpec]:
-    text = Path(__file__).parents[1].joinpath(SCHEMA_FILE).read_text("utf-8")
-    for name, record, entity_types, timeseries, *lists in csv.reader(text.splitlines()[1:]):
+    lines = SCHEMA_FILE.read_text("utf-8").splitlines()[1:]
+    for name, record, entity_types, timeseries, *lists in csv.reader(lines):
         key, rules = (tuple(one.split()) for one in lists)
         types = frozenset(entity_types.split())
         yield AspectSpec(name, record, types, timeseries == "yes", key, rules, None)

@@ -1,7 +1,4 @@
-"""Aspects without a typed form that other modules name, or that have keys for patches.
-
-They are kept as they come, whole.
-"""
+"""Aspects kept as they come, whole: other modules name them, or they have keys for patches."""
 
 from typing import Final
 

@@ -85,9 +85,8 @@ class GroupCopier:
     def _applied_to(self, group: str, stored: StoredEntity) -> Base:
         """Return what any recipe wrote on `group`, as far as its bases are known."""
         custom = custom_properties(stored_properties(group, stored) or NOTHING)
-        return read_bases(
-            custom, self._state.writer, lambda: self._state.entities.base(group)
-        ).joined
+        base = self._state.entities.base
+        return read_bases(custom, self._state.writer, lambda: base(group)).joined
 
     def _follow(self, old: str, new: str) -> tuple[str, Mapping[str, StoredEntity]]:
         """Return the name that the group `new` has by now, and the groups that were read."""
@@ -105,10 +104,8 @@ class GroupCopier:
         outcomes = self._delivery.deliver([merged]) if merged.proposals else ()
         refusals = [refusal for outcome in outcomes for refusal in outcome.refusals]
         if refusals:
-            reason = refusals[0]
-            log.warning(
-                "metadata by others on %s was not copied to %s: %s", old, merged.urn, reason
-            )
+            why = refusals[0]
+            log.warning("metadata by others on %s was not copied to %s: %s", old, merged.urn, why)
         self._ledger.report(outcomes)
         return not refusals
 

@@ -260,11 +260,7 @@ class PartitionPass:
     """One pass over a partition: a `PartitionState`, and how the partition is read."""
 
     def __init__(
-        self,
-        partition: Partition,
-        row: PartitionRow,
-        full: str | None,
-        known: ColumnValues,
+        self, partition: Partition, row: PartitionRow, full: str | None, known: ColumnValues
     ) -> None:
         """Read everything if `full` gives a reason.
 

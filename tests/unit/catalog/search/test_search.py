@@ -12,10 +12,10 @@ from support.catalog_store import group, model, put
 from support.searching import names, scroll, search, where
 
 
-def hares(store: Store, number: int = 10) -> None:
+def hares(store: Store) -> None:
     """Write a group `churn_model_v2` and models m0, m1, ... of it, m4 marked as removed."""
     put(store, group("churn_model_v2"), mlModelGroupProperties={"description": "who leaves"})
-    for at in range(number):
+    for at in range(10):
         properties = {
             "name": f"bold-hare-{at}",
             "description": "a churn model" if at % 2 else "something else",

@@ -244,12 +244,6 @@ def test_an_entity_may_be_deleted_and_made_again_in_one_batch(store: Store) -> N
     assert store.related_entities([group("g")], None, Direction.INCOMING)[group("g")].total == 0
 
 
-def test_open_types_are_deleted_by_their_key_too(store: Store) -> None:
-    urn = put(store, "urn:li:chart:(a,b)", chartKey={"chartId": "b"}, chartInfo={"title": "t"})
-    store.write([Write(urn, "chartKey", change="DELETE")])
-    assert store.exists([urn]) == set()
-
-
 @pytest.mark.parametrize("change", ["UPSERT", "UPDATE", "PATCH", "DELETE", "CREATE"])
 def test_any_change_may_depend_on_the_version(store: Store, change: Change) -> None:
     urn = put(store, model("m"), mlModelProperties={"name": "a"})

@@ -9,7 +9,6 @@ from mlcat_ingest.catalog.schema.values import DeletionResult, TimeseriesEvent, 
 from mlcat_ingest.catalog.store import reads
 from mlcat_ingest.catalog.store.reads import Span, count_events, delete_events, truncate_batch
 from mlcat_ingest.catalog.store.store import Store
-from support.catalog_store import put
 
 RUN = "urn:li:dataProcessInstance:run{}"
 ASPECT = "dataProcessInstanceRunEvent"
@@ -120,15 +119,6 @@ def test_deleting_the_aspect_empties_the_series(store: Store) -> None:
         ]
     )
     assert times(store, urn) == [3]
-
-
-def test_an_open_aspect_is_deleted_whether_it_is_a_series_or_not(store: Store) -> None:
-    urn = "urn:li:assertion:a"
-    put(store, urn, assertionInfo={"type": "x"}, assertionRunEvent={"timestampMillis": 1})
-    for aspect in ("assertionInfo", "assertionRunEvent"):
-        store.write([Write(urn, aspect, change="DELETE")])
-    assert list(store.get_many([urn])[urn]) == ["assertionKey"]
-    assert read(store, urn, Span("assertionRunEvent")) == ()
 
 
 @pytest.mark.parametrize(

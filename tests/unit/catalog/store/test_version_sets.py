@@ -29,8 +29,8 @@ def is_latest(store: Store, name: str) -> Any:
     return found["versionProperties"].value.get("isLatest")
 
 
-def latest(store: Store, version_set: str = SET) -> Any:
-    return store.get_many([version_set])[version_set]["versionSetProperties"].value
+def latest(store: Store) -> Any:
+    return store.get_many([SET])[SET]["versionSetProperties"].value
 
 
 def test_the_first_version_makes_its_set(store: Store) -> None:

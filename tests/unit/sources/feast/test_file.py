@@ -21,8 +21,8 @@ ENTITY = bytes([0x0A, 0x06, 0x0A, 0x04, 0x0A, 0x02]) + b"id"
 """A registry with one entity."""
 
 
-def file_at(path: Path, max_bytes: int = 1024) -> LocalFile:
-    return LocalFile(path, max_bytes=max_bytes)
+def file_at(path: Path) -> LocalFile:
+    return LocalFile(path, max_bytes=1024)
 
 
 def test_the_objects_of_a_file_are_read_through_a_plain_path_and_a_file_address(

@@ -430,7 +430,7 @@ def test_experiments_in_the_trash_come_after_live_ones_and_share_the_group_of_a_
 
 
 def test_versions_are_in_no_shard_and_come_with_the_rest() -> None:
-    # Shards work side by side, and versions of one model are written in ascending order.
+    # Shards work side by side, and the greatest version of a model is written before the others.
     shard = a_source(FakeReader({"default": a_store()}))
     shards = a_source(FakeReader({"default": a_store()})).shards()
     runs = ReadRequest(Shards([unit.key for unit in shards]))

@@ -187,7 +187,8 @@ class Resource:
 _TEXTS: Final[Schema] = {"type": "object", "additionalProperties": TEXT}
 
 
-def _entity(aspect: Schema) -> Schema:
+def entity_schema(aspect: Schema) -> Schema:
+    """Return the schema of an entity whose every member but `urn` is an `aspect`."""
     return {**record("urn", urn=URN), "additionalProperties": aspect}
 
 
@@ -195,11 +196,6 @@ def aspect_write(value: Schema) -> Schema:
     """Return the schema of what is written to an aspect, with the one of its `value`."""
     metadata = {**OBJECT, **ref("SystemMetadata")}
     return record("value", value=value, systemMetadata=metadata, headers=_TEXTS)
-
-
-def entity_writes(aspect: Schema) -> Schema:
-    """Return the schema of what is written to entities, with the one of each `aspect`."""
-    return array(_entity(aspect))
 
 
 COMPONENTS: Final[Mapping[str, Schema]] = {
@@ -229,6 +225,6 @@ COMPONENTS: Final[Mapping[str, Schema]] = {
     },
     "AspectValue": record(value=OBJECT, systemMetadata=ref("SystemMetadata")),
     "AspectRead": record(headers=_TEXTS),
-    "Entity": _entity(ref("AspectValue")),
-    "EntityRead": _entity(ref("AspectRead")),
+    "Entity": entity_schema(ref("AspectValue")),
+    "EntityRead": entity_schema(ref("AspectRead")),
 }

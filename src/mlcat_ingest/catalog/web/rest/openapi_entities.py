@@ -44,7 +44,7 @@ from mlcat_ingest.catalog.web.rest.endpoint import (
     Resource,
     array,
     aspect_write,
-    entity_writes,
+    entity_schema,
     record,
     ref,
 )
@@ -408,8 +408,8 @@ _ASYNC: Final = Parameter(
 
 _ONE: Final = aspect_write(OBJECT)
 _WRITES: Final[Mapping[Change, Schema]] = {
-    "UPSERT": entity_writes(_ONE),
-    "PATCH": entity_writes(aspect_write(ref("Patch"))),
+    "UPSERT": array(entity_schema(_ONE)),
+    "PATCH": array(entity_schema(aspect_write(ref("Patch")))),
 }
 _WRITTEN: Final[Mapping[int, Schema]] = dict.fromkeys((200, 202), array(ref("Entity")))
 

@@ -167,15 +167,6 @@ def test_names_of_types_and_aspects_may_be_in_any_case(client: RestClient) -> No
     assert not client.store.get_many([urn], ["status", "mlModelProperties"])[urn]
 
 
-def test_an_aspect_of_an_open_type_is_read_under_the_name_of_its_record(
-    client: RestClient,
-) -> None:
-    urn = "urn:li:dashboard:(looker,a)"
-    put(client.store, urn, dashboardInfo={"title": "a"})
-    found = client.ok("GET", f"/aspects/{quote(urn, safe='')}?aspect=dashboardInfo&version=0")
-    assert found["aspect"] == {"com.linkedin.dashboard.DashboardInfo": {"title": "a"}}
-
-
 RELATED = "/openapi/relationships/v1/"
 
 

@@ -198,16 +198,6 @@ def test_a_snapshot_writes_all_its_aspects(client: RestClient) -> None:
     assert found.system_metadata == {"runId": "r"}
 
 
-def test_aspects_of_types_that_are_not_in_the_table_are_named_by_their_records(
-    client: RestClient,
-) -> None:
-    urn = "urn:li:chart:(looker,x)"
-    chart = {"com.linkedin.chart.ChartInfo": {"title": "t", "description": "d"}}
-    value = {"com.linkedin.metadata.snapshot.ChartSnapshot": {"urn": urn, "aspects": [chart]}}
-    client.ok("POST", INGEST, {"entity": {"value": value}})
-    assert client.store.get_many([urn], ["chartInfo"])[urn]["chartInfo"].value["title"] == "t"
-
-
 @pytest.mark.parametrize(
     ("entity", "message"),
     [

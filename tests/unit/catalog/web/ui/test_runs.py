@@ -48,11 +48,11 @@ def put_run(
     return put(store, model(name), mlModelProperties=properties)
 
 
-def names(store: Store, query: str = "", urn: str = CHURN) -> list[str]:
+def names(store: Store, query: str = "") -> list[str]:
     """Return the names of the rows in their order."""
     rows = re.findall(
         r'<th scope="row"[^>]*>(?:<input[^>]*> )?<a [^>]*><bdi>(.*?)</bdi>',
-        get(store, at(urn, query)).text,
+        get(store, at(CHURN, query)).text,
     )
     return [html.unescape(name) for name in rows]
 

@@ -22,9 +22,9 @@ def child(run_id: str, parent: str, **more: Any) -> Run:
     return a_run(run_id, tags={"mlflow.parentRunId": parent}, **more)
 
 
-def a_family(children: int = 5) -> FakeStore:
+def a_family() -> FakeStore:
     """Return a store whose parent is listed two pages before the last of its children."""
-    runs = [a_run("top", name="sweep"), *(child(f"c{n}", "top") for n in range(children))]
+    runs = [a_run("top", name="sweep"), *(child(f"c{n}", "top") for n in range(5))]
     return FakeStore([an_experiment()], [*runs, a_run("alone")])
 
 
