@@ -153,6 +153,8 @@ class World:
             removal.copy_moved()
         self.next_pass = removal.next_pass
         assert all(one.aspects[STATUS] == {"removed": True} for one in entities)
+        whole = [one.urn for one in entities if one.aspects.keys() != {STATUS}]
+        assert all("mlcat.applied.other" in str(self.sink.stored[urn]) for urn in whole)
         return [one.urn for one in entities]
 
 
