@@ -193,10 +193,10 @@ def check_writes(client: CatalogClient, *, results: bool = False) -> Iterator[Fi
     yield gone
 
 
-def _refused(client: CatalogClient, proposal: Proposal) -> MlcatError | None:
-    """Write a proposal of the test entity; return what refused it, or kept it from being known."""
+def _refused(client: CatalogClient, *proposals: Proposal) -> MlcatError | None:
+    """Write proposals of the test entity; return what refused one, or kept it from being known."""
     try:
-        refused = client.write([proposal])
+        refused = client.write(proposals)
     except MlcatError as error:
         return error
     return refused[0] if refused else None
@@ -262,12 +262,9 @@ def _write_time(client: CatalogClient, urn: str) -> Finding:
     took_s = []
     for written in (proposals[:1], proposals, proposals[:1], proposals):
         started_s = time.perf_counter()
-        try:
-            refused = client.write(written)
-        except MlcatError as error:
-            return _finding_of(what, error, "warning")
-        if refused:
-            return _finding_of(what, refused[0], "warning")
+        refused = _refused(client, *written)
+        if refused is not None:
+            return _finding_of(what, refused, "warning")
         took_s.append(time.perf_counter() - started_s)
     difference_s = min(took_s[1::2]) - min(took_s[::2])
     aspect_ms = max(difference_s, 0) / (len(proposals) - 1) * 1000

@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
-from itertools import islice
 from typing import Any, Final
 
 from mlcat_ingest.client.base import Catalog, StoredEntity
+from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.errors import (
     AspectChangedError,
     CatalogRequestError,
@@ -321,7 +321,7 @@ class _Collisions:
         self._tables: dict[str, ComingTable] = {}
 
     def add(self, tables: Iterator[ComingTable]) -> None:
-        while batch := list(islice(tables, MAX_REQUEST_ITEMS)):
+        for batch in chunks(tables, MAX_REQUEST_ITEMS):
             for table in batch:
                 first = self._tables.setdefault(table.name, table)
                 refuse_second_store(table.urn, first.source, table.source)

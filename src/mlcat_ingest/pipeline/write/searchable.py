@@ -17,6 +17,7 @@ from typing import Final
 
 from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog, StoredEntity
 from mlcat_ingest.client.rest.search import SEARCHABLE
+from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.core.resources import Closing
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.metadata.aspects.common import STATUS
@@ -78,8 +79,7 @@ class UrnList:
 def in_chunks(urns: Iterable[str]) -> Iterator[Sequence[str]]:
     """Yield `urns`, which come by type, in chunks of one type."""
     for _, urns_of_type in groupby(urns, entity_type_of):
-        while chunk := list(islice(urns_of_type, MAX_REQUEST_ITEMS)):
-            yield chunk
+        yield from chunks(urns_of_type, MAX_REQUEST_ITEMS)
 
 
 @dataclass(frozen=True, slots=True)
