@@ -3,13 +3,13 @@
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import Any, Final
 
 from mlcat_ingest.client.base import Evaluation
 from mlcat_ingest.links.rules import Links
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.pipeline.merge.applied import NOTHING
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.outcome import Outcome
 from mlcat_ingest.pipeline.report.tally import Tally
@@ -141,9 +141,7 @@ class Ledger:
             entities.save_bases(one.merged for one in outcomes if not one.was_written)
         self._save_many()
 
-    def report(
-        self, outcomes: Sequence[Outcome], counted: Mapping[str, str] = MappingProxyType({})
-    ) -> None:
+    def report(self, outcomes: Sequence[Outcome], counted: Mapping[str, str] = NOTHING) -> None:
         """Book in the report alone what became of entities that no row waits for.
 
         Those that are `counted` already, as this says by URN, do not count twice.

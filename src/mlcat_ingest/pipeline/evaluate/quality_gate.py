@@ -129,7 +129,7 @@ class QualityGate:
             urn for urn in urns if self._search(urn) or (urn in names and self._search(names[urn]))
         ]
         tests = tuple(_verdict(urn, names.get(urn), groups) for urn in matching)
-        unevaluated = sum(1 for _ in results.entities_without_result())
+        unevaluated = results.count_without_result()
         examples = list(_examples(results, frozenset(matching)))
         known = evaluated | unevaluated_tests.keys()
         verdict = Verdict(

@@ -36,6 +36,9 @@ _SAVE: Final = (
 _EVALUATED: Final = (
     f"FROM state_entity WHERE recipe = ? AND sink = ? AND result <> {REMOVED} AND begun = 0"
 )
+_WITHOUT: Final = (
+    "FROM state_entity WHERE recipe = ? AND sink = ? AND result IS NULL AND run_ms = ?"
+)
 _NEXT_RECORDS: Final = (
     "SELECT kind, id, urns, reason FROM state_record WHERE part_id = ?"
     " AND (kind > ? OR (kind = ? AND id > ?)) ORDER BY kind, id LIMIT ?"
@@ -106,16 +109,20 @@ class EvaluationResults:
             rows = connection.execute(statement, own.run_ms, own.recipe, own.sink)
             return [(_result(known, *key), count) for *key, count in rows]
 
+    def count_without_result(self) -> int:
+        """Return how many entities this run has no result for."""
+        with self._database.transaction() as connection:
+            return int(connection.scalar(f"SELECT count(*) {_WITHOUT}", *self._own_run))
+
     def entities_without_result(self) -> Iterator[str]:
         """Yield the entities that this run has no result for, in the order of their URNs."""
-        own = self._database
-        statement = (
-            "SELECT urn FROM state_entity WHERE recipe = ? AND sink = ? AND result IS NULL"
-            " AND run_ms = ? ORDER BY urn"
-        )
-        with own.transaction() as connection:
-            values = own.recipe, own.sink, own.run_ms
-            yield from connection.scalars(statement, *values, stream=True)
+        statement = f"SELECT urn {_WITHOUT} ORDER BY urn"
+        with self._database.transaction() as connection:
+            yield from connection.scalars(statement, *self._own_run, stream=True)
+
+    @property
+    def _own_run(self) -> tuple[str, str, int]:
+        return self._database.recipe, self._database.sink, self._database.run_ms
 
     def entities(self, match: Callable[[TestOutcome], bool]) -> Iterator[tuple[str, EntityResult]]:
         """Yield the entities whose outcomes `match`, in the order of their URNs.

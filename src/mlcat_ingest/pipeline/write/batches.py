@@ -262,9 +262,10 @@ def _was_of_others(merged: MergedEntity) -> bool:
 
     Whoever wrote it so far may have ended before the search index learned of it, and not come back.
     """
+    if merged.change != "updated" or merged.writer is None:
+        return False
     custom = custom_properties(stored_properties(merged.urn, merged.stored) or NOTHING)
-    is_ours = merged.writer is None or applied_key(merged.writer.name) in custom
-    return merged.change == "updated" and not is_ours
+    return applied_key(merged.writer.name) not in custom
 
 
 def _changes_version(merged: MergedEntity) -> bool:

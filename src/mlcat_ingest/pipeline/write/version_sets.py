@@ -20,10 +20,11 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
+from itertools import chain
 from typing import Final, NamedTuple
 
 from mlcat_ingest.client.base import CANNOT_ANSWER, StoredEntity
+from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.errors import NotAuthorizedError
 from mlcat_ingest.metadata.aspects.common import (
     IS_LATEST,
@@ -229,8 +230,9 @@ class LatestVersions:
             version_set.new.add(merged.urn)
         elif before.get(IS_LATEST) is not False:
             version_set.marked.add(merged.urn)
-        if before is None or before.get(IS_LATEST) is not False:
-            self._counted[merged.urn] = merged.change
+        else:
+            return
+        self._counted[merged.urn] = merged.change
 
     def _note_moved(self, merged: MergedEntity, version: Aspect) -> None:
         version_set = self._set(version["versionSet"])
@@ -244,17 +246,15 @@ class LatestVersions:
         Cost: nothing where each set is as it was; else a read for a batch of sets, one for a batch
         of their versions, a search for each set whose latest version is removed, and a write.
         """
-        sets = iter(
-            [
-                (urn, version_set)
-                for urn, version_set in self._sets.items()
-                # Else the service takes the best version for the latest one, and no other.
-                if version_set.moved or version_set.marked != {version_set.best.urn}
-            ]
-        )
+        sets = [
+            (urn, version_set)
+            for urn, version_set in self._sets.items()
+            # Else the service takes the best version for the latest one, and no other.
+            if version_set.moved or version_set.marked != {version_set.best.urn}
+        ]
         self._sets = {}
-        while batch := dict(islice(sets, MAX_REQUEST_ITEMS)):
-            self._settle(batch)
+        for batch in chunks(sets, MAX_REQUEST_ITEMS):
+            self._settle(dict(batch))
         self._counted = {}
 
     def _settle(self, sets: Mapping[str, _VersionSet]) -> None:
@@ -272,8 +272,9 @@ class LatestVersions:
                 sort_id = "" if former is None else str(former.value["sortId"])
                 entities += _corrections(urn, now, sort_id, live, sets[urn].new)
         merged = [self._merge(entity, stored.get(entity.urn)) for entity in entities]
-        outcomes = self._delivery.deliver([entity for entity in merged if entity.proposals])
-        self._context.ledger.report(outcomes, self._counted)
+        changed = [entity for entity in merged if entity.proposals]
+        if changed:
+            self._context.ledger.report(self._delivery.deliver(changed), self._counted)
 
     def _read(self, urns: Iterable[str], *aspects: str) -> dict[str, StoredEntity]:
         by_type: dict[str, dict[str, None]] = {}
@@ -312,11 +313,12 @@ class LatestVersions:
         ):
             return MergedEntity(entity, stored or NOTHING, "unchanged")
         value = {**before.value, **fresh}
-        proposal = propose(entity.urn, name, before, value)
         if name == VERSION_PROPERTIES:
             # Only a patch may hold the computed field of an entity that is there.
             steps = [{"op": "add", "path": f"/{IS_LATEST}", "value": value[IS_LATEST]}]
             proposal = Proposal(entity.urn, name, value, "PATCH", condition(before), steps)
+        else:
+            proposal = propose(entity.urn, name, before, value)
         return MergedEntity(entity, stored or NOTHING, "updated", (proposal,))
 
 
