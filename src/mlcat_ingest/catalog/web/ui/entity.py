@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from urllib.parse import quote
 
 from sqlalchemy import select
@@ -17,7 +17,7 @@ from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui import ingestion
 from mlcat_ingest.catalog.web.ui.children import children_of, nested_rows
 from mlcat_ingest.catalog.web.ui.facts import Piece, overview
-from mlcat_ingest.catalog.web.ui.history import history_page
+from mlcat_ingest.catalog.web.ui.history import HistoryPage, history_page
 from mlcat_ingest.catalog.web.ui.lineage import lineage_trees
 from mlcat_ingest.catalog.web.ui.lists import (
     PAGE_ROWS,
@@ -41,9 +41,9 @@ from mlcat_ingest.catalog.web.ui.lists import (
     value_of,
     version_set_names,
 )
-from mlcat_ingest.catalog.web.ui.markdown import render_markdown
-from mlcat_ingest.catalog.web.ui.metadata_tests import rule_in_words
-from mlcat_ingest.catalog.web.ui.runs import RunsView, runs_table
+from mlcat_ingest.catalog.web.ui.markdown import Html, render_markdown
+from mlcat_ingest.catalog.web.ui.metadata_tests import RuleInWords, rule_in_words
+from mlcat_ingest.catalog.web.ui.runs import RunsTable, RunsView, runs_table
 from mlcat_ingest.catalog.web.ui.text import entity_href, entity_type, kind_name, scalar, stamp
 from mlcat_ingest.catalog.web.ui.versions import aliases_of
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
@@ -114,13 +114,49 @@ class _Subject:
         return list(dict.fromkeys(self.properties.get(field) or []))
 
 
-def entity_page(
-    store: Store, urn: str, query: QueryParams, start: int
-) -> Mapping[str, object] | None:
-    """Return the page of `urn`; None if the catalog neither has it nor refers to it.
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """A section of an entity's page, with the number of what it lists if that is known."""
 
-    Of `overview`, `runs`, `listing`, `ingestion`, `lineage` and `history` the chosen tab has one;
-    the overview of a metadata test has a `rule`, too.
+    label: str
+    href: str
+    current: bool
+    count: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntityPage:
+    """The page of an entity, with the content of one of its tabs."""
+
+    urn: str
+    href: Annotated[str, "the address of the page, with its first tab"]
+    title: str
+    kind: Annotated[str, "what a reader calls the entity: its subtypes, or else its type"]
+    place: Annotated[Sequence[Piece], "the steps of its browse path"]
+    parent: Annotated[Piece | None, "the run of which it is a child run"]
+    aliases: Annotated[Mapping[str, object] | None, "those of a group, with their versions"]
+    kinds: Annotated[str, "its entity type in the plural"]
+    kind_href: Annotated[str, "the list of all entities of its type"]
+    platform: str
+    environment: str
+    description: Html
+    ingested: Annotated[bool, "false if other entities only refer to it"]
+    removed: Annotated[bool, "whether it is soft-deleted"]
+    json_href: Annotated[str, "its aspects as JSON"]
+    unknown_tab: Annotated[str, "the tab of the address, if the entity has none of that name"]
+    shown_tab: str
+    tabs: Sequence[Tab]
+    overview: Annotated[Mapping[str, object] | None, "this and the others: of the shown tab"] = None
+    rule: Annotated[RuleInWords | None, "the definition of a metadata test in words"] = None
+    runs: Annotated[RunsTable | None, "the models of a group"] = None
+    listing: Listing | None = None
+    ingestion: Annotated[Mapping[str, object] | None, "of a recipe, or of one of its runs"] = None
+    lineage: Mapping[str, object] | None = None
+    history: HistoryPage | None = None
+
+
+def entity_page(store: Store, urn: str, query: QueryParams, start: int) -> EntityPage | None:
+    """Return the page of `urn`; None if the catalog neither has it nor refers to it.
 
     Cost: a handful of SQL statements, however long the lists are.
     """
@@ -133,45 +169,45 @@ def entity_page(
     identity = Identity.of(urn)
     tab = query.get("tab", "")
     chosen = tab if tab in counts else first
-    return {
-        "urn": urn,
-        "href": entity_href(urn),
-        "title": version_set_names(store, {urn: subject.aspects}).get(urn)
+    return EntityPage(
+        urn=urn,
+        href=entity_href(urn),
+        title=version_set_names(store, {urn: subject.aspects}).get(urn)
         or display_name(urn, subject.aspects),
-        "kind": kind_of(urn, subject.aspects),
-        "place": _place(store, subject),
-        "parent": _parent(subject),
-        "aliases": aliases_of(store, urn, subject.properties)
+        kind=kind_of(urn, subject.aspects),
+        place=_place(store, subject),
+        parent=_parent(subject),
+        aliases=aliases_of(store, urn, subject.properties)
         if entity_type(urn) == "mlModelGroup"
         else None,
-        "kinds": kind_name(entity_type(urn), plural=True),
-        "kind_href": f"/kind/{quote(entity_type(urn), safe='')}",
-        "platform": identity.platform,
-        "environment": identity.environment,
-        "description": render_markdown(
+        kinds=kind_name(entity_type(urn), plural=True),
+        kind_href=f"/kind/{quote(entity_type(urn), safe='')}",
+        platform=identity.platform,
+        environment=identity.environment,
+        description=render_markdown(
             _catalog_description(subject) or description_of(subject.properties)
         ),
-        "ingested": subject.ingested,
-        "removed": is_removed(subject.aspects),
-        "json_href": entity_href(urn, format="json"),
-        "unknown_tab": tab if tab and tab not in counts else "",
-        "shown_tab": _LABELS[chosen],
-        "tabs": [
-            {
-                "label": _LABELS[key],
-                "href": entity_href(urn) if key == first else entity_href(urn, tab=key),
-                "current": key == chosen,
-                "count": count,
-            }
+        ingested=subject.ingested,
+        removed=is_removed(subject.aspects),
+        json_href=entity_href(urn, format="json"),
+        unknown_tab=tab if tab and tab not in counts else "",
+        shown_tab=_LABELS[chosen],
+        tabs=[
+            Tab(
+                _LABELS[key],
+                entity_href(urn) if key == first else entity_href(urn, tab=key),
+                key == chosen,
+                count,
+            )
             for key, count in counts.items()
         ],
         **_content(store, subject, chosen, query, start),
-    }
+    )
 
 
 def _content(
     store: Store, subject: _Subject, chosen: str, query: QueryParams, start: int
-) -> Mapping[str, object]:
+) -> Mapping[str, Any]:
     """Return what the chosen tab shows."""
     urn = subject.urn
     if chosen == "models":

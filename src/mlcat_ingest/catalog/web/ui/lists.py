@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from urllib.parse import quote
 
 from sqlalchemy import func, literal, select, true, union_all
@@ -573,7 +573,27 @@ _REMOVED: Final = replace(
 )
 
 
-def home(store: Store) -> Mapping[str, object]:
+@dataclass(frozen=True, slots=True)
+class KindCount:
+    """A kind of entities: how many there are, and where they are listed."""
+
+    label: str
+    count: int
+    href: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HomePage:
+    """The first page."""
+
+    kinds: Annotated[Sequence[KindCount], "the ML kinds"]
+    other_kinds: Sequence[KindCount]
+    groups: Annotated[Listing, "the latest model groups"]
+    all_groups: int
+    empty: Annotated[bool, "whether there is no entity of an ML kind"]
+
+
+def home(store: Store) -> HomePage:
     """Return the first page: counts of the ML kinds and of the others, and the latest groups.
 
     Cost: a dozen SQL statements, whatever the number of entities.
@@ -583,10 +603,10 @@ def home(store: Store) -> Mapping[str, object]:
     latest = store.search(newest("mlModelGroup", 0, _LATEST_GROUPS))
     urns = [hit.urn for hit in latest.hits]
     sizes = store.read(lambda connection: _group_sizes(connection, urns))
-    return {
-        "kinds": [_kind(name, counts, removed) for name in _PROMINENT],
-        "other_kinds": [_kind(name, counts, removed) for name in others],
-        "groups": Listing(
+    return HomePage(
+        kinds=[_kind(name, counts, removed) for name in _PROMINENT],
+        other_kinds=[_kind(name, counts, removed) for name in others],
+        groups=Listing(
             rows_of(store, urns),
             (
                 replace(NAME, show="placed"),
@@ -596,9 +616,9 @@ def home(store: Store) -> Mapping[str, object]:
                 *(DESCRIPTION, TESTS, CREATED),
             ),
         ),
-        "all_groups": latest.total,
-        "empty": not any(counts.get(name) for name in _PROMINENT),
-    }
+        all_groups=latest.total,
+        empty=not any(counts.get(name) for name in _PROMINENT),
+    )
 
 
 def outcome_counts(store: Store, tests: Sequence[str]) -> dict[str, tuple[int, int]]:
@@ -645,14 +665,12 @@ def newest(entity_type: str, start: int, count: int) -> SearchRequest:
     )
 
 
-def _kind(
-    entity_type: str, counts: Mapping[str, int], removed: Mapping[str, int]
-) -> dict[str, object]:
+def _kind(entity_type: str, counts: Mapping[str, int], removed: Mapping[str, int]) -> KindCount:
     count = counts.get(entity_type, 0)
     label = kind_name(entity_type, plural=count != 1)
     if entity_type in removed:
         label += f", {removed[entity_type]:,} removed"
-    return {"label": label, "count": count, "href": f"/kind/{quote(entity_type, safe='')}"}
+    return KindCount(label, count, f"/kind/{quote(entity_type, safe='')}")
 
 
 def kind_page(store: Store, entity_type: str, start: int) -> Listing | None:

@@ -32,7 +32,7 @@ from mlcat_ingest.catalog.web.http import (
 from mlcat_ingest.catalog.web.ui import ingestion
 from mlcat_ingest.catalog.web.ui.activity import activity
 from mlcat_ingest.catalog.web.ui.compare import compare_page
-from mlcat_ingest.catalog.web.ui.entity import entity_page
+from mlcat_ingest.catalog.web.ui.entity import EntityPage, entity_page
 from mlcat_ingest.catalog.web.ui.lists import home, kind_page
 from mlcat_ingest.catalog.web.ui.metadata_tests import EvaluationNow, evaluate_now
 from mlcat_ingest.catalog.web.ui.runs import EXPORTS, RunsView, export
@@ -40,6 +40,7 @@ from mlcat_ingest.catalog.web.ui.search_page import search_view, suggestions
 from mlcat_ingest.catalog.web.ui.tasks_page import PATH as TASKS
 from mlcat_ingest.catalog.web.ui.tasks_page import tasks_page
 from mlcat_ingest.catalog.web.ui.text import visible
+from mlcat_ingest.catalog.web.ui.twin import json_of
 
 HEADERS: Final = {
     "Content-Security-Policy": (
@@ -172,9 +173,13 @@ def _handler(handler: PageHandler, renderer: Renderer) -> Callable[[Request], Re
     # Starlette runs a function that is not asynchronous in a thread.
     def answer(request: Request) -> Response:
         answered = handler(RequestContext.of(request))
-        if isinstance(answered, HtmlPage):
-            return renderer.response(answered, request.scope)
-        return answered
+        if not isinstance(answered, HtmlPage):
+            return answered
+        accepted = request.headers.get("accept", "")
+        if "application/json" in accepted and "text/html" not in accepted:
+            headers = {**HEADERS, **answered.headers}
+            return json_response(json_of(answered.values), answered.status, headers)
+        return renderer.response(answered, request.scope)
 
     return answer
 
@@ -285,7 +290,7 @@ class _Pages:
 
 
 def _entity(
-    page: Mapping[str, object], request: RequestContext, evaluation: EvaluationNow | None = None
+    page: EntityPage, request: RequestContext, evaluation: EvaluationNow | None = None
 ) -> HtmlPage:
     values = {"page": page, "evaluation": evaluation, "may_write": request.may_write}
     return HtmlPage("entity.html", values)

@@ -11,7 +11,7 @@ import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from urllib.parse import urlencode
 
 import orjson
@@ -25,7 +25,7 @@ from mlcat_ingest.catalog.search.request import Criterion, SearchRequest, SortKe
 from mlcat_ingest.catalog.search.search import unknown_number
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.children import models_of_group, nested_rows
-from mlcat_ingest.catalog.web.ui.directions import METRICS, Directions
+from mlcat_ingest.catalog.web.ui.directions import METRICS, Better, Directions
 from mlcat_ingest.catalog.web.ui.lists import (
     MOST_METRICS,
     NEWEST_FIRST,
@@ -146,7 +146,48 @@ class RunsView:
         )
 
 
-def runs_table(store: Store, view: RunsView, group: Mapping[str, Any]) -> Mapping[str, object]:
+@dataclass(frozen=True, slots=True)
+class ChartPoint:
+    """One model in a chart."""
+
+    href: str
+    x: float
+    y: float
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A metric over the time, or over another metric or parameter."""
+
+    y: Annotated[str, "the metric, such as `metrics.auc`"]
+    x: Annotated[str, "what it is drawn over: `created`, a metric or a parameter"]
+    points: Annotated[Sequence[ChartPoint], "in a rectangle of `width` and `height`"]
+    low: str
+    high: str
+    left: str
+    right: str
+    omitted: Annotated[int, "how many of the oldest models have no point"]
+    width: int = _WIDTH
+    height: int = _HEIGHT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunsTable:
+    """The models of a group as a table."""
+
+    view: RunsView
+    problem: Annotated[str, "what is wrong with the filter or the order"]
+    names: Annotated[Sequence[tuple[str, bool]], "all metrics and parameters; true if shown"]
+    listing: Listing
+    sorted: Annotated[str, "the metric that the list is sorted by"]
+    direction: Annotated[Better | None, "which of its values are better, if anything says it"]
+    at_first: Annotated[bool, "whether some values in the chart are of the first step"]
+    chart: Chart | None
+    exports: Annotated[Sequence[tuple[str, str]], "formats with their addresses"]
+
+
+def runs_table(store: Store, view: RunsView, group: Mapping[str, Any]) -> RunsTable:
     """Return the table of the models of a group, which has these properties.
 
     Child runs are below their parents where the list is neither filtered nor sorted: hidden, unless
@@ -183,21 +224,21 @@ def runs_table(store: Store, view: RunsView, group: Mapping[str, Any]) -> Mappin
     direction = directions.of(view.sort_field)
     rows = version_rows(store, rows, group)
     columns = (_column(view, name, directions, rows) for name in shown)
-    return {
-        "view": view,
-        "problem": problem,
-        "names": [(name, name in shown) for name in names],
-        "listing": Listing(
+    return RunsTable(
+        view=view,
+        problem=problem,
+        names=[(name, name in shown) for name in names],
+        listing=Listing(
             rows,
             entity_columns(rows, columns, selectable=total > 1),
             pager(total, view.start, at_root, lambda at: view.href(start=str(at))),
         ),
-        "sorted": view.sort_field if view.sort_field.startswith(METRICS) else "",
-        "direction": direction,
-        "at_first": any(chart and chart["y"] in row.first for row in rows),
-        "chart": chart,
-        "exports": [(kind.upper(), view.href(export=kind)) for kind in EXPORTS],
-    }
+        sorted=view.sort_field if view.sort_field.startswith(METRICS) else "",
+        direction=direction,
+        at_first=any(chart and chart.y in row.first for row in rows),
+        chart=chart,
+        exports=[(kind.upper(), view.href(export=kind)) for kind in EXPORTS],
+    )
 
 
 def _usual(names: Mapping[str, Holders]) -> list[str]:
@@ -234,7 +275,7 @@ def _column(
 
 def _chart(
     store: Store, view: RunsView, request: SearchRequest, columns: Sequence[str]
-) -> Mapping[str, object] | None:
+) -> Chart | None:
     """Return the chart of a metric over the time, or over another metric or parameter."""
     metrics = [name for name in (view.chart, view.sort_field, *columns) if name]
     y = next((name for name in metrics if field_name(name).name is not None), None)
@@ -250,29 +291,27 @@ def _chart(
     if left == right and not view.chart:
         return None  # runs of one moment: a chart that nobody asked for says nothing
     label = moment if x == "created" else _number
-    return {
-        "y": y,
-        "x": x,
-        "width": _WIDTH,
-        "height": _HEIGHT,
-        "points": [_circle(one, (left, right), (low, high), y) for one in finite],
-        "low": _number(low),
-        "high": _number(high),
-        "left": label(left),
-        "right": label(right),
-        "omitted": total - POINTS if total > POINTS else 0,
-    }
+    return Chart(
+        y=y,
+        x=x,
+        points=[_circle(one, (left, right), (low, high), y) for one in finite],
+        low=_number(low),
+        high=_number(high),
+        left=label(left),
+        right=label(right),
+        omitted=total - POINTS if total > POINTS else 0,
+    )
 
 
 def _circle(
     point: Point, across: tuple[float, float], up: tuple[float, float], y: str
-) -> dict[str, object]:
-    return {
-        "href": entity_href(point.urn),
-        "x": _at(point.x, across, _WIDTH),
-        "y": round(_HEIGHT - _at(point.y, up, _HEIGHT), 1),
-        "title": f"{y.partition('.')[2]} {_number(point.y)}",
-    }
+) -> ChartPoint:
+    return ChartPoint(
+        entity_href(point.urn),
+        _at(point.x, across, _WIDTH),
+        round(_HEIGHT - _at(point.y, up, _HEIGHT), 1),
+        f"{y.partition('.')[2]} {_number(point.y)}",
+    )
 
 
 def _at(value: float, ends: tuple[float, float], length: int) -> float:

@@ -1,5 +1,6 @@
-"""Every kind of address that a page of the demo's catalog links to has a page."""
+"""Every kind of address that a page of the demo links to has a page, and that page its JSON."""
 
+import json
 from collections import Counter, deque
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urljoin, urlsplit
@@ -61,6 +62,7 @@ def crawl(store: Store) -> Counter[tuple[object, ...]]:
         answer = call(app, "GET", target)
         assert answer.status == 200, target
         if answer.headers["content-type"].startswith("text/html"):
+            json.loads(call(app, "GET", target, headers={"accept": "application/json"}).text)
             for link in Reader(answer.text).links:
                 linked = urljoin(target, link.partition("#")[0])
                 kind = kind_of(linked)
