@@ -1,6 +1,7 @@
 """The how-to guides: their commands are run, and their configurations are used as they stand."""
 
 import gzip
+import re
 import sqlite3
 import subprocess
 import sys
@@ -230,7 +231,12 @@ def test_operations(place: Place, *, update_golden: bool) -> None:
     place.put_in_trash("svm-grid-search")
     place.walk("operations", update=update_golden)
     assert (place.home / "changes.jsonl").stat().st_size
-    assert "mlcat_ingest_up" in (place.home / "mlflow-prod.prom").read_text()
+    metrics = (place.home / "mlflow-prod.prom").read_text()
+    assert "mlcat_ingest_up" in metrics
+    (rules,) = (yaml.safe_load(text)["groups"] for text in blocks("operations", "yaml"))
+    (alert,) = rules[0]["rules"]
+    (series,) = re.findall(r"mlcat_\w+", alert["expr"])
+    assert f'{series}{{recipe="mlflow-prod"}}' in metrics
 
 
 def test_backup_and_restore(place: Place) -> None:

@@ -39,3 +39,7 @@ def test_first_feature_links(tmp_path: Path, *, update_golden: bool) -> None:
     venvs = {".venv": OURS, "feast-venv": venv_for("feast-0.67")}
     page = TUTORIALS / "first-feature-links.md"
     walk(page, tmp_path, ports(8080), venvs=venvs, update=update_golden)
+
+
+def test_two_servers(tmp_path: Path, *, update_golden: bool) -> None:
+    walk(TUTORIALS / "two-servers.md", tmp_path, ports(8080), update=update_golden)
