@@ -181,7 +181,7 @@ class RunsTable:
     names: Annotated[Sequence[tuple[str, bool]], "all metrics and parameters; true if shown"]
     listing: Listing
     sorted: Annotated[str, "the metric that the list is sorted by"]
-    direction: Annotated[Better | None, "which of its values are better, if anything says it"]
+    direction: Annotated[Better | None, "which of its values are better, where that is known"]
     at_first: Annotated[bool, "whether some values in the chart are of the first step"]
     chart: Chart | None
     exports: Annotated[Sequence[tuple[str, str]], "formats with their addresses"]
