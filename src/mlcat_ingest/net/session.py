@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 LATE: Final = 408
 """The status of an answer that did not come in time, from a proxy or from nobody."""
 
-UNAVAILABLE: Final = frozenset({LATE, 429, 502, 503, 504})
+TIMEOUTS: Final = frozenset({LATE, 504})
+"""The statuses after which a server may still work on a request; 504 is a proxy's."""
+
+UNAVAILABLE: Final = TIMEOUTS | {429, 502, 503}
 MAX_RETRY_AFTER_S: Final = 120.0
 
 MAX_PAUSE_S: Final = 10.0

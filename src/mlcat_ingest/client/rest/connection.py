@@ -25,7 +25,7 @@ from mlcat_ingest.errors import (
     ProtocolMismatchError,
 )
 from mlcat_ingest.net.http import Http, IsPassing, Reply, is_unavailable
-from mlcat_ingest.net.session import HttpOptions
+from mlcat_ingest.net.session import TIMEOUTS, HttpOptions
 
 PEER = "the catalog service"
 
@@ -178,7 +178,7 @@ class Connection(RequestSide):
         context = {"status": status, "urn": urn, "reason": f"{status} {message}"}
         if status == HTTPStatus.FORBIDDEN:
             return NotAuthorizedError(sentence, hint=LACKS_PERMISSION, context=context)
-        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in TIMEOUTS:
             return CatalogUnavailableError(sentence, hint="see the service's log", context=context)
         hint = TOO_LARGE_HINT if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE else None
         return CatalogRequestError(sentence, status=status, hint=hint, urn=urn)

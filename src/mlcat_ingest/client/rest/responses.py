@@ -13,7 +13,7 @@ from mlcat_ingest.core.text import visible_text
 from mlcat_ingest.errors import CatalogRequestError, CodecError
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.net.http import Reply, is_read_failure, is_unavailable
-from mlcat_ingest.net.session import LATE
+from mlcat_ingest.net.session import TIMEOUTS
 
 ItemT = TypeVar("ItemT")
 ReplyT = TypeVar("ReplyT")
@@ -130,7 +130,7 @@ def is_unacknowledged(reply: Reply) -> bool:
     still work on it.
     """
     if not reply.status < HTTPStatus.MULTIPLE_CHOICES:
-        return is_unavailable(reply) and reply.status != LATE
+        return is_unavailable(reply) and reply.status not in TIMEOUTS
     try:
         body = loads(reply.content)
     except CodecError:

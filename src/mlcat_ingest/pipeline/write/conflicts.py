@@ -28,7 +28,7 @@ from mlcat_ingest.metadata.proposal import (
     Proposal,
 )
 from mlcat_ingest.metadata.registry import ASPECTS, KEY_ASPECTS, allows, key_aspect, key_aspect_name
-from mlcat_ingest.net.session import LATE
+from mlcat_ingest.net.session import TIMEOUTS
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.aspects import rebase_aspect
 from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity, with_applied_of
@@ -204,7 +204,7 @@ class ConflictGuard:
             try:
                 refused = self._context.sink.write(probe)
             except CatalogUnavailableError as error:
-                if error.context.get("status") != LATE:
+                if error.context.get("status") not in TIMEOUTS:
                     raise
                 return  # the next batch is tried
             urn, names = probe[0].entity_urn, [proposal.aspect_name for proposal in probe]

@@ -24,7 +24,8 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.metadata.entries import same_json
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.net.session import LATE
+from mlcat_ingest.metadata.registry import KEY_ASPECTS
+from mlcat_ingest.net.session import TIMEOUTS
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity
 from mlcat_ingest.pipeline.merge.provenance import is_removed
@@ -55,8 +56,12 @@ that reads from a replica of its database may show the old version for seconds.
 MAX_PAUSE_S: Final = 30.0
 """The longest pause between two rounds."""
 
+SHORT_BATCH_S: Final = 2.0
 BATCH_S: Final = 5.0
-"""The longest that the catalog should take for a batch: some proxies end a request after 30 s."""
+"""The longest that the catalog should take for a batch: some proxies end a request after 30 s.
+
+Batches grow after one that took less than `SHORT_BATCH_S`.
+"""
 
 LEAST_BATCH: Final = 20
 """Proposals in a batch at least: fewer cost twice as much each, seen on a DataHub server."""
@@ -171,12 +176,14 @@ class Delivery:
         conflicted: list[MergedEntity] = []
         most = self._context.sink.facts.batch_size >> (attempt - 1)
         for part in _split(waiting, max(1, min(most, self.batch_size))):
+            started_s = time.monotonic()
             try:
                 refused = self._write(part)
             except CatalogUnavailableError as error:
-                if error.context.get("status") != LATE or next(timeouts) >= ROUNDS:
+                if error.context.get("status") not in TIMEOUTS or next(timeouts) >= ROUNDS:
                     raise
                 # The service may still work on it: what it has stored is read, then half is sent.
+                self._await_stored(part[-1], time.monotonic() - started_s)
                 conflicted.extend(part)
                 continue
             arrived = [entity for entity in part if entity.urn not in refused]
@@ -227,9 +234,24 @@ class Delivery:
 
     def _adapt_batch_size(self, proposals: int, took_s: float) -> None:
         """Make the next batches smaller where the catalog took too long, else larger again."""
-        most = self._context.sink.facts.batch_size
-        fitting = int(proposals * BATCH_S / took_s) if took_s > BATCH_S else 2 * self.batch_size
-        self.batch_size = min(most, max(LEAST_BATCH, fitting))
+        size = self.batch_size
+        if took_s > BATCH_S:
+            size = int(proposals * BATCH_S / took_s)
+        elif took_s < SHORT_BATCH_S:
+            size *= 2
+        self.batch_size = min(self._context.sink.facts.batch_size, max(LEAST_BATCH, size))
+
+    def _await_stored(self, last: MergedEntity, seconds: float) -> None:
+        """Wait until the `last` entity of a request is stored, for about `seconds` at most.
+
+        Sent again before that, the request would compete with itself.
+        """
+        names = {proposal.aspect_name for proposal in last.proposals} - KEY_ASPECTS
+        before = {name: last.stored[name].stamp for name in names if name in last.stored}
+        for share in (32, 16, 8, 4, 2):
+            self._context.cancellation.pause(seconds / share)
+            if self._context.sink.read_stamps([last.urn], names).get(last.urn, {}) != before:
+                return
 
     def _read(self, entities: Sequence[Entity]) -> Mapping[str, StoredEntity]:
         return read_stored(self._context.sink, self._context.state, entities)

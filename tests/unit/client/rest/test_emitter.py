@@ -17,7 +17,7 @@ from mlcat_ingest.errors import (
     ProtocolMismatchError,
 )
 from mlcat_ingest.metadata.proposal import Proposal
-from mlcat_ingest.net.session import HttpOptions
+from mlcat_ingest.net.session import TIMEOUTS, HttpOptions
 from support.fake_service import Answer, Asked, FakeService
 from support.fakes import model_urn
 from support.pauses import Clock
@@ -617,6 +617,17 @@ def test_what_the_interface_does_not_answer_is_no_acknowledgement(
     answers[:] = [Answer(body=body)] * 100
     with pytest.raises(CatalogUnavailableError, match="did not acknowledge"):
         write()
+
+
+@pytest.mark.parametrize("status", sorted(TIMEOUTS))
+def test_a_write_that_a_proxy_ended_is_not_sent_again(
+    service: FakeService, patient: CatalogClient, status: int
+) -> None:
+    service.on("POST", MANY, Answer(status, b"gateway time-out"))
+    with pytest.raises(CatalogUnavailableError) as caught:
+        patient.write([proposal()])
+    assert caught.value.context["status"] == status
+    assert len(service.to("/aspects")) == 1
 
 
 def test_a_web_page_in_place_of_an_acknowledgement_is_no_acknowledgement(

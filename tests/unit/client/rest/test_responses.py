@@ -62,6 +62,7 @@ def test_long_messages_are_cut() -> None:
         (400, CatalogRequestError),
         (403, NotAuthorizedError),
         (404, CatalogRequestError),
+        (408, CatalogUnavailableError),
         (422, CatalogRequestError),
         (500, CatalogUnavailableError),
         (503, CatalogUnavailableError),

@@ -12,7 +12,7 @@ from mlcat_ingest.client.base import CatalogFacts
 from mlcat_ingest.errors import AspectRejectedError, CatalogUnavailableError
 from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Entity, Proposal
-from mlcat_ingest.net.session import LATE
+from mlcat_ingest.net.session import LATE, TIMEOUTS
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.flow import Cancellation
 from mlcat_ingest.pipeline.ledger import Ledger
@@ -191,43 +191,78 @@ class Enforcing(FakeSink):
         return replace(super().facts, enforces_conditions=True)
 
 
-@pytest.mark.parametrize("is_stored", [False, True])
+@pytest.mark.parametrize("stored_after", [1, 3, None])
+@pytest.mark.parametrize("status", sorted(TIMEOUTS))
 def test_after_a_timeout_what_is_stored_is_read_before_half_is_sent_again(
-    is_stored: bool,  # noqa: FBT001 - a parameter of pytest
+    stored_after: int | None, status: int
 ) -> None:
     events: list[tuple[str, int]] = []
+    under_way: list[Proposal] = []
 
     class Slow(Enforcing):
         def read_many(self, urns: Sequence[str], aspects: Any) -> Any:
             events.append(("read", len(urns)))
             return super().read_many(urns, aspects)
 
+        def read_stamps(self, urns: Sequence[str], aspects: Any) -> Any:
+            events.append(("look", len(urns)))
+            if events.count(("look", 1)) == stored_after:
+                assert not super().write(under_way)
+            return super().read_stamps(urns, aspects)
+
         def write(self, proposals: Sequence[Proposal]) -> Any:
             events.append(("write", len({one.entity_urn for one in proposals})))
             if len(events) > 2:
                 return super().write(proposals)
-            if is_stored:
-                super().write(proposals)
-            raise CatalogUnavailableError("Read timed out.", context={"status": LATE})
+            under_way.extend(proposals)
+            raise CatalogUnavailableError("Read timed out.", context={"status": status})
 
     sink = Slow(place="fake://catalog", batch_size=4)
     report = run(sink, *(model(name, A) for name in "rstu"))
     assert (report.conflicts, report.exit_code) == (0, 0)
     assert report.entities == {"mlModel": EntityCounts(read=4, created=4)}
+    assert set(sink.versions.values()) == {1}
+    looks = [("look", 1)] * (stored_after or 5)
     # Equal values too, with the key: the search index may not know of what was under way.
-    parts = [("write", 1)] * 4 if is_stored else [("write", 2)] * 2
-    assert events[:-1] == [("read", 4), ("write", 4), ("read", 4), *parts]
+    parts = [("write", 2)] * 2 if stored_after is None else [("write", 1)] * 4
+    assert events[:-1] == [("read", 4), ("write", 4), *looks, ("read", 4), *parts]
+
+
+def test_a_batch_is_awaited_for_as_long_again_as_its_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = SimpleNamespace(now_s=0.0)
+    pauses: list[float] = []
+
+    class Slow(Enforcing):
+        def write(self, proposals: Sequence[Proposal]) -> Any:
+            if not clock.now_s:
+                clock.now_s = 64.0
+                raise CatalogUnavailableError("Read timed out.", context={"status": LATE})
+            return super().write(proposals)
+
+    monkeypatch.setattr(delivery, "time", SimpleNamespace(monotonic=lambda: clock.now_s))
+    monkeypatch.setattr(Cancellation, "pause", lambda _, seconds: pauses.append(seconds))
+    assert run(Slow(place="fake://catalog"), model("r", A)).exit_code == 0
+    assert pauses == [2, 4, 8, 16, 32, 0]
 
 
 @pytest.mark.parametrize(
     ("took_s", "sizes"),
     # What is read together is cut by the size of that moment.
-    [(5, [200] * 4), (10, [200, 100, 100, 200, 200]), (5_000, [200, *[20] * 10, 200, 200])],
+    [
+        ([5], [200] * 4),
+        ([10], [200, 100, 100, 200, 200]),
+        ([10, 2], [200, 100, 100, 200, 200]),
+        ([10, 3, 3, 3, 3, 1], [200, *[100] * 6]),
+        ([5_000], [200, *[20] * 10, 200, 200]),
+    ],
 )
-def test_batches_are_smaller_after_one_that_took_long(
-    took_s: int, sizes: list[int], monkeypatch: pytest.MonkeyPatch
+def test_the_size_of_batches_follows_the_time_that_they_take(
+    took_s: list[int], sizes: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = SimpleNamespace(now_s=0)
+    times = iter(took_s)
     written: list[int] = []
 
     class Slow(Enforcing):
@@ -236,7 +271,7 @@ def test_batches_are_smaller_after_one_that_took_long(
             return replace(super().facts, connections=1)
 
         def write(self, proposals: Sequence[Proposal]) -> Any:
-            clock.now_s += 0 if written else took_s
+            clock.now_s += next(times, 0)
             written.append(len(proposals))
             return super().write(proposals)
 
