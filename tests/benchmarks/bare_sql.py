@@ -1,4 +1,4 @@
-"""The yardstick for a database: fetch every row of a run's tables through the driver, keep nothing.
+"""The yardstick for a database: fetch each row of runs, datasets and versions, keep nothing.
 
     python tests/benchmarks/bare_sql.py sqlite:////tmp/store/mlflow.db
     python tests/benchmarks/bare_sql.py URL --post batches.jsonl --to http://127.0.0.1:8080
@@ -22,6 +22,10 @@ TABLES = {
     "params": "run_uuid, key, value",
     "latest_metrics": "run_uuid, key, value, is_nan, timestamp, step",
     "tags": "run_uuid, key, value",
+    "inputs": "input_uuid, source_id, destination_id",
+    "input_tags": "input_uuid, name, value",
+    "datasets": "dataset_uuid, name, digest, dataset_source, dataset_schema, dataset_profile",
+    "model_versions": "name, version, run_id, creation_time, current_stage, source",
 }
 ROWS = 10_000
 

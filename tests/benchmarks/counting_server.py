@@ -2,14 +2,16 @@
 
     python tests/benchmarks/counting_server.py --port 8099 [--record batches.jsonl] [--delay-ms 500]
 
-`GET /counts` tells what arrived. With `--record` the bodies of ingest requests are kept, a line
-each, those that are refused left out. With `--delay-ms` each answer comes so much later, as from a
-distant service, or a busy one. It answers what the clients of a run ask: `/config`, ingest,
-batch reads (aspects as they were sent) and evaluation (no tests).
+`GET /counts` tells what arrived, and what that costs DataHub's own server (`server_units.py`).
+With `--record` the bodies of ingest requests are kept, a line each, those that are refused left
+out. With `--delay-ms` each answer comes so much later, as from a distant service, or a busy one. It
+answers what the clients of a run ask: `/config`, ingest, batch reads (aspects as they were sent)
+and evaluation (no tests).
 """
 
 import argparse
 import asyncio
+import sys
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
@@ -22,9 +24,15 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.server_units import Proposals, ServerModel
+
 COUNTS: Counter[str] = Counter()
 STORED: defaultdict[str, dict[str, Any]] = defaultdict(dict)
 RECORD: list[Path] = []
+SERVER = ServerModel()
+TAKEN: list[tuple[Proposals, bool]] = []
+"""The requests that `SERVER` has not counted yet: nobody waits for that before `/counts`."""
 
 
 async def config(_: Request) -> Response:
@@ -45,6 +53,8 @@ async def aspects(request: Request) -> Response:
             file.write(sent.replace(b"\n", b" ") + b"\n")
     for one in proposals:
         STORED[one["entityUrn"]][one["aspectName"]] = one
+    TAKEN.append((proposals, body.get("async") == "true"))
+    COUNTS["writes"] += 1
     COUNTS["proposals"] += len(proposals)
     return JSONResponse({"value": "success"})
 
@@ -80,11 +90,16 @@ async def evaluate(request: Request) -> Response:
 
 
 async def counts(_: Request) -> Response:
-    return JSONResponse(dict(COUNTS))
+    for proposals, queued in TAKEN:
+        SERVER.take(proposals, queued=queued)
+    TAKEN.clear()
+    return JSONResponse({**COUNTS, **SERVER.units()})
 
 
-async def anything(_: Request) -> Response:
+async def anything(request: Request) -> Response:
     COUNTS["requests"] += 1
+    if b"AcrossEntities" in await request.body():
+        SERVER.happened["search"] += 1
     return JSONResponse({"value": "", "data": {}})
 
 

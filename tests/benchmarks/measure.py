@@ -85,7 +85,8 @@ def run(command: Sequence[str], *, server: "Server", env: Mapping[str, str] | No
         env={**os.environ, **_COMPILED, **(env or {})},
     )
     assert child.stdout is not None
-    output = child.stdout.read()
+    with child.stdout:
+        output = child.stdout.read()
     _, status, usage = os.wait4(child.pid, 0)
     wall_s = time.perf_counter() - started
     child.returncode = os.waitstatus_to_exitcode(status)
