@@ -18,13 +18,17 @@ HTML = "text/html,application/xhtml+xml,*/*;q=0.8"
 
 
 class Reader(HTMLParser):
-    """Reads a page: its text, links, elements; complains where elements do not nest."""
+    """Reads a page: its text, links, elements; complains where elements do not nest.
+
+    The text of an address that several links have is that of the first one.
+    """
 
     def __init__(self, page: str) -> None:
         super().__init__()
         self.open: list[str] = []
         self.tags: list[str] = []
         self.links: dict[str, str] = {}
+        self.link: str | None = None
         self.words: list[str] = []
         self.feed(page)
         assert self.open == []
@@ -35,16 +39,17 @@ class Reader(HTMLParser):
         if tag not in VOID:
             self.open.append(tag)
         if tag == "a":
-            self.links[dict(attrs)["href"] or ""] = ""
+            href = dict(attrs)["href"] or ""
+            self.link = None if href in self.links else href
+            self.links.setdefault(href, "")
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
         self.words.append(data)
-        if "a" in self.open and self.links:
-            last = list(self.links)[-1]
-            self.links[last] += data
+        if "a" in self.open and self.link is not None:
+            self.links[self.link] += data
 
     @property
     def text(self) -> str:

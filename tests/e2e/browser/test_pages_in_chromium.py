@@ -37,7 +37,15 @@ REPORT = {
     },
 }
 TARGETS = (
-    *("/", "/search?q=hare", "/kind/mlModel", "/kind/test", f"/entity/{TEST}", "/tasks"),
+    *(
+        "/",
+        "/changes",
+        "/search?q=hare",
+        "/kind/mlModel",
+        "/kind/test",
+        f"/entity/{TEST}",
+        "/tasks",
+    ),
     *(f"/kind/{urn.split(':')[2]}" for urn in (RUN, RECIPE)),
     *(f"/entity/{urn}" for urn in (RUN, RECIPE)),
 )

@@ -243,4 +243,13 @@ MIGRATIONS: Final = (
             *_SEARCH_TABLES,
         ),
     ),
+    Migration(
+        "changes by time",
+        statements(
+            *(
+                f"CREATE INDEX {table}_by_time ON {table} (modified_ms, entity_id, modified_by)"
+                for table in ("aspect", "aspect_history")
+            )
+        ),
+    ),
 )

@@ -34,3 +34,18 @@ def test_a_catalog_with_steps_of_no_version_is_left_as_it_is(tmp_path: Path) -> 
     with pytest.raises(ProtocolMismatchError, match=r"catalog database .* of no version"):
         Store.open(path)
     assert path.read_bytes() == before
+
+
+def test_a_catalog_from_before_the_indexes_of_the_time_gets_them(tmp_path: Path) -> None:
+    path = tmp_path / "c.db"
+    Store.open(path).close()
+    indexes = "SELECT name FROM sqlite_master WHERE name LIKE '%_by_time'"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        made = connection.execute(indexes).fetchall()
+        assert len(made) == 2
+        for (name,) in made:
+            connection.execute(f"DROP INDEX {name}")
+        connection.execute("DELETE FROM mlcat_migration WHERE name = 'changes by time'")
+    Store.open(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute(indexes).fetchall() == made

@@ -1,4 +1,4 @@
-"""The latest activity, for the first page: runs, failing metadata tests, ingestions and tasks."""
+"""The latest activity, for the first page: runs, failing tests, changes, ingestions, tasks."""
 
 import re
 from collections import Counter
@@ -10,6 +10,7 @@ from mlcat_ingest.catalog.schema.values import Direction
 from mlcat_ingest.catalog.search.request import Condition, Criterion
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.tasks import list_tasks
+from mlcat_ingest.catalog.web.ui.changes import latest_changes
 from mlcat_ingest.catalog.web.ui.facts import Piece
 from mlcat_ingest.catalog.web.ui.ingestion import recipes_page
 from mlcat_ingest.catalog.web.ui.lists import (
@@ -38,17 +39,18 @@ _OF_MACHINE: Final = re.compile(r"metrics\.system/|time|duration|latency|epoch",
 
 
 def activity(store: Store) -> Mapping[str, object]:
-    """Return the latest runs, the failing tests, the latest run of each recipe, and the tasks.
+    """Return the latest runs, tests that fail, changes, run of each recipe, and the tasks.
 
     Of the tests the `PAGE_ROWS` newest are looked at.
 
-    Cost: some thirty SQL statements, whatever the number of entities.
+    Cost: some forty SQL statements, whatever the number of entities.
     """
     recipes = recipes_page(store, 0, _RECIPES)
     tasks, _ = store.read(lambda connection: list_tasks(connection, 0, 0))
     return {
         "runs": _recent_runs(store),
         "tests": _failing_tests(store),
+        "changes": latest_changes(store),
         "recipes": recipes,
         "tasks": tasks,
     }

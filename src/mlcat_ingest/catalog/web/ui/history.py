@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
 
-from mlcat_ingest.catalog.schema.values import NO_RUN, SYSTEM_ACTOR, UNKNOWN_ACTOR
+from mlcat_ingest.catalog.schema.values import NO_RUN, SYSTEM_ACTOR
 from mlcat_ingest.catalog.store import history
-from mlcat_ingest.catalog.store.history import VersionInfo, VersionKey
+from mlcat_ingest.catalog.store.history import NO_PERSON, VersionInfo, VersionKey
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.facts import Piece
 from mlcat_ingest.catalog.web.ui.lists import PAGE_ROWS, Pager, names_of, pager
@@ -79,7 +79,37 @@ def history_page(store: Store, urn: str, start: int) -> HistoryPage:
     Cost: half a dozen SQL statements, and the comparison of at most `COMPARED_CHARS` characters.
     """
     total, found = store.read(lambda sql: history.versions(sql, urn, start, PAGE_ROWS))
-    values = _values(store, urn, found)
+    hrefs = [entity_href(urn, tab="history", start=start + at) for at in range(len(found))]
+    # What is too large even as the first of a page is compared on none.
+    hrefs[:1] = [""] * len(hrefs[:1])
+    shown = compared(store, found, hrefs, CHANGES)
+    writers = writers_of(store, found)
+    revisions = []
+    for (when, by), group in groupby(
+        zip(found, writers, shown, strict=True), lambda entry: (entry[0].modified_ms, entry[1])
+    ):
+        revisions.append(Revision(moment(when), by, tuple(version for *_, version in group)))
+    return HistoryPage(
+        tuple(revisions),
+        pager(total, start, len(found), lambda at: entity_href(urn, tab="history", start=at)),
+    )
+
+
+def compared(
+    store: Store, found: Sequence[VersionInfo], hrefs: Sequence[str], changes: int
+) -> list[ShownVersion]:
+    """Return what versions changed, each at most so many `changes`; or where that is shown."""
+    values = _values(store, found)
+    return [
+        _version(entry, href, values, changes) for entry, href in zip(found, hrefs, strict=True)
+    ]
+
+
+def writers_of(store: Store, found: Sequence[VersionInfo]) -> list[tuple[Piece, ...]]:
+    """Return who wrote each version: the recipe and its run, the person, or a tool.
+
+    Cost: two SQL statements.
+    """
     named = [urn for entry in found for urn in _named_by(entry)]
     names, known = names_of(store, named), store.exists(named)
     pieces = {
@@ -89,28 +119,15 @@ def history_page(store: Store, urn: str, start: int) -> HistoryPage:
         )
         for urn, name in names.items()
     }
-    hrefs = [entity_href(urn, tab="history", start=start + at) for at in range(len(found))]
-    # What is too large even as the first of a page is compared on none.
-    hrefs[:1] = [""] * len(hrefs[:1])
-    shown = [_version(*pair, values) for pair in zip(found, hrefs, strict=True)]
-    revisions = []
-    for (when, writers), group in groupby(
-        zip(found, shown, strict=True),
-        lambda pair: (pair[0].modified_ms, _writers(pair[0], pieces)),
-    ):
-        revisions.append(Revision(moment(when), writers, tuple(version for _, version in group)))
-    return HistoryPage(
-        tuple(revisions),
-        pager(total, start, len(found), lambda at: entity_href(urn, tab="history", start=at)),
-    )
+    return [_writers(entry, pieces) for entry in found]
 
 
 def _values(
-    store: Store, urn: str, found: Sequence[VersionInfo]
+    store: Store, found: Sequence[VersionInfo]
 ) -> Mapping[VersionKey, Mapping[str, Any] | None]:
     """Return the values of versions and of those before them; None for those not compared."""
     keys = dict.fromkeys(key for entry in found for key in _keys(entry))
-    sizes = store.read(lambda sql: history.sizes(sql, urn, keys))
+    sizes = store.read(lambda sql: history.sizes(sql, keys))
     chosen: set[VersionKey] = set()
     left = COMPARED_CHARS
     for entry in found:
@@ -119,16 +136,20 @@ def _values(
         if left < 0:
             break
         chosen |= wanted
-    texts = store.read(lambda sql: history.texts(sql, urn, chosen))
+    texts = store.read(lambda sql: history.texts(sql, chosen))
     return dict.fromkeys(sizes) | {key: loads(text) for key, text in texts.items()}
 
 
 def _keys(entry: VersionInfo) -> tuple[VersionKey, VersionKey]:
-    return (entry.aspect, entry.version), (entry.aspect, entry.version - 1)
+    aspect = entry.entity_id, entry.aspect
+    return (*aspect, entry.version), (*aspect, entry.version - 1)
 
 
 def _version(
-    entry: VersionInfo, href: str, values: Mapping[VersionKey, Mapping[str, Any] | None]
+    entry: VersionInfo,
+    href: str,
+    values: Mapping[VersionKey, Mapping[str, Any] | None],
+    most: int,
 ) -> ShownVersion:
     keys = [key for key in _keys(entry) if key in values]
     new, *before = (values[key] for key in keys)
@@ -145,8 +166,8 @@ def _version(
         entry.version,
         not before,
         note,
-        tuple(changes[:CHANGES]),
-        max(0, len(changes) - CHANGES),
+        tuple(changes[:most]),
+        max(0, len(changes) - most),
     )
 
 
@@ -174,7 +195,7 @@ def _differing(old: Any, new: Any) -> tuple[Any, Any]:
 
 def _named_by(entry: VersionInfo) -> Iterator[str]:
     """Yield the URNs that tell who wrote a version: the person, and the run of a recipe."""
-    if entry.modified_by not in {UNKNOWN_ACTOR, SYSTEM_ACTOR}:
+    if entry.modified_by not in NO_PERSON:
         yield entry.modified_by
     if run := _run_of(entry):
         yield f"{_RUN}{run}"

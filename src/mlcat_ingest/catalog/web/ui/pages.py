@@ -31,6 +31,8 @@ from mlcat_ingest.catalog.web.http import (
 )
 from mlcat_ingest.catalog.web.ui import ingestion
 from mlcat_ingest.catalog.web.ui.activity import activity
+from mlcat_ingest.catalog.web.ui.changes import FEED, changes_page
+from mlcat_ingest.catalog.web.ui.changes import PATH as CHANGES
 from mlcat_ingest.catalog.web.ui.compare import compare_page
 from mlcat_ingest.catalog.web.ui.entity import EntityPage, entity_page
 from mlcat_ingest.catalog.web.ui.lists import home, kind_page
@@ -60,6 +62,8 @@ _HEADINGS: Final = {404: "Page not found"}
 _OWN_LINK: Final = re.compile(
     r"""<[a-z]+ [^<>]*(?<=[ ])(?:href|action|src|content)="(?:0;[ ]url=)?(?=/(?!/))"""
 )
+# XML has no form for these characters.
+_NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _STATIC: Final = {"style.css": "text/css", "search.js": "text/javascript"}
 
 
@@ -71,6 +75,7 @@ class HtmlPage:
     values: Mapping[str, Any]
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
+    media_type: str = "text/html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +129,11 @@ class Renderer:
         html = self._templates.get_template(page.template).render(shown)
         if prefix := prefix_of(scope):
             html = _OWN_LINK.sub(rf"\g<0>{prefix}", html)
+        if page.media_type != "text/html":
+            html = _NOT_XML.sub("\ufffd", html)
         # A lone surrogate has no UTF-8 form; it may only come from an address.
         body = html.encode("utf-8", "replace")
-        return Response(body, page.status, {**HEADERS, **page.headers}, media_type="text/html")
+        return Response(body, page.status, {**HEADERS, **page.headers}, page.media_type)
 
 
 def error_page(refusal: Answer) -> HtmlPage:
@@ -160,6 +167,8 @@ def ui_routes(store: Store, renderer: Renderer, limits: Limits = DEFAULT_LIMITS)
             ("/kind/{entity_type}", pages.kind),
             ("/compare", pages.compare),
             (TASKS, pages.tasks),
+            (CHANGES, pages.changes),
+            (FEED, pages.changes_feed),
             ("/search", pages.search),
             ("/search/suggest", pages.suggest),
             ("/static/{name}", pages.static),
@@ -226,6 +235,13 @@ class _Pages:
 
     def tasks(self, request: RequestContext) -> HtmlPage:
         return HtmlPage("list.html", {"page": tasks_page(self._store, _start(request.query))})
+
+    def changes(self, request: RequestContext) -> HtmlPage:
+        return HtmlPage("changes.html", {"page": changes_page(self._store, request.query)})
+
+    def changes_feed(self, request: RequestContext) -> HtmlPage:
+        values = {"page": changes_page(self._store, request.query), "origin": request.origin}
+        return HtmlPage("changes.atom", values, media_type="application/atom+xml")
 
     def compare(self, request: RequestContext) -> HtmlPage:
         query = request.query

@@ -14,7 +14,7 @@ from mlcat_ingest.catalog.web.rest.routes import rest_endpoints
 from support.rest_client import RestClient, rest_client
 
 NOT_REST = {"/", "/metrics", "/api/graphql", "/api/v2/graphql"}
-PAGES = ("/compare", "/entity/", "/kind/", "/static/", "/search", "/tasks")
+PAGES = ("/changes", "/compare", "/entity/", "/kind/", "/static/", "/search", "/tasks")
 
 
 def document(client: RestClient) -> Any:

@@ -332,11 +332,26 @@ def test_below_a_path_all_links_forms_and_files_have_it(app: Starlette) -> None:
     assert 'action="/ml/catalog/login"' in below(browser, "/login")
     assert browser.sign_in(TOKEN, "/search?q=a").headers["location"] == "/ml/catalog/search?q=a"
     for target in ("/", "/kind/mlModel", "/search?q=hare", "/tasks", "/compare", "/nope",
-                   f"/entity/{quote(model('m'), safe='')}"):  # fmt: skip
+                   "/changes", f"/entity/{quote(model('m'), safe='')}"):  # fmt: skip
         text = below(browser, target)
         assert 'href="/ml/catalog/static/style.css?v=' in text
         assert 'src="/ml/catalog/static/search.js?v=' in text
         assert 'action="/ml/catalog/logout"' in text
+
+
+def test_a_feed_is_for_who_may_see_the_pages(app: Starlette) -> None:
+    browser = Browser(app, **{"x-forwarded-prefix": "/ml"})
+    assert browser.get("/changes.atom", accept="application/atom+xml").status == 401
+    assert browser.get("/changes.atom").headers["location"].startswith("/ml/login?next=")
+    token = {"authorization": f"Bearer {READ_TOKEN}"}
+    feed = browser.get("/changes.atom?kind=mlModel", accept="*/*", **token).text
+    assert re.findall(r'href="http://[^/]*(/[^"]*)"', feed)[:2] == [
+        "/ml/changes.atom?kind=mlModel",
+        "/ml/changes?kind=mlModel",
+    ]
+    browser.sign_in(TOKEN)
+    assert browser.get("/changes.atom").text.startswith("<?xml")
+    assert 'href="/ml/changes.atom"' in browser.get("/changes").text
 
 
 @pytest.mark.parametrize("prefix", ["//evil.example", "https://evil.example", '/a"b', "/a b", "/"])

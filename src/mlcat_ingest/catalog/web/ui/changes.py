@@ -1,0 +1,220 @@
+"""What changed in the catalog: by day, and by the ingestion, person or tool that changed it.
+
+The address holds the view: `by`, `kind`, `group`, and `before`, the moment where a page goes on.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Final, Literal
+from urllib.parse import urlencode
+from uuid import NAMESPACE_URL, uuid5
+
+from mlcat_ingest.catalog.search.request import Condition, Criterion
+from mlcat_ingest.catalog.store import history
+from mlcat_ingest.catalog.store.history import NO_PERSON, PEOPLE, ChangeFilter, VersionInfo
+from mlcat_ingest.catalog.store.rows import now_ms
+from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.web.ui.facts import Piece
+from mlcat_ingest.catalog.web.ui.history import ShownVersion, compared, writers_of
+from mlcat_ingest.catalog.web.ui.lists import PAGE_ROWS, ListRow, names_of, newest, rows_of
+from mlcat_ingest.catalog.web.ui.text import (
+    KIND_LABELS,
+    entity_href,
+    entity_type,
+    kind_name,
+    moment,
+)
+from mlcat_ingest.core.text import plural
+from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.urn import PREFIX
+
+PATH: Final = "/changes"
+FEED: Final = "/changes.atom"
+
+_FILTERS: Final = ("by", "kind", "group")
+_CHANGES: Final = 8
+"""Most changes that are shown of one version."""
+
+_PERSON: Final = f"{PREFIX}corpuser:"
+_DAY_MS: Final = 86_400_000
+_GROUPS: Final = 10
+_BEFORE: Final = re.compile(r"(\d{1,18})-(\d{1,18})", re.ASCII)
+
+Outcome = Literal["created", "changed", "removed"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedEntity:
+    """An entity that was created, changed or removed at one moment, by whom, and in what."""
+
+    row: ListRow
+    modified_ms: int
+    outcome: Outcome
+    writers: tuple[Piece, ...]
+    versions: tuple[ShownVersion, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """The identity of the change, which every server and every request calls alike."""
+        return uuid5(NAMESPACE_URL, f"{self.row.urn}#{self.modified_ms}").urn
+
+    @property
+    def day(self) -> str:
+        """The day of the change, in UTC."""
+        return moment(self.modified_ms)[:10]
+
+    @property
+    def time(self) -> str:
+        """The time of that day, with its zone."""
+        return moment(self.modified_ms)[11:]
+
+    @property
+    def updated(self) -> str:
+        """The moment of the change, as RFC 3339 has it."""
+        return datetime.fromtimestamp(self.modified_ms / 1000, UTC).isoformat()
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSet:
+    """The changes of one ingestion, person or tool on one day, the newest first.
+
+    Those without values to show are together by a text such as `12 Models created`.
+    """
+
+    latest: ChangedEntity
+    folded: Mapping[str, Sequence[ChangedEntity]]
+    changed: Sequence[ChangedEntity]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesPage:
+    """A page of changes; `older` is the address of the next one, None on the last.
+
+    `people` and `kinds` are the values to choose from, with their names; `chosen` are those of the
+    address.
+    """
+
+    entities: tuple[ChangedEntity, ...]
+    chosen: Mapping[str, str] = field(default_factory=dict)
+    people: Mapping[str, str] = field(default_factory=dict)
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    older: str | None = None
+
+    @property
+    def href(self) -> str:
+        """The address of the newest of these changes."""
+        return _href(PATH, self.chosen)
+
+    @property
+    def feed(self) -> str:
+        """The address of the same changes as a feed."""
+        return _href(FEED, self.chosen)
+
+    @property
+    def days(self) -> Iterator[tuple[str, list[ChangeSet]]]:
+        """The changes by day and by who made them."""
+        for day, of_day in groupby(self.entities, lambda one: one.day):
+            by_writers: dict[tuple[Piece, ...], list[ChangedEntity]] = {}
+            for one in of_day:
+                by_writers.setdefault(one.writers, []).append(one)
+            yield day, [*map(_change_set, by_writers.values())]
+
+
+def changes_page(store: Store, query: Mapping[str, str]) -> ChangesPage:
+    """Return the page of changes that the parameters in `query` ask for.
+
+    Cost: some ten SQL statements, of which one walks along the index of the time, and the
+    comparison of at most `history.COMPARED_CHARS` characters.
+    """
+    chosen = {key: text for key in _FILTERS if (text := query.get(key, "").strip())}
+    person = chosen.get("by", "")
+    if person and person != PEOPLE and not entity_type(person):
+        person = chosen["by"] = f"{_PERSON}{person}"
+    groups = _groups(store, chosen["group"]) if "group" in chosen else ()
+    wanted = ChangeFilter(person, chosen.get("kind", ""), groups)
+    given = _BEFORE.fullmatch(query.get("before", ""))
+    before = None if given is None else (int(given[1]), int(given[2]))
+    found = store.read(lambda sql: history.moments(sql, wanted, before, PAGE_ROWS + 1))
+    page = found[:PAGE_ROWS]
+    versions = store.read(lambda sql: history.versions_at(sql, page))
+    writers = {one.modified_by for one in versions} | {person}
+    people = names_of(store, sorted(writers.difference(NO_PERSON, ("", PEOPLE))))
+    older = "-".join(map(str, page[-1])) if len(found) > len(page) else None
+    return ChangesPage(
+        # Of an entity that was created at that moment everything is new.
+        _changed(store, versions, [one for one in versions if not one.with_entity]),
+        chosen,
+        {"": "anybody", PEOPLE: "people", **people},
+        {"": "all kinds", **{name: kind_name(name, plural=True) for name in KIND_LABELS}},
+        None if older is None else _href(PATH, chosen | {"before": older}),
+    )
+
+
+def latest_changes(store: Store) -> ChangesPage:
+    """Return the latest changes of the last day, without values, for the first page.
+
+    Cost: some six SQL statements.
+    """
+    found = store.read(lambda sql: history.moments(sql, ChangeFilter(), None, PAGE_ROWS))
+    since_ms = now_ms() - _DAY_MS
+    recent = [one for one in found if one[0] >= since_ms]
+    versions = store.read(lambda sql: history.versions_at(sql, recent))
+    removals = [one for one in versions if one.aspect == STATUS and not one.with_entity]
+    return ChangesPage(_changed(store, versions, removals))
+
+
+def _groups(store: Store, text: str) -> tuple[str, ...]:
+    """Return the URNs of the groups of that name, the newest ones."""
+    if entity_type(text):
+        return (text,)
+    named = Criterion("name", (text,), Condition.IEQUAL)
+    request = replace(newest("mlModelGroup", 0, _GROUPS), any_of=((named,),))
+    return tuple(hit.urn for hit in store.search(request).hits) or (text,)
+
+
+def _changed(
+    store: Store, found: Sequence[VersionInfo], compare: Sequence[VersionInfo]
+) -> tuple[ChangedEntity, ...]:
+    """Return the entities whose versions were found, with what those to `compare` changed."""
+    hrefs = [entity_href(one.urn, tab="history") for one in compare]
+    shown = dict(zip(compare, compared(store, compare, hrefs, _CHANGES), strict=True))
+    by = dict(zip(found, writers_of(store, found), strict=True))
+    urns = list(dict.fromkeys(one.urn for one in found))
+    rows = dict(zip(urns, rows_of(store, urns), strict=True))
+    entities = []
+    for (modified_ms, urn), group in groupby(found, lambda one: (one.modified_ms, one.urn)):
+        versions = [*group]
+        changes = tuple(shown[one] for one in versions if one in shown)
+        outcome: Outcome = "created" if versions[0].with_entity else "changed"
+        if any(map(_removes, changes)):
+            outcome = "removed"
+        entities.append(ChangedEntity(rows[urn], modified_ms, outcome, by[versions[0]], changes))
+    return tuple(entities)
+
+
+def _removes(version: ShownVersion) -> bool:
+    """Return whether a version marks its entity as removed."""
+    changes = version.changes if version.aspect == STATUS else ()
+    return any(change.field == "removed" and change.new == "true" for change in changes)
+
+
+def _change_set(entities: Sequence[ChangedEntity]) -> ChangeSet:
+    changed: list[ChangedEntity] = []
+    folded: dict[tuple[str, str], dict[str, ChangedEntity]] = {}
+    for one in entities:
+        if one.outcome == "changed" and one.versions:
+            changed.append(one)
+        else:
+            folded.setdefault((one.row.kind, one.outcome), {})[one.row.urn] = one
+    texts = {
+        f"{plural(len(of), kind)} {outcome}": [*of.values()]
+        for (kind, outcome), of in folded.items()
+    }
+    return ChangeSet(entities[0], texts, changed)
+
+
+def _href(path: str, query: Mapping[str, str]) -> str:
+    return f"{path}?{urlencode(query, errors='replace')}" if query else path
