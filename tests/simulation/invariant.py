@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from mlcat_ingest.metadata.proposal import Aspect
-from mlcat_ingest.metadata.registry import ASPECTS
+from mlcat_ingest.metadata.registry import ASPECTS, KEY_ASPECTS
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.metadata.urn import entity_type_of
 from simulation.people import MARK, OWN_TYPES, Ledger, People, is_persons
@@ -24,7 +24,7 @@ def facts_of(aspects: Mapping[str, Aspect]) -> Facts:
     """Return what stands on an entity, without bases, what people wrote, and what is empty."""
     found: Facts = {}
     for name, aspect in aspects.items():
-        if name == "status":
+        if name == "status" or name in KEY_ASPECTS:
             continue
         unowned = ASPECTS[name].unowned
         for field, value in aspect.items():
