@@ -75,7 +75,9 @@ class DeferredRemovals:
         for entity in merged:
             if entity.entity_type == "mlModelGroup" and not entity.is_removed:
                 self.new_groups |= entity.change == "created" or is_removed(entity.stored)
-            if entity.change != "removed" or self._open:
+            # Of one that others have, too, only ours goes; or all, if theirs is gone by the write.
+            is_removal = entity.is_removed and entity.change in {"removed", "updated"}
+            if not is_removal or is_removed(entity.stored) or self._open:
                 passing.append(entity)
             else:
                 self._keep(entity.entity)

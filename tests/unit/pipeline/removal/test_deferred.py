@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from mlcat_ingest.client.base import StoredAspect
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.merge.entity import Change, MergedEntity
 from mlcat_ingest.pipeline.removal.soft_delete import DeferredRemovals
@@ -13,9 +14,9 @@ from support.fakes import group_urn, model_urn
 GONE = {"status": {"removed": True}}
 
 
-def removed(name: str, **more: object) -> MergedEntity:
+def removed(name: str, change: Change = "removed", **more: object) -> MergedEntity:
     entity = Entity(model_urn(name), {**GONE, **more}, adds_only=frozenset({"b", "a"}))  # type: ignore[dict-item]
-    return MergedEntity(entity, {}, "removed")
+    return MergedEntity(entity, {}, change)
 
 
 def urns(*names: str) -> list[str]:
@@ -31,7 +32,10 @@ def waiting() -> Iterator[DeferredRemovals]:
 
 def test_a_removal_waits_and_all_else_passes(waiting: DeferredRemovals) -> None:
     updated = MergedEntity(Entity(model_urn("x"), {}), {}, "updated")
-    assert waiting.partition([removed("a"), updated, removed("b")]) == ([updated], urns("a", "b"))
+    taken_back = removed("b", "updated")
+    in_trash = taken_back._replace(stored={"status": StoredAspect({"removed": True})})
+    passing = [updated, in_trash, removed("c", "unchanged"), removed("d", "created")]
+    assert waiting.partition([removed("a"), *passing, taken_back]) == (passing, urns("a", "b"))
     assert list(waiting.urns) == urns("a", "b")
 
 

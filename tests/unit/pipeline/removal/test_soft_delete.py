@@ -133,6 +133,24 @@ def test_the_trash_counts_too_also_in_a_pass_over_changes(server: Server, recipe
     assert removed(recipe.sink) == set()
 
 
+def test_what_another_recipe_has_too_counts_before_its_entries_are_taken_back(
+    server: Server, recipe: Recipe, tmp_path: Path
+) -> None:
+    two = Recipe(server, f"sqlite:///{tmp_path}/two.db", recipe.sink, name="two")
+    two.ingest()
+    for at in range(11):
+        server.delete(at)
+    before = copy.deepcopy(recipe.sink.stored)
+    over_limit(recipe)
+    assert recipe.sink.stored == before
+    recipe.max_removed_ratio = 0.5
+    recipe.ingest()
+    assert removed(recipe.sink) == set()
+    assert recipe.sink.stored != before
+    two.ingest()
+    assert removed(recipe.sink) == run_urns(*range(1, 12))
+
+
 @pytest.mark.parametrize("beside", [None, Server()])
 def test_what_is_over_the_limit_is_reported_again_by_whatever_run_comes_next(
     server: Server, recipe: Recipe, beside: Server | None
