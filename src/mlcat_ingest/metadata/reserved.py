@@ -20,7 +20,10 @@ APPLIED_PREFIX: Final = "mlcat.applied."
 
 RENAMED_TO: Final = "mlcat.renamed_to"
 """Custom property of a group whose experiment has another name: what people put on the group was
-copied to this one. It is removed if an experiment has that name again."""
+copied to this one, or is about to be. It is removed if an experiment has that name again."""
+
+COPIED_TO: Final = "mlcat.copied_to"
+"""Custom property beside `mlcat.renamed_to`: what people put on the group until then was copied."""
 
 REUSED: Final = "mlcat.reused"
 """Custom property, `true`: the name was another object's before, and what people put on that one

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.e2e
 PERSON = "urn:li:corpuser:somebody"
 NAMING = Naming()
 NEW_NAME = "churn, renamed"
-BOOKKEEPING = ("mlcat.applied.", "mlcat.renamed_to")
+BOOKKEEPING = ("mlcat.applied.", "mlcat.renamed_to", "mlcat.copied_to")
 
 
 @dataclass

@@ -7,7 +7,7 @@ from mlcat_ingest.client.base import StoredAspect, StoredEntity
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.identity import Writer, other_writer_note, same_store_note
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note, Proposal
-from mlcat_ingest.metadata.reserved import RENAMED_TO, REUSED, SOURCE_KEY
+from mlcat_ingest.metadata.reserved import COPIED_TO, RENAMED_TO, REUSED, SOURCE_KEY
 from mlcat_ingest.pipeline.merge.applied import (
     NOTHING,
     AppliedFields,
@@ -337,6 +337,7 @@ class _Merge:
         if came_back:
             # Or what people put on it from now on would stay behind with the next renaming.
             del custom[RENAMED_TO]
+            custom.pop(COPIED_TO, None)
         return {**value, CUSTOM: custom}
 
     def _propose(self, name: str, value: Aspect | None) -> None:

@@ -7,7 +7,7 @@ from mlcat_ingest.client.base import Catalog, StoredEntity
 from mlcat_ingest.metadata.aspects.common import EDITABLE_ML_MODEL_GROUP_PROPERTIES, STATUS
 from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Aspect, Entity
-from mlcat_ingest.metadata.reserved import OWN_PREFIX, RENAMED_TO
+from mlcat_ingest.metadata.reserved import COPIED_TO, OWN_PREFIX, RENAMED_TO
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.ledger import Ledger
 from mlcat_ingest.pipeline.merge.applied import NOTHING, Base, read_bases
@@ -57,8 +57,9 @@ class GroupCopier:
 
         Where `new` was renamed by now, its new name gets the copy. Afterwards both are read again,
         and what came to `old` meanwhile is copied too. A `new` that is not stored gets nothing.
+        Only then `old` is marked as copied: a run that ends before leaves it to the next one.
 
-        Cost: two reads and two write requests; more where others write at the same time.
+        Cost: two reads and three write requests; more where others write at the same time.
         """
         copied: tuple[str, dict[str, Aspect]] | None = None
         for _ in range(ROUNDS):
@@ -66,21 +67,21 @@ class GroupCopier:
             source = stored.get(old)
             if source is None or target == old or target not in stored:
                 return
-            if copied is None and new_name(old, source) is not None:
+            if COPIED_TO in custom_properties(stored_properties(old, source) or NOTHING):
                 return
             applied = self._applied_to(old, source)
             theirs = dict(_foreign(old, source, NOTHING, applied))
             if copied == (target, theirs):
+                self._mark(old, source, {RENAMED_TO: target, COPIED_TO: target})
                 log.info("%s was renamed to %s; metadata by others is copied", old, target)
                 return
             copied = target, theirs
-            renamed = {_main_aspect(old): {CUSTOM: {RENAMED_TO: target}}}
             missing = dict(_foreign(old, source, stored[target], applied))
             held = {name: stored[target][name] for name in theirs if name in stored[target]}
             merged = merge_copy(Entity(target, missing), held)
             if not self._write(merged, old):
                 return
-            self._write(merge_copy(Entity(old, renamed), source), old)
+            self._mark(old, source, {RENAMED_TO: target})
 
     def _applied_to(self, group: str, stored: StoredEntity) -> Base:
         """Return what any recipe wrote on `group`, as far as its bases are known."""
@@ -98,6 +99,11 @@ class GroupCopier:
             seen.add(new)
             stored.update(self._sink.read_many([new], names))
         return new, stored
+
+    def _mark(self, group: str, stored: StoredEntity, marks: Mapping[str, str]) -> None:
+        """Write custom properties of ours on an old group."""
+        marked = Entity(group, {_main_aspect(group): {CUSTOM: marks}})
+        self._write(merge_copy(marked, stored), group)
 
     def _write(self, merged: MergedEntity, old: str) -> bool:
         """Write an entity; return whether it was not refused."""

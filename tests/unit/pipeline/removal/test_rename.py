@@ -19,6 +19,8 @@ from support.fakes import FakeSink, group_urn
 
 OLD, NEW = group_urn("old"), group_urn("new")
 HOME = "mlModelGroupProperties"
+RENAMED = {"mlcat.renamed_to": NEW}
+COPIED = {**RENAMED, "mlcat.copied_to": NEW}
 
 
 class RecordingDelivery(list[MergedEntity]):
@@ -70,7 +72,7 @@ def custom(**properties: str) -> dict[str, Any]:
 
 def test_a_group_with_nothing_of_others_only_gets_its_new_name(delivery: RecordingDelivery) -> None:
     written = copy(delivery, {HOME: {"name": "old"}}, {HOME: {"name": "new"}})
-    assert written == {OLD: {HOME: {"name": "old", **custom(**{"mlcat.renamed_to": NEW})}}}
+    assert written == {OLD: {HOME: {"name": "old", **custom(**COPIED)}}}
 
 
 def test_a_group_without_anything_gets_all_of_it(delivery: RecordingDelivery) -> None:
@@ -126,8 +128,16 @@ def test_what_a_recipe_wrote_is_not_copied(delivery: RecordingDelivery) -> None:
 
 
 def test_a_copy_is_made_once(delivery: RecordingDelivery) -> None:
-    old = {HOME: custom(team="risk", **{"mlcat.renamed_to": NEW})}
+    old = {HOME: custom(team="risk", **COPIED)}
     assert copy(delivery, old, {HOME: {}}) == {}
+
+
+def test_a_copy_that_was_begun_is_completed(delivery: RecordingDelivery) -> None:
+    old = {HOME: custom(team="risk", **RENAMED)}
+    assert copy(delivery, old, {HOME: {}}) == {
+        NEW: {HOME: custom(team="risk")},
+        OLD: {HOME: custom(team="risk", **COPIED)},
+    }
 
 
 def test_a_refused_copy_is_reported_with_the_group_that_it_is_of(
@@ -192,7 +202,7 @@ def test_nothing_is_copied_without_two_groups(
 def test_a_new_name_of_another_type_is_none(delivery: RecordingDelivery) -> None:
     odd: Any = custom(team="risk", **{"mlcat.renamed_to": 7})  # type: ignore[arg-type]
     copy(delivery, {HOME: custom(team="risk")}, {HOME: odd})
-    assert delivery.written[OLD][HOME] == custom(team="risk", **{"mlcat.renamed_to": NEW})
+    assert delivery.written[OLD][HOME] == custom(team="risk", **COPIED)
 
 
 def test_what_the_recipe_wrote_is_not_copied_where_its_base_was_dropped(
@@ -215,7 +225,7 @@ def test_a_copy_costs_two_reads(delivery: RecordingDelivery) -> None:
     sink = FakeSink(stored={OLD: {HOME: custom(team="risk")}, NEW: {HOME: {}}})
     GroupCopier(sink, delivery, Ledger(Tally("t"))).copy(OLD, NEW)
     assert len(sink.reads) == 2
-    assert len(delivery) == 2
+    assert [one.urn for one in delivery] == [NEW, OLD, OLD]
 
 
 def test_names_in_a_circle_end_somewhere(delivery: RecordingDelivery) -> None:

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from mlcat_ingest.errors import AspectRejectedError, CatalogRequestError, CatalogUnavailableError
 from mlcat_ingest.metadata.proposal import NO_SUCH_VERSION, Proposal
-from mlcat_ingest.metadata.reserved import RENAMED_TO
+from mlcat_ingest.metadata.reserved import COPIED_TO, RENAMED_TO
 from mlcat_ingest.pipeline.write.searchable import SearchResult
 from mlcat_ingest.sources.mlflow.values.records import Run
 from mlcat_ingest.workflows.verify import Verification
@@ -59,10 +60,10 @@ class History:
     def group(self) -> str:
         return group_urn(self.server.store.experiments[1].name)
 
-    def tagged(self) -> None:
-        """Let a person add a tag to the group that the experiment has now."""
+    def tagged(self, group: str = "") -> None:
+        """Let a person add a tag to a group, by default to the one that the experiment has now."""
         self.tags.append(f"urn:li:tag:{len(self.tags)}")
-        self.tag(self.group, self.tags[-1])
+        self.tag(group or self.group, self.tags[-1])
 
     def tag(self, group: str, tag: str) -> None:
         held = self.sink.stored[group].get(TAGS, {}).get("tags", ())
@@ -207,7 +208,7 @@ def test_a_catalog_without_search_gets_them_by_the_state(
 def test_verify_counts_a_living_group_whose_entries_are_on_a_removed_one(history: History) -> None:
     deleted_seen_and_restored(history)
     old = history.sink.stored[OLD][HOME]
-    custom = {key: one for key, one in old["customProperties"].items() if key != RENAMED_TO}
+    custom = {key: one for key, one in old["customProperties"].items() if key != COPIED_TO}
     history.sink.put(OLD, HOME, {**old, "customProperties": custom})
     history.sink.put(NEW, TAGS, {"tags": []})
     with history.recipe("one").plan(full=True) as plan, Verification(plan, SearchResult()) as found:
@@ -261,9 +262,11 @@ def test_what_comes_to_the_old_group_meanwhile_moves_too(
     history: History, aspect: str, value: str, *, conditions: bool
 ) -> None:
     history.sink.checks_versions = conditions
-    for first in (history.tagged, lambda: None):
-        once_at(history, history.group, aspect, history.tagged, value=value)
-        first()
+    for is_tagged_before in (True, False):
+        meanwhile = partial(history.tagged, history.group)
+        once_at(history, history.group, aspect, meanwhile, value=value)
+        if is_tagged_before:
+            history.tagged()
         history.renamed("b" if history.group == OLD else "c")
         history.runs()
         history.check()
@@ -275,6 +278,29 @@ def test_what_is_taken_off_the_old_group_meanwhile_does_not_come_back(history: H
     history.renamed("b")
     history.runs()
     assert history.live[NEW] == []
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_what_came_to_the_old_group_before_a_run_ended_early_moves_with_the_next_full_pass(
+    history: History, *, is_shared: bool
+) -> None:
+    history.tagged()
+    if is_shared:
+        history.other_runs()
+    history.renamed("b")
+
+    def end_after_it(_: Sequence[str]) -> None:
+        raise CatalogUnavailableError("ended before both groups were read again")
+
+    def tag_meanwhile() -> None:
+        history.tagged(OLD)
+        history.sink.before_read = end_after_it
+
+    once_at(history, OLD, HOME, tag_meanwhile, value=RENAMED_TO)
+    assert history.one.report(full=history.full).exit_code == 1
+    history.sink.before_read = lambda _: None
+    history.one.ingest(full=True)
+    assert history.live[NEW] == history.tags
 
 
 @pytest.mark.parametrize("aspect", ["status", TAGS])
