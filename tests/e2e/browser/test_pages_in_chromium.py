@@ -29,6 +29,7 @@ DEFINITION = {"type": "JSON", "json": json.dumps({"on": {"types": ["mlModel"]}, 
 RUN = "urn:li:dataHubExecutionRequest:nightly-1"
 NIGHTLY = "<script>alert(1)</script> nightly"
 RECIPE = "urn:li:dataHubIngestionSource:nightly"
+ORDERS = "urn:li:dataset:(urn:li:dataPlatform:s3,orders,PROD)"
 REPORT = {
     "source": {"report": {"failures": [{"title": NIGHTLY, "context": [NIGHTLY]}]}},
     "mlcat": {
@@ -48,6 +49,7 @@ TARGETS = (
     ),
     *(f"/kind/{urn.split(':')[2]}" for urn in (RUN, RECIPE)),
     *(f"/entity/{urn}" for urn in (RUN, RECIPE)),
+    f"/entity/{ORDERS}?tab=lineage",
 )
 
 
@@ -71,6 +73,8 @@ def fill(database: Path) -> None:
             put(store, model(f"m{number}"), mlModelProperties=properties)
         put(store, TEST, testInfo={"name": "Described", "category": "c", "definition": DEFINITION})
         put(store, model("hostile"), mlModelProperties={"name": HOSTILE})
+        for name in ("hostile", *(f"m{number}" for number in range(12))):
+            put(store, model(name), mlModelTrainingData={"trainingData": [{"dataset": ORDERS}]})
 
 
 @pytest.fixture(scope="module")
@@ -344,3 +348,25 @@ def look(page: Page, width: int) -> None:
     check_fit(page, width)
     for scheme in SCHEMES:
         check_look(page, scheme)
+
+
+# --- lineage -------------------------------------------------------------------------------------
+
+
+def test_lineage_is_followed_by_keyboard_in_the_list_and_by_pointer_in_the_picture(
+    page: Page,
+) -> None:
+    sign_in(page, target=f"/entity/{ORDERS}?tab=lineage")
+    listed = page.locator(".tree a")
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if listed.last.evaluate("one => one === document.activeElement"):
+            break
+        assert not page.locator(".graph :focus").count()
+    expect(listed.last).to_have_text("+1 model")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Downstream of orders")).to_be_visible()
+    expect(page.locator("tbody tr")).to_have_count(13)
+    page.go_back()
+    page.locator(".node", has_text=HOSTILE).click()
+    expect(page.get_by_role("heading", name=HOSTILE)).to_be_visible()

@@ -18,7 +18,7 @@ from mlcat_ingest.catalog.web.ui import ingestion
 from mlcat_ingest.catalog.web.ui.children import children_of, nested_rows
 from mlcat_ingest.catalog.web.ui.facts import Piece, overview
 from mlcat_ingest.catalog.web.ui.history import HistoryPage, history_page
-from mlcat_ingest.catalog.web.ui.lineage import lineage_trees
+from mlcat_ingest.catalog.web.ui.lineage import LineageView, lineage_view, links_of
 from mlcat_ingest.catalog.web.ui.lists import (
     PAGE_ROWS,
     Aspects,
@@ -151,7 +151,7 @@ class EntityPage:
     runs: Annotated[RunsTable | None, "the models of a group"] = None
     listing: Listing | None = None
     ingestion: Annotated[Mapping[str, object] | None, "of a recipe, or of one of its runs"] = None
-    lineage: Mapping[str, object] | None = None
+    lineage: LineageView | None = None
     history: HistoryPage | None = None
 
 
@@ -213,7 +213,8 @@ def _content(
     if chosen == "models":
         return {"runs": runs_table(store, RunsView.of(urn, query, start), subject.properties)}
     if chosen == "lineage":
-        return {"lineage": lineage_trees(store, urn)}
+        listing = links_of(store, urn, query.get("of", ""), query.get("way", ""), start)
+        return {"listing": listing} if listing else {"lineage": lineage_view(store, urn)}
     if chosen == "history":
         return {"history": history_page(store, urn, start)}
     if chosen == "tests":

@@ -1,14 +1,15 @@
-"""The lineage of one entity as two trees: what it comes from, and what comes from it.
+"""The lineage of one entity as two trees, what it comes from and what comes from it, and drawn.
 
 They have the edges of GraphQL's lineage, and what DataHub draws no lineage of: the datasets that
 models are trained and evaluated on, deployments, the features of a table, and registered versions.
 Membership is drawn as none: neither a table's own features, nor a run's experiment.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from itertools import islice, pairwise
+from typing import Annotated, Final
 
 from mlcat_ingest.catalog.search.request import Criterion, SearchRequest
 from mlcat_ingest.catalog.store.graph import (
@@ -20,8 +21,17 @@ from mlcat_ingest.catalog.store.graph import (
     walk,
 )
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.ui.lists import ListRow, custom_of, rows_of
-from mlcat_ingest.catalog.web.ui.text import entity_type
+from mlcat_ingest.catalog.web.ui.layered import Place, draw
+from mlcat_ingest.catalog.web.ui.lists import (
+    PAGE_ROWS,
+    Listing,
+    ListRow,
+    custom_of,
+    entity_columns,
+    pager,
+    rows_of,
+)
+from mlcat_ingest.catalog.web.ui.text import entity_href, entity_type, kind_name
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.mlflow_keys import RUN_MODEL, VERSIONS
 
@@ -31,106 +41,271 @@ HOPS: Final = 8
 MOST: Final = 100
 """Most entities that are shown in one direction."""
 
-EACH: Final = 20
-"""Most links that are shown of one entity."""
+EACH: Final = 12
+"""Most links that are followed of one entity."""
 
 _DATA: Final = frozenset({("mlModel", "TrainedOn"), ("mlModel", "EvaluatedOn")})
 _DEPLOYMENTS: Final = frozenset({("mlModel", "DeployedTo")})
 _OF_TABLES: Final = frozenset({("mlFeatureTable", "Contains"), ("mlFeatureTable", "KeyedBy")})
 
+COUNTED: Final = 300
+"""Most links of an entity that are counted, and listed."""
+
+_EXPERIMENT: Final = "ML Experiment"
+"""The kind of groups in which runs are: they do not come from each other."""
+
+_WAYS: Final = {"upstream": "what it comes from", "downstream": "what comes from it"}
+
+_WIDTH: Final = 156
+_HEIGHT: Final = 40
+_GAP: Final = 44
+_COLUMN: Final = _WIDTH + _GAP
+_ROW: Final = _HEIGHT + 12
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """The links of an entity that are not drawn, and the address of a list of all its links."""
+
+    text: str
+    href: str
+
 
 @dataclass(frozen=True, slots=True)
 class LineageNode:
-    """One entity of the tree, and those behind it; with `more` it has links that are not shown.
+    """One entity of the tree, and those behind it; `fold` is in place of the others.
 
     Those behind one that is shown `again` are where it is shown first.
     """
 
     row: ListRow
     nodes: tuple["LineageNode", ...]
-    more: bool
+    fold: Fold | None
     again: bool
 
 
 @dataclass(frozen=True, slots=True)
-class _LineageTree:
+class LineageTree:
     """What is reached in one direction; it is `partial`, or as `deep` as is shown, or whole."""
 
     label: str
-    nodes: tuple[LineageNode, ...]
-    more: bool
+    root: LineageNode
     partial: bool
     deep: bool
 
 
-def lineage_trees(store: Store, urn: str) -> Mapping[str, object]:
-    """Return the lineage of `urn`, upstream first.
+@dataclass(frozen=True, slots=True)
+class PictureNode:
+    """A box: its upper left corner, and the entity or the fold in it."""
+
+    x: int
+    y: int
+    row: ListRow | None
+    fold: Fold | None
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Boxes, and the paths between them by SVG's commands; a path may lead `back`, from its end."""
+
+    width: int
+    height: int
+    node_width: int
+    node_height: int
+    nodes: Sequence[PictureNode]
+    paths: Sequence[tuple[str, Annotated[bool, "back"]]]
+
+
+@dataclass(frozen=True, slots=True)
+class LineageView:
+    """The lineage of an entity, upstream first: as trees, and both trees in one picture."""
+
+    trees: tuple[LineageTree, LineageTree]
+    picture: Annotated[Picture | None, "none where both trees are empty"]
+    hops: int = HOPS
+    most: int = MOST
+    each: int = EACH
+
+
+def lineage_view(store: Store, urn: str) -> LineageView:
+    """Return the lineage of `urn`.
 
     Cost: at most a handful of SQL statements and a search for each hop, one more for the names.
     """
-    trees = (_tree(store, urn, upstream=True), _tree(store, urn, upstream=False))
-    return {"trees": trees, "hops": HOPS, "most": MOST, "each": EACH}
+    up, down = (_tree(store, urn, upstream=upstream) for upstream in (True, False))
+    nodes: dict[str, ListRow | Fold] = {urn: up.root.row}
+    edges = [
+        (start, end) if tree is down else (end, start)
+        for tree in (up, down)
+        for start, end in _edges(tree.root, nodes)
+    ]
+    return LineageView((up, down), _picture(nodes, edges) if edges else None)
 
 
-def _tree(store: Store, origin: str, *, upstream: bool) -> _LineageTree:
-    # What a table comes from is what its features come from; else it is behind its features.
-    reversed_tables = upstream and entity_type(origin) == "mlFeatureTable"
-    query = LineageQuery(
-        upstream,
-        0,
-        EACH,
-        include_missing=True,
-        arriving=EACH + 1,
-        from_destination=FROM_DESTINATION | _DATA | (_OF_TABLES if reversed_tables else set()),
-        to_destination=TO_DESTINATION | _DEPLOYMENTS | (set() if reversed_tables else _OF_TABLES),
-    )
-    more: set[str] = set()
+def _edges(node: LineageNode, nodes: dict[str, ListRow | Fold]) -> Iterator[tuple[str, str]]:
+    """Yield the links of a tree, away from its root, and note what they lead to."""
+    for other in node.nodes:
+        nodes[other.row.urn] = other.row
+        yield node.row.urn, other.row.urn
+        yield from _edges(other, nodes)
+    if node.fold is not None:
+        nodes[node.fold.href] = node.fold
+        yield node.row.urn, node.fold.href
 
-    links: dict[str, dict[str, None]] = {}
 
-    def neighbours(urns: Sequence[str]) -> Iterator[tuple[str, str]]:
-        for urn, page in store.read(partial(lineage, urns=urns, query=query)).items():
-            if page.total > EACH:
-                more.add(urn)
-            links.setdefault(urn, {}).update((end.urn, None) for end in page.entities)
-        for urn, other in _registrations(store, urns, upstream=upstream):
-            links.setdefault(urn, {})[other] = None
-        yield from ((urn, other) for urn in urns for other in links.get(urn, ()))
+class _Links:
+    """What entities are linked to in one direction, read hop by hop."""
 
+    def __init__(self, store: Store, origin: str, *, upstream: bool) -> None:
+        self._store, self._upstream = store, upstream
+        # What a table comes from is what its features come from; else it is behind its features.
+        reversed_tables = upstream and entity_type(origin) == "mlFeatureTable"
+        self._query = LineageQuery(
+            upstream,
+            0,
+            COUNTED,
+            include_missing=True,
+            arriving=COUNTED,
+            from_destination=FROM_DESTINATION | _DATA | (_OF_TABLES if reversed_tables else set()),
+            to_destination=TO_DESTINATION
+            | _DEPLOYMENTS
+            | (set() if reversed_tables else _OF_TABLES),
+        )
+        self._of: dict[str, dict[str, None]] = {}
+
+    def read(self, urns: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """Read the links of some entities, and yield those of each that are followed."""
+        for urn, page in self._store.read(partial(lineage, urns=urns, query=self._query)).items():
+            self._of[urn] = {end.urn: None for end in page.entities if end.urn != urn}
+        for urn, other in _registrations(self._store, urns, upstream=self._upstream):
+            self._of[urn][other] = None
+        yield from ((urn, other) for urn in urns for other in islice(self._of[urn], EACH))
+
+    def behind(self, urn: str) -> tuple[Mapping[str, None], bool]:
+        """Return what is linked to an entity that was read, and whether that is all.
+
+        To a table that is what is linked to its features.
+        """
+        found: dict[str, None] = {}
+        own = self._of.get(urn, {})
+        whole = len(own) < COUNTED
+        features = set(self.features(urn))
+        for other in own:
+            found |= self._of.get(other, {}) if other in features else {other: None}
+        return found, whole and all(feature in self._of for feature in features)
+
+    def features(self, urn: str) -> Sequence[str]:
+        """Return the features in the links of a feature table: they are its own."""
+        is_table = entity_type(urn) == "mlFeatureTable"
+        own = self._of.get(urn, ()) if is_table else ()
+        return [other for other in own if entity_type(other) == "mlFeature"]
+
+
+def _tree(store: Store, origin: str, *, upstream: bool) -> LineageTree:
+    links = _Links(store, origin, upstream=upstream)
     reach = Reach(origin, MOST)
-    walk(reach, neighbours, HOPS, MOST)
+    walk(reach, links.read, HOPS, MOST)
     rows = {row.urn: row for row in rows_of(store, [origin, *reach.degrees])}
     drawn = {origin}
+    way = "upstream" if upstream else "downstream"
 
-    def nodes(urn: str) -> Iterator[LineageNode]:
-        for other in _behind(urn, links):
-            if other in rows and other != origin and not _is_membership(rows[urn], rows[other]):
-                again = other in drawn
-                drawn.add(other)
-                behind = () if again else tuple(nodes(other))
-                yield LineageNode(rows[other], behind, other in more and not again, again)
+    def node(urn: str, *, again: bool = False) -> LineageNode:
+        drawn.add(urn)
+        row = rows[urn]
+        nodes: list[LineageNode] = []
+        folded: list[str] = []
+        found, whole = ({}, True) if again or row.kind == _EXPERIMENT else links.behind(urn)
+        is_table = entity_type(urn) == "mlFeatureTable"
+        for other in found:
+            if other not in rows or (is_table and len(nodes) == EACH):
+                folded.append(other)
+            elif other != origin and rows[other].kind != _EXPERIMENT:
+                nodes.append(node(other, again=other in drawn))
+        fold = Fold(_named(folded, whole=whole), _list_href(origin, urn, way)) if folded else None
+        return LineageNode(row, tuple(nodes), fold, again)
 
-    return _LineageTree(
-        "Upstream: what it comes from" if upstream else "Downstream: what comes from it",
-        tuple(nodes(origin)),
-        origin in more,
+    return LineageTree(
+        f"{way.capitalize()}: {_WAYS[way]}",
+        node(origin),
         reach.partial,
         max(reach.degrees.values(), default=0) == HOPS,
     )
 
 
-def _behind(urn: str, links: Mapping[str, Mapping[str, None]]) -> Mapping[str, None]:
-    """Return what is linked to an entity; to a table what is linked to its features."""
-    found: dict[str, None] = {}
-    for other in links.get(urn, ()):
-        is_own = (entity_type(urn), entity_type(other)) == ("mlFeatureTable", "mlFeature")
-        found |= dict(links.get(other, {})) if is_own else {other: None}
-    return found
+def links_of(store: Store, origin: str, urn: str, way: str, start: int) -> Listing | None:
+    """Return a page of what an entity in the lineage of another is linked to in one direction.
+
+    That is None where there is no such direction.
+    """
+    if way not in _WAYS:
+        return None
+    links = _Links(store, origin, upstream=way == "upstream")
+    list(links.read([urn]))
+    list(links.read(links.features(urn)[:MOST]))
+    found, whole = links.behind(urn)
+    [named, *rows] = rows_of(store, [urn, *[*found][start : start + PAGE_ROWS]])
+    return Listing(
+        rows,
+        entity_columns(rows, mixed=True),
+        pager(len(found), start, len(rows), partial(_list_href, origin, urn, way)),
+        title=f"{way.capitalize()} of {named.name}{'' if whole else ', the first of them'}",
+    )
 
 
-def _is_membership(row: ListRow, other: ListRow) -> bool:
-    """Return whether one of two is an experiment: its runs are in it."""
-    return "ML Experiment" in {row.kind, other.kind}
+def _list_href(origin: str, urn: str, way: str, start: int = 0) -> str:
+    return entity_href(
+        origin, tab="lineage", of=urn, way=way, **({"start": start} if start else {})
+    )
+
+
+def _named(folded: Sequence[str], *, whole: bool) -> str:
+    """Return the number of some entities, and what they are called if they have one type."""
+    types = {*map(entity_type, folded)}
+    several = len(folded) > 1 or not whole
+    kind = kind_name(types.pop(), plural=several) if len(types) == 1 else "more"
+    return f"+{len(folded):,} {'' if whole else 'or more '}{kind[:1].lower()}{kind[1:]}"
+
+
+def _picture(nodes: Mapping[str, ListRow | Fold], edges: Iterable[tuple[str, str]]) -> Picture:
+    numbers = {key: at for at, key in enumerate(nodes)}
+    drawing = draw(len(nodes), [(numbers[start], numbers[end]) for start, end in edges])
+    boxes = [
+        PictureNode(
+            place.layer * _COLUMN,
+            _y(place),
+            node if isinstance(node, ListRow) else None,
+            node if isinstance(node, Fold) else None,
+        )
+        for node, place in zip(nodes.values(), drawing.nodes, strict=True)
+    ]
+    return Picture(
+        max(box.x for box in boxes) + _WIDTH,
+        max(_y(place) for way in drawing.ways.values() for place in way) + _HEIGHT,
+        _WIDTH,
+        _HEIGHT,
+        boxes,
+        [_path(way) for way in drawing.ways.values()],
+    )
+
+
+def _y(place: Place) -> int:
+    return round(place.offset * _ROW)
+
+
+def _path(way: Sequence[Place]) -> tuple[str, bool]:
+    """Return the way of an edge from its left end: curves between columns, straight in them."""
+    back = way[0].layer > way[-1].layer
+    # The right edge of each column, and the middle of a box.
+    points = [
+        (place.layer * _COLUMN + _WIDTH, _y(place) + _HEIGHT // 2)
+        for place in (reversed(way) if back else way)
+    ]
+    curves = [
+        f"H{x}C{end - _WIDTH - _GAP // 2} {y} {x + _GAP // 2} {end_y} {end - _WIDTH} {end_y}"
+        for (x, y), (end, end_y) in pairwise(points)
+    ]
+    x, y = points[0]
+    return f"M{x} {y}{''.join(curves)}", back
 
 
 def _registrations(

@@ -7,7 +7,7 @@ import pytest
 
 from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.ui.lineage import EACH, HOPS, MOST, LineageNode, lineage_trees
+from mlcat_ingest.catalog.web.ui.lineage import COUNTED, EACH, HOPS, MOST, LineageNode, lineage_view
 from mlcat_ingest.catalog.web.ui.text import visible
 from support.catalog_store import feature, group, model, put, statements, table
 from support.names import HOSTILE
@@ -55,9 +55,23 @@ def drawn(store: Store, urn: str, *, upstream: bool) -> list[str]:
             for line in ("." * depth + node.row.urn, *lines(node.nodes, depth + 1))
         ]
 
-    trees = lineage_trees(store, urn)["trees"]
-    assert isinstance(trees, tuple)
-    return lines(trees[0 if upstream else 1].nodes, 0)
+    return lines(lineage_view(store, urn).trees[0 if upstream else 1].root.nodes, 0)
+
+
+def boxes(store: Store, urn: str) -> list[tuple[str, int, int]]:
+    """Return the text of each box of the picture, and its corner."""
+    picture = lineage_view(store, urn).picture
+    assert picture is not None
+    return [
+        (node.row.name if node.row else node.fold.text if node.fold else "", node.x, node.y)
+        for node in picture.nodes
+    ]
+
+
+def lists(store: Store, urn: str) -> str:
+    """Return the text of the page behind the picture."""
+    _, _, text = page(store, at(urn, "?tab=lineage")).text.partition("Upstream: what it comes from")
+    return text
 
 
 def test_a_run_comes_from_data_features_and_jobs(churn: Store) -> None:
@@ -116,9 +130,11 @@ def test_what_two_entities_share_stands_below_both_and_is_unfolded_once(churn: S
         feature("t", "g"),
         f".{model('run')}",
     ]
-    text = page(churn, at(ORDERS, "?tab=lineage")).text
+    text = lists(churn, ORDERS)
     assert text.count("hare") == 2
     assert text.count("see above") == 1
+    ends = [name for name, _, _ in boxes(churn, ORDERS)]
+    assert sorted(ends) == sorted({*ends})
 
 
 def test_a_run_is_in_its_experiment_which_does_not_come_from_it(churn: Store) -> None:
@@ -132,13 +148,12 @@ def test_a_run_is_in_its_experiment_which_does_not_come_from_it(churn: Store) ->
 
 
 def test_the_page_links_each_entity_once_with_its_kind(churn: Store) -> None:
-    found = page(churn, at(model("run"), "?tab=lineage"))
-    assert "Feature f Dataset lake/orders" in found.text
-    assert "Upstream: what it comes from" in found.text
-    assert "Model Version churn_1" in found.text
-    assert found.links[at(TRAINING)] == "lake/training"
-    assert "lake/training referenced, not ingested" in found.text
-    assert len(re.findall("lake/training", found.text)) == 1
+    text = lists(churn, model("run"))
+    assert "Feature f Dataset lake/orders" in text
+    assert "Model Version churn_1" in text
+    assert "lake/training referenced, not ingested" in text
+    assert len(re.findall("lake/training", text)) == 1
+    assert at(TRAINING) in page(churn, at(model("run"), "?tab=lineage")).links
 
 
 def test_a_removed_entity_is_marked_and_a_circle_ends(store: Store) -> None:
@@ -154,19 +169,73 @@ def test_the_tab_of_an_entity_without_lineage(store: Store) -> None:
     assert "Nothing in the catalog." in page(store, at(model("alone"), "?tab=lineage")).text
 
 
-def test_links_beyond_those_shown_are_counted(store: Store) -> None:
-    store.write(
-        [
-            Write(
-                model(f"m{index}"), "mlModelTrainingData", {"trainingData": [{"dataset": ORDERS}]}
-            )
-            for index in range(EACH + 2)
-        ]
-    )
-    text = page(store, at(ORDERS, "?tab=lineage")).text
-    assert "m20 and more" not in text
-    assert text.count("and more") == 1
-    assert "There are more" not in text
+def trained_on(store: Store, dataset: str, count: int) -> None:
+    training = {"trainingData": [{"dataset": dataset}]}
+    store.write([Write(model(f"m{at:04}"), "mlModelTrainingData", training) for at in range(count)])
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (EACH, ""),
+        (EACH + 1, "+1 model"),
+        (EACH + 120, "+120 models"),
+        (COUNTED + 1, f"+{COUNTED - EACH} or more models"),
+    ],
+)
+def test_links_beyond_those_shown_are_one_line_and_one_box(
+    store: Store, count: int, text: str
+) -> None:
+    trained_on(store, ORDERS, count)
+    assert [name for name, _, _ in boxes(store, ORDERS)][1 + EACH :] == [text] * bool(text)
+    assert ("+" in lists(store, ORDERS)) is bool(text)
+    assert text in lists(store, ORDERS)
+
+
+def test_the_line_of_links_that_are_not_shown_opens_the_list_of_all(store: Store) -> None:
+    put(store, feature("t", "f"), mlFeatureProperties={"sources": [ORDERS]})
+    features = {"mlFeatures": [feature("t", "f")]}
+    store.write([Write(model(f"m{at:02}"), "mlModelProperties", features) for at in range(60)])
+    found = page(store, at(ORDERS, "?tab=lineage"))
+    [href] = [href for href, text in found.links.items() if text == "+48 models"]
+    first = page(store, href)
+    assert "Downstream of f" in first.text
+    assert "1 to 50 of 60" in first.text
+    [second] = [href for href, text in first.links.items() if text == "Next"]
+    assert "m59" in page(store, second).text
+
+
+def test_the_list_of_a_table_has_what_its_features_are_linked_to(churn: Store) -> None:
+    listed = page(churn, at(table("t"), f"?tab=lineage&way=upstream&of={table('t')}"))
+    assert "Upstream of t" in listed.text
+    assert at(ORDERS) in listed.links
+    assert at(feature("t", "f")) not in listed.links
+    for way, of in (("sideways", table("t")), ("upstream", ""), ("upstream", "no urn")):
+        page(churn, at(table("t"), f"?tab=lineage&way={way}&of={of}"))
+
+
+def test_entities_of_several_types_that_are_not_shown_are_called_more(store: Store) -> None:
+    put(store, ORDERS, upstreamLineage={"upstreams": [{"dataset": TRAINING, "type": "COPY"}]})
+    for number in range(EACH):
+        put(store, feature("t", f"f{number:02}"), mlFeatureProperties={"sources": [TRAINING]})
+    trained_on(store, TRAINING, 1)
+    assert "+2 more" in lists(store, TRAINING)
+
+
+def test_the_picture_has_what_comes_first_on_the_left(churn: Store) -> None:
+    left = {name: x for name, x, _ in boxes(churn, model("run"))}
+    assert left["lake/orders"] < left["f"] < left["hare"] < left["churn_1"]
+    assert left["lake/training"] < left["hare"]
+
+
+def test_a_circle_is_drawn_once_with_an_arrow_back(store: Store) -> None:
+    chain = [f"urn:li:dataset:(urn:li:dataPlatform:s3,d{index},PROD)" for index in range(4)]
+    for after, before in zip(chain, [*chain[1:], chain[0]], strict=True):
+        put(store, after, upstreamLineage={"upstreams": [{"dataset": before, "type": "COPY"}]})
+    view = lineage_view(store, chain[0])
+    assert view.picture is not None
+    assert [node.row.urn for node in view.picture.nodes if node.row] == chain
+    assert sorted(back for _, back in view.picture.paths) == [False, False, False, True]
 
 
 def test_more_entities_than_are_shown_are_announced(store: Store) -> None:
@@ -214,7 +283,7 @@ def test_hostile_names_in_lineage_are_only_text(store: Store, name: str) -> None
 
 def test_a_tree_takes_the_same_statements_however_wide_it_is(churn: Store) -> None:
     with statements(churn) as few:
-        lineage_trees(churn, ORDERS)
+        lineage_view(churn, ORDERS)
     churn.write(
         [
             Write(model(f"m{index}"), "mlModelProperties", {"mlFeatures": [feature("t", "f")]})
@@ -222,5 +291,5 @@ def test_a_tree_takes_the_same_statements_however_wide_it_is(churn: Store) -> No
         ]
     )
     with statements(churn) as many:
-        lineage_trees(churn, ORDERS)
+        lineage_view(churn, ORDERS)
     assert len(many) <= len(few)
