@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 
 from mlcat_ingest.client.base import Catalog, CatalogFacts
 from mlcat_ingest.client.config import RestSinkConfig
@@ -32,10 +32,13 @@ class RestCatalog(CatalogClient, Catalog):
     @property
     def facts(self) -> CatalogFacts:
         """The facts of the service, as far as it is open; see `CatalogClient.facts`."""
-        service, facts = self._capabilities, super().facts
-        if service is None:
-            return facts
-        return replace(facts, group_page=service.group_page(self.server, self._config.ui_url))
+        return super().facts if self._capabilities is None else self._known_facts
+
+    @cached_property
+    def _known_facts(self) -> CatalogFacts:
+        # A run asks for them at each entity, and they do not change any more.
+        group_page = self.connect().group_page(self.server, self._config.ui_url)
+        return replace(super().facts, group_page=group_page)
 
     def check(self, *, write: bool = False) -> Iterator[Finding]:
         """Yield what the service answers to each kind of request; see `Catalog.check`.

@@ -220,6 +220,7 @@ def test_the_pages_of_groups_follow_the_service(
     assert sink.facts.group_page == ""
     sink.open()
     assert sink.facts.group_page == (page and page.format(server=service.server) + "{urn}")
+    assert sink.facts is sink.facts
 
 
 def test_the_recipe_may_name_the_version(service: FakeService) -> None:
