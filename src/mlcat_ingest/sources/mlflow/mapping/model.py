@@ -1,7 +1,7 @@
 """Maps a run, or an external model of MLflow 3, to an mlModel in its experiment's group."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from mlcat_ingest.errors import RecordError
@@ -311,7 +311,7 @@ def add_history(custom: PropertiesBuilder, tags: Mapping[str, str]) -> None:
     custom.set_own(PropertyKey.MODEL_ARTIFACT_PATH, _join_texts(models, "artifact_path"))
 
 
-def _join_texts(models: list[dict[str, Any]], key: str) -> str:
+def _join_texts(models: Sequence[Mapping[str, Any]], key: str) -> str:
     values = (model.get(key) for model in models)
     return ",".join(value for value in values if isinstance(value, str) and value)
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from math import isnan
 from typing import Any, Final, NamedTuple
 
@@ -331,12 +332,18 @@ class SubType(StrEnum):
     TRAINING_RUN = "ML Training Run"
 
 
-def logged_history(tags: Mapping[str, str]) -> list[dict[str, Any]]:
+def logged_history(tags: Mapping[str, str]) -> Sequence[Mapping[str, Any]]:
     """Return MLflow 2's list of the models that were logged, nothing where it cannot be read."""
-    entries = json_or_none(tags.get(HISTORY_TAG))
-    if not isinstance(entries, list):
-        return []
-    return [entry for entry in entries if isinstance(entry, dict)]
+    text = tags.get(HISTORY_TAG)
+    return _objects(text) if text else ()
+
+
+# A run's history is asked for several times while it is mapped, and runs share their signatures.
+@lru_cache(maxsize=64)
+def _objects(text: str) -> Sequence[Mapping[str, Any]]:
+    """Return the objects in a list that is JSON, nothing for anything else."""
+    value = json_or_none(text)
+    return tuple(one for one in value if isinstance(one, dict)) if isinstance(value, list) else ()
 
 
 def json_or_none(text: str | None) -> Any:
@@ -392,14 +399,9 @@ def model_document(content: Mapping[str, Any]) -> ModelDocument:
 
 def _columns(value: Any) -> Sequence[Column]:
     """Return the columns in a part of a signature, which is JSON, or what JSON can hold."""
-    if not isinstance(value, str):
-        try:
-            value = json.dumps(value)
-        except (TypeError, ValueError, RecursionError):
-            return ()
-    columns = json_or_none(value)
-    return (
-        [column for column in columns if isinstance(column, dict)]
-        if isinstance(columns, list)
-        else ()
-    )
+    if value is None:
+        return ()
+    try:
+        return _objects(value if isinstance(value, str) else json.dumps(value))
+    except (TypeError, ValueError, RecursionError):
+        return ()
