@@ -7,6 +7,7 @@ with says where the data is, and joins to what other tools write about it.
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -93,8 +94,7 @@ def dataset_facts(
     summary = []
     for item in inputs:
         context = item.tags.get(CONTEXT_TAG) or ""
-        place = dataset_name(item, datasets)
-        urn = None if place is None else datasets.urn(place, env)
+        place, urn = dataset_name(item.source_type, item.source, datasets, env)
         summary.append(_summary(item, context, place, urn))
         if urn is None:
             name = truncator.clean(item.name, "dataset name")
@@ -147,13 +147,18 @@ def _rows(profile: str | None) -> int | None:
     return rows if isinstance(rows, int) and not isinstance(rows, bool) else None
 
 
-def dataset_name(item: DatasetInput, datasets: Datasets) -> DatasetName | None:
-    """Return the name of the dataset behind a run's input, or None if its source names none."""
-    place = place_of(item.source_type, item.source, datasets.source_types)
+# Many runs use the same few datasets.
+@lru_cache(maxsize=256)
+def dataset_name(
+    source_type: str, source: str, datasets: Datasets, env: str
+) -> tuple[DatasetName | None, str | None]:
+    """Return name and URN of the dataset behind a run's input; None if its source has none."""
+    place = place_of(source_type, source, datasets.source_types)
     if place is None:
-        return None
+        return None, None
     platform, name = place
-    return datasets.resolve(platform, whole_characters(name))
+    resolved = datasets.resolve(platform, whole_characters(name))
+    return resolved, datasets.urn(resolved, env)
 
 
 def json_object(text: str | None) -> Mapping[str, Any]:

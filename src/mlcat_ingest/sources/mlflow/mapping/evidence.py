@@ -125,8 +125,8 @@ def _used_datasets(record: JoinedRun) -> Iterator[UsedDataset]:
     evaluates = record.trains_with_no_data
     for item in record.run.datasets:
         judges = is_evaluation(item, evaluates=evaluates, measured_on=measured_on)
-        place = None if judges else dataset_name(item, scope.datasets)
-        urn = None if place is None else scope.datasets.urn(place, scope.naming.env)
+        place = item.source_type, item.source, scope.datasets, scope.naming.env
+        urn = None if judges else dataset_name(*place)[1]
         columns = column_names(json_object(item.schema).get("mlflow_colspec"))
         if urn is not None and columns:
             yield UsedDataset(urn, columns)

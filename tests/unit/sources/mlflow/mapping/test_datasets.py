@@ -104,9 +104,10 @@ def test_the_name_of_a_dataset_has_no_secret() -> None:
         ("acme", "lake://ann:s3cret@b/orders?token=s3cret"),
         ("s3", "s3://ann:s3cret@b/orders?X-Amz-Signature=s3cret"),
     ]:
-        found = dataset_name(DatasetInput("d", "", source_type, source), datasets)
+        found, urn = dataset_name(source_type, source, datasets, "PROD")
         assert found is not None
         assert found[:2] == ("s3", "b/orders")
+        assert urn == "urn:li:dataset:(urn:li:dataPlatform:s3,b/orders,PROD)"
 
 
 def test_a_place_that_fits_in_no_urn_is_reported() -> None:
