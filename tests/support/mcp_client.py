@@ -20,6 +20,7 @@ class McpClient:
 
     process: "subprocess.Popen[str]"
     log: Path
+    catalog_url: str
     _last_id: int = field(default=0, init=False)
 
     def call(self, tool: str, **arguments: Any) -> Any:
@@ -61,6 +62,7 @@ def mcp_client(venv: Venv, catalog_url: str, home: Path) -> Iterator[McpClient]:
         "DATAHUB_GMS_URL": catalog_url,
         "DATAHUB_TELEMETRY_ENABLED": "false",
         "TOOLS_IS_USER_ENABLED": "true",
+        "TOOLS_IS_MUTATION_ENABLED": "true",
     }
     log = home / "mcp-server.log"
     with (
@@ -75,7 +77,7 @@ def mcp_client(venv: Venv, catalog_url: str, home: Path) -> Iterator[McpClient]:
         ) as process,
     ):
         try:
-            client = McpClient(process, log)
+            client = McpClient(process, log, catalog_url)
             about = {"name": "tests", "version": "1"}
             client.request(
                 "initialize",

@@ -111,7 +111,7 @@ def test_root_fields_of_graphql_name_methods_and_commands_that_exist() -> None:
         elif kind == CONNECTOR:
             assert f"{field}(input:" in connector
         else:
-            assert kind in {INTERFACE, "MCP"}, field
+            assert kind in {INTERFACE, "MCP", "web"}, field
     assert {field for field, client in root_clients().items() if client == INTERFACE} == {
         *("mlFeature", "mlFeatureTable", "mlModel", "mlModelGroup")
     }

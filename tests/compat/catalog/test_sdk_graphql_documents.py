@@ -151,7 +151,7 @@ def test_the_clients_of_root_fields_ask_for_them(ours: dict[str, str]) -> None:
     asked = set().union(*(roots(parse(text)) for text in ours.values()))
     theirs = {name for name, one in root_clients().items() if one.startswith(("SDK ", "CLI "))}
     assert theirs <= asked
-    assert all(re.fullmatch(r"interface|connector|(SDK|CLI|MCP) .+", one)
+    assert all(re.fullmatch(r"interface|connector|(SDK|CLI|MCP|web) .+", one)
                for one in root_clients().values())  # fmt: skip
 
 

@@ -5,8 +5,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+import requests
 
 from mlcat_ingest import Pipeline, Recipe
 from support import small_store
@@ -19,6 +21,7 @@ from support.venvs import venv_for
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(600)]
 
 MODEL = model_urn("a")
+OTHER = model_urn("b")
 GROUP = small_store.GROUP
 FEATURE = "urn:li:mlFeature:(rides.driver_stats,conv_rate)"
 TABLE = "urn:li:mlFeatureTable:(urn:li:dataPlatform:custom,rides.driver_stats)"
@@ -46,6 +49,7 @@ sources:
 enrich:
   - {{match: {{entity: mlModel, name: run a}}, add_tags: [pii], set_domain: growth}}
 sink: {{type: rest, config: {{server: '{url}'}}}}
+state: {{full_every: 0s}}
 """
 
 
@@ -186,3 +190,66 @@ def test_what_is_not_kept_is_empty(mcp: McpClient) -> None:
 def test_the_history_of_an_aspect(mcp: McpClient) -> None:
     answer = mcp.call("get_aspect_history", urns=[MODEL], aspect_names=["ownership"])
     assert answer["results"][0]["current"]["value"]["owners"]
+
+
+def test_what_an_assistant_changes_stays_when_the_recipe_runs_again(mcp: McpClient) -> None:
+    catalog, folder = mcp.catalog_url, mcp.log.parent
+    term, domain = "urn:li:glossaryTerm:t", "urn:li:domain:risk"
+    joe, prop = "urn:li:corpuser:joe", "urn:li:structuredProperty:p"
+    definition = {"qualifiedName": "p", "valueType": "urn:li:dataType:datahub.string",
+                  "entityTypes": ["urn:li:entityType:datahub.mlModel"]}  # fmt: skip
+    for urn, name, value in (
+        ("urn:li:tag:gold", "tagProperties", {"name": "gold"}),
+        (term, "glossaryTermInfo", {"definition": "t", "termSource": "INTERNAL"}),
+        (domain, "domainProperties", {"name": "Risk"}),
+        (joe, "corpUserInfo", {"active": True}),
+        (prop, "propertyDefinition", definition),
+    ):
+        write(catalog, urn, name, value)
+    resources = {"entity_urns": [OTHER]}
+    steward = {"owner_urns": [joe], "ownership_type": "DATA_STEWARD"}
+    for tool, arguments in (
+        ("add_tags", {"tag_urns": ["urn:li:tag:gold"]}),
+        ("add_terms", {"term_urns": [term]}),
+        ("add_owners", steward),
+        ("set_domains", {"domain_urn": domain}),
+        ("add_structured_properties", {"property_values": {prop: ["x"]}}),
+    ):
+        assert mcp.call(tool, **arguments, **resources)["success"], tool
+    text = {"entity_urn": OTHER, "operation": "replace", "description": "By an assistant."}
+    assert mcp.call("update_description", **text)["success"]
+    insert(folder / "mlflow.db", "tags", [{"run_uuid": "b", "key": "team", "value": "risk"}])
+    report = Pipeline(Recipe.load(folder / "recipe.yml")).run()
+    assert report.entities["mlModel"].updated == 1
+    after = aspects(catalog)
+    assert after["editableMlModelProperties"] == {"description": "By an assistant."}
+    assert after["globalTags"]["tags"] == [{"tag": "urn:li:tag:gold"}]
+    assert after["glossaryTerms"]["terms"] == [{"urn": term}]
+    assert after["ownership"]["owners"][-1]["owner"] == joe
+    assert after["domains"]["domains"] == [domain]
+    assert after["structuredProperties"]["properties"][0]["values"] == [{"string": "x"}]
+    for tool, arguments in (
+        ("remove_tags", {"tag_urns": ["urn:li:tag:gold"]}),
+        ("remove_terms", {"term_urns": [term]}),
+        ("remove_owners", steward),
+        ("remove_domains", {}),
+        ("remove_structured_properties", {"property_urns": [prop]}),
+    ):
+        assert mcp.call(tool, **arguments, **resources)["success"], tool
+    after = aspects(catalog)
+    assert after["globalTags"]["tags"] == after["glossaryTerms"]["terms"] == []
+    assert joe not in {one["owner"] for one in after["ownership"]["owners"]}
+    assert after["domains"]["domains"] == after["structuredProperties"]["properties"] == []
+
+
+def write(catalog: str, urn: str, name: str, value: dict[str, Any]) -> None:
+    entity_type = urn.split(":")[2]
+    body = [{"urn": urn, name: {"value": value}}]
+    answer = requests.post(f"{catalog}/openapi/v3/entity/{entity_type}", json=body, timeout=30)
+    answer.raise_for_status()
+
+
+def aspects(catalog: str) -> dict[str, Any]:
+    address = f"{catalog}/openapi/v3/entity/mlModel/{quote(OTHER, safe='')}"
+    answer = requests.get(address, timeout=30)
+    return {name: one["value"] for name, one in answer.json().items() if name != "urn"}

@@ -173,10 +173,15 @@ def _with_owner_types(value: Mapping[str, Any]) -> Mapping[str, Any]:
     """
     types: dict[str, dict[str, None]] = {}
     for owner in value["owners"]:
-        named = owner.get("typeUrn") or f"urn:li:ownershipType:__system__{owner['type'].lower()}"
+        named = owner.get("typeUrn") or owner_type(owner["type"])
         types.setdefault(named, {})[owner["owner"]] = None
     by_type = {key: [*urns] for key, urns in types.items()}
     return {**value, "ownerTypes": by_type} if types else value
+
+
+def owner_type(name: str) -> str:
+    """Return the URN of one of DataHub's own types of owners: `TECHNICAL_OWNER`."""
+    return f"urn:li:ownershipType:__system__{name.lower()}"
 
 
 def _read_patch(write: Write, *, is_key: bool) -> Patch:

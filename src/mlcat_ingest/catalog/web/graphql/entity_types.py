@@ -6,7 +6,9 @@ from typing import Any, Final
 from graphql import GraphQLResolveInfo
 
 from mlcat_ingest.catalog.schema.values import NO_RUN, UNKNOWN_ACTOR, Direction
+from mlcat_ingest.catalog.store.prepare import owner_type
 from mlcat_ingest.catalog.web.graphql.resolvers import (
+    KINDS,
     Cohort,
     Edges,
     Fields,
@@ -391,6 +393,15 @@ _FEATURE: Final[Fields] = {
     "featureNamespace": part(0),
     "dataType": property_of_entity("dataType"),
 }
+
+
+def _type_info(node: Node, _info: GraphQLResolveInfo) -> Mapping[str, str | None]:
+    """Return what the URN of a data type or an entity type says: `datahub.string`."""
+    name = node.part(0)
+    kind = KINDS.get(name.removeprefix("datahub."))
+    return {"qualifiedName": name, "type": None if kind is None else kind.enum}
+
+
 _FEATURE_PROPERTIES: Final[Fields] = {"sources": _references("sources")}
 
 TYPES: Final[Mapping[str, Fields]] = {
@@ -458,6 +469,8 @@ TYPES: Final[Mapping[str, Fields]] = {
         "valueType": record_entity(PROPERTY_DEFINITION, "valueType"),
         "entityTypes": _references("entityTypes"),
     },
+    "DataTypeEntity": {"info": _type_info},
+    "EntityTypeEntity": {"info": _type_info},
     "SchemaFieldEntity": {"fieldPath": part(1), "parent": _first_part},
 }
 """The fields of entity types and of their properties that are not read by their own names."""
@@ -525,7 +538,7 @@ def _ownership_type(record: Record, info: GraphQLResolveInfo) -> Node | None:
     if record.value.get("typeUrn") or not isinstance(older, str):
         named: Node | None = _named_ownership_type(record, info)
         return named
-    urn = f"{PREFIX}ownershipType:__system__{older.lower()}"
+    urn = owner_type(older)
     return nodes_in(info, [urn]).get(urn)
 
 

@@ -1,10 +1,9 @@
-"""Mutations: the changes to tags and to version sets that DataHub's SDK makes.
+"""Mutations: edits by people, and the changes to version sets that DataHub's SDK makes.
 
-Source: `linkAssetVersion` and `unlinkAssetVersion` of DataHub's GraphQL API, for clients that
-leave the order of versions to the catalog.
+Source: DataHub's GraphQL API. The order of versions is left to the catalog.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import uuid4
@@ -13,19 +12,42 @@ from graphql import GraphQLResolveInfo
 
 from mlcat_ingest.catalog.errors import BadRequestError
 from mlcat_ingest.catalog.schema.values import UNKNOWN_ACTOR, AspectVersion, Direction, Write
+from mlcat_ingest.catalog.store.edits import (
+    Edit,
+    add_labels,
+    add_link,
+    add_owners,
+    deprecate,
+    describe,
+    make_edits,
+    remove_labels,
+    remove_link,
+    remove_owners,
+    set_domain,
+    set_properties,
+)
 from mlcat_ingest.catalog.store.rows import now_ms
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.store.version_sets import GENERATED
 from mlcat_ingest.catalog.web.graphql.resolvers import (
+    Cohort,
     Fields,
+    Loader,
     Node,
+    Record,
+    Resolver,
     bad_request,
     context_of,
+    kind_of,
     nodes_in,
 )
 from mlcat_ingest.metadata.aspects.assets import TAG_PROPERTIES
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES, VERSION_SET_PROPERTIES
-from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS
+from mlcat_ingest.metadata.aspects.governance import (
+    GLOBAL_TAGS,
+    GLOSSARY_TERMS,
+    STRUCTURED_PROPERTIES,
+)
 from mlcat_ingest.metadata.registry import allows, key_aspect, key_aspect_name
 from mlcat_ingest.metadata.urn import PREFIX, entity_type_of
 
@@ -202,29 +224,94 @@ def _create_tag(_root: Any, info: GraphQLResolveInfo, **arguments: Mapping[str, 
     return urn
 
 
-def _remove_tag(_root: Any, info: GraphQLResolveInfo, **arguments: Mapping[str, Any]) -> bool:
-    inputs = arguments["input"]
-    urn, tag = inputs["resourceUrn"], inputs["tagUrn"]
-    if not tag.startswith(_TAG):
-        raise bad_request(f"tagUrn: {tag!r} is not the URN of a tag")
-    if inputs.get("subResource") is not None:
-        raise bad_request("subResource: tags are kept on whole entities only")
-    store = context_of(info).store
-    stored = store.get_many([urn], {GLOBAL_TAGS})
-    if urn not in stored:
-        raise bad_request(f"Failed to update resource with urn {urn}. Entity does not exist.")
-    # A patch would make the aspect where it is missing.
-    if GLOBAL_TAGS in stored[urn]:
-        path = "/tags/" + tag.replace("~", "~0").replace("/", "~1")
-        patch = {"arrayPrimaryKeys": {"tags": ["tag"]}, "patch": [{"op": "remove", "path": path}]}
-        store.write([Write(urn, GLOBAL_TAGS, patch, "PATCH")])
-    return True
+Inputs = Mapping[str, Any]
 
+
+def _edits(edit_of: Callable[[Inputs], Edit]) -> Resolver:
+    """Return the resolver that makes an edit of one resource, or of each of many."""
+
+    def resolve(_root: Any, info: GraphQLResolveInfo, **arguments: Any) -> bool:
+        # Two mutations have no input.
+        inputs = arguments.get("input", arguments)
+        resources = inputs.get("resources", [inputs])
+        if any(resource.get("subResource") is not None for resource in resources):
+            raise bad_request("subResource: only whole entities are edited here")
+        urns = [next(one[key] for key in _RESOURCES if key in one) for one in resources]
+        _edit(info, urns, edit_of(inputs))
+        return True
+
+    return resolve
+
+
+def _edit(info: GraphQLResolveInfo, urns: Sequence[str], edit: Edit) -> None:
+    context_of(info).store.change(lambda sql: make_edits(sql, urns, [edit], UNKNOWN_ACTOR))
+
+
+def _listed(inputs: Inputs, name: str) -> Sequence[Any]:
+    """Return a list of an input, `tagUrns`, or the one value of the older mutation, `tagUrn`."""
+    return inputs[f"{name}s"] if f"{name}s" in inputs else [inputs[name]]
+
+
+def _deprecation(inputs: Inputs) -> Edit:
+    names = ("decommissionTime", "replacement")
+    given = {name: inputs[name] for name in names if inputs.get(name) is not None}
+    return deprecate(
+        {"deprecated": inputs["deprecated"], "note": inputs.get("note") or "", **given}
+    )
+
+
+def _edit_properties(_root: Any, info: GraphQLResolveInfo, **arguments: Inputs) -> Record:
+    inputs = arguments["input"]
+    values = {
+        one["structuredPropertyUrn"]: [
+            {"string": value["stringValue"]}
+            if value.get("stringValue") is not None
+            else {"double": value.get("numberValue")}
+            for value in one["values"]
+        ]
+        for one in inputs.get("structuredPropertyInputParams", ())
+    }
+    urn, removed = inputs["assetUrn"], inputs.get("structuredPropertyUrns", ())
+    _edit(info, [urn], set_properties(values, removed))
+    # What the request read before may be older.
+    node = Node(urn, kind_of(entity_type_of(urn)), Cohort(Loader(context_of(info).store), [urn]))
+    return node.record(STRUCTURED_PROPERTIES) or Record(node, {"properties": []})
+
+
+_RESOURCES: Final = ("resourceUrn", "urn", "entityUrn")
+"""The names that inputs have for the URN of the entity that is edited."""
+
+_EDITS: Final[Mapping[str, Callable[[Inputs], Edit]]] = {
+    "addTag addTags batchAddTags": lambda one: add_labels(GLOBAL_TAGS, _listed(one, "tagUrn")),
+    "removeTag batchRemoveTags": lambda one: remove_labels(GLOBAL_TAGS, _listed(one, "tagUrn")),
+    "addTerm addTerms batchAddTerms": (
+        lambda one: add_labels(GLOSSARY_TERMS, _listed(one, "termUrn"))
+    ),
+    "removeTerm batchRemoveTerms": (
+        lambda one: remove_labels(GLOSSARY_TERMS, _listed(one, "termUrn"))
+    ),
+    "addOwner addOwners batchAddOwners": (
+        lambda one: add_owners(one.get("owners", [one]), one.get("ownershipTypeUrn"))
+    ),
+    "removeOwner batchRemoveOwners": (
+        lambda one: remove_owners(_listed(one, "ownerUrn"), one.get("ownershipTypeUrn"))
+    ),
+    "setDomain unsetDomain batchSetDomain": lambda one: set_domain(one.get("domainUrn")),
+    "addLink": (
+        lambda one: add_link(one["resourceUrn"], one["linkUrl"], one["label"], one.get("settings"))
+    ),
+    "removeLink": lambda one: remove_link(one["linkUrl"], one.get("label")),
+    "updateDeprecation": _deprecation,
+    "updateDescription": lambda one: describe(one["resourceUrn"], one["description"]),
+}
+"""Mutations that are one edit, a single one and those of many, to what makes it of the input."""
 
 MUTATIONS: Final[Fields] = {
     "createTag": _create_tag,
-    "removeTag": _remove_tag,
     "linkAssetVersion": _link_version,
     "unlinkAssetVersion": _unlink_version,
+    "upsertStructuredProperties": _edit_properties,
+    "removeStructuredProperties": _edit_properties,
+    **{name: _edits(edit) for names, edit in _EDITS.items() for name in names.split()},
 }
 """The fields of `Mutation`."""

@@ -1,4 +1,4 @@
-"""Tags and versions, changed over GraphQL as DataHub's SDK does it."""
+"""Entities, tags and versions, changed over GraphQL as DataHub's clients do it."""
 
 import pytest
 
@@ -55,8 +55,8 @@ def test_what_has_no_tags_gets_none(store: Store) -> None:
     ("changed", "says"),
     [
         ({"resourceUrn": model("no")}, "Entity does not exist."),
-        ({"subResource": "field"}, "whole entities only"),
-        ({"tagUrn": "a"}, "'a' is not the URN of a tag"),
+        ({"subResource": "field"}, "only whole entities"),
+        ({"tagUrn": "a"}, "'a' is not a URN"),
     ],
 )
 def test_tags_that_cannot_be_removed(store: Store, changed: dict[str, str], says: str) -> None:
@@ -77,3 +77,69 @@ def test_versions_are_linked_and_unlinked(store: Store) -> None:
     assert ask(store, UNLINK, inputs=inputs)["unlinkAssetVersion"] == {"urn": SET, "exists": False}
     assert "unlinkedEntity" in refused(store, UNLINK, inputs={})["message"]
     assert ask(store, UNLINK, inputs=inputs) == {"unlinkAssetVersion": None}
+
+
+EVERY = """mutation ($m: String!, $n: String!) {
+    addTags(input: {tagUrns: ["urn:li:tag:a", "urn:li:tag:b"], resourceUrn: $m})
+    batchRemoveTags(input: {tagUrns: ["urn:li:tag:a"], resources: [{resourceUrn: $m}]})
+    batchAddTerms(input: {termUrns: ["urn:li:glossaryTerm:t"],
+        resources: [{resourceUrn: $m}, {resourceUrn: $n}]})
+    removeTerm(input: {termUrn: "urn:li:glossaryTerm:t", resourceUrn: $n})
+    batchAddOwners(input: {resources: [{resourceUrn: $m}],
+        ownershipTypeUrn: "urn:li:ownershipType:__system__data_steward",
+        owners: [{ownerUrn: "urn:li:corpuser:jane", ownerEntityType: CORP_USER},
+            {ownerUrn: "urn:li:corpGroup:ml", ownerEntityType: CORP_GROUP, type: DEVELOPER}]})
+    batchSetDomain(input: {domainUrn: "urn:li:domain:d", resources: [{resourceUrn: $m}]})
+    updateDeprecation(input: {urn: $m, deprecated: true, note: "old"})
+    updateDescription(input: {resourceUrn: $m, description: "by people"})
+    addLink(input: {resourceUrn: $m, linkUrl: "https://x.example", label: "X",
+        settings: {showInAssetPreview: true}})
+    upsertStructuredProperties(input: {assetUrn: $m, structuredPropertyInputParams: [
+        {structuredPropertyUrn: "urn:li:structuredProperty:p", values: [{stringValue: "x"}]},
+        {structuredPropertyUrn: "urn:li:structuredProperty:q", values: [{numberValue: 2}]}]}) {
+        properties { values { ... on StringValue { stringValue }
+            ... on NumberValue { numberValue } } } }
+    removeStructuredProperties(input: {assetUrn: $m,
+        structuredPropertyUrns: ["urn:li:structuredProperty:q"]}) {
+        properties { structuredProperty { urn } } }
+}"""
+AFTER = """... on MLModel { editableProperties { description } deprecation { note }
+    tags { tags { tag { urn } } } glossaryTerms { terms { term { urn } } }
+    ownership { owners { type ownershipType { urn } } } domain { domain { urn } }
+    institutionalMemory { elements { url label } } }"""
+
+
+def test_people_edit_entities(store: Store) -> None:
+    for name in ("a", "b"):
+        put(store, f"urn:li:tag:{name}", tagProperties={"name": name})
+    put(store, "urn:li:glossaryTerm:t", glossaryTermInfo={"definition": "", "termSource": "x"})
+    put(store, "urn:li:domain:d", domainProperties={"name": "d"})
+    put(store, "urn:li:corpuser:jane", corpUserInfo={"active": True})
+    put(store, "urn:li:corpGroup:ml", status={"removed": False})
+    definition = {"qualifiedName": "p", "valueType": "urn:li:dataType:x", "entityTypes": []}
+    for name in ("p", "q"):
+        put(store, f"urn:li:structuredProperty:{name}", propertyDefinition=definition)
+    for name in ("m", "n"):
+        put(store, model(name), mlModelProperties={})
+    answer = ask(store, EVERY, m=model("m"), n=model("n"))
+    values = [one["values"][0] for one in answer.pop("upsertStructuredProperties")["properties"]]
+    assert values == [{"stringValue": "x"}, {"numberValue": 2.0}]
+    (left,) = answer.pop("removeStructuredProperties")["properties"]
+    assert left["structuredProperty"]["urn"] == "urn:li:structuredProperty:p"
+    assert set(answer.values()) == {True}
+    steward = "urn:li:ownershipType:__system__data_steward"
+    assert read(store, model("m"), AFTER) == {
+        "editableProperties": {"description": "by people"},
+        "deprecation": {"note": "old"},
+        "tags": {"tags": [{"tag": {"urn": "urn:li:tag:b"}}]},
+        "glossaryTerms": {"terms": [{"term": {"urn": "urn:li:glossaryTerm:t"}}]},
+        "ownership": {
+            "owners": [
+                {"type": "NONE", "ownershipType": {"urn": steward}},
+                {"type": "DEVELOPER", "ownershipType": {"urn": steward}},
+            ]
+        },
+        "domain": {"domain": {"urn": "urn:li:domain:d"}},
+        "institutionalMemory": {"elements": [{"url": "https://x.example", "label": "X"}]},
+    }
+    assert read(store, model("n"), AFTER)["glossaryTerms"] == {"terms": []}
