@@ -246,13 +246,14 @@ def test_a_table_of_the_same_store_or_of_none_is_not_refused(stored_source: obje
     refuse_second_store(URN, stored_source, "feast:f:")
 
 
-def test_an_old_group_that_is_read_again_is_no_longer_renamed() -> None:
+@pytest.mark.parametrize("copied", [{}, {"mlcat.copied_to": "urn:li:x"}])
+def test_an_old_group_that_is_read_again_is_no_longer_renamed(copied: dict[str, str]) -> None:
     shelf = Shelf()
     shelf.ingest({HOME: {"name": "n"}})
-    renamed = {**shelf.field("customProperties"), "mlcat.renamed_to": "urn:li:x"}
-    shelf.edit(HOME, customProperties=renamed)
+    marks = {"mlcat.renamed_to": "urn:li:x", **copied}
+    shelf.edit(HOME, customProperties={**shelf.field("customProperties"), **marks})
     shelf.ingest({"globalTags": {"tags": [{"tag": "a"}]}})
-    assert shelf.custom() == {"mlcat.renamed_to": "urn:li:x"}
+    assert shelf.custom() == marks
     shelf.ingest({HOME: {"name": "n"}})
     assert shelf.custom() == {}
 
