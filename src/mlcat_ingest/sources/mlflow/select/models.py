@@ -36,6 +36,7 @@ from mlcat_ingest.sources.mlflow.values.joined import (
     RunFiles,
 )
 from mlcat_ingest.sources.mlflow.values.records import (
+    HISTORY_TAG,
     NOTE_TAG,
     LoggedModel,
     MeasuredModel,
@@ -50,6 +51,8 @@ log = logging.getLogger(__name__)
 _SPEC_FILE: Final = "data/feature_store/feature_spec.yaml"
 _MODEL_FILE: Final = "MLmodel"
 _MODEL_ID: Final = "model_id"
+_FEATURE_CLIENT: Final = "databricks."
+"""The beginning of the module that loads a model of Databricks' feature engineering client."""
 _CANNOT_TELL: Final = (
     SourceUnavailableError,
     AuthenticationError,
@@ -158,7 +161,9 @@ def _feature_files(record: JoinedRun) -> list[str]:
     feast = feast_tags(run.tags, run.params)
     if feast is not None and (feast.is_cut or (feast.retrieval == "online" and record.models)):
         paths.append(FEAST_FILE)
-    for model in logged_history(run.tags):
+    # Most histories need not be parsed: MLflow's JSON has these letters as they are.
+    is_named = _FEATURE_CLIENT in run.tags.get(HISTORY_TAG, "")
+    for model in logged_history(run.tags) if is_named else ():
         path = model.get("artifact_path")
         if isinstance(path, str) and path and _looks_up_features(model):
             paths.append(f"{path}/{_SPEC_FILE}")
@@ -170,7 +175,7 @@ def _looks_up_features(model: Mapping[str, Any]) -> bool:
     flavors = model.get("flavors")
     pyfunc = flavors.get("python_function") if isinstance(flavors, Mapping) else None
     loader = pyfunc.get("loader_module") if isinstance(pyfunc, Mapping) else None
-    return isinstance(loader, str) and loader.startswith("databricks.") and "feature" in loader
+    return isinstance(loader, str) and loader.startswith(_FEATURE_CLIENT) and "feature" in loader
 
 
 def _yaml_object(text: str | None) -> Mapping[str, Any]:
