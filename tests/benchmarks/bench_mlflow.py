@@ -403,11 +403,11 @@ def distant(bench: Bench) -> Iterator[Figure]:
 
 
 def profile(bench: Bench) -> Iterator[Figure]:
-    """The share of each stage of the CPU of the threads of a first ingest from SQLite."""
+    """The share of each stage of the CPU of the threads of a first ingest of a lifelike store."""
     with (
         tempfile.TemporaryDirectory(dir=bench.folder) as name,
         counting(Path(name)) as catalog,
-        bench.stored(runs=bench.runs) as store,
+        bench.stored("lifelike", runs=bench.runs) as store,
     ):
         ours, shares = Ours(Path(name), mlflow(store), catalog), Path(name) / "shares.json"
         python, *_, recipe = ours.command
