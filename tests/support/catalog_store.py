@@ -1,5 +1,6 @@
 """A catalog store in a temporary file, and how many SQL statements a piece of work takes."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -54,6 +55,14 @@ def put(store: Store, urn: str, **aspects: Any) -> str:
     """Write `aspects` of one entity and return its URN."""
     store.write([Write(urn, name, value) for name, value in aspects.items()])
     return urn
+
+
+def put_test(store: Store, name: str) -> str:
+    """Write a metadata test of models and return its URN."""
+    rules = {"property": "mlModelProperties.description", "operator": "exists"}
+    text = json.dumps({"on": {"types": ["mlModel"]}, "rules": rules})
+    info = {"name": name, "category": "ml", "definition": {"type": "JSON", "json": text}}
+    return put(store, f"urn:li:test:{name.replace(' ', '-')}", testInfo=info)
 
 
 def named(store: Store, text: str = "") -> tuple[str, ...]:

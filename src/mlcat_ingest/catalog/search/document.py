@@ -16,7 +16,7 @@ from mlcat_ingest.catalog.search.fields import (
 from mlcat_ingest.catalog.search.tokens import fold, tokenize
 from mlcat_ingest.metadata.codec import floats
 
-INDEX_VERSION: Final = 6
+INDEX_VERSION: Final = 7
 """One more whenever documents or their tokens come out differently: stores then index anew."""
 
 BOUNDS: Final = tuple(f"={column[0]}" for column in COLUMNS)

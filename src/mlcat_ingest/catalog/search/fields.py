@@ -99,7 +99,7 @@ _BODY: Final = (
     _Rule(("type",), "type", TAGS, keyword=True),
     _Rule(("dataType",), "dataType", TAGS, keyword=True),
     _Rule(("version", "versionTag"), "version", TAGS, keyword=True),
-    _Rule(("aliases", "versionTag"), "version", TAGS, keyword=True),
+    _Rule(("aliases", "versionTag"), "aliases", TAGS, keyword=True),
     _Rule(("tags",), "properties.tags", TAGS),
     _Rule(("env",), "origin", None, keyword=True),
 )

@@ -42,7 +42,7 @@ _ALIASES: Final[Mapping[str, str]] = {
     "group": "groups",
     "feature": "mlFeatures",
     "property": "customProperties",
-    "alias": "version",
+    "alias": "aliases",
 }
 """Short name in a query to the field that it means."""
 
@@ -61,7 +61,8 @@ _FIELDS: Final = {**{name.lower(): name for name in SEARCHABLE}, **_ALIASES}
 _NUMERIC: Final = ("metrics", "onlineMetrics", "params")
 _USUAL: Final = (
     *sorted(_ALIASES),
-    *("name", "description", "platform", "status", "metrics.<name>", "params.<name>"),
+    *("name", "description", "platform", "status", "tests", "version"),
+    *("metrics.<name>", "params.<name>"),
 )
 """The fields that an error shows."""
 

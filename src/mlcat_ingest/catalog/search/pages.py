@@ -2,7 +2,8 @@
 
 By rank, the best match comes first. First come entities with that very name or URN, then those
 whose name begins so. The others follow by the field that has all words, name before description
-before tags before the rest, and within that by bm25. That is affordable while a word is rare. Of
+before tags before the rest, and within that by bm25. Metadata tests, which are named after what
+they test, come behind the other hits of the same kind. That is affordable while a word is rare. Of
 the hits of common words those in the name come first, each by age; so does a scroll, since nobody
 else's writes can change that.
 """
@@ -17,9 +18,9 @@ from sqlalchemy.sql.expression import ColumnElement, Select
 from mlcat_ingest.catalog.schema.tables import entity, fts, indexed_text, searched
 from mlcat_ingest.catalog.search.fields import field_name
 from mlcat_ingest.catalog.search.numbers import join_number
-from mlcat_ingest.catalog.search.predicates import begins_with, matching
+from mlcat_ingest.catalog.search.predicates import NOWHERE, begins_with, matching, resolve
 from mlcat_ingest.catalog.search.query import Term, all_of, up_to
-from mlcat_ingest.catalog.search.request import SearchRequest, SortKey
+from mlcat_ingest.catalog.search.request import Criterion, SearchRequest, SortKey
 from mlcat_ingest.catalog.search.selection import Selection, is_few
 from mlcat_ingest.catalog.search.tokens import fold
 
@@ -28,6 +29,7 @@ _WEIGHTS: Final = (10.0, 4.0, 2.0, 1.0, 1.0, 0.0)
 RANKED: Final = 5_000
 """Most hits that are ranked by bm25, which costs some microseconds each."""
 
+_TEST: Final = "test"
 _MAX_NAMED: Final = 200  # entities that go first because their names begin as the query does
 
 ADDED: Final = "_added"
@@ -64,7 +66,7 @@ def _with_name(connection: Connection, text: str, selection: Selection) -> list[
     """Return the ids of entities with that name or URN, then of those whose name begins so."""
     name = fold(text)
     query = (
-        select(searched.c.id, indexed_text.c.name, entity.c.urn)
+        select(searched.c.id, indexed_text.c.name, entity.c.urn, entity.c.entity_type)
         .join(indexed_text, indexed_text.c.id == searched.c.id)
         .join(entity, entity.c.id == searched.c.id)
         .where(selection.filters)
@@ -72,7 +74,8 @@ def _with_name(connection: Connection, text: str, selection: Selection) -> list[
         .limit(_MAX_NAMED)
     )
     by_urn = connection.execute(query.where(entity.c.urn == text.strip())).all()
-    rows = [*by_urn, *connection.execute(query.where(begins_with(searched.c.name, name)))]
+    by_name = connection.execute(query.where(begins_with(searched.c.name, name)))
+    rows = [*by_urn, *sorted(by_name, key=lambda row: row.entity_type == _TEST)]
     # A column of the index is its tokens, parted by spaces.
     ids = [
         row.id
@@ -95,9 +98,11 @@ def _by_weight(
         within = [
             (at.in_(matching(up_to(columns, everywhere))), columns) for columns in range(1, 4)
         ]
+        tests = resolve(connection, Criterion("_entityType", (_TEST,))).match
+        is_test = at.in_(matching(tests or NOWHERE))
         weight = func.bm25(literal_column("search_fts"), *map(literal_column, map(str, _WEIGHTS)))
         query = matching(everywhere).where(at.in_(selection.query()))
-        query = query.order_by(case(*within, else_=4), weight, fts.c.rowid)
+        query = query.order_by(case(*within, else_=4), is_test, weight, fts.c.rowid)
     others = query.where((fts.c.rowid + 0).not_in(named))
     return list(connection.scalars(others.limit(count).offset(start)))
 

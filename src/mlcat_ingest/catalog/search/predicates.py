@@ -241,6 +241,13 @@ _EDGES: Final = {**_edge_fields(), "features": ["Contains"], "primaryKeys": ["Ke
 """Searchable field to the relationships that it means."""
 
 
+TEST_STATES: Final = {"IsFailing": "failing", "IsPassing": "passing"}
+"""Relationship of an entity to its metadata tests, to the value of the field `tests`."""
+
+TESTS: Final = select(entity.c.urn).where(entity.c.entity_type == "test")
+"""The query for the URNs of all metadata tests."""
+
+
 def resolve(connection: Connection, criterion: Criterion) -> EntityPredicate:
     """Return the predicate of `criterion`; no entity has a field that does not exist.
 
@@ -358,6 +365,20 @@ def _edges(
     )
 
 
+def _tests(criterion: Criterion) -> EntityPredicate:
+    """Return the predicate of entities of which a test fails, or passes."""
+    values = {value.lower() for value in criterion.values}
+    exists_only = criterion.condition is Condition.EXISTS
+    if not exists_only and criterion.condition not in _OF_WHOLE_VALUES:
+        return always(holds=False)
+    wanted = [name for name, value in TEST_STATES.items() if exists_only or value in values]
+    holds = and_(edge.c.destination.in_(TESTS), edge.c.relationship.in_(wanted))
+    return EntityPredicate(
+        check=lambda at: exists(edge.c.aspect).where(edge.c.source_id == at, holds),
+        among=select(edge.c.source_id).where(holds),
+    )
+
+
 def _urns_named(connection: Connection, values: list[str]) -> list[str]:
     """Return the URNs of entities whose names are `values`, as people refer to groups."""
     names = [tokenize(value).parts for value in values if not value.startswith(_URN)]
@@ -441,6 +462,7 @@ _OTHERS: Final[Mapping[str, Callable[[Criterion], EntityPredicate]]] = {
     "name": _name,
     "urn": _urn,
     "featureNamespace": _namespace,
+    "tests": _tests,
     "description": _text,
     "customProperties": _text,
     "created": _time,

@@ -2,12 +2,14 @@
 
 import difflib
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from typing import Final
 
-from sqlalchemy import func, select
+from sqlalchemy import and_, func, select
 from sqlalchemy.engine import Connection
+from sqlalchemy.sql.expression import ColumnElement
 
 from mlcat_ingest.catalog.errors import BadRequestError
 from mlcat_ingest.catalog.limits import (
@@ -17,16 +19,29 @@ from mlcat_ingest.catalog.limits import (
     SEARCH_VALUES,
     SORT_KEYS,
 )
-from mlcat_ingest.catalog.schema.tables import entity, keyword, profile, searched
+from mlcat_ingest.catalog.schema.tables import edge, entity, keyword, profile, searched
 from mlcat_ingest.catalog.search.document import IndexedEntity
 from mlcat_ingest.catalog.search.fields import FieldName, field_name, find_all
 from mlcat_ingest.catalog.search.index import decode, read_sources
 from mlcat_ingest.catalog.search.pages import ranked_page, scrolled_page, sorted_page
-from mlcat_ingest.catalog.search.predicates import EXACT
+from mlcat_ingest.catalog.search.predicates import EXACT, TEST_STATES, TESTS
 from mlcat_ingest.catalog.search.query import Query, Term, parse_query
 from mlcat_ingest.catalog.search.request import Alternatives, Facet, Hit, SearchPage, SearchRequest
 from mlcat_ingest.catalog.search.selection import Selection, is_few, select_entities
 from mlcat_ingest.catalog.search.tokens import WORD, tokenize
+
+_EDGE_FACETS: Final[Mapping[str, tuple[ColumnElement[str], ColumnElement[bool]]]] = {
+    "groups": (edge.c.destination, edge.c.relationship == "MemberOf"),
+    "tests": (
+        edge.c.relationship,
+        # Of an expression no index is used: one look-up for each test would be made of each hit.
+        and_(edge.c.relationship.in_([*TEST_STATES]), edge.c.destination.concat("").in_(TESTS)),
+    ),
+}
+"""Field to what leads from an entity to its values, and the edges that do."""
+
+_MAX_EDGE_HITS: Final = 5_000
+"""Most hits whose groups and tests are counted, which costs some microseconds each."""
 
 
 def search(connection: Connection, request: SearchRequest) -> SearchPage:
@@ -39,7 +54,7 @@ def search(connection: Connection, request: SearchRequest) -> SearchPage:
     _check_size(request)
     query = parse_query(request.query)
     if query.impossible:
-        return SearchPage(0, facets=_count_facets(connection, request, None))
+        return SearchPage(0, facets=_count_facets(connection, request, None, 0))
     selection = select_entities(connection, request, _with_complete_word(connection, query))
     total, ids, next_scroll = _find(connection, request, selection, query.text)
     urns = _urns(connection, ids)
@@ -47,7 +62,7 @@ def search(connection: Connection, request: SearchRequest) -> SearchPage:
     return SearchPage(
         total=total,
         hits=tuple(Hit(urns[at], matched.get(at, ())) for at in ids),
-        facets=_count_facets(connection, request, selection),
+        facets=_count_facets(connection, request, selection, total),
         next_scroll=next_scroll,
         full_scan=selection.scans,
     )
@@ -127,12 +142,14 @@ def _urns(connection: Connection, ids: Sequence[int]) -> dict[int, str]:
 
 
 def _count_facets(
-    connection: Connection, request: SearchRequest, selection: Selection | None
+    connection: Connection, request: SearchRequest, selection: Selection | None, total: int
 ) -> tuple[Facet, ...]:
     """Return a facet for each field asked for, counted over all of `selection` (None: nothing).
 
+    Groups and tests are only counted of at most `_MAX_EDGE_HITS` hits.
+
     Cost: a walk through all hits, none where keywords alone say what is found; and one SQL
-    statement for the names of the values.
+    statement for the names of the values, and for each of groups and tests.
     """
     if not request.facets:
         return ()
@@ -143,10 +160,21 @@ def _count_facets(
     for number, field, value in connection.execute(query.where(keyword.c.field.in_(by_field))):
         if counts[number]:
             by_field[field][value] = counts[number]
+    if selection is not None and total <= _MAX_EDGE_HITS:
+        for field in by_field.keys() & _EDGE_FACETS.keys():
+            by_field[field] = _count_edges(connection, selection, field)
     return tuple(
         Facet(name, _most_frequent(by_field[field], request.facet_values))
         for name, field in fields.items()
     )
+
+
+def _count_edges(connection: Connection, selection: Selection, field: str) -> Counter[str]:
+    value, condition = _EDGE_FACETS[field]
+    query = select(value, func.count(edge.c.source_id.distinct())).group_by(value)
+    hits = edge.c.source_id.in_(selection.query())
+    rows = connection.execute(query.where(hits, condition))
+    return Counter({TEST_STATES.get(row[0], row[0]): row[1] for row in rows})
 
 
 def _count_keywords(connection: Connection, selection: Selection) -> Counter[int]:

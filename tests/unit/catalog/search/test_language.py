@@ -164,6 +164,7 @@ def test_who_types_gives_a_part_of_a_name(text: str) -> None:
         ("max_depth=8", "for a parameter write `params.max_depth`, for a metric `metrics.max_"),
         ("param.depth>0.9", "no field `param.depth`; did you mean `params.depth`?"),
         ("metric.auc:>1", "no field `metric.auc`; did you mean `metrics.auc`?"),
+        ("staus:FAILED", "no field `staus`; did you mean `status`?"),
         ("ownr:jane", "no field `ownr`; did you mean `owner`?"),
         ("_exists_:descripton", "no field `descripton`; did you mean `description`?"),
         ("metrics.auc>abc", "metrics.auc is compared with a number, not 'abc'"),

@@ -79,6 +79,7 @@ SCANNING = (
         "group:*",
         "group:*001*",
         "-group:x",
+        "-tests:failing",
         "feature:x*",
     ),
     *("tag:x OR metrics.metric_00>0.5", "name:ban platform!=mlflow"),
@@ -95,6 +96,7 @@ INDEXED = (
     *("group:experiment-001", "tag:x*", "-tag:x", "owner:*", "property:team=x", "description:ban"),
     *("type:mlFeature name:ban", "group:experiment-001 name:ban", "ban -group:x", "ban name:dan"),
     *("ban OR description:dan", "status:FAILED", "*"),
+    *("alias:champion", "version:3", "tests:failing", "tests:*", "tests:failing name:ban"),
 )
 
 

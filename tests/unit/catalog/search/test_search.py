@@ -8,7 +8,7 @@ from mlcat_ingest.catalog.errors import BadRequestError
 from mlcat_ingest.catalog.search.language import read_query
 from mlcat_ingest.catalog.search.request import Condition, SearchRequest, SortKey
 from mlcat_ingest.catalog.store.store import Store
-from support.catalog_store import group, model, put
+from support.catalog_store import group, model, put, put_test
 from support.searching import names, scroll, search, where
 
 
@@ -169,3 +169,95 @@ def test_a_scroll_goes_on_where_it_was_while_others_write(store: Store) -> None:
         *("churn_model_v2", "m0", "m1", "m2", "m3", "m5", "m6", "m7", "m8", "m9"),
         "new",
     ]
+
+
+CHAMPION = {
+    "versionSet": "urn:li:versionSet:(hares,mlModel)",
+    "version": {"versionTag": "3"},
+    "aliases": [{"versionTag": "champion"}],
+    "sortId": "3",
+    "versioningScheme": "ALPHANUMERIC_GENERATED_BY_DATAHUB",
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        *(
+            ("alias:champion", True),
+            ("alias:CHAMPION", True),
+            ("alias:*", True),
+            ("champion", True),
+        ),
+        *(("version:3", True), ("alias:3", False), ("version:champion", False)),
+        ("aliases:champion", True),
+    ],
+)
+def test_aliases_and_versions_are_different_fields(store: Store, text: str, *, found: bool) -> None:
+    put(store, model("m"), mlModelProperties={"name": "m"}, versionProperties=CHAMPION)
+    words, any_of = read_query(text, strict=True)
+    page = store.search(SearchRequest(words, any_of=any_of, facets=("aliases", "version")))
+    assert [hit.urn for hit in page.hits if hit.urn == model("m")] == [model("m")] * found
+    if found:
+        assert [facet.counts for facet in page.facets] == [(("champion", 1),), (("3", 1),)]
+
+
+@pytest.fixture
+def tested(store: Store) -> Store:
+    for name in ("t", "u"):
+        put_test(store, name)
+    results = {"both": ("t", "u"), "failing": ("t", ""), "passing": ("", "t"), "gone": ("x", "x")}
+    for name, tests in results.items():
+        sides = zip(("failing", "passing"), tests, strict=True)
+        value = {
+            side: [{"test": f"urn:li:test:{test}", "type": "FAILURE"}] if test else []
+            for side, test in sides
+        }
+        properties = {"name": name, "groups": [group("g" if name == "both" else "h")]}
+        put(store, model(name), mlModelProperties=properties, testResults=value)
+    return store
+
+
+@pytest.mark.parametrize("few", [0, 20_000])
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("tests:failing", ["both", "failing"]),
+        ("tests:FAILING type:mlModel", ["both", "failing"]),
+        ("tests:passing", ["both", "passing"]),
+        ("tests:*", ["both", "failing", "passing"]),
+        ("-tests:failing type:mlModel", ["passing", "gone"]),
+        ("passing -tests:failing", ["passing"]),
+        ("tests:failing,passing", ["both", "failing", "passing"]),
+        ("tests:fail*", []),
+        ("tests:other", []),
+    ],
+)
+def test_entities_are_found_by_the_outcome_of_their_tests(
+    tested: Store, monkeypatch: pytest.MonkeyPatch, few: int, text: str, found: list[str]
+) -> None:
+    monkeypatch.setattr("mlcat_ingest.catalog.search.selection.FEW", few)
+    words, any_of = read_query(text, strict=True)
+    page = tested.search(SearchRequest(words, any_of=any_of))
+    assert [hit.urn for hit in page.hits] == [model(name) for name in found]
+
+
+def test_groups_and_outcomes_are_counted_where_few_are_found(
+    tested: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = SearchRequest(facets=("groups", "tests"), entity_types=frozenset({"mlModel"}))
+    assert [facet.counts for facet in tested.search(request).facets] == [
+        ((group("h"), 3), (group("g"), 1)),
+        (("failing", 2), ("passing", 2)),
+    ]
+    monkeypatch.setattr("mlcat_ingest.catalog.search.search._MAX_EDGE_HITS", 3)
+    assert [facet.counts for facet in tested.search(request).facets] == [(), ()]
+
+
+def test_tests_come_behind_what_they_are_named_after(store: Store) -> None:
+    for name in ("churn", "churn has an owner", "models of churn"):
+        put_test(store, name)
+    for name in ("churn-xgb", "old churn model that was trained once and never again"):
+        put(store, model(name.replace(" ", "-")), mlModelProperties={"name": name})
+    assert [hit.urn.partition(":li:")[2].split(":")[0] for hit in store.search(
+        SearchRequest("churn")).hits] == ["mlModel", "test", "test", "mlModel", "test"]  # fmt: skip

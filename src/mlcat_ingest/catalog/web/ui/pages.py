@@ -170,6 +170,7 @@ def ui_routes(store: Store, renderer: Renderer, limits: Limits = DEFAULT_LIMITS)
             (CHANGES, pages.changes),
             (FEED, pages.changes_feed),
             ("/search", pages.search),
+            ("/search/help", pages.search_help),
             ("/search/suggest", pages.suggest),
             ("/static/{name}", pages.static),
         )
@@ -256,6 +257,9 @@ class _Pages:
         text = _search_text(request)
         page = search_view(self._store, text, request.query, _start(request.query))
         return HtmlPage("search.html", {"page": page, "search": text})
+
+    def search_help(self, _: RequestContext) -> HtmlPage:
+        return HtmlPage("search_help.html", {})
 
     def suggest(self, request: RequestContext) -> Response:
         return json_response(suggestions(self._store, _search_text(request)), headers=HEADERS)

@@ -3,12 +3,14 @@
 The address holds the view: `q`, the choices, `sort` (`-` before it reverses), `start`.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final
 from urllib.parse import urlencode
 
 from mlcat_ingest.catalog.errors import BadRequestError, UnknownFieldError
+from mlcat_ingest.catalog.schema.virtual import Identity
 from mlcat_ingest.catalog.search.fields import field_name
 from mlcat_ingest.catalog.search.language import ReadQuery, combine, read_query
 from mlcat_ingest.catalog.search.query import Term, parse_query
@@ -21,7 +23,7 @@ from mlcat_ingest.catalog.search.request import (
     SearchRequest,
     SortKey,
 )
-from mlcat_ingest.catalog.search.search import marks, unknown_number
+from mlcat_ingest.catalog.search.search import hits, marks, unknown_number
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.directions import METRICS, Directions
 from mlcat_ingest.catalog.web.ui.lists import (
@@ -35,14 +37,18 @@ from mlcat_ingest.catalog.web.ui.lists import (
     rows_of,
 )
 from mlcat_ingest.catalog.web.ui.markdown import plain_line
-from mlcat_ingest.catalog.web.ui.text import kind_name, visible
+from mlcat_ingest.catalog.web.ui.text import entity_type, kind_name, visible
 
 _NARROWED_BY: Final[Mapping[str, tuple[str, str]]] = {
     "type": ("_entityType", "Type"),
     "kind": ("typeNames", "Kind"),
-    "platform": ("platform", "Platform"),
-    "tag": ("tags", "Tag"),
+    "group": ("groups", "Group"),
+    "status": ("status", "Status"),
+    "alias": ("aliases", "Alias"),
+    "tests": ("tests", "Metadata tests"),
     "owner": ("owners", "Owner"),
+    "tag": ("tags", "Tag"),
+    "platform": ("platform", "Platform"),
 }
 """Parameter of the page to the field it filters on and to the heading of its choices."""
 
@@ -52,6 +58,7 @@ _CHOICES: Final = 8
 _MEASURED: Final = 4
 """Most metrics and parameters that a hit shows: those that were searched for."""
 _SUGGESTIONS: Final = 8
+_SNIPPETS: Final = 3
 _SNIPPET_CHARS: Final = 220
 _SNIPPET_LEAD: Final = 60
 _FIELD_LABELS: Final = {
@@ -63,7 +70,16 @@ _FIELD_LABELS: Final = {
     "glossaryTerms": "Glossary term",
     "domains": "Domain",
     "urn": "URN",
+    "properties.tags": "Tag",
+    "aliases": "Alias",
+    "version": "Version",
+    "typeNames": "Kind",
+    "title": "Title",
+    "links": "Link",
 }
+_JSON: Final = re.compile(r"\s*[\[{]")
+_JSON_SIGNS: Final = re.compile(r"[\[\]{}\"\\]+")
+_BEFORE_SIGN: Final = re.compile(r" ([,:])")
 
 Pieces = tuple[tuple[str, bool], ...]
 """A text in pieces, each with whether it is marked."""
@@ -77,7 +93,7 @@ def search_view(
     Without a `sort` among them the best match is first, of a search without words the best value of
     the first metric or parameter in it, or else the newest entity.
 
-    Cost: that of a search with facets, and two SQL statements.
+    Cost: that of a search with facets, and a handful of SQL statements.
     """
     chosen = {key: query[key] for key in (*_NARROWED_BY, "sort") if query.get(key)}
     narrowed = tuple(
@@ -107,14 +123,16 @@ def search_view(
         return {**nothing, "problem": error.message, "pager": ONE_PAGE}
     terms = parse_query(words).terms
     rows = model_rows(store, [hit.urn for hit in page.hits])
+    matched = dict.fromkeys(value for hit in page.hits for _, value in hit.matched)
+    names = names_of(store, [value for value in matched if entity_type(value)])
     return {
         "problem": "" if page.total else store.read(lambda sql: unknown_number(sql, any_of)),
         "rows": [
-            _hit_row(row, hit, terms) | {"measured": list(_measured(row, columns))}
+            _hit_row(row, hit, terms, names) | {"measured": list(_measured(row, columns))}
             for row, hit in zip(rows, page.hits, strict=True)
         ],
         "pager": pager(page.total, start, len(rows), lambda at: _href(text, chosen, start=at)),
-        "choices": _choices(store, text, chosen, page.facets),
+        "choices": _choices(store, text, chosen, page.facets, page.total),
         "orders": [
             (label, _href(text, chosen | {"sort": key}), key == order)
             for key, label in orders.items()
@@ -197,40 +215,70 @@ def _href(text: str, chosen: Mapping[str, str], **more: int) -> str:
 
 
 def _choices(
-    store: Store, text: str, chosen: Mapping[str, str], facets: Sequence[Facet]
+    store: Store, text: str, chosen: Mapping[str, str], facets: Sequence[Facet], total: int
 ) -> list[tuple[str, list[dict[str, object]]]]:
-    """Return the values that narrow the search, by the label of their field."""
-    names = names_of(store, [value for facet in facets for value, _ in facet.counts])
+    """Return the values that narrow the search, by the label of their field.
+
+    A chosen one is there even if the values of its field are not counted.
+    """
+    values = [value for facet in facets for value, _ in facet.counts]
+    names = names_of(store, [*values, *chosen.values()])
     fields: list[tuple[str, list[dict[str, object]]]] = []
     for (key, (_, label)), facet in zip(_NARROWED_BY.items(), facets, strict=True):
+        current = chosen.get(key)
         others = {name: value for name, value in chosen.items() if name != key}
+        uncounted = [(current, total)] if current is not None else []
         choices = [
             {
                 "label": kind_name(value, plural=True) if key == "type" else names[value],
                 "count": count,
-                "href": _href(text, others if value == chosen.get(key) else others | {key: value}),
-                "chosen": value == chosen.get(key),
+                "href": _href(text, others if value == current else others | {key: value}),
+                "chosen": value == current,
             }
-            for value, count in facet.counts
+            for value, count in facet.counts or uncounted
         ]
         if choices:
             fields.append((label, choices))
     return fields
 
 
-def _hit_row(row: ListRow, hit: Hit, terms: Sequence[Term]) -> dict[str, object]:
-    """Return a hit: its row, its name and the text of another match, both in pieces."""
-    elsewhere = [(field, value) for field, value in hit.matched if field not in {"name", "urn"}]
-    field, value = elsewhere[0] if elsewhere else ("description", row.description)
-    if not value and "urn" in dict(hit.matched):
-        field, value = "urn", row.urn
-    as_line = plain_line if field == "description" else _one_line
+def _hit_row(
+    row: ListRow, hit: Hit, terms: Sequence[Term], names: Mapping[str, str]
+) -> dict[str, object]:
+    """Return a hit: its row, its name and the texts of other matches, all in pieces."""
+    # A text for each of the words that are not in the name.
+    left = [term for term in terms if not hits((term,), row.name)]
+    shown: list[tuple[str, str]] = []
+    for field, value in hit.matched:
+        text = value if field == "urn" else _readable(value, terms, names)
+        if found := [term for term in left if hits((term,), text)]:
+            shown.append((field, text))
+            left = [term for term in left if term not in found]
+    if not shown and row.description:
+        shown = [("description", row.description)]
     return {
         "row": row,
         "name": marks(row.name, terms),
-        "field": _FIELD_LABELS.get(field, field) if value else "",
-        "snippet": _snippet(value, terms, as_line),
+        "snippets": [
+            (
+                _FIELD_LABELS.get(field, field),
+                _snippet(value, terms, plain_line if field == "description" else _one_line),
+            )
+            for field, value in shown[:_SNIPPETS]
+        ],
     }
+
+
+def _readable(text: str, terms: Sequence[Term], names: Mapping[str, str]) -> str:
+    """Return a text with the name of what it refers to, and without the signs of JSON."""
+    if (name := names.get(text)) is not None:
+        return name if hits(terms, name) else f"{name} ({Identity.of(text).name})"
+    key, sign, value = text.partition("=")
+    start = f"{key}{sign}" if _JSON.match(value) else ""
+    value = text.removeprefix(start)
+    if not _JSON.match(value):
+        return text
+    return start + _BEFORE_SIGN.sub(r"\1", " ".join(_JSON_SIGNS.sub(" ", value).split()))
 
 
 def _one_line(text: str) -> str:

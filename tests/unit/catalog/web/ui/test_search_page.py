@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from contextlib import closing
 from html import unescape
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -13,7 +14,7 @@ from starlette.applications import Starlette
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.pages import Renderer, ui_routes
 from support.asgi import Answer, call
-from support.catalog_store import group, model, open_store, put
+from support.catalog_store import group, model, open_store, put, put_test
 
 RENDERER = Renderer()
 JANE = "urn:li:corpuser:jane"
@@ -192,6 +193,112 @@ def test_suggestions_are_few_and_the_best(store: Store) -> None:
     }
     assert json.loads(get(store, "/search/suggest?q=").text) == []
     assert json.loads(get(store, "/search/suggest").text) == []
+
+
+@pytest.fixture
+def described(tmp_path: Path) -> Iterator[Store]:
+    with closing(open_store(tmp_path / "c.db")) as opened:
+        put(opened, "urn:li:tag:pii", tagProperties={"name": "Personal data"})
+        put(opened, group("g"), mlModelGroupProperties={"name": "Churn runs"})
+        put_test(opened, "t")
+        put(
+            opened,
+            model("m"),
+            mlModelProperties={
+                "name": "bold hare",
+                "description": "Who leaves <b>next</b>?",
+                "groups": [group("g")],
+                "customProperties": {
+                    "mlflow.status": "FAILED",
+                    "logged": '[{"name": "screening_logistic", "step": 0}]',
+                },
+            },
+            globalTags={"tags": [{"tag": "urn:li:tag:pii"}]},
+            versionProperties={
+                "versionSet": "urn:li:versionSet:(s,mlModel)",
+                "version": {"versionTag": "3"},
+                "aliases": [{"versionTag": "champion"}],
+                "sortId": "3",
+                "versioningScheme": "ALPHANUMERIC_GENERATED_BY_DATAHUB",
+            },
+            testResults={"failing": [{"test": "urn:li:test:t", "type": "FAILURE"}], "passing": []},
+        )
+        yield opened
+
+
+def snippets(found: str) -> list[str]:
+    """Return the texts of the hits, the marked words in brackets."""
+    texts = re.findall(r'<p class="dim snippet">(.*?)</p>', found)
+    return [
+        re.sub("<.*?>", "", text.replace("<mark>", "[").replace("</mark>", "]")) for text in texts
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("hare", ["Description: Who leaves &lt;b&gt;next&lt;/b&gt;?"]),
+        ("leaves", ["Description: Who [leaves] &lt;b&gt;next&lt;/b&gt;?"]),
+        ("personal", []),
+        ("pii", ["Tag: Personal data ([pii])", "URN: urn:li:tag:[pii]"]),
+        ("urn:li:mlModel", []),
+        ("mlflow hare", ["Property: [mlflow].status=FAILED"]),
+        ("prod hare", ["URN: urn:li:mlModel:(urn:li:dataPlatform:mlflow,m,[PROD])"]),
+        ("champion", ["Alias: [champion]"]),
+        ("hare pii champion", ["Tag: Personal data ([pii])", "Alias: [champion]"]),
+        ("screening", ["Property: logged=name: [screening]_logistic, step: 0"]),
+    ],
+)
+def test_a_hit_shows_the_words_that_matched(described: Store, text: str, shown: list[str]) -> None:
+    assert sorted(snippets(get(described, f"/search?q={quote(text)}").text)) == sorted(shown)
+
+
+@pytest.mark.parametrize(
+    ("choice", "label"),
+    [
+        (f"group={quote(group('g'), safe='')}", "Churn runs"),
+        *(
+            ("status=FAILED", "FAILED"),
+            ("alias=champion", "champion"),
+            ("tests=failing", "failing"),
+        ),
+    ],
+)
+def test_choices_are_of_groups_states_aliases_and_tests(
+    described: Store, choice: str, label: str
+) -> None:
+    link = f'<a href="/search?q=hare&amp;{choice}"><bdi>{label}</bdi> <span class="count">1</span>'
+    assert link in get(described, "/search?q=hare").text
+    chosen = get(described, f"/search?q=hare&{choice}").text
+    assert hits(chosen) == ["bold <mark>hare</mark>"]
+    assert f'<a href="/search?q=hare" aria-current="true"><bdi>{label}</bdi>' in chosen
+
+
+def test_a_choice_can_be_taken_back_where_nothing_is_found(described: Store) -> None:
+    found = get(described, "/search?q=hare&alias=other").text
+    assert '<a href="/search?q=hare" aria-current="true"><bdi>other</bdi>' in found
+
+
+def test_each_search_box_leads_to_examples_that_are_searches(described: Store) -> None:
+    link = 'href="/search/help" aria-label="Help for {}"'
+    assert link.format("searches") in get(described, "/").text
+    assert link.format("filters") in get(described, f"/entity/{quote(group('g'), safe='')}").text
+    examples = re.findall(
+        r'<a href="(/search\?q=[^"]*)"><code>', get(described, "/search/help").text
+    )
+    assert len(examples) > 20
+    for example in examples:
+        problem = get(described, unescape(example)).text.partition("query: ")[2]
+        assert problem.startswith("no entity has") or not problem, example
+
+
+def test_the_examples_have_every_field_of_the_reference(described: Store) -> None:
+    reference = Path(__file__).parents[5] / "docs" / "reference" / "search.md"
+    table = reference.read_text().partition("| field | means |")[2].partition("\n\n")[0]
+    names = re.findall(r"`([^`]+)`", "".join(row.split("|")[1] for row in table.splitlines()[2:]))
+    help_page = get(described, "/search/help").text
+    known = [name.partition(".")[0] for name in names if name != "onlineMetrics.<name>"]
+    assert [name for name in known if not re.search(rf"\b{name}\b", help_page)] == []
 
 
 def test_the_script_is_served_and_needs_nothing_from_elsewhere(store: Store) -> None:
