@@ -111,6 +111,16 @@ class FakeSink(RecordingCatalog):
         self.stored[urn][aspect], self._written[urn, aspect] = before[0], before
         self.versions[urn, aspect] -= 1
 
+    def roll_back_run(self, run_id: str) -> None:
+        """Do the same to each aspect that a run wrote last; what the run created goes."""
+        for (urn, aspect), (_, metadata) in list(self._written.items()):
+            if metadata.get("runId") != run_id:
+                continue
+            if self._before.get((urn, aspect)):
+                self.roll_back(urn, aspect)
+            else:
+                del self.stored[urn][aspect], self.versions[urn, aspect], self._written[urn, aspect]
+
     def _store(self, urn: str, entity: Sequence[Proposal]) -> None:
         super()._store(urn, [self._patched(one) for one in entity])
 

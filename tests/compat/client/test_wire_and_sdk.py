@@ -7,7 +7,11 @@ from urllib.parse import quote
 
 import pytest
 from datahub.emitter.mcp import MetadataChangeProposalWrapper
-from datahub.emitter.rest_emitter import DatahubRestEmitter
+from datahub.emitter.rest_emitter import (
+    BATCH_INGEST_MAX_PAYLOAD_LENGTH,
+    INGEST_MAX_PAYLOAD_BYTES,
+    DatahubRestEmitter,
+)
 from datahub.ingestion.graph.client import DataHubGraph
 from datahub.ingestion.graph.config import DatahubClientConfig
 from datahub.ingestion.graph.links import make_url_for_urn
@@ -16,6 +20,7 @@ from datahub.metadata.schema_classes import MLModelPropertiesClass
 from mlcat_ingest.client.rest.capabilities import Capabilities
 from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.metadata.proposal import Proposal
+from mlcat_ingest.metadata.reserved import MAX_REQUEST_BYTES, MAX_REQUEST_ITEMS
 from support.fake_service import Answer, Asked, FakeService, fake_service
 from support.fakes import group_urn, model_urn
 
@@ -74,3 +79,8 @@ def test_reads_ask_the_same(service: FakeService) -> None:
     for path in ("/aspects/", "/entitiesV2/"):
         their_read, our_read = service.to(path)
         assert our_read.path == their_read.path
+
+
+def test_a_request_is_as_large_as_one_of_the_sdk() -> None:
+    assert MAX_REQUEST_ITEMS == BATCH_INGEST_MAX_PAYLOAD_LENGTH
+    assert MAX_REQUEST_BYTES == INGEST_MAX_PAYLOAD_BYTES

@@ -119,9 +119,11 @@ def proposals_of(report: Report, listing: RecipeListing) -> Iterator[Proposal]:
 def system_metadata(report: Report) -> dict[str, Any]:
     """Return the system metadata of each aspect that a run writes: its run, recipe and start.
 
-    DataHub's pages show the time of the last sync only if a run is named.
+    DataHub's pages show the time of the last sync only if a run is named. A rollback finds what a
+    run wrote by this name, aspect by aspect, so that each has it: with the properties alone, the
+    base would return without the entries that it is about.
 
-    Source: `SystemMetadata.pdl`.
+    Source: `SystemMetadata.pdl`, `EntityServiceImpl.rollbackRun`.
     """
     return {
         "runId": report.run_id,

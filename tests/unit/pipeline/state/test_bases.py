@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -86,6 +87,18 @@ def test_after_a_rollback_the_newer_base_of_the_state_counts(tmp_path: Path) -> 
     world.sink.roll_back(URN, HOME)
     world.ingest([])
     assert world.tags() == [PEOPLES]
+
+
+def test_a_rollback_of_a_run_finds_each_aspect_that_it_wrote(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    first = world.ingest([])
+    before = deepcopy(world.sink.stored)
+    report = world.ingest([OURS])
+    assert "globalTags" in world.sink.stored[URN]
+    world.sink.roll_back_run(report.run_id)
+    assert world.sink.stored == before
+    world.sink.roll_back_run(first.run_id)
+    assert world.sink.stored == {URN: {}}
 
 
 def test_a_base_of_an_entity_that_was_made_anew_counts(tmp_path: Path) -> None:
