@@ -12,6 +12,7 @@ from mlcat_ingest.client.base import StoredEntity
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import AspectRejectedError
 from mlcat_ingest.metadata.proposal import Entity, Proposal
+from mlcat_ingest.metadata.registry import KEY_ASPECTS
 from mlcat_ingest.sources.base import (
     Capability,
     Changes,
@@ -409,6 +410,14 @@ class LosesWrites(RecordingCatalog):
         return super().write(proposals[:1])
 
 
+class Keyless(RecordingCatalog):
+    def read_many(
+        self, urns: Sequence[str], aspects: Collection[str]
+    ) -> Mapping[str, StoredEntity]:
+        found = super().read_many(urns, set(aspects) - KEY_ASPECTS)
+        return {urn: entity for urn, entity in found.items() if entity}
+
+
 class Unconditional(RecordingCatalog):
     def _has_moved(self, proposal: Proposal) -> bool:
         del proposal
@@ -431,6 +440,7 @@ class ClosesOnce(RecordingCatalog):
     [
         (Rule.CATALOG_READS, InventsEntities),
         (Rule.CATALOG_WRITES, LosesWrites),
+        (Rule.CATALOG_WRITES, Keyless),
         (Rule.CATALOG_CONDITIONS, Unconditional),
         (Rule.CATALOG_ENTITIES, OneByOne),
         (Rule.CATALOG_CLOSE, RecordingCatalog),

@@ -113,6 +113,8 @@ class Reads(Protocol):
     ) -> Mapping[str, StoredEntity]:
         """Return the stored `aspects` of each of `urns`; URNs that have none are left out.
 
+        Each entity that is there has its key aspect.
+
         Cost: one request for a batch of URNs of one entity type.
         """
 

@@ -19,6 +19,7 @@ from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Aspect
+from mlcat_ingest.metadata.registry import KEY_ASPECTS
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.net.http import Reply
@@ -191,6 +192,8 @@ class AspectReader:
             return list(pool.map(lambda urn: (urn, self._read_one(urn, aspects)), urns))
 
     def _read_one(self, urn: str, aspects: Sequence[str]) -> dict[str, StoredAspect]:
+        if len(aspects) == 1 and aspects[0] in KEY_ASPECTS:
+            return self._key_of(urn, aspects[0])
         names = ",".join(quote(name, safe="") for name in aspects)
         reply = self._connection.get(f"/entitiesV2/{quote(urn, safe='')}?aspects=List({names})")
         if reply.status == 404:
@@ -204,8 +207,12 @@ class AspectReader:
         stored = _stored_aspects(entity, aspects, reply)
         # This endpoint makes up the key aspect of entities that do not exist.
         if len(stored) == 1 and (name := next(iter(stored))).endswith("Key"):
-            return stored if self.get_aspect(urn, name) is not None else {}
+            return self._key_of(urn, name)
         return stored
+
+    def _key_of(self, urn: str, name: str) -> dict[str, StoredAspect]:
+        value = self.get_aspect(urn, name)
+        return {} if value is None else {name: StoredAspect(value)}
 
 
 def _stored_aspects(

@@ -16,6 +16,7 @@ from mlcat_ingest.errors import AspectChangedError
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, NO_SUCH_VERSION, NOT_STORED, Proposal
+from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.urn import build, data_platform
 from mlcat_ingest.sources.base import Source
 from mlcat_ingest.testing.conformance import ingests, source_rules
@@ -87,6 +88,9 @@ def _writes(make: MakeCatalog) -> Found:
         for name, text in (("written", "one"), ("other", "two")):
             if (value := _description(catalog, name)) != text:
                 yield _urn(name), f"{text!r} was acknowledged, and {value!r} is read back"
+        key = key_aspect_name("mlModel")
+        if key not in catalog.read_many([urn], [key]).get(urn, {}):
+            yield urn, f"it was acknowledged, and is read without {key}"
         first = _stored_aspect(catalog, "written")
         catalog.write([_description_proposal("written", "one")])
         if (again := _stored_aspect(catalog, "written")) != first:

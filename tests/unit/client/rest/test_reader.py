@@ -222,8 +222,11 @@ def test_a_made_up_key_is_no_proof_of_an_entity(
 
     service.on("GET", "/entitiesV2/", only_key)
     service.on("GET", "/aspects/", key)
-    found = client.read_many(["urn:li:tag:absent", "urn:li:tag:there"], ["tagKey"])
-    assert found == {"urn:li:tag:there": {"tagKey": StoredAspect({"name": "t"}, None)}}
+    urns = ["urn:li:tag:absent", "urn:li:tag:there"]
+    for names in (["tagKey", "tagProperties"], ["tagKey"]):
+        found = client.read_many(urns, names)
+        assert found == {"urn:li:tag:there": {"tagKey": StoredAspect({"name": "t"}, None)}}
+    assert (len(service.to("/entitiesV2")), len(service.to("/aspects"))) == (2, 4)
 
 
 @pytest.mark.parametrize(
