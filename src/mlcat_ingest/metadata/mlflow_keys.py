@@ -29,6 +29,25 @@ COMMIT_TAGS: Final = ("mlflow.source.git.commit", "mlflow.databricks.gitRepoComm
 DATASETS: Final = "mlflow.datasets"
 """Custom property of a run's model: its datasets as JSON, with `urn` where the catalog has one."""
 
+LOGGED_MODELS: Final = "mlflow.logged_models"
+"""Custom property of a run's model: the models of MLflow 3 that it made, a JSON list."""
+
+MODEL_FLAVORS: Final = "mlflow.model_flavors"
+"""Custom property: the flavors of the models that were made, between commas."""
+
+MODEL_SIZE_BYTES: Final = "mlflow.model_size_bytes"
+"""Custom property: the size of the model, or of several as JSON by their URI."""
+
+SIGNATURE: Final = "mlflow.signature"
+"""Custom property: signatures of several models as JSON, by URI and part."""
+
+SIGNATURE_PARTS: Final = {
+    "inputs": "signature.inputs",
+    "outputs": "signature.outputs",
+    "params": "signature.parameters",
+}
+"""The custom property of each part of a signature, a JSON list, by MLflow's name of the part."""
+
 RUN_STATUS: Final = "mlflow.status"
 """Custom property of a run's model: its status, such as FINISHED."""
 

@@ -49,7 +49,7 @@ TARGETS = (
     ),
     *(f"/kind/{urn.split(':')[2]}" for urn in (RUN, RECIPE)),
     *(f"/entity/{urn}" for urn in (RUN, RECIPE)),
-    f"/entity/{ORDERS}?tab=lineage",
+    *(f"/entity/{ORDERS}?tab=lineage", f"/entity/{model('hostile')}"),
 )
 
 
@@ -72,7 +72,17 @@ def fill(database: Path) -> None:
             properties = {"name": f"bold-hare-{number}", "groups": [group("churn")]}
             put(store, model(f"m{number}"), mlModelProperties=properties)
         put(store, TEST, testInfo={"name": "Described", "category": "c", "definition": DEFINITION})
-        put(store, model("hostile"), mlModelProperties={"name": HOSTILE})
+        columns = [{"name": HOSTILE, "type": "double", "required": True}, {"type": "long"}]
+        described = {
+            "name": HOSTILE,
+            "externalUrl": "https://mlflow.example/#/experiments/1/runs/hostile",
+            "trainingMetrics": [{"name": HOSTILE, "value": "0.123456789"}],
+            "customProperties": {
+                "signature.inputs": json.dumps(columns),
+                "mlflow.logged_models": json.dumps([{"id": HOSTILE, "step": 1}]),
+            },
+        }
+        put(store, model("hostile"), mlModelProperties=described)
         for name in ("hostile", *(f"m{number}" for number in range(12))):
             put(store, model(name), mlModelTrainingData={"trainingData": [{"dataset": ORDERS}]})
 

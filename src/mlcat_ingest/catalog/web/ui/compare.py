@@ -109,6 +109,7 @@ def _facts(store: Store, found: Sequence[tuple[str, Aspects]]) -> list[_Compared
         facts = {
             fact.label: ", ".join(piece.text for piece in fact.pieces)
             for fact in facts_of(store, urn, aspects, properties)
+            if fact.label != "MLflow"
         }
         features = [Identity.of(feature).name for feature in properties.get("mlFeatures") or []]
         columns.append(facts | ({"Features": ", ".join(features)} if features else {}))

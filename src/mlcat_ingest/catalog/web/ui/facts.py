@@ -1,8 +1,11 @@
 """The overview of an entity's page: facts, metrics, parameters and custom properties."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote, unquote
 
 import orjson
 
@@ -13,16 +16,22 @@ from mlcat_ingest.catalog.web.ui.lists import (
     FIRST_STEP,
     PROPERTIES,
     Aspects,
+    ListColumn,
+    Listing,
     at_first_step,
     display_name,
+    properties_of,
     trial_of,
     value_of,
 )
 from mlcat_ingest.catalog.web.ui.text import (
+    Rounded,
     created_at,
     duration,
     entity_href,
+    file_size,
     parsed,
+    rounded,
     scalar,
     stamp,
     web_address,
@@ -38,6 +47,7 @@ from mlcat_ingest.metadata.aspects.governance import (
 )
 from mlcat_ingest.metadata.aspects.ml import (
     ML_MODEL_EVALUATION_DATA,
+    ML_MODEL_PROPERTIES,
     ML_MODEL_TRAINING_DATA,
     SOURCE_CODE,
 )
@@ -48,6 +58,9 @@ from mlcat_ingest.metadata.aspects.processes import (
 from mlcat_ingest.metadata.mlflow_keys import (
     COMMIT_TAGS,
     DATASETS,
+    LOGGED_MODELS,
+    MODEL_FLAVORS,
+    MODEL_SIZE_BYTES,
     PARENT_RUN,
     PARENT_RUN_ID,
     PARENT_RUN_NAME,
@@ -55,6 +68,8 @@ from mlcat_ingest.metadata.mlflow_keys import (
     RUN_DURATION,
     RUN_MODEL,
     RUN_STATUS,
+    SIGNATURE,
+    SIGNATURE_PARTS,
     VERSIONS,
 )
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
@@ -66,15 +81,28 @@ _REFERENCES: Final = (
     ("Trained on", ML_MODEL_TRAINING_DATA, "trainingData", "dataset"),
     ("Evaluated on", ML_MODEL_EVALUATION_DATA, "evaluationData", "dataset"),
 )
-_MLFLOW: Final = "mlflow."
+_MLFLOW: Final = ("mlflow.", "tag.mlflow.")
 
 _ON_TOP: Final = frozenset(
     {
         *(RUN_STATUS, RUN_DURATION, RUN_MODEL),
         *(PARENT_RUN, PARENT_RUN_ID, PARENT_RUN_NAME, PARENT_TAG),
+        *(MODEL_FLAVORS, MODEL_SIZE_BYTES),
     }
 )
 """Custom properties that the page shows as facts, or in its head."""
+
+_TABLED: Final = frozenset({SIGNATURE, *SIGNATURE_PARTS.values(), LOGGED_MODELS, DATASETS})
+"""Custom properties that the page shows as tables, if they have the form for it."""
+
+_PARTS: Final = {"inputs": "input", "outputs": "output", "params": "parameter"}
+_MOST_NESTED: Final = 8
+_OF_LOGGED_MODELS: Final = ("step", "status", "type", "params", "tags", "id", "run")
+_OF_DATASETS: Final = ("context", "rows", "source_type", "part", "digest")
+
+_RUN_PAGE: Final = re.compile(
+    r"(https?://[^#]*/#/)experiments/([^/?#]+)/runs/([^/?#]+)(?:\?([^#]*))?", re.IGNORECASE
+)
 
 _FIRST: Final = (
     *("Status", "Duration", "Commit", "Trained on", "Evaluated on", "Datasets", "MLflow"),
@@ -127,15 +155,32 @@ def overview(
 ) -> Mapping[str, object]:
     """Return the overview of an entity: everything that has no other tab."""
     training = {**value_of(aspects, ML_TRAINING_RUN_PROPERTIES), **properties}
+    page = _run_page(store, properties)
+    tables = _tables(properties.get("customProperties") or {}, page)
     return {
         "facts": facts_of(store, urn, aspects, properties),
         "metrics": metrics(training),
+        "curves": {name: page.curve(name) for name, _ in _named_values(training, "trainingMetrics")}
+        if page
+        else {},
+        "tables": [table for table in tables if table.rows],
         "parameters": _hyper_parameters(training),
-        "custom": _custom(properties, lambda name: not name.startswith((_MLFLOW, OWN_PREFIX))),
-        "mlflow": _custom(
-            properties, lambda name: name.startswith(_MLFLOW) and name not in _ON_TOP
+        "custom": _custom(
+            properties,
+            lambda name, text: (
+                not name.startswith((*_MLFLOW, OWN_PREFIX)) and not _is_tabled(name, text)
+            ),
         ),
-        "bookkeeping": _custom(properties, lambda name: name.startswith(OWN_PREFIX)),
+        "mlflow": [
+            (name, _words(read) if isinstance(read := parsed(text), list | dict) else text)
+            for name, text in _custom(
+                properties,
+                lambda name, text: (
+                    name.startswith(_MLFLOW) and name not in _ON_TOP and not _is_tabled(name, text)
+                ),
+            )
+        ],
+        "bookkeeping": _custom(properties, lambda name, _: name.startswith(OWN_PREFIX)),
         "definition": _definition(properties.get("definition")),
         "others": [
             (name, _pretty(stored.value))
@@ -169,6 +214,9 @@ def facts_of(
     custom = properties.get("customProperties") or {}
     source_code = value_of(aspects, SOURCE_CODE).get("sourceCode")
     memory = value_of(aspects, INSTITUTIONAL_MEMORY).get("elements")
+    address = properties.get("externalUrl")
+    is_mlflow = Identity.of(urn).platform == "mlflow"
+    in_mlflow = is_mlflow and web_address(address) is not None
     facts = [
         _line("Status", f"{custom.get(RUN_STATUS, '')} {trial_of(custom)}".strip()),
         _line("Duration", duration(custom.get(RUN_DURATION, ""))),
@@ -176,13 +224,15 @@ def facts_of(
         _line("Data type", properties.get("dataType")),
         _line("Version", _version(properties.get("version"))),
         _line("Category", properties.get("category")),
+        _line("Flavors", custom.get(MODEL_FLAVORS, "").replace(",", ", ")),
+        Fact("Model size", tuple(_sizes(custom.get(MODEL_SIZE_BYTES, "")))),
         _line("Created", created_at(properties)),
         _line("Last modified", stamp(properties.get("lastModified"))),
         *_references(store, aspects, properties, _run_and_versions(store, urn, custom)),
         Fact("Datasets", tuple(_datasets_without_urn(custom.get(DATASETS)))),
         Fact(
-            "MLflow" if Identity.of(urn).platform == "mlflow" else "Source",
-            tuple(_outside(properties.get("externalUrl"))),
+            "MLflow" if is_mlflow else "Source",
+            tuple(_outside(address, "Open in MLflow" if in_mlflow else None)),
         ),
         *_code(custom, list(_links(source_code, "sourceCodeUrl"))),
         Fact("Links", tuple(_links(memory, "url", "description"))),
@@ -200,6 +250,15 @@ def _datasets_without_urn(text: str | None) -> Iterator[Piece]:
             yield Piece(" ".join(filter(None, map(scalar, map(dataset.get, ("name", "digest"))))))
 
 
+def _sizes(text: str) -> Iterator[Piece]:
+    """Yield the size of a model, or of several by their URI."""
+    by_uri = parsed(text)
+    if isinstance(by_uri, dict):
+        yield from (Piece(f"{uri} {file_size(scalar(size))}") for uri, size in by_uri.items())
+    elif text:
+        yield Piece(file_size(text))
+
+
 def _code(custom: Mapping[str, str], addresses: Sequence[Piece]) -> Iterator[Fact]:
     """Yield the commit of a run, with the address of it if there is one, and other addresses."""
     commit = next((custom[tag] for tag in COMMIT_TAGS if custom.get(tag)), "")
@@ -209,20 +268,20 @@ def _code(custom: Mapping[str, str], addresses: Sequence[Piece]) -> Iterator[Fac
     yield Fact("Code", tuple(piece for piece in addresses if piece not in own[:1]))
 
 
-def metrics(properties: Mapping[str, Any]) -> list[tuple[str, str]]:
+def metrics(properties: Mapping[str, Any]) -> list[tuple[str, Rounded]]:
     """Return the training metrics, by name; online ones are marked as such.
 
     Those of a version are often the first values, where its run has the last: the step is said.
     """
-    online = (
-        (f"{name} (online)", value) for name, value in _named_values(properties, "onlineMetrics")
-    )
     first = at_first_step(properties)
-    training = (
-        (name, f"{value} at {FIRST_STEP}" if f"metrics.{name}" in first else value)
-        for name, value in _named_values(properties, "trainingMetrics")
-    )
-    return sorted([*training, *online])
+    found = [
+        (f"{name} (online)", rounded(value))
+        for name, value in _named_values(properties, "onlineMetrics")
+    ]
+    for name, text in _named_values(properties, "trainingMetrics"):
+        value, step = rounded(text), f" at {FIRST_STEP}" if f"metrics.{name}" in first else ""
+        found.append((name, Rounded(f"{value}{step}", f"{value.full}{step}")))
+    return sorted(found)
 
 
 def _hyper_parameters(properties: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -232,10 +291,163 @@ def _hyper_parameters(properties: Mapping[str, Any]) -> list[tuple[str, str]]:
     return sorted(dict([*pairs, *_named_values(properties, "hyperParams")]).items())
 
 
-def _custom(properties: Mapping[str, Any], wanted: Callable[[str], bool]) -> list[tuple[str, str]]:
-    """Return the wanted custom properties, by name."""
-    pairs = (properties.get("customProperties") or {}).items()
-    return sorted((name, scalar(value)) for name, value in pairs if wanted(name))
+def _custom(
+    properties: Mapping[str, Any], wanted: Callable[[str, str], bool]
+) -> list[tuple[str, str]]:
+    """Return the custom properties with a wanted name and text, by name."""
+    pairs = [
+        (name, scalar(value)) for name, value in (properties.get("customProperties") or {}).items()
+    ]
+    return sorted(pair for pair in pairs if wanted(*pair))
+
+
+def _is_tabled(name: str, text: str) -> bool:
+    read = parsed(text) if name in _TABLED else None
+    return bool(read) if name == SIGNATURE else bool(_objects(read))
+
+
+def _words(value: object) -> str:
+    """Return a JSON value in words: the entries of a list, `name: value` of an object."""
+    match value:
+        case list():
+            return ", ".join(
+                " ".join(map(scalar, one.values())) if isinstance(one, dict) else scalar(one)
+                for one in value
+            )
+        case dict():
+            return ", ".join(f"{name}: {scalar(one)}" for name, one in value.items())
+        case _:
+            return scalar(value)
+
+
+class _RunPage(NamedTuple):
+    """The page of a run in MLflow, in parts of its address as they are written there."""
+
+    base: str
+    experiment: str
+    run: str
+    query: str
+
+    def curve(self, metric: str) -> str:
+        """Return the address of the curve of a metric.
+
+        Source: `getMetricPageRoute` of the pages of MLflow 3.17.
+        """
+        named = {
+            "runs": [unquote(self.run)],
+            "metric": metric,
+            "experiments": [unquote(self.experiment)],
+            "plot_metric_keys": [metric],
+        }
+        query = "&".join(
+            f"{key}={quote(orjson.dumps(value), safe='')}" for key, value in named.items()
+        )
+        return f"{self.base}metric?{query}&x_axis=step{self.query and f'&{self.query}'}"
+
+    def model(self, model_id: str) -> str:
+        """Return the address of the page of a logged model."""
+        page = f"{self.base}experiments/{self.experiment}/models/{quote(model_id, safe='')}"
+        return f"{page}{self.query and f'?{self.query}'}"
+
+
+def _run_page(store: Store, properties: Mapping[str, Any]) -> _RunPage | None:
+    """Return the page of a run, or of a version's run; None where MLflow's pages are elsewhere."""
+    address = properties.get("externalUrl")
+    run = (properties.get("customProperties") or {}).get(RUN_MODEL)
+    if run:
+        stored = store.get_many([run], {ML_MODEL_PROPERTIES}).get(run, {})
+        address = properties_of(run, stored).get("externalUrl")
+    found = _RUN_PAGE.fullmatch(web_address(address) or "")
+    return _RunPage(*found.groups(default="")) if found else None
+
+
+def _tables(custom: Mapping[str, str], page: _RunPage | None) -> Iterator[Listing]:
+    """Yield what MLflow's properties hold as JSON: signature, logged models and datasets."""
+    by_uri = parsed(custom.get(SIGNATURE))
+    parts = {part: parsed(custom.get(key)) for part, key in SIGNATURE_PARTS.items()}
+    signatures = {"": parts, **(by_uri if isinstance(by_uri, dict) else {})}
+    yield _table(
+        "Signature",
+        (
+            {**_column(column), "Part": label, "Model": uri}
+            for uri, signature in signatures.items()
+            if isinstance(signature, dict)
+            for part, label in _PARTS.items()
+            for column in _objects(signature.get(part))
+        ),
+    )
+    made = _objects(parsed(custom.get(LOGGED_MODELS)))
+    yield _table("Logged models", (_logged_model(one, page) for one in made))
+    used = _objects(parsed(custom.get(DATASETS)))
+    yield _table("Datasets", map(_dataset, used))
+
+
+def _table(title: str, rows: Iterable[Mapping[str, str | Piece]]) -> Listing:
+    """Return a table with the columns in which some row has something."""
+    rows = list(rows)
+    labels = [label for label in rows[0] if any(row[label] for row in rows)] if rows else []
+    cells = [
+        [cell if isinstance(cell, Piece) else Piece(cell) for cell in map(row.__getitem__, labels)]
+        for row in rows
+    ]
+    columns = (ListColumn(label, itemgetter(at), "linked") for at, label in enumerate(labels))
+    return Listing(cells, tuple(columns), title=title, label=title)
+
+
+def _objects(value: object) -> list[Mapping[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _column(column: Mapping[str, Any]) -> dict[str, str | Piece]:
+    """Return a column or parameter of a signature; those of tensors may have no name.
+
+    Source: `mlflow/types/schema.py` of MLflow 3.17.
+    """
+    spec = column.get("tensor-spec")
+    tensor = spec if isinstance(spec, dict) else {}
+    shape = tensor.get("shape", column.get("shape"))
+    required = column.get("required")
+    return {
+        "Name": scalar(column.get("name")) or "(no name)",
+        "Part": "",
+        "Type": scalar(tensor.get("dtype")) or _column_type(column, _MOST_NESTED),
+        "Shape": f"({_words(shape)})" if isinstance(shape, list) else "",
+        "Required": "" if required is None else "yes" if required else "no",
+        "Default": _words(column.get("default")),
+    }
+
+
+def _column_type(column: Mapping[str, Any], depth: int) -> str:
+    """Return the type of a column, with those of what it holds."""
+    kind, fields = scalar(column.get("type")), column.get("properties")
+    held = column.get("items", column.get("values"))
+    if depth and isinstance(held, dict):
+        return f"{kind} of {_column_type(held, depth - 1)}"
+    if depth and isinstance(fields, dict):
+        parts = (
+            f"{name}: {_column_type(one, depth - 1)}"
+            for name, one in fields.items()
+            if isinstance(one, dict)
+        )
+        return f"{kind} ({', '.join(parts)})"
+    return kind
+
+
+def _logged_model(model: Mapping[str, Any], page: _RunPage | None) -> dict[str, str | Piece]:
+    key = scalar(model.get("id"))
+    href = page.model(key) if page and key else None
+    return {
+        "Name": Piece(scalar(model.get("name")) or key, href, outside=True),
+        **{name.capitalize(): _words(model.get(name)) for name in _OF_LOGGED_MODELS},
+    }
+
+
+def _dataset(dataset: Mapping[str, Any]) -> dict[str, str | Piece]:
+    urn = scalar(dataset.get("urn"))
+    return {
+        "Name": Piece(scalar(dataset.get("name")), entity_href(urn) if urn else None),
+        **{name.capitalize().replace("_", " "): _words(dataset.get(name)) for name in _OF_DATASETS},
+    }
 
 
 def _run_and_versions(

@@ -24,6 +24,7 @@ from mlcat_ingest.catalog.web.ui.directions import TRIAL_NUMBER, Directions
 from mlcat_ingest.catalog.web.ui.markdown import plain_line
 from mlcat_ingest.catalog.web.ui.text import (
     KIND_LABELS,
+    Rounded,
     created_at,
     duration,
     entity_href,
@@ -34,8 +35,8 @@ from mlcat_ingest.catalog.web.ui.text import (
     kind_name,
     moment,
     parsed,
+    rounded,
     scalar,
-    short_number,
     visible,
 )
 from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
@@ -162,13 +163,16 @@ class ListRow:
         last = self.maker.numbers if self.maker is not None else {}
         return name in self.first and last.get(name) != self.numbers[name]
 
-    def shown(self, name: str) -> str:
+    def shown(self, name: str) -> Rounded:
         """Return a metric or parameter; that of the first step with the last one of the run."""
-        value = short_number(self.numbers.get(name, ""))
+        value = rounded(self.numbers.get(name, ""))
         if not self._is_passed(name):
             return value
-        last = self.maker.numbers.get(name, "") if self.maker is not None else ""
-        return f"{value} at {FIRST_STEP}{last and f', last {short_number(last)}'}"
+        last = rounded(self.maker.numbers.get(name, "") if self.maker is not None else "")
+        return Rounded(
+            f"{value} at {FIRST_STEP}{last and f', last {last}'}",
+            f"{value.full} at {FIRST_STEP}{last and f', last {last.full}'}",
+        )
 
 
 @dataclass(frozen=True, slots=True)

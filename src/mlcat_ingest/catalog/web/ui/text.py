@@ -5,7 +5,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, Self
 from urllib.parse import quote, urlencode
 
 import orjson
@@ -24,6 +24,9 @@ _REORDERING: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
 # Letters and a symbol by their category, and all of them blank.
 _BLANK: Final = frozenset("\u115f\u1160\u3164\uffa0\u2800")
 _NAMED_MARKS: Final = 8
+
+_MAX_DIGITS: Final = 18
+_SIZES: Final = ("B", "kB", "MB", "GB", "TB")
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -141,6 +144,33 @@ def is_finite(value: str | None) -> bool:
         return math.isfinite(float(value or ""))
     except ValueError:
         return False
+
+
+class Rounded(str):
+    """A text with rounded numbers; `full` is the same with the numbers as they are stored."""
+
+    __slots__ = ("full",)
+    full: str
+
+    def __new__(cls, text: str, full: str) -> Self:
+        """Return `text`, which is rounded from `full`."""
+        made = super().__new__(cls, text)
+        made.full = full
+        return made
+
+
+def rounded(value: str) -> Rounded:
+    """Return a number with at most six significant digits; other text as it is."""
+    short = short_number(value)
+    return Rounded(short, value if is_finite(value) and float(short) != float(value) else short)
+
+
+def file_size(size: str) -> str:
+    """Return a number of bytes as a reader writes it: `812 B`, `1.5 MB`; other text as it is."""
+    if not (size.isascii() and size.isdigit() and len(size) <= _MAX_DIGITS):
+        return size
+    power = min((len(size) - 1) // 3, len(_SIZES) - 1)
+    return f"{short_number(f'{int(size) / 1_000**power:.3g}')} {_SIZES[power]}"
 
 
 def short_number(value: str) -> str:
