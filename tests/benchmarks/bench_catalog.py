@@ -230,6 +230,7 @@ def pages(chosen: Chosen) -> Iterator[Figure]:
         "search for a common word": [f"/search?q={word(at)}" for at in (0, 3, 10)],
         "search by a metric": ["/search?q=metrics.metric_00>0.99"],
         "all models": ["/kind/mlModel"],
+        "what changed": ["/changes", "/changes?by=people", f"/changes?group={quoted(urn)}"],
         "a group": [many, f"{many}?start={count - 50}"],
         "a group by a metric": [f"{many}?sort=-metrics.metric_07"],
         "a group, filtered": [f"{many}?filter=metrics.metric_07>0.5+params.param_03<0.5"],

@@ -2,6 +2,7 @@
 
 import http.server
 import json
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -41,6 +42,7 @@ TARGETS = (
     *(
         "/",
         "/changes",
+        "/search/help",
         "/search?q=hare",
         "/kind/mlModel",
         "/kind/test",
@@ -283,6 +285,31 @@ def test_suggestions_are_chosen_with_the_keyboard(page: Page) -> None:
     expect(options.nth(7)).to_have_attribute("aria-selected", "true")
     box.press("Enter")
     expect(page.get_by_role("heading", name=names[7], exact=True)).to_be_visible()
+
+
+def test_changes_are_filtered_with_the_keyboard(page: Page) -> None:
+    sign_in(page)
+    expect(page.get_by_role("heading", name="Changed in the last day")).to_be_visible()
+    page.get_by_role("link", name="All changes").press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("What changed")
+    page.get_by_label("Kind").select_option("Model groups")
+    page.get_by_label("Group").fill("churn")
+    page.get_by_label("Group").press("Enter")
+    expect(page).to_have_url(re.compile(r"/changes\?by=&kind=mlModelGroup&group=churn$"))
+    expect(page.get_by_label("Kind")).to_have_value("mlModelGroup")
+    expect(page.locator(".changed")).to_contain_text("1 Model group created: Churn")
+    expect(page.locator(".changed")).to_have_count(1)
+
+
+def test_a_search_is_narrowed_and_explained_with_the_keyboard(page: Page) -> None:
+    sign_in(page, target="/search?q=hare")
+    page.get_by_role("link", name="Churn 12").press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Search 12")
+    expect(page.get_by_role("link", name="Churn 12")).to_have_attribute("aria-current", "true")
+    page.get_by_role("link", name="Help for searches").press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("How to search")
+    page.get_by_role("link", name="status:FAILED").press("Enter")
+    expect(page.get_by_label("Search", exact=True)).to_have_value("status:FAILED")
 
 
 def test_suggestions_close_and_open_again(page: Page) -> None:

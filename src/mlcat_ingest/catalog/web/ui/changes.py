@@ -28,6 +28,7 @@ from mlcat_ingest.catalog.web.ui.text import (
     moment,
 )
 from mlcat_ingest.core.text import plural
+from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.urn import PREFIX
 
@@ -43,12 +44,15 @@ _DAY_MS: Final = 86_400_000
 _GROUPS: Final = 10
 _BEFORE: Final = re.compile(r"(\d{1,18})-(\d{1,18})", re.ASCII)
 
-Outcome = Literal["created", "changed", "removed"]
+Outcome = Literal["created", "changed", "removed", "evaluated"]
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedEntity:
-    """An entity that was created, changed or removed at one moment, by whom, and in what."""
+    """An entity that was created, changed or removed at one moment, by whom, and in what.
+
+    It was evaluated if there are only new results of metadata tests, which the page of a test has.
+    """
 
     row: ListRow
     modified_ms: int
@@ -143,12 +147,17 @@ def changes_page(store: Store, query: Mapping[str, str]) -> ChangesPage:
     writers = {one.modified_by for one in versions} | {person}
     people = names_of(store, sorted(writers.difference(NO_PERSON, ("", PEOPLE))))
     older = "-".join(map(str, page[-1])) if len(found) > len(page) else None
+    kinds = dict.fromkeys(("", *KIND_LABELS, wanted.entity_type))
     return ChangesPage(
         # Of an entity that was created at that moment everything is new.
-        _changed(store, versions, [one for one in versions if not one.with_entity]),
+        _changed(
+            store,
+            versions,
+            [one for one in versions if not one.with_entity and one.aspect != TEST_RESULTS],
+        ),
         chosen,
         {"": "anybody", PEOPLE: "people", **people},
-        {"": "all kinds", **{name: kind_name(name, plural=True) for name in KIND_LABELS}},
+        {name: kind_name(name, plural=True) for name in kinds} | {"": "all kinds"},
         None if older is None else _href(PATH, chosen | {"before": older}),
     )
 
@@ -191,6 +200,8 @@ def _changed(
         outcome: Outcome = "created" if versions[0].with_entity else "changed"
         if any(map(_removes, changes)):
             outcome = "removed"
+        elif {one.aspect for one in versions} == {TEST_RESULTS}:
+            outcome = "evaluated"
         entities.append(ChangedEntity(rows[urn], modified_ms, outcome, by[versions[0]], changes))
     return tuple(entities)
 

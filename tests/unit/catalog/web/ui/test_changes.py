@@ -1,5 +1,6 @@
 """The page of what changed, its feed, and the last day's changes on the first page."""
 
+import re
 import xml.etree.ElementTree as ET
 from datetime import UTC, datetime
 from functools import partial
@@ -71,6 +72,21 @@ def test_changes_are_by_day_and_ingestion_the_newest_first(store: Store, clock: 
     )
 
 
+def test_results_of_metadata_tests_are_no_values_to_read(store: Store, clock: list[int]) -> None:
+    for name in ("a", "b"):
+        put(store, model(name), mlModelProperties={"name": name})
+        clock[0] += 1
+        result = {"test": "urn:li:test:t", "type": "SUCCESS"}
+        put(store, model(name), testResults={"passing": [result], "failing": []})
+        clock[0] += 1
+    put(store, model("a"), mlModelProperties={"name": "a", "description": "x"},
+        testResults={"passing": [], "failing": []})  # fmt: skip
+    shown = text(store)
+    assert "by the catalog 2 Models evaluated : b , a" in shown
+    assert "added description x" in shown
+    assert "urn:li:test" not in shown
+
+
 def test_a_restored_entity_is_changed(store: Store, clock: list[int]) -> None:
     for removed in (True, False):
         put(store, model("a"), status={"removed": removed})
@@ -140,6 +156,11 @@ def test_the_form_keeps_what_was_chosen_and_names_the_people(filled: Store) -> N
     assert '<option value="mlModel" selected>Models</option>' in source
     assert 'value="&#34;&gt;"' in source
     assert f'<option value="{ADA}">Ada L.</option>' in get(filled, "/changes").text
+    for kind in ("", "?kind=unknownType"):
+        (chosen,) = re.findall(
+            r'name="kind">.*?<option value="(\w*)" selected>', get(filled, f"/changes{kind}").text
+        )
+        assert chosen == kind.removeprefix("?kind=")
 
 
 def test_pages_follow_each_other_through_one_moment(store: Store, clock: list[int]) -> None:
