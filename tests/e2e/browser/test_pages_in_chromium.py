@@ -306,7 +306,7 @@ def test_a_search_is_narrowed_and_explained_with_the_keyboard(page: Page) -> Non
     page.get_by_role("link", name="Churn 12").press("Enter")
     expect(page.get_by_role("heading", level=1)).to_have_text("Search 12")
     expect(page.get_by_role("link", name="Churn 12")).to_have_attribute("aria-current", "true")
-    page.get_by_role("link", name="Help for searches").press("Enter")
+    page.get_by_role("link", name="How to search").press("Enter")
     expect(page.get_by_role("heading", level=1)).to_have_text("How to search")
     page.get_by_role("link", name="status:FAILED").press("Enter")
     expect(page.get_by_label("Search", exact=True)).to_have_value("status:FAILED")

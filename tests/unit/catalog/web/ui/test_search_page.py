@@ -280,9 +280,9 @@ def test_a_choice_can_be_taken_back_where_nothing_is_found(described: Store) -> 
 
 
 def test_each_search_box_leads_to_examples_that_are_searches(described: Store) -> None:
-    link = 'href="/search/help" aria-label="Help for {}"'
-    assert link.format("searches") in get(described, "/").text
-    assert link.format("filters") in get(described, f"/entity/{quote(group('g'), safe='')}").text
+    link = '<a class="help" href="/search/help" aria-label="How to search">'
+    assert get(described, "/").text.count(link) == 1
+    assert get(described, f"/entity/{quote(group('g'), safe='')}").text.count(link) == 2
     examples = re.findall(
         r'<a href="(/search\?q=[^"]*)"><code>', get(described, "/search/help").text
     )
