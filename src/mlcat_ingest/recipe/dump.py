@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
+from importlib.resources import files
 from typing import Any, Final
 
 import yaml
@@ -77,52 +78,6 @@ def _escape(value: Any) -> Any:
     return str(value).replace("${", "$${")
 
 
-_TEMPLATE = """\
-# yaml-language-server: $schema=recipe.schema.json
-# Editors complete and check the recipe by that file; `mlcat-ingest schema` prints it.
-#
-# A recipe of mlcat-ingest: sources, sink, and options of a run.
-#   mlcat-ingest check {file}     tests every connection, changes nothing
-#   mlcat-ingest {file}           runs it
-# ${{VAR}} and ${{VAR:-default}} are filled from the environment, ${{file:/run/secrets/x}} from a
-# file; $${{ is a literal. Relative paths start at this file's folder.
-
-# The name owns every entry that this recipe writes, and its state. Do not change it later:
-# under another name the recipe does not remove its earlier entries.
-name: {name}
-
-sources:
-  - type: mlflow
-    config:
-      # An MLflow server, or its database: sqlite:///mlflow.db (postgresql:// needs the extra
-      # `postgres`); `databricks` over REST; a folder needs the extra `mlflow`.
-      tracking_uri: {tracking_uri}
-      # MLFLOW_TRACKING_USERNAME, _PASSWORD and _TOKEN are taken from the environment.
-      experiments:
-        allow: [".*"]            # regular expressions on the experiment's name
-        deny: []
-      runs:
-        select: all              # all, with_model (that logged or registered one), or registered
-        children: include        # nested runs: include, collapse or skip
-        # since: 30d             # only runs that began after a date, or not longer ago than this
-      env: PROD
-      # instance: team-a         # needed when several MLflow servers share one catalog
-
-# enrich:                        # additions to the entities that match a rule
-#   - match: {{entity: [mlModel, mlModelGroup], name: "fraud"}}
-#     add_tags: [fraud]
-#     set_domain: risk
-#     add_owners: [{{owner: jane, type: BUSINESS_OWNER}}]
-
-{sink}
-evaluate:
-  enabled: true                  # evaluate metadata tests on the written entities
-  should_push: true              # and have the catalog store the results
-
-limits:
-  max_new_entities: 50000        # a run that would create more stops before it writes them
-"""
-
 _REST_SINK = """\
 sink:
   type: rest                     # a catalog service: DataHub, or `mlcat-ingest catalog serve`
@@ -164,7 +119,8 @@ def starter_recipe(
             )
     uri = f'"{DEFAULT_TRACKING_URI}"' if tracking_uri is None else _quote(tracking_uri)
     sink = _NO_SINK if server is None else _REST_SINK.format(server=_quote(server))
-    return _TEMPLATE.format(file=file, name=_quote(name), tracking_uri=uri, sink=sink)
+    template = (files(__package__) / "starter.yml.in").read_text(encoding="utf-8")
+    return template.format(file=file, name=_quote(name), tracking_uri=uri, sink=sink)
 
 
 def _quote(text: str) -> str:

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, Protocol
 from urllib.parse import quote, unquote, urlsplit
@@ -277,6 +278,12 @@ class Migration:
 
     name: str
     apply: Callable[[SqlConnection], None]
+
+
+def sql_in(package: str, file: str) -> list[str]:
+    """Return the SQL statements in a file of a package."""
+    text = (files(package) / file).read_text(encoding="utf-8")
+    return text.removesuffix(";\n").split(";\n")
 
 
 def statements(*sql: str) -> Callable[[SqlConnection], None]:

@@ -57,7 +57,9 @@ def damage(path: Path, how: Callable[[bytearray], None]) -> None:
 @pytest.mark.parametrize("how", [random_bytes, cut, no_database])
 def test_a_damaged_catalog_does_not_start(database: Path, how: Callable[[bytearray], None]) -> None:
     damage(database, how)
-    with pytest.raises(RecipeError, match=r"cannot open the database .*c\.db: .*restore a backup"):
+    with pytest.raises(
+        RecipeError, match=r"(?s)cannot open the database .*c\.db: .*restore a backup"
+    ):
         Store.open(database)
 
 
