@@ -91,13 +91,13 @@ class Browser:
     def get(self, target: str, **headers: str) -> Answer:
         return self._send("GET", target, b"", headers)
 
-    def post(self, target: str, fields: Mapping[str, str], **headers: str) -> Answer:
+    def post(self, target: str, fields: Mapping[str, str | list[str]], **headers: str) -> Answer:
         typed = {"content-type": "application/x-www-form-urlencoded", **headers}
-        return self._send("POST", target, urlencode(fields).encode(), typed)
+        return self._send("POST", target, urlencode(fields, doseq=True).encode(), typed)
 
-    def sign_in(self, token: str, next_page: str = "/") -> Answer:
+    def sign_in(self, token: str, next_page: str = "/", name: str = "") -> Answer:
         fields = form_of(self.get(f"/login?{urlencode({'next': next_page})}"))
-        return self.post("/login", {**fields, "token": token})
+        return self.post("/login", {**fields, "token": token, "name": name})
 
     def _send(self, method: str, target: str, body: bytes, headers: Mapping[str, str]) -> Answer:
         sent = {**self.headers, **headers}

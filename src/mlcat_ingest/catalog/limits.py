@@ -89,6 +89,12 @@ BODY_TAIL_SECONDS: Final = 60
 FORM_BYTES: Final = 20_000
 """Longest form of the pages, in bytes."""
 
+EDIT_BYTES: Final = 1_000_000
+"""Longest form by which an entity is edited, in bytes."""
+
+FORM_FIELD_BYTES: Final = 2_000
+"""For so many bytes that a form may have it may have a field."""
+
 FORM_SECONDS: Final = 5
 """Longest time that a form may take to arrive, in seconds."""
 

@@ -64,7 +64,7 @@ class Edit:
     `change` takes the stored value, empty where there is none, and the stamp of now. `absent` is
     the sentence that refuses an entity that does not exist, its URN in the place of `{urn}`, and
     `named` has those for entities that are referred to. With an `expected_version`, `NOT_STORED`
-    for none, the edit is for that version only.
+    for none, the edit is for that version only. `first` makes an entity that it refers to.
     """
 
     aspect: str
@@ -72,6 +72,7 @@ class Edit:
     absent: str
     named: Mapping[str, str] = field(default_factory=dict)
     expected_version: str | None = None
+    first: Write | None = None
 
 
 def make_edits(
@@ -84,6 +85,7 @@ def make_edits(
         InvalidProposalError: an entity cannot have the aspect, or that value of it.
         VersionConflictError: an edit found another version than it expects.
     """
+    Batch(connection, actor).apply([prepare(edit.first) for edit in edits if edit.first])
     named = {urn for edit in edits for urn in edit.named}
     known = reads.existing(connection, named)
     stored = reads.get_many(connection, urns, {edit.aspect for edit in edits})

@@ -33,6 +33,7 @@ from mlcat_ingest.catalog.limits import DEFAULT_LIMITS, TARGET_BYTES, Limits
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.tasks import Tasks
 from mlcat_ingest.catalog.web.auth import (
+    ACTOR,
     CSRF,
     MAY_WRITE,
     SESSION_COOKIE,
@@ -249,6 +250,7 @@ class _Guard:
                 scope[MAY_WRITE] = self._sessions.may_write(session)
                 scope[CSRF] = self._sessions.form_token(session)
                 scope[SIGNED_IN] = True
+                scope[ACTOR] = self._sessions.actor(session)
             elif scope in self._pages and self._pages.by_browser(scope):
                 await redirect_to_sign_in(scope)(scope, receive, send)
                 return

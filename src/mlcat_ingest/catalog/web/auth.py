@@ -22,6 +22,7 @@ from mlcat_ingest.catalog.limits import (
     WRONG_TOKENS,
     WRONG_TOKENS_SECONDS,
 )
+from mlcat_ingest.catalog.schema.values import UNKNOWN_ACTOR
 
 SESSION_COOKIE: Final = "mlcat_session"
 """The cookie that holds the id of a session."""
@@ -39,6 +40,9 @@ SIGNED_IN: Final = "mlcat.signed_in"
 MAY_WRITE: Final = "mlcat.may_write"
 """The key of an ASGI scope under which endpoints find whether the request may write."""
 
+ACTOR: Final = "mlcat.actor"
+"""The key of an ASGI scope under which the pages find the URN of the user who signed in."""
+
 _IPV6_PREFIX_BITS: Final = 64
 
 
@@ -49,6 +53,7 @@ _ADDRESSES: Final = 1_000
 class _Session:
     expiry_s: float
     may_write: bool
+    actor: str
 
 
 @dataclass(slots=True)
@@ -178,10 +183,10 @@ class Sessions:
         # All live equally long, so the oldest is the first to expire.
         self._started: OrderedDict[str, _Session] = OrderedDict()
 
-    def start(self, *, may_write: bool = False) -> str:
-        """Return the id of a new session; beyond `SESSIONS` the oldest ends."""
+    def start(self, *, may_write: bool = False, actor: str = UNKNOWN_ACTOR) -> str:
+        """Return the id of a new session of `actor`; beyond `SESSIONS` the oldest ends."""
         session = secrets.token_urlsafe(32)
-        self._started[session] = _Session(self._clock() + SESSION_SECONDS, may_write)
+        self._started[session] = _Session(self._clock() + SESSION_SECONDS, may_write, actor)
         while len(self._started) > SESSIONS:
             self._started.popitem(last=False)
         return session
@@ -194,6 +199,10 @@ class Sessions:
     def may_write(self, session: str) -> bool:
         """Return whether an open session was started with the token that permits writing."""
         return self.is_open(session) and self._started[session].may_write
+
+    def actor(self, session: str) -> str:
+        """Return the URN of the user of an open session."""
+        return self._started[session].actor
 
     def end(self, session: str) -> None:
         """End a session; an unknown id is none."""

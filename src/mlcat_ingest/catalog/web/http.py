@@ -33,8 +33,9 @@ from mlcat_ingest.catalog.errors import (
     TooManyRequestsError,
     VersionConflictError,
 )
-from mlcat_ingest.catalog.limits import FORM_BYTES, FORM_SECONDS, Limits
-from mlcat_ingest.catalog.web.auth import MAY_WRITE
+from mlcat_ingest.catalog.limits import FORM_BYTES, FORM_FIELD_BYTES, FORM_SECONDS, Limits
+from mlcat_ingest.catalog.schema.values import UNKNOWN_ACTOR
+from mlcat_ingest.catalog.web.auth import ACTOR, MAY_WRITE
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import CodecError, SkippableError
 from mlcat_ingest.metadata.codec import dumps, loads
@@ -45,7 +46,6 @@ READING_METHODS: Final = frozenset({"GET", "HEAD"})
 # A refused body is read on for so many times its limit, so that the client gets to the answer.
 _PATIENCE = 4
 
-_FORM_FIELDS: Final = 10
 _PREFIX: Final = re.compile(r"(?:/[\w.~-]+)+", re.ASCII)
 
 
@@ -54,7 +54,8 @@ class RequestContext:
     """One request, read whole: its query and path parameters decoded, its body as bytes.
 
     `origin` is the address of the service as the client has it. `may_write` is false for a request
-    with the reading token. `params` are the parameters that its endpoint declares.
+    with the reading token; `actor` is the URN of the user who signed in. `params` are the
+    parameters that its endpoint declares.
     """
 
     query: QueryParams = field(default_factory=QueryParams)
@@ -64,6 +65,7 @@ class RequestContext:
     method: str = "GET"
     origin: str = ""
     may_write: bool = True
+    actor: str = UNKNOWN_ACTOR
     params: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -77,6 +79,7 @@ class RequestContext:
             request.method,
             f"{scheme_of(request)}://{request.headers.get('host', '')}{prefix_of(request.scope)}",
             request.scope.get(MAY_WRITE, True),
+            request.scope.get(ACTOR, UNKNOWN_ACTOR),
         )
 
     def check_may_write(self) -> None:
@@ -198,24 +201,25 @@ async def read_body(request: Request, limits: Limits) -> bytes:
         ) from error
 
 
-async def read_form(request: Request, limits: Limits) -> dict[str, str]:
+async def read_form(request: Request, limits: Limits, most_bytes: int = FORM_BYTES) -> QueryParams:
     """Return the fields of the form that `request` sends.
 
     Raises:
         BadRequestError: it has too many fields.
-        BodyTooLargeError: it is longer than `FORM_BYTES`.
+        BodyTooLargeError: it is longer than `most_bytes`.
         SlowRequestError: it takes longer to arrive than `FORM_SECONDS`.
     """
     body = await read_body(
         request,
         replace(
             limits,
-            body_bytes=min(FORM_BYTES, limits.body_bytes),
+            body_bytes=min(most_bytes, limits.body_bytes),
             body_seconds=min(FORM_SECONDS, limits.body_seconds),
         ),
     )
     try:
-        return dict(parse_qsl(body.decode("utf-8", "replace"), max_num_fields=_FORM_FIELDS))
+        text = body.decode("utf-8", "replace")
+        return QueryParams(parse_qsl(text, max_num_fields=most_bytes // FORM_FIELD_BYTES))
     except ValueError as error:
         raise BadRequestError("the form has too many fields") from error
 

@@ -16,6 +16,7 @@ from mlcat_ingest.catalog.store.reads import marked_removed
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui import ingestion
 from mlcat_ingest.catalog.web.ui.children import children_of, nested_rows
+from mlcat_ingest.catalog.web.ui.edit import can_edit
 from mlcat_ingest.catalog.web.ui.facts import Piece, overview
 from mlcat_ingest.catalog.web.ui.history import HistoryPage, history_page
 from mlcat_ingest.catalog.web.ui.lineage import LineageView, lineage_view, links_of
@@ -47,7 +48,7 @@ from mlcat_ingest.catalog.web.ui.runs import RunsTable, RunsView, runs_table
 from mlcat_ingest.catalog.web.ui.text import entity_href, entity_type, kind_name, scalar, stamp
 from mlcat_ingest.catalog.web.ui.versions import aliases_of
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
-from mlcat_ingest.metadata.aspects.governance import DOCUMENTATION
+from mlcat_ingest.metadata.aspects.governance import DEPRECATION, DOCUMENTATION
 from mlcat_ingest.metadata.mlflow_keys import PARENT_RUN, PARENT_RUN_NAME
 
 _IN_LINEAGE: Final = (
@@ -140,9 +141,11 @@ class EntityPage:
     platform: str
     environment: str
     description: Html
+    deprecation: Annotated[Mapping[str, Any], "why it is no longer to be used, if it is not"]
     ingested: Annotated[bool, "false if other entities only refer to it"]
     removed: Annotated[bool, "whether it is soft-deleted"]
     json_href: Annotated[str, "its aspects as JSON"]
+    edit_href: Annotated[str, "the form by which users edit it, if they can"]
     unknown_tab: Annotated[str, "the tab of the address, if the entity has none of that name"]
     shown_tab: str
     tabs: Sequence[Tab]
@@ -187,9 +190,11 @@ def entity_page(store: Store, urn: str, query: QueryParams, start: int) -> Entit
         description=render_markdown(
             _catalog_description(subject) or description_of(subject.properties)
         ),
+        deprecation=value_of(subject.aspects, DEPRECATION),
         ingested=subject.ingested,
         removed=is_removed(subject.aspects),
         json_href=entity_href(urn, format="json"),
+        edit_href=entity_href(urn, edit=1) if subject.ingested and can_edit(urn) else "",
         unknown_tab=tab if tab and tab not in counts else "",
         shown_tab=_LABELS[chosen],
         tabs=[

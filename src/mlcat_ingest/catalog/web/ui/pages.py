@@ -4,7 +4,7 @@ import hashlib
 import hmac
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from importlib.resources import files
 from itertools import chain
@@ -14,12 +14,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Scope
 
 from mlcat_ingest.catalog.errors import BadRequestError, ForbiddenError, NotFoundError
-from mlcat_ingest.catalog.limits import DEFAULT_LIMITS, Limits
+from mlcat_ingest.catalog.limits import DEFAULT_LIMITS, EDIT_BYTES, Limits
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.auth import CSRF, SIGNED_IN
 from mlcat_ingest.catalog.web.http import (
@@ -34,6 +34,7 @@ from mlcat_ingest.catalog.web.ui.activity import activity
 from mlcat_ingest.catalog.web.ui.changes import FEED, changes_page
 from mlcat_ingest.catalog.web.ui.changes import PATH as CHANGES
 from mlcat_ingest.catalog.web.ui.compare import compare_page
+from mlcat_ingest.catalog.web.ui.edit import EditForm, edit_form, save
 from mlcat_ingest.catalog.web.ui.entity import EntityPage, entity_page
 from mlcat_ingest.catalog.web.ui.lists import home, kind_page
 from mlcat_ingest.catalog.web.ui.metadata_tests import EvaluationNow, evaluate_now
@@ -41,7 +42,7 @@ from mlcat_ingest.catalog.web.ui.runs import EXPORTS, RunsView, export
 from mlcat_ingest.catalog.web.ui.search_page import search_view, suggestions
 from mlcat_ingest.catalog.web.ui.tasks_page import PATH as TASKS
 from mlcat_ingest.catalog.web.ui.tasks_page import tasks_page
-from mlcat_ingest.catalog.web.ui.text import visible
+from mlcat_ingest.catalog.web.ui.text import entity_href, visible
 from mlcat_ingest.catalog.web.ui.twin import json_of
 
 HEADERS: Final = {
@@ -157,7 +158,7 @@ PageHandler = Callable[[RequestContext], HtmlPage | Response]
 
 
 def ui_routes(store: Store, renderer: Renderer, limits: Limits = DEFAULT_LIMITS) -> list[Route]:
-    """Return the routes of the pages over `store`, of their files, and of their one form."""
+    """Return the routes of the pages over `store`, of their files, and of their forms."""
     pages = _Pages(store, renderer)
     routes = [
         Route(path, _handler(handler, renderer))
@@ -175,8 +176,8 @@ def ui_routes(store: Store, renderer: Renderer, limits: Limits = DEFAULT_LIMITS)
             ("/static/{name}", pages.static),
         )
     ]
-    evaluate = _form_handler(pages.evaluate, renderer, limits)
-    return [*routes, Route("/entity/{urn:path}", evaluate, methods=["POST"])]
+    submit = _form_handler(pages.submit, renderer, limits)
+    return [*routes, Route("/entity/{urn:path}", submit, methods=["POST"])]
 
 
 def _handler(handler: PageHandler, renderer: Renderer) -> Callable[[Request], Response]:
@@ -195,22 +196,27 @@ def _handler(handler: PageHandler, renderer: Renderer) -> Callable[[Request], Re
 
 
 def _form_handler(
-    handler: Callable[[RequestContext, Mapping[str, str]], HtmlPage],
+    handler: Callable[[RequestContext, QueryParams], HtmlPage | str],
     renderer: Renderer,
     limits: Limits,
 ) -> Callable[[Request], Awaitable[Response]]:
-    """Return the endpoint of a form that writes; it was made for the one who sends it."""
+    """Return the endpoint of a form that writes; it was made for the one who sends it.
+
+    The handler returns a page, or the path of the page to go on with.
+    """
 
     async def answer(request: Request) -> Response:
         context = RequestContext.of(request)
         context.check_may_write()
-        fields = await read_form(request, limits)
+        fields = await read_form(request, limits, EDIT_BYTES)
         token: str | None = request.scope.get(CSRF)
         if token is not None and not hmac.compare_digest(
             token.encode(), fields.get("csrf", "").encode()
         ):
             raise ForbiddenError("the form belongs to another session; reload the page")
         page = await run_in_threadpool(handler, context, fields)
+        if isinstance(page, str):
+            return RedirectResponse(f"{prefix_of(request.scope)}{page}", 303, HEADERS)
         return await run_in_threadpool(renderer.response, page, request.scope)
 
     return answer
@@ -274,13 +280,34 @@ class _Pages:
         if (kind := request.query.get("export")) in EXPORTS:
             return self._export(urn, kind, request.query)
         page = entity_page(self._store, urn, request.query, _start(request.query))
-        return _missing(urn) if page is None else _entity(page, request)
+        if page is None:
+            return _missing(urn)
+        if not ("edit" in request.query and page.edit_href and request.may_write):
+            return _entity(page, request)
+        return _entity(page, request, form=edit_form(self._store, urn, None, {}))
 
-    def evaluate(self, request: RequestContext, fields: Mapping[str, str]) -> HtmlPage:
+    def submit(self, request: RequestContext, fields: QueryParams) -> HtmlPage | str:
         urn = request.urn_after("/entity/")
+        return (
+            self._edit(request, urn, fields)
+            if "edit" in fields
+            else self._evaluate(request, urn, fields)
+        )
+
+    def _edit(self, request: RequestContext, urn: str, fields: QueryParams) -> HtmlPage | str:
+        problems = save(self._store, urn, fields, request.actor)
+        if not problems:
+            return entity_href(urn)
+        form = edit_form(self._store, urn, fields, problems)
+        page = entity_page(self._store, urn, QueryParams(), 0)
+        if page is None:
+            return _missing(urn)
+        return replace(_entity(page, request, form=form), status=409 if form.theirs else 400)
+
+    def _evaluate(self, request: RequestContext, urn: str, fields: QueryParams) -> HtmlPage:
         evaluation = evaluate_now(self._store, urn, _start(fields))
         page = entity_page(self._store, urn, QueryParams(), 0)
-        return _missing(urn) if page is None else _entity(page, request, evaluation)
+        return _missing(urn) if page is None else _entity(page, request, evaluation=evaluation)
 
     def static(self, request: RequestContext) -> Response:
         file = self._files.get(request.path["name"])
@@ -310,10 +337,14 @@ class _Pages:
 
 
 def _entity(
-    page: EntityPage, request: RequestContext, evaluation: EvaluationNow | None = None
+    page: EntityPage,
+    request: RequestContext,
+    *,
+    evaluation: EvaluationNow | None = None,
+    form: EditForm | None = None,
 ) -> HtmlPage:
-    values = {"page": page, "evaluation": evaluation, "may_write": request.may_write}
-    return HtmlPage("entity.html", values)
+    values = {"page": page, "evaluation": evaluation, "form": form}
+    return HtmlPage("entity.html", {**values, "may_write": request.may_write})
 
 
 def _missing(urn: str) -> HtmlPage:

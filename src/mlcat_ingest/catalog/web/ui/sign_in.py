@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlencode
 
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
@@ -12,9 +13,12 @@ from starlette.types import Scope
 
 from mlcat_ingest.catalog.errors import ForbiddenError, TooManyRequestsError
 from mlcat_ingest.catalog.limits import SESSION_SECONDS, SIGN_INS_AT_ONCE, Limits
+from mlcat_ingest.catalog.schema.values import UNKNOWN_ACTOR
 from mlcat_ingest.catalog.web.auth import SESSION_COOKIE, Authenticator, Sessions, client_address
 from mlcat_ingest.catalog.web.http import prefix_of, read_form, scheme_of
 from mlcat_ingest.catalog.web.ui.pages import HEADERS, HtmlPage, Renderer
+from mlcat_ingest.errors import InvalidUrnError
+from mlcat_ingest.metadata.urn import corp_user
 
 SIGN_IN: Final = "/login"
 SIGN_OUT: Final = "/logout"
@@ -75,8 +79,13 @@ class SignInPages:
             return self._form(request, target, 429, error.message, headers)
         if permission is None:
             return self._form(request, target, 401, _WRONG, {"WWW-Authenticate": "Bearer"})
+        name = fields.get("name", "").strip()
+        try:
+            actor = corp_user(name) if name else UNKNOWN_ACTOR
+        except InvalidUrnError as error:
+            return self._form(request, target, 400, f"The name cannot be used: {error}.")
         response = _redirect(request.scope, target)
-        session = self._sessions.start(may_write=permission == "write")
+        session = self._sessions.start(may_write=permission == "write", actor=actor)
         _set_cookie(response, request, SESSION_COOKIE, session, SESSION_SECONDS)
         _set_cookie(response, request, _FORM_COOKIE, "", 0)
         return response
@@ -110,7 +119,7 @@ class SignInPages:
         _set_cookie(response, request, _FORM_COOKIE, cookie, _FORM_SECONDS)
         return response
 
-    async def _fields(self, request: Request) -> dict[str, str]:
+    async def _fields(self, request: Request) -> QueryParams:
         address = client_address(request.scope)
         if self._arriving.count(address) >= SIGN_INS_AT_ONCE:
             raise TooManyRequestsError(

@@ -1,0 +1,216 @@
+"""The form of an entity's page by which users edit it, in one transaction or not at all.
+
+A text is edited in the version that was shown: if it changed meanwhile, both texts are shown.
+Entries of lists are added and removed one by one, so that those of others stay.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Annotated, Any, Final
+
+from sqlalchemy.engine import Connection
+from starlette.datastructures import QueryParams
+
+from mlcat_ingest.catalog.errors import BadRequestError, NotFoundError, VersionConflictError
+from mlcat_ingest.catalog.schema.values import Write
+from mlcat_ingest.catalog.store import edits
+from mlcat_ingest.catalog.store.edits import Edit
+from mlcat_ingest.catalog.store.prepare import owner_type
+from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.web.ui.lists import Aspects, names_of, value_of
+from mlcat_ingest.catalog.web.ui.text import entity_type, scalar, web_address
+from mlcat_ingest.errors import CodecError, MlcatError
+from mlcat_ingest.metadata import urn as urns
+from mlcat_ingest.metadata.aspects import governance
+from mlcat_ingest.metadata.aspects.assets import TAG_PROPERTIES
+from mlcat_ingest.metadata.codec import dumps, loads
+from mlcat_ingest.metadata.proposal import NOT_STORED
+from mlcat_ingest.metadata.registry import allows, key_aspect
+
+_CONFLICT: Final = "Another user changed this meanwhile. Save again to replace their text."
+_LISTS: Final[Mapping[str, tuple[str, Callable[..., Edit]]]] = {
+    "tags": (
+        governance.GLOBAL_TAGS,
+        lambda urn: edits.remove_labels(governance.GLOBAL_TAGS, [urn]),
+    ),
+    "owners": (governance.OWNERSHIP, lambda urn, kind: edits.remove_owners([urn], kind)),
+    "links": (governance.INSTITUTIONAL_MEMORY, edits.remove_link),
+}
+"""The lists of the form: their aspects, and what makes the edit that removes an entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class EditForm:
+    """The form, as the entity is stored, or as it was sent and refused."""
+
+    texts: Annotated[Mapping[str, str], "what its fields contain, by their names"]
+    entries: Annotated[Mapping[str, Sequence[tuple[str, str]]], "what removes one, and its text"]
+    removed: Annotated[Sequence[str], "the chosen ones of what removes an entry"]
+    problems: Annotated[Mapping[str, str], "why it was not saved, by field"]
+    theirs: Annotated[Mapping[str, str], "what others wrote meanwhile, by field"]
+
+
+def _text_aspects(urn: str) -> dict[str, str]:
+    """Return the texts that users edit in an entity of this type, with the aspects they are in."""
+    described, deprecation = edits.description_aspect(urn), governance.DEPRECATION
+    texts = {"description": described} if described else {}
+    return texts | ({"note": deprecation} if allows(entity_type(urn), deprecation) else {})
+
+
+def can_edit(urn: str) -> bool:
+    """Return whether users edit entities of this type."""
+    listed = any(allows(entity_type(urn), aspect) for aspect, _ in _LISTS.values())
+    return listed or bool(_text_aspects(urn))
+
+
+def edit_form(
+    store: Store, urn: str, sent: QueryParams | None, problems: Mapping[str, str]
+) -> EditForm:
+    """Return the form of `urn`; one that was `sent` and has `problems` keeps what was typed.
+
+    Raises:
+        NotFoundError: there is no such entity, or nothing of it is edited.
+    """
+    aspects = store.get_many([urn]).get(urn)
+    if aspects is None or not can_edit(urn):
+        raise NotFoundError(f"nothing of {urn!r} can be edited here")
+    stored = {}
+    for name, aspect in _text_aspects(urn).items():
+        stored[name] = _plain(value_of(aspects, aspect).get(name))
+        found = aspects.get(aspect)
+        stored[f"{name}_version"] = NOT_STORED if found is None else str(found.version)
+    if value_of(aspects, governance.DEPRECATION).get("deprecated"):
+        stored["deprecated"] = "on"
+    conflicts = [name for name, problem in problems.items() if problem == _CONFLICT]
+    texts = dict(stored)
+    if sent is not None:
+        # A field keeps the version that its writer saw, until what others wrote is shown.
+        seen = {f"{name}_version": stored[f"{name}_version"] for name in conflicts}
+        texts = {name: _plain(sent[name]) for name in sent if name != "remove"} | seen
+    entries = {
+        name: entries
+        for name, entries in _entries(store, aspects).items()
+        if allows(entity_type(urn), _LISTS[name][0])
+    }
+    removed = [] if sent is None else sent.getlist("remove")
+    return EditForm(texts, entries, removed, problems, {name: stored[name] for name in conflicts})
+
+
+def _plain(text: object) -> str:
+    """Return a text with the line ends that it has in a form."""
+    return scalar(text).replace("\r\n", "\n") if text else ""
+
+
+def _entries(store: Store, aspects: Aspects) -> dict[str, list[tuple[str, str]]]:
+    tags, owners, links = (value_of(aspects, aspect) for aspect, _ in _LISTS.values())
+    tagged = [entry["tag"] for entry in tags.get("tags") or []]
+    owned = [
+        (entry["owner"], entry.get("typeUrn") or owner_type(entry["type"]))
+        for entry in owners.get("owners") or []
+    ]
+    linked = [(entry["url"], entry["description"]) for entry in links.get("elements") or []]
+    names = names_of(store, [*tagged, *(urn for urn, _ in owned)])
+    words = {kind: re.split("__|:", kind)[-1].replace("_", " ") for _, kind in owned}
+    return {
+        "tags": [(_key("tags", urn), names[urn]) for urn in tagged],
+        "owners": [(_key("owners", *one), f"{names[one[0]]}, {words[one[1]]}") for one in owned],
+        "links": [(_key("links", *one), f"{one[1]}: {one[0]}") for one in linked],
+    }
+
+
+def _key(*parts: str) -> str:
+    return dumps(parts).decode()
+
+
+def save(store: Store, urn: str, sent: QueryParams, actor: str) -> Mapping[str, str]:
+    """Save what was sent, all of it or nothing; return why nothing was, by field, else nothing.
+
+    A tag or a user that the catalog does not know yet is made.
+    """
+    steps = list(_steps(store, urn, {name: _plain(sent[name]) for name in sent}))
+    steps += [("form", partial(_removal, key)) for key in sent.getlist("remove")]
+    problems: dict[str, str] = {}
+
+    def write(connection: Connection) -> None:
+        for name, make in steps:
+            try:
+                edits.make_edits(connection, [urn], [make()], actor)
+            except VersionConflictError:
+                problems[name] = _CONFLICT
+            except MlcatError as error:
+                problems[name] = str(error)
+        if problems:
+            raise BadRequestError("nothing is saved")
+
+    with suppress(BadRequestError):
+        store.change(write)
+    return problems
+
+
+def _steps(
+    store: Store, urn: str, sent: Mapping[str, str]
+) -> Iterator[tuple[str, Callable[[], Edit]]]:
+    """Yield each change that was made in the form: its field, and what makes the edit."""
+    typed = {name: text.strip() for name, text in sent.items()}
+    for name, aspect in _text_aspects(urn).items():
+        version = sent.get(f"{name}_version", "")
+        shown = _shown(store, urn, aspect, version)
+        value: dict[str, Any] = {name: sent.get(name, "")}
+        if name == "note":
+            value["deprecated"] = "deprecated" in sent
+        if version and value != {key: shown.get(key) or type(value[key])() for key in value}:
+            yield name, partial(_new_text, urn, shown, value, version)
+    if typed.get("tag"):
+        yield "tag", lambda: _new_tag(typed["tag"])
+    if typed.get("owner"):
+        yield "owner", lambda: _new_owner(typed["owner"], typed.get("owner_type", ""))
+    if typed.get("url") or typed.get("label"):
+        yield "url", lambda: _new_link(urn, typed.get("url", ""), typed.get("label", ""))
+
+
+def _shown(store: Store, urn: str, aspect: str, version: str) -> Mapping[str, Any]:
+    """Return the value of an aspect that the form was made of, its texts as they were in it."""
+    known = version.isdecimal() and len(version) < 10
+    found = store.get_version(urn, aspect, int(version)) if known else None
+    value: Mapping[str, Any] = {} if found is None else found.value
+    return {key: _plain(one) if isinstance(one, str) else one for key, one in value.items()}
+
+
+def _new_text(urn: str, shown: Mapping[str, Any], value: Mapping[str, Any], version: str) -> Edit:
+    if "description" in value:
+        edit = edits.describe(urn, value["description"])
+    else:
+        # What the form does not show stays, as long as the entity is deprecated.
+        stays = {key: shown[key] for key in shown if key != "actor" and value["deprecated"]}
+        edit = edits.deprecate({**stays, **value})
+    return replace(edit, expected_version=version)
+
+
+def _removal(key: str) -> Edit:
+    try:
+        name, *parts = map(str, loads(key))
+        return _LISTS[name][1](*parts)
+    except (CodecError, KeyError, TypeError, ValueError) as error:
+        raise BadRequestError("The form is damaged; reload the page.") from error
+
+
+def _new_tag(text: str) -> Edit:
+    urn = text if text.startswith(f"{urns.PREFIX}tag:") else urns.tag(text)
+    made = Write(urn, TAG_PROPERTIES, {"name": text}, "CREATE_ENTITY", skip_if_exists=True)
+    return replace(edits.add_labels(governance.GLOBAL_TAGS, [urn]), first=made)
+
+
+def _new_owner(text: str, kind: str) -> Edit:
+    urn = text if text.startswith(urns.PREFIX) else urns.corp_user(text)
+    entity_kind = "CORP_GROUP" if entity_type(urn) == "corpGroup" else "CORP_USER"
+    owner = {"ownerUrn": urn, "ownerEntityType": entity_kind, "type": kind or "TECHNICAL_OWNER"}
+    return replace(edits.add_owners([owner]), first=Write(urn, *key_aspect(urn)))
+
+
+def _new_link(urn: str, address: str, label: str) -> Edit:
+    if web_address(address) is None:
+        raise BadRequestError("A link begins with http:// or https:// and has no spaces.")
+    return edits.add_link(urn, address, label or address)

@@ -1,0 +1,306 @@
+"""The form by which users edit an entity: what it saves, what it refuses, and who may send it."""
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+
+from mlcat_ingest.catalog.schema.values import UNKNOWN_ACTOR
+from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.web.app import create_app
+from support.asgi import Answer, call
+from support.catalog_store import model, open_store, put
+from support.names import HOSTILE
+from support.pages import HTML, Browser, at, form_of
+
+TOKEN, READ_TOKEN = "write-token", "read-token"
+M = model("m")
+FORM = at(M, "?edit=1")
+JANE = "urn:li:corpuser:jane"
+TECHNICAL = "urn:li:ownershipType:__system__technical_owner"
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Iterator[Store]:
+    with closing(open_store(tmp_path / "catalog.db")) as opened:
+        put(opened, M, mlModelProperties={"description": "by the source"})
+        yield opened
+
+
+@pytest.fixture
+def app(stored: Store) -> Iterator[Starlette]:
+    made = create_app(stored, token=TOKEN, read_token=READ_TOKEN)
+    yield made
+    made.state.tasks.close()
+
+
+@pytest.fixture
+def jane(app: Starlette) -> Browser:
+    browser = Browser(app)
+    browser.sign_in(TOKEN, name="jane")
+    return browser
+
+
+def fields(shown: Answer) -> dict[str, str | list[str]]:
+    """Return what a browser sends of the form as it is in a page."""
+    texts = re.findall(r'<textarea id="(\w+)"[^>]*>\n(.*?)</textarea>', shown.text, re.DOTALL)
+    inputs = re.findall(r'<input id="(\w+)" name="\w+"[^>]* value="([^"]*)"', shown.text)
+    found = {name: unescape(text).replace("\n", "\r\n") for name, text in (*texts, *inputs)}
+    checked = re.findall(r'name="(deprecated)" checked', shown.text)
+    found |= form_of(shown) | {"owner_type": "TECHNICAL_OWNER"} | dict.fromkeys(checked, "on")
+    found.pop("q", None)
+    return {**found, "remove": re.findall(r'value="([^"]*)" checked', unescape(shown.text))}
+
+
+def submit(browser: Browser, shown: Answer | None = None, **typed: str | list[str]) -> Answer:
+    """Send the form of `shown`, or of a fresh page, with what was typed."""
+    return browser.post(at(M), {**fields(shown or browser.get(FORM)), **typed})
+
+
+def saved(browser: Browser, **typed: str | list[str]) -> None:
+    answer = submit(browser, None, **typed)
+    assert (answer.status, answer.headers["location"]) == (303, at(M)), answer.text
+
+
+def value(store: Store, aspect: str) -> Any:
+    found = store.get_many([M], {aspect})[M].get(aspect)
+    return None if found is None else found.value
+
+
+def removals(shown: Answer) -> list[str]:
+    found = re.findall(r'name="remove" value="([^"]*)"', shown.text)
+    return [unescape(one) for one in found]
+
+
+def test_all_fields_are_saved_in_the_name_of_the_user(stored: Store, jane: Browser) -> None:
+    saved(
+        jane,
+        description="# Use\r\nby jane",
+        tag="gold",
+        owner="jane",
+        url="https://x.example",
+        label="Wiki",
+        deprecated="on",
+        note="old",
+    )
+    assert value(stored, "editableMlModelProperties") == {"description": "# Use\nby jane"}
+    assert value(stored, "globalTags") == {"tags": [{"tag": "urn:li:tag:gold"}]}
+    (owner,) = value(stored, "ownership")["owners"]
+    assert (owner["owner"], owner["typeUrn"]) == (JANE, TECHNICAL)
+    (link,) = value(stored, "institutionalMemory")["elements"]
+    assert (link["url"], link["description"]) == ("https://x.example", "Wiki")
+    assert link["createStamp"]["actor"] == JANE
+    deprecation = {"deprecated": True, "note": "old", "actor": JANE}
+    assert value(stored, "deprecation") == deprecation
+    aspects = stored.get_many([M])[M]
+    assert {aspects[name].modified_by for name in aspects} == {UNKNOWN_ACTOR, JANE}
+    # The tag and the user are entities now.
+    assert stored.exists(["urn:li:tag:gold", JANE]) == {"urn:li:tag:gold", JANE}
+    history = jane.get(at(M, "?tab=history")).text
+    assert "jane" in history
+    shown = jane.get(at(M)).text
+    assert "by jane" in shown
+    assert "by the source" not in shown
+    assert "Deprecated" in shown
+
+
+def test_what_is_not_changed_is_not_written(stored: Store, jane: Browser) -> None:
+    put(stored, M, editableMlModelProperties={"description": "a\r\n\r\nb"},
+        deprecation={"deprecated": True, "note": "", "actor": JANE, "decommissionTime": 5},
+        globalTags={"tags": [{"tag": "urn:li:tag:a", "context": "{}"}]})  # fmt: skip
+    before = stored.get_many([M])
+    saved(jane)
+    assert stored.get_many([M]) == before
+
+
+def test_entries_are_removed_one_by_one(stored: Store, jane: Browser) -> None:
+    owner = {"owner": JANE, "type": "TECHNICAL_OWNER"}
+    stamp = {"time": 1, "actor": JANE}
+    link = {"url": "https://x.example", "description": 'a "b"\nc', "createStamp": stamp}
+    put(stored, M, globalTags={"tags": [{"tag": "urn:li:tag:a"}, {"tag": "urn:li:tag:b"}]},
+        ownership={"owners": [owner, {**owner, "type": "DATA_STEWARD"}]},
+        institutionalMemory={"elements": [link, {**link, "description": "kept"}]})  # fmt: skip
+    shown = jane.get(FORM)
+    assert "jane, technical owner" in unescape(re.sub(r"</?bdi>", "", shown.text))
+    keys = removals(shown)
+    chosen = [keys[0], keys[2], keys[4]]
+    # Meanwhile another user adds a tag: both count.
+    put(stored, M, globalTags={"tags": [{"tag": f"urn:li:tag:{name}"} for name in "abc"]})
+    assert submit(jane, shown, remove=chosen).status == 303
+    assert value(stored, "globalTags") == {"tags": [{"tag": f"urn:li:tag:{x}"} for x in "bc"]}
+    assert [one["type"] for one in value(stored, "ownership")["owners"]] == ["DATA_STEWARD"]
+    assert [one["description"] for one in value(stored, "institutionalMemory")["elements"]] == [
+        "kept"
+    ]
+
+
+def test_a_conflict_shows_both_texts_and_loses_neither(stored: Store, jane: Browser) -> None:
+    put(stored, M, editableMlModelProperties={"description": "first"})
+    shown = jane.get(FORM)
+    put(stored, M, editableMlModelProperties={"description": "theirs"})
+    refused = submit(jane, shown, description="mine", tag="gold")
+    assert refused.status == 409
+    assert value(stored, "editableMlModelProperties") == {"description": "theirs"}
+    assert value(stored, "globalTags") is None
+    again = fields(refused)
+    assert (again["description"], again["tag"]) == ("mine", "gold")
+    assert re.search(r"<blockquote[^>]*>theirs</blockquote>", refused.text)
+    assert (
+        'id="description" name="description" rows="5" dir="auto" aria-invalid="true"'
+        in refused.text
+    )
+    assert jane.post(at(M), again).status == 303
+    assert value(stored, "editableMlModelProperties") == {"description": "mine"}
+    assert stored.get_version(M, "editableMlModelProperties", 2) is not None
+    assert value(stored, "globalTags") == {"tags": [{"tag": "urn:li:tag:gold"}]}
+
+
+def test_the_same_text_is_no_conflict_and_the_version_seen_is_kept(
+    stored: Store, jane: Browser
+) -> None:
+    shown = jane.get(FORM)
+    refused = submit(jane, shown, description="mine", url="nope")
+    put(stored, M, editableMlModelProperties={"description": "theirs"})
+    again = fields(refused)
+    assert jane.post(at(M), {**again, "url": ""}).status == 409
+    put(stored, M, editableMlModelProperties={"description": "mine"})
+    assert jane.post(at(M), {**again, "url": ""}).status == 303
+
+
+def test_a_deprecation_is_changed_in_the_version_that_was_shown(
+    stored: Store, jane: Browser
+) -> None:
+    old = {"deprecated": True, "note": "old", "actor": JANE, "decommissionTime": 5}
+    put(stored, M, deprecation=old)
+    shown = jane.get(FORM)
+    saved(jane, note="older")
+    assert value(stored, "deprecation") == {**old, "note": "older"}
+    refused = submit(jane, shown, note="mine")
+    assert (refused.status, fields(refused)["note"]) == (409, "mine")
+    assert re.search(r"<blockquote[^>]*>older</blockquote>", refused.text)
+    form = fields(refused)
+    del form["deprecated"]
+    assert jane.post(at(M), form).status == 303
+    assert value(stored, "deprecation") == {"deprecated": False, "note": "mine", "actor": JANE}
+
+
+@pytest.mark.parametrize(
+    ("typed", "field", "says"),
+    [
+        ({"url": "javascript:alert(1)"}, "url", "begins with http:// or https://"),
+        ({"label": "only a label"}, "url", "begins with http:// or https://"),
+        ({"owner": "urn:li:tag:a"}, "owner", "Expected a corp user urn"),
+        ({"owner": "urn:li:x"}, "owner", "is not a URN"),
+        ({"owner": "jane", "owner_type": "KING"}, "owner", "KING"),
+        ({"tag": "x" * 600}, "tag", "bytes"),
+        ({"remove": ["nope"]}, "form", "The form is damaged"),
+        ({"remove": ['["tags"]']}, "form", "The form is damaged"),
+        ({"remove": ['{"tags":1}']}, "form", "The form is damaged"),
+        ({"remove": ["7"]}, "form", "The form is damaged"),
+        ({"description_version": "9" * 30, "description": "x"}, "description", "Another user"),
+        ({"description_version": "x", "description": "x"}, "description", "Another user"),
+    ],
+)
+def test_a_wrong_field_has_its_problem_beside_it_and_nothing_is_saved(
+    stored: Store, jane: Browser, typed: dict[str, Any], field: str, says: str
+) -> None:
+    before = stored.get_many([M])
+    refused = submit(jane, None, **{"note": "kept", **typed})
+    assert refused.status == (409 if "Another" in says else 400)
+    place = rf'id="{field}-problem">[^<]*' if field != "form" else r'role="alert">[^<]*'
+    assert re.search(place + re.escape(says), unescape(refused.text)), refused.text
+    assert fields(refused)["note"] == "kept"
+    assert stored.get_many([M]) == before
+
+
+def test_a_reading_session_gets_no_form_and_is_refused(app: Starlette, stored: Store) -> None:
+    reader = Browser(app)
+    reader.sign_in(READ_TOKEN)
+    shown = reader.get(FORM)
+    assert "edit=1" not in shown.text
+    assert "<textarea" not in shown.text
+    answer = reader.post(at(M), {**form_of(shown), "edit": "1", "tag": "x"})
+    assert answer.status == 403
+    assert value(stored, "globalTags") is None
+
+
+def test_the_form_is_bound_to_its_session(app: Starlette, jane: Browser, stored: Store) -> None:
+    other = Browser(app)
+    other.sign_in(TOKEN)
+    shown = fields(other.get(FORM))
+    for csrf in ("", "x", "é", shown["csrf"]):
+        assert jane.post(at(M), {**shown, "csrf": csrf, "tag": "x"}).status == 403
+    assert value(stored, "globalTags") is None
+    jane.cookies.clear()
+    assert jane.post(at(M), {**shown, "tag": "x"}).status == 401
+
+
+def test_without_a_token_other_sites_cannot_edit(stored: Store) -> None:
+    app = create_app(stored)
+    browser = Browser(app)
+    shown = fields(browser.get(FORM))
+    for origin in ("https://evil.example", "null"):
+        assert browser.post(at(M), {**shown, "tag": "x"}, origin=origin).status == 403
+    assert browser.post(at(M), {**shown, "csrf": "x", "tag": "x"}).status == 403
+    assert value(stored, "globalTags") is None
+    assert browser.post(at(M), {**shown, "tag": "x"}).status == 303
+    assert stored.get_many([M])[M]["globalTags"].modified_by == UNKNOWN_ACTOR
+
+
+def test_a_writing_token_needs_no_session(app: Starlette, stored: Store) -> None:
+    headers = {"authorization": f"Bearer {TOKEN}", "accept": HTML}
+    assert call(app, "POST", at(M), b"edit=1&tag=x", headers).status == 303
+    assert value(stored, "globalTags") == {"tags": [{"tag": "urn:li:tag:x"}]}
+
+
+def test_what_cannot_be_edited_has_no_form(stored: Store, jane: Browser) -> None:
+    put(stored, "urn:li:dataHubExecutionRequest:r", dataHubExecutionRequestInput={"task": "x"})
+    put(
+        stored,
+        M,
+        mlModelProperties={"groups": ["urn:li:mlModelGroup:(urn:li:dataPlatform:x,g,PROD)"]},
+    )
+    referenced = "urn:li:mlModelGroup:(urn:li:dataPlatform:x,g,PROD)"
+    for urn in ("urn:li:dataHubExecutionRequest:r", referenced):
+        assert "edit=1" not in jane.get(at(urn)).text
+        shown = jane.get(at(urn, "?edit=1"))
+        assert "<textarea" not in shown.text
+        answer = jane.post(at(urn), {**fields(jane.get(FORM)), "tag": "x"})
+        assert answer.status == 404
+
+
+def test_behind_a_proxy_the_way_back_has_its_prefix(jane: Browser) -> None:
+    shown = fields(jane.get(FORM))
+    answer = jane.post(at(M), shown, **{"x-forwarded-prefix": "/catalog"})
+    assert answer.headers["location"] == f"/catalog{at(M)}"
+
+
+def test_a_name_that_is_no_user_is_refused_at_the_sign_in(app: Starlette) -> None:
+    browser = Browser(app)
+    answer = browser.sign_in(TOKEN, name="x" * 600)
+    assert answer.status == 400
+    assert "The name cannot be used" in answer.text
+    assert browser.get(at(M)).status == 303
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_texts_are_only_text(stored: Store, jane: Browser, text: str) -> None:
+    stamp = {"time": 1, "actor": JANE}
+    put(stored, M, editableMlModelProperties={"description": text},
+        deprecation={"deprecated": True, "note": text, "actor": JANE},
+        institutionalMemory={"elements": [
+            {"url": text, "description": text, "createStamp": stamp}]})  # fmt: skip
+    shown = jane.get(FORM)
+    before = stored.get_many([M])
+    assert submit(jane, shown).status == 303
+    assert stored.get_many([M]) == before
+    (key,) = removals(shown)
+    assert json.loads(key) == ["links", text, text]
+    assert submit(jane, shown, remove=[key]).status == 303
+    assert value(stored, "institutionalMemory") == {"elements": []}
