@@ -1,5 +1,6 @@
 """People edit by form and by mutation while two recipes run: no edit is lost, each is explained."""
 
+import asyncio
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -12,6 +13,7 @@ from urllib.parse import quote
 
 import pytest
 import requests
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mlcat_ingest import Pipeline, Recipe
 from mlcat_ingest.catalog.store.edits import description_aspect
@@ -47,6 +49,9 @@ enrich:
 sink: {{type: rest, config: {{server: '{url}'}}}}
 state: {{full_every: 0s}}
 """
+
+WINDOW_S = 0.3
+"""How long a write of a recipe is held: edits arrive between what it read and what it writes."""
 
 Edit = dict[str, str]
 """What one edit does: `urn`, `kind`, and a `text` that no other edit has."""
@@ -153,6 +158,17 @@ def edit_during_passes(folder: Path, url: str, edits: list[Edit], passes: int) -
                 work.result()
 
 
+def held(app: ASGIApp) -> ASGIApp:
+    """Hold each write of a batch, which only recipes send."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        if b"ingestProposalBatch" in scope.get("query_string", b""):
+            await asyncio.sleep(WINDOW_S)
+        await app(scope, receive, send)
+
+    return answer
+
+
 def send_all(send: Callable[[Edit], None], edits: list[Edit]) -> None:
     for edit in edits:
         send(edit)
@@ -192,7 +208,7 @@ def test_no_edit_is_lost_and_each_is_explained(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     edits = edits_of(EDITS)
-    with running_catalog(tmp_path / "catalog.db") as catalog:
+    with running_catalog(tmp_path / "catalog.db", around=held) as catalog:
         edit_during_passes(tmp_path, catalog.url, edits, PASSES)
         entries = []
         for urn in URNS:
