@@ -37,7 +37,7 @@ from mlcat_ingest.catalog.web.graphql.resolvers import (
 )
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import InvalidUrnError
-from mlcat_ingest.metadata.aspects.assets import DATA_PLATFORM_INFO
+from mlcat_ingest.metadata.aspects.assets import DATA_PLATFORM_INFO, DATASET_PROPERTIES
 from mlcat_ingest.metadata.aspects.common import (
     BROWSE_PATHS_V2,
     CONTAINER,
@@ -355,10 +355,10 @@ def _first_hyper_parameter(record: Record, info: GraphQLResolveInfo) -> Record |
 
 
 def _name_in_aspect(aspect_name: str, field: str) -> Resolver:
-    """Return the resolver of a name that an aspect gives; of the URN's first part where not."""
+    """Return the resolver of a name that an aspect gives; of that in the URN where it does not."""
 
     def resolve(node: Node, _info: GraphQLResolveInfo) -> Any:
-        return (node.aspect(aspect_name) or {}).get(field) or node.part(0)
+        return (node.aspect(aspect_name) or {}).get(field) or node.part(1)
 
     return resolve
 
@@ -434,7 +434,7 @@ TYPES: Final[Mapping[str, Fields]] = {
     },
     "DataPlatformInstance": {"instanceId": part(1)},
     "Dataset": {
-        "name": part(1),
+        "name": _name_in_aspect(DATASET_PROPERTIES, "name"),
         "schemaMetadata": _schema_metadata,
     },
     "DatasetProperties": {"created": _inner("created", "time")},
