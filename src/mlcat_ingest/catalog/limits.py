@@ -87,13 +87,13 @@ BODY_TAIL_SECONDS: Final = 60
 """How long the rest of a body may take after the answer, and how long an answer is kept unread."""
 
 FORM_BYTES: Final = 20_000
-"""Longest form of the pages, in bytes."""
+"""Longest form of the sign-in, in bytes."""
 
 EDIT_BYTES: Final = 1_000_000
-"""Longest form by which an entity is edited, in bytes."""
+"""Longest other form of the pages, in bytes."""
 
 FORM_FIELD_BYTES: Final = 2_000
-"""For so many bytes that a form may have it may have a field."""
+"""A form may have as many fields as its limit has this many bytes."""
 
 FORM_SECONDS: Final = 5
 """Longest time that a form may take to arrive, in seconds."""
