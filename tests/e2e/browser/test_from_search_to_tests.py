@@ -196,6 +196,9 @@ def test_a_reader_goes_from_a_search_to_a_test(
 def judge_runs(reader: Reader, journey: Journey) -> None:
     """Filter and sort the runs of a group, compare the best, and open the very best."""
     page = reader.page
+    group = page.url
+    sort_by_every_heading(reader)
+    page.goto(group)
     page.get_by_label("Filter").fill(f"metrics.{journey.metric}>-1 status:FINISHED")
     reader.submit("Apply")
     expect(page.locator("tbody tr").first).to_be_visible()
@@ -203,8 +206,13 @@ def judge_runs(reader: Reader, journey: Journey) -> None:
     chosen = page.locator("details.choose").get_by_role("checkbox", checked=True)
     while chosen.count():
         chosen.first.uncheck()
-    page.locator("details.choose").get_by_label(f"metrics.{journey.metric}", exact=True).check()
+    box = page.locator("details.choose").get_by_label(f"metrics.{journey.metric}", exact=True)
+    page.get_by_label("Find a column").fill("no such column")
+    expect(box).to_be_hidden()
+    page.get_by_label("Find a column").fill(journey.metric)
+    box.check()
     reader.submit("Show these columns")
+    keep_columns(reader, group, ["Name", journey.metric])
     reader.follow(journey.metric, "thead")
     if not journey.judged:
         expect(page.get_by_text("nothing says which values are better")).to_be_visible()
@@ -212,6 +220,9 @@ def judge_runs(reader: Reader, journey: Journey) -> None:
         reader.follow("More is better")
     expect(page.locator("tbody tr").first.get_by_text("best", exact=True)).to_be_visible()
     expect(page.locator("figure.chart circle").first).to_be_visible()
+    named = page.locator("figure.chart .points a").first.get_attribute("aria-label") or ""
+    assert f": {journey.metric} " in named
+    expect(page.locator("figure.chart text").first).to_be_visible()
     boxes = page.locator("tbody").get_by_role("checkbox").all()[:COMPARED]
     for box in boxes:
         box.check()
@@ -223,6 +234,38 @@ def judge_runs(reader: Reader, journey: Journey) -> None:
     reader.follow(best)
     expect(page.locator("h1")).to_have_text(best)
     expect(page.locator(".chips .kind")).to_have_text("Run")
+
+
+def sort_by_every_heading(reader: Reader) -> None:
+    """Follow the link of each heading by the keyboard, twice: both ways, and it comes first."""
+    page = reader.page
+    for title in ("Name", "Status", "Duration", "Started", "Owner"):
+        ways = []
+        for _ in range(2):
+            named = page.get_by_text(title, exact=True)
+            with page.expect_navigation():
+                page.locator("thead th > a:first-child").filter(has=named).press("Enter")
+            heading = page.locator("thead th[aria-sort]")
+            assert title in (heading.text_content() or "")
+            assert heading.evaluate("cell => cell.cellIndex") == (title != "Name")
+            ways.append(heading.get_attribute("aria-sort"))
+        assert sorted(map(str, ways)) == ["ascending", "descending"], title
+
+
+def keep_columns(reader: Reader, group: str, titles: list[str]) -> None:
+    """Keep the chosen columns for a group, see them without an address, and forget them."""
+    page = reader.page
+    shown = page.url
+    page.locator("details.choose summary").first.click()
+    reader.follow("Keep these columns for this group")
+    page.goto(group)
+    reader.look()
+    assert page.locator("thead th > a:first-child").all_text_contents() == titles
+    with page.expect_navigation():
+        page.get_by_role("link", name="Forget them").click()
+    reader.look()
+    expect(page.locator("thead").get_by_role("link", name="Status")).to_be_visible()
+    page.goto(shown)
 
 
 def understand_run(reader: Reader, journey: Journey) -> None:

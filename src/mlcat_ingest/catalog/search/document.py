@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from mlcat_ingest.catalog.search.fields import (
     COLUMNS,
+    DURATION,
     URN,
     SearchableText,
     bodies,
@@ -15,8 +16,9 @@ from mlcat_ingest.catalog.search.fields import (
 )
 from mlcat_ingest.catalog.search.tokens import fold, tokenize
 from mlcat_ingest.metadata.codec import floats
+from mlcat_ingest.metadata.mlflow_keys import RUN_DURATION
 
-INDEX_VERSION: Final = 7
+INDEX_VERSION: Final = 8
 """One more whenever documents or their tokens come out differently: stores then index anew."""
 
 BOUNDS: Final = tuple(f"={column[0]}" for column in COLUMNS)
@@ -50,7 +52,10 @@ class IndexedEntity:
 
 
 class NumericFields(NamedTuple):
-    """The metrics or parameters of one entity: `names[i]` has `values[i]`, numbers if they can."""
+    """The metrics or parameters of one entity: `names[i]` has `values[i]`, numbers if they can.
+
+    So is the duration of a run, under an empty name.
+    """
 
     field: str
     names: tuple[str, ...]
@@ -64,7 +69,7 @@ class IndexDocument(NamedTuple):
         name: the name people know it by, folded.
         columns: the tokens of each of `COLUMNS`, parted by spaces.
         keywords: values to filter on and to count, as (field, value), each once, in order.
-        numeric_fields: metrics and parameters, those of each field together.
+        numeric_fields: metrics and parameters, those of each field together, and the duration.
         created_ms: when the thing was made, by its source or else by the catalog.
         modified_ms: when it last changed, likewise.
     """
@@ -127,6 +132,9 @@ def _numeric_fields(described: Iterable[Mapping[str, Any]]) -> tuple[NumericFiel
         for key, field_name in _NUMERIC_SOURCES:
             if content := body.get(key):
                 by_field.setdefault(field_name, {}).update(_by_name(content))
+        custom = body.get("customProperties")
+        if isinstance(custom, dict) and RUN_DURATION in custom:
+            by_field[DURATION] = {"": custom[RUN_DURATION]}
     found = []
     for field_name, values in by_field.items():
         # Most are JSON numbers, and read at once as such.

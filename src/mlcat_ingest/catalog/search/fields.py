@@ -34,10 +34,15 @@ _NUMERIC_FIELDS: Final[Mapping[str, str]] = {
     "params": "hyperParams",
 }
 _SPELLINGS: Final = {"hyperParams": "params"}
+DURATION: Final = "duration_ms"
+"""The numeric field with the duration of a run; it has no names."""
 
 
 class FieldName(NamedTuple):
-    """A field; if it is numeric, also the `name` of one metric or parameter: `metrics`, `auc`."""
+    """A field; if it is numeric, also the `name` of one metric or parameter: `metrics`, `auc`.
+
+    The duration of a run has the empty name.
+    """
 
     field: str
     name: str | None = None
@@ -45,6 +50,8 @@ class FieldName(NamedTuple):
     @property
     def column(self) -> str:
         """What queries and lists call one metric or parameter: `metrics.auc`, `params.depth`."""
+        if self.field == DURATION:
+            return DURATION
         return f"{_SPELLINGS.get(self.field, self.field)}.{self.name}"
 
 
@@ -54,7 +61,7 @@ def field_name(alias: str) -> FieldName:
     if name and field in _NUMERIC_FIELDS:
         return FieldName(_NUMERIC_FIELDS[field], name)
     bare = alias.removesuffix(".keyword")
-    return FieldName(_ALIASES.get(bare, bare))
+    return FieldName(DURATION, "") if bare == DURATION else FieldName(_ALIASES.get(bare, bare))
 
 
 NAME, DESCRIPTION, TAGS, PROPERTIES, URN = range(5)

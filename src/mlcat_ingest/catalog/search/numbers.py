@@ -1,10 +1,10 @@
 """The metrics and parameters of the entities of a search: their names, and points for a chart."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Text, and_, func, literal, select
+from sqlalchemy import Text, and_, func, literal, null, select, tuple_
 from sqlalchemy.engine import Connection
 from sqlalchemy.sql.expression import ColumnElement, Select
 
@@ -16,7 +16,7 @@ from mlcat_ingest.catalog.schema.tables import (
     numeric_field_set,
     searched,
 )
-from mlcat_ingest.catalog.search.fields import FieldName, field_name
+from mlcat_ingest.catalog.search.fields import DURATION, FieldName, field_name
 from mlcat_ingest.catalog.search.query import parse_query
 from mlcat_ingest.catalog.search.request import SearchRequest
 from mlcat_ingest.catalog.search.selection import Selection, select_entities
@@ -25,15 +25,20 @@ from mlcat_ingest.metadata.mlflow_keys import PARENT_RUN
 POINTS: Final = 500
 """Most points of a chart; of more entities the newest are shown."""
 
-_FIELDS: Final = ("metrics", "hyperParams")
+NAMES: Final = 1_000
+"""Most metrics and parameters whose values are compared."""
+
+_SAMPLE: Final = 50
+_FIELDS: Final = ("metrics", "hyperParams", DURATION)
 
 
 class Point(NamedTuple):
-    """One entity of a chart."""
+    """One entity of a chart; `z` is None where it has no such metric or parameter."""
 
     urn: str
     x: float
     y: float
+    z: float | str | None
 
 
 def join_number(
@@ -58,6 +63,8 @@ class Holders(NamedTuple):
 
 def numeric_names(connection: Connection, request: SearchRequest) -> dict[str, Holders]:
     """Return the metrics and parameters that found entities have, by name, and how many have each.
+
+    The duration of runs is among them.
 
     Cost: a walk through all hits, and two SQL statements.
     """
@@ -86,12 +93,48 @@ def numeric_names(connection: Connection, request: SearchRequest) -> dict[str, H
     return {name: found[name] for name in sorted(found)}
 
 
+def equal_values(
+    connection: Connection, request: SearchRequest, names: Sequence[str]
+) -> dict[str, float | str]:
+    """Return those metrics and parameters that found entities have with one value, and that.
+
+    Of `names` the first `NAMES` are looked at.
+
+    Cost: a walk through all hits, and a look-up for each number of theirs that a sample leaves.
+    """
+    selection = select_entities(connection, request, parse_query(request.query))
+    fields = [field_name(name) for name in names[:NAMES]]
+    named = select(keyword).where(tuple_(keyword.c.field, keyword.c.value).in_(fields))
+    left = {row.id: FieldName(row.field, row.value).column for row in connection.execute(named)}
+    first, last, total = connection.execute(
+        selection.query(func.min(selection.id), func.max(selection.id), func.count())
+    ).one()
+    at, value = numeric_field.c.entity_id, numeric_field.c.value
+    low, high = func.min(value), func.max(value)
+
+    def compared(entities: ColumnElement[bool], condition: ColumnElement[bool]) -> Iterable[Any]:
+        query = select(numeric_field.c.keyword_id, low).group_by(numeric_field.c.keyword_id)
+        return connection.execute(
+            query.where(numeric_field.c.keyword_id.in_(left), entities).having(condition)
+        )
+
+    for number, _ in compared(at.in_(selection.query().limit(_SAMPLE)), low != high):
+        del left[number]
+    among: ColumnElement[bool] = at.in_(selection.query())
+    if total and last - first < 2 * total:
+        # Most entities in between are found: to read on is faster than to look up each.
+        among = and_(at.between(first, last), (at + 0).in_(selection.query()))
+    equal = compared(among, and_(low == high, func.count() > 1))
+    return {left[number]: found for number, found in equal}
+
+
 def points(
-    connection: Connection, request: SearchRequest, y: str, x: str
+    connection: Connection, request: SearchRequest, y: str, x: str, z: str = ""
 ) -> tuple[int, Sequence[Point]]:
     """Return how many found entities have numbers in `y` and `x`, and the newest of these.
 
-    `x` is a metric, a parameter, or `created`, in epoch milliseconds.
+    `x` is a metric, a parameter, or `created`, in epoch milliseconds; `z` is a third number, or
+    empty.
 
     Cost: a walk through all hits.
     """
@@ -100,12 +143,15 @@ def points(
     widths: ColumnElement[Any] = searched.c.created_ms
     if x != "created":
         query, widths = join_number(connection, query, selection, x)
+    depths: ColumnElement[Any] = null()
+    if z:
+        query, depths = join_number(connection, query, selection, z)
     # In SQLite every text is greater than every number, and the empty one is the least text.
     query = query.where(*(column < literal("", Text) for column in (heights, widths)))
     named = entity.alias()
     newest = (
         query.join(named, named.c.id == selection.id)
-        .with_only_columns(func.count().over(), named.c.urn, widths, heights)
+        .with_only_columns(func.count().over(), named.c.urn, widths, heights, depths)
         .order_by(searched.c.created_ms.desc(), named.c.id.desc())
         .limit(POINTS)
     )

@@ -11,18 +11,39 @@ else's writes can change that.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Column, Text, and_, case, false, func, literal, literal_column, or_, select
+from sqlalchemy import (
+    Column,
+    Text,
+    and_,
+    case,
+    false,
+    func,
+    literal,
+    literal_column,
+    or_,
+    select,
+    true,
+)
 from sqlalchemy.engine import Connection
 from sqlalchemy.sql.expression import ColumnElement, Select
 
-from mlcat_ingest.catalog.schema.tables import entity, fts, indexed_text, searched
-from mlcat_ingest.catalog.search.fields import field_name
+from mlcat_ingest.catalog.schema.tables import (
+    edge,
+    entity,
+    fts,
+    indexed_text,
+    keyword,
+    member,
+    searched,
+)
+from mlcat_ingest.catalog.search.fields import KEYWORD_FIELDS, field_name
 from mlcat_ingest.catalog.search.numbers import join_number
 from mlcat_ingest.catalog.search.predicates import NOWHERE, begins_with, matching, resolve
 from mlcat_ingest.catalog.search.query import Term, all_of, up_to
 from mlcat_ingest.catalog.search.request import Criterion, SearchRequest, SortKey
 from mlcat_ingest.catalog.search.selection import Selection, is_few
 from mlcat_ingest.catalog.search.tokens import fold
+from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
 
 # Of name, description, tags, properties, URN and keywords.
 _WEIGHTS: Final = (10.0, 4.0, 2.0, 1.0, 1.0, 0.0)
@@ -34,6 +55,15 @@ _MAX_NAMED: Final = 200  # entities that go first because their names begin as t
 
 ADDED: Final = "_added"
 """The field to sort by when the catalog got an entity, whatever its source says."""
+
+TESTS: Final = "tests"
+"""The field to sort by how many metadata tests an entity fails."""
+
+STAGE: Final = "stage"
+"""The field to sort by those tags that are stages of MLflow."""
+
+STAGE_TAG: Final = "urn:li:tag:mlflow_"
+"""How the tags of stages begin."""
 
 _COLUMNS: Final[Mapping[str, Column[Any]]] = {
     "urn": entity.c.urn,
@@ -205,19 +235,48 @@ def _join_sort(
 ) -> tuple[Select[Any], list[_Key]]:
     """Return `query`, joined to the table of a sort key, and its keys; unknown fields have none."""
     field, name = field_name(sort.field)
-    if name is None:
-        column = _COLUMNS.get(field)
-        if column is None:
-            return query, []
+    column = _COLUMNS.get(field)
+    if column is not None:
         if column.table is not searched:
             named = entity.alias()
             query = query.join(named, named.c.id == selection.id)
             column = named.c[column.name]
         return query, [_Key(column, sort.descending)]
-    query, numbers = join_number(connection, query, selection, sort.field)
+    values: ColumnElement[Any]
+    if name is not None:
+        query, values = join_number(connection, query, selection, sort.field)
+    elif field == TESTS:
+        values = _failing_tests(selection.id)
+    elif field == STAGE:
+        query, values = _join_keyword(query, "tags", begins_with(keyword.c.value, STAGE_TAG))
+    elif field in KEYWORD_FIELDS:
+        query, values = _join_keyword(query, field, true())
+    else:
+        return query, []
     # What is no finite number, and then entities without any, come last whichever way others go.
-    missing = case((numbers.is_(None), 2), (numbers >= literal("", Text), 1), else_=0)
-    return query, [_Key(missing), _Key(numbers, sort.descending)]
+    missing = case((values.is_(None), 2), (values >= literal("", Text), 1), else_=0)
+    return query, [_Key(missing), _Key(values, sort.descending)]
+
+
+def _join_keyword(
+    query: Select[Any], field: str, condition: ColumnElement[bool]
+) -> tuple[Select[Any], ColumnElement[Any]]:
+    """Return `query`, joined to such keywords of a field, and the first one of each entity."""
+    first = (
+        select(member.c.profile_id, func.min(keyword.c.value).label("value"))
+        .join(keyword, keyword.c.id == member.c.keyword_id)
+        .where(keyword.c.field == field, condition)
+        .group_by(member.c.profile_id)
+        .subquery()
+    )
+    return query.outerjoin(first, first.c.profile_id == searched.c.profile_id), first.c.value
+
+
+def _failing_tests(entity_id: ColumnElement[int]) -> ColumnElement[Any]:
+    """Return how many metadata tests an entity fails; null if it has none."""
+    failing = func.sum(case((edge.c.relationship == "IsFailing", 1), else_=0))
+    of_tests = (edge.c.source_id == entity_id, edge.c.aspect == TEST_RESULTS)
+    return select(failing).where(*of_tests).scalar_subquery()
 
 
 def _behind(keys: Sequence[_Key], place: Sequence[Any]) -> ColumnElement[bool]:

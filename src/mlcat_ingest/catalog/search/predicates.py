@@ -39,6 +39,7 @@ from mlcat_ingest.catalog.search.fields import (
     ANYWHERE,
     BODY_ENDINGS,
     DESCRIPTION,
+    DURATION,
     KEYWORD_FIELDS,
     NAME,
     PROPERTIES,
@@ -469,5 +470,5 @@ _OTHERS: Final[Mapping[str, Callable[[Criterion], EntityPredicate]]] = {
     "lastModified": _time,
 }
 
-SEARCHABLE: Final = KEYWORD_FIELDS.union(_EDGES, _ALWAYS_THERE, _OTHERS)
+SEARCHABLE: Final = KEYWORD_FIELDS.union(_EDGES, _ALWAYS_THERE, _OTHERS, {DURATION})
 """The fields that criteria may be on, beside single metrics and parameters."""

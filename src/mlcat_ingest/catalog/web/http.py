@@ -64,6 +64,7 @@ class RequestContext:
     body: bytes = b""
     method: str = "GET"
     origin: str = ""
+    cookies: Mapping[str, str] = field(default_factory=dict)
     may_write: bool = True
     actor: str = UNKNOWN_ACTOR
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -78,6 +79,7 @@ class RequestContext:
             body,
             request.method,
             f"{scheme_of(request)}://{request.headers.get('host', '')}{prefix_of(request.scope)}",
+            request.cookies,
             request.scope.get(MAY_WRITE, True),
             request.scope.get(ACTOR, UNKNOWN_ACTOR),
         )

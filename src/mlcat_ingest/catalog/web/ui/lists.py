@@ -105,7 +105,7 @@ class ListRow:
     by their outcome. `numbers` are the metrics and parameters as stored, by names such as
     `metrics.auc`, and `first` those of a version that it has of the first step; `marks` are
     registered versions and aliases. `maker` is the run of a registered version, and `tables` are
-    names and addresses of the feature tables of a feature.
+    names and addresses of the feature tables of a feature, as `owners` are of owners.
     """
 
     urn: str
@@ -132,6 +132,7 @@ class ListRow:
     aliases: tuple[str, ...] = ()
     stage: str = ""
     tables: tuple[tuple[str, str], ...] = ()
+    owners: tuple[tuple[str, str], ...] = ()
 
     @property
     def status(self) -> str:
@@ -237,6 +238,9 @@ class Listing:
 
 
 NAME: Final = ListColumn("Name", lambda row: row, "link")
+ALIAS: Final = ListColumn("Alias", lambda row: row.aliases, "aliases")
+STAGE: Final = ListColumn("Stage", lambda row: row.stage, css="nowrap")
+MAKER: Final = ListColumn("Run", lambda row: row.maker, "link")
 KIND: Final = ListColumn("Kind", lambda row: row.kind, css="nowrap")
 PLACE: Final = ListColumn("Place", lambda row: row.place, "dim")
 RUN_STATE: Final = ListColumn(
@@ -253,27 +257,20 @@ def entity_columns(
     values: Iterable[ListColumn] = (),
     *,
     mixed: bool = False,
-    selectable: bool = False,
 ) -> tuple[ListColumn, ...]:
     """Return the columns of a list of entities: those in which some row has something, and values.
 
-    `mixed` rows may be of several types; `selectable` ones have a check box, of a form around the
-    list.
+    `mixed` rows may be of several types.
     """
 
     def used(*columns: ListColumn) -> Iterator[ListColumn]:
         return (column for column in columns if any(map(column.cell, rows)))
 
     return (
-        replace(NAME, show="choice" if selectable else "entity"),
+        replace(NAME, show="entity"),
         *([KIND] if mixed or len({row.kind for row in rows}) > 1 else []),
         *([PLACE] if len({row.place for row in rows}) > 1 else []),
-        *used(
-            ListColumn("Alias", lambda row: row.aliases, "aliases"),
-            ListColumn("Stage", lambda row: row.stage, css="nowrap"),
-            ListColumn("Run", lambda row: row.maker, "link"),
-            RUN_STATE,
-        ),
+        *used(RUN_STATE),
         *values,
         *used(
             DURATION,

@@ -9,6 +9,7 @@ from http import HTTPStatus
 from importlib.resources import files
 from itertools import chain
 from typing import Any, Final
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.concurrency import run_in_threadpool
@@ -147,6 +148,11 @@ def error_page(refusal: Answer) -> HtmlPage:
 
 _MAX_DIGITS: Final = 9
 _MAX_SEARCH_CHARS: Final = 200
+_COLUMNS_COOKIE: Final = "columns"
+"""The cookie with the columns of a group; its path is that of the group's page."""
+
+_MAX_COOKIE_CHARS: Final = 3_500
+_KEPT_SECONDS: Final = 365 * 86_400
 
 _INGESTION_LISTS: Final = {
     ingestion.RUN: ingestion.runs_page,
@@ -277,12 +283,15 @@ class _Pages:
             return _missing("")
         if request.query.get("format") == "json":
             return self._json(urn)
-        if (kind := request.query.get("export")) in EXPORTS:
-            return self._export(urn, kind, request.query)
-        page = entity_page(self._store, urn, request.query, _start(request.query))
+        if "keep" in request.query:
+            return _keep_columns(urn, request)
+        query = _with_kept_columns(request)
+        if (kind := query.get("export")) in EXPORTS:
+            return self._export(urn, kind, query)
+        page = entity_page(self._store, urn, query, _start(query))
         if page is None:
             return _missing(urn)
-        if not ("edit" in request.query and page.edit_href and request.may_write):
+        if not ("edit" in query and page.edit_href and request.may_write):
             return _entity(page, request)
         return _entity(page, request, form=edit_form(self._store, urn, None, {}))
 
@@ -345,6 +354,36 @@ def _entity(
 ) -> HtmlPage:
     values = {"page": page, "evaluation": evaluation, "form": form}
     return HtmlPage("entity.html", {**values, "may_write": request.may_write})
+
+
+def _keep_columns(urn: str, request: RequestContext) -> Response:
+    """Let the browser keep the columns in the address for this group, or none; lead to the list.
+
+    Raises:
+        BadRequestError: they are too many for a cookie.
+    """
+    view = RunsView.of(urn, request.query, 0)
+    columns = urlencode([("kept", name) for name in view.columns], errors="replace")
+    if len(columns) > _MAX_COOKIE_CHARS:
+        raise BadRequestError("too many columns to keep; choose fewer")
+    prefix = urlsplit(request.origin).path
+    target = f"{prefix}{replace(view, columns=()).href()}"
+    response = RedirectResponse(target, HTTPStatus.SEE_OTHER, HEADERS)
+    response.set_cookie(
+        _COLUMNS_COOKIE,
+        columns,
+        max_age=_KEPT_SECONDS if columns else 0,
+        path=f"{prefix}{entity_href(urn)}",
+        httponly=True,
+    )
+    return response
+
+
+def _with_kept_columns(request: RequestContext) -> QueryParams:
+    """Return the query with the columns that the browser keeps, if it names none itself."""
+    given = [pair for pair in request.query.multi_items() if pair[0] != "kept"]
+    kept = [] if "show" in request.query else parse_qsl(request.cookies.get(_COLUMNS_COOKIE, ""))
+    return QueryParams([*given, *kept])
 
 
 def _missing(urn: str) -> HtmlPage:

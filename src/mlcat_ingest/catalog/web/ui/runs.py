@@ -2,62 +2,136 @@
 
 The address holds the view: `filter` in the language of the search box, `sort` (`-` before it
 reverses), `best` once for each metric whose best values the reader chose (the order with these
-first), `show` once for each column, `chart` over `over`, `open` once for each parent whose child
-runs are shown, `start`.
+first), `show` once for each column (`*` for all), `chart` over `over` in the colours of `colour`,
+`open` once for each parent whose child runs are shown, `start`. Of an address without `show` the
+columns are those that the browser keeps for the group.
 """
 
 import csv
 import io
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Annotated, Any, Final
 from urllib.parse import urlencode
 
 import orjson
+from sqlalchemy import exists, select
 from starlette.datastructures import QueryParams
 
 from mlcat_ingest.catalog.errors import BadRequestError
+from mlcat_ingest.catalog.schema.tables import entity
+from mlcat_ingest.catalog.search.fields import DURATION as DURATION_MS
 from mlcat_ingest.catalog.search.fields import field_name
 from mlcat_ingest.catalog.search.language import combine, read_query
-from mlcat_ingest.catalog.search.numbers import POINTS, Holders, Point, numeric_names, points
-from mlcat_ingest.catalog.search.request import Criterion, SearchRequest, SortKey
+from mlcat_ingest.catalog.search.numbers import Holders, equal_values, numeric_names
+from mlcat_ingest.catalog.search.pages import STAGE_TAG
+from mlcat_ingest.catalog.search.request import Condition, Criterion, SearchRequest, SortKey
 from mlcat_ingest.catalog.search.search import unknown_number
 from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.web.ui.chart import STATUS, Chart, draw
 from mlcat_ingest.catalog.web.ui.children import models_of_group, nested_rows
 from mlcat_ingest.catalog.web.ui.directions import METRICS, Better, Directions
 from mlcat_ingest.catalog.web.ui.lists import (
+    ALIAS,
+    CREATED,
+    DESCRIPTION,
+    DURATION,
+    KIND,
+    MAKER,
     MOST_METRICS,
+    NAME,
     NEWEST_FIRST,
     PAGE_ROWS,
+    RUN_STATE,
+    STAGE,
+    TESTS,
     ListColumn,
     Listing,
     ListRow,
-    common_metrics,
-    entity_columns,
     model_rows,
+    names_of,
     page_directions,
     pager,
     value_column,
+    value_of,
 )
-from mlcat_ingest.catalog.web.ui.text import entity_href, moment, short_number
+from mlcat_ingest.catalog.web.ui.text import entity_href, short_number
 from mlcat_ingest.catalog.web.ui.versions import version_rows
+from mlcat_ingest.metadata.aspects.governance import OWNERSHIP
 
 EXPORTS: Final = {"csv": "text/csv", "json": "application/json"}
 """Formats of an export, with their media types."""
 
-_TIMES: Final = ("created", "lastModified")
 _EXPORT_ROWS: Final = 500
-_EXPORTED: Final = ("urn", "name", "status", "created", "duration_ms")
-"""What an export has of a row before its metrics and parameters."""
+_FORMULA: Final = (*"=+-@\t\r\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""Beginnings of what spreadsheets take for a formula, those of full width among them."""
 
-_WIDTH, _HEIGHT, _MARGIN = 720, 110, 10
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+EVERY: Final = "*"
+"""What stands for all columns."""
+
+_MOST_PARAMETERS: Final = 3
+"""Most parameters that the table has columns for if nobody chose any."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Fact:
+    """A column beside metrics and parameters, and what an export has in it.
+
+    `sort` is the order that its heading leads to first; without one it has no order.
+    """
+
+    column: ListColumn
+    text: Callable[[ListRow], str]
+    sort: str = ""
+
+
+_FACTS: Final[Mapping[str, _Fact]] = {
+    "alias": _Fact(ALIAS, lambda row: ", ".join(row.aliases), "alias"),
+    "stage": _Fact(STAGE, lambda row: row.stage, "stage"),
+    "run": _Fact(MAKER, lambda row: row.maker.name if row.maker else ""),
+    "status": _Fact(RUN_STATE, lambda row: f"{row.status} {row.trial}".strip(), "status"),
+    DURATION_MS: _Fact(DURATION, lambda row: row.duration_ms, f"-{DURATION_MS}"),
+    "started": _Fact(replace(CREATED, title="Started"), lambda row: row.created, "-started"),
+    "created": _Fact(CREATED, lambda row: row.created, "-created"),
+    "owner": _Fact(
+        ListColumn("Owner", lambda row: row.owners, "links"),
+        lambda row: ", ".join(name for name, _ in row.owners),
+        "owner",
+    ),
+    "tests": _Fact(
+        TESTS, lambda row: ", ".join(f"{one} {side}" for side, one in row.results.items()), "-tests"
+    ),
+    "kind": _Fact(KIND, lambda row: row.kind, "kind"),
+    "description": _Fact(DESCRIPTION, lambda row: row.description),
+}
+"""The columns that a group may have, in their order; those of metrics come before the tests."""
+
+_SORTABLE: Final = {
+    "",
+    "name",
+    "lastModified",
+    *(name for name, fact in _FACTS.items() if fact.sort),
+}
+_AFTER_METRICS: Final = ("tests", "kind", "description")
+_FACETS: Final = ("status", "owners", "version", "aliases", "tags", "typeNames")
+_FACET_VALUES: Final = 1_000
+_PARAMETERS: Final = "params."
+_SORTED_BY: Final = {
+    "alias": "aliases",
+    "started": "created",
+    "owner": "owners",
+    "kind": "typeNames",
+}
+"""Fact to the field of the search index that has its order, where that has another name."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunsView:
-    """What a reader asked to see of the models of a group, as the address has it."""
+    """What a reader asked to see of the models of a group, as the address has it.
+
+    `kept` are the columns that the browser keeps for an address without any.
+    """
 
     urn: str
     filter: str = ""
@@ -68,6 +142,8 @@ class RunsView:
     start: int = 0
     opened: tuple[str, ...] = ()
     best: tuple[str, ...] = ()
+    colour: str = STATUS
+    kept: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, urn: str, query: QueryParams, start: int) -> "RunsView":
@@ -82,6 +158,8 @@ class RunsView:
             start,
             tuple(dict.fromkeys(query.getlist("open"))),
             tuple(dict.fromkeys(query.getlist("best"))),
+            query.get("colour", "") or STATUS,
+            tuple(dict.fromkeys(query.getlist("kept"))),
         )
 
     @property
@@ -91,6 +169,7 @@ class RunsView:
         given += [("best", order) for order in self.best]
         given += [("show", column) for column in self.columns]
         given += [("chart", self.chart), ("over", "" if self.over == "created" else self.over)]
+        given += [("colour", "" if self.colour == STATUS else self.colour)]
         given += [("open", urn) for urn in self.opened]
         return [(name, value) for name, value in given if value]
 
@@ -133,13 +212,14 @@ class RunsView:
         """
         words, any_of = read_query(self.filter, strict=True)
         field = self.sort_field
-        if field and field not in {"name", *_TIMES} and field_name(field).name is None:
+        if field not in _SORTABLE and field_name(field).name is None:
             raise BadRequestError(f"sort: no column `{field}`")
         own = (Criterion("groups", (self.urn,)),)
+        chosen = SortKey(_SORTED_BY.get(field, field), self.sort.startswith("-"))
         return SearchRequest(
             words,
             any_of=combine(any_of or ((),), (own,)),
-            sort=(SortKey(field, self.sort.startswith("-")),) if field else NEWEST_FIRST,
+            sort=(chosen, *NEWEST_FIRST) if field else NEWEST_FIRST,
             start=self.start,
             count=count,
             highlight=False,
@@ -147,29 +227,68 @@ class RunsView:
 
 
 @dataclass(frozen=True, slots=True)
-class ChartPoint:
-    """One model in a chart."""
+class _Columns:
+    """The columns of a group by name, such as `status` and `metrics.auc`, and the shown ones.
 
-    href: str
-    x: float
-    y: float
-    title: str
+    They depend on what its models have and on the reader's choice, not on the shown rows. `equal`
+    are the parameters of which all models that have one have the same value, `total` the models.
+    """
 
+    facts: Sequence[str]
+    numbers: Mapping[str, Holders]
+    equal: Mapping[str, str]
+    shown: Sequence[str]
+    total: int
 
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """A metric over the time, or over another metric or parameter."""
+    @classmethod
+    def of(cls, store: Store, view: RunsView) -> "_Columns":
+        """Return those of a view.
 
-    y: Annotated[str, "the metric, such as `metrics.auc`"]
-    x: Annotated[str, "what it is drawn over: `created`, a metric or a parameter"]
-    points: Annotated[Sequence[ChartPoint], "in a rectangle of `width` and `height`"]
-    low: str
-    high: str
-    left: str
-    right: str
-    omitted: Annotated[int, "how many of the oldest models have no point"]
-    width: int = _WIDTH
-    height: int = _HEIGHT
+        Cost: two walks through the models of the group, three where parameters are equal.
+        """
+        whole = RunsView(view.urn).request(0)
+        numbers = store.read(lambda sql: numeric_names(sql, whole))
+        page = store.search(replace(whole, facets=_FACETS, facet_values=_FACET_VALUES))
+        some_description = Criterion("description", condition=Condition.EXISTS)
+        described = replace(whole, any_of=combine(whole.any_of, ((some_description,),)))
+        is_test = exists(select(entity.c.id).where(entity.c.entity_type == "test"))
+        found = {facet.field: [value for value, _ in facet.counts] for facet in page.facets}
+        versions = any(map(str.isdecimal, found["version"]))
+        has = {
+            "alias": bool(found["aliases"]),
+            "run": versions,
+            "started": not versions,
+            "created": versions,
+            "description": store.search(described).total > 0,
+            "stage": any(tag.startswith(STAGE_TAG) for tag in found["tags"]),
+            "status": bool(found["status"]),
+            DURATION_MS: DURATION_MS in numbers,
+            "owner": bool(found["owners"]),
+            "tests": store.read(lambda sql: sql.scalar(select(is_test))),
+            "kind": len(found["typeNames"]) > 1,
+        }
+        facts = [fact for fact in _FACTS if has[fact]]
+        parameters = [name for name in numbers if name.startswith(_PARAMETERS)]
+        equal = store.read(lambda sql: equal_values(sql, whole, parameters)) if parameters else {}
+        first = [name for name in facts if name not in _AFTER_METRICS]
+        last = ("tests", "description")
+        usual = [name for name in _usual(numbers) if name not in equal]
+        counts = ((METRICS, MOST_METRICS), (_PARAMETERS, _MOST_PARAMETERS))
+        most = [[name for name in usual if name.startswith(of)][:most] for of, most in counts]
+        columns = view.columns or view.kept or (*first, *chain(*most), *last)
+        every = dict.fromkeys((*facts, *numbers))
+        wanted = (view.sort_field, *(every if EVERY in columns else columns))
+        shown = [name for name in dict.fromkeys(wanted) if name in every]
+        texts = {name: short_number(str(equal[name])) for name in sorted(equal)}
+        return cls(facts, numbers, texts, shown, page.total)
+
+    @property
+    def choices(self) -> list[tuple[str, str, bool]]:
+        """All columns with their labels, and whether they are shown; these first."""
+        shown = dict.fromkeys(self.shown, True)
+        chosen = shown | {name: name in shown for name in (*self.facts, *self.numbers)}
+        labels = {name: fact.column.title for name, fact in _FACTS.items()}
+        return [(name, labels.get(name, name), is_shown) for name, is_shown in chosen.items()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +297,10 @@ class RunsTable:
 
     view: RunsView
     problem: Annotated[str, "what is wrong with the filter or the order"]
-    names: Annotated[Sequence[tuple[str, bool]], "all metrics and parameters; true if shown"]
+    choices: Annotated[Sequence[tuple[str, str, bool]], "all columns, labels; true if shown"]
+    numbers: Annotated[Sequence[str], "what a chart may be of"]
+    equal: Annotated[Sequence[tuple[str, str]], "parameters that are equal in all models"]
+    total: Annotated[int, "how many models have these; 0 if some of the group lack one"]
     listing: Listing
     sorted: Annotated[str, "the metric that the list is sorted by"]
     direction: Annotated[Better | None, "which of its values are better, where that is known"]
@@ -193,12 +315,9 @@ def runs_table(store: Store, view: RunsView, group: Mapping[str, Any]) -> RunsTa
     Child runs are below their parents where the list is neither filtered nor sorted: hidden, unless
     the view opens them.
 
-    Cost: two walks through the models of the group, two for the chart; a dozen SQL statements.
+    Cost: four walks through the models of the group, two for the chart; some twenty SQL statements.
     """
-    names = store.read(lambda sql: numeric_names(sql, RunsView(view.urn).request()))
-    # What the list is sorted by is shown first.
-    wanted = dict.fromkeys((view.sort_field, *(view.columns or _usual(names)[:MOST_METRICS])))
-    shown = [name for name in wanted if name in names]
+    columns = _Columns.of(store, view)
     problem = ""
     rows: Sequence[ListRow] = ()
     total = 0
@@ -212,129 +331,130 @@ def runs_table(store: Store, view: RunsView, group: Mapping[str, Any]) -> RunsTa
             roots = models_of_group(store, view.urn, view.start, PAGE_ROWS)
             total = roots.total
             rows = [view.folded(row) for row in nested_rows(store, roots.urns, view.opened)]
-        shown = shown or common_metrics(rows)
         if not total:
             any_of = request.any_of
             problem = store.read(lambda sql: unknown_number(sql, any_of))
-        chart = _chart(store, view, request, shown)
+        chart = _chart(store, view, request, columns.shown)
     except BadRequestError as error:
         problem, chart = error.message, None
     at_root = sum(not row.depth for row in rows)
     directions = page_directions(store, view.best, [group], rows)
-    direction = directions.of(view.sort_field)
-    rows = version_rows(store, rows, group)
-    columns = (_column(view, name, directions, rows) for name in shown)
+    rows = _owned(store, version_rows(store, rows, group))
+    name = replace(NAME, show="choice" if total > 1 else "entity")
+    is_whole = all(columns.numbers[name].all == columns.total for name in columns.equal)
     return RunsTable(
         view=view,
         problem=problem,
-        names=[(name, name in shown) for name in names],
+        choices=columns.choices,
+        numbers=[*columns.numbers],
+        equal=[(name.removeprefix(_PARAMETERS), text) for name, text in columns.equal.items()],
+        total=columns.total if is_whole else 0,
         listing=Listing(
             rows,
-            entity_columns(rows, columns, selectable=total > 1),
+            (
+                _sorting(view, "name", name, "name"),
+                *(_column(view, name, directions, rows) for name in columns.shown),
+            ),
             pager(total, view.start, at_root, lambda at: view.href(start=str(at))),
         ),
         sorted=view.sort_field if view.sort_field.startswith(METRICS) else "",
-        direction=direction,
+        direction=directions.of(view.sort_field),
         at_first=any(chart and chart.y in row.first for row in rows),
         chart=chart,
-        exports=[(kind.upper(), view.href(export=kind)) for kind in EXPORTS],
+        exports=[
+            (f"{label}{kind.upper()}", view.href(export=kind, **shown))
+            for label, shown in (("", {}), ("all columns as ", {"show": EVERY}))
+            for kind in EXPORTS
+        ],
     )
 
 
+def _owned(store: Store, rows: Sequence[ListRow]) -> list[ListRow]:
+    """Return `rows` with their owners.
+
+    Cost: two SQL statements.
+    """
+    stored = store.get_many([row.urn for row in rows], {OWNERSHIP})
+    owners = {
+        urn: [entry["owner"] for entry in value_of(aspects, OWNERSHIP).get("owners") or ()]
+        for urn, aspects in stored.items()
+    }
+    names = names_of(store, list(dict.fromkeys(chain(*owners.values()))))
+    return [
+        replace(
+            row,
+            owners=tuple((names[owner], entity_href(owner)) for owner in owners.get(row.urn, ())),
+        )
+        for row in rows
+    ]
+
+
 def _usual(names: Mapping[str, Holders]) -> list[str]:
-    """Return the metrics that most models have: first those of models that are no child runs.
+    """Return metrics and parameters, first those that most models have that are no child runs.
 
     The others are only in a list that is sorted, filtered or unfolded.
     """
-    metrics = (name for name in names if name.startswith(METRICS))
-    return sorted(metrics, key=lambda name: (-names[name].outer, -names[name].all, name))
+    return sorted(names, key=lambda name: (-names[name].outer, -names[name].all, name))
+
+
+def _sorting(view: RunsView, name: str, column: ListColumn, first: str) -> ListColumn:
+    """Return a column whose heading sorts by it, `first` this way, then the other."""
+    if view.sort_field != name:
+        return replace(column, href=view.href(sort=first))
+    descending = view.sort.startswith("-")
+    return replace(
+        column,
+        href=view.href(sort=name if descending else f"-{name}"),
+        order="descending" if descending else "ascending",
+    )
 
 
 def _column(
     view: RunsView, name: str, directions: Directions, rows: Sequence[ListRow]
 ) -> ListColumn:
-    """Return the column of a metric or parameter; it marks the best value of a list that has it."""
-    column, direction = value_column(name), directions.of(name)
-    if view.sort_field == name:
-        descending = view.sort.startswith("-")
-        first = direction is not None and direction.sort(name) == view.sort and not view.start
-        best = next((row for row in rows if first and row.may_be_best(name)), None)
-        return replace(
-            column,
-            cell=lambda row: (row.shown(name), str(direction) if row is best else ""),
-            show="compared",
-            href=view.href(sort=name if descending else f"-{name}"),
-            order="descending" if descending else "ascending",
-        )
-    if direction is not None:
-        return replace(column, href=view.href(sort=direction.sort(name)))
-    if not name.startswith(METRICS):
-        return replace(column, href=view.href(sort=name))
-    return replace(column, href=view.href(sort=f"-{name}"), other_href=view.href(sort=name))
+    """Return the column of a name; that of a metric marks the best value of a list that has it."""
+    if name in _FACTS:
+        column, sort = _FACTS[name].column, _FACTS[name].sort
+        return _sorting(view, name, column, sort) if sort else column
+    direction = directions.of(name)
+    if direction is None and not name.startswith(METRICS):
+        return _sorting(view, name, value_column(name), name)
+    first = f"-{name}" if direction is None else direction.sort(name)
+    column = _sorting(view, name, value_column(name), first)
+    if view.sort_field != name:
+        return column if direction else replace(column, other_href=view.href(sort=name))
+    at_best = direction is not None and first == view.sort and not view.start
+    best = next((row for row in rows if at_best and row.may_be_best(name)), None)
+    return replace(
+        column,
+        cell=lambda row: (row.shown(name), str(direction) if row is best else ""),
+        show="compared",
+    )
 
 
 def _chart(
-    store: Store, view: RunsView, request: SearchRequest, columns: Sequence[str]
+    store: Store, view: RunsView, request: SearchRequest, columns: Iterable[str]
 ) -> Chart | None:
-    """Return the chart of a metric over the time, or over another metric or parameter."""
-    metrics = [name for name in (view.chart, view.sort_field, *columns) if name]
-    y = next((name for name in metrics if field_name(name).name is not None), None)
+    """Return the chart that the reader asked for, or else of the first metric in the list."""
+    asked = (view.chart, view.sort_field, *(name for name in columns if name not in _FACTS))
+    y = next((name for name in asked if field_name(name).name is not None), None)
     if y is None:
         return None
     x = view.over if field_name(view.over).name is not None else "created"
-    total, found = store.read(lambda sql: points(sql, request, y, x))
-    finite = [one for one in found if math.isfinite(one.x) and math.isfinite(one.y)]
-    if not finite:
-        return None
-    left, right = min(one.x for one in finite), max(one.x for one in finite)
-    low, high = min(one.y for one in finite), max(one.y for one in finite)
-    if left == right and not view.chart:
-        return None  # runs of one moment: a chart that nobody asked for says nothing
-    label = moment if x == "created" else _number
-    return Chart(
-        y=y,
-        x=x,
-        points=[_circle(one, (left, right), (low, high), y) for one in finite],
-        low=_number(low),
-        high=_number(high),
-        left=label(left),
-        right=label(right),
-        omitted=total - POINTS if total > POINTS else 0,
-    )
-
-
-def _circle(
-    point: Point, across: tuple[float, float], up: tuple[float, float], y: str
-) -> ChartPoint:
-    return ChartPoint(
-        entity_href(point.urn),
-        _at(point.x, across, _WIDTH),
-        round(_HEIGHT - _at(point.y, up, _HEIGHT), 1),
-        f"{y.partition('.')[2]} {_number(point.y)}",
-    )
-
-
-def _at(value: float, ends: tuple[float, float], length: int) -> float:
-    """Return the place of a value on an axis of this length; the middle if all are equal."""
-    low, high = ends
-    part = (value - low) / (high - low) if high > low else 0.5
-    return round(_MARGIN + part * (length - 2 * _MARGIN), 1)
-
-
-def _number(value: float) -> str:
-    return short_number(str(value))
+    chart = draw(store, request, y, x, view.colour)
+    # A chart of one moment that nobody asked for says nothing.
+    return chart if chart is None or view.chart or len(chart.across) > 1 else None
 
 
 def export(store: Store, view: RunsView, kind: str) -> Iterator[str]:
-    """Yield all models of a view as CSV or JSON: the chosen columns, or else every one.
+    """Yield all models of a view as CSV (RFC 4180) or JSON, with the shown columns.
 
     Raises:
         BadRequestError: the filter or the order is not understood, with the first piece.
 
     Cost: a search for each 500 models.
     """
-    names = store.read(lambda sql: numeric_names(sql, RunsView(view.urn).request()))
-    columns = view.columns or tuple(names)
+    columns = _Columns.of(store, view).shown
     rows = _exported(store, view, columns)
     if kind == "json":
         yield "["
@@ -342,7 +462,7 @@ def export(store: Store, view: RunsView, kind: str) -> Iterator[str]:
             yield ",\n" * (at > 0) + orjson.dumps(row).decode()
         yield "]\n"
         return
-    heads = (*_EXPORTED, *columns)
+    heads = ("urn", "name", *columns)
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     writer.writerow(map(_cell, heads))
@@ -354,14 +474,17 @@ def export(store: Store, view: RunsView, kind: str) -> Iterator[str]:
     yield buffer.getvalue()
 
 
-def _exported(store: Store, view: RunsView, columns: tuple[str, ...]) -> Iterator[dict[str, str]]:
+def _exported(store: Store, view: RunsView, columns: Sequence[str]) -> Iterator[dict[str, str]]:
+    facts = {name: _FACTS[name].text for name in columns if name in _FACTS}
     after: str | None = None
     while True:
         request = RunsView(view.urn, view.filter, view.sort).request(_EXPORT_ROWS)
         page = store.search(replace(request, scroll=True, after=after))
-        for row in model_rows(store, [hit.urn for hit in page.hits]):
+        rows = model_rows(store, [hit.urn for hit in page.hits])
+        for row in _owned(store, version_rows(store, rows, {})):
             numbers = {name: row.numbers[name] for name in columns if name in row.numbers}
-            yield {name: getattr(row, name) for name in _EXPORTED} | numbers
+            texts = {name: text(row) for name, text in facts.items()}
+            yield {"urn": row.urn, "name": row.name} | texts | numbers
         after = page.next_scroll
         if after is None:
             return

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from mlcat_ingest.catalog.search.pages import STAGE_TAG
 from mlcat_ingest.catalog.search.request import Criterion, SearchRequest
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.facts import Piece
@@ -14,7 +15,6 @@ from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.mlflow_keys import ALIASES
 
 _STAGES: Final = ("production", "staging", "archived")
-_STAGE_TAG: Final = "urn:li:tag:mlflow_"
 _MOST: Final = 50
 """Most aliases that are shown of one model."""
 
@@ -45,7 +45,7 @@ def version_rows(
 
 def _stage(aspects: Mapping[str, Any]) -> str:
     tags = value_of(aspects, GLOBAL_TAGS).get("tags")
-    named = {str(entry.get("tag")).removeprefix(_STAGE_TAG) for entry in tags or ()}
+    named = {str(entry.get("tag")).removeprefix(STAGE_TAG) for entry in tags or ()}
     return next((stage.capitalize() for stage in _STAGES if stage in named), "")
 
 

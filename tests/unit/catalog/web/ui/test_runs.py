@@ -17,7 +17,7 @@ from mlcat_ingest.catalog.web.ui.text import duration
 from support.asgi import call
 from support.catalog_store import group, model, put
 from support.names import HOSTILE
-from support.pages import at, get, page
+from support.pages import Browser, Reader, at, get, page
 
 CHURN = group("churn")
 
@@ -166,6 +166,150 @@ def test_chosen_columns_are_kept_by_every_link_and_form(store: Store) -> None:
     assert '<input type="checkbox" name="show" value="metrics.auc" checked>' in answer
 
 
+def put_mixed(store: Store) -> None:
+    """Put runs that every column orders differently, and a test of which one fails."""
+    put(
+        store,
+        "urn:li:test:t",
+        testInfo={"name": "t", "category": "c", "definition": {"type": "JSON", "json": "{}"}},
+    )
+    for name, status, duration_ms, owner, failing in (
+        ("b", "FINISHED", "9", "zoe", 0),
+        ("a", "KILLED", "10", "ada", 1),
+        ("c", "FAILED", "", "", None),
+    ):
+        custom = {"duration_ms": duration_ms} if duration_ms else {}
+        urn = put_run(store, name, {"auc": 1}, {}, status=status, **custom)
+        if owner:
+            owners = [{"owner": f"urn:li:corpuser:{owner}", "type": "DATAOWNER"}]
+            put(store, urn, ownership={"owners": owners})
+        if failing is not None:
+            sides = [[], [{"test": "urn:li:test:t", "type": "FAILURE"}]]
+            put(store, urn, testResults={"failing": sides[failing], "passing": sides[1 - failing]})
+
+
+@pytest.mark.parametrize(
+    ("field", "ascending", "descending"),
+    [
+        ("name", "abc", "cba"),
+        ("status", "cba", "abc"),
+        ("duration_ms", "bac", "abc"),
+        ("owner", "abc", "bac"),
+        ("tests", "bac", "abc"),
+    ],
+)
+def test_every_heading_sorts_both_ways_and_what_has_no_value_comes_last(
+    store: Store, field: str, ascending: str, descending: str
+) -> None:
+    put_mixed(store)
+    first = [href for href in page(store, at(CHURN)).links if f"sort={field}" in href]
+    turned = [href for href in page(store, at(CHURN)).links if f"sort=-{field}" in href]
+    assert len(first + turned) == 1
+    for sort, order in ((field, ascending), (f"-{field}", descending)):
+        assert names(store, f"?sort={sort}") == list(order)
+        answer = get(store, at(CHURN, f"?sort={sort}")).text
+        assert answer.count("aria-sort") == 1
+        other = sort.removeprefix("-") if sort.startswith("-") else f"-{sort}"
+        assert f'href="{at(CHURN, f"?sort={other}")}"' in answer
+        heads = re.findall(r'<th scope="col".*?<bdi>(.*?)</bdi>', answer)
+        assert heads[0] == "Name"
+        assert f'aria-sort="{"de" if sort.startswith("-") else "a"}scending"' in answer
+        sorted_head = re.findall(r'aria-sort="[a-z]+"><a [^>]*><bdi>(.*?)</bdi>', answer)
+        assert heads.index(sorted_head[0]) == (0 if field == "name" else 1)
+
+
+def test_versions_are_sorted_by_alias_and_stage(store: Store) -> None:
+    for number, (alias, stage) in enumerate((("b", "staging"), ("", ""), ("a", "production"))):
+        put(
+            store,
+            model(f"v{number}"),
+            mlModelProperties={"groups": [CHURN], "version": {"versionTag": str(number)}},
+            versionProperties={
+                "versionSet": "urn:li:versionSet:(s,mlModel)",
+                "version": {"versionTag": str(number)},
+                "sortId": str(number),
+                "aliases": [{"versionTag": alias}] if alias else [],
+            },
+            globalTags={"tags": [{"tag": f"urn:li:tag:mlflow_{stage}"}] if stage else []},
+        )
+    assert names(store, "?sort=alias") == ["v2", "v0", "v1"]
+    assert names(store, "?sort=-alias") == ["v0", "v2", "v1"]
+    assert names(store, "?sort=-stage") == ["v0", "v2", "v1"]
+
+
+def test_the_columns_are_those_of_the_group_whatever_its_page_shows(store: Store) -> None:
+    put_mixed(store)
+    titles = ["Name", "Status", "Duration", "Started", "Owner", "auc", "Tests"]
+
+    def shown(query: str) -> list[str]:
+        text = get(store, at(CHURN, query)).text
+        return re.findall(r'<th scope="col".*?<bdi>(.*?)</bdi>', text)
+
+    for query in ("", address(("filter", "status:FAILED")), "?sort=name"):
+        assert shown(query) == titles
+    assert shown("?show=owner&show=status") == ["Name", "Owner", "Status"]
+    assert set(shown("?show=*")) == set(titles)
+
+
+def test_the_picker_has_all_columns_the_chosen_ones_first(store: Store) -> None:
+    put_mixed(store)
+    answer = get(store, at(CHURN, "?show=metrics.auc&show=owner")).text
+    boxes = re.findall(r'type="checkbox" name="show" value="([^"]+)"( checked)?', answer)
+    assert boxes[:2] == [("metrics.auc", " checked"), ("owner", " checked")]
+    assert {name for name, chosen in boxes if not chosen} == {
+        "status",
+        "duration_ms",
+        "started",
+        "tests",
+    }
+
+
+def test_the_columns_are_kept_for_one_group_and_forgotten_by_links(store: Store) -> None:
+    put_mixed(store)
+    browser = Browser(create_app(store))
+    chosen = address(("sort", "name"), ("show", "owner"), ("show", "metrics.auc"))
+    links = Reader(browser.get(at(CHURN, chosen)).text).links
+    [keep] = [href for href, text in links.items() if text == "Keep these columns for this group"]
+    kept = browser.get(keep)
+    assert (kept.status, kept.headers["location"]) == (303, at(CHURN, "?sort=name"))
+    assert f"Path={at(CHURN)};" in kept.headers["set-cookie"]
+    assert "HttpOnly" in kept.headers["set-cookie"]
+    answer = browser.get(at(CHURN)).text
+    assert re.findall(r'<th scope="col".*?<bdi>(.*?)</bdi>', answer) == ["Name", "Owner", "auc"]
+    assert "name,metrics.auc" not in browser.get(at(CHURN, "?export=csv")).text
+    assert browser.get(at(CHURN, "?export=csv")).text.startswith("urn,name,owner,metrics.auc\r\n")
+    other = browser.get(at(CHURN, "?show=status")).text
+    assert re.findall(r'<th scope="col".*?<bdi>(.*?)</bdi>', other) == ["Name", "Status"]
+    [forget] = [href for href, text in Reader(answer).links.items() if text == "Forget them"]
+    assert browser.get(forget).headers["location"] == at(CHURN)
+    assert "Status" in browser.get(at(CHURN)).text
+    assert browser.cookies == {}
+
+
+def test_too_many_columns_are_not_kept(store: Store) -> None:
+    shown = [("show", f"metrics.{number}{'x' * 40}") for number in range(200)]
+    answer = call(create_app(store), "GET", at(CHURN, address(*shown, ("keep", "1"))))
+    assert (answer.status, "too many columns" in answer.text) == (400, True)
+
+
+def test_parameters_that_are_equal_in_all_models_are_one_line(store: Store) -> None:
+    for index in range(60):
+        params = {"seed": 7, "loss": "log", "depth": index % 2} | ({"x": 1} if index else {})
+        put_run(store, f"r{index}", {"auc": index}, params)
+    found = page(store, at(CHURN))
+    assert "3 parameters are equal in all models that have them" in found.text
+    assert "loss = log seed = 7 x = 1" in found.text
+    assert re.findall(r'title="parameter ([^"]+)"', get(store, at(CHURN)).text) == ["depth"]
+    chosen = get(store, at(CHURN, "?show=params.seed")).text
+    assert re.findall(r'title="parameter ([^"]+)"', chosen) == ["seed"]
+    put_run(store, "r0", {"auc": 0}, {"seed": 7, "loss": "log", "depth": 0, "x": 1})
+    assert "3 parameters are equal in all 60 models" in page(store, at(CHURN)).text
+    put_run(store, "r9", {"auc": 0}, {"seed": 8, "loss": "log", "depth": 0, "x": 1})
+    assert "2 parameters are equal in all 60 models" in page(store, at(CHURN)).text
+    filtered = address(("filter", "params.seed=7"))
+    assert "2 parameters are equal in all 60 models" in page(store, at(CHURN, filtered)).text
+
+
 def test_a_chart_has_a_point_for_each_pair_of_numbers(store: Store) -> None:
     put_run(store, "a", {"auc": 0.5}, {"depth": 2})
     put_run(store, "b", {"auc": 0.9}, {"depth": 4})
@@ -174,20 +318,22 @@ def test_a_chart_has_a_point_for_each_pair_of_numbers(store: Store) -> None:
     put_run(store, "e", {"auc": 0.7}, {"depth": "deep"})
     put_run(store, "f", {}, {"depth": 3})
     answer = get(store, at(CHURN, "?chart=metrics.auc&over=params.depth")).text
-    circles = re.findall(r'<a href="([^"]+)"[^>]*><circle cx="([\d.]+)" cy="([\d.]+)"', answer)
+    circles = re.findall(
+        r'<a href="([^"]+)"[^>]*><circle class="c0" cx="([\d.]+)%" cy="([\d.]+)%"', answer
+    )
     places = {href: (float(x), float(y)) for href, x, y in circles}
-    assert places == {at(model("a")): (10, 100), at(model("b")): (710, 10)}
+    assert places == {at(model("a")): (2, 98), at(model("b")): (98, 2)}
     assert "metrics.auc over <bdi>params.depth" in answer.replace(
         "<bdi>metrics.auc</bdi>", "metrics.auc"
     )
     over_time = get(store, at(CHURN, "?chart=metrics.auc")).text
-    assert over_time.count("<circle") == 3
+    assert over_time.count("<title>") - 1 == 3
     assert "<circle" not in get(store, at(CHURN, address(("filter", "f")))).text
 
 
 def test_equal_values_are_in_the_middle_of_the_chart(store: Store) -> None:
     put_run(store, "a", {"auc": 0.5})
-    assert 'cx="360.0" cy="55.0"' in get(store, at(CHURN, "?chart=metrics.auc")).text
+    assert 'cx="50.0%" cy="50.0%"' in get(store, at(CHURN, "?chart=metrics.auc")).text
     assert "<circle" not in get(store, at(CHURN)).text
 
 
@@ -248,24 +394,29 @@ def test_an_export_has_all_rows_of_the_view(store: Store) -> None:
         "0.5",
     ]
     assert rows[1]["urn"] == model("r1202")
-    assert rows[1]["params.depth"] == "8"
-    filtered = address(("filter", "status:FAILED"), ("show", "metrics.auc"))
+    assert "params.depth" not in rows[1]  # it is equal in all
+    every = get(store, at(CHURN, address(("show", "*")) + query)).text
+    assert list(csv.DictReader(io.StringIO(every)))[1]["params.depth"] == "8"
+    shown = [("show", name) for name in ("status", "metrics.auc", "duration_ms", "started")]
+    filtered = address(("filter", "status:FAILED"), *shown)
     [row] = json.loads(get(store, at(CHURN, f"{filtered}&export=json")).text)
     assert row == {
         "urn": model("failed"),
         "name": "failed",
         "status": "FAILED",
-        "duration_ms": "25",
-        "created": row["created"],
         "metrics.auc": "0.5",
+        "duration_ms": "25",
+        "started": row["started"],
     }
 
 
 def test_no_cell_of_an_export_is_a_formula(store: Store) -> None:
-    put_run(store, "=1+1", {"@x": -1.5}, {"+y": "-cmd"})
+    put_run(store, "=1+1", {"@x": -1.5}, {"+y": "-cmd", "z": '\uff1d1,"2"\r\n3'})
     text = get(store, at(CHURN, "?export=csv")).text
     [row] = csv.DictReader(io.StringIO(text))
     assert (row["name"], row["metrics.@x"], row["params.+y"]) == ("'=1+1", "-1.5", "'-cmd")
+    assert row["params.z"] == '\'\uff1d1,"2"\r\n3'
+    assert text.endswith('"\'\uff1d1,""2""\r\n3"\r\n')
 
 
 def test_an_export_of_a_wrong_filter_is_an_error(store: Store) -> None:
@@ -327,7 +478,8 @@ def test_a_pruned_or_failed_trial_says_so_and_is_never_the_best(store: Store, st
     put_trial(store, "complete", 0.2, "COMPLETE", direction="MINIMIZE")
     found = page(store, at(CHURN, "?sort=metrics.value"))
     shown = state.rpartition(".")[2]
-    assert f"pruned FINISHED {shown} 0.1 complete FINISHED 0.2 best" in found.text
+    assert f" pruned 0.1 FINISHED {shown} " in found.text
+    assert " complete 0.2 best FINISHED " in found.text
     assert "less is better, by Optuna's direction" in found.text
     assert "-metrics.value" in next(iter(found.links.keys() & {at(CHURN, "?sort=-metrics.value")}))
 

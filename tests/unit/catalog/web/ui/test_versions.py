@@ -31,6 +31,12 @@ def put_version(store: Store, number: int, *aliases: str, stage: str = "") -> st
             "customProperties": custom,
             "created": {"time": 1_700_000_000_000 + number},
         },
+        versionProperties={
+            "versionSet": "urn:li:versionSet:(churn,mlModel)",
+            "version": {"versionTag": str(number)},
+            "sortId": f"{number:010}",
+            "aliases": [{"versionTag": alias} for alias in aliases],
+        },
         subTypes={"typeNames": ["Model Version"]},
         globalTags={"tags": [{"tag": "urn:li:tag:gold"}, *tags]},
     )

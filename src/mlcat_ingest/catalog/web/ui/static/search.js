@@ -1,4 +1,5 @@
-// Suggestions under the search box during typing. Without this file the box is a plain form.
+// Suggestions under the search box during typing, and a box that filters a long list of choices.
+// Without this file the search box is a plain form, and the list of choices is whole.
 "use strict";
 
 (() => {
@@ -103,4 +104,27 @@
       close();
     }
   });
+})();
+
+(() => {
+  for (const list of document.querySelectorAll(".choose form ul")) {
+    const box = document.createElement("input");
+    box.type = "search";
+    box.placeholder = "Find a column";
+    box.setAttribute("aria-label", box.placeholder);
+    box.addEventListener("input", () => {
+      const words = box.value.toLowerCase().split(/\s+/);
+      for (const item of list.children) {
+        const text = item.textContent.toLowerCase();
+        item.hidden = !words.every((word) => text.includes(word));
+      }
+    });
+    // It narrows the list: there is nothing to send.
+    box.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") {
+        event.preventDefault();
+      }
+    });
+    list.before(box);
+  }
 })();

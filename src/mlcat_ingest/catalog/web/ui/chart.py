@@ -1,0 +1,203 @@
+"""The chart of a group: a point for each model, axes with ticks, colours by status or number."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from sqlalchemy import func, select
+from sqlalchemy.engine import Connection
+
+from mlcat_ingest.catalog.schema.tables import aspect, entity
+from mlcat_ingest.catalog.search.fields import DURATION
+from mlcat_ingest.catalog.search.numbers import POINTS, Point, points
+from mlcat_ingest.catalog.search.request import SearchRequest
+from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.web.ui.text import (
+    duration,
+    entity_href,
+    is_finite,
+    is_visible,
+    moment,
+    short_number,
+)
+from mlcat_ingest.core.paging import chunks
+from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
+from mlcat_ingest.metadata.mlflow_keys import RUN_STATUS
+
+STATUS: Final = "status"
+"""What points are coloured by unless a reader chooses a metric or parameter."""
+
+_COLOURS: Final = 6
+_MARGIN: Final = 2.0  # percent of an axis at each end
+_TICKS: Final = 5
+_EDGE: Final = 12.0  # percent of an axis in which a label does not fit around its tick
+_MINUTE, _HOUR, _DAY = 60_000, 3_600_000, 86_400_000
+_SPANS: Final = (
+    *(1_000, 5_000, 15_000, _MINUTE, 5 * _MINUTE, 15 * _MINUTE, _HOUR, 3 * _HOUR, 6 * _HOUR),
+    *(12 * _HOUR, _DAY, 2 * _DAY, 7 * _DAY, 14 * _DAY, 30 * _DAY, 90 * _DAY, 365 * _DAY),
+)
+"""Milliseconds between two ticks of an axis of times or durations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A value of an axis, `at` percent of its length; a label near an end is anchored there."""
+
+    at: float
+    label: str
+    anchor: str = "middle"
+
+
+@dataclass(frozen=True, slots=True)
+class ChartPoint:
+    """A model in a chart, its place in percent of both axes from the left and the top."""
+
+    href: str
+    x: float
+    y: float
+    title: Annotated[str, "its name and its values"]
+    colour: Annotated[int, "the place of its colour in the legend"]
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A metric over the time, or over another metric or parameter."""
+
+    y: Annotated[str, "the metric, such as `metrics.auc`"]
+    x: Annotated[str, "what it is drawn over: `created`, `duration_ms`, a metric or a parameter"]
+    colour: Annotated[str, "what the colours mean: `status`, a metric or a parameter"]
+    points: Sequence[ChartPoint]
+    up: Annotated[Sequence[Tick], "the ticks of the metric"]
+    across: Annotated[Sequence[Tick], "the ticks of what it is drawn over"]
+    legend: Annotated[Sequence[str], "the value, or the first and last one, of each colour"]
+    omitted: Annotated[int, "how many of the oldest models have no point"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    name: str
+    low: float
+    high: float
+
+    def at(self, value: float) -> float:
+        """Return the place of a value in percent; the middle if all are equal."""
+        low, span = self.low / 2, self.high / 2 - self.low / 2  # halves: the span is finite
+        part = (value / 2 - low) / span if span > 0 else 0.5
+        return round(_MARGIN + part * (100 - 2 * _MARGIN), 2)
+
+    def ticks(self) -> list[Tick]:
+        """Return some round values with their labels; else those of both ends."""
+        step = self._step()
+        count = range(math.ceil(self.low / step), math.floor(self.high / step) + 1) if step else ()
+        values = [number * step for number in count]
+        if len(values) < 2:
+            step = 0
+            values = [self.low, self.high] if self.low < self.high else [self.low]
+        return [self._tick(value, step) for value in values]
+
+    def _step(self) -> float:
+        least = (self.high - self.low) / _TICKS
+        if not 0 < least < math.inf:
+            return 0
+        if self.name in {"created", DURATION}:
+            years = math.ceil(least / _SPANS[-1]) * _SPANS[-1]
+            return next((float(span) for span in _SPANS if span >= least), years)
+        power = 10.0 ** math.floor(math.log10(least))
+        return next((factor * power for factor in (1, 2, 5) if factor * power >= least), 10 * power)
+
+    def _tick(self, value: float, step: float) -> Tick:
+        at = self.at(value)
+        anchor = "start" if at < _EDGE else "end" if at > 100 - _EDGE else "middle"
+        return Tick(at, self.label(value, step), anchor)
+
+    def label(self, value: float, step: float = 0) -> str:
+        """Return a value as text; that of a tick as short as the step to the next one allows."""
+        if self.name == DURATION:
+            return duration(str(round(value)))
+        if self.name != "created":
+            return f"{value:.10g}" if step else _text(value)
+        time = moment(value)
+        return time[:10] if step >= _DAY else time[5:16] if step >= _MINUTE else time
+
+
+def draw(store: Store, request: SearchRequest, y: str, x: str, colour: str) -> Chart | None:
+    """Return the chart of what a search finds; None if nothing has finite numbers in both.
+
+    Raises:
+        BadRequestError: the search is not understood.
+
+    Cost: a walk through all hits, and the properties of `POINTS` models.
+    """
+    third = "" if colour == STATUS else colour
+    total, found = store.read(lambda sql: points(sql, request, y, x, third))
+    shown = [one for one in found if math.isfinite(one.x) and math.isfinite(one.y)]
+    if not shown:
+        return None
+    across = _Axis(x, min(one.x for one in shown), max(one.x for one in shown))
+    up = _Axis(y, min(one.y for one in shown), max(one.y for one in shown))
+    described = store.read(lambda sql: _described(sql, [one.urn for one in shown]))
+    values = {one.urn: described[one.urn][1] if colour == STATUS else _text(one.z) for one in shown}
+    legend, places = _legend({*values.values()})
+
+    def circle(point: Point) -> ChartPoint:
+        value = values[point.urn]
+        texts = (_titled(up, point.y), _titled(across, point.x), value)
+        return ChartPoint(
+            entity_href(point.urn),
+            across.at(point.x),
+            round(100 - up.at(point.y), 2),
+            f"{described[point.urn][0]}: {', '.join(filter(None, texts))}",
+            places[value],
+        )
+
+    return Chart(
+        y=y,
+        x=x,
+        colour=colour,
+        points=[*map(circle, shown)],
+        up=up.ticks(),
+        across=across.ticks(),
+        legend=legend if len(legend) > 1 else (),
+        omitted=max(0, total - POINTS),
+    )
+
+
+def _text(number: float | str | None) -> str:
+    return "" if number is None else short_number(str(number))
+
+
+def _titled(axis: _Axis, value: float) -> str:
+    return f"{axis.name.partition('.')[2]} {axis.label(value)}".lstrip()
+
+
+def _described(connection: Connection, urns: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Return the name and the status of each of these models."""
+    names = (func.json_extract(aspect.c.value, f"$.{key}") for key in ("displayName", "name"))
+    status = func.json_extract(aspect.c.value, f'$.customProperties."{RUN_STATUS}"')
+    query = (
+        select(entity.c.urn, *names, status)
+        .join(aspect, aspect.c.entity_id == entity.c.id)
+        .where(entity.c.urn.in_(urns), aspect.c.aspect == ML_MODEL_PROPERTIES)
+    )
+    return dict.fromkeys(urns, ("", "")) | {
+        urn: (next((name for name in names if is_visible(str(name or ""))), urn), status or "")
+        for urn, *names, status in connection.execute(query)
+    }
+
+
+def _legend(values: Iterable[str]) -> tuple[list[str], dict[str, int]]:
+    """Return the labels of the colours, and the place of each value among them.
+
+    More values than colours share them, those next to each other.
+    """
+    ordered = sorted(values, key=_rank)
+    groups = [*chunks(ordered, -(-len(ordered) // _COLOURS))]
+    labels = [group[0] if len(group) == 1 else f"{group[0]} to {group[-1]}" for group in groups]
+    return labels, {value: place for place, group in enumerate(groups) for value in group}
+
+
+def _rank(value: str) -> tuple[bool, float, bool, str]:
+    """Order numbers before texts, and runs with a result before others."""
+    number = float(value) if is_finite(value) else math.inf
+    return not value, number, value != "FINISHED", value
