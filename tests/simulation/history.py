@@ -212,10 +212,11 @@ def _end(world: World) -> None:
 def _run_and_compare(world: World, fresh: Contents, *, full: bool) -> None:
     """Run each recipe once, and compare; a second time where the first could not know enough.
 
-    A recipe may have taken away what another one gives again. And a former name of which the index
-    never learnt is found, and removed, only once another recipe that knows it has written to it.
+    A recipe may have taken away what another one gives again. And what is gone, and in no search,
+    is found and removed only once another recipe whose state knows it has written to it.
     """
-    unknown = world.people.without_base | _hidden_names(world, fresh)
+    unfound = {urn for urn, _ in world.storage.lost_changes}
+    unknown = world.people.without_base | (unfound - fresh.keys())
     _run_each(world, full=full)
     wrong = _wrong(world, fresh, full=full)
     several = len(world.recipes()) > 1

@@ -14,6 +14,7 @@ Facts: TypeAlias = dict[tuple[str, str], Any]
 """Aspect and field to its value; lists as sorted texts."""
 
 _IS_LATEST = ("versionProperties", "isLatest")
+_VERSION_SET = ("versionProperties", "versionSet")
 
 
 def is_live(aspects: Mapping[str, Aspect]) -> bool:
@@ -62,6 +63,11 @@ def differences(
 
     Passes over what changed do not find all that is gone: then it is not the `whole`.
     """
+    kept_sets = {
+        aspects.get("versionProperties", {}).get("versionSet")
+        for urn, aspects in stored.items()
+        if urn in more and is_live(aspects) and not (urn in fresh and is_live(fresh[urn]))
+    }
     for urn, aspects in fresh.items():
         if not is_live(aspects):
             continue
@@ -72,8 +78,9 @@ def differences(
         if entity_type_of(urn) not in OWN_TYPES:
             continue
         facts, wanted = facts_of(held), facts_of(aspects)
-        if not whole or (_IS_LATEST not in facts and wanted.get(_IS_LATEST)):
-            # Searches take a version without the field for a latest one.
+        is_undecided = not whole or wanted.get(_VERSION_SET) in kept_sets
+        if is_undecided or (_IS_LATEST not in facts and wanted.get(_IS_LATEST)):
+            # A version that stays may be the latest; and so is one without the field to searches.
             facts.pop(_IS_LATEST, None)
             wanted.pop(_IS_LATEST, None)
         yield from _field_differences(urn, facts, wanted, has_more=urn in more)

@@ -239,7 +239,7 @@ class World:
         host.process = process
         self.scheduler.log(f"EVENT {process.name} begins, {'full' if full else 'changes'}")
         client = Client(
-            self.storage, self.faults, self.scheduler, process, remembers=host in self.recipes()
+            self.storage, self.faults, self.scheduler, process, remembers=host in self.own_recipes()
         )
         ratio = REMOVED_RATIO if limited else 1.0
         recipe = recipe_of(host.recipe, host.tags, ratio)
