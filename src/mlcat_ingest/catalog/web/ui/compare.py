@@ -28,13 +28,13 @@ _FAMILIES: Final = (("params.", "Parameters"), ("metrics.", "Metrics"))
 class _ComparedRow:
     """One fact, parameter or metric of all models.
 
-    `best` is the index of the best value, which it is by `best_by`. Where nothing says which it is
-    a reader chooses, by one of `choices`: labels and addresses.
+    `best` are the indexes of the best values, which they are by `best_by`. Where nothing says which
+    they are a reader chooses, by one of `choices`: labels and addresses.
     """
 
     name: str
     cells: tuple[str, ...]
-    best: int | None = None
+    best: tuple[int, ...] = ()
     best_by: str = ""
     choices: tuple[tuple[str, str], ...] = ()
 
@@ -97,7 +97,8 @@ def _row(
         orders = ("less", name), ("more", f"-{name}")
         hrefs = ((label, f"/compare?{address}&{urlencode({'best': one})}") for label, one in orders)
         return replace(row, choices=tuple(hrefs))
-    best = (min if direction.less else max)(values, key=values.__getitem__)
+    value = (min if direction.less else max)(values.values())
+    best = tuple(at for at in values if values[at] == value)
     return replace(row, best=best, best_by=str(direction))
 
 

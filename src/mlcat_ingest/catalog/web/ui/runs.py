@@ -412,7 +412,7 @@ def _sorting(view: RunsView, name: str, column: ListColumn, first: str) -> ListC
 def _column(
     view: RunsView, name: str, directions: Directions, rows: Sequence[ListRow]
 ) -> ListColumn:
-    """Return the column of a name; that of a metric marks the best value of a list that has it."""
+    """Return the column of a name; that of a metric marks the best values of a list with them."""
     if name in _FACTS:
         column, sort = _FACTS[name].column, _FACTS[name].sort
         return _sorting(view, name, column, sort) if sort else column
@@ -424,12 +424,14 @@ def _column(
     if view.sort_field != name:
         return column if direction else replace(column, other_href=view.href(sort=name))
     at_best = direction is not None and first == view.sort and not view.start
-    best = next((row for row in rows if at_best and row.may_be_best(name)), None)
-    return replace(
-        column,
-        cell=lambda row: (row.shown(name), str(direction) if row is best else ""),
-        show="compared",
-    )
+    finals = {row.urn: float(row.numbers[name]) for row in rows if row.may_be_best(name)}
+    best = next(iter(finals.values()), None) if at_best else None
+
+    def cell(row: ListRow) -> tuple[str, str]:
+        is_best = best is not None and finals.get(row.urn) == best
+        return row.shown(name), str(direction) if is_best else ""
+
+    return replace(column, cell=cell, show="compared")
 
 
 def _chart(

@@ -58,6 +58,12 @@ def test_a_pruned_trial_says_so_beside_its_status(store: Store) -> None:
     assert "Status FINISHED PRUNED FINISHED" in page(store, compared("a", "b")).text
 
 
+def test_values_that_are_equal_are_the_best_together(store: Store) -> None:
+    for name, auc in (("a", 0.9), ("b", 0.9), ("c", 0.8)):
+        put_run(store, name, {"auc": auc}, {})
+    assert "Metrics auc 0.9 best 0.9 best 0.8" in page(store, compared("a", "b", "c")).text
+
+
 def test_equal_metrics_have_no_best(store: Store) -> None:
     put_run(store, "a", {"auc": 0.9}, {})
     put_run(store, "b", {"auc": "0.90"}, {})

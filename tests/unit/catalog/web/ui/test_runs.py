@@ -443,6 +443,12 @@ def best(store: Store, query: str) -> list[str]:
     ]
 
 
+def test_values_that_are_equal_are_the_best_together(store: Store) -> None:
+    for name, value in (("a", 0.7), ("b", 0.7), ("c", 0.5)):
+        put_run(store, name, {"auc": value})
+    assert sorted(best(store, "?sort=-metrics.auc")) == ["a", "b"]
+
+
 def test_what_is_not_finite_comes_last_both_ways_and_is_never_the_best(store: Store) -> None:
     for name, value in (("a", 0.5), ("nan", "NaN"), ("b", 0.7), ("inf", "Infinity")):
         put_run(store, name, {"val_loss": value})
