@@ -11,6 +11,7 @@ from support.services import postgres_database
 
 BENCHMARK = MEASURED.with_name("bench_mlflow.py")
 INSTALLATION = PAGE.with_name("installation.md").read_text()
+README = (PAGE.parents[2] / "README.md").read_text()
 PRINTED = tables(MEASURED.read_text())
 
 
@@ -41,6 +42,12 @@ def test_the_installation_page_has_the_sizes_that_were_printed() -> None:
     }
     assert {extra: (number, size) for extra, number, size in shown}.items() <= printed.items()
     assert len(shown) == 4
+
+
+def test_the_readme_has_the_cpu_of_a_run_that_was_printed() -> None:
+    shown = re.findall(r"about ([\d.]+) ms of CPU a run, which is (\d+) s for 10,000", README)
+    [ms] = re.findall(r"CPU a run \| ([\d.]+) ms", PRINTED["lifelike_sqlite"])
+    assert shown == [(f"{float(ms):.1f}", f"{float(ms) * 10:.0f}")]
 
 
 @pytest.mark.integration
