@@ -35,6 +35,9 @@ LOGGED_MODELS: Final = "mlflow.logged_models"
 MODEL_FLAVORS: Final = "mlflow.model_flavors"
 """Custom property: the flavors of the models that were made, between commas."""
 
+FRAMEWORK_VERSIONS: Final = "mlflow.framework_versions"
+"""Custom property: what the models were made with, such as `sklearn 1.7.2`, between commas."""
+
 MODEL_SIZE_BYTES: Final = "mlflow.model_size_bytes"
 """Custom property: the size of the model, or of several as JSON by their URI."""
 

@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -95,13 +96,15 @@ def test_inputs_of_models_become_features_that_go_with_the_models(place: Place) 
     [threshold] = json.loads(custom["signature.parameters"])
     assert threshold["name"] == "threshold"
     assert custom["mlflow.model_flavors"] == "python_function,sklearn"
+    made_with = custom["mlflow.framework_versions"].split(",")
+    assert {f"mlflow {version('mlflow')}", f"sklearn {version('scikit-learn')}"} <= {*made_with}
     assert int(custom["mlflow.model_size_bytes"]) > 0
     assert custom["mlflow.model_uri"].startswith("models:/m-")
-    version = place.properties(place.aspects(Naming().version("iris", "1").urn))
-    own = {"uri", "flavors", "size_bytes"}
-    for key in ("signature.inputs", *(f"mlflow.model_{one}" for one in own)):
-        assert version["customProperties"][key] == custom[key]
-    assert version["mlFeatures"] == trained["mlFeatures"]
+    registered = place.properties(place.aspects(Naming().version("iris", "1").urn))
+    own = {"model_uri", "model_flavors", "model_size_bytes", "framework_versions"}
+    for key in ("signature.inputs", *(f"mlflow.{one}" for one in own)):
+        assert registered["customProperties"][key] == custom[key]
+    assert registered["mlFeatures"] == trained["mlFeatures"]
     assert len(trained["mlFeatures"]) == len(COLUMNS)
     table = next(one for one in place.live_tables() if ":iris:" in one and "Table" in one)
     assert place.aspects(table)["subTypes"] == {"typeNames": ["Model Signature"]}

@@ -58,6 +58,7 @@ from mlcat_ingest.metadata.aspects.processes import (
 from mlcat_ingest.metadata.mlflow_keys import (
     COMMIT_TAGS,
     DATASETS,
+    FRAMEWORK_VERSIONS,
     LOGGED_MODELS,
     MODEL_FLAVORS,
     MODEL_SIZE_BYTES,
@@ -87,7 +88,7 @@ _ON_TOP: Final = frozenset(
     {
         *(RUN_STATUS, RUN_DURATION, RUN_MODEL),
         *(PARENT_RUN, PARENT_RUN_ID, PARENT_RUN_NAME, PARENT_TAG),
-        *(MODEL_FLAVORS, MODEL_SIZE_BYTES),
+        *(MODEL_FLAVORS, FRAMEWORK_VERSIONS, MODEL_SIZE_BYTES),
     }
 )
 """Custom properties that the page shows as facts, or in its head."""
@@ -225,6 +226,7 @@ def facts_of(
         _line("Version", _version(properties.get("version"))),
         _line("Category", properties.get("category")),
         _line("Flavors", custom.get(MODEL_FLAVORS, "").replace(",", ", ")),
+        _line("Made with", custom.get(FRAMEWORK_VERSIONS, "").replace(",", ", ")),
         Fact("Model size", tuple(_sizes(custom.get(MODEL_SIZE_BYTES, "")))),
         _line("Created", created_at(properties)),
         _line("Last modified", stamp(properties.get("lastModified"))),

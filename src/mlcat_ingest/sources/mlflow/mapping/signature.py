@@ -62,6 +62,7 @@ def add_documents(custom: PropertiesBuilder, models: Sequence[MadeModel]) -> Non
         return
     known = {made.uri: made.document for made in models if made.document is not None}
     flavors = {name for document in known.values() for name in document.flavors}
+    frameworks = {name for document in known.values() for name in document.frameworks}
     signatures = {uri: document.signature for uri, document in known.items() if document.signature}
     sizes = {
         uri: document.size_bytes
@@ -70,6 +71,7 @@ def add_documents(custom: PropertiesBuilder, models: Sequence[MadeModel]) -> Non
     }
     custom.set_own(PropertyKey.MODEL_URI, ",".join(made.uri for made in models))
     custom.set_own(PropertyKey.MODEL_FLAVORS, ",".join(sorted(flavors)))
+    custom.set_own(PropertyKey.FRAMEWORK_VERSIONS, ",".join(sorted(frameworks)))
     if signatures:
         same = _all_have(signatures, models)
         if same is None:

@@ -166,7 +166,8 @@ def _parts_of(value: object) -> object:
         return value[:]  # a plain one
     if isinstance(value, ModelDocument):
         # A signature may have numbers that are not finite.
-        return value.flavors, json.dumps(value.signature, default=dict), value.size_bytes
+        signature = json.dumps(value.signature, default=dict)
+        return value.flavors, value.frameworks, signature, value.size_bytes
     if is_dataclass(value):
         return _fields_of(value)
     if isinstance(value, Mapping):

@@ -285,6 +285,7 @@ class PropertyKey(StrEnum):
     DATASETS = mlflow_keys.DATASETS
     DURATION_MS = mlflow_keys.RUN_DURATION
     EXPERIMENT_ID = "mlflow.experiment_id"
+    FRAMEWORK_VERSIONS = mlflow_keys.FRAMEWORK_VERSIONS
     FULL_NAME = "mlflow.full_name"
     LATEST_VERSION = "mlflow.latest_version"
     LEFT_OUT = "mlflow.left_out"
@@ -364,9 +365,13 @@ def column_names(columns: Any) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class ModelDocument:
-    """An `MLmodel`; `signature` has inputs, outputs and params as far as they are not empty."""
+    """An `MLmodel`; `signature` has inputs, outputs and params as far as they are not empty.
+
+    `frameworks` are names with versions, such as `sklearn 1.7.2`.
+    """
 
     flavors: tuple[str, ...] = ()
+    frameworks: tuple[str, ...] = ()
     signature: Mapping[str, Sequence[Column]] = field(default_factory=dict)
     size_bytes: int | None = None
 
@@ -392,9 +397,21 @@ def model_document(content: Mapping[str, Any]) -> ModelDocument:
         parts = {part: columns for part, columns in read.items() if columns}
     return ModelDocument(
         flavors=tuple(sorted(map(str, flavors))) if isinstance(flavors, Mapping) else (),
+        frameworks=tuple(sorted(_frameworks(content))),
         signature=parts,
         size_bytes=size if type(size) is int and 0 <= size <= _MAX_SIZE else None,
     )
+
+
+def _frameworks(content: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what an `MLmodel` has versions of: MLflow, and what its flavors name."""
+    flavors = content.get("flavors")
+    parts = flavors.values() if isinstance(flavors, Mapping) else ()
+    for part in ({"mlflow_version": content.get("mlflow_version")}, *parts):
+        for key, version in part.items() if isinstance(part, Mapping) else ():
+            name = str(key).removesuffix("_version")
+            if name != key and isinstance(version, str) and version:
+                yield f"{name} {version}"
 
 
 def _columns(value: Any) -> Sequence[Column]:

@@ -146,13 +146,17 @@ def test_a_type_that_is_nested_too_deeply_is_cut(store: Store) -> None:
     assert text == "array of " * 8 + "array"
 
 
-def test_flavors_and_sizes_are_facts(store: Store) -> None:
+def test_flavors_versions_and_sizes_are_facts(store: Store) -> None:
     custom = {
         "mlflow.model_flavors": "python_function,sklearn",
+        "mlflow.framework_versions": "mlflow 3.17.2,sklearn 1.7.2",
         "mlflow.model_size_bytes": "1534000",
     }
     put(store, model("m"), mlModelProperties={"customProperties": custom})
-    assert "Flavors python_function, sklearn Model size 1.53 MB" in page(store, at(model("m"))).text
+    assert (
+        "Flavors python_function, sklearn Made with mlflow 3.17.2, sklearn 1.7.2"
+        " Model size 1.53 MB" in page(store, at(model("m"))).text
+    )
     several = {"mlflow.model_size_bytes": json.dumps({"models:/m-1": 9, "models:/m-2": 2_000})}
     put(store, model("n"), mlModelProperties={"customProperties": several})
     assert "Model size models:/m-1 9 B models:/m-2 2 kB" in page(store, at(model("n"))).text
