@@ -102,8 +102,8 @@ def moment(milliseconds: object) -> str:
 
 
 def duration(milliseconds: str) -> str:
-    """Return a duration in words: `4 ms`, `25 s`, `3 min 5 s`, `2 h 4 min`, `3 d 1 h`."""
-    if not (milliseconds.isascii() and milliseconds.isdigit()):
+    """Return a duration in words, `4 ms`, `25 s`, `3 min 5 s`, `3 d 1 h`; other text as it is."""
+    if not _is_count(milliseconds):
         return milliseconds
     count = int(milliseconds)
     if count < 1_000:
@@ -167,10 +167,14 @@ def rounded(value: str) -> Rounded:
 
 def file_size(size: str) -> str:
     """Return a number of bytes as a reader writes it: `812 B`, `1.5 MB`; other text as it is."""
-    if not (size.isascii() and size.isdigit() and len(size) <= _MAX_DIGITS):
+    if not _is_count(size):
         return size
     power = min((len(size) - 1) // 3, len(_SIZES) - 1)
     return f"{short_number(f'{int(size) / 1_000**power:.3g}')} {_SIZES[power]}"
+
+
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
 
 
 def short_number(value: str) -> str:

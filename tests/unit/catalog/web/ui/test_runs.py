@@ -363,6 +363,13 @@ def test_durations_are_in_words(milliseconds: str, text: str) -> None:
     assert duration(milliseconds) == text
 
 
+def test_a_duration_of_more_digits_than_a_number_may_have_stays_text(store: Store) -> None:
+    urn = put_run(store, "a", status="FINISHED", duration_ms="9" * 5_000)
+    for target in ("/", "/kind/mlModel", at(CHURN), at(urn)):
+        assert get(store, target).status == 200
+    assert "9" * 5_000 in page(store, at(urn)).text
+
+
 def test_an_export_has_all_rows_of_the_view(store: Store) -> None:
     store.write(
         [
