@@ -459,7 +459,7 @@ def _run_and_versions(
     if run := custom.get(RUN_MODEL):
         yield "Run", [run]
     elif custom.get(VERSIONS):
-        yield "Registered versions", versions_of(store, [urn])
+        yield "Registered versions", [*versions_of(store, [urn])]
 
 
 def _named_values(properties: Mapping[str, Any], field: str) -> Iterator[tuple[str, str]]:

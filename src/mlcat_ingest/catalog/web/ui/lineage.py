@@ -317,8 +317,8 @@ def _registrations(
     if upstream:
         yield from _runs(own)
     elif registered := [urn for urn, custom in own.items() if VERSIONS in custom]:
-        versions = _custom(store, versions_of(store, registered))
-        yield from ((run, version) for version, run in _runs(versions))
+        versions = versions_of(store, registered)
+        yield from ((run, version) for version, run in versions.items())
 
 
 def _custom(store: Store, models: Sequence[str]) -> dict[str, Mapping[str, str]]:
@@ -330,8 +330,11 @@ def _runs(models: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[str, str]]:
     return ((urn, custom[RUN_MODEL]) for urn, custom in models.items() if custom.get(RUN_MODEL))
 
 
-def versions_of(store: Store, runs: Sequence[str]) -> list[str]:
-    """Return the registered versions of at most a hundred runs, the first hundred of them."""
+def versions_of(store: Store, runs: Sequence[str]) -> dict[str, str]:
+    """Return registered versions of at most a hundred runs, with the run of each: a hundred."""
     named = Criterion("customProperties", tuple(f"{RUN_MODEL}={run}" for run in runs))
     request = SearchRequest(any_of=((named,),), count=MOST, highlight=False)
-    return [hit.urn for hit in store.search(request).hits]
+    hits = [hit.urn for hit in store.search(request).hits]
+    # The search finds runs with the same words in their names, too.
+    run_of = dict(_runs(_custom(store, hits)))
+    return {hit: run_of[hit] for hit in hits if run_of.get(hit) in runs}

@@ -92,6 +92,17 @@ def test_what_comes_from_a_run_are_its_versions_and_groups(churn: Store) -> None
     ]
 
 
+def test_runs_with_the_same_words_in_their_names_have_their_own_versions(store: Store) -> None:
+    for run in ("Run1", "run1"):
+        put(store, model(run), mlModelProperties={"customProperties": {"mlflow.versions": "[]"}})
+    custom = {"mlflow.run_model": model("run1")}
+    put(store, model("churn_1"), mlModelProperties={"customProperties": custom})
+    assert drawn(store, model("run1"), upstream=False) == [model("churn_1")]
+    assert drawn(store, model("Run1"), upstream=False) == []
+    assert at(model("churn_1")) in page(store, at(model("run1"))).links
+    assert at(model("churn_1")) not in page(store, at(model("Run1"))).links
+
+
 def test_a_version_comes_from_its_run(churn: Store) -> None:
     assert drawn(churn, model("churn_1"), upstream=True)[:2] == [
         model("run"),
