@@ -14,6 +14,7 @@ from starlette.types import Scope
 from mlcat_ingest.catalog.errors import ForbiddenError, TooManyRequestsError
 from mlcat_ingest.catalog.limits import SESSION_SECONDS, SIGN_INS_AT_ONCE, Limits
 from mlcat_ingest.catalog.schema.values import UNKNOWN_ACTOR
+from mlcat_ingest.catalog.store.history import NO_PERSON
 from mlcat_ingest.catalog.web.auth import SESSION_COOKIE, Authenticator, Sessions, client_address
 from mlcat_ingest.catalog.web.http import prefix_of, read_form, scheme_of
 from mlcat_ingest.catalog.web.ui.pages import HEADERS, HtmlPage, Renderer
@@ -28,6 +29,7 @@ _FORM_SECONDS: Final = 3_600
 
 _EXPIRED: Final = "The form has expired or the browser blocks cookies. Allow cookies and try again."
 _WRONG: Final = "Wrong token."
+_NO_PERSON: Final = "The catalog itself has this name. Choose another, or leave the field empty."
 
 
 class SignInPages:
@@ -84,6 +86,8 @@ class SignInPages:
             actor = corp_user(name) if name else UNKNOWN_ACTOR
         except InvalidUrnError as error:
             return self._form(request, target, 400, f"The name cannot be used: {error}.")
+        if name and actor in NO_PERSON:
+            return self._form(request, target, 400, _NO_PERSON)
         response = _redirect(request.scope, target)
         session = self._sessions.start(may_write=permission == "write", actor=actor)
         _set_cookie(response, request, SESSION_COOKIE, session, SESSION_SECONDS)

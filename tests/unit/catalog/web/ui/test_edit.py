@@ -289,6 +289,16 @@ def test_a_name_that_is_no_user_is_refused_at_the_sign_in(app: Starlette) -> Non
     assert browser.get(at(M)).status == 303
 
 
+@pytest.mark.parametrize("name", ["__datahub_system", "unknown"])
+def test_nobody_signs_in_with_a_name_of_the_system(app: Starlette, name: str) -> None:
+    browser = Browser(app)
+    answer = browser.sign_in(TOKEN, name=f" {name} ")
+    assert answer.status == 400
+    assert "The catalog itself has this name" in answer.text
+    assert browser.get(at(M)).status == 303
+    assert browser.sign_in(TOKEN).status == 303
+
+
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_texts_are_only_text(stored: Store, jane: Browser, text: str) -> None:
     stamp = {"time": 1, "actor": JANE}
