@@ -44,7 +44,7 @@ _WORD: Final = re.compile(r"\w+")
 
 
 class LineageCheck:
-    """Takes note of the datasets of what is mapped, and looks them up at the end of a run."""
+    """Takes note of datasets while entities pass, and looks them up at the end of a run."""
 
     def __init__(self, context: RunContext, spec: LineageSpec) -> None:
         """Look up in the catalog; nothing is kept or asked where `spec` switches it off."""
@@ -53,19 +53,16 @@ class LineageCheck:
         self._models: dict[str, int] = {}
         self._beyond = False
 
-    def take(self, entities: Iterable[Entity]) -> bool:
-        """Take note of the datasets that `entities` refer to, and return whether there are any.
+    def watch(self, entities: Iterable[Entity]) -> Iterator[Entity]:
+        """Yield `entities`, taking note of the datasets that they refer to.
 
         Cost: memory for 20,000 URNs at most.
         """
-        found = False
         for entity in entities:
-            urns = datasets_of(entity)
-            found = found or bool(urns)
-            if urns and self._enabled and not marks_removed(entity):
-                for urn in urns:
+            if self._enabled and not marks_removed(entity):
+                for urn in datasets_of(entity):
                     self._note(urn)
-        return found
+            yield entity
 
     def _note(self, urn: str) -> None:
         if urn in self._models or len(self._models) < MOST:

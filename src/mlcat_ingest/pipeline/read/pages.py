@@ -15,7 +15,7 @@ from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
 from mlcat_ingest.pipeline.flow import Channel
 from mlcat_ingest.pipeline.read.enrich import Enricher
 from mlcat_ingest.pipeline.read.feature_tables import PrimaryKeys
-from mlcat_ingest.pipeline.read.lineage import LineageCheck
+from mlcat_ingest.pipeline.read.lineage import datasets_of
 from mlcat_ingest.pipeline.read.links import Linker
 from mlcat_ingest.pipeline.state.tracker import TrackedRecord
 from mlcat_ingest.sources.base import (
@@ -72,15 +72,13 @@ class PageMapper:
         enricher: Enricher,
         keys: PrimaryKeys,
         linker: Linker,
-        lineage: LineageCheck,
         evaluator: Evaluator,
     ) -> None:
-        """Map with these; `lineage` takes the datasets, `evaluator` what is unchanged."""
+        """Map with these; `evaluator` takes the URNs of unchanged entities."""
         self._context = context
         self._enricher = enricher
         self._keys = keys
         self._linker = linker
-        self._lineage = lineage
         self._evaluator = evaluator
 
     def entities(self, source: Source[Any], page: Page[Any]) -> Iterator[Entity]:
@@ -103,7 +101,7 @@ class PageMapper:
             linked = self._linker.link([entities for _, entities in mapped])
             for (tracked, _), (entities, links) in zip(mapped, linked, strict=True):
                 # Features for the links, and datasets for the report.
-                looked_up = self._lineage.take(entities) or bool(links)
+                looked_up = bool(links) or any(map(datasets_of, entities))
                 to_merge, same = ledger.mapped(tracked, entities, links, looked_up=looked_up)
                 self._evaluator.add_unchanged(same)
                 yield from to_merge

@@ -1,10 +1,9 @@
 """The tracker of records: which of them changed, and which wait for their entities to arrive."""
 
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, compress
 from typing import Any, Final
 
 from mlcat_ingest.metadata.codec import dumps, record_hash
@@ -42,8 +41,6 @@ class TrackedRecord:
     stamps: dict[str, Stamps] = field(default_factory=dict)
     is_compared: bool = True
     """False if a full pass has to compare values: not all of the entities have stamps."""
-    is_stored: bool = False
-    """True if the catalog has what `known` says: equal entities need no merge."""
 
     @property
     def known_urns(self) -> Sequence[str]:
@@ -150,68 +147,39 @@ class Tracker:
             ids.setdefault(version.kind, []).append(version.id)
         known = {kind: self._read_records(part, kind, kind_ids) for kind, kind_ids in ids.items()}
         rows = [version and known[version.kind].get(version.id) for version in versions]
-        stored = self._stored(part, versions, rows, read_stamps)
-        equal = self._equal(versions, rows, stored)
+        equal = self._equal(part, versions, rows, read_stamps)
         changed: list[tuple[Any, TrackedRecord | None]] = []
         same: dict[str, list[str]] = {}
         urns: list[str] = []
-        mapped = Counter(
-            urn
-            for row, is_equal in zip(rows, equal, strict=True)
-            if row is not None and not is_equal
-            for urn in row.urns
-        )
-        for record, version, row, is_equal, is_stored in zip(
-            page.records, versions, rows, equal, stored, strict=True
-        ):
+        for record, version, row, is_equal in zip(page.records, versions, rows, equal, strict=True):
             if version is not None and row is not None and is_equal:
                 same.setdefault(version.kind, []).append(version.id)
                 urns.extend(row.urns)
-                continue
-            tracked = None if version is None else TrackedRecord(part, version, row)
-            if tracked is not None and is_stored:
-                # In a full pass all records of an entity are merged, or none.
-                is_alone = all(mapped[urn] == 1 for urn in tracked.known_urns)
-                tracked.is_stored = part.full is None or is_alone
-            changed.append((record, tracked))
+            else:
+                changed.append((record, version and TrackedRecord(part, version, row)))
         for kind, kind_ids in same.items():
             self._touch(part, kind, kind_ids)
         return changed, urns
 
-    def _stored(
+    def _equal(
         self,
         part: PartitionPass,
         versions: Sequence[RecordVersion | None],
         rows: Sequence[KnownRecord | None],
         read_stamps: ReadStamps,
     ) -> list[bool]:
-        """Return for each row if the catalog has what it says.
-
-        Only a full pass asks, and not for records without a digest: it merges all of these.
-        """
-        if part.full is None:
-            return [row is not None for row in rows]
-        kept = [
-            row.aspect_stamps if version is not None and version.digest and row is not None else ""
-            for version, row in zip(versions, rows, strict=True)
-        ]
-        same = iter(matching([*filter(None, kept)], read_stamps))
-        return [bool(text) and next(same) for text in kept]
-
-    def _equal(
-        self,
-        versions: Sequence[RecordVersion | None],
-        rows: Sequence[KnownRecord | None],
-        stored: Sequence[bool],
-    ) -> list[bool]:
         """Return for each record of a page if nothing has to be done about it."""
         equal = [
             version is not None
             and row is not None
-            and is_stored
             and self._is_unchanged(version, row, version.digest)
-            for version, row, is_stored in zip(versions, rows, stored, strict=True)
+            and (part.full is None or bool(row.aspect_stamps))
+            for version, row in zip(versions, rows, strict=True)
         ]
+        if part.full is not None:
+            kept = [row.aspect_stamps for row in compress(rows, equal) if row is not None]
+            same = iter(matching(kept, read_stamps))
+            equal = [is_equal and next(same) for is_equal in equal]
         # Another record of an entity that changes, or the same one as it is listed again.
         changing = {
             urn
@@ -236,7 +204,7 @@ class Tracker:
             return True
         part, version, known = record.part, record.version, record.known
         record.digest = (not looked_up and version.digest) or _digest_of(entities)
-        if record.is_stored and known and self._is_unchanged(version, known, record.digest):
+        if part.full is None and known and self._is_unchanged(version, known, record.digest):
             self._touch(part, version.kind, [version.id])
             return False
         self._name(record, [entity.urn for entity in entities if not entity.only_if_absent])
