@@ -76,7 +76,9 @@ _DENIALS: Final = 16
 class PermittedReads:
     """Reads of stored entities, apart from those that the token may not read.
 
-    DataHub denies all of a read in which one entity may not be read, and does not name it.
+    DataHub denies all of a read in which one entity may not be read, and does not name it. After a
+    read that found nothing of an entity type, the next one asks for the key alone, and for other
+    aspects only of entities that are there: a first ingest has to know no more.
     Safe for several threads.
     """
 
@@ -86,17 +88,19 @@ class PermittedReads:
         self._state = state
         self._denials = 0
         self._granted = False
+        self._absent: set[str] = set()
 
     def read(self, entities: Sequence[Entity]) -> tuple[dict[str, StoredEntity], list[Outcome]]:
-        """Return what the catalog holds of `entities`, and the refusals of those it denies.
+        """Return what the catalog holds of `entities` of a type, and refusals of those it denies.
 
         Raises:
             NotAuthorizedError: none of many reads was granted.
 
-        Cost: one request for a batch of entities of a type; two for each halving of a denied one.
+        Cost: one request for a batch of entities of a type, two where the one before found nothing
+        and this one does; two for each halving of a denied one.
         """
         try:
-            stored = read_stored(self._sink, self._state, entities)
+            stored = self._read(entities)
         except NotAuthorizedError as error:
             self._denials += not self._granted
             if self._denials > _DENIALS:
@@ -110,6 +114,16 @@ class PermittedReads:
         first, first_denied = self.read(entities[:middle])
         second, second_denied = self.read(entities[middle:])
         return first | second, first_denied + second_denied
+
+    def _read(self, entities: Sequence[Entity]) -> dict[str, StoredEntity]:
+        entity_type = entities[0].entity_type
+        if entity_type in self._absent:
+            key = key_aspect_name(entity_type)
+            there = self._sink.read_many([entity.urn for entity in entities], [key])
+            entities = [entity for entity in entities if entity.urn in there]
+        stored = read_stored(self._sink, self._state, entities)
+        (self._absent.discard if stored else self._absent.add)(entity_type)
+        return stored
 
 
 def _denied_read(entity: Entity, reason: str) -> Outcome:

@@ -30,6 +30,7 @@ URN = model_urn("r")
 TAG = "urn:li:tag:t"
 NEVER = "999999999"
 THEIRS = {"description": "theirs"}
+ACTIVE = {"removed": False}
 
 INGEST: Merge = partial(merge_entity, rules=MergeRules(Writer("test")))
 RETRACT: Merge = partial(retract_entity, writer=Writer("test"))
@@ -476,6 +477,56 @@ def test_twenty_versions_of_an_aspect_are_read_at_most() -> None:
     assert deliver(sink, model("h")).unverified == 1
     assert len(requests) == 20
     assert sink.stored[URN][HOME]["description"] == "29"
+
+
+def models(*names: str) -> list[Entity]:
+    return [Entity(model_urn(name), {HOME: {"name": name}, "status": ACTIVE}) for name in names]
+
+
+def test_after_a_read_that_found_nothing_the_key_says_which_are_there() -> None:
+    sink = Sink()
+    reads = PermittedReads(sink, StateSession())
+    assert reads.read(models("a", "b")) == ({}, [])
+    assert reads.read(models("c", "d")) == ({}, [])
+    sink.put(model_urn("f"), HOME, THEIRS)
+    stored, _ = reads.read(models("e", "f"))
+    assert {urn: one[HOME].value for urn, one in stored.items()} == {model_urn("f"): THEIRS}
+    sink.put(model_urn("g"), HOME, THEIRS)
+    assert [*reads.read(models("g", "h"))[0]] == [model_urn("g")]
+    names = [HOME, "status", "versionProperties"]
+    assert [([urn.split(",")[1] for urn in urns], names_) for urns, names_ in sink.asked] == [
+        (["a", "b"], names),
+        (["c", "d"], ["mlModelKey"]),
+        (["e", "f"], ["mlModelKey"]),
+        (["f"], names),
+        (["g", "h"], names),
+    ]
+
+
+def test_what_a_read_of_one_type_found_says_nothing_of_another() -> None:
+    sink = Sink()
+    reads = PermittedReads(sink, StateSession())
+    groups = [Entity(group_urn(name), {"status": ACTIVE}) for name in "ab"]
+    for entities in (models("a"), groups[:1], models("b"), groups[1:]):
+        assert reads.read(entities) == ({}, [])
+    keys = [names for _, names in sink.asked if len(names) == 1]
+    assert keys == [["mlModelKey"], ["mlModelGroupKey"]]
+
+
+def test_an_entity_whose_key_is_lost_is_not_overwritten() -> None:
+    class Keyless(Sink):
+        def read_many(self, urns: Sequence[str], aspects: Collection[str]) -> Any:
+            found = super().read_many(urns, set(aspects) - {"mlModelKey"})
+            return {urn: entity for urn, entity in found.items() if entity}
+
+    sink = Keyless(enforces=True)
+    sink.put(model_urn("b"), HOME, THEIRS)
+    pages = [models("a", *(f"a{number}" for number in range(200))), models("b")]
+    options = RunOptions(a_recipe("test"), mask=str)
+    report = PipelineRun([FakeSource(pages)], sink, options).execute()
+    assert (report.conflicts, report.exit_code) == (1, 0)
+    kept = sink.stored[model_urn("b")][HOME]
+    assert (kept["name"], kept["description"]) == ("b", "theirs")
 
 
 class Denying(Sink):
