@@ -23,7 +23,7 @@ RENAMED_TO: Final = "mlcat.renamed_to"
 copied to this one, or is about to be. It is removed if an experiment has that name again."""
 
 COPIED_TO: Final = "mlcat.copied_to"
-"""Custom property beside `mlcat.renamed_to`: what people put on the group until then was copied."""
+"""Custom property beside `mlcat.renamed_to`: empty until what people put there is copied."""
 
 REUSED: Final = "mlcat.reused"
 """Custom property, `true`: the name was another object's before, and what people put on that one

@@ -67,7 +67,7 @@ class GroupCopier:
             source = stored.get(old)
             if source is None or target == old or target not in stored:
                 return
-            if COPIED_TO in custom_properties(stored_properties(old, source) or NOTHING):
+            if is_copied(custom_properties(stored_properties(old, source) or NOTHING)):
                 return
             applied = self._applied_to(old, source)
             theirs = dict(_foreign(old, source, NOTHING, applied))
@@ -81,7 +81,7 @@ class GroupCopier:
             merged = merge_copy(Entity(target, missing), held)
             if not self._write(merged, old):
                 return
-            self._mark(old, source, {RENAMED_TO: target})
+            self._mark(old, source, {RENAMED_TO: target, COPIED_TO: ""})
 
     def _applied_to(self, group: str, stored: StoredEntity) -> Base:
         """Return what any recipe wrote on `group`, as far as its bases are known."""
@@ -124,6 +124,14 @@ def new_name(group: str, stored: StoredEntity) -> str | None:
     """Return the group that `group` was copied to, None for one that was not."""
     name = custom_properties(stored_properties(group, stored) or NOTHING).get(RENAMED_TO)
     return name if isinstance(name, str) else None
+
+
+def is_copied(custom: Mapping[str, object]) -> bool:
+    """Return whether the copy of a group with these properties is complete.
+
+    A mark without the other one is complete too: there was only one before.
+    """
+    return bool(custom.get(COPIED_TO, RENAMED_TO in custom))
 
 
 def _foreign(

@@ -208,7 +208,7 @@ def test_a_catalog_without_search_gets_them_by_the_state(
 def test_verify_counts_a_living_group_whose_entries_are_on_a_removed_one(history: History) -> None:
     deleted_seen_and_restored(history)
     old = history.sink.stored[OLD][HOME]
-    custom = {key: one for key, one in old["customProperties"].items() if key != COPIED_TO}
+    custom = {**old["customProperties"], COPIED_TO: ""}
     history.sink.put(OLD, HOME, {**old, "customProperties": custom})
     history.sink.put(NEW, TAGS, {"tags": []})
     with history.recipe("one").plan(full=True) as plan, Verification(plan, SearchResult()) as found:
