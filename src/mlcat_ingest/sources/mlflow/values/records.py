@@ -64,6 +64,7 @@ Column = Mapping[str, Any]
 """A column or parameter of a signature, as MLflow writes it: type, and most often a name."""
 
 _MAX_SIZE: Final = 2**63 - 1
+_MOST_CACHED: Final = 32_768
 
 _MODEL_SOURCE: Final = re.compile(
     r"(?:models:|.*/models)/(m-[0-9a-f]{32})(?:/artifacts)?/?", re.DOTALL
@@ -339,10 +340,14 @@ def logged_history(tags: Mapping[str, str]) -> Sequence[Mapping[str, Any]]:
     return _objects(text) if text else ()
 
 
-# A run's history is asked for several times while it is mapped, and runs share their signatures.
-@lru_cache(maxsize=64)
 def _objects(text: str) -> Sequence[Mapping[str, Any]]:
     """Return the objects in a list that is JSON, nothing for anything else."""
+    return (_cached if len(text) <= _MOST_CACHED else _cached.__wrapped__)(text)
+
+
+# A run's history is asked for several times while it is mapped, and runs share their signatures.
+@lru_cache(maxsize=64)
+def _cached(text: str) -> Sequence[Mapping[str, Any]]:
     value = json_or_none(text)
     return tuple(one for one in value if isinstance(one, dict)) if isinstance(value, list) else ()
 
