@@ -36,6 +36,7 @@ from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, NOT_STORED, Aspect,
 from mlcat_ingest.metadata.registry import ASPECTS, allows, key_aspect_name
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.net.session import TIMEOUTS
 
 if TYPE_CHECKING:
     from mlcat_ingest.metadata_tests.evaluate import MetadataTest
@@ -408,14 +409,16 @@ class ClientEvaluator(Evaluates):
             except CANNOT_ANSWER as error:
                 reason = error.message
                 return not_stored | {proposal.entity_urn: reason for proposal in proposals}
-            changed = [
-                refusal.urn for refusal in refused if isinstance(refusal, AspectChangedError)
-            ]
-            not_stored |= {
-                refusal.urn: str(refusal) for refusal in refused if refusal.urn not in changed
-            }
-            if not changed:
-                return not_stored
+            except CatalogUnavailableError as error:
+                if error.context.get("status") not in TIMEOUTS:
+                    raise
+                # Some may be stored by now: what is not is written again.
+                changed = [proposal.entity_urn for proposal in proposals]
+            else:
+                changed = [one.urn for one in refused if isinstance(one, AspectChangedError)]
+                not_stored |= {one.urn: str(one) for one in refused if one.urn not in changed}
+                if not changed:
+                    return not_stored
             now = self._catalog.read_many(changed, [TEST_RESULTS])
             stored = {urn: _stored_results(now.get(urn, {})) for urn in changed}
         return not_stored | dict.fromkeys(stored, _CONTENDED)

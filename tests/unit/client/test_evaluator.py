@@ -14,7 +14,7 @@ from mlcat_ingest.client.evaluator import (
     WrittenEntities,
     WrittenEntity,
 )
-from mlcat_ingest.errors import CatalogRequestError, NotAuthorizedError
+from mlcat_ingest.errors import CatalogRequestError, CatalogUnavailableError, NotAuthorizedError
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Proposal
 from support.fakes import FakeSink, group_urn, model_urn
@@ -145,6 +145,35 @@ def test_results_that_another_writer_stores_meanwhile_stay() -> None:
     assert run(sink).not_stored == {}
     assert results_of(sink, A) == ({THEIRS, NAMED}, set())
     assert results_of(sink, B) == (set(), {NAMED})
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_results_that_are_answered_late_are_read_before_they_are_sent_again(
+    *, is_stored: bool
+) -> None:
+    sink = a_sink()
+
+    def end_late(proposals: Sequence[Proposal]) -> None:
+        sink.before_write = lambda _: None
+        if is_stored:
+            sink.write(proposals)
+        raise CatalogUnavailableError("late", context={"status": 504})
+
+    sink.before_write = end_late
+    assert run(sink).not_stored == {}
+    assert results_of(sink, A) == ({NAMED}, set())
+    assert results_of(sink, B) == (set(), {NAMED})
+
+
+def test_a_service_that_is_away_ends_the_evaluation() -> None:
+    sink = a_sink()
+
+    def refuse(_: Sequence[Proposal]) -> None:
+        raise CatalogUnavailableError("away", context={"status": 503})
+
+    sink.before_write = refuse
+    with pytest.raises(CatalogUnavailableError, match="away"):
+        run(sink)
 
 
 def test_a_writer_that_never_rests_is_given_up() -> None:

@@ -224,7 +224,12 @@ class Emitter:
         requests do; parts of it do not wait again.
         """
         body = _body(part)
-        is_passing = is_passing_write if whole else is_unacknowledged
+
+        def is_passing(reply: Reply) -> bool:
+            # One entity is soon stored: sent again it is there already, or a conflict.
+            is_late = reply.status == HTTPStatus.GATEWAY_TIMEOUT and len(part) == 1
+            return is_late or (is_passing_write if whole else is_unacknowledged)(reply)
+
         reply = self._connection.write("POST", _MANY, body, is_passing=is_passing)
         for _ in range(_RESENDS):
             if reply.ok or not (

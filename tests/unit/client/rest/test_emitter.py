@@ -620,14 +620,23 @@ def test_what_the_interface_does_not_answer_is_no_acknowledgement(
 
 
 @pytest.mark.parametrize("status", sorted(TIMEOUTS))
-def test_a_write_that_a_proxy_ended_is_not_sent_again(
+def test_a_batch_that_a_proxy_ended_is_not_sent_again(
     service: FakeService, patient: CatalogClient, status: int
 ) -> None:
     service.on("POST", MANY, Answer(status, b"gateway time-out"))
     with pytest.raises(CatalogUnavailableError) as caught:
-        patient.write([proposal()])
+        patient.write([proposal("a"), proposal("b")])
     assert caught.value.context["status"] == status
     assert len(service.to("/aspects")) == 1
+
+
+def test_one_entity_is_sent_again_after_a_gateway_timed_out(
+    service: FakeService, patient: CatalogClient
+) -> None:
+    answers = [Answer(504, b"gateway time-out"), Answer(body={"value": "success"})]
+    service.on("POST", MANY, lambda _: answers.pop(0))
+    assert patient.write([proposal()]) == []
+    assert len(service.to("/aspects")) == 2
 
 
 def test_a_web_page_in_place_of_an_acknowledgement_is_no_acknowledgement(
