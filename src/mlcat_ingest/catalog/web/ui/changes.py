@@ -188,6 +188,8 @@ def _changed(
     store: Store, found: Sequence[VersionInfo], compare: Sequence[VersionInfo]
 ) -> tuple[ChangedEntity, ...]:
     """Return the entities whose versions were found, with what those to `compare` changed."""
+    # What was removed comes first: no large value is in the way of it.
+    compare = sorted(compare, key=lambda one: one.aspect != STATUS)
     hrefs = [entity_href(one.urn, tab="history") for one in compare]
     shown = dict(zip(compare, compared(store, compare, hrefs, _CHANGES), strict=True))
     by = dict(zip(found, writers_of(store, found), strict=True))

@@ -132,10 +132,10 @@ def _values(
     left = COMPARED_CHARS
     for entry in found:
         wanted = sizes.keys() & set(_keys(entry)) - chosen
-        left -= sum(sizes[key] for key in wanted)
-        if left < 0:
-            break
-        chosen |= wanted
+        size = sum(sizes[key] for key in wanted)
+        if size <= left:
+            left -= size
+            chosen |= wanted
     texts = store.read(lambda sql: history.texts(sql, chosen))
     return dict.fromkeys(sizes) | {key: loads(text) for key, text in texts.items()}
 

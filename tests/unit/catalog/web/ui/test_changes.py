@@ -94,6 +94,39 @@ def test_a_restored_entity_is_changed(store: Store, clock: list[int]) -> None:
     assert "changed removed true → false" in text(store)
 
 
+def test_a_large_value_hides_no_other_change(store: Store, clock: list[int]) -> None:
+    for name in ("gone", "a", "large"):
+        put(store, model(name), mlModelProperties={"name": name})
+    for urn, aspects in (
+        (model("gone"), {"status": {"removed": True}}),
+        (model("a"), {"mlModelProperties": {"name": "a", "description": "new"}}),
+        (model("large"), {"mlModelProperties": {"name": "large", "description": "x" * 900_000}}),
+    ):
+        clock[0] += 1
+        put(store, urn, **aspects)
+    shown = text(store)
+    assert "1 Model removed : gone" in shown
+    assert "added description new" in shown
+    assert shown.count("too large to be compared on this page") == 1
+    titles = [one.findtext(f"{ATOM}title") for one in feed_of(store).findall(f"{ATOM}entry")]
+    assert titles[:3] == ["Model large changed", "Model a changed", "Model gone removed"]
+
+
+def test_what_is_removed_depends_on_no_other_value(
+    store: Store, clock: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("gone", "a"):
+        put(store, model(name), mlModelProperties={"name": name})
+    clock[0] += 1
+    put(store, model("gone"), status={"removed": True})
+    clock[0] += 1
+    write(store, model("a"), {"name": "a", "description": "new"})
+    for most in range(20, 200, 5):
+        monkeypatch.setattr("mlcat_ingest.catalog.web.ui.history.COMPARED_CHARS", most)
+        outcomes = {one.row.name: one.outcome for one in changes_page(store, {}).entities[:2]}
+        assert outcomes == {"a": "changed", "gone": "removed"}
+
+
 def test_an_aspect_that_is_gone_says_so(store: Store, clock: list[int]) -> None:
     put(store, model("a"), mlModelProperties={"name": "a"})
     clock[0] += 1
