@@ -5,21 +5,20 @@ The address holds the view: `by`, `kind`, `group`, and `before`, the moment wher
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import Final, Literal
 from urllib.parse import urlencode
 from uuid import NAMESPACE_URL, uuid5
 
-from mlcat_ingest.catalog.search.request import Condition, Criterion
 from mlcat_ingest.catalog.store import history
 from mlcat_ingest.catalog.store.history import NO_PERSON, PEOPLE, ChangeFilter, VersionInfo
 from mlcat_ingest.catalog.store.rows import now_ms
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.facts import Piece
 from mlcat_ingest.catalog.web.ui.history import ShownVersion, compared, writers_of
-from mlcat_ingest.catalog.web.ui.lists import PAGE_ROWS, ListRow, names_of, newest, rows_of
+from mlcat_ingest.catalog.web.ui.lists import PAGE_ROWS, ListRow, names_of, rows_of, urns_named
 from mlcat_ingest.catalog.web.ui.text import (
     KIND_LABELS,
     entity_href,
@@ -41,7 +40,6 @@ _CHANGES: Final = 8
 
 _PERSON: Final = f"{PREFIX}corpuser:"
 _DAY_MS: Final = 86_400_000
-_GROUPS: Final = 10
 _BEFORE: Final = re.compile(r"(\d{1,18})-(\d{1,18})", re.ASCII)
 
 Outcome = Literal["created", "changed", "removed", "evaluated"]
@@ -137,7 +135,8 @@ def changes_page(store: Store, query: Mapping[str, str]) -> ChangesPage:
     person = chosen.get("by", "")
     if person and person != PEOPLE and not entity_type(person):
         person = chosen["by"] = f"{_PERSON}{person}"
-    groups = _groups(store, chosen["group"]) if "group" in chosen else ()
+    group = chosen.get("group", "")
+    groups = (urns_named(store, "mlModelGroup", group) or (group,)) if group else ()
     wanted = ChangeFilter(person, chosen.get("kind", ""), groups)
     given = _BEFORE.fullmatch(query.get("before", ""))
     before = None if given is None else (int(given[1]), int(given[2]))
@@ -173,15 +172,6 @@ def latest_changes(store: Store) -> ChangesPage:
     versions = store.read(lambda sql: history.versions_at(sql, recent))
     removals = [one for one in versions if one.aspect == STATUS and not one.with_entity]
     return ChangesPage(_changed(store, versions, removals))
-
-
-def _groups(store: Store, text: str) -> tuple[str, ...]:
-    """Return the URNs of the groups of that name, the newest ones."""
-    if entity_type(text):
-        return (text,)
-    named = Criterion("name", (text,), Condition.IEQUAL)
-    request = replace(newest("mlModelGroup", 0, _GROUPS), any_of=((named,),))
-    return tuple(hit.urn for hit in store.search(request).hits) or (text,)
 
 
 def _changed(

@@ -15,12 +15,12 @@ from sqlalchemy.engine import Connection
 from starlette.datastructures import QueryParams
 
 from mlcat_ingest.catalog.errors import BadRequestError, NotFoundError, VersionConflictError
-from mlcat_ingest.catalog.schema.values import Write
+from mlcat_ingest.catalog.schema.values import AspectVersion, Write
 from mlcat_ingest.catalog.store import edits
 from mlcat_ingest.catalog.store.edits import Edit
 from mlcat_ingest.catalog.store.prepare import owner_type
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.web.ui.lists import Aspects, names_of, value_of
+from mlcat_ingest.catalog.web.ui.lists import Aspects, names_of, urns_named, value_of
 from mlcat_ingest.catalog.web.ui.text import entity_type, scalar, web_address
 from mlcat_ingest.errors import CodecError, MlcatError
 from mlcat_ingest.metadata import urn as urns
@@ -80,8 +80,7 @@ def edit_form(
     stored = {}
     for name, aspect in _text_aspects(urn).items():
         stored[name] = _plain(value_of(aspects, aspect).get(name))
-        found = aspects.get(aspect)
-        stored[f"{name}_version"] = NOT_STORED if found is None else str(found.version)
+        stored[f"{name}_version"] = _stamp(aspects.get(aspect))
     if value_of(aspects, governance.DEPRECATION).get("deprecated"):
         stored["deprecated"] = "on"
     conflicts = [name for name, problem in problems.items() if problem == _CONFLICT]
@@ -90,18 +89,32 @@ def edit_form(
         # A field keeps the version that its writer saw, until what others wrote is shown.
         seen = {f"{name}_version": stored[f"{name}_version"] for name in conflicts}
         texts = {name: _plain(sent[name]) for name in sent if name != "remove"} | seen
+        if "note" in conflicts:
+            before, _ = _shown(store, urn, governance.DEPRECATION, sent.get("note_version", ""))
+            if bool(before.get("deprecated")) is ("deprecated" in sent):  # it was not touched
+                texts.pop("deprecated", None)
+                texts |= {key: "on" for key in stored if key == "deprecated"}
     entries = {
         name: entries
         for name, entries in _entries(store, aspects).items()
         if allows(entity_type(urn), _LISTS[name][0])
     }
     removed = [] if sent is None else sent.getlist("remove")
-    return EditForm(texts, entries, removed, problems, {name: stored[name] for name in conflicts})
+    theirs = {name: stored[name] for name in conflicts}
+    if "note" in theirs:
+        state = "Deprecated" if "deprecated" in stored else "Not deprecated"
+        theirs["note"] = ": ".join(filter(None, (state, stored["note"])))
+    return EditForm(texts, entries, removed, problems, theirs)
+
+
+def _stamp(found: AspectVersion | None) -> str:
+    """Return what tells a version from all others, those of a deleted entity of that name too."""
+    return NOT_STORED if found is None else f"{found.version}-{found.created_ms}"
 
 
 def _plain(text: object) -> str:
-    """Return a text with the line ends that it has in a form."""
-    return scalar(text).replace("\r\n", "\n") if text else ""
+    """Return a text as it is in a form: browsers replace some line ends and NUL."""
+    return re.sub("\r\n?", "\n", scalar(text)).replace("\0", "\ufffd") if text else ""
 
 
 def _entries(store: Store, aspects: Aspects) -> dict[str, list[tuple[str, str]]]:
@@ -156,27 +169,36 @@ def _steps(
     """Yield each change that was made in the form: its field, and what makes the edit."""
     typed = {name: text.strip() for name, text in sent.items()}
     for name, aspect in _text_aspects(urn).items():
-        version = sent.get(f"{name}_version", "")
-        shown = _shown(store, urn, aspect, version)
+        shown, version = _shown(store, urn, aspect, sent.get(f"{name}_version", ""))
         value: dict[str, Any] = {name: sent.get(name, "")}
         if name == "note":
             value["deprecated"] = "deprecated" in sent
-        if version and value != {key: shown.get(key) or type(value[key])() for key in value}:
+        is_sent = not sent.keys().isdisjoint({*value, f"{name}_version"})
+        if is_sent and value != {key: shown.get(key) or type(value[key])() for key in value}:
             yield name, partial(_new_text, urn, shown, value, version)
     if typed.get("tag"):
-        yield "tag", lambda: _new_tag(typed["tag"])
+        named = urns_named(store, "tag", typed["tag"])
+        names = names_of(store, named)
+        known = min(named, key=lambda urn: names[urn] != typed["tag"], default=typed["tag"])
+        yield "tag", partial(_new_tag, known)
     if typed.get("owner"):
         yield "owner", lambda: _new_owner(typed["owner"], typed.get("owner_type", ""))
     if typed.get("url") or typed.get("label"):
         yield "url", lambda: _new_link(urn, typed.get("url", ""), typed.get("label", ""))
 
 
-def _shown(store: Store, urn: str, aspect: str, version: str) -> Mapping[str, Any]:
-    """Return the value of an aspect that the form was made of, its texts as they were in it."""
+def _shown(store: Store, urn: str, aspect: str, stamp: str) -> tuple[Mapping[str, Any], str]:
+    """Return the value that the form was made of, its texts as they were in it, and its version.
+
+    Of a `stamp` that no version has, the value is empty and the version one that is never stored.
+    """
+    version = stamp.partition("-")[0]
     known = version.isdecimal() and len(version) < 10
     found = store.get_version(urn, aspect, int(version)) if known else None
-    value: Mapping[str, Any] = {} if found is None else found.value
-    return {key: _plain(one) if isinstance(one, str) else one for key, one in value.items()}
+    if found is None or _stamp(found) != stamp:
+        return {}, stamp
+    value = found.value.items()
+    return {key: _plain(one) if isinstance(one, str) else one for key, one in value}, version
 
 
 def _new_text(urn: str, shown: Mapping[str, Any], value: Mapping[str, Any], version: str) -> Edit:
@@ -199,7 +221,8 @@ def _removal(key: str) -> Edit:
 
 def _new_tag(text: str) -> Edit:
     urn = text if text.startswith(f"{urns.PREFIX}tag:") else urns.tag(text)
-    made = Write(urn, TAG_PROPERTIES, {"name": text}, "CREATE_ENTITY", skip_if_exists=True)
+    name = {"name": key_aspect(urn)[1]["name"]}
+    made = Write(urn, TAG_PROPERTIES, name, "CREATE_ENTITY", skip_if_exists=True)
     return replace(edits.add_labels(governance.GLOBAL_TAGS, [urn]), first=made)
 
 

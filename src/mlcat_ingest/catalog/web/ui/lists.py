@@ -16,7 +16,7 @@ from mlcat_ingest.catalog.schema.values import AspectVersion, UrnPage
 from mlcat_ingest.catalog.schema.virtual import DEFAULT_STEP, Identity
 from mlcat_ingest.catalog.search.pages import ADDED
 from mlcat_ingest.catalog.search.predicates import NOWHERE, matching, resolve
-from mlcat_ingest.catalog.search.request import Criterion, SearchRequest, SortKey
+from mlcat_ingest.catalog.search.request import Condition, Criterion, SearchRequest, SortKey
 from mlcat_ingest.catalog.store.reads import marked_removed
 from mlcat_ingest.catalog.store.rows import distinct_chunks
 from mlcat_ingest.catalog.store.store import Store
@@ -664,6 +664,15 @@ def newest(entity_type: str, start: int, count: int) -> SearchRequest:
         start=start,
         count=count,
     )
+
+
+def urns_named(store: Store, kind: str, name: str) -> tuple[str, ...]:
+    """Return the entities of one type with that name, in any case, or URN: the newest ten."""
+    if entity_type(name):
+        return (name,)
+    named = Criterion("name", (name,), Condition.IEQUAL)
+    request = replace(newest(kind, 0, 10), any_of=((named,),))
+    return tuple(hit.urn for hit in store.search(request).hits)
 
 
 def _kind(entity_type: str, counts: Mapping[str, int], removed: Mapping[str, int]) -> KindCount:

@@ -110,8 +110,9 @@ def test_all_fields_are_saved_in_the_name_of_the_user(stored: Store, jane: Brows
     assert "Deprecated" in shown
 
 
-def test_what_is_not_changed_is_not_written(stored: Store, jane: Browser) -> None:
-    put(stored, M, editableMlModelProperties={"description": "a\r\n\r\nb"},
+@pytest.mark.parametrize("text", ["a\r\n\r\nb", "a\rb", "\r\na\n\r", "a\0b"])
+def test_what_is_not_changed_is_not_written(stored: Store, jane: Browser, text: str) -> None:
+    put(stored, M, editableMlModelProperties={"description": text},
         deprecation={"deprecated": True, "note": "", "actor": JANE, "decommissionTime": 5},
         globalTags={"tags": [{"tag": "urn:li:tag:a", "context": "{}"}]})  # fmt: skip
     before = stored.get_many([M])
@@ -183,11 +184,65 @@ def test_a_deprecation_is_changed_in_the_version_that_was_shown(
     assert value(stored, "deprecation") == {**old, "note": "older"}
     refused = submit(jane, shown, note="mine")
     assert (refused.status, fields(refused)["note"]) == (409, "mine")
-    assert re.search(r"<blockquote[^>]*>older</blockquote>", refused.text)
+    assert re.search(r"<blockquote[^>]*>Deprecated: older</blockquote>", refused.text)
     form = fields(refused)
     del form["deprecated"]
     assert jane.post(at(M), form).status == 303
     assert value(stored, "deprecation") == {"deprecated": False, "note": "mine", "actor": JANE}
+
+
+@pytest.mark.parametrize("theirs", [True, False])
+def test_a_conflict_shows_the_deprecation_of_others_and_does_not_undo_it(
+    stored: Store, jane: Browser, *, theirs: bool
+) -> None:
+    put(stored, M, deprecation={"deprecated": not theirs, "note": "", "actor": JANE})
+    shown = jane.get(FORM)
+    put(stored, M, deprecation={
+        "deprecated": theirs, "note": "", "actor": JANE, "decommissionTime": 5})  # fmt: skip
+    refused = submit(jane, shown, note="mine")
+    assert refused.status == 409
+    state = "Deprecated" if theirs else "Not deprecated"
+    assert re.search(rf"<blockquote[^>]*>{state}</blockquote>", refused.text)
+    assert submit(jane, refused).status == 303
+    kept = {"decommissionTime": 5} if theirs else {}
+    assert value(stored, "deprecation") == {
+        "deprecated": theirs, "note": "mine", "actor": JANE, **kept}  # fmt: skip
+
+
+def test_what_was_made_anew_is_not_overwritten_by_the_form_of_the_former(
+    stored: Store, jane: Browser, app: Starlette
+) -> None:
+    put(stored, M, editableMlModelProperties={"description": "former"})
+    shown = jane.get(FORM)
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    body = json.dumps({"urn": M}).encode()
+    assert call(app, "POST", "/entities?action=delete", body, headers).status == 200
+    put(stored, M, editableMlModelProperties={"description": "theirs"})
+    assert stored.get_many([M])[M]["editableMlModelProperties"].version == 1
+    refused = submit(jane, shown, description="mine")
+    assert refused.status == 409
+    assert value(stored, "editableMlModelProperties") == {"description": "theirs"}
+    assert submit(jane, refused).status == 303
+    assert value(stored, "editableMlModelProperties") == {"description": "mine"}
+
+
+def test_a_text_without_its_version_is_not_dropped(stored: Store, app: Starlette) -> None:
+    headers = {"authorization": f"Bearer {TOKEN}", "accept": HTML}
+    for typed in (b"description=x", b"note=x", b"deprecated=on"):
+        assert call(app, "POST", at(M), b"edit=1&" + typed, headers).status == 409
+    assert value(stored, "editableMlModelProperties") is None
+    assert value(stored, "deprecation") is None
+
+
+def test_a_tag_is_added_by_its_name_in_any_case(stored: Store, jane: Browser) -> None:
+    for urn, name in (("u1", "PII"), ("u2", "pii"), ("u3", "Gold"), ("x", "Other")):
+        put(stored, f"urn:li:tag:{urn}", tagProperties={"name": name})
+    for typed in ("PII", "pii", "GOLD", "x", "urn:li:tag:zz", "urn:li:tag:u3"):
+        saved(jane, tag=typed)
+    tags = [entry["tag"] for entry in value(stored, "globalTags")["tags"]]
+    assert tags == [f"urn:li:tag:{name}" for name in ("u1", "u2", "u3", "x", "zz")]
+    made = stored.get_many(["urn:li:tag:zz"])["urn:li:tag:zz"]
+    assert made["tagProperties"].value == {"name": "zz"}
 
 
 @pytest.mark.parametrize(
