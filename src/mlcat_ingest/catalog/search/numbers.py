@@ -29,6 +29,8 @@ NAMES: Final = 1_000
 """Most metrics and parameters whose values are compared."""
 
 _SAMPLE: Final = 50
+_EXACT: Final = 2**53
+"""What is as large may have been another number before it was rounded."""
 _FIELDS: Final = ("metrics", "hyperParams", DURATION)
 
 
@@ -95,10 +97,11 @@ def numeric_names(connection: Connection, request: SearchRequest) -> dict[str, H
 
 def equal_values(
     connection: Connection, request: SearchRequest, names: Sequence[str]
-) -> dict[str, float | str]:
-    """Return those metrics and parameters that found entities have with one value, and that.
+) -> dict[str, tuple[float | str, str]]:
+    """Return metrics and parameters of which found entities have one value: that, and a holder.
 
-    Of `names` the first `NAMES` are looked at.
+    The holder is the URN of one of these entities. Of `names` the first `NAMES` are looked at.
+    Numbers so large that different ones are stored as one are equal to none.
 
     Cost: a walk through all hits, and a look-up for each number of theirs that a sample leaves.
     """
@@ -113,19 +116,24 @@ def equal_values(
     low, high = func.min(value), func.max(value)
 
     def compared(entities: ColumnElement[bool], condition: ColumnElement[bool]) -> Iterable[Any]:
-        query = select(numeric_field.c.keyword_id, low).group_by(numeric_field.c.keyword_id)
-        return connection.execute(
-            query.where(numeric_field.c.keyword_id.in_(left), entities).having(condition)
-        )
+        columns = numeric_field.c.keyword_id, low.label("low"), func.min(at).label("holder")
+        query = select(*columns).where(numeric_field.c.keyword_id.in_(left), entities)
+        each = query.group_by(numeric_field.c.keyword_id).having(condition).subquery()
+        with_urn = select(each.c.keyword_id, each.c.low, entity.c.urn)
+        return connection.execute(with_urn.join(entity, entity.c.id == each.c.holder))
 
-    for number, _ in compared(at.in_(selection.query().limit(_SAMPLE)), low != high):
+    for number, *_ in compared(at.in_(selection.query().limit(_SAMPLE)), low != high):
         del left[number]
     among: ColumnElement[bool] = at.in_(selection.query())
     if total and last - first < 2 * total:
         # Most entities in between are found: to read on is faster than to look up each.
         among = and_(at.between(first, last), (at + 0).in_(selection.query()))
     equal = compared(among, and_(low == high, func.count() > 1))
-    return {left[number]: found for number, found in equal}
+    return {
+        left[number]: (found, holder)
+        for number, found, holder in equal
+        if isinstance(found, str) or abs(found) < _EXACT
+    }
 
 
 def points(

@@ -65,12 +65,12 @@ def test_equal_parameters_are_those_of_the_found_entities_alone(store: Store, be
             put_run(store, f"o{number}-{other}", "other", a=other, b=2)
     put_run(store, "without")
 
-    def equal(of: str) -> dict[str, float | str]:
+    def equal(of: str) -> dict[str, tuple[float | str, str]]:
         request = SearchRequest(any_of=((where("groups", group(of)),),))
         return store.read(lambda connection: equal_values(connection, request, PARAMS))
 
-    assert equal("g") == {"params.a": 1.5}
-    assert equal("other") == ({"params.b": 2} if between else {})
+    assert equal("g") == {"params.a": (1.5, model("m0"))}
+    assert equal("other") == ({"params.b": (2, model("o0-0"))} if between else {})
     put_run(store, "text", a="big")
     assert equal("g") == {}
     assert equal("nobody") == {}

@@ -16,10 +16,8 @@ from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.text import (
     duration,
     entity_href,
-    is_finite,
     is_visible,
     moment,
-    short_number,
 )
 from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
@@ -116,7 +114,7 @@ class _Axis:
         if self.name == DURATION:
             return duration(str(round(value)))
         if self.name != "created":
-            return f"{value:.10g}" if step else _text(value)
+            return f"{value:.10g}" if step else f"{value:.6g}"
         time = moment(value)
         return time[:10] if step >= _DAY else time[5:16] if step >= _MINUTE else time
 
@@ -137,12 +135,15 @@ def draw(store: Store, request: SearchRequest, y: str, x: str, colour: str) -> C
     across = _Axis(x, min(one.x for one in shown), max(one.x for one in shown))
     up = _Axis(y, min(one.y for one in shown), max(one.y for one in shown))
     described = store.read(lambda sql: _described(sql, [one.urn for one in shown]))
-    values = {one.urn: described[one.urn][1] if colour == STATUS else _text(one.z) for one in shown}
+    values = {
+        one.urn: described[one.urn][1] if colour == STATUS else "" if one.z is None else one.z
+        for one in shown
+    }
     legend, places = _legend({*values.values()})
 
     def circle(point: Point) -> ChartPoint:
         value = values[point.urn]
-        texts = (_titled(up, point.y), _titled(across, point.x), value)
+        texts = (_titled(up, point.y), _titled(across, point.x), _whole(value))
         return ChartPoint(
             entity_href(point.urn),
             across.at(point.x),
@@ -163,8 +164,8 @@ def draw(store: Store, request: SearchRequest, y: str, x: str, colour: str) -> C
     )
 
 
-def _text(number: float | str | None) -> str:
-    return "" if number is None else short_number(str(number))
+def _whole(value: float | str) -> str:
+    return value if isinstance(value, str) else str(value).removesuffix(".0")
 
 
 def _titled(axis: _Axis, value: float) -> str:
@@ -186,18 +187,23 @@ def _described(connection: Connection, urns: Sequence[str]) -> dict[str, tuple[s
     }
 
 
-def _legend(values: Iterable[str]) -> tuple[list[str], dict[str, int]]:
+def _legend(values: Iterable[float | str]) -> tuple[list[str], dict[float | str, int]]:
     """Return the labels of the colours, and the place of each value among them.
 
-    More values than colours share them, those next to each other.
+    More values than colours share them, those next to each other. Numbers are rounded if none of
+    them become equal by that.
     """
     ordered = sorted(values, key=_rank)
     groups = [*chunks(ordered, -(-len(ordered) // _COLOURS))]
-    labels = [group[0] if len(group) == 1 else f"{group[0]} to {group[-1]}" for group in groups]
+    short = {one: one if isinstance(one, str) else f"{one:.6g}" for one in ordered}
+    texts = short if len({*short.values()}) == len(short) else {one: _whole(one) for one in short}
+    labels = [
+        " to ".join(texts[one] for one in dict.fromkeys((group[0], group[-1]))) for group in groups
+    ]
     return labels, {value: place for place, group in enumerate(groups) for value in group}
 
 
-def _rank(value: str) -> tuple[bool, float, bool, str]:
+def _rank(value: float | str) -> tuple[bool, float, bool, str]:
     """Order numbers before texts, and runs with a result before others."""
-    number = float(value) if is_finite(value) else math.inf
-    return not value, number, value != "FINISHED", value
+    number = math.inf if isinstance(value, str) else value
+    return value == "", number, value != "FINISHED", str(value)

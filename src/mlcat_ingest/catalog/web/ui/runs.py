@@ -53,10 +53,11 @@ from mlcat_ingest.catalog.web.ui.lists import (
     names_of,
     page_directions,
     pager,
+    rows_of,
     value_column,
     value_of,
 )
-from mlcat_ingest.catalog.web.ui.text import entity_href, short_number
+from mlcat_ingest.catalog.web.ui.text import entity_href
 from mlcat_ingest.catalog.web.ui.versions import version_rows
 from mlcat_ingest.metadata.aspects.governance import OWNERSHIP
 
@@ -279,7 +280,14 @@ class _Columns:
         every = dict.fromkeys((*facts, *numbers))
         wanted = (view.sort_field, *(every if EVERY in columns else columns))
         shown = [name for name in dict.fromkeys(wanted) if name in every]
-        texts = {name: short_number(str(equal[name])) for name in sorted(equal)}
+        holders = list(dict.fromkeys(holder for _, holder in equal.values()))
+        numbers_of = dict(
+            zip(holders, (row.numbers for row in rows_of(store, holders)), strict=True)
+        )
+        texts = {
+            name: numbers_of[holder].get(name, str(value))
+            for name, (value, holder) in sorted(equal.items())
+        }
         return cls(facts, numbers, texts, shown, page.total)
 
     @property

@@ -94,6 +94,17 @@ def test_many_values_share_colours_in_their_order(store: Store) -> None:
     )
 
 
+def test_numbers_that_are_rounded_to_one_have_their_own_colours(store: Store) -> None:
+    for seed in range(20_240_115, 20_240_119):
+        put_run(store, f"r{seed}", 0.5, seed=seed, rate=seed / 3)
+    shown = chart(store, colour="params.seed")
+    assert shown.legend == ["20240115", "20240116", "20240117", "20240118"]
+    assert [point.colour for point in reversed(shown.points)] == [0, 1, 2, 3]
+    assert shown.points[0].title.endswith(", 20240118")
+    put_run(store, "r", 0.5, seed=0, rate=0.123456789)
+    assert chart(store, colour="params.rate").legend[0] == "0.123456789"
+
+
 def test_an_unknown_colour_is_none(store: Store) -> None:
     put_run(store, "a", 0.5)
     put_run(store, "b", 0.6)

@@ -310,6 +310,16 @@ def test_parameters_that_are_equal_in_all_models_are_one_line(store: Store) -> N
     assert "2 parameters are equal in all 60 models" in page(store, at(CHURN, filtered)).text
 
 
+def test_equal_parameters_are_shown_as_they_are_stored(store: Store) -> None:
+    for name, big in (("a", 2**53 + 1), ("b", 2**53), ("c", 2**53)):
+        params = {"seed": 20_240_115, "big": big, "rate": "1e-04"}
+        put_run(store, name, {"auc": 0.5}, params | ({"x": "007"} if name != "a" else {}))
+    found = page(store, at(CHURN)).text
+    assert "3 parameters are equal" in found
+    assert "rate = 1e-04 seed = 20240115 x = 007" in found
+    assert f'title="{2**53 + 1}"' in get(store, at(CHURN)).text
+
+
 def test_a_chart_has_a_point_for_each_pair_of_numbers(store: Store) -> None:
     put_run(store, "a", {"auc": 0.5}, {"depth": 2})
     put_run(store, "b", {"auc": 0.9}, {"depth": 4})
