@@ -71,6 +71,9 @@ _FORMULA: Final = (*"=+-@\t\r\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 EVERY: Final = "*"
 """What stands for all columns."""
 
+_MOST_NAMED: Final = 100
+"""Most columns, and most of the rest, that an address names: every heading repeats them."""
+
 _MOST_PARAMETERS: Final = 3
 """Most parameters that the table has columns for if nobody chose any."""
 
@@ -157,8 +160,8 @@ class RunsView:
             query.get("chart", ""),
             query.get("over", "") or "created",
             start,
-            tuple(dict.fromkeys(query.getlist("open"))),
-            tuple(dict.fromkeys(query.getlist("best"))),
+            tuple(dict.fromkeys(query.getlist("open")))[-_MOST_NAMED:],
+            tuple(dict.fromkeys(query.getlist("best")))[-_MOST_NAMED:],
             query.get("colour", "") or STATUS,
             tuple(dict.fromkeys(query.getlist("kept"))),
         )
@@ -304,7 +307,7 @@ class RunsTable:
     """The models of a group as a table."""
 
     view: RunsView
-    problem: Annotated[str, "what is wrong with the filter or the order"]
+    problem: Annotated[str, "what is wrong with the filter, the order or the columns"]
     choices: Annotated[Sequence[tuple[str, str, bool]], "all columns, labels; true if shown"]
     numbers: Annotated[Sequence[str], "what a chart may be of"]
     equal: Annotated[Sequence[tuple[str, str]], "parameters that are equal in all models"]
@@ -327,6 +330,12 @@ def runs_table(store: Store, view: RunsView, group: Mapping[str, Any]) -> RunsTa
     """
     columns = _Columns.of(store, view)
     problem = ""
+    if len(view.columns) > _MOST_NAMED:
+        every = len(columns.shown) == len(columns.choices)
+        if len(columns.shown) > _MOST_NAMED and not every:
+            columns = replace(columns, shown=columns.shown[:_MOST_NAMED])
+            problem = f"Only the first {_MOST_NAMED} columns are shown; choose all, or fewer."
+        view = replace(view, columns=(EVERY,) if every else tuple(columns.shown))
     rows: Sequence[ListRow] = ()
     total = 0
     try:
@@ -341,7 +350,7 @@ def runs_table(store: Store, view: RunsView, group: Mapping[str, Any]) -> RunsTa
             rows = [view.folded(row) for row in nested_rows(store, roots.urns, view.opened)]
         if not total:
             any_of = request.any_of
-            problem = store.read(lambda sql: unknown_number(sql, any_of))
+            problem = store.read(lambda sql: unknown_number(sql, any_of)) or problem
         chart = _chart(store, view, request, columns.shown)
     except BadRequestError as error:
         problem, chart = error.message, None

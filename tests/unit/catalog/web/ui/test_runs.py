@@ -286,6 +286,20 @@ def test_the_columns_are_kept_for_one_group_and_forgotten_by_links(store: Store)
     assert browser.cookies == {}
 
 
+def test_the_links_of_a_table_do_not_grow_with_the_square_of_its_columns(store: Store) -> None:
+    put_run(store, "a", {f"metric_{number:03}": number for number in range(300)})
+    every = get(store, at(CHURN, "?show=*")).text
+    columns = [("show", name) for name in re.findall(r'checkbox" name="show" value="(.+?)"', every)]
+    named = get(store, at(CHURN, address(*columns))).text
+    assert named.count('<th scope="col"') == every.count('<th scope="col"') == len(columns) + 1
+    assert len(named) == len(every)
+    some = get(store, at(CHURN, address(*columns[:-1]))).text
+    assert some.count('<th scope="col"') == 101
+    assert "Only the first 100 columns are shown" in some
+    exported = get(store, at(CHURN, address(*columns[:-1], ("export", "csv")))).text
+    assert exported.splitlines()[0].count(",") == len(columns)
+
+
 def test_too_many_columns_are_not_kept(store: Store) -> None:
     shown = [("show", f"metrics.{number}{'x' * 40}") for number in range(200)]
     answer = call(create_app(store), "GET", at(CHURN, address(*shown, ("keep", "1"))))
