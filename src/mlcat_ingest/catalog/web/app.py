@@ -63,6 +63,7 @@ _log = logging.getLogger(__name__)
 
 
 _UNAUTHORIZED: Final = "Unauthorized to perform this action."
+_SEND_AGAIN: Final = "sign in in another tab, then reload this page to send the form again"
 
 
 class PageRequests:
@@ -254,6 +255,8 @@ class _Guard:
             elif scope in self._pages and self._pages.by_browser(scope):
                 await redirect_to_sign_in(scope)(scope, receive, send)
                 return
+            elif self._pages.by_browser(scope):
+                raise UnauthenticatedError("the session ended", hint=_SEND_AGAIN)
             else:
                 raise UnauthenticatedError(_UNAUTHORIZED)
         await self._app(scope, receive, send)

@@ -161,6 +161,7 @@ _INGESTION_LISTS: Final = {
 """Entity type to its list, where that is another one than of names and descriptions."""
 
 PageHandler = Callable[[RequestContext], HtmlPage | Response]
+FormHandler = Callable[[RequestContext, QueryParams], HtmlPage | str]
 
 
 def ui_routes(store: Store, renderer: Renderer, limits: Limits = DEFAULT_LIMITS) -> list[Route]:
@@ -182,7 +183,7 @@ def ui_routes(store: Store, renderer: Renderer, limits: Limits = DEFAULT_LIMITS)
             ("/static/{name}", pages.static),
         )
     ]
-    submit = _form_handler(pages.submit, renderer, limits)
+    submit = _form_handler(pages.submit, pages.edit_again, renderer, limits)
     return [*routes, Route("/entity/{urn:path}", submit, methods=["POST"])]
 
 
@@ -202,13 +203,15 @@ def _handler(handler: PageHandler, renderer: Renderer) -> Callable[[Request], Re
 
 
 def _form_handler(
-    handler: Callable[[RequestContext, QueryParams], HtmlPage | str],
+    handler: FormHandler,
+    again: FormHandler,
     renderer: Renderer,
     limits: Limits,
 ) -> Callable[[Request], Awaitable[Response]]:
     """Return the endpoint of a form that writes; it was made for the one who sends it.
 
-    The handler returns a page, or the path of the page to go on with.
+    The handler returns a page, or the path of the page to go on with. `again` shows a form that a
+    page of this site made for another session, as one that ended.
     """
 
     async def answer(request: Request) -> Response:
@@ -216,11 +219,13 @@ def _form_handler(
         context.check_may_write()
         fields = await read_form(request, limits, EDIT_BYTES)
         token: str | None = request.scope.get(CSRF)
-        if token is not None and not hmac.compare_digest(
+        is_own = token is None or hmac.compare_digest(
             token.encode(), fields.get("csrf", "").encode()
-        ):
+        )
+        origin = request.headers.get("origin", "").partition("://")[2]
+        if not is_own and (origin != request.headers.get("host") or "edit" not in fields):
             raise ForbiddenError("the form belongs to another session; reload the page")
-        page = await run_in_threadpool(handler, context, fields)
+        page = await run_in_threadpool(handler if is_own else again, context, fields)
         if isinstance(page, str):
             return RedirectResponse(f"{prefix_of(request.scope)}{page}", 303, HEADERS)
         return await run_in_threadpool(renderer.response, page, request.scope)
@@ -305,8 +310,16 @@ class _Pages:
 
     def _edit(self, request: RequestContext, urn: str, fields: QueryParams) -> HtmlPage | str:
         problems = save(self._store, urn, fields, request.actor)
-        if not problems:
-            return entity_href(urn)
+        return self._refused(request, urn, fields, problems) if problems else entity_href(urn)
+
+    def edit_again(self, request: RequestContext, fields: QueryParams) -> HtmlPage:
+        problems = {"form": "The form belonged to another session. Save it again."}
+        page = self._refused(request, request.urn_after("/entity/"), fields, problems)
+        return replace(page, status=403)
+
+    def _refused(
+        self, request: RequestContext, urn: str, fields: QueryParams, problems: Mapping[str, str]
+    ) -> HtmlPage:
         form = edit_form(self._store, urn, fields, problems)
         page = entity_page(self._store, urn, QueryParams(), 0)
         if page is None:

@@ -293,7 +293,29 @@ def test_the_form_is_bound_to_its_session(app: Starlette, jane: Browser, stored:
         assert jane.post(at(M), {**shown, "csrf": csrf, "tag": "x"}).status == 403
     assert value(stored, "globalTags") is None
     jane.cookies.clear()
-    assert jane.post(at(M), {**shown, "tag": "x"}).status == 401
+    ended = jane.post(at(M), {**shown, "tag": "x"})
+    assert ended.status == 401
+    assert "The session ended (sign in in another tab, then reload this page" in ended.text
+
+
+@pytest.mark.parametrize("token", [TOKEN, None])
+def test_what_was_typed_outlives_its_session(stored: Store, token: str | None) -> None:
+    own = {"origin": "http://127.0.0.1:7001"}
+    typed = {"description": "<long> text", "tag": "gold", "deprecated": "on"}
+    former, now = (Browser(create_app(stored, token=token)) for _ in "ab")
+    for browser in (former, now) if token else ():
+        browser.sign_in(TOKEN)
+    sent = {**fields(former.get(FORM)), **typed}
+    for origin in ({}, {"origin": "http://127.0.0.1:9090"}):
+        refused = now.post(at(M), sent, **origin)
+        assert (refused.status, "<textarea" in refused.text) == (403, False)
+    shown = now.post(at(M), sent, **own)
+    assert shown.status == 403
+    assert "Nothing was saved yet. The form belonged to another session." in shown.text
+    assert typed.items() <= fields(shown).items()
+    assert value(stored, "editableMlModelProperties") is value(stored, "globalTags") is None
+    assert now.post(at(M), fields(shown), **own).status == 303
+    assert value(stored, "editableMlModelProperties") == {"description": "<long> text"}
 
 
 def test_without_a_token_other_sites_cannot_edit(stored: Store) -> None:
