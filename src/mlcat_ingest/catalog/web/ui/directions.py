@@ -40,7 +40,7 @@ _OPTUNA: Final = ("direction", "directions", "optuna.study_direction")
 TRIAL_NUMBER: Final = "numbers"
 """The tag of a trial that MLflow's own storage for Optuna wrote; its study is its parent."""
 
-_OPTUNA_VALUE: Final = re.compile(r"metrics\.value(?:_(\d+))?")
+_OPTUNA_VALUE: Final = re.compile(r"metrics\.value(?:_(\d{1,9}))?")
 
 
 class Better(NamedTuple):

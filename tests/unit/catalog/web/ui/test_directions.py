@@ -104,6 +104,8 @@ def test_the_reader_goes_before_the_experiment_and_this_before_its_runs_and_the_
         ({"direction": "MINIMIZE"}, {"a": None, "b": None}),
         ({"direction": "MAXIMIZE"}, {"value": False, "other": None}),
         ({"directions": "minimize,maximize"}, {"value_0": True, "value_2": None}),
+        # Its place among them has more digits than Python reads.
+        ({"directions": "minimize,maximize"}, {f"value_{'9' * 5_000}": None}),
         ({"optuna.study_direction": "MAXIMIZE"}, {"value": False}),
         ({"direction": "north"}, {"distance": None}),
         ({"direction": "NOT_SET"}, {"value": None}),
