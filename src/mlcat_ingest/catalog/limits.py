@@ -13,7 +13,8 @@ class Limits:
         body_seconds: longest time that the body of a request may take to arrive, in seconds.
         requests_at_once: most requests that are answered at the same time; further ones get a 429
             that tells them to come back after a second. DataHub's clients do so by themselves.
-        proposals: most proposals, or aspects, in one batch. DataHub's clients send 200.
+        proposals: most proposals, or aspects, in one batch, or changes in one mutation. DataHub's
+            clients send 200.
         batch_urns: most URNs in one batch read or batch evaluation.
         page_size: most results in one page; a larger count is cut to it.
         query_depth: deepest nesting of a GraphQL query, in fields; that of a DataHub server.

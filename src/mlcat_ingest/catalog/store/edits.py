@@ -135,9 +135,9 @@ def add_labels(aspect: str, labels: Collection[str]) -> Edit:
 
 def remove_labels(aspect: str, labels: Collection[str]) -> Edit:
     """Return the edit that takes tags or glossary terms away."""
-    key = _label_key(aspect, labels)
+    key, removed = _label_key(aspect, labels), frozenset(labels)
     return _edit_list(
-        aspect, lambda entries, _: [one for one in entries if one[key] not in labels], _RESOURCE
+        aspect, lambda entries, _: [one for one in entries if one[key] not in removed], _RESOURCE
     )
 
 
@@ -182,12 +182,13 @@ def add_owners(owners: Iterable[Value], default_type: str | None = None) -> Edit
 
 def remove_owners(owners: Collection[str], type_urn: str | None = None) -> Edit:
     """Return the edit that takes owners away, as owners of one type or of all."""
+    removed = frozenset(owners)
 
     def remove(entries: Sequence[Value], _stamp: Value) -> Sequence[Value]:
         return [
             entry
             for entry in entries
-            if entry["owner"] not in owners or type_urn not in {None, _owner_key(entry)[1]}
+            if entry["owner"] not in removed or type_urn not in {None, _owner_key(entry)[1]}
         ]
 
     return _edit_list(OWNERSHIP, remove, _OWNED)

@@ -5,6 +5,7 @@ Source: DataHub's GraphQL API. The order of versions is left to the catalog.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Final
 from uuid import uuid4
 
@@ -41,6 +42,7 @@ from mlcat_ingest.catalog.web.graphql.resolvers import (
     kind_of,
     nodes_in,
 )
+from mlcat_ingest.catalog.web.http import check_count
 from mlcat_ingest.metadata.aspects.assets import TAG_PROPERTIES
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES, VERSION_SET_PROPERTIES
 from mlcat_ingest.metadata.aspects.governance import (
@@ -233,6 +235,7 @@ def _edits(edit_of: Callable[[Inputs], Edit]) -> Resolver:
     def resolve(_root: Any, info: GraphQLResolveInfo, **arguments: Any) -> bool:
         # Two mutations have no input.
         inputs = arguments.get("input", arguments)
+        _check_size(info, inputs)
         resources = inputs.get("resources", [inputs])
         if any(resource.get("subResource") is not None for resource in resources):
             raise bad_request("subResource: only whole entities are edited here")
@@ -241,6 +244,12 @@ def _edits(edit_of: Callable[[Inputs], Edit]) -> Resolver:
         return True
 
     return resolve
+
+
+def _check_size(info: GraphQLResolveInfo, inputs: Inputs) -> None:
+    """Check how much one transaction changes: each entry of a list, on each of the resources."""
+    count = prod(max(1, len(value)) for value in inputs.values() if isinstance(value, list))
+    check_count(range(count), "changes", context_of(info).limits.proposals)
 
 
 def _edit(info: GraphQLResolveInfo, urns: Sequence[str], edit: Edit) -> None:
@@ -262,6 +271,7 @@ def _deprecation(inputs: Inputs) -> Edit:
 
 def _edit_properties(_root: Any, info: GraphQLResolveInfo, **arguments: Inputs) -> Record:
     inputs = arguments["input"]
+    _check_size(info, inputs)
     values = {
         one["structuredPropertyUrn"]: [
             {"string": value["stringValue"]}

@@ -109,6 +109,21 @@ AFTER = """... on MLModel { editableProperties { description } deprecation { not
     institutionalMemory { elements { url label } } }"""
 
 
+@pytest.mark.parametrize(("resources", "labels"), [(10_001, 1), (1, 10_001), (101, 100)])
+@pytest.mark.parametrize("name", ["batchAddTags", "batchRemoveTags"])
+def test_a_mutation_has_the_limit_of_a_batch(
+    store: Store, name: str, resources: int, labels: int
+) -> None:
+    inputs = {
+        "resources": [{"resourceUrn": model(str(one))} for one in range(resources)],
+        "tagUrns": [f"urn:li:tag:{one}" for one in range(labels)],
+    }
+    query = f"mutation ($it: {name[0].upper()}{name[1:]}Input!) {{ {name}(input: $it) }}"
+    error = refused(store, query, it=inputs)
+    count = resources * labels
+    assert error["message"] == f"the body has {count} changes; the limit is 10000"
+
+
 def test_people_edit_entities(store: Store) -> None:
     for name in ("a", "b"):
         put(store, f"urn:li:tag:{name}", tagProperties={"name": name})
