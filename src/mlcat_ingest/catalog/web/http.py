@@ -53,9 +53,9 @@ _PREFIX: Final = re.compile(r"(?:/[\w.~-]+)+", re.ASCII)
 class RequestContext:
     """One request, read whole: its query and path parameters decoded, its body as bytes.
 
-    `origin` is the address of the service as the client has it. `may_write` is false for a request
-    with the reading token; `actor` is the URN of the user who signed in. `params` are the
-    parameters that its endpoint declares.
+    `origin` is the address of the service as the client has it, `prefix` its path. `may_write` is
+    false for a request with the reading token; `actor` is the URN of the user who signed in.
+    `params` are the parameters that its endpoint declares.
     """
 
     query: QueryParams = field(default_factory=QueryParams)
@@ -64,6 +64,7 @@ class RequestContext:
     body: bytes = b""
     method: str = "GET"
     origin: str = ""
+    prefix: str = ""
     cookies: Mapping[str, str] = field(default_factory=dict)
     may_write: bool = True
     actor: str = UNKNOWN_ACTOR
@@ -72,13 +73,15 @@ class RequestContext:
     @classmethod
     def of(cls, request: Request, body: bytes = b"") -> "RequestContext":
         """Return the context of `request`, whose body is `body`."""
+        prefix = prefix_of(request.scope)
         return cls(
             request.query_params,
             request.path_params,
             request.scope["raw_path"],
             body,
             request.method,
-            f"{scheme_of(request)}://{request.headers.get('host', '')}{prefix_of(request.scope)}",
+            f"{scheme_of(request)}://{request.headers.get('host', '')}{prefix}",
+            prefix,
             request.cookies,
             request.scope.get(MAY_WRITE, True),
             request.scope.get(ACTOR, UNKNOWN_ACTOR),

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from importlib.resources import files
 from itertools import chain
 from typing import Any, Final
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.concurrency import run_in_threadpool
@@ -379,14 +379,13 @@ def _keep_columns(urn: str, request: RequestContext) -> Response:
     columns = urlencode([("kept", name) for name in view.columns], errors="replace")
     if len(columns) > _MAX_COOKIE_CHARS:
         raise BadRequestError("too many columns to keep; choose fewer")
-    prefix = urlsplit(request.origin).path
-    target = f"{prefix}{replace(view, columns=()).href()}"
+    target = f"{request.prefix}{replace(view, columns=()).href()}"
     response = RedirectResponse(target, HTTPStatus.SEE_OTHER, HEADERS)
     response.set_cookie(
         _COLUMNS_COOKIE,
         columns,
         max_age=_KEPT_SECONDS if columns else 0,
-        path=f"{prefix}{entity_href(urn)}",
+        path=f"{request.prefix}{entity_href(urn)}",
         httponly=True,
     )
     return response

@@ -9,6 +9,7 @@ columns are those that the browser keeps for the group.
 
 import csv
 import io
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -67,6 +68,9 @@ EXPORTS: Final = {"csv": "text/csv", "json": "application/json"}
 _EXPORT_ROWS: Final = 500
 _FORMULA: Final = (*"=+-@\t\r\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """Beginnings of what spreadsheets take for a formula, those of full width among them."""
+
+# In many countries a semicolon separates the cells.
+_NEXT_FORMULA: Final = re.compile(f';(?=["\\s]*[{re.escape("".join(_FORMULA))}])')
 
 EVERY: Final = "*"
 """What stands for all columns."""
@@ -514,5 +518,6 @@ def _cell(text: str) -> str:
     try:
         float(text)
     except ValueError:
+        text = _NEXT_FORMULA.sub(";'", text)
         return f"'{text}" if text.startswith(_FORMULA) else text
     return text

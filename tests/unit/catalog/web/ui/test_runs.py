@@ -300,6 +300,19 @@ def test_the_links_of_a_table_do_not_grow_with_the_square_of_its_columns(store: 
     assert exported.splitlines()[0].count(",") == len(columns)
 
 
+@pytest.mark.parametrize(("prefix", "leads"), [({}, ""), ({"x-forwarded-prefix": "/ml"}, "/ml")])
+def test_columns_are_kept_below_the_path_of_the_pages(
+    store: Store, prefix: dict[str, str], leads: str
+) -> None:
+    app = create_app(store, token="t")
+    headers = {"authorization": "Bearer t", **prefix}
+    target = at(CHURN, address(("show", "name"), ("keep", "1")))
+    for host in ("[", "catalog.example"):
+        answer = call(app, "GET", target, headers=headers, hosts=(host,))
+        assert (answer.status, answer.headers["location"]) == (303, f"{leads}{at(CHURN)}")
+        assert f"Path={leads}{at(CHURN)};" in answer.headers["set-cookie"]
+
+
 def test_too_many_columns_are_not_kept(store: Store) -> None:
     shown = [("show", f"metrics.{number}{'x' * 40}") for number in range(200)]
     answer = call(create_app(store), "GET", at(CHURN, address(*shown, ("keep", "1"))))
@@ -442,10 +455,16 @@ def test_an_export_has_all_rows_of_the_view(store: Store) -> None:
 
 
 def test_no_cell_of_an_export_is_a_formula(store: Store) -> None:
-    put_run(store, "=1+1", {"@x": -1.5}, {"+y": "-cmd", "z": '\uff1d1,"2"\r\n3'})
+    put_run(
+        store,
+        "=1+1",
+        {"@x": -1.5},
+        {"+y": "-cmd", "s": 'a;=1+1;b; -2; "@x";-3;c', "z": '\uff1d1,"2"\r\n3'},
+    )
     text = get(store, at(CHURN, "?export=csv")).text
     [row] = csv.DictReader(io.StringIO(text))
     assert (row["name"], row["metrics.@x"], row["params.+y"]) == ("'=1+1", "-1.5", "'-cmd")
+    assert row["params.s"] == "a;'=1+1;b;' -2;' \"@x\";'-3;c"
     assert row["params.z"] == '\'\uff1d1,"2"\r\n3'
     assert text.endswith('"\'\uff1d1,""2""\r\n3"\r\n')
 
