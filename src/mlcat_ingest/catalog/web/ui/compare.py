@@ -17,6 +17,7 @@ from mlcat_ingest.catalog.web.ui.lists import (
     page_directions,
     properties_of,
 )
+from mlcat_ingest.catalog.web.ui.text import Rounded
 
 LEAST, MOST = 2, 10
 """How many models are compared."""
@@ -41,7 +42,7 @@ class _ComparedRow:
     @property
     def differs(self) -> bool:
         """True if not all models have the same."""
-        return len(set(self.cells)) > 1
+        return len({cell.full if isinstance(cell, Rounded) else cell for cell in self.cells}) > 1
 
 
 def compare_page(

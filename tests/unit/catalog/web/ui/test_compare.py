@@ -51,6 +51,13 @@ def test_what_differs_comes_first_and_the_best_is_marked(store: Store) -> None:
     assert get(store, compared("a", "b", "c")).text.count('<tr class="differs">') == 7
 
 
+def test_numbers_differ_that_are_rounded_to_one(store: Store) -> None:
+    for name, seed in (("a", 20_240_115), ("b", 20_240_116)):
+        put_run(store, name, {}, {"alpha": 1, "seed": seed})
+    text = page(store, compared("a", "b")).text
+    assert "Parameters seed 2.02401e+07 2.02401e+07 alpha 1 1" in text
+
+
 def test_a_pruned_trial_says_so_beside_its_status(store: Store) -> None:
     for name, state in (("a", "PRUNED"), ("b", "COMPLETE")):
         custom = {"mlflow.run_id": name, "mlflow.status": "FINISHED", "state": state}
