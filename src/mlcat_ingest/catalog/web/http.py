@@ -127,7 +127,7 @@ class RequestContext:
 def scheme_of(request: Request) -> str:
     """Return the scheme that the client used, which a proxy may have ended."""
     forwarded = request.headers.get("x-forwarded-proto")
-    return forwarded if forwarded in {"http", "https"} else request.url.scheme
+    return forwarded if forwarded in {"http", "https"} else request.scope["scheme"]
 
 
 def prefix_of(scope: Scope) -> str:
