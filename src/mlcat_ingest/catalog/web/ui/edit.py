@@ -84,16 +84,7 @@ def edit_form(
     if value_of(aspects, governance.DEPRECATION).get("deprecated"):
         stored["deprecated"] = "on"
     conflicts = [name for name, problem in problems.items() if problem == _CONFLICT]
-    texts = dict(stored)
-    if sent is not None:
-        # A field keeps the version that its writer saw, until what others wrote is shown.
-        seen = {f"{name}_version": stored[f"{name}_version"] for name in conflicts}
-        texts = {name: _plain(sent[name]) for name in sent if name != "remove"} | seen
-        if "note" in conflicts:
-            before, _ = _shown(store, urn, governance.DEPRECATION, sent.get("note_version", ""))
-            if bool(before.get("deprecated")) is ("deprecated" in sent):  # it was not touched
-                texts.pop("deprecated", None)
-                texts |= {key: "on" for key in stored if key == "deprecated"}
+    texts = stored if sent is None else _typed(store, urn, sent, stored, conflicts)
     entries = {
         name: entries
         for name, entries in _entries(store, aspects).items()
@@ -105,6 +96,26 @@ def edit_form(
         state = "Deprecated" if "deprecated" in stored else "Not deprecated"
         theirs["note"] = ": ".join(filter(None, (state, stored["note"])))
     return EditForm(texts, entries, removed, problems, theirs)
+
+
+def _typed(
+    store: Store,
+    urn: str,
+    sent: QueryParams,
+    stored: Mapping[str, str],
+    conflicts: Sequence[str],
+) -> dict[str, str]:
+    """Return the fields as they were sent; in a conflict a box that was not touched is theirs."""
+    # A field keeps the version that its writer saw, until what others wrote is shown.
+    seen = {f"{name}_version": stored[f"{name}_version"] for name in conflicts}
+    texts = {name: _plain(sent[name]) for name in sent if name != "remove"} | seen
+    if "note" in conflicts:
+        before, _ = _shown(store, urn, governance.DEPRECATION, sent.get("note_version", ""))
+        if bool(before.get("deprecated")) is ("deprecated" in sent):
+            texts.pop("deprecated", None)
+            if "deprecated" in stored:
+                texts["deprecated"] = "on"
+    return texts
 
 
 def _stamp(found: AspectVersion | None) -> str:

@@ -288,9 +288,7 @@ class _Columns:
         wanted = (view.sort_field, *(every if EVERY in columns else columns))
         shown = [name for name in dict.fromkeys(wanted) if name in every]
         holders = list(dict.fromkeys(holder for _, holder in equal.values()))
-        numbers_of = dict(
-            zip(holders, (row.numbers for row in rows_of(store, holders)), strict=True)
-        )
+        numbers_of = {row.urn: row.numbers for row in rows_of(store, holders)}
         texts = {
             name: numbers_of[holder].get(name, str(value))
             for name, (value, holder) in sorted(equal.items())
