@@ -75,7 +75,7 @@ _STOPPED = "the catalog stopped before the task finished"
 
 
 @dataclass(slots=True)
-class IndexTaskStatus:
+class _IndexTaskStatus:
     """The counters of a task so far, in the words of a search index.
 
     Reindexing looks at `total` aspects; `noops` had nothing to mend, `updated` had; `created` and
@@ -117,7 +117,7 @@ class TaskRow:
     phase: str
     started_ms: int
     run_time_ms: int
-    status: IndexTaskStatus
+    status: _IndexTaskStatus
     failure: str | None
 
     @property
@@ -148,7 +148,7 @@ def list_tasks(connection: Connection, start: int, count: int) -> tuple[int, lis
             run_time_ms=row.run_time_nanos // 1_000_000
             if row.completed
             else now_ms() - row.started_ms,
-            status=IndexTaskStatus(**loads(row.status)),
+            status=_IndexTaskStatus(**loads(row.status)),
             failure=row.failure,
         )
         for row in connection.execute(query)
@@ -182,7 +182,7 @@ class Tasks:
 
     def _start(self, job: Job) -> str:
         def register(connection: Connection) -> int:
-            status = IndexTaskStatus(total=job.total(connection))
+            status = _IndexTaskStatus(total=job.total(connection))
             new = insert(task).values(
                 kind=job.kind,
                 completed=0,
@@ -216,7 +216,7 @@ class Tasks:
 
     def _run(self, task_id: int, job: Job) -> None:
         started = time.monotonic_ns()
-        status = IndexTaskStatus(total=self._store.read(job.total))
+        status = _IndexTaskStatus(total=self._store.read(job.total))
         failure: str | None = None
         try:
             self._work(job, status, lambda c: _save(c, task_id, status))
@@ -228,7 +228,7 @@ class Tasks:
         final = {"completed": 1, "run_time_nanos": run_time_nanos, "failure": failure}
         self._store.change(lambda connection: _save(connection, task_id, status, **final))
 
-    def _work(self, job: Job, status: IndexTaskStatus, save: Callable[[Connection], None]) -> None:
+    def _work(self, job: Job, status: _IndexTaskStatus, save: Callable[[Connection], None]) -> None:
         def batch(connection: Connection) -> int | None:
             done = job.step(connection, place)
             if done is None:
@@ -242,11 +242,11 @@ class Tasks:
             place = after
 
 
-def _text(status: IndexTaskStatus) -> str:
+def _text(status: _IndexTaskStatus) -> str:
     return dumps(asdict(status)).decode()
 
 
-def _save(connection: Connection, task_id: int, status: IndexTaskStatus, **values: object) -> None:
+def _save(connection: Connection, task_id: int, status: _IndexTaskStatus, **values: object) -> None:
     changed = update(task).where(task.c.id == task_id)
     connection.execute(changed.values(status=_text(status), **values))
 

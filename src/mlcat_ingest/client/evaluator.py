@@ -55,7 +55,7 @@ _CONTENDED: Final = f"another writer changed them {_ATTEMPTS} times"
 
 
 @dataclass(frozen=True, slots=True)
-class ReadAspect:
+class _ReadAspect:
     """An aspect that was read, and its version; when it was stored is not known."""
 
     value: Aspect
@@ -65,7 +65,7 @@ class ReadAspect:
     system_metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
-Aspects = dict[str, dict[str, ReadAspect | None]]
+Aspects = dict[str, dict[str, _ReadAspect | None]]
 """Aspects by URN and name; None for one that cannot be read."""
 
 
@@ -77,7 +77,7 @@ class NeighbourCache:
         self._size = size
         self._lock = threading.Lock()
         # An aspect that the entity does not have is kept as an empty mapping.
-        self._kept: OrderedDict[tuple[str, str], Mapping[str, ReadAspect | None]] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str], Mapping[str, _ReadAspect | None]] = OrderedDict()
 
     def read(self, urns: Collection[str], names: Collection[str]) -> Aspects:
         """Return the aspects `names` of `urns`; one that an entity does not have is left out.
@@ -96,7 +96,7 @@ class NeighbourCache:
                         aspects[urn].update(kept)
                         self._kept.move_to_end((urn, name))
         if lacking:
-            fresh = read_aspects(self._catalog, lacking, names)
+            fresh = _read_aspects(self._catalog, lacking, names)
             with self._lock:
                 for urn in lacking:
                     aspects[urn] = fresh.get(urn, {})
@@ -104,7 +104,7 @@ class NeighbourCache:
         return aspects
 
     def _keep(
-        self, urn: str, names: Iterable[str], aspects: Mapping[str, ReadAspect | None]
+        self, urn: str, names: Iterable[str], aspects: Mapping[str, _ReadAspect | None]
     ) -> None:
         for name in names:
             self._kept[urn, name] = {name: aspects[name]} if name in aspects else {}
@@ -156,7 +156,7 @@ def _entries_of(aspects: WrittenEntity) -> int:
     return len(values) + sum(len(value) for value in values if isinstance(value, list | dict))
 
 
-class EntityReader:
+class _EntityReader:
     """Reads the entities of a batch with the first `fetch`, and their neighbours with the others.
 
     If all of them were just written, only aspects that are not known from that are read.
@@ -189,7 +189,7 @@ class EntityReader:
         if self._written.keys() >= set(urns):
             self.entities = self._read_unknown(urns, wanted)
             return self.entities
-        existing = read_aspects(self._catalog, urns, wanted, with_key=True)
+        existing = _read_aspects(self._catalog, urns, wanted, with_key=True)
         self.entities = {
             urn: aspects
             for urn, aspects in existing.items()
@@ -203,17 +203,17 @@ class EntityReader:
         for urn in urns:
             written = self._written[urn]
             entities[urn] = {
-                name: ReadAspect(value) for name, value in written.items() if value is not None
+                name: _ReadAspect(value) for name, value in written.items() if value is not None
             }
             unknown.setdefault(entity_type_of(urn), set()).update(wanted - written.keys())
         for entity_type, names in unknown.items():
             members = [urn for urn in urns if entity_type_of(urn) == entity_type]
-            for urn, aspects in read_aspects(self._catalog, members, names).items():
+            for urn, aspects in _read_aspects(self._catalog, members, names).items():
                 entities[urn].update(aspects)
         return entities
 
 
-def read_aspects(
+def _read_aspects(
     catalog: Reads, urns: Iterable[str], names: Collection[str], *, with_key: bool = False
 ) -> Aspects:
     """Return the aspects `names` of `urns`, by URN; aspects that an entity does not have are not.
@@ -262,13 +262,13 @@ def _read(catalog: Reads, urns: Sequence[str], names: Sequence[str]) -> Aspects:
                 entities.setdefault(urn, {}).update(aspects)
         return entities
     return {
-        urn: {name: ReadAspect(aspect.value, aspect.version) for name, aspect in aspects.items()}
+        urn: {name: _ReadAspect(aspect.value, aspect.version) for name, aspect in aspects.items()}
         for urn, aspects in stored.items()
     }
 
 
 @dataclass(frozen=True)
-class TestSet:
+class _TestSet:
     """The metadata tests of a catalog that can be evaluated, and those that cannot, with reasons.
 
     `problem` says why they are not known at all.
@@ -299,7 +299,7 @@ class ClientEvaluator(Evaluates):
         self._catalog = catalog
         self._lock = threading.Lock()
         self._own: dict[str, Aspect] = {}
-        self._sets: dict[tuple[str, ...], TestSet] = {}
+        self._sets: dict[tuple[str, ...], _TestSet] = {}
         self._neighbours = NeighbourCache(catalog)
         self._written = WrittenEntities()
 
@@ -312,7 +312,7 @@ class ClientEvaluator(Evaluates):
         for urn, aspects in entities.items():
             self._written.put(urn, aspects)
 
-    def tests(self, test_urns: Sequence[str]) -> TestSet:
+    def tests(self, test_urns: Sequence[str]) -> _TestSet:
         """Return the tests `test_urns`, or all that there are.
 
         Raises:
@@ -326,7 +326,7 @@ class ClientEvaluator(Evaluates):
                 self._sets[key] = self._read_tests(key)
             return self._sets[key]
 
-    def _read_tests(self, test_urns: Sequence[str]) -> TestSet:
+    def _read_tests(self, test_urns: Sequence[str]) -> _TestSet:
         infos: dict[str, Aspect] = {}
         try:
             urns = test_urns or [u for page in self._catalog.search.metadata_tests() for u in page]
@@ -334,11 +334,11 @@ class ClientEvaluator(Evaluates):
                 stored = self._catalog.read_many(chunk, [TEST_INFO])
                 infos |= {u: a[TEST_INFO].value for u, a in stored.items() if TEST_INFO in a}
         except CANNOT_ANSWER as error:
-            return TestSet(problem=f"the metadata tests cannot be read: {error.message}")
+            return _TestSet(problem=f"the metadata tests cannot be read: {error.message}")
         own = self._own if not test_urns else {u: self._own[u] for u in urns if u in self._own}
         tests, unevaluated = _readable({**infos, **own})
         absent = {urn: "no such test" for urn in test_urns if urn not in infos | own}
-        return TestSet(tests, unevaluated | absent)
+        return _TestSet(tests, unevaluated | absent)
 
     def evaluate_batch(
         self, urns: Sequence[str], *, should_push: bool, test_urns: Sequence[str]
@@ -375,7 +375,7 @@ class ClientEvaluator(Evaluates):
         from mlcat_ingest.metadata_tests.evaluate import evaluate
 
         self._neighbours.forget(urns)
-        reader = EntityReader(
+        reader = _EntityReader(
             self._catalog,
             self._neighbours,
             [TEST_RESULTS] if should_push else [],
@@ -431,7 +431,7 @@ class _Batch:
     results: Mapping[str, TestResults]
     tests: frozenset[str]
     unreadable: Mapping[str, Collection[str]]
-    reader: EntityReader
+    reader: _EntityReader
 
     def outcomes(self) -> dict[str, TestOutcome]:
         """Return the outcomes of the entities on which all tests could be evaluated."""

@@ -112,7 +112,7 @@ class ClaimedEvent:
     event: Event
 
 
-class Backoff:
+class _Backoff:
     """The pause after drains that failed, longer each time; kept in the spool's `pause.json`."""
 
     def __init__(self, folder: Path) -> None:
@@ -169,7 +169,7 @@ class EventSpool:
         self.folder = folder
         self.refused_file = folder / "refused.jsonl"
         self.dropped_file = folder / "dropped.jsonl"
-        self.backoff = Backoff(folder)
+        self.backoff = _Backoff(folder)
         self._new, self._claimed = folder / "new", folder / "claimed"
         self._max_events, self._max_age_s = max_events, max_age_s
         self._written = 0

@@ -25,13 +25,13 @@ _FIRST_TIME_MS: Final = 10**11
 Sign = Literal["added", "changed", "removed"]
 
 
-class Absent(Enum):
+class _Absent(Enum):
     """The one value that says that there is none; null is a value."""
 
     ABSENT = "absent"
 
 
-ABSENT: Final = Absent.ABSENT
+ABSENT: Final = _Absent.ABSENT
 
 
 class Change(NamedTuple):

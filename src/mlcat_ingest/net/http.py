@@ -98,7 +98,7 @@ def clock(name: str, skew_s: float | None) -> Finding:
     )
 
 
-class NoAnswer(NamedTuple):
+class _NoAnswer(NamedTuple):
     """The failure of a service to answer, as the rest of a sentence about it; and the cure.
 
     A wrong address, certificate or protocol stays wrong: such a failure `is_lasting`.
@@ -109,7 +109,7 @@ class NoAnswer(NamedTuple):
     is_lasting: bool = False
 
 
-def _no_answer_of(error: BaseException, url: str) -> NoAnswer:
+def _no_answer_of(error: BaseException, url: str) -> _NoAnswer:
     """Return why a request to `url` got no answer.
 
     Cost: one handshake where http was spoken to a port that hung up.
@@ -117,32 +117,32 @@ def _no_answer_of(error: BaseException, url: str) -> NoAnswer:
     chain = _chain(error)
     cause = _sentence(chain[-1])
     if isinstance(error, requests.TooManyRedirects):
-        return NoAnswer(
+        return _NoAnswer(
             f"redirect loop: {cause}",
             "check that the address is that of the service itself",
             is_lasting=True,
         )
     if isinstance(error, requests.exceptions.ProxyError):
         proxy, variable = _proxy(url)
-        return NoAnswer(
+        return _NoAnswer(
             f"cannot be reached through the proxy {proxy} of {variable}: {cause}",
             f"correct {variable}, or add the host to NO_PROXY",
         )
     if "WRONG_VERSION_NUMBER" in cause:
-        return NoAnswer(
+        return _NoAnswer(
             f"does not speak https: {cause}",
             "use http:// in the address, or another port",
             is_lasting=True,
         )
     if any(isinstance(inner, ConnectionError) for inner in chain) and _shows_certificate(url):
-        return NoAnswer(
+        return _NoAnswer(
             f"does not speak http: {cause}",
             _USE_HTTPS,
             is_lasting=True,
         )
     hint = next(cure for pattern, cure in _CURES.items() if re.search(pattern, cause))
     is_lasting = cause == _UNKNOWN_HOST or "CERTIFICATE_VERIFY" in cause
-    return NoAnswer(f"does not answer: {cause}", hint, is_lasting)
+    return _NoAnswer(f"does not answer: {cause}", hint, is_lasting)
 
 
 def _wants_tls(status: int, content: bytes) -> bool:

@@ -30,21 +30,21 @@ class _ReferenceError(Exception):
 
 
 @dataclass(slots=True)
-class Interpolation:
+class _Interpolation:
     """Data in which nothing is left to expand, and what could not be expanded, by place."""
 
     data: Any
     failures: list[tuple[Loc, str]] = field(default_factory=list)
 
 
-def interpolate(data: Any, environ: Mapping[str, str], base_dir: Path) -> Interpolation:
+def interpolate(data: Any, environ: Mapping[str, str], base_dir: Path) -> _Interpolation:
     """Return a copy of `data` with every `${...}` in its texts replaced.
 
     Texts with a `${...}` become `SubstitutedText`. Contents of files and variables of a secret
     name are masked from now on. Files named by a relative path are looked for in `base_dir`.
     """
     expander = _Expander(environ, base_dir)
-    return Interpolation(expander.value(data, ()), expander.failures)
+    return _Interpolation(expander.value(data, ()), expander.failures)
 
 
 class _Expander:

@@ -110,7 +110,7 @@ _WILDCARD: Final = re.compile(r"(_\d*)?\*$")
 _SHARD: Final = re.compile(r"(?<=.\D)(\d{4}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01]))$")
 
 
-class Uri(NamedTuple):
+class _Uri(NamedTuple):
     """A URI taken apart; all parts are empty where it could not be."""
 
     scheme: str = ""
@@ -118,7 +118,7 @@ class Uri(NamedTuple):
     path: str = ""
 
 
-def split(uri: str | None) -> Uri:
+def split(uri: str | None) -> _Uri:
     """Return scheme (no driver), host (no credentials) and path of `uri`.
 
     Its query may hold a secret, and is left out; so are the settings of a database after a `;`, and
@@ -127,13 +127,13 @@ def split(uri: str | None) -> Uri:
     try:
         parts = urlsplit((uri or "").removeprefix("jdbc:"))
     except ValueError:
-        return Uri()
+        return _Uri()
     scheme = parts.scheme.lower().partition("+")[0]
     host, path = parts.netloc.rpartition("@")[2], parts.path
     if scheme in DATABASES:
         host = "" if ";" in parts.netloc else host
         path = path.partition(";")[0] if parts.netloc or path.startswith("/") else ""
-    return Uri(scheme, host, path)
+    return _Uri(scheme, host, path)
 
 
 def place_of_uri(uri: str) -> Place | None:
@@ -158,7 +158,7 @@ def place_of_uri(uri: str) -> Place | None:
     return None if of_scheme is None else of_scheme(parts)
 
 
-def _table(platform: str, uri: Uri) -> str | None:
+def _table(platform: str, uri: _Uri) -> str | None:
     """Return the name of a table whose address is all there is; the host may be its first part.
 
     None where it is the address of a server, with a port, and of no table in it.
@@ -169,7 +169,7 @@ def _table(platform: str, uri: Uri) -> str | None:
     return None if ":" in uri.host or not uri.host else ".".join((uri.host, *names))
 
 
-def _web(uri: Uri) -> Place | None:
+def _web(uri: _Uri) -> Place | None:
     host, path = uri.host.lower(), uri.path
     if host.endswith(_AZURE_HOSTS):
         return _place_of("abs", unquote(path))
@@ -196,7 +196,7 @@ def _hub(platform: str, path: str) -> Place | None:
     return _place_of(platform, "/".join(names))
 
 
-def _hugging_face(uri: Uri) -> Place | None:
+def _hugging_face(uri: _Uri) -> Place | None:
     return _hub("huggingface", uri.path) if uri.host == "datasets" else None
 
 
@@ -204,7 +204,7 @@ def _dbfs(path: str) -> Place | None:
     return _local(path) if path.startswith("/Volumes/") else _place_of("dbfs", path)
 
 
-class SparkName(NamedTuple):
+class _SparkName(NamedTuple):
     """The parts of a table's name in Spark SQL, or the place of the files that it stands for.
 
     Both are empty for what is neither, such as a subquery.
@@ -214,24 +214,24 @@ class SparkName(NamedTuple):
     files: Place | None = None
 
 
-def spark_name(text: str) -> SparkName:
+def spark_name(text: str) -> _SparkName:
     """Return what a name of Spark SQL stands for, without the version that it is read as of.
 
     Source: `multipartIdentifier`, `temporalClause` and "Run SQL on files directly" of Spark 4.
     """
     name = _AS_OF.sub("", text.strip())
     if _SPARK_NAME.fullmatch(name) is None:
-        return SparkName()
+        return _SparkName()
     quoted = [part.startswith("`") for part in _SPARK_PART.findall(name)]
     parts = tuple(part.strip("`").replace("``", "`") for part in _SPARK_PART.findall(name))
     kind, last = parts[0].lower(), parts[-1]
     if len(parts) == 2 and kind in _SPARK_FORMATS and quoted[-1]:
         place = place_of_uri(_AT_VERSION.sub("", last) if kind == "delta" else last)
         if place is None or place[1].startswith("."):
-            return SparkName()
-        return SparkName(files=place_of_format(kind, place))
+            return _SparkName()
+        return _SparkName(files=place_of_format(kind, place))
     plain = all(part and not set(part) & set("./ ") for part in parts)
-    return SparkName(parts if plain else ())
+    return _SparkName(parts if plain else ())
 
 
 def place_of_format(kind: str, place: Place) -> Place:
@@ -260,7 +260,7 @@ def _place_of(platform: str, name: str) -> Place | None:
     return (platform, bare) if bare.strip() else None
 
 
-_BY_SCHEME: Final[Mapping[str, Callable[[Uri], Place | None]]] = {
+_BY_SCHEME: Final[Mapping[str, Callable[[_Uri], Place | None]]] = {
     **dict.fromkeys(("http", "https"), _web),
     "file": lambda uri: _local(unquote(uri.path)),
     "dbfs": lambda uri: _dbfs(uri.path),

@@ -264,7 +264,7 @@ class ChangeLog:
 
 def impact_lines(impact: Impact) -> Iterator[Line]:
     """Yield what a removal affects."""
-    name = feature_name(impact.removal.urn)
+    name = _feature_name(impact.removal.urn)
     when = ", due in the next pass," if impact.removal.next_pass else ""
     if not impact.models:
         yield Line(printable(f"  removing {name}{when} affects no model"))
@@ -282,7 +282,7 @@ def impact_data(impact: Impact) -> dict[str, Any]:
     return {
         "kind": "impact",
         "urn": impact.removal.urn,
-        "name": feature_name(impact.removal.urn),
+        "name": _feature_name(impact.removal.urn),
         "removed": "with the next pass" if impact.removal.next_pass else "with the run",
         "models": impact.models,
         "in_production": impact.production,
@@ -290,7 +290,7 @@ def impact_data(impact: Impact) -> dict[str, Any]:
     }
 
 
-def feature_name(urn: str) -> str:
+def _feature_name(urn: str) -> str:
     """Return how people call a feature or a feature table: `conv_rate (shop.orders)`."""
     *_, table, name = parse(urn).parts
     return f"{name} ({table})" if entity_type_of(urn) == "mlFeature" else name

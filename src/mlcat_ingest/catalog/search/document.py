@@ -51,7 +51,7 @@ class IndexedEntity:
             self.modified_ms = max(self.modified_ms, modified_ms)
 
 
-class NumericFields(NamedTuple):
+class _NumericFields(NamedTuple):
     """The metrics or parameters of one entity: `names[i]` has `values[i]`, numbers if they can.
 
     So is the duration of a run, under an empty name.
@@ -77,7 +77,7 @@ class IndexDocument(NamedTuple):
     name: str
     columns: tuple[str, ...]
     keywords: tuple[tuple[str, str], ...]
-    numeric_fields: tuple[NumericFields, ...]
+    numeric_fields: tuple[_NumericFields, ...]
     created_ms: int
     modified_ms: int
 
@@ -126,7 +126,7 @@ def _split(text: str) -> tuple[str, tuple[str, ...]]:
 _tokens = lru_cache(maxsize=20_000)(_split)
 
 
-def _numeric_fields(described: Iterable[Mapping[str, Any]]) -> tuple[NumericFields, ...]:
+def _numeric_fields(described: Iterable[Mapping[str, Any]]) -> tuple[_NumericFields, ...]:
     by_field: dict[str, dict[str, object]] = {}
     for body in described:
         for key, field_name in _NUMERIC_SOURCES:
@@ -139,7 +139,7 @@ def _numeric_fields(described: Iterable[Mapping[str, Any]]) -> tuple[NumericFiel
     for field_name, values in by_field.items():
         # Most are JSON numbers, and read at once as such.
         numbers = floats(values.values()) or map(to_number, values.values())
-        found.append(NumericFields(field_name, tuple(values), tuple(numbers)))
+        found.append(_NumericFields(field_name, tuple(values), tuple(numbers)))
     return tuple(found)
 
 

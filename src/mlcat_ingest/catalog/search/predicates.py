@@ -177,7 +177,7 @@ def always(*, holds: bool) -> EntityPredicate:
     return EntityPredicate(lambda _: constant, match=expression, profile=constant)
 
 
-def has_keyword(among: Select[tuple[int]], ids: Sequence[int] | None) -> EntityPredicate:
+def _has_keyword(among: Select[tuple[int]], ids: Sequence[int] | None) -> EntityPredicate:
     """Return the predicate of entities with one of the keywords `among`; their `ids` if few."""
     having = select(member.c.profile_id)
     having = having.where(member.c.keyword_id.in_(among if ids is None else ids))
@@ -192,7 +192,7 @@ def has_keyword(among: Select[tuple[int]], ids: Sequence[int] | None) -> EntityP
     )
 
 
-def has_text(expression: str) -> EntityPredicate:
+def _has_text(expression: str) -> EntityPredicate:
     """Return the predicate of entities whose texts match an expression of the full-text index."""
     return EntityPredicate(lambda at: at.in_(matching(expression)), match=f"({expression})")
 
@@ -321,7 +321,7 @@ def _keywords(
         values = (*values, *_as_urns(field, condition, values))
         query = query.where(text_compares(keyword.c.value, condition, values))
     ids = connection.scalars(query.limit(MAX_TOKENS + 1)).all()
-    return has_keyword(query, ids if len(ids) <= MAX_TOKENS else None)
+    return _has_keyword(query, ids if len(ids) <= MAX_TOKENS else None)
 
 
 _OF_WHOLE_VALUES: Final = EXACT | {Condition.IEQUAL}
@@ -396,7 +396,7 @@ def _text(criterion: Criterion) -> EntityPredicate:
     begins = criterion.condition not in {Condition.CONTAIN, Condition.END_WITH}
     ends = criterion.condition not in {Condition.CONTAIN, Condition.START_WITH}
     if criterion.condition is Condition.EXISTS:
-        return has_text(phrase((), within=column, begins=True))
+        return _has_text(phrase((), within=column, begins=True))
     if criterion.condition not in _OF_WHOLE_VALUES | PATTERNS:
         return always(holds=False)
     phrases = [
@@ -404,14 +404,14 @@ def _text(criterion: Criterion) -> EntityPredicate:
         for tokens, _ in map(tokenize, criterion.values)
         if tokens
     ]
-    return has_text(" OR ".join(phrases) or NOWHERE)
+    return _has_text(" OR ".join(phrases) or NOWHERE)
 
 
 def _anywhere(criterion: Criterion) -> EntityPredicate:
     """Return the predicate for words in any of the texts; with START_WITH their beginnings."""
     prefix = criterion.condition is Condition.START_WITH
     terms = (term(value, prefix=prefix) for value in criterion.values)
-    return has_text(" OR ".join(word.match() for word in terms if word) or NOWHERE)
+    return _has_text(" OR ".join(word.match() for word in terms if word) or NOWHERE)
 
 
 def _name(criterion: Criterion) -> EntityPredicate:

@@ -35,14 +35,14 @@ _RANGES: Final = (
 _UNSPACED: Final = re.compile(f"[{_RANGES}]|[^{_RANGES}]+")
 
 
-class Tokens(NamedTuple):
+class _Tokens(NamedTuple):
     """The tokens of a text: the `parts` of its words in order, and the `wholes` of split words."""
 
     parts: list[str]
     wholes: list[str]
 
 
-def tokenize(text: str) -> Tokens:
+def tokenize(text: str) -> _Tokens:
     """Return the tokens of `text`; a text without letters and digits has none."""
     plain = text if text.isascii() else _without_accents(text)
     if "urn:li:" in plain:
@@ -54,7 +54,7 @@ def tokenize(text: str) -> Tokens:
     # In ASCII every run has a part, so as many of both means that no run was split.
     unsplit = len(parts) == len(runs) and is_ascii
     wholes = [] if unsplit else [*filter(None, map(_whole, split))]
-    return Tokens(parts, wholes)
+    return _Tokens(parts, wholes)
 
 
 def fold(text: str) -> str:

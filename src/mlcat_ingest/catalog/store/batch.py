@@ -42,7 +42,7 @@ _NEVER_MS: Final = -(2**63)
 """The time of the last change of an aspect that is not stored."""
 
 
-class ExistingEntity(NamedTuple):
+class _ExistingEntity(NamedTuple):
     """An entity that exists; one that `is_new` was made by the same batch."""
 
     id: int
@@ -56,7 +56,7 @@ class State(NamedTuple):
     A `default` is there without being stored.
     """
 
-    entity: ExistingEntity | None = None
+    entity: _ExistingEntity | None = None
     row: AspectRow | None = None
     version: int = 0
     modified_ms: int | None = None
@@ -141,7 +141,7 @@ class Batch:
         self._connection = connection
         self._actor = actor
         self._now_ms = now_ms()
-        self._entities: dict[str, ExistingEntity] = {}
+        self._entities: dict[str, _ExistingEntity] = {}
         self._rows: dict[Key, AspectRow] = {}
         # The last version of aspects that are gone: their next value counts on from there.
         self._last_versions: dict[Key, int] = {}
@@ -222,7 +222,7 @@ class Batch:
     def _read_entities(self, urns: Iterable[str]) -> None:
         for chunk in distinct_chunks(urns):
             for urn, *known in select_in(self._connection, _FIND_ENTITIES, chunk):
-                self._entities[urn] = ExistingEntity(*known)
+                self._entities[urn] = _ExistingEntity(*known)
             self._read_urns.update(chunk)
 
     def _read_last_versions(self, absent: Sequence[int], names: Sequence[str]) -> None:
@@ -320,7 +320,7 @@ class Batch:
         self._drop(known, state.row)
         return WriteResult(urn, name, 0, changed=True)
 
-    def _delete_entity(self, urn: str, known: ExistingEntity) -> None:
+    def _delete_entity(self, urn: str, known: _ExistingEntity) -> None:
         self._changes.delete_entity(known.id)
         self._new.pop(known.id, None)
         self._rows = {key: row for key, row in self._rows.items() if key[0] != known.id}
@@ -328,7 +328,7 @@ class Batch:
         if not known.is_new:
             self._changes.deleted_entities.append(known.id)
 
-    def _drop(self, known: ExistingEntity, row: AspectRow) -> None:
+    def _drop(self, known: _ExistingEntity, row: AspectRow) -> None:
         key = (known.id, row.aspect)
         del self._rows[key]
         if known.is_new:
@@ -351,9 +351,9 @@ class Batch:
         row = self._put(known, item, state, content)
         return WriteResult(write.urn, write.aspect, row.version, changed=True)
 
-    def _create(self, item: PreparedWrite) -> ExistingEntity:
+    def _create(self, item: PreparedWrite) -> _ExistingEntity:
         urn, entity_type = item.write.urn, item.entity_type
-        created = ExistingEntity(self._next_id, self._now_ms, is_new=True)
+        created = _ExistingEntity(self._next_id, self._now_ms, is_new=True)
         self._next_id += 1
         self._entities[urn] = created
         self._changes.new_entities[created.id] = EntityRow(
@@ -365,7 +365,7 @@ class Batch:
         return created
 
     def _put(
-        self, known: ExistingEntity, item: PreparedWrite, state: State, content: StorableValue
+        self, known: _ExistingEntity, item: PreparedWrite, state: State, content: StorableValue
     ) -> AspectRow:
         key = (known.id, item.write.aspect)
         before = state.row
@@ -388,7 +388,7 @@ class Batch:
         return row
 
     def _put_event(
-        self, known: ExistingEntity, item: PreparedWrite, moment: Moment, content: StorableValue
+        self, known: _ExistingEntity, item: PreparedWrite, moment: Moment, content: StorableValue
     ) -> None:
         key = (known.id, item.write.aspect)
         self._changes.events[key, moment] = EventRow(

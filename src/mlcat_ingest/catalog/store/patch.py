@@ -51,7 +51,7 @@ ArrayKeys: TypeAlias = Mapping[Path, KeyPaths]
 """The key parts of arrays, by the fields that lead to each array."""
 
 
-class Operation(NamedTuple):
+class _Operation(NamedTuple):
     """One step of a patch; `source` is where `move` and `copy` take from."""
 
     op: Op
@@ -70,7 +70,7 @@ class Patch:
     """
 
     aspect: str
-    operations: tuple[Operation, ...]
+    operations: tuple[_Operation, ...]
     keys: ArrayKeys
     lenient: bool = False
     lineage: bool = False
@@ -105,7 +105,7 @@ def read_patch(aspect: str, envelope: Mapping[str, Any]) -> Patch:
     return Patch(
         aspect,
         operations,
-        template_keys(aspect) if templated else given,
+        _template_keys(aspect) if templated else given,
         lenient=bool(given),
         lineage=templated
         and aspect in ASPECTS_WITH_LINEAGE
@@ -113,7 +113,7 @@ def read_patch(aspect: str, envelope: Mapping[str, Any]) -> Patch:
     )
 
 
-def _operation(item: Any, place: str) -> Operation:
+def _operation(item: Any, place: str) -> _Operation:
     if not isinstance(item, dict):
         raise InvalidProposalError(f"{place}: expected an object")
     op = item.get("op")
@@ -129,7 +129,7 @@ def _operation(item: Any, place: str) -> Operation:
         raise InvalidProposalError(f"{place}.value: missing")
     if op == "remove" and not path:
         raise InvalidProposalError(f"{place}.path: the whole aspect cannot be removed by a patch")
-    return Operation(cast("Op", op), path, item.get("value"), source)
+    return _Operation(cast("Op", op), path, item.get("value"), source)
 
 
 def _path(text: Any, place: str) -> Path:
@@ -170,7 +170,7 @@ def _key_path(name: str) -> Path:
 
 
 @cache
-def template_keys(aspect: str) -> ArrayKeys:
+def _template_keys(aspect: str) -> ArrayKeys:
     """Return the keys by which a patch without any addresses the arrays of `aspect`."""
     spec = ASPECTS.get(aspect)
     return MappingProxyType(
@@ -182,7 +182,7 @@ def template_keys(aspect: str) -> ArrayKeys:
 
 
 @cache
-def is_list(aspect: str, field: str) -> bool:
+def _is_list(aspect: str, field: str) -> bool:
     """Return whether a field of `aspect` holds an array."""
     spec = ASPECTS.get(aspect)
     if spec is None or spec.type is None:
@@ -198,7 +198,7 @@ def blank(aspect: str, now_ms: int) -> dict[str, Any]:
     entries, and required stamps of this moment.
     """
     stamp = {"time": now_ms, "actor": SYSTEM_ACTOR}
-    keyed: dict[str, Any] = {path[0]: [] for path in template_keys(aspect) if len(path) == 1}
+    keyed: dict[str, Any] = {path[0]: [] for path in _template_keys(aspect) if len(path) == 1}
     spec = ASPECTS.get(aspect)
     if spec is None or spec.type is None:
         return keyed | _required_fields(aspect, stamp)
@@ -360,7 +360,7 @@ class _Document:
         # Copies of copies would grow for ever.
         self._left_bytes = PATCH_TAKEN_BYTES
 
-    def apply(self, operation: Operation) -> None:
+    def apply(self, operation: _Operation) -> None:
         """Apply one operation.
 
         Raises:
@@ -380,7 +380,7 @@ class _Document:
             case "copy" | "move":
                 self._transfer(operation)
 
-    def _transfer(self, operation: Operation) -> None:
+    def _transfer(self, operation: _Operation) -> None:
         value = self._take(operation.source)
         if operation.op == "move":
             self._remove(operation.source)
@@ -451,7 +451,7 @@ class _Document:
         if create and isinstance(place.holder, dict) and place.holder.get(place.key) is None:
             keys = self._patch.keys.get(place.fields)
             is_array = part == "-" or (
-                len(place.fields) == 1 and is_list(self._patch.aspect, place.fields[0])
+                len(place.fields) == 1 and _is_list(self._patch.aspect, place.fields[0])
             )
             empty: Any = [] if is_array else {}
             place.holder[place.key] = empty if keys is None else _Entries(keys)

@@ -67,7 +67,7 @@ def known_platforms() -> list[Write]:
     ]
 
 
-def add_platforms(connection: Connection) -> None:
+def _add_platforms(connection: Connection) -> None:
     """Write the known platforms into a catalog that never had them."""
     if connection.scalar(select(setting.c.value).where(setting.c.name == _SETTING)) is not None:
         return
@@ -92,7 +92,7 @@ _CHECK_S: Final = 0.5
 _CHECK_EVERY: Final = 10_000
 
 
-class DatabaseFailures:
+class _DatabaseFailures:
     """Turns errors of the database into errors for clients."""
 
     def __init__(self) -> None:
@@ -162,7 +162,7 @@ class _StoreWriter:
     changes.
     """
 
-    def __init__(self, engine: Engine, failures: DatabaseFailures) -> None:
+    def __init__(self, engine: Engine, failures: _DatabaseFailures) -> None:
         self._engine = engine
         self._failures = failures
         self._queue: list[_QueuedJob[Any]] = []
@@ -225,7 +225,7 @@ class Store:
     def __init__(self, engine: Engine) -> None:
         """Use the database behind `engine`, whose tables `Store.open` has migrated."""
         self._engine = engine
-        self._failures = DatabaseFailures()
+        self._failures = _DatabaseFailures()
         self._writer = _StoreWriter(engine, self._failures)
 
     @classmethod
@@ -250,7 +250,7 @@ class Store:
                 migrate(TextEngine(str(where), engine), "catalog", MIGRATIONS)
                 _index_if_needed(engine)
                 store = cls(engine)
-                store.change(add_platforms)
+                store.change(_add_platforms)
             on_failure.pop_all()
         return store
 

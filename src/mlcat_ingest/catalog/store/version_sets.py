@@ -43,7 +43,7 @@ CurrentAspect = Callable[[str, str], Mapping[str, Any] | None]
 """Returns the aspect of a URN, by name, as the items before this one have left it."""
 
 
-class Effects(NamedTuple):
+class _Effects(NamedTuple):
     """The value under which an aspect is stored, and what else is written with it."""
 
     value: Mapping[str, Any]
@@ -81,7 +81,7 @@ class VersionSets:
         # Versions that this batch wrote: by set and sort id, and by set and label.
         self._written: dict[tuple[str, str, str], str] = {}
 
-    def effects(self, urn: str, aspect: str, value: Mapping[str, Any]) -> Effects:
+    def effects(self, urn: str, aspect: str, value: Mapping[str, Any]) -> _Effects:
         """Return the effects of writing `value`.
 
         Raises:
@@ -105,7 +105,7 @@ class VersionSets:
             self._stored[urn, aspect] = self._current(urn, aspect)
         return self._stored[urn, aspect]
 
-    def _of_version(self, urn: str, value: Mapping[str, Any]) -> Effects:
+    def _of_version(self, urn: str, value: Mapping[str, Any]) -> _Effects:
         version_set, sort_id = value["versionSet"], value["sortId"]
         set_properties = self._before(version_set, VERSION_SET_PROPERTIES)
         scheme = value.get("versioningScheme", defaults(VERSION_PROPERTIES)["versioningScheme"])
@@ -116,16 +116,16 @@ class VersionSets:
         if set_properties is None:
             return self._of_first_in_set(urn, value, scheme)
         if set_properties["latest"] == urn:
-            return Effects(value)
+            return _Effects(value)
         others = [_set_latest(version_set, scheme, urn)]
         former = self._before(set_properties["latest"], VERSION_PROPERTIES)
         if former is not None:
             if sort_id <= former["sortId"]:
-                return Effects(value)
+                return _Effects(value)
             others.append(_mark_latest(set_properties["latest"], former, is_latest=False))
-        return Effects({**value, IS_LATEST: True}, tuple(others))
+        return _Effects({**value, IS_LATEST: True}, tuple(others))
 
-    def _of_first_in_set(self, urn: str, value: Mapping[str, Any], scheme: str) -> Effects:
+    def _of_first_in_set(self, urn: str, value: Mapping[str, Any], scheme: str) -> _Effects:
         """Return the effects of writing a version whose set has no computed properties yet.
 
         Its set may have versions: earlier releases of this catalog stored them as they came.
@@ -146,7 +146,7 @@ class VersionSets:
             for other, version in earlier.items()
         ]
         effects = (_set_latest(version_set, scheme, latest), *marked)
-        return Effects({**value, IS_LATEST: latest == urn}, effects)
+        return _Effects({**value, IS_LATEST: latest == urn}, effects)
 
     def _check_unique(self, urn: str, version_set: str, sort_id: str, label: str | None) -> None:
         keys = [(version_set, "sort id", sort_id)]
@@ -178,7 +178,7 @@ class VersionSets:
 
     def _of_set(
         self, urn: str, before: Mapping[str, Any] | None, value: Mapping[str, Any]
-    ) -> Effects:
+    ) -> _Effects:
         latest, scheme = value["latest"], value["versioningScheme"]
         if before is not None and before["versioningScheme"] != scheme:
             raise ComputedFieldError(
@@ -191,14 +191,14 @@ class VersionSets:
         if version is None:
             raise InvalidProposalError(f"Cannot set latest version to unversioned entity: {latest}")
         if before is None:
-            return Effects(value, (_mark_latest(latest, version, is_latest=True),))
+            return _Effects(value, (_mark_latest(latest, version, is_latest=True),))
         if before["latest"] == latest:
-            return Effects(value)
+            return _Effects(value)
         others = [_mark_latest(latest, version, is_latest=True)]
         former = self._current(before["latest"], VERSION_PROPERTIES)
         if former is not None:
             others.append(_mark_latest(before["latest"], former, is_latest=False))
-        return Effects(value, tuple(others))
+        return _Effects(value, tuple(others))
 
 
 def _set_latest(version_set: str, scheme: str, latest: str) -> Write:

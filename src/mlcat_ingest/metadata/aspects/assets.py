@@ -19,7 +19,7 @@ from mlcat_ingest.metadata.aspects.declaration import (
 )
 
 
-class DataPlatformInfo(TypedDict):
+class _DataPlatformInfo(TypedDict):
     """A platform: its short name, what kind of system it is, and how it parts dataset names."""
 
     name: str
@@ -33,10 +33,10 @@ class DataPlatformInfo(TypedDict):
     logical: NotRequired[bool]
 
 
-DATA_PLATFORM_INFO: Final = aspect("dataPlatformInfo", DataPlatformInfo)
+DATA_PLATFORM_INFO: Final = aspect("dataPlatformInfo", _DataPlatformInfo)
 
 
-class DataPlatformInstanceProperties(CustomProperties, total=False):
+class _DataPlatformInstanceProperties(CustomProperties, total=False):
     """One installation of a platform: name to show, description, address."""
 
     externalUrl: str
@@ -45,14 +45,14 @@ class DataPlatformInstanceProperties(CustomProperties, total=False):
 
 
 DATA_PLATFORM_INSTANCE_PROPERTIES: Final = aspect(
-    "dataPlatformInstanceProperties", DataPlatformInstanceProperties
+    "dataPlatformInstanceProperties", _DataPlatformInstanceProperties
 )
 
 
 _LineageMatch = Literal["EXACT", "NORMALIZED", "UNRESOLVED"]
 
 
-class Upstream(TypedDict):
+class _Upstream(TypedDict):
     """A dataset that another one is made from."""
 
     dataset: Annotated[str, Edge("DownstreamOf", "dataset", lineage="upstream")]
@@ -79,10 +79,10 @@ class FineGrainedLineage(TypedDict):
     matchType: NotRequired[_LineageMatch]
 
 
-class UpstreamLineage(TypedDict):
+class _UpstreamLineage(TypedDict):
     """Upstream lineage of a dataset, as a whole and field by field."""
 
-    upstreams: list[Upstream]
+    upstreams: list[_Upstream]
     fineGrainedLineages: NotRequired[
         Annotated[
             list[FineGrainedLineage],
@@ -92,11 +92,11 @@ class UpstreamLineage(TypedDict):
 
 
 UPSTREAM_LINEAGE: Final = aspect(
-    "upstreamLineage", UpstreamLineage, patch_keys={"upstreams": "dataset"}
+    "upstreamLineage", _UpstreamLineage, patch_keys={"upstreams": "dataset"}
 )
 
 
-class DatasetProperties(CustomProperties, total=False):
+class _DatasetProperties(CustomProperties, total=False):
     """A dataset: name to show, full name, description and addresses. MLflow: a dataset input."""
 
     externalUrl: str
@@ -109,10 +109,10 @@ class DatasetProperties(CustomProperties, total=False):
     tags: Annotated[list[str], EMPTY_LIST]
 
 
-DATASET_PROPERTIES: Final = aspect("datasetProperties", DatasetProperties, patch_keys={})
+DATASET_PROPERTIES: Final = aspect("datasetProperties", _DatasetProperties, patch_keys={})
 
 
-class TagProperties(TypedDict):
+class _TagProperties(TypedDict):
     """A tag: name to show, description, colour as `#rrggbb`."""
 
     name: str
@@ -120,10 +120,10 @@ class TagProperties(TypedDict):
     colorHex: NotRequired[str]
 
 
-TAG_PROPERTIES: Final = aspect("tagProperties", TagProperties)
+TAG_PROPERTIES: Final = aspect("tagProperties", _TagProperties)
 
 
-class ContainerProperties(CustomProperties, total=False):
+class _ContainerProperties(CustomProperties, total=False):
     """A container of assets; `qualifiedName` is its full name at the source."""
 
     externalUrl: str
@@ -135,26 +135,26 @@ class ContainerProperties(CustomProperties, total=False):
     lastModified: TimeStamp
 
 
-CONTAINER_PROPERTIES: Final = aspect("containerProperties", ContainerProperties)
+CONTAINER_PROPERTIES: Final = aspect("containerProperties", _ContainerProperties)
 
 
-class TestDefinition(TypedDict):
+class _TestDefinition(TypedDict):
     """A metadata test's rules; `json` is a JSON text."""
 
     type: Literal["JSON"]
     json: NotRequired[str]
 
 
-class TestInfo(TypedDict):
+class _TestInfo(TypedDict):
     """A metadata test: its name, its category (free text) and its rules."""
 
     name: str
     category: str
-    definition: TestDefinition
+    definition: _TestDefinition
     description: NotRequired[str]
 
 
-TEST_INFO: Final = aspect("testInfo", TestInfo)
+TEST_INFO: Final = aspect("testInfo", _TestInfo)
 
 
 class TestResult(TypedDict):

@@ -73,7 +73,7 @@ class EdgeRecord(TypedDict):
     properties: NotRequired[dict[str, str]]
 
 
-class Status(TypedDict, total=False):
+class _Status(TypedDict, total=False):
     """The soft delete: `removed` hides the entity. Source in MLflow: the lifecycle stage."""
 
     removed: Annotated[bool, Default("false")]
@@ -82,22 +82,22 @@ class Status(TypedDict, total=False):
 
 
 STATUS: Final = aspect(
-    "status", Status, patch_keys={}, searched=(SearchField("removed", "removed"),)
+    "status", _Status, patch_keys={}, searched=(SearchField("removed", "removed"),)
 )
 
 
-class SubTypes(TypedDict):
+class _SubTypes(TypedDict):
     """Finer kinds of the entity, free text, the main one first."""
 
     typeNames: list[str]
 
 
 SUB_TYPES: Final = aspect(
-    "subTypes", SubTypes, searched=(SearchField("typeNames", "typeNames", "tags"),)
+    "subTypes", _SubTypes, searched=(SearchField("typeNames", "typeNames", "tags"),)
 )
 
 
-class DataPlatformInstance(TypedDict):
+class _DataPlatformInstance(TypedDict):
     """The platform the entity lives on, and which installation of it. Source: the recipe."""
 
     platform: Annotated[str, UrnOf("dataPlatform")]
@@ -106,7 +106,7 @@ class DataPlatformInstance(TypedDict):
 
 DATA_PLATFORM_INSTANCE: Final = aspect(
     "dataPlatformInstance",
-    DataPlatformInstance,
+    _DataPlatformInstance,
     searched=(
         SearchField("platform", "platform", entity_types=("dataPlatform",)),
         SearchField("instance", "platformInstance"),
@@ -130,53 +130,53 @@ CONTAINER: Final = aspect(
 )
 
 
-class BrowsePaths(TypedDict):
+class _BrowsePaths(TypedDict):
     """Slash-separated paths of the older browse view."""
 
     paths: list[str]
 
 
-BROWSE_PATHS: Final = aspect("browsePaths", BrowsePaths)
+BROWSE_PATHS: Final = aspect("browsePaths", _BrowsePaths)
 
 
-class BrowsePathEntry(TypedDict):
+class _BrowsePathEntry(TypedDict):
     """One step of a path; `urn` where the step is an entity."""
 
     id: str
     urn: NotRequired[AnyUrn]
 
 
-class BrowsePathsV2(TypedDict):
+class _BrowsePathsV2(TypedDict):
     """The place of the entity in the browse view, outermost step first."""
 
-    path: list[BrowsePathEntry]
+    path: list[_BrowsePathEntry]
 
 
 BROWSE_PATHS_V2: Final = aspect(
     "browsePathsV2",
-    BrowsePathsV2,
+    _BrowsePathsV2,
     one_value=frozenset({"path"}),
     searched=(SearchField("path.urn", "browsePathV2"),),
 )
 
 
-class EditableDescription(TypedDict, total=False):
+class _EditableDescription(TypedDict, total=False):
     """The description that people wrote in the catalog's pages; ours never overwrites it."""
 
     description: str
 
 
-EDITABLE_CONTAINER_PROPERTIES: Final = aspect("editableContainerProperties", EditableDescription)
-EDITABLE_ML_FEATURE_PROPERTIES: Final = aspect("editableMlFeatureProperties", EditableDescription)
+EDITABLE_CONTAINER_PROPERTIES: Final = aspect("editableContainerProperties", _EditableDescription)
+EDITABLE_ML_FEATURE_PROPERTIES: Final = aspect("editableMlFeatureProperties", _EditableDescription)
 EDITABLE_ML_FEATURE_TABLE_PROPERTIES: Final = aspect(
-    "editableMlFeatureTableProperties", EditableDescription
+    "editableMlFeatureTableProperties", _EditableDescription
 )
 EDITABLE_ML_MODEL_GROUP_PROPERTIES: Final = aspect(
-    "editableMlModelGroupProperties", EditableDescription
+    "editableMlModelGroupProperties", _EditableDescription
 )
-EDITABLE_ML_MODEL_PROPERTIES: Final = aspect("editableMlModelProperties", EditableDescription)
+EDITABLE_ML_MODEL_PROPERTIES: Final = aspect("editableMlModelProperties", _EditableDescription)
 EDITABLE_ML_PRIMARY_KEY_PROPERTIES: Final = aspect(
-    "editableMlPrimaryKeyProperties", EditableDescription
+    "editableMlPrimaryKeyProperties", _EditableDescription
 )
 
 
@@ -184,7 +184,7 @@ IS_LATEST: Final = "isLatest"
 """The field of a version that the service computes; a proposal that holds it is refused."""
 
 
-class VersionProperties(TypedDict):
+class _VersionProperties(TypedDict):
     """The version of a version set that the entity is. MLflow: version number, aliases.
 
     `sortId` orders the set as text (numbers are padded with zeros). `isLatest` is computed
@@ -209,7 +209,7 @@ class VersionProperties(TypedDict):
 
 VERSION_PROPERTIES: Final = aspect(
     "versionProperties",
-    VersionProperties,
+    _VersionProperties,
     merge_keys={"aliases": "versionTag"},
     patch_keys={},
     computed=frozenset({IS_LATEST}),
@@ -217,11 +217,11 @@ VERSION_PROPERTIES: Final = aspect(
 )
 
 
-class VersionSetProperties(CustomProperties):
+class _VersionSetProperties(CustomProperties):
     """The set itself: its newest member, and how members are ordered."""
 
     latest: Required[AnyUrn]
     versioningScheme: Required[Literal["LEXICOGRAPHIC_STRING", "ALPHANUMERIC_GENERATED_BY_DATAHUB"]]
 
 
-VERSION_SET_PROPERTIES: Final = aspect("versionSetProperties", VersionSetProperties)
+VERSION_SET_PROPERTIES: Final = aspect("versionSetProperties", _VersionSetProperties)

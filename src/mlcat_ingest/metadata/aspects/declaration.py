@@ -170,7 +170,7 @@ SCHEMA: Final = {spec.name: spec for spec in _read_schema()}
 """Name to aspect, with what the modules imported so far declare; `registry.ASPECTS` has all."""
 
 
-class AspectFacts(TypedDict, total=False):
+class _AspectFacts(TypedDict, total=False):
     """The fields of `AspectSpec` that a declaration may add."""
 
     merge_keys: Mapping[str, str]
@@ -182,7 +182,7 @@ class AspectFacts(TypedDict, total=False):
     searched: tuple[SearchField, ...]
 
 
-def aspect(name: str, typed: type | None = None, **facts: Unpack[AspectFacts]) -> str:
+def aspect(name: str, typed: type | None = None, **facts: Unpack[_AspectFacts]) -> str:
     """Declare what this package knows of an aspect of the schema, and return its name."""
     SCHEMA[name] = replace(SCHEMA[name], type=typed, **facts)
     return name

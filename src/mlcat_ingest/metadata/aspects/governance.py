@@ -25,7 +25,7 @@ OwnershipType: TypeAlias = Literal[
 ]  # fmt: skip
 
 
-class OwnershipSource(TypedDict):
+class _OwnershipSource(TypedDict):
     """The system that an ownership was read from, with its address."""
 
     type: Literal[
@@ -35,23 +35,23 @@ class OwnershipSource(TypedDict):
     url: NotRequired[str]
 
 
-class Owner(TypedDict):
+class _Owner(TypedDict):
     """One owner; `typeUrn` names an ownership type that the catalog's users defined."""
 
     owner: Annotated[str, Edge("OwnedBy", "corpuser corpGroup")]
     type: OwnershipType
     typeUrn: NotRequired[Annotated[str, Edge("ownershipType", "ownershipType")]]
-    source: NotRequired[OwnershipSource]
+    source: NotRequired[_OwnershipSource]
     attribution: NotRequired[MetadataAttribution]
 
 
-class Ownership(TypedDict):
+class _Ownership(TypedDict):
     """The owners of the entity. Source in MLflow: the run's user, the `mlflow.user` tag.
 
     `ownerTypes` is an index by owner type that the service computes; leave it out.
     """
 
-    owners: list[Owner]
+    owners: list[_Owner]
     ownerTypes: NotRequired[dict[str, list[AnyUrn]]]
     lastModified: NotRequired[
         Annotated[AuditStamp, Default('{"time":0,"actor":"urn:li:corpuser:unknown"}')]
@@ -60,7 +60,7 @@ class Ownership(TypedDict):
 
 OWNERSHIP: Final = aspect(
     "ownership",
-    Ownership,
+    _Ownership,
     merge_keys={"owners": f"owner type typeUrn {ATTRIBUTION}"},
     patch_keys={"owners": "owner type typeUrn"},
     computed=frozenset({"ownerTypes"}),
@@ -71,7 +71,7 @@ OWNERSHIP: Final = aspect(
 )
 
 
-class TagAssociation(TypedDict):
+class _TagAssociation(TypedDict):
     """One tag on the entity; `context` is a JSON text."""
 
     tag: Annotated[str, UrnOf("tag")]
@@ -79,15 +79,15 @@ class TagAssociation(TypedDict):
     attribution: NotRequired[MetadataAttribution]
 
 
-class GlobalTags(TypedDict):
+class _GlobalTags(TypedDict):
     """The catalog's tags on the entity, which are names of their own (not MLflow's tags)."""
 
-    tags: Annotated[list[TagAssociation], Edge("TaggedWith", "tag", at="tag")]
+    tags: Annotated[list[_TagAssociation], Edge("TaggedWith", "tag", at="tag")]
 
 
 GLOBAL_TAGS: Final = aspect(
     "globalTags",
-    GlobalTags,
+    _GlobalTags,
     merge_keys={"tags": f"tag {ATTRIBUTION}"},
     patch_keys={"tags": "tag"},
     curated="tags",
@@ -95,7 +95,7 @@ GLOBAL_TAGS: Final = aspect(
 )
 
 
-class GlossaryTermAssociation(TypedDict):
+class _GlossaryTermAssociation(TypedDict):
     """One term on the entity; `context` is a JSON text."""
 
     urn: Annotated[str, Edge("TermedWith", "glossaryTerm")]
@@ -104,16 +104,16 @@ class GlossaryTermAssociation(TypedDict):
     attribution: NotRequired[MetadataAttribution]
 
 
-class GlossaryTerms(TypedDict):
+class _GlossaryTerms(TypedDict):
     """The business terms of the entity, and when they last changed."""
 
-    terms: list[GlossaryTermAssociation]
+    terms: list[_GlossaryTermAssociation]
     auditStamp: AuditStamp
 
 
 GLOSSARY_TERMS: Final = aspect(
     "glossaryTerms",
-    GlossaryTerms,
+    _GlossaryTerms,
     merge_keys={"terms": f"urn {ATTRIBUTION}"},
     patch_keys={"terms": "urn"},
     unowned=frozenset({"auditStamp"}),
@@ -122,38 +122,38 @@ GLOSSARY_TERMS: Final = aspect(
 )
 
 
-class LinkSettings(TypedDict, total=False):
+class _LinkSettings(TypedDict, total=False):
     """How a link is shown (record `InstitutionalMemoryMetadataSettings`)."""
 
     showInAssetPreview: Annotated[bool, Default("false")]
 
 
-class InstitutionalMemoryMetadata(TypedDict):
+class _InstitutionalMemoryMetadata(TypedDict):
     """A link: absolute address, what it is, who put it there."""
 
     url: str
     description: str
     createStamp: AuditStamp
     updateStamp: NotRequired[AuditStamp]
-    settings: NotRequired[LinkSettings]
+    settings: NotRequired[_LinkSettings]
 
 
-class InstitutionalMemory(TypedDict):
+class _InstitutionalMemory(TypedDict):
     """Links to pages about the entity, keyed by address and description."""
 
-    elements: list[InstitutionalMemoryMetadata]
+    elements: list[_InstitutionalMemoryMetadata]
 
 
 INSTITUTIONAL_MEMORY: Final = aspect(
     "institutionalMemory",
-    InstitutionalMemory,
+    _InstitutionalMemory,
     merge_keys={"elements": "url"},
     curated="elements",
     searched=(SearchField("elements.description", "links", "description", keyword=False),),
 )
 
 
-class DomainAssociation(TypedDict):
+class _DomainAssociation(TypedDict):
     """One domain with who put the entity there."""
 
     domain: Annotated[str, UrnOf("domain")]
@@ -161,19 +161,19 @@ class DomainAssociation(TypedDict):
     attribution: NotRequired[MetadataAttribution]
 
 
-class Domains(TypedDict):
+class _Domains(TypedDict):
     """The business domains of the entity; the catalog's page shows the first.
 
     `domainAssociations` repeats them as records that the service computes; leave it out.
     """
 
     domains: Annotated[list[str], Edge("AssociatedWith", "domain")]
-    domainAssociations: NotRequired[list[DomainAssociation]]
+    domainAssociations: NotRequired[list[_DomainAssociation]]
 
 
 DOMAINS: Final = aspect(
     "domains",
-    Domains,
+    _Domains,
     patch_keys={"domains": ""},
     computed=frozenset({"domainAssociations"}),
     curated="domains",
@@ -181,16 +181,16 @@ DOMAINS: Final = aspect(
 )
 
 
-class Applications(TypedDict):
+class _Applications(TypedDict):
     """The applications that the entity belongs to."""
 
     applications: Annotated[list[str], Edge("AssociatedWith", "application")]
 
 
-APPLICATIONS: Final = aspect("applications", Applications)
+APPLICATIONS: Final = aspect("applications", _Applications)
 
 
-class Deprecation(TypedDict):
+class _Deprecation(TypedDict):
     """That the entity should no longer be used, why, from when, and what to use instead."""
 
     deprecated: bool
@@ -201,58 +201,58 @@ class Deprecation(TypedDict):
 
 
 DEPRECATION: Final = aspect(
-    "deprecation", Deprecation, searched=(SearchField("deprecated", "deprecated"),)
+    "deprecation", _Deprecation, searched=(SearchField("deprecated", "deprecated"),)
 )
 
 
-class DocumentationAssociation(TypedDict):
+class _DocumentationAssociation(TypedDict):
     """One text about the entity, in Markdown."""
 
     documentation: str
     attribution: NotRequired[MetadataAttribution]
 
 
-class Documentation(TypedDict):
+class _Documentation(TypedDict):
     """Texts about the entity from several authors or tools."""
 
-    documentations: list[DocumentationAssociation]
+    documentations: list[_DocumentationAssociation]
 
 
 DOCUMENTATION: Final = aspect(
     "documentation",
-    Documentation,
+    _Documentation,
     searched=(
         SearchField("documentations.documentation", "description", "description", keyword=False),
     ),
 )
 
 
-class PrimitivePropertyValue(TypedDict, total=False):
+class _PrimitivePropertyValue(TypedDict, total=False):
     """A value of a structured property, wrapped by the name of its type."""
 
     string: str
     double: float
 
 
-class StructuredPropertyValueAssignment(TypedDict):
+class _StructuredPropertyValueAssignment(TypedDict):
     """The values of one structured property."""
 
     propertyUrn: Annotated[str, UrnOf("structuredProperty")]
-    values: list[Annotated[PrimitivePropertyValue, OneOf]]
+    values: list[Annotated[_PrimitivePropertyValue, OneOf]]
     created: NotRequired[AuditStamp]
     lastModified: NotRequired[AuditStamp]
     attribution: NotRequired[MetadataAttribution]
 
 
-class StructuredProperties(TypedDict):
+class _StructuredProperties(TypedDict):
     """Typed properties that the catalog's users defined, keyed by property."""
 
-    properties: list[StructuredPropertyValueAssignment]
+    properties: list[_StructuredPropertyValueAssignment]
 
 
 STRUCTURED_PROPERTIES: Final = aspect(
     "structuredProperties",
-    StructuredProperties,
+    _StructuredProperties,
     merge_keys={"properties": "propertyUrn"},
     patch_keys={"properties": f"propertyUrn {ATTRIBUTION}"},
     curated="properties",

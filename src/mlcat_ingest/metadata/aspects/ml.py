@@ -60,7 +60,7 @@ HyperParameterValue = TypedDict(  # noqa: UP013 - the names of two fields are na
 """A value of the older `hyperParameters`, wrapped by the name of its type."""
 
 
-class MLModelProperties(CustomProperties, total=False):
+class _MLModelProperties(CustomProperties, total=False):
     """The properties of a model: the outcome of one training run.
 
     Attributes:
@@ -107,12 +107,12 @@ class MLModelProperties(CustomProperties, total=False):
 
 ML_MODEL_PROPERTIES: Final = aspect(
     "mlModelProperties",
-    MLModelProperties,
+    _MLModelProperties,
     merge_keys={"hyperParams": "name", "trainingMetrics": "name", "onlineMetrics": "name"},
 )
 
 
-class MLModelGroupProperties(CustomProperties, total=False):
+class _MLModelGroupProperties(CustomProperties, total=False):
     """The properties of a group: the container of all runs of one model.
 
     Attributes:
@@ -139,10 +139,10 @@ class MLModelGroupProperties(CustomProperties, total=False):
     version: VersionTag
 
 
-ML_MODEL_GROUP_PROPERTIES: Final = aspect("mlModelGroupProperties", MLModelGroupProperties)
+ML_MODEL_GROUP_PROPERTIES: Final = aspect("mlModelGroupProperties", _MLModelGroupProperties)
 
 
-class MLFeatureProperties(CustomProperties, total=False):
+class _MLFeatureProperties(CustomProperties, total=False):
     """The properties of a feature; its name is in its URN.
 
     Attributes:
@@ -159,10 +159,10 @@ class MLFeatureProperties(CustomProperties, total=False):
     sources: SourceUrns
 
 
-ML_FEATURE_PROPERTIES: Final = aspect("mlFeatureProperties", MLFeatureProperties)
+ML_FEATURE_PROPERTIES: Final = aspect("mlFeatureProperties", _MLFeatureProperties)
 
 
-class MLFeatureTableProperties(CustomProperties, total=False):
+class _MLFeatureTableProperties(CustomProperties, total=False):
     """The properties of a feature table: a feature view or feature group.
 
     Attributes:
@@ -177,20 +177,20 @@ class MLFeatureTableProperties(CustomProperties, total=False):
     mlPrimaryKeys: Annotated[list[str], Edge("KeyedBy", "mlPrimaryKey")]
 
 
-ML_FEATURE_TABLE_PROPERTIES: Final = aspect("mlFeatureTableProperties", MLFeatureTableProperties)
+ML_FEATURE_TABLE_PROPERTIES: Final = aspect("mlFeatureTableProperties", _MLFeatureTableProperties)
 
 
-class MLFeatureTableKey(TypedDict):
+class _MLFeatureTableKey(TypedDict):
     """Key of a feature table, spelled as in its URN."""
 
     platform: Annotated[str, Edge("SourcePlatform", "dataPlatform")]
     name: str
 
 
-aspect("mlFeatureTableKey", MLFeatureTableKey)
+aspect("mlFeatureTableKey", _MLFeatureTableKey)
 
 
-class MLPrimaryKeyProperties(CustomProperties, total=False):
+class _MLPrimaryKeyProperties(CustomProperties, total=False):
     """The properties of a primary key: an entity that features are looked up by.
 
     Attributes:
@@ -207,10 +207,10 @@ class MLPrimaryKeyProperties(CustomProperties, total=False):
     sources: Required[SourceUrns]
 
 
-ML_PRIMARY_KEY_PROPERTIES: Final = aspect("mlPrimaryKeyProperties", MLPrimaryKeyProperties)
+ML_PRIMARY_KEY_PROPERTIES: Final = aspect("mlPrimaryKeyProperties", _MLPrimaryKeyProperties)
 
 
-class MLModelDeploymentProperties(CustomProperties, total=False):
+class _MLModelDeploymentProperties(CustomProperties, total=False):
     """The properties of a deployment: an endpoint that serves models.
 
     Attributes:
@@ -233,11 +233,11 @@ class MLModelDeploymentProperties(CustomProperties, total=False):
 
 
 ML_MODEL_DEPLOYMENT_PROPERTIES: Final = aspect(
-    "mlModelDeploymentProperties", MLModelDeploymentProperties
+    "mlModelDeploymentProperties", _MLModelDeploymentProperties
 )
 
 
-class SourceCodeUrl(TypedDict):
+class _SourceCodeUrl(TypedDict):
     """The address of code, and what the code does."""
 
     type: Literal[
@@ -246,18 +246,18 @@ class SourceCodeUrl(TypedDict):
     sourceCodeUrl: str
 
 
-class SourceCode(TypedDict):
+class _SourceCode(TypedDict):
     """The place of the code. MLflow: git repository and commit of the run."""
 
-    sourceCode: list[SourceCodeUrl]
+    sourceCode: list[_SourceCodeUrl]
 
 
 SOURCE_CODE: Final = aspect(
-    "sourceCode", SourceCode, merge_keys={"sourceCode": "type sourceCodeUrl"}
+    "sourceCode", _SourceCode, merge_keys={"sourceCode": "type sourceCodeUrl"}
 )
 
 
-class BaseData(TypedDict):
+class _BaseData(TypedDict):
     """One dataset of a model: why it was chosen, and how it was prepared."""
 
     dataset: Annotated[str, UrnOf("dataset")]
@@ -265,25 +265,25 @@ class BaseData(TypedDict):
     preProcessing: NotRequired[list[str]]
 
 
-class TrainingData(TypedDict):
+class _TrainingData(TypedDict):
     """The training data of the model. MLflow: dataset inputs of training contexts."""
 
-    trainingData: Annotated[list[BaseData], Edge("TrainedOn", "dataset", at="dataset", ours=True)]
+    trainingData: Annotated[list[_BaseData], Edge("TrainedOn", "dataset", at="dataset", ours=True)]
 
 
 ML_MODEL_TRAINING_DATA: Final = aspect(
-    "mlModelTrainingData", TrainingData, merge_keys={"trainingData": "dataset"}
+    "mlModelTrainingData", _TrainingData, merge_keys={"trainingData": "dataset"}
 )
 
 
-class EvaluationData(TypedDict):
+class _EvaluationData(TypedDict):
     """The evaluation data of the model. MLflow: dataset inputs of evaluation contexts."""
 
     evaluationData: Annotated[
-        list[BaseData], Edge("EvaluatedOn", "dataset", at="dataset", ours=True)
+        list[_BaseData], Edge("EvaluatedOn", "dataset", at="dataset", ours=True)
     ]
 
 
 ML_MODEL_EVALUATION_DATA: Final = aspect(
-    "mlModelEvaluationData", EvaluationData, merge_keys={"evaluationData": "dataset"}
+    "mlModelEvaluationData", _EvaluationData, merge_keys={"evaluationData": "dataset"}
 )

@@ -13,17 +13,17 @@ from mlcat_ingest.metadata.aspects.declaration import AnyUrn, Edge, Millis, aspe
 from mlcat_ingest.metadata.aspects.ml import MLHyperParam, MLMetric
 
 
-class DataJobKey(TypedDict):
+class _DataJobKey(TypedDict):
     """Key of a data job, spelled as in its URN: its flow, and its id there."""
 
     flow: Annotated[str, Edge("IsPartOf", "dataFlow")]
     jobId: str
 
 
-aspect("dataJobKey", DataJobKey)
+aspect("dataJobKey", _DataJobKey)
 
 
-class DataJobInputOutput(TypedDict):
+class _DataJobInputOutput(TypedDict):
     """Inputs and outputs of a job, and the jobs that come before it."""
 
     inputDatasets: Annotated[list[str], Edge("Consumes", "dataset", lineage="upstream")]
@@ -54,7 +54,7 @@ class DataJobInputOutput(TypedDict):
 
 DATA_JOB_INPUT_OUTPUT: Final = aspect(
     "dataJobInputOutput",
-    DataJobInputOutput,
+    _DataJobInputOutput,
     patch_keys={
         "inputDatajobEdges": "destinationUrn",
         "inputDatasetEdges": "destinationUrn",
@@ -65,7 +65,7 @@ DATA_JOB_INPUT_OUTPUT: Final = aspect(
 )
 
 
-class DataProcessInstanceProperties(CustomProperties, total=False):
+class _DataProcessInstanceProperties(CustomProperties, total=False):
     """One execution of a process: its name, when it began and who began it."""
 
     externalUrl: str
@@ -75,11 +75,11 @@ class DataProcessInstanceProperties(CustomProperties, total=False):
 
 
 DATA_PROCESS_INSTANCE_PROPERTIES: Final = aspect(
-    "dataProcessInstanceProperties", DataProcessInstanceProperties
+    "dataProcessInstanceProperties", _DataProcessInstanceProperties
 )
 
 
-class DataProcessInstanceInput(TypedDict):
+class _DataProcessInstanceInput(TypedDict):
     """The inputs of an execution; `inputEdges` say the same with time and actor."""
 
     inputs: Annotated[list[str], Edge("Consumes", "dataset mlModel")]
@@ -98,13 +98,13 @@ class DataProcessInstanceInput(TypedDict):
 
 DATA_PROCESS_INSTANCE_INPUT: Final = aspect(
     "dataProcessInstanceInput",
-    DataProcessInstanceInput,
+    _DataProcessInstanceInput,
     merge_keys={"inputEdges": "destinationUrn"},
     patch_keys={"inputs": "", "inputEdges": "destinationUrn"},
 )
 
 
-class DataProcessInstanceOutput(TypedDict):
+class _DataProcessInstanceOutput(TypedDict):
     """The outputs of an execution; `outputEdges` say the same with time and actor."""
 
     outputs: Annotated[list[str], Edge("Produces", "dataset mlModel")]
@@ -123,12 +123,12 @@ class DataProcessInstanceOutput(TypedDict):
 
 DATA_PROCESS_INSTANCE_OUTPUT: Final = aspect(
     "dataProcessInstanceOutput",
-    DataProcessInstanceOutput,
+    _DataProcessInstanceOutput,
     patch_keys={"outputs": "", "outputEdges": "destinationUrn"},
 )
 
 
-class DataProcessInstanceRelationships(TypedDict):
+class _DataProcessInstanceRelationships(TypedDict):
     """The relations of an execution: its job, its parent and the executions before it."""
 
     upstreamInstances: Annotated[list[str], Edge("UpstreamOf", "dataProcessInstance")]
@@ -137,11 +137,11 @@ class DataProcessInstanceRelationships(TypedDict):
 
 
 DATA_PROCESS_INSTANCE_RELATIONSHIPS: Final = aspect(
-    "dataProcessInstanceRelationships", DataProcessInstanceRelationships
+    "dataProcessInstanceRelationships", _DataProcessInstanceRelationships
 )
 
 
-class MLTrainingRunProperties(CustomProperties, total=False):
+class _MLTrainingRunProperties(CustomProperties, total=False):
     """A training run as an execution: its id, parameters, metrics and where its files are."""
 
     externalUrl: str
@@ -153,12 +153,12 @@ class MLTrainingRunProperties(CustomProperties, total=False):
 
 ML_TRAINING_RUN_PROPERTIES: Final = aspect(
     "mlTrainingRunProperties",
-    MLTrainingRunProperties,
+    _MLTrainingRunProperties,
     merge_keys={"hyperParams": "name", "trainingMetrics": "name"},
 )
 
 
-class ExecutionRequestSource(TypedDict):
+class _ExecutionRequestSource(TypedDict):
     """The reason for an ingestion run: the ingestion source that it is a run of."""
 
     type: str
@@ -167,7 +167,7 @@ class ExecutionRequestSource(TypedDict):
     ]
 
 
-class CliVersionAudit(TypedDict):
+class _CliVersionAudit(TypedDict):
     """Where a server took the version of its command line from."""
 
     source: Literal[
@@ -176,18 +176,18 @@ class CliVersionAudit(TypedDict):
     serverVersion: NotRequired[str]
 
 
-class ExecutionRequestInput(TypedDict):
+class _ExecutionRequestInput(TypedDict):
     """An ingestion run as it was asked for."""
 
     task: str
     args: dict[str, str]
     executorId: str
-    source: ExecutionRequestSource
+    source: _ExecutionRequestSource
     requestedAt: Millis
     actorUrn: NotRequired[AnyUrn]
-    cliVersionAudit: NotRequired[CliVersionAudit]
+    cliVersionAudit: NotRequired[_CliVersionAudit]
 
 
 DATAHUB_EXECUTION_REQUEST_INPUT: Final = aspect(
-    "dataHubExecutionRequestInput", ExecutionRequestInput
+    "dataHubExecutionRequestInput", _ExecutionRequestInput
 )

@@ -65,7 +65,7 @@ DatasetSource = DatasetPlace | str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedItem:
+class _DescribedItem:
     """The metadata that tables and their columns share.
 
     `owners` are names as the store has them. `properties` become custom properties and are spelled
@@ -82,7 +82,7 @@ class DescribedItem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column(DescribedItem):
+class Column(_DescribedItem):
     """A feature or a key; `sources` are the datasets it comes from, None for those of its table."""
 
     type: MLFeatureDataType = "UNKNOWN"
@@ -104,7 +104,7 @@ class Key(Column):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FeatureTable(DescribedItem):
+class FeatureTable(_DescribedItem):
     """A feature view or feature group: features that share keys and sources.
 
     `namespace` is the store's project, None where it has none. `kind` is the store's word for it,
@@ -270,7 +270,7 @@ class _TableMapping:
         return Entity(self._name.urn, aspects, notes=tuple(self._notes), formerly=formerly)
 
     def _formerly(
-        self, item: DescribedItem, members: dict[str, Aspect]
+        self, item: _DescribedItem, members: dict[str, Aspect]
     ) -> dict[str, Aspect] | None:
         """Return what DataHub's own source says of an item: its one tag, and the `members`."""
         if self._table.formerly is None:
@@ -311,7 +311,9 @@ class _TableMapping:
         aspects = {**self._common_aspects(column, owned), **properties}
         return Entity(name.urn, aspects, formerly=formerly)
 
-    def _common_aspects(self, described: DescribedItem, owned: DescribedItem) -> dict[str, Aspect]:
+    def _common_aspects(
+        self, described: _DescribedItem, owned: _DescribedItem
+    ) -> dict[str, Aspect]:
         """Return the aspects that every entity has; its owners are those of `owned`."""
         naming = self._scope.naming
         aspects: dict[str, Aspect] = {STATUS: _ACTIVE}
@@ -356,7 +358,7 @@ class _TableMapping:
         return list(urns)
 
 
-def _description(described: DescribedItem) -> Aspect:
+def _description(described: _DescribedItem) -> Aspect:
     """Return the description; without it, the stored one stays, as where it could not be read."""
     return {} if "description" in described.unread else {"description": described.description}
 

@@ -64,7 +64,7 @@ _FOREIGN_ERRORS: Final = (
 )
 
 
-class FileRegistry(RegistryTransport):
+class _FileRegistry(RegistryTransport):
     """Reads a registry that is one message, in a file or an object store."""
 
     @abstractmethod
@@ -83,7 +83,7 @@ class FileRegistry(RegistryTransport):
         yield from split_registry(self.fetch(), self.shown)
 
 
-class LocalFile(FileRegistry):
+class LocalFile(_FileRegistry):
     """Reads a registry file; Feast writes it in place, so that a reader may meet half of one."""
 
     def __init__(self, path: Path, *, max_bytes: int) -> None:
@@ -141,7 +141,7 @@ class LocalFile(FileRegistry):
                 return SourceUnavailableError(sentence)
 
 
-class S3Object(FileRegistry):
+class S3Object(_FileRegistry):
     """Reads one object of S3, or of a service that speaks S3, as of one moment."""
 
     def __init__(self, address: str, config: FeastConfig) -> None:
@@ -203,7 +203,7 @@ class S3Object(FileRegistry):
             client.close()
 
 
-class StoredObject(FileRegistry):
+class StoredObject(_FileRegistry):
     """Reads one object by fsspec."""
 
     def __init__(self, address: str, config: FeastConfig) -> None:

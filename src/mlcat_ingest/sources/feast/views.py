@@ -92,7 +92,7 @@ def query_digest(query: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class UpstreamDatasets:
+class _UpstreamDatasets:
     """The datasets behind data sources, each once.
 
     `names` are those of the data sources, `queries` digests of the queries among them. `notes` name
@@ -105,12 +105,12 @@ class UpstreamDatasets:
     notes: tuple[Note, ...] = ()
     former: tuple[DatasetPlace, ...] = ()
 
-    def __add__(self, other: "UpstreamDatasets") -> "UpstreamDatasets":
+    def __add__(self, other: "_UpstreamDatasets") -> "_UpstreamDatasets":
         both = ((getattr(self, one.name), getattr(other, one.name)) for one in fields(self))
-        return UpstreamDatasets(*(_unique(ours + theirs) for ours, theirs in both))
+        return _UpstreamDatasets(*(_unique(ours + theirs) for ours, theirs in both))
 
 
-NOTHING: Final = UpstreamDatasets()
+NOTHING: Final = _UpstreamDatasets()
 
 
 class Upstreams:
@@ -121,19 +121,19 @@ class Upstreams:
         self._config = config
         self._lookup = lookup
 
-    def of(self, project: str, holder: Any) -> UpstreamDatasets:
+    def of(self, project: str, holder: Any) -> _UpstreamDatasets:
         """Return the datasets of a view, or of what refers to one, through the views below it."""
         upstream = NOTHING
         for name in _SOURCE_FIELDS:
             if name in holder.DESCRIPTOR.fields_by_name and holder.HasField(name):
                 source = self._complete(project, getattr(holder, name))
                 upstream += self._of(project, source, frozenset())
-                upstream += UpstreamDatasets(former=(_former_name(source),))
+                upstream += _UpstreamDatasets(former=(_former_name(source),))
         for below in getattr(holder, "source_views", ()):
             upstream += self.of(project, below)
         return upstream
 
-    def _of(self, project: str, source: Any, above: frozenset[str]) -> UpstreamDatasets:
+    def _of(self, project: str, source: Any, above: frozenset[str]) -> _UpstreamDatasets:
         source = self._complete(project, source)
         if source.name in above:
             return NOTHING
@@ -142,7 +142,7 @@ class Upstreams:
         dataset: _SourceLocation | DatasetPlace | Note | None = location
         if isinstance(location, _SourceLocation):
             query, dataset = location.query, self._dataset(source.name, location)
-        upstream = UpstreamDatasets(
+        upstream = _UpstreamDatasets(
             names=(source.name,) if source.name else (),
             datasets=(dataset,) if isinstance(dataset, DatasetPlace) else (),
             queries=(query_digest(query),) if query else (),
@@ -476,7 +476,7 @@ class Views:
         self._columns = columns
         self._upstreams = upstreams
         self._services = services
-        self._behind: dict[ViewName, UpstreamDatasets] = {}
+        self._behind: dict[ViewName, _UpstreamDatasets] = {}
 
     def table(self, kind: str, project: str, view: Any) -> FeatureTable:
         """Return the table of a view, with the datasets behind it and behind the views it uses."""
@@ -510,11 +510,11 @@ class Views:
             formerly=FormerEntries(upstream.former, (_DUMMY,)),
         )
 
-    def _of_input(self, project: str, source: Any, inputs: "_Inputs") -> UpstreamDatasets:
+    def _of_input(self, project: str, source: Any, inputs: "_Inputs") -> _UpstreamDatasets:
         if source.HasField("request_data_source"):
             schema = source.request_data_source.request_data_options.schema
             inputs.request_fields.extend(field.name for field in schema)
-            return UpstreamDatasets(former=(_former_name(source.request_data_source),))
+            return _UpstreamDatasets(former=(_former_name(source.request_data_source),))
         if source.HasField("feature_view"):
             spec = source.feature_view.spec
             inputs.features.extend(f"{spec.name}:{feature.name}" for feature in spec.features)

@@ -77,7 +77,7 @@ def names_of(versions: Iterable[ModelVersion]) -> list[str]:
     return [f"{version.name}:{version.version}" for version in ordered]
 
 
-def version_set_urn(scope: WorkspaceScope, name: str) -> str:
+def _version_set_urn(scope: WorkspaceScope, name: str) -> str:
     """Return the URN of the set of all versions of a registered model.
 
     Source: `_get_version_set_urn` of DataHub's own mlflow source, where its entities are shared.
@@ -111,7 +111,7 @@ def map_version(record: JoinedVersion) -> list[Entity]:
     if user is None and record.run is not None:
         user = user_of(scope, record.run.run)
     aspects[OWNERSHIP] = scope.owners.ownership(user)
-    tags = version_tags(scope, version.stage, aliases_of(version, record.registered), truncator)
+    tags = _version_tags(scope, version.stage, aliases_of(version, record.registered), truncator)
     aspects[GLOBAL_TAGS] = {"tags": [{"tag": entity.urn} for entity in tags]}
     aspects[VERSION_PROPERTIES] = _version_properties(record, truncator, user)
     custom = common_properties(scope, name, truncator)
@@ -132,7 +132,7 @@ def map_version(record: JoinedVersion) -> list[Entity]:
     return [*tags, with_evidence(entity, version_evidence(record), scope)]
 
 
-def version_tags(
+def _version_tags(
     scope: WorkspaceScope, stage: str | None, aliases: Iterable[str], truncator: Truncator
 ) -> list[Entity]:
     """Return the tags of a version's stage and, if asked for, of its aliases, each once."""
@@ -164,7 +164,7 @@ def _version_properties(record: JoinedVersion, truncator: Truncator, actor: str 
     number = truncator.text(version.version, "version")
     created = truncator.time_stamp(version.created_at_ms, "version's creation", actor)
     return {
-        "versionSet": version_set_urn(scope, version.name),
+        "versionSet": _version_set_urn(scope, version.name),
         "version": {"versionTag": number},
         "sortId": number.zfill(_SORT_DIGITS),
         "versioningScheme": "LEXICOGRAPHIC_STRING",

@@ -93,7 +93,7 @@ def _entries(metrics: Sequence[Metric], custom: PropertiesBuilder) -> list[Entry
     """Return the entries of metrics, in the order of their unique names."""
     truncator = custom.truncator
     metrics = custom.limit_entries("metrics", metrics, truncator.limits.metrics)
-    names = fit_names([metric.key for metric in metrics], truncator)
+    names = _fit_names([metric.key for metric in metrics], truncator)
     texts = number_texts([metric.value for metric in metrics])
     rows = zip(names, texts, metrics, strict=True)
     return [_entry(name, text, metric, truncator) for name, text, metric in rows]
@@ -179,11 +179,11 @@ def hyper_params(params: Mapping[str, str], custom: PropertiesBuilder) -> Sequen
     if not are_unchanged(values, limits.value_chars):
         width = limits.name_chars
         values = [truncator.text(params[name], f"parameter {name[:width]!r}") for name in names]
-    fit = fit_names(names, truncator)
+    fit = _fit_names(names, truncator)
     return [{"name": name, "value": value} for name, value in zip(fit, values, strict=True)]
 
 
-def fit_names(names: Sequence[str], truncator: Truncator) -> Sequence[str]:
+def _fit_names(names: Sequence[str], truncator: Truncator) -> Sequence[str]:
     """Return names of entries that fit, are unique and are none of our own `mlcat.*`."""
     if are_unchanged(names, truncator.limits.name_chars, OWN_PREFIX):
         return names

@@ -201,7 +201,7 @@ def _add_properties(custom: PropertiesBuilder, record: JoinedRun, datasets: str)
         custom.set_own(PropertyKey.METRICS_OF, compact_json(models))
     if run.model_outputs or run.model_inputs:
         add_logged_models(custom, run, record.models)
-    add_history(custom, run.tags)
+    _add_history(custom, run.tags)
     add_documents(custom, made_models(record))
     custom.set_own(PropertyKey.DATASETS, datasets)
     if record.versions:
@@ -297,7 +297,7 @@ def _type(record: JoinedRun) -> str | None:
     return next((m.model_type for m in models if m is not None and m.model_type), None)
 
 
-def add_history(custom: PropertiesBuilder, tags: Mapping[str, str]) -> None:
+def _add_history(custom: PropertiesBuilder, tags: Mapping[str, str]) -> None:
     """Add what names the models of MLflow 2's list: UUIDs and artifact paths."""
     history = tags.get(HISTORY_TAG)
     if not history:

@@ -226,9 +226,9 @@ def run(item: Json) -> Run:
     outputs = item.get("outputs")
     return fields.RUN.of_json(
         info,
-        _part("params", pairs, data.get("params")),
+        _part("params", _pairs, data.get("params")),
         _part("metrics", metrics, data.get("metrics")),
-        _part("tags", pairs, data.get("tags")),
+        _part("tags", _pairs, data.get("tags")),
         _part("inputs", _dataset_inputs, inputs) if inputs else (),
         _part("inputs", _model_inputs, inputs) if inputs else (),
         _part("outputs", _model_outputs, outputs) if outputs else (),
@@ -237,14 +237,14 @@ def run(item: Json) -> Run:
 
 def experiment(item: Json) -> Experiment:
     """Return one item of `experiments/search`."""
-    return fields.EXPERIMENT.of_json(item, _part("tags", pairs, item.get("tags")))
+    return fields.EXPERIMENT.of_json(item, _part("tags", _pairs, item.get("tags")))
 
 
 def registered_model(item: Json) -> RegisteredModel:
     """Return one item of `registered-models/search`."""
     return fields.REGISTERED_MODEL.of_json(
         item,
-        _part("tags", pairs, item.get("tags")),
+        _part("tags", _pairs, item.get("tags")),
         _part("aliases", _aliases, item.get("aliases") or ()),
     )
 
@@ -297,7 +297,7 @@ def model_version(item: Json, aliases: Aliases) -> ModelVersion:
     return fields.MODEL_VERSION.of_json(
         {**item, "name": name},
         aliases.of(name, id_text(item["version"])),
-        _part("tags", pairs, item.get("tags")),
+        _part("tags", _pairs, item.get("tags")),
     )
 
 
@@ -307,13 +307,13 @@ def logged_model(item: Json) -> LoggedModel:
     data = item.get("data") or {}
     return fields.LOGGED_MODEL.of_json(
         info,
-        _part("params", pairs, data.get("params")),
-        _part("tags", pairs, info.get("tags")),
+        _part("params", _pairs, data.get("params")),
+        _part("tags", _pairs, info.get("tags")),
         _part("metrics", metrics, data.get("metrics")),
     )
 
 
-def pairs(entries: Sequence[Json] | None) -> dict[str, str]:
+def _pairs(entries: Sequence[Json] | None) -> dict[str, str]:
     """Return a list of `{key, value}` as a mapping; a value left out is an empty text."""
     if not entries:
         return {}
@@ -374,7 +374,7 @@ def _dataset_inputs(inputs: Json) -> tuple[DatasetInput, ...]:
                 dataset.get("source") or "",
                 dataset.get("schema") or None,
                 dataset.get("profile") or None,
-                pairs(entry.get("tags")),
+                _pairs(entry.get("tags")),
             )
         )
     return tuple(sorted(datasets, key=dataset_order))

@@ -235,7 +235,7 @@ class _Measurements(NamedTuple):
     keys: frozenset[str]
 
 
-def holds_only_metrics(run: Run) -> bool:
+def _holds_only_metrics(run: Run) -> bool:
     """Return whether a run has metrics, and nothing else that its user gave it but a name.
 
     The datasets of metrics are those of the run, too.
@@ -294,7 +294,7 @@ class ExternalModels:
     def measured_by(self, run: Run) -> tuple[MeasuredModel, ...]:
         """Return the models of which `run`, which holds only metrics, holds the metrics."""
         measurements = self._by_run.pop(run.run_id, ())
-        if not measurements or not holds_only_metrics(run):
+        if not measurements or not _holds_only_metrics(run):
             return ()
         here = [
             measurement
@@ -346,7 +346,7 @@ class RecentModels:
 
     def measured_by(self, run: Run) -> tuple[MeasuredModel, ...]:
         """Return the external models of which `run` holds the metrics, and nothing else."""
-        if not self._knows_newest and holds_only_metrics(run):
+        if not self._knows_newest and _holds_only_metrics(run):
             for page in self.newest_external(EXTERNAL_MODELS):
                 self._external.add(page)
         return self._external.measured_by(run)
@@ -414,7 +414,7 @@ class LoggedModels(RecentModels):
 
     def measured_by(self, run: Run) -> tuple[MeasuredModel, ...]:
         """Return the external models of which `run` holds the metrics, and nothing else."""
-        if holds_only_metrics(run):
+        if _holds_only_metrics(run):
             until_ms = _last_metric_ms(run) + _CLOCKS_DIFFER_MS
             while (
                 self._in_order

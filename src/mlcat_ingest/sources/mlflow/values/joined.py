@@ -58,7 +58,7 @@ LOGGED_MODEL: Final = "logged model"
 _ID_CHARS: Final = 64
 
 
-class RunTrace(NamedTuple):
+class _RunTrace(NamedTuple):
     """What the next pass has to know of a run.
 
     The experiment in whose `trash` it is; when it started, if it is `open`, without an end; a
@@ -76,13 +76,13 @@ class RunTrace(NamedTuple):
         return json.dumps(self) if self != NO_TRACE else ""
 
 
-NO_TRACE: Final = RunTrace()
+NO_TRACE: Final = _RunTrace()
 
 
-def traces_in(fingerprints: Mapping[str, str]) -> dict[str, RunTrace]:
+def traces_in(fingerprints: Mapping[str, str]) -> dict[str, _RunTrace]:
     """Return the trace of each run that has one; what an earlier release wrote is none."""
     return {
-        run_id: RunTrace(*json.loads(text))
+        run_id: _RunTrace(*json.loads(text))
         for run_id, text in fingerprints.items()
         if text.startswith("[")
     }
@@ -370,7 +370,7 @@ class JoinedRun:
         is_open = run.status in UNENDED and not self.abandoned and not self.is_removed
         # Versions that name no run are found by their logged models only where these are read.
         named = [version for version in self.versions if version.run_id]
-        trace = RunTrace(
+        trace = _RunTrace(
             trash=run.experiment_id if self.is_removed else None,
             open_ms=run.start_time_ms or 0 if is_open else None,
             versions=names_fingerprint(named) if named else "",

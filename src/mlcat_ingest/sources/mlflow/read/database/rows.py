@@ -172,10 +172,10 @@ def _texts(read: Read, ids: list[str], table: Table) -> Mapping[Any, dict[str, s
             return {owner: loads(text) for owner, text in rows}
         except (SqliteError, CodecError):
             pass  # there is a value that is no text, or SQLite has no JSON
-    return by_owner(read(rows_of(table, "run_uuid"), ids))
+    return _by_owner(read(rows_of(table, "run_uuid"), ids))
 
 
-def by_owner(rows: Iterable[tuple[Any, ...]]) -> Mapping[Any, dict[str, str]]:
+def _by_owner(rows: Iterable[tuple[Any, ...]]) -> Mapping[Any, dict[str, str]]:
     """Return rows of owner, key and value as a mapping for each owner; no value is no text.
 
     Keys that are equal are one text in memory: thousands of runs have the same few.
@@ -203,7 +203,7 @@ def _datasets(read: Read, ids: list[str]) -> Mapping[str, tuple[DatasetInput, ..
     if not links:
         return {}
     datasets = {row[0]: row[1:] for row in read(_DATASETS, ids)}
-    tags = by_owner((row[:2], *row[2:]) for row in read(_DATASET_TAGS, ids))
+    tags = _by_owner((row[:2], *row[2:]) for row in read(_DATASET_TAGS, ids))
     used: defaultdict[str, list[DatasetInput]] = defaultdict(list)
     for run_id, dataset_id in links:
         if dataset_id in datasets:
@@ -235,8 +235,8 @@ def load_logged_models(read: Read, refusals: Refusals, ids: list[str]) -> list[L
     Cost: four statements.
     """
     infos = {row[0]: row for row in read(_MODEL_INFOS, ids)}
-    params = by_owner(read(_MODEL_PARAMS, ids))
-    tags = by_owner(read(_MODEL_TAGS, ids))
+    params = _by_owner(read(_MODEL_PARAMS, ids))
+    tags = _by_owner(read(_MODEL_TAGS, ids))
     metrics = _model_metrics(read(_MODEL_METRICS, ids))
 
     def model(model_id: str) -> LoggedModel:
@@ -293,7 +293,7 @@ class ModelRegistry:
         statement = f"SELECT {plain(models)} FROM registered_models{listed} ORDER BY name"
         with self._database.page() as read:
             rows = list(read(statement, *values))
-            tags = by_owner(read(f"{tagged}{listed}", *values))
+            tags = _by_owner(read(f"{tagged}{listed}", *values))
             aliases = list(read(f"{aliased}{listed}", *values))
         versions: defaultdict[str, dict[str, str]] = defaultdict(dict)
         for name, alias, version in aliases:
@@ -337,7 +337,7 @@ class ModelRegistry:
                     return
                 last = tuple(rows[-1][:2])
                 tag_rows = list(read(f"{tagged}{after} AND {number} <= (?, ?)", *values, *last))
-            tags = by_owner((row[:2], *row[2:]) for row in tag_rows)
+            tags = _by_owner((row[:2], *row[2:]) for row in tag_rows)
 
             def version(row: Row, tags: Mapping[Any, dict[str, str]] = tags) -> ModelVersion:
                 name, number = row[-1], row[1]
@@ -394,7 +394,7 @@ def load_experiments(
     )
     with database.page() as read:
         rows = list(read(experiments, *values))
-        tags = by_owner(read(tagged, *values))
+        tags = _by_owner(read(tagged, *values))
 
     def experiment(row: Row) -> Experiment:
         return fields.EXPERIMENT.of_row(row, tags.get(row[0]) or {})
