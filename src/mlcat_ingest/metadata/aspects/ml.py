@@ -257,6 +257,79 @@ SOURCE_CODE: Final = aspect(
 )
 
 
+class _IntendedUse(TypedDict, total=False):
+    """The purpose and the users of the model, and the uses that it is not made for."""
+
+    primaryUses: list[str]
+    primaryUsers: list[Literal["ENTERPRISE", "HOBBY", "ENTERTAINMENT"]]
+    outOfScopeUses: list[str]
+
+
+INTENDED_USE: Final = aspect("intendedUse", _IntendedUse)
+
+
+class _MLModelFactors(TypedDict, total=False):
+    """Factors that the performance varies with: groups of people, instruments, environments."""
+
+    groups: list[str]
+    instrumentation: list[str]
+    environment: list[str]
+
+
+class _MLModelFactorPrompts(TypedDict, total=False):
+    """The factors that are foreseen, and those that results are reported for."""
+
+    relevantFactors: list[_MLModelFactors]
+    evaluationFactors: list[_MLModelFactors]
+
+
+ML_MODEL_FACTOR_PROMPTS: Final = aspect("mlModelFactorPrompts", _MLModelFactorPrompts)
+
+
+class _EthicalConsiderations(TypedDict, total=False):
+    """The risks of the model to people, and what was done about them.
+
+    Attributes:
+        data: sensitive data that it uses.
+        humanLife: decisions on health, safety and the like that it informs.
+        mitigations: what was done about the risks, human oversight included.
+        risksAndHarms: the risks of its use.
+        useCases: uses that are known to be problematic.
+    """
+
+    data: list[str]
+    humanLife: list[str]
+    mitigations: list[str]
+    risksAndHarms: list[str]
+    useCases: list[str]
+
+
+ML_MODEL_ETHICAL_CONSIDERATIONS: Final = aspect(
+    "mlModelEthicalConsiderations", _EthicalConsiderations
+)
+
+
+class _CaveatDetails(TypedDict, total=False):
+    """The limits of the model that no other field holds."""
+
+    needsFurtherTesting: bool
+    caveatDescription: str
+    groupsNotRepresented: list[str]
+
+
+class _CaveatsAndRecommendations(TypedDict, total=False):
+    """The limits of the model, where to use it, and what data to evaluate it on."""
+
+    caveats: _CaveatDetails
+    recommendations: str
+    idealDatasetCharacteristics: list[str]
+
+
+ML_MODEL_CAVEATS_AND_RECOMMENDATIONS: Final = aspect(
+    "mlModelCaveatsAndRecommendations", _CaveatsAndRecommendations
+)
+
+
 class _BaseData(TypedDict):
     """One dataset of a model: why it was chosen, and how it was prepared."""
 
