@@ -4,8 +4,8 @@ import functools
 import logging
 import re
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +23,7 @@ from mlcat_ingest.recipe.secrets import mask
 if TYPE_CHECKING:
     from mlcat_ingest.client.rest.client import CatalogClient
     from mlcat_ingest.pipeline.report.report import Report
+    from mlcat_ingest.workflows.names import SearchedCatalog
     from mlcat_ingest.workflows.resolve import ResolvedRecipe
 
 log = logging.getLogger("mlcat_ingest.cli")
@@ -165,6 +166,42 @@ def service_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
+def catalog_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --recipe, --server and --token: which catalog to read; see `open_catalog`."""
+    option = click.option("--recipe", metavar="RECIPE", help="Read the catalog of this recipe.")
+    return option(service_options(command))
+
+
+@contextmanager
+def open_catalog(
+    recipe: str | None, server: str | None, token: str | None
+) -> "Iterator[tuple[SearchedCatalog, str | None]]":
+    """Open the catalog of a recipe, with the recipe's name, or else the service of the options.
+
+    Raises:
+        UsageError: both are given.
+        RecipeError: there is no address, the recipe is wrong, or its sink keeps nothing.
+        MlcatError: the catalog cannot be opened.
+    """
+    from mlcat_ingest.workflows.ingest import Pipeline
+
+    if recipe is None:
+        with connect(server, token) as client:
+            yield client, None
+        return
+    if server is not None or token is not None:
+        raise click.UsageError("--server and --token exclude --recipe, which names both")
+    resolved, _ = ReadingOptions(recipe).resolve(OutputSettings.current(), "reading")
+    sink = Pipeline(resolved).build_sink()
+    if not sink.facts.keeps:
+        raise RecipeError(
+            "the sink of the recipe keeps no entities to read", hint="set `sink` to the catalog"
+        )
+    with closing(sink):
+        sink.open(read_only=True)
+        yield sink, resolved.recipe.name
+
+
 def connect(server: str | None, token: str | None) -> "CatalogClient":
     """Return a client of the service that the options, the environment or the file name.
 
@@ -178,6 +215,17 @@ def connect(server: str | None, token: str | None) -> "CatalogClient":
     if client.credentials.token:
         SECRETS.add(client.credentials.token)
     return client
+
+
+def checked_name(text: str) -> str:
+    """Return the text of an argument, which is a name or a URN.
+
+    Raises:
+        BadParameter: it is empty, or begins as a URN and is none.
+    """
+    if not text.strip():
+        raise click.BadParameter("the name is empty")
+    return checked_urn(text) if text.startswith("urn:") else text
 
 
 def checked_urn(text: str) -> str:

@@ -10,9 +10,11 @@ import click
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli.options import (
     OutputSettings,
-    ReadingOptions,
+    catalog_options,
+    checked_name,
     checked_urn,
     connect,
+    open_catalog,
     output_options,
     service_options,
 )
@@ -29,16 +31,23 @@ _NOT_FOUND = 404
 
 
 @click.command(
-    epilog="\b\nExample:\n"
-    "  mlcat-ingest get 'urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,iris,PROD)' status"
+    epilog="\b\nExamples:\n"
+    "  mlcat-ingest get iris@3 status\n"
+    "  mlcat-ingest get 'urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,iris,PROD)'"
 )
-@click.argument("urn", type=checked_urn)
+@click.argument("entity", type=checked_name, metavar="NAME|URN")
 @click.argument("aspect", required=False)
 @service_options
 @output_options
-def get(urn: str, aspect: str | None, server: str | None, token: str | None) -> None:
-    """Print ASPECT of the entity URN as JSON, or all its aspects by name."""
+def get(entity: str, aspect: str | None, server: str | None, token: str | None) -> None:
+    """Print ASPECT of an entity as JSON, or all its aspects by name.
+
+    NAME is that of a model, experiment or run, a run's id, churn@3 or churn:champion.
+    """
+    from mlcat_ingest.workflows.names import urn_of
+
     with connect(server, token) as client:
+        urn = urn_of(client, entity)
         if aspect is not None:
             value = client.get_aspect(urn, aspect)
             if value is None:
@@ -223,47 +232,34 @@ def _show(urn: str, outcome: "TestOutcome") -> None:
 
 @click.command(
     epilog="\b\nExamples:\n"
-    "  mlcat-ingest explain 'urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,iris,PROD)'\n"
+    "  mlcat-ingest explain iris:champion\n"
     "  mlcat-ingest explain --recipe recipe.yml --json 'urn:li:mlModel:(…)'"
 )
-@click.argument("urn", type=checked_urn)
-@click.option("--recipe", metavar="RECIPE", help="Read the catalog of this recipe.")
+@click.argument("entity", type=checked_name, metavar="NAME|URN")
+@catalog_options
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
-@service_options
 @output_options
 def explain_command(
-    urn: str, recipe: str | None, server: str | None, token: str | None, *, as_json: bool
+    entity: str, recipe: str | None, server: str | None, token: str | None, *, as_json: bool
 ) -> int:
-    """Show who wrote each entry of the entity URN, and from which record.
+    """Show who wrote each entry of an entity, and from which record.
+
+    NAME is that of a model, experiment or run, a run's id, churn@3 or churn:champion.
 
     An entry belongs to a recipe if the recipe's base on the entity claims it. Other entries were
     written by a person or another tool, or are computed by the catalog. Nothing is written.
     `plan` shows the effect of a recipe's next run.
 
     Exit status: 0 the entity was found; 1 the catalog does not have the entity, or it failed; 2
-    invalid command or recipe; 130 interrupted.
+    invalid command or recipe, or several entities have the name; 130 interrupted.
     """
-    from mlcat_ingest.workflows.explain import (
-        explain,
-        explain_in_sink,
-        explanation_data,
-        explanation_lines,
-    )
-    from mlcat_ingest.workflows.ingest import Pipeline
+    from mlcat_ingest.workflows.explain import explain, explanation_data, explanation_lines
+    from mlcat_ingest.workflows.names import urn_of
 
-    settings = OutputSettings.current()
-    names = aspects_of(urn)
-    name: str | None = None
-    if recipe is None:
-        with connect(server, token) as client:
-            explanation = explain(client, urn, names)
-    elif server is not None or token is not None:
-        raise click.UsageError("--server and --token exclude --recipe, which names both")
-    else:
-        resolved, _ = ReadingOptions(recipe).resolve(settings, "reading")
-        name = resolved.recipe.name
-        explanation = explain_in_sink(Pipeline(resolved).build_sink(), urn, names)
-    as_json = as_json or settings.log_format == "json"
+    with open_catalog(recipe, server, token) as (catalog, name):
+        urn = urn_of(catalog, entity)
+        explanation = explain(catalog, urn, aspects_of(urn))
+    as_json = as_json or OutputSettings.current().log_format == "json"
     lines = explanation_lines(explanation, name)
     output.out_either(explanation_data(explanation), lines, as_json=as_json)
     return EXIT_OK

@@ -159,6 +159,19 @@ class Searches(Protocol):
         Cost: one request.
         """
 
+    def named(
+        self, names: Sequence[str], models: Sequence[str], version: str
+    ) -> Iterator[list[str]]:
+        """Yield the URNs of live models and groups that may be what is meant, in pages.
+
+        They have one of `names`, or the id of a run that it is, or are that `version` of one of the
+        registered `models`, by number or alias. Others may be among them.
+
+        Cost: one request for each 1,000.
+        """
+        del names, models, version
+        raise ProtocolMismatchError("the catalog does not find entities by name")
+
     def metadata_tests(self) -> Iterator[list[str]]:
         """Yield the URNs of the live metadata tests, in pages.
 

@@ -19,9 +19,9 @@ def label_of(urn: str, properties: Mapping[str, Any] | None) -> str | None:
     if not isinstance(name, str) or not name:
         return None
     if entity_type_of(urn) == "mlModelGroup":
-        in_urn = _name_in(urn)
+        in_urn = name_in(urn)
         return name if name == in_urn else f"{name} ({in_urn})"
-    groups = [_name_in(group) for group in (properties or {}).get("groups") or ()]
+    groups = [name_in(group) for group in (properties or {}).get("groups") or ()]
     # The experiment first: a registered version is in the group of its model, too.
     groups.sort(key=lambda group: group.startswith(_REGISTERED))
     return f"{name} ({groups[0]})" if groups else name
@@ -32,7 +32,8 @@ def with_label(urn: str, label: str | None) -> str:
     return urn if label is None else f"{urn} {label}"
 
 
-def _name_in(urn: Any) -> str:
+def name_in(urn: Any) -> str:
+    """Return the name in a URN, or the text itself if it is none of a known kind."""
     try:
         parts = parse(urn).parts
     except (InvalidUrnError, TypeError):

@@ -5,15 +5,14 @@ or another tool, unless the service computes it.
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import closing
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from shlex import quote
 from typing import Any, Final, Literal
 
-from mlcat_ingest.client.base import Catalog, Reads
+from mlcat_ingest.client.base import Reads
 from mlcat_ingest.core.text import cut, plural, printable
-from mlcat_ingest.errors import CatalogRequestError, RecipeError
+from mlcat_ingest.errors import CatalogRequestError
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.diff import entries_of, value_text
 from mlcat_ingest.metadata.entries import COLLECTIONS, keys_of, single_fields
@@ -121,23 +120,6 @@ def explain(catalog: Reads, urn: str, aspects: Collection[str]) -> Explanation:
             for entry in _entries(name, aspect.value, bases)
         ),
     )
-
-
-def explain_in_sink(sink: Catalog, urn: str, aspects: Collection[str]) -> Explanation:
-    """Return what `explain` does of the catalog of a recipe, which is opened and closed.
-
-    Raises:
-        RecipeError: the sink keeps nothing.
-        MlcatError: as `explain`; or the catalog cannot be opened.
-    """
-    if not sink.facts.keeps:
-        raise RecipeError(
-            "the sink of the recipe keeps no entities to explain",
-            hint="set `sink` to the catalog",
-        )
-    with closing(sink):
-        sink.open(read_only=True)
-        return explain(sink, urn, aspects)
 
 
 def _count(base: Base) -> int:

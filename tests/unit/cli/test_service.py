@@ -112,11 +112,20 @@ def test_an_entity_of_an_unknown_type_needs_the_aspect(invoke: Invoke) -> None:
     assert "name an aspect" in result.err
 
 
-@pytest.mark.parametrize("command", ["get", "evaluate"])
-def test_what_is_no_urn_is_a_usage_error(command: str, invoke: Invoke, service: Service) -> None:
-    result = invoke(command, "mlModel")
+@pytest.mark.parametrize(
+    ("command", "text", "message"),
+    [
+        ("get", "urn:li", "is not a URN"),
+        ("get", " ", "the name is empty"),
+        ("evaluate", "mlModel", "is not a URN"),
+    ],
+)
+def test_what_is_no_urn_is_a_usage_error(
+    command: str, text: str, message: str, invoke: Invoke, service: Service
+) -> None:
+    result = invoke(command, text)
     assert result.code == 2
-    assert "is not a URN" in result.err
+    assert message in result.err
     assert service.asked == []
 
 

@@ -14,6 +14,7 @@ from mlcat_ingest.client.rest.responses import in_parts
 from mlcat_ingest.core.paging import ListingPage, RecentIds, chunks, follow
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import ProtocolMismatchError
+from mlcat_ingest.metadata.mlflow_keys import RUN_ID
 from mlcat_ingest.metadata.registry import ENTITY_TYPES
 from mlcat_ingest.metadata.reserved import SOURCE_KEY
 
@@ -174,6 +175,29 @@ class Search:
             yield page
             start += len(page)
 
+    def named(
+        self, names: Sequence[str], models: Sequence[str], version: str
+    ) -> Iterator[list[str]]:
+        """Yield the URNs of live models and groups that may be meant; see `Searches.named`.
+
+        Raises:
+            ProtocolMismatchError: the reply has another shape; and what the query raises.
+
+        Cost: one request for each 1,000.
+        """
+        runs = [f"{RUN_ID}={name}" for name in names]
+        alternatives = [[_is("name", names)], [_is("customProperties", runs)]]
+        if version:
+            # The name of a version is `<model>_<number>`.
+            of_models = {"field": "name", "values": list(models), "condition": "START_WITH"}
+            alternatives += [[of_models, _is(field, [version])] for field in ("version", "aliases")]
+        wanted = {
+            "types": [SEARCHABLE["mlModel"], SEARCHABLE["mlModelGroup"]],
+            "orFilters": [{"and": [*conditions, _LIVE]} for conditions in alternatives],
+            "searchFlags": _ALL_VERSIONS,
+        }
+        return _pages(self._query, wanted, _scroll(self._query, wanted, None))
+
     def metadata_tests(self) -> Iterator[list[str]]:
         """Yield the URNs of the live metadata tests, in pages.
 
@@ -245,6 +269,13 @@ def _check_whole(count: int, total: int, urn: str) -> None:
 _REMOVED: Final = {"field": "removed", "condition": "EQUAL", "values": ["true"]}
 _LIVE: Final = {**_REMOVED, "negated": True}
 
+# Without it only the latest version of each registered model is found and counted.
+_ALL_VERSIONS: Final = {"filterNonLatestVersions": False}
+
+
+def _is(field: str, values: Sequence[str]) -> Mapping[str, Any]:
+    return {"field": field, "values": list(values), "condition": "EQUAL"}
+
 
 def _pages(
     query: Query, wanted: Mapping[str, Any], first: Mapping[str, Any]
@@ -291,8 +322,7 @@ def _of_source(entity_type: str, source: str | None, *, removed: bool) -> Mappin
             }
             for kind, text in conditions
         ],
-        # Without it only the latest version of each registered model is found and counted.
-        "searchFlags": {"filterNonLatestVersions": False},
+        "searchFlags": _ALL_VERSIONS,
     }
 
 

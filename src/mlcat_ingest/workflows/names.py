@@ -1,0 +1,172 @@
+"""Names that people use in place of URNs: the one entity of a catalog that a text means.
+
+A text means a URN, or the live model or group of which it is the name: that of its properties, that
+in its URN, or a run's id. `churn@3` and `churn:champion` mean the version of `churn` with that
+number or alias. Names are compared whole, with their case. Several entities are never chosen from.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final, Literal, Protocol
+
+from mlcat_ingest.client.base import Reads, Searches, StoredEntity
+from mlcat_ingest.core.paging import chunks
+from mlcat_ingest.errors import CatalogRequestError, RecipeError
+from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
+from mlcat_ingest.metadata.aspects.ml import ML_MODEL_GROUP_PROPERTIES, ML_MODEL_PROPERTIES
+from mlcat_ingest.metadata.labels import label_of, name_in, with_label
+from mlcat_ingest.metadata.mlflow_keys import RUN_ID
+from mlcat_ingest.metadata.proposal import Aspect
+from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
+from mlcat_ingest.metadata.urn import PREFIX, entity_type_of
+from mlcat_ingest.pipeline.merge.applied import NOTHING
+from mlcat_ingest.pipeline.merge.provenance import custom_properties, stored_properties
+from mlcat_ingest.recipe.loader import nearest
+from mlcat_ingest.sources.mlflow.values.records import PropertyKey
+
+_NOT_FOUND: Final = 404
+_MOST: Final = 20
+"""Entities of one name that are listed, and parts of a name that are looked for."""
+
+_VERSION: Final = re.compile(r"(.+)[:@]([^:@]+)", re.DOTALL)
+
+_ASPECTS: Final = {
+    "mlModel": (ML_MODEL_PROPERTIES, VERSION_PROPERTIES),
+    "mlModelGroup": (ML_MODEL_GROUP_PROPERTIES,),
+}
+"""The types of entities that have names, and the aspects that say them."""
+
+Kind = Literal["registered model", "version", "experiment", "run", "model"]
+"""The kinds of entities with names; `model` is one that is neither a version nor an MLflow run."""
+
+KINDS: Final[tuple[Kind, ...]] = ("registered model", "version", "experiment", "run", "model")
+
+
+class SearchedCatalog(Reads, Protocol):
+    """A catalog that is read and searched."""
+
+    @property
+    def search(self) -> Searches:
+        """The search of the catalog."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    urn: str
+    kind: Kind
+    label: str | None
+
+
+def urn_of(catalog: SearchedCatalog, text: str, kinds: Sequence[Kind] = KINDS) -> str:
+    """Return the URN that `text` is, or that of the one entity of `kinds` that it names.
+
+    Raises:
+        InvalidUrnError: `text` begins as a URN and is none.
+        CatalogRequestError: nothing has the name; the error has the nearest one.
+        RecipeError: several entities have it; the error lists them.
+        MlcatError: the catalog cannot be searched, or not be read.
+
+    Cost: none for a URN; else a search, and a read of what it found, a request for each type. Where
+    that is nothing, as much for up to 1,000 groups.
+    """
+    if text.startswith(PREFIX):
+        entity_type_of(text)
+        return text
+    found: list[_Named] = []
+    for named in _named(catalog, text):
+        if named.kind in kinds:
+            found.append(named)
+        if len(found) > _MOST:
+            break
+    if len(found) == 1:
+        return found[0].urn
+    if not found:
+        raise _nothing(catalog, text, kinds)
+    shown = [f"  {with_label(one.urn, one.label)}, {one.kind}" for one in found[:_MOST]]
+    more = "more than " if len(found) > _MOST else ""
+    raise RecipeError(
+        "\n".join([f"{more}{len(shown)} entities are named {text!r}; give one of the URNs", *shown])
+    )
+
+
+def _named(catalog: SearchedCatalog, text: str) -> Iterator[_Named]:
+    model, version = _split(text)
+    found = catalog.search.named(_tails(text), _tails(model), version)
+    for page in found:
+        for chunk in chunks(list(dict.fromkeys(page)), MAX_REQUEST_ITEMS):
+            for urn, stored in _read(catalog, chunk):
+                properties = stored_properties(urn, stored) or NOTHING
+                kind = _kind(urn, stored)
+                names = {properties.get("name"), name_in(urn)}
+                if kind == "run":
+                    names.add(custom_properties(properties).get(RUN_ID))
+                if text in names or (version and _is_version(properties, stored, model, version)):
+                    yield _Named(urn, kind, label_of(urn, properties))
+
+
+def _split(text: str) -> tuple[str, str]:
+    """Return the name of a registered model, and the number or alias behind it, or empty texts."""
+    match = _VERSION.fullmatch(text)
+    return ("", "") if match is None else (match[1], match[2])
+
+
+def _tails(name: str) -> list[str]:
+    """Return a name, and the names that it may hold behind what a URN adds: `eu.registered:`."""
+    starts = (match.end() for match in islice(re.finditer("[.:]", name), _MOST))
+    return [name, *(name[start:] for start in starts if start < len(name))]
+
+
+def _read(catalog: Reads, urns: Sequence[str]) -> Iterator[tuple[str, StoredEntity]]:
+    for entity_type, aspects in _ASPECTS.items():
+        of_type = [urn for urn in urns if entity_type_of(urn) == entity_type]
+        if of_type:
+            yield from catalog.read_many(of_type, aspects).items()
+
+
+def _kind(urn: str, stored: StoredEntity) -> Kind:
+    custom = custom_properties(stored_properties(urn, stored) or NOTHING)
+    registered = PropertyKey.REGISTERED_MODEL in custom
+    if entity_type_of(urn) == "mlModelGroup":
+        is_experiment = PropertyKey.EXPERIMENT_ID in custom and not registered
+        return "experiment" if is_experiment else "registered model"
+    if registered or _versioning(stored):
+        return "version"
+    return "run" if RUN_ID in custom else "model"
+
+
+def _versioning(stored: StoredEntity) -> Aspect:
+    """Return the `versionProperties` of a stored entity, empty where it is no version."""
+    aspect = stored.get(VERSION_PROPERTIES)
+    return NOTHING if aspect is None else aspect.value
+
+
+def _is_version(properties: Aspect, stored: StoredEntity, model: str, version: str) -> bool:
+    of = _versioning(stored)
+    tags = [of.get("version") or NOTHING, *(of.get("aliases") or ())]
+    models = {name_in(group) for group in properties.get("groups") or ()}
+    models.add(str(custom_properties(properties).get(PropertyKey.REGISTERED_MODEL)))
+    return model in models and any(tag.get("versionTag") == version for tag in tags)
+
+
+def _nothing(catalog: SearchedCatalog, text: str, kinds: Sequence[Kind]) -> CatalogRequestError:
+    """Return the error that nothing has the name, with the nearest name of a group."""
+    kind = ", ".join(kinds[:-1]) + f" or {kinds[-1]}" if len(kinds) > 1 else kinds[0]
+    groups = next(catalog.search.entities_of_source("mlModelGroup", None).pages, [])
+    known = {
+        str((stored_properties(urn, stored) or NOTHING).get("name"))
+        for chunk in chunks(groups, MAX_REQUEST_ITEMS)
+        for urn, stored in _read(catalog, chunk)
+    }
+    model, version = _split(text)
+    if model in known:
+        what = f"the catalog has no version or alias {version!r} of {model!r}"
+        return CatalogRequestError(what, status=_NOT_FOUND)
+    meant = nearest(model or text, known)
+    behind = text[len(model) :] if model else ""
+    return CatalogRequestError(
+        f"the catalog has no {kind} named {text!r}",
+        status=_NOT_FOUND,
+        hint=f"did you mean {meant}{behind}?" if meant else None,
+    )
