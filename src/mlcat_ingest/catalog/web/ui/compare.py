@@ -1,8 +1,8 @@
 """The comparison of a few models: what differs first, the best of each metric marked."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Annotated, Final
 from urllib.parse import urlencode
 
 from mlcat_ingest.catalog.errors import BadRequestError
@@ -45,9 +45,15 @@ class _ComparedRow:
         return len({cell.full if isinstance(cell, Rounded) else cell for cell in self.cells}) > 1
 
 
-def compare_page(
-    store: Store, urns: Sequence[str], chosen: Sequence[str] = ()
-) -> Mapping[str, object]:
+@dataclass(frozen=True, slots=True)
+class ComparePage:
+    """The comparison of models."""
+
+    models: Sequence[ListRow]
+    sections: Annotated[Sequence[tuple[str, Sequence[_ComparedRow]]], "by their labels"]
+
+
+def compare_page(store: Store, urns: Sequence[str], chosen: Sequence[str] = ()) -> ComparePage:
     """Return the comparison of models.
 
     `chosen` has the order with the best value first, for metrics of which the reader said it.
@@ -79,10 +85,7 @@ def compare_page(
             if name.startswith(family)
         ]
         sections.append((label, sorted(rows, key=lambda row: not row.differs)))
-    return {
-        "models": models,
-        "sections": [(label, rows) for label, rows in sections if rows],
-    }
+    return ComparePage(models, [(label, rows) for label, rows in sections if rows])
 
 
 def _row(

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final
-from urllib.parse import quote
 
 from sqlalchemy import select
 from sqlalchemy.sql.expression import ColumnElement
@@ -17,8 +16,9 @@ from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui import ingestion
 from mlcat_ingest.catalog.web.ui.children import children_of, nested_rows
 from mlcat_ingest.catalog.web.ui.edit import can_edit
-from mlcat_ingest.catalog.web.ui.facts import Piece, overview
+from mlcat_ingest.catalog.web.ui.facts import Overview, Piece, overview
 from mlcat_ingest.catalog.web.ui.history import HistoryPage, history_page
+from mlcat_ingest.catalog.web.ui.ingestion import IngestionPage
 from mlcat_ingest.catalog.web.ui.lineage import LineageView, lineage_view, links_of
 from mlcat_ingest.catalog.web.ui.lists import (
     PAGE_ROWS,
@@ -45,7 +45,14 @@ from mlcat_ingest.catalog.web.ui.lists import (
 from mlcat_ingest.catalog.web.ui.markdown import Html, render_markdown
 from mlcat_ingest.catalog.web.ui.metadata_tests import RuleInWords, rule_in_words
 from mlcat_ingest.catalog.web.ui.runs import RunsTable, RunsView, runs_table
-from mlcat_ingest.catalog.web.ui.text import entity_href, entity_type, kind_name, scalar, stamp
+from mlcat_ingest.catalog.web.ui.text import (
+    entity_href,
+    entity_type,
+    kind_href,
+    kind_name,
+    scalar,
+    stamp,
+)
 from mlcat_ingest.catalog.web.ui.versions import aliases_of
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
 from mlcat_ingest.metadata.aspects.governance import DEPRECATION, DOCUMENTATION
@@ -149,11 +156,11 @@ class EntityPage:
     unknown_tab: Annotated[str, "the tab of the address, if the entity has none of that name"]
     shown_tab: str
     tabs: Sequence[Tab]
-    overview: Annotated[Mapping[str, object] | None, "this and the others: of the shown tab"] = None
+    overview: Annotated[Overview | None, "this and the others: of the shown tab"] = None
     rule: Annotated[RuleInWords | None, "the definition of a metadata test in words"] = None
     runs: Annotated[RunsTable | None, "the models of a group"] = None
     listing: Listing | None = None
-    ingestion: Annotated[Mapping[str, object] | None, "of a recipe, or of one of its runs"] = None
+    ingestion: IngestionPage | None = None
     lineage: LineageView | None = None
     history: HistoryPage | None = None
 
@@ -184,7 +191,7 @@ def entity_page(store: Store, urn: str, query: QueryParams, start: int) -> Entit
         if entity_type(urn) == "mlModelGroup"
         else None,
         kinds=kind_name(entity_type(urn), plural=True),
-        kind_href=f"/kind/{quote(entity_type(urn), safe='')}",
+        kind_href=kind_href(entity_type(urn)),
         platform=identity.platform,
         environment=identity.environment,
         description=render_markdown(

@@ -1,10 +1,10 @@
 """The overview of an entity's page: facts, metrics, parameters and custom properties."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 from urllib.parse import quote, unquote
 
 import orjson
@@ -151,44 +151,53 @@ class Fact:
     as_tags: bool = False
 
 
-def overview(
-    store: Store, urn: str, aspects: Aspects, properties: Mapping[str, Any]
-) -> Mapping[str, object]:
-    """Return the overview of an entity: everything that has no other tab."""
+_Texts = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """The overview of an entity: everything that has no other tab."""
+
+    facts: Sequence[Fact]
+    metrics: Sequence[tuple[str, Rounded]]
+    curves: Annotated[Mapping[str, str], "the addresses of curves, by metric"]
+    tables: Sequence[Listing]
+    parameters: _Texts
+    custom: Annotated[_Texts, "custom properties"]
+    mlflow: Annotated[_Texts, "those by MLflow and its source"]
+    bookkeeping: Annotated[_Texts, "those of this package"]
+    definition: Annotated[str, "of a metadata test"]
+    others: Annotated[_Texts, "aspects that have no form here, as JSON"]
+
+
+def overview(store: Store, urn: str, aspects: Aspects, properties: Mapping[str, Any]) -> Overview:
+    """Return the overview of an entity."""
     training = {**value_of(aspects, ML_TRAINING_RUN_PROPERTIES), **properties}
     page = _run_page(store, properties)
-    tables = _tables(properties.get("customProperties") or {}, page)
-    return {
-        "facts": facts_of(store, urn, aspects, properties),
-        "metrics": metrics(training),
-        "curves": {name: page.curve(name) for name, _ in _named_values(training, "trainingMetrics")}
-        if page
-        else {},
-        "tables": [table for table in tables if table.rows],
-        "parameters": _hyper_parameters(training),
-        "custom": _custom(
-            properties,
-            lambda name, text: (
-                not name.startswith((*_MLFLOW, OWN_PREFIX)) and not _is_tabled(name, text)
-            ),
-        ),
-        "mlflow": [
+    custom = properties.get("customProperties") or {}
+    texts = sorted((name, scalar(value)) for name, value in custom.items())
+    shown = [text for text in texts if not _is_tabled(*text)]
+    curves = (name for name, _ in _named_values(training, "trainingMetrics"))
+    return Overview(
+        facts=facts_of(store, urn, aspects, properties),
+        metrics=metrics(training),
+        curves={name: page.curve(name) for name in curves} if page else {},
+        tables=[table for table in _tables(custom, page) if table.rows],
+        parameters=_hyper_parameters(training),
+        custom=[text for text in shown if not text[0].startswith((*_MLFLOW, OWN_PREFIX))],
+        mlflow=[
             (name, _words(read) if isinstance(read := parsed(text), list | dict) else text)
-            for name, text in _custom(
-                properties,
-                lambda name, text: (
-                    name.startswith(_MLFLOW) and name not in _ON_TOP and not _is_tabled(name, text)
-                ),
-            )
+            for name, text in shown
+            if name.startswith(_MLFLOW) and name not in _ON_TOP
         ],
-        "bookkeeping": _custom(properties, lambda name, _: name.startswith(OWN_PREFIX)),
-        "definition": _definition(properties.get("definition")),
-        "others": [
+        bookkeeping=[text for text in shown if text[0].startswith(OWN_PREFIX)],
+        definition=_definition(properties.get("definition")),
+        others=[
             (name, _pretty(stored.value))
             for name, stored in aspects.items()
             if name not in _SHOWN_IN_PLACE and not name.endswith("Key")
         ],
-    }
+    )
 
 
 def _definition(definition: object) -> str:
@@ -291,16 +300,6 @@ def _hyper_parameters(properties: Mapping[str, Any]) -> list[tuple[str, str]]:
     older = properties.get("hyperParameters")
     pairs = [(name, scalar(value)) for name, value in older.items()] if older else []
     return sorted(dict([*pairs, *_named_values(properties, "hyperParams")]).items())
-
-
-def _custom(
-    properties: Mapping[str, Any], wanted: Callable[[str, str], bool]
-) -> list[tuple[str, str]]:
-    """Return the custom properties with a wanted name and text, by name."""
-    pairs = [
-        (name, scalar(value)) for name, value in (properties.get("customProperties") or {}).items()
-    ]
-    return sorted(pair for pair in pairs if wanted(*pair))
 
 
 def _is_tabled(name: str, text: str) -> bool:

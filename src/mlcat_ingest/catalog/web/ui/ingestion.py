@@ -7,7 +7,7 @@ sections that DataHub's command line and ours share, and ours in its own counts,
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from urllib.parse import urlencode
 
 import orjson
@@ -35,6 +35,7 @@ from mlcat_ingest.catalog.web.ui.text import (
     duration,
     entity_href,
     entity_type,
+    kind_href,
     kind_name,
     moment,
     parsed,
@@ -118,11 +119,28 @@ class _IngestionRun:
         return _MARKS.get(self.status, "quiet"), self.status, by_gate
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestionPage:
+    """The content of the page of a recipe, or of one of its runs."""
+
+    facts: Sequence[Fact]
+    passes: Annotated[Sequence[tuple[str, str, str]], "sources: label, how read, address"]
+    listing: Annotated[Listing | None, "the runs of a recipe"] = None
+    end: Annotated[tuple[str, str, bool] | None, "this and the others: of a run"] = None
+    headline: str = ""
+    kinds: Annotated[Listing | None, "counts by kind of entity"] = None
+    groups: Annotated[Sequence[Piece], "the changed ones"] = ()
+    more_groups: int = 0
+    tests: Annotated[Sequence[tuple[Piece, int]], "failing ones, and on how many entities"] = ()
+    sections: Annotated[Sequence[tuple[str, Sequence[Fact]]], "of the report, by label"] = ()
+    report: Annotated[str, "as text"] = ""
+
+
 def runs_page(store: Store, start: int) -> Listing:
     """Return a page of all ingestion runs, the newest first."""
     page = store.search(newest(RUN, start, PAGE_ROWS))
     rows = _runs(store, [hit.urn for hit in page.hits])
-    part = pager(page.total, start, len(rows), lambda at: f"/kind/{RUN}?start={at}")
+    part = pager(page.total, start, len(rows), lambda at: kind_href(RUN, start=at))
     return _listing(rows, part, _RECIPE, title=kind_name(RUN, plural=True))
 
 
@@ -139,11 +157,11 @@ def recipes_page(store: Store, start: int = 0, count: int = PAGE_ROWS) -> Listin
     rows = [
         by_urn[latest[urn]] if urn in latest else _IngestionRun(_link(names, urn)) for urn in urns
     ]
-    part = pager(page.total, start, len(rows), lambda at: f"/kind/{RECIPE}?start={at}")
+    part = pager(page.total, start, len(rows), lambda at: kind_href(RECIPE, start=at))
     return _listing(rows, part, _RECIPE, title=kind_name(RECIPE, plural=True))
 
 
-def recipe_page(store: Store, urn: str, aspects: Aspects, start: int) -> Mapping[str, object]:
+def recipe_page(store: Store, urn: str, aspects: Aspects, start: int) -> IngestionPage:
     """Return the content of a recipe's page: facts, and a page of its runs, the newest first.
 
     The sources are those that the first of these runs has read.
@@ -165,14 +183,10 @@ def recipe_page(store: Store, urn: str, aspects: Aspects, start: int) -> Mapping
         for one in _passes(_object(_report(result).get("mlcat")).get("passes"))
     ]
     shown = [fact for fact in facts if fact.pieces]
-    return {
-        "facts": shown,
-        "listing": _listing(rows, part),
-        "passes": passes,
-    }
+    return IngestionPage(facts=shown, passes=passes, listing=_listing(rows, part))
 
 
-def run_page(store: Store, urn: str, aspects: Aspects) -> Mapping[str, object]:
+def run_page(store: Store, urn: str, aspects: Aspects) -> IngestionPage:
     """Return the content of a run's page.
 
     Cost: two SQL statements, for the names of what the report is about.
@@ -193,16 +207,16 @@ def run_page(store: Store, urn: str, aspects: Aspects) -> Mapping[str, object]:
         (kind_name(kind, plural=True), *(_number(_object(counts).get(key)) for key in _COUNTS))
         for kind, counts in _object(ours.get("entities")).items()
     ]
-    return {
-        "end": run.end,
-        "headline": text.partition("\n")[0] if ours else "",
-        "facts": [fact for fact in _facts(run, request, report) if fact.pieces],
-        "passes": [*_passes(ours.get("passes"))],
-        "kinds": Listing(kinds, _KIND_COLUMNS, label="Entities"),
-        "groups": [_link(names, group) for group in groups],
-        "more_groups": max(0, (_number(ours.get("changed_groups")) or 0) - len(groups)),
-        "tests": [(_link(names, test), count) for test, count in tests.items()],
-        "sections": [
+    return IngestionPage(
+        end=run.end,
+        headline=text.partition("\n")[0] if ours else "",
+        facts=[fact for fact in _facts(run, request, report) if fact.pieces],
+        passes=[*_passes(ours.get("passes"))],
+        kinds=Listing(kinds, _KIND_COLUMNS, label="Entities") if kinds else None,
+        groups=[_link(names, group) for group in groups],
+        more_groups=max(0, (_number(ours.get("changed_groups")) or 0) - len(groups)),
+        tests=[(_link(names, test), count) for test, count in tests.items()],
+        sections=[
             (label, entries)
             for label, entries in (
                 ("Failures", _entries(from_source.get("failures"))),
@@ -212,8 +226,8 @@ def run_page(store: Store, urn: str, aspects: Aspects) -> Mapping[str, object]:
             )
             if entries
         ],
-        "report": text,
-    }
+        report=text,
+    )
 
 
 def _latest(connection: Connection, recipes: Sequence[str]) -> dict[str, str]:

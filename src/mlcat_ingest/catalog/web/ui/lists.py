@@ -1,11 +1,10 @@
-"""Lists of entities: their rows, pages and queries; the first page, and a list a kind."""
+"""Lists of entities: their rows, pages and queries, and a list a kind."""
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Final
-from urllib.parse import quote
+from typing import Any, Final
 
 from sqlalchemy import func, literal, select, true, union_all
 from sqlalchemy.engine import Connection
@@ -18,7 +17,6 @@ from mlcat_ingest.catalog.search.pages import ADDED
 from mlcat_ingest.catalog.search.predicates import NOWHERE, matching, resolve
 from mlcat_ingest.catalog.search.request import Condition, Criterion, SearchRequest, SortKey
 from mlcat_ingest.catalog.store.reads import marked_removed
-from mlcat_ingest.catalog.store.rows import distinct_chunks
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.directions import TRIAL_NUMBER, Directions
 from mlcat_ingest.catalog.web.ui.markdown import plain_line
@@ -31,7 +29,7 @@ from mlcat_ingest.catalog.web.ui.text import (
     entity_type,
     is_finite,
     is_visible,
-    kind_label,
+    kind_href,
     kind_name,
     moment,
     parsed,
@@ -362,7 +360,7 @@ def kind_of(urn: str, aspects: Aspects) -> str:
     names = value_of(aspects, SUB_TYPES).get("typeNames")
     if not names and RUN_ID in custom_of(urn, aspects):
         return "Run"
-    return ", ".join(map(visible, names)) if names else kind_label(urn)
+    return ", ".join(map(visible, names)) if names else kind_name(entity_type(urn))
 
 
 def steps_of(aspects: Aspects) -> list[str]:
@@ -552,76 +550,6 @@ def _is_live(connection: Connection, entity_id: ColumnElement[int]) -> ColumnEle
     return entity_id.not_in(matching(removed))
 
 
-def _group_sizes(connection: Connection, urns: Collection[str]) -> dict[str, int]:
-    """Return the number of models of each group that has any, without the removed ones."""
-    sizes: dict[str, int] = {}
-    for chunk in distinct_chunks(urns):
-        query = (
-            select(edge.c.destination, func.count())
-            .where(edge.c.destination.in_(chunk), edge.c.relationship == "MemberOf")
-            .where(_is_live(connection, edge.c.source_id))
-            .group_by(edge.c.destination)
-        )
-        sizes.update({row[0]: row[1] for row in connection.execute(query)})
-    return sizes
-
-
-_PROMINENT: Final = ("mlModelGroup", "mlModel", "mlFeatureTable", "mlFeature", "test")
-_LATEST_GROUPS: Final = 20
-_COUNTS: Final = SearchRequest(count=0, facets=("_entityType",), facet_values=1_000)
-_REMOVED: Final = replace(
-    _COUNTS, any_of=((Criterion("removed", ("true",)),),), include_removed=True
-)
-
-
-@dataclass(frozen=True, slots=True)
-class KindCount:
-    """A kind of entities: how many there are, and where they are listed."""
-
-    label: str
-    count: int
-    href: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HomePage:
-    """The first page."""
-
-    kinds: Annotated[Sequence[KindCount], "the ML kinds"]
-    other_kinds: Sequence[KindCount]
-    groups: Annotated[Listing, "the latest model groups"]
-    all_groups: int
-    empty: Annotated[bool, "whether there is no entity of an ML kind"]
-
-
-def home(store: Store) -> HomePage:
-    """Return the first page: counts of the ML kinds and of the others, and the latest groups.
-
-    Cost: a dozen SQL statements, whatever the number of entities.
-    """
-    counts, removed = (dict(store.search(one).facets[0].counts) for one in (_COUNTS, _REMOVED))
-    others = sorted(counts.keys() - _PROMINENT)
-    latest = store.search(newest("mlModelGroup", 0, _LATEST_GROUPS))
-    urns = [hit.urn for hit in latest.hits]
-    sizes = store.read(lambda connection: _group_sizes(connection, urns))
-    return HomePage(
-        kinds=[_kind(name, counts, removed) for name in _PROMINENT],
-        other_kinds=[_kind(name, counts, removed) for name in others],
-        groups=Listing(
-            rows_of(store, urns),
-            (
-                replace(NAME, show="placed"),
-                KIND,
-                ListColumn("Models", lambda row: sizes.get(row.urn, 0), "count", "number"),
-                ListColumn("Platform", lambda row: row.platform, css="nowrap"),
-                *(DESCRIPTION, TESTS, CREATED),
-            ),
-        ),
-        all_groups=latest.total,
-        empty=not any(counts.get(name) for name in _PROMINENT),
-    )
-
-
 def outcome_counts(store: Store, tests: Sequence[str]) -> dict[str, tuple[int, int]]:
     """Return how many entities fail and pass each test; `COUNTED` and one more for any more.
 
@@ -675,20 +603,11 @@ def urns_named(store: Store, kind: str, name: str) -> tuple[str, ...]:
     return tuple(hit.urn for hit in store.search(request).hits)
 
 
-def _kind(entity_type: str, counts: Mapping[str, int], removed: Mapping[str, int]) -> KindCount:
-    count = counts.get(entity_type, 0)
-    label = kind_name(entity_type, plural=count != 1)
-    if entity_type in removed:
-        label += f", {removed[entity_type]:,} removed"
-    return KindCount(label, count, f"/kind/{quote(entity_type, safe='')}")
-
-
 def kind_page(store: Store, entity_type: str, start: int) -> Listing | None:
     """Return a page of the entities of one kind, the newest first; None for an unknown kind."""
     page = store.search(newest(entity_type, start, PAGE_ROWS))
     if not page.total and entity_type not in KIND_LABELS:
         return None
-    path = f"/kind/{quote(entity_type, safe='')}"
     rows = rows_of(store, [hit.urn for hit in page.hits])
     outcomes = outcome_counts(store, [row.urn for row in rows] if entity_type == "test" else [])
     failing = ListColumn("Failing", lambda row: counted(outcomes[row.urn][0]), css="number")
@@ -697,7 +616,7 @@ def kind_page(store: Store, entity_type: str, start: int) -> Listing | None:
         replace(failing, hint="entities that fail the test"),
         replace(passing, hint="entities that pass the test"),
     )
-    part = pager(page.total, start, len(rows), lambda at: f"{path}?start={at}")
+    part = pager(page.total, start, len(rows), lambda at: kind_href(entity_type, start=at))
     title = kind_name(entity_type, plural=True)
     columns = entity_columns(rows, values if outcomes else ())
     return Listing(rows, columns, part, title=title)

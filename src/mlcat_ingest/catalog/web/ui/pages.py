@@ -31,13 +31,13 @@ from mlcat_ingest.catalog.web.http import (
     read_form,
 )
 from mlcat_ingest.catalog.web.ui import ingestion
-from mlcat_ingest.catalog.web.ui.activity import activity
 from mlcat_ingest.catalog.web.ui.changes import FEED, changes_page
 from mlcat_ingest.catalog.web.ui.changes import PATH as CHANGES
 from mlcat_ingest.catalog.web.ui.compare import compare_page
 from mlcat_ingest.catalog.web.ui.edit import EditForm, edit_form, save
 from mlcat_ingest.catalog.web.ui.entity import EntityPage, entity_page
-from mlcat_ingest.catalog.web.ui.lists import home, kind_page
+from mlcat_ingest.catalog.web.ui.home import home
+from mlcat_ingest.catalog.web.ui.lists import kind_page
 from mlcat_ingest.catalog.web.ui.metadata_tests import EvaluationNow, evaluate_now
 from mlcat_ingest.catalog.web.ui.runs import EXPORTS, RunsView, export
 from mlcat_ingest.catalog.web.ui.search_page import search_view, suggestions
@@ -239,8 +239,7 @@ class _Pages:
         self._files = {file.name: file for file in renderer.files}
 
     def home(self, request: RequestContext) -> HtmlPage:
-        values = {"page": home(self._store), "activity": activity(self._store)}
-        return HtmlPage("home.html", {**values, "address": request.origin})
+        return HtmlPage("home.html", {"page": home(self._store), "address": request.origin})
 
     def kind(self, request: RequestContext) -> HtmlPage:
         kind = request.path["entity_type"]

@@ -5,8 +5,9 @@ The address holds the view: `q`, the choices, `sort` (`-` before it reverses), `
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
-from typing import Final
+from typing import Annotated, Final
 from urllib.parse import urlencode
 
 from mlcat_ingest.catalog.errors import BadRequestError, UnknownFieldError
@@ -31,6 +32,7 @@ from mlcat_ingest.catalog.web.ui.lists import (
     ONE_PAGE,
     PAGE_ROWS,
     ListRow,
+    Pager,
     model_rows,
     names_of,
     pager,
@@ -81,13 +83,43 @@ _JSON: Final = re.compile(r"\s*[\[{]")
 _JSON_SIGNS: Final = re.compile(r"[\[\]{}\"\\]+")
 _BEFORE_SIGN: Final = re.compile(r" ([,:])")
 
-Pieces = tuple[tuple[str, bool], ...]
+Pieces = Sequence[tuple[str, bool]]
 """A text in pieces, each with whether it is marked."""
 
 
-def search_view(
-    store: Store, text: str, query: Mapping[str, str], start: int
-) -> Mapping[str, object]:
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An entity that was found."""
+
+    row: ListRow
+    name: Pieces
+    snippets: Annotated[Sequence[tuple[str, Pieces]], "labels and texts of other matches"]
+    measured: Annotated[Sequence[tuple[str, str]], "metrics and parameters of the search"]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A value that narrows a search; a chosen one leads back."""
+
+    label: str
+    count: int
+    href: str
+    chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SearchView:
+    """A page of what a search finds."""
+
+    problem: Annotated[str, "why nothing is found"] = ""
+    rows: Sequence[Found] = ()
+    pager: Pager = ONE_PAGE
+    choices: Annotated[Sequence[tuple[str, Sequence[Choice]]], "by the labels of fields"] = ()
+    orders: Annotated[Sequence[tuple[str, str, bool]], "labels, addresses; true: this one"] = ()
+    full_scan: Annotated[bool, "whether every entity was compared"] = False
+
+
+def search_view(store: Store, text: str, query: Mapping[str, str], start: int) -> SearchView:
     """Return a page of what a search for `text` finds, narrowed by the parameters in `query`.
 
     Without a `sort` among them the best match is first, of a search without words the best value of
@@ -119,26 +151,30 @@ def search_view(
             )
         )
     except BadRequestError as error:
-        nothing = dict.fromkeys(("rows", "choices", "orders", "full_scan"), ())
-        return {**nothing, "problem": error.message, "pager": ONE_PAGE}
+        return SearchView(error.message)
     terms = parse_query(words).terms
     rows = model_rows(store, [hit.urn for hit in page.hits])
     matched = dict.fromkeys(value for hit in page.hits for _, value in hit.matched)
     names = names_of(store, [value for value in matched if entity_type(value)])
-    return {
-        "problem": "" if page.total else store.read(lambda sql: unknown_number(sql, any_of)),
-        "rows": [
-            _hit_row(row, hit, terms, names) | {"measured": list(_measured(row, columns))}
+    return SearchView(
+        "" if page.total else store.read(lambda sql: unknown_number(sql, any_of)),
+        [
+            Found(
+                row,
+                marks(row.name, terms),
+                _snippets(row, hit, terms, names),
+                [*_measured(row, columns)],
+            )
             for row, hit in zip(rows, page.hits, strict=True)
         ],
-        "pager": pager(page.total, start, len(rows), lambda at: _href(text, chosen, start=at)),
-        "choices": _choices(store, text, chosen, page.facets, page.total),
-        "orders": [
+        pager(page.total, start, len(rows), lambda at: _href(text, chosen, start=at)),
+        _choices(store, text, chosen, page.facets, page.total),
+        [
             (label, _href(text, chosen | {"sort": key}), key == order)
             for key, label in orders.items()
         ],
-        "full_scan": page.full_scan,
-    }
+        page.full_scan,
+    )
 
 
 def _numbers_in(any_of: Alternatives) -> list[str]:
@@ -216,25 +252,25 @@ def _href(text: str, chosen: Mapping[str, str], **more: int) -> str:
 
 def _choices(
     store: Store, text: str, chosen: Mapping[str, str], facets: Sequence[Facet], total: int
-) -> list[tuple[str, list[dict[str, object]]]]:
+) -> list[tuple[str, list[Choice]]]:
     """Return the values that narrow the search, by the label of their field.
 
     A chosen one is there even if the values of its field are not counted.
     """
     values = [value for facet in facets for value, _ in facet.counts]
     names = names_of(store, [*values, *chosen.values()])
-    fields: list[tuple[str, list[dict[str, object]]]] = []
+    fields: list[tuple[str, list[Choice]]] = []
     for (key, (_, label)), facet in zip(_NARROWED_BY.items(), facets, strict=True):
         current = chosen.get(key)
         others = {name: value for name, value in chosen.items() if name != key}
         uncounted = [(current, total)] if current is not None else []
         choices = [
-            {
-                "label": kind_name(value, plural=True) if key == "type" else names[value],
-                "count": count,
-                "href": _href(text, others if value == current else others | {key: value}),
-                "chosen": value == current,
-            }
+            Choice(
+                kind_name(value, plural=True) if key == "type" else names[value],
+                count,
+                _href(text, others if value == current else others | {key: value}),
+                value == current,
+            )
             for value, count in facet.counts or uncounted
         ]
         if choices:
@@ -242,10 +278,10 @@ def _choices(
     return fields
 
 
-def _hit_row(
+def _snippets(
     row: ListRow, hit: Hit, terms: Sequence[Term], names: Mapping[str, str]
-) -> dict[str, object]:
-    """Return a hit: its row, its name and the texts of other matches, all in pieces."""
+) -> list[tuple[str, Pieces]]:
+    """Return the texts of a hit that match, but for its name, with their labels."""
     # A text for each of the words that are not in the name.
     left = [term for term in terms if not hits((term,), row.name)]
     shown: list[tuple[str, str]] = []
@@ -256,17 +292,13 @@ def _hit_row(
             left = [term for term in left if term not in found]
     if not shown and row.description:
         shown = [("description", row.description)]
-    return {
-        "row": row,
-        "name": marks(row.name, terms),
-        "snippets": [
-            (
-                _FIELD_LABELS.get(field, field),
-                _snippet(value, terms, plain_line if field == "description" else _one_line),
-            )
-            for field, value in shown[:_SNIPPETS]
-        ],
-    }
+    return [
+        (
+            _FIELD_LABELS.get(field, field),
+            _snippet(value, terms, plain_line if field == "description" else _one_line),
+        )
+        for field, value in shown[:_SNIPPETS]
+    ]
 
 
 def _readable(text: str, terms: Sequence[Term], names: Mapping[str, str]) -> str:

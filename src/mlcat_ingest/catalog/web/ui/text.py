@@ -72,14 +72,15 @@ def kind_name(entity_type: str, *, plural: bool = False) -> str:
     return entity_type if label is None else f"{label}s" if plural else label
 
 
-def kind_label(urn: str) -> str:
-    """Return what a reader calls the kind of entity that `urn` names."""
-    return kind_name(entity_type(urn))
-
-
 def entity_href(urn: str, **query: str | int) -> str:
     """Return the address of the page of `urn`; every character that means something is encoded."""
     address = f"/entity/{quote(urn, safe='', errors='replace')}"
+    return f"{address}?{urlencode(query)}" if query else address
+
+
+def kind_href(entity_type: str, **query: int) -> str:
+    """Return the address of the list of all entities of a type."""
+    address = f"/kind/{quote(entity_type, safe='')}"
     return f"{address}?{urlencode(query)}" if query else address
 
 

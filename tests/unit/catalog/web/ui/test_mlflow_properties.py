@@ -30,8 +30,7 @@ def tables(store: Store, custom: Mapping[str, str], **more: object) -> dict[str,
     """Put a model, and return the tables of its page: titles of columns, and texts of cells."""
     properties = {"customProperties": custom, **more}
     put(store, model("m"), mlModelProperties=properties)
-    found = overview(store, model("m"), {}, properties)["tables"]
-    assert isinstance(found, list)
+    found = overview(store, model("m"), {}, properties).tables
     return {table.title: [*lines(table)] for table in found}
 
 
@@ -120,12 +119,7 @@ def test_nothing_that_the_source_writes_of_a_model_is_shown_as_json(
     for proposal in proposals:
         if properties := proposal["aspects"].get("mlModelProperties"):
             shown = overview(store, proposal["urn"], {}, properties)
-            texts = [
-                text
-                for lines in (shown["custom"], shown["mlflow"])
-                if isinstance(lines, list)
-                for _, text in lines
-            ]
+            texts = [text for _, text in (*shown.custom, *shown.mlflow)]
             assert not [text for text in texts if isinstance(parsed(text), list | dict)]
 
 

@@ -4,7 +4,6 @@ from mlcat_ingest.catalog.schema.virtual import Identity
 from mlcat_ingest.catalog.web.ui.text import (
     entity_href,
     entity_type,
-    kind_label,
     kind_name,
     moment,
     scalar,
@@ -18,7 +17,6 @@ MODEL = "urn:li:mlModel:(urn:li:dataPlatform:mlflow,a%2Cb,PROD)"
 
 def test_what_a_urn_says() -> None:
     assert entity_type(MODEL) == "mlModel"
-    assert kind_label(MODEL) == "Model"
     assert Identity.of(MODEL) == Identity("a,b", "mlflow", "PROD")
     assert Identity.of("urn:li:mlFeature:(t,f)") == Identity("f", "", "")
     assert Identity.of("urn:li:tag:PRODUCT") == Identity("PRODUCT", "", "")
@@ -30,7 +28,7 @@ def test_what_is_no_urn_is_its_own_name(urn: str) -> None:
 
 
 def test_kinds_without_a_label_keep_their_name() -> None:
-    assert kind_label("junk") == ""
+    assert kind_name("") == ""
     assert kind_name("somethingNew", plural=True) == "somethingNew"
     assert Identity.of("urn:li:somethingNew:(a,b)").name == "b"
     assert kind_name("mlPrimaryKey", plural=True) == "Primary keys"

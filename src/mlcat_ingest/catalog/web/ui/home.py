@@ -1,16 +1,16 @@
-"""The latest activity, for the first page: runs, failing tests, changes, ingestions, tasks."""
+"""The first page: counts of entities, and the latest runs, failing tests, changes, ingestions."""
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Final
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Final
 
 from mlcat_ingest.catalog.schema.values import Direction
-from mlcat_ingest.catalog.search.request import Condition, Criterion
+from mlcat_ingest.catalog.search.request import Condition, Criterion, SearchRequest
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.tasks import list_tasks
-from mlcat_ingest.catalog.web.ui.changes import latest_changes
+from mlcat_ingest.catalog.web.ui.changes import ChangesPage, latest_changes
 from mlcat_ingest.catalog.web.ui.facts import Piece
 from mlcat_ingest.catalog.web.ui.ingestion import recipes_page
 from mlcat_ingest.catalog.web.ui.lists import (
@@ -28,8 +28,13 @@ from mlcat_ingest.catalog.web.ui.lists import (
     outcome_counts,
     rows_of,
 )
-from mlcat_ingest.catalog.web.ui.text import entity_href
+from mlcat_ingest.catalog.web.ui.text import entity_href, kind_href, kind_name
 
+_PROMINENT: Final = ("mlModelGroup", "mlModel", "mlFeatureTable", "mlFeature", "test")
+_COUNTS: Final = SearchRequest(count=0, facets=("_entityType",), facet_values=1_000)
+_REMOVED: Final = replace(
+    _COUNTS, any_of=((Criterion("removed", ("true",)),),), include_removed=True
+)
 _RUNS: Final = 10
 _RECIPES: Final = 10
 _TESTS: Final = 10
@@ -38,22 +43,52 @@ _OF_MACHINE: Final = re.compile(r"metrics\.system/|time|duration|latency|epoch",
 """Metrics of the machine, or of the progress, that say little about a model."""
 
 
-def activity(store: Store) -> Mapping[str, object]:
-    """Return the latest runs, tests that fail, changes, run of each recipe, and the tasks.
+@dataclass(frozen=True, slots=True)
+class KindCount:
+    """A kind of entities: how many there are, and where they are listed."""
 
-    Of the tests the `PAGE_ROWS` newest are looked at.
+    label: str
+    count: int
+    href: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HomePage:
+    """The first page."""
+
+    kinds: Annotated[Sequence[KindCount], "the ML kinds"]
+    other_kinds: Sequence[KindCount]
+    empty: Annotated[bool, "whether there is no entity of an ML kind"]
+    changes: Annotated[ChangesPage, "those of the last day"]
+    runs: Annotated[Listing, "the latest runs"]
+    tests: Annotated[Listing, "the metadata tests that fail on most entities"]
+    recipes: Annotated[Listing, "recipes, each with its latest run"]
+    tasks: Annotated[int, "how many index tasks there are"]
+
+
+def home(store: Store) -> HomePage:
+    """Return the first page. Of the tests the `PAGE_ROWS` newest are looked at.
 
     Cost: some forty SQL statements, whatever the number of entities.
     """
-    recipes = recipes_page(store, 0, _RECIPES)
-    tasks, _ = store.read(lambda connection: list_tasks(connection, 0, 0))
-    return {
-        "runs": _recent_runs(store),
-        "tests": _failing_tests(store),
-        "changes": latest_changes(store),
-        "recipes": recipes,
-        "tasks": tasks,
-    }
+    counts, removed = (dict(store.search(one).facets[0].counts) for one in (_COUNTS, _REMOVED))
+
+    def kind(name: str) -> KindCount:
+        count = counts.get(name, 0)
+        label = kind_name(name, plural=count != 1)
+        label += f", {removed[name]:,} removed" if name in removed else ""
+        return KindCount(label, count, kind_href(name))
+
+    return HomePage(
+        kinds=[*map(kind, _PROMINENT)],
+        other_kinds=[*map(kind, sorted(counts.keys() - _PROMINENT))],
+        empty=counts.keys().isdisjoint(_PROMINENT),
+        changes=latest_changes(store),
+        runs=_recent_runs(store),
+        tests=_failing_tests(store),
+        recipes=recipes_page(store, 0, _RECIPES),
+        tasks=store.read(lambda connection: list_tasks(connection, 0, 0))[0],
+    )
 
 
 def _recent_runs(store: Store) -> Listing:
