@@ -56,6 +56,14 @@ REQUIREMENTS: dict[str, tuple[str, ...]] = {
     # All that training needs to log to a server.
     "mlflow-skinny-3.17": ("mlflow-skinny>=3.17,<3.18",),
     "mlflow-3.17-auth": ("mlflow[auth]>=3.17,<3.18",),
+    "mlflow-3.18": (
+        *("--no-config", "--override=tests/support/without-skinny.txt", "mlflow==3.18.0"),
+        # What the part that is left out requires.
+        *("anyio", "cachetools", "click", "cloudpickle", "databricks-sdk", "fastapi<1"),
+        *("gitpython", "importlib_metadata", "opentelemetry-api", "opentelemetry-proto"),
+        *("opentelemetry-sdk", "packaging", "protobuf<8", "pydantic>=2", "python-dotenv"),
+        *("pyyaml", "requests", "sqlparse", "starlette<2", "typing-extensions", "uvicorn<1"),
+    ),
     # The libraries that MLflow logs by itself, in one environment.
     "mlflow-3.17-training": (
         "mlflow>=3.17,<3.18",
@@ -165,6 +173,8 @@ def _install(folder: Path, requirements: tuple[str, ...]) -> None:
 
 def _run(command: list[str]) -> None:
     inherited = {k: v for k, v in os.environ.items() if k not in {"VIRTUAL_ENV", "PYTHONPATH"}}
-    done = subprocess.run(command, check=False, capture_output=True, text=True, env=inherited)
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, env=inherited, cwd=REPOSITORY
+    )
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout}\n{done.stderr}")

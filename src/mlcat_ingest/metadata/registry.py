@@ -15,6 +15,7 @@ from typing import Final
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.aspects import (  # noqa: F401 - they declare aspects
+    ai,
     assets,
     common,
     governance,

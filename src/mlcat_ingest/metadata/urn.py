@@ -93,6 +93,11 @@ KINDS: Final = {
         _UrnKind("corpuser", _SINGLE),
         _UrnKind("corpGroup", _SINGLE),
         _UrnKind("test", _SINGLE),
+        _UrnKind("service", _SINGLE),
+        _UrnKind("api", _SINGLE),
+        _UrnKind("agentSkill", _SINGLE),
+        _UrnKind("aiAgent", _SINGLE),
+        _UrnKind("document", _SINGLE),
     )
 }
 

@@ -43,6 +43,11 @@ FOREIGN: dict[str, tuple[Callable[[str], sdk.Urn], tuple[str, ...], tuple[str, .
     "corpuser": (sdk.CorpUserUrn, (), ()),
     "corpGroup": (sdk.CorpGroupUrn, (), ()),
     "test": (sdk.TestUrn, (), ()),
+    "service": (sdk.ServiceUrn, (), ()),
+    "api": (sdk.ApiUrn, (), ()),
+    "agentSkill": (sdk.AgentSkillUrn, (), ()),
+    "aiAgent": (sdk.AiAgentUrn, (), ()),
+    "document": (sdk.DocumentUrn, (), ()),
 }
 
 

@@ -33,7 +33,7 @@ PATHS = os.pathsep.join(
 )
 ENTITIES = Path(__file__).with_name("entities.jsonl")
 
-RELEASES = {"mlflow-2.9": "2.9.", "mlflow-3.0": "3.0.", "ours": "3."}
+RELEASES = {"mlflow-2.9": "2.9.", "mlflow-3.0": "3.0.", "ours": "3.", "mlflow-3.18": "3.18."}
 """The environments, and what the version of their server begins with."""
 
 SEED = """
@@ -61,6 +61,7 @@ LACKS = {
     "mlflow-2.9": {*LATER, "POST /api/2.0/mlflow/logged-models/search"},
     "mlflow-3.0": LATER,
     "ours": set[str](),
+    "mlflow-3.18": set[str](),
 }
 """The requests of passes that a release refuses, since it has no such endpoint."""
 

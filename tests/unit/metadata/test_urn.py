@@ -19,7 +19,8 @@ def test_every_kind_the_catalog_speaks_of_can_be_built() -> None:
     wanted = (
         "mlModel mlModelGroup mlFeature mlFeatureTable mlPrimaryKey mlModelDeployment dataset "
         "dataPlatform dataPlatformInstance dataFlow dataJob dataProcessInstance versionSet "
-        "container tag glossaryTerm domain structuredProperty corpuser corpGroup test"
+        "container tag glossaryTerm domain structuredProperty corpuser corpGroup test "
+        "service api agentSkill aiAgent document"
     )
     assert set(urns.KINDS) == set(wanted.split())
 

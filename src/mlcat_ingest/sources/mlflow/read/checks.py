@@ -22,7 +22,7 @@ from mlcat_ingest.sources.mlflow.values.uris import is_http
 ReadBy = Literal["server", "MlflowClient", "database", "Databricks"]
 
 TESTED: Final[Mapping[ReadBy, Sequence[str]]] = {
-    "server": ("2.9", "2.22", "3.0", "3.10", "3.17"),
+    "server": ("2.9", "2.22", "3.0", "3.10", "3.17", "3.18"),
     "MlflowClient": ("3.10", "3.17"),
 }
 """The minor versions that are tested; for a database, its reader looks for `REVISIONS`."""
@@ -45,6 +45,7 @@ REVISIONS: Final[Mapping[str, str]] = {
     "6f8d9c3b2a1e": "3.15",
     "b7e2c1a4d9f3": "3.16",
     "dc11669786a5": "3.17",
+    "f4a9b2c7d1e6": "3.18",
 }
 """The known revisions that `alembic_version` holds, and the releases that make each.
 

@@ -59,7 +59,13 @@ AIRFLOW = {"urn": "urn:li:dataPlatform:airflow", "name": "airflow"}
         (
             "urn:li:document:d",
             {
-                "documentInfo": {"title": "Read me"},
+                "documentInfo": {
+                    "title": "Read me",
+                    "status": {"state": "PUBLISHED"},
+                    "contents": {"text": "Text"},
+                    "created": {"time": 1, "actor": "urn:li:corpuser:ann"},
+                    "lastModified": {"time": 1, "actor": "urn:li:corpuser:ann"},
+                },
                 "subTypes": {"typeNames": ["guide"]},
                 "dataPlatformInstance": {"platform": "urn:li:dataPlatform:notion"},
             },

@@ -626,7 +626,7 @@ def test_the_doctor_names_what_is_odd() -> None:
         mlflow(**{"/version": ServiceAnswer(200, b"9.0.0")}, experiments=ServiceAnswer(401))
     ) as server:
         found = outcomes(reader_of(server))
-        words = "9.0.0 is not a tested version; tested: 2.9, 2.22, 3.0, 3.10, 3.17"
+        words = "9.0.0 is not a tested version; tested: 2.9, 2.22, 3.0, 3.10, 3.17, 3.18"
         assert found["MLflow version"] == ("warning", words)
         assert found["MLflow permission: read experiments"][0] == "failed"
         assert found["MLflow permission: read registered models"][0] == "ok"
