@@ -412,7 +412,7 @@ def create_app(
     mounts = [Mount(prefix, routes=interface) for prefix in PREFIXES if prefix]
     page_requests = PageRequests([*mounts, *interface, counters])
     pages = ui_routes(store, renderer, limits)
-    open_pages = {file.path for file in renderer.files}
+    open_pages = {*renderer.static}
     if authenticator is not None:
         pages += SignInPages(authenticator, sessions, renderer, limits).routes()
         open_pages |= {SIGN_IN, SIGN_OUT}

@@ -5,6 +5,7 @@ import hmac
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
 from itertools import chain
@@ -37,7 +38,7 @@ from mlcat_ingest.catalog.web.ui.compare import compare_page
 from mlcat_ingest.catalog.web.ui.edit import EditForm, edit_form, save
 from mlcat_ingest.catalog.web.ui.entity import EntityPage, entity_page
 from mlcat_ingest.catalog.web.ui.home import home
-from mlcat_ingest.catalog.web.ui.lists import kind_page
+from mlcat_ingest.catalog.web.ui.lists import Listing, kind_page
 from mlcat_ingest.catalog.web.ui.metadata_tests import EvaluationNow, evaluate_now
 from mlcat_ingest.catalog.web.ui.runs import EXPORTS, RunsView, export
 from mlcat_ingest.catalog.web.ui.search_page import search_view, suggestions
@@ -67,6 +68,7 @@ _OWN_LINK: Final = re.compile(
 # XML has no form for these characters.
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _STATIC: Final = {"style.css": "text/css", "search.js": "text/javascript"}
+_FOR_EVER: Final = {**HEADERS, "Cache-Control": "public, max-age=31536000, immutable"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,39 +82,11 @@ class HtmlPage:
     media_type: str = "text/html"
 
 
-@dataclass(frozen=True, slots=True)
-class _StaticFile:
-    """A file that pages refer to; its address changes with its content."""
-
-    name: str
-    content: bytes
-    media_type: str
-
-    @property
-    def path(self) -> str:
-        """The path at which the file is served."""
-        return f"/static/{self.name}"
-
-    @property
-    def href(self) -> str:
-        """The address of the file; browsers may keep what they read there for ever."""
-        return f"{self.path}?v={hashlib.sha256(self.content).hexdigest()[:12]}"
-
-    def response(self) -> Response:
-        """Return the file as a response."""
-        headers = {**HEADERS, "Cache-Control": "public, max-age=31536000, immutable"}
-        return Response(self.content, headers=headers, media_type=self.media_type)
-
-
 class Renderer:
     """Renders pages."""
 
     def __init__(self) -> None:
-        """Read the templates and the static files."""
-        self.files = tuple(
-            _StaticFile(name, (files(_PACKAGE) / "static" / name).read_bytes(), media_type)
-            for name, media_type in _STATIC.items()
-        )
+        """Read the templates and the static files, which `static` has by their paths."""
         self._templates = Environment(
             loader=PackageLoader(_PACKAGE),
             autoescape=True,
@@ -121,8 +95,14 @@ class Renderer:
             lstrip_blocks=True,
         )
         self._templates.filters["visible"] = visible
-        for file in self.files:
-            self._templates.globals[f"{file.name.partition('.')[0]}_href"] = file.href
+        self.static: dict[str, Response] = {}
+        for name, media_type in _STATIC.items():
+            content = (files(_PACKAGE) / "static" / name).read_bytes()
+            path = f"/static/{name}"
+            self.static[path] = Response(content, headers=_FOR_EVER, media_type=media_type)
+            # The address changes with the content.
+            href = f"{path}?v={hashlib.sha256(content).hexdigest()[:12]}"
+            self._templates.globals[f"{name.partition('.')[0]}_href"] = href
 
     def response(self, page: HtmlPage, scope: Scope) -> Response:
         """Return `page` as the response to the request of `scope`, whose session it shows."""
@@ -161,30 +141,34 @@ _INGESTION_LISTS: Final = {
 """Entity type to its list, where that is another one than of names and descriptions."""
 
 PageHandler = Callable[[RequestContext], HtmlPage | Response]
-FormHandler = Callable[[RequestContext, QueryParams], HtmlPage | str]
 
 
 def ui_routes(store: Store, renderer: Renderer, limits: Limits = DEFAULT_LIMITS) -> list[Route]:
     """Return the routes of the pages over `store`, of their files, and of their forms."""
-    pages = _Pages(store, renderer)
-    routes = [
-        Route(path, _handler(handler, renderer))
-        for path, handler in (
-            ("/", pages.home),
-            ("/entity/{urn:path}", pages.entity),
-            ("/kind/{entity_type}", pages.kind),
-            ("/compare", pages.compare),
-            (TASKS, pages.tasks),
-            (CHANGES, pages.changes),
-            (FEED, pages.changes_feed),
-            ("/search", pages.search),
-            ("/search/help", pages.search_help),
-            ("/search/suggest", pages.suggest),
-            ("/static/{name}", pages.static),
-        )
+    pages = _EntityPages(store)
+    handlers: Mapping[str, PageHandler] = {
+        "/": lambda one: HtmlPage("home.html", {"page": home(store), "address": one.origin}),
+        "/entity/{urn:path}": pages.get,
+        "/kind/{entity_type}": lambda one: HtmlPage("list.html", {"page": _kind(store, one)}),
+        "/compare": partial(_compare, store),
+        TASKS: lambda one: HtmlPage("list.html", {"page": tasks_page(store, _start(one.query))}),
+        CHANGES: lambda one: HtmlPage("changes.html", {"page": changes_page(store, one.query)}),
+        FEED: lambda one: HtmlPage(
+            "changes.atom",
+            {"page": changes_page(store, one.query), "origin": one.origin},
+            media_type="application/atom+xml",
+        ),
+        "/search": partial(_search, store),
+        "/search/help": lambda _: HtmlPage("search_help.html", {}),
+        "/search/suggest": lambda one: json_response(
+            suggestions(store, _search_text(one)), headers=HEADERS
+        ),
+    }
+    return [
+        *(Route(path, _handler(handler, renderer)) for path, handler in handlers.items()),
+        *(Route(path, file, methods=["GET"]) for path, file in renderer.static.items()),
+        Route("/entity/{urn:path}", _form_handler(pages, renderer, limits), methods=["POST"]),
     ]
-    submit = _form_handler(pages.submit, pages.edit_again, renderer, limits)
-    return [*routes, Route("/entity/{urn:path}", submit, methods=["POST"])]
 
 
 def _handler(handler: PageHandler, renderer: Renderer) -> Callable[[Request], Response]:
@@ -203,15 +187,11 @@ def _handler(handler: PageHandler, renderer: Renderer) -> Callable[[Request], Re
 
 
 def _form_handler(
-    handler: FormHandler,
-    again: FormHandler,
-    renderer: Renderer,
-    limits: Limits,
+    pages: "_EntityPages", renderer: Renderer, limits: Limits
 ) -> Callable[[Request], Awaitable[Response]]:
-    """Return the endpoint of a form that writes; it was made for the one who sends it.
+    """Return the endpoint of the forms of entities' pages; one was made for the one who sends it.
 
-    The handler returns a page, or the path of the page to go on with. `again` shows a form that a
-    page of this site made for another session, as one that ended.
+    A form that a page of this site made for another session, as one that ended, is shown again.
     """
 
     async def answer(request: Request) -> Response:
@@ -225,7 +205,8 @@ def _form_handler(
         origin = request.headers.get("origin", "").partition("://")[2]
         if not is_own and (origin != request.headers.get("host") or "edit" not in fields):
             raise ForbiddenError("the form belongs to another session; reload the page")
-        page = await run_in_threadpool(handler if is_own else again, context, fields)
+        answer_form = pages.submit if is_own else pages.edit_again
+        page = await run_in_threadpool(answer_form, context, fields)
         if isinstance(page, str):
             return RedirectResponse(f"{prefix_of(request.scope)}{page}", 303, HEADERS)
         return await run_in_threadpool(renderer.response, page, request.scope)
@@ -233,54 +214,38 @@ def _form_handler(
     return answer
 
 
-class _Pages:
-    def __init__(self, store: Store, renderer: Renderer) -> None:
+def _kind(store: Store, request: RequestContext) -> Listing:
+    kind, start = request.path["entity_type"], _start(request.query)
+    of_ingestion = _INGESTION_LISTS.get(kind)
+    page = kind_page(store, kind, start) if of_ingestion is None else of_ingestion(store, start)
+    if page is None:
+        raise NotFoundError(f"no entities of the type {kind} in the catalog")
+    return page
+
+
+def _compare(store: Store, request: RequestContext) -> HtmlPage:
+    query = request.query
+    try:
+        page = compare_page(store, query.getlist("urn"), query.getlist("best"))
+    except BadRequestError as error:
+        values = {"heading": "Choose models to compare", "message": error.message}
+        return HtmlPage("error.html", values, 400)
+    return HtmlPage("compare.html", {"page": page})
+
+
+def _search(store: Store, request: RequestContext) -> HtmlPage:
+    text = _search_text(request)
+    page = search_view(store, text, request.query, _start(request.query))
+    return HtmlPage("search.html", {"page": page, "search": text})
+
+
+class _EntityPages:
+    """The pages of entities over one store."""
+
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._files = {file.name: file for file in renderer.files}
 
-    def home(self, request: RequestContext) -> HtmlPage:
-        return HtmlPage("home.html", {"page": home(self._store), "address": request.origin})
-
-    def kind(self, request: RequestContext) -> HtmlPage:
-        kind = request.path["entity_type"]
-        if (list_page := _INGESTION_LISTS.get(kind)) is not None:
-            return HtmlPage("list.html", {"page": list_page(self._store, _start(request.query))})
-        page = kind_page(self._store, kind, _start(request.query))
-        if page is None:
-            raise NotFoundError(f"no entities of the type {kind} in the catalog")
-        return HtmlPage("list.html", {"page": page})
-
-    def tasks(self, request: RequestContext) -> HtmlPage:
-        return HtmlPage("list.html", {"page": tasks_page(self._store, _start(request.query))})
-
-    def changes(self, request: RequestContext) -> HtmlPage:
-        return HtmlPage("changes.html", {"page": changes_page(self._store, request.query)})
-
-    def changes_feed(self, request: RequestContext) -> HtmlPage:
-        values = {"page": changes_page(self._store, request.query), "origin": request.origin}
-        return HtmlPage("changes.atom", values, media_type="application/atom+xml")
-
-    def compare(self, request: RequestContext) -> HtmlPage:
-        query = request.query
-        try:
-            page = compare_page(self._store, query.getlist("urn"), query.getlist("best"))
-        except BadRequestError as error:
-            values = {"heading": "Choose models to compare", "message": error.message}
-            return HtmlPage("error.html", values, 400)
-        return HtmlPage("compare.html", {"page": page})
-
-    def search(self, request: RequestContext) -> HtmlPage:
-        text = _search_text(request)
-        page = search_view(self._store, text, request.query, _start(request.query))
-        return HtmlPage("search.html", {"page": page, "search": text})
-
-    def search_help(self, _: RequestContext) -> HtmlPage:
-        return HtmlPage("search_help.html", {})
-
-    def suggest(self, request: RequestContext) -> Response:
-        return json_response(suggestions(self._store, _search_text(request)), headers=HEADERS)
-
-    def entity(self, request: RequestContext) -> HtmlPage | Response:
+    def get(self, request: RequestContext) -> HtmlPage | Response:
         try:
             urn = request.urn_after("/entity/")
         except BadRequestError:
@@ -300,14 +265,11 @@ class _Pages:
         return _entity(page, request, form=edit_form(self._store, urn, None, {}))
 
     def submit(self, request: RequestContext, fields: QueryParams) -> HtmlPage | str:
+        """Return the page after a form, or the path of the page to go on with."""
         urn = request.urn_after("/entity/")
-        return (
-            self._edit(request, urn, fields)
-            if "edit" in fields
-            else self._evaluate(request, urn, fields)
-        )
-
-    def _edit(self, request: RequestContext, urn: str, fields: QueryParams) -> HtmlPage | str:
+        if "edit" not in fields:
+            evaluation = evaluate_now(self._store, urn, _start(fields))
+            return self._page(urn, request, evaluation=evaluation)
         problems = save(self._store, urn, fields, request.actor)
         return self._refused(request, urn, fields, problems) if problems else entity_href(urn)
 
@@ -320,21 +282,19 @@ class _Pages:
         self, request: RequestContext, urn: str, fields: QueryParams, problems: Mapping[str, str]
     ) -> HtmlPage:
         form = edit_form(self._store, urn, fields, problems)
-        page = entity_page(self._store, urn, QueryParams(), 0)
-        if page is None:
-            return _missing(urn)
-        return replace(_entity(page, request, form=form), status=409 if form.theirs else 400)
+        return replace(self._page(urn, request, form=form), status=409 if form.theirs else 400)
 
-    def _evaluate(self, request: RequestContext, urn: str, fields: QueryParams) -> HtmlPage:
-        evaluation = evaluate_now(self._store, urn, _start(fields))
+    def _page(
+        self,
+        urn: str,
+        request: RequestContext,
+        *,
+        evaluation: EvaluationNow | None = None,
+        form: EditForm | None = None,
+    ) -> HtmlPage:
+        """Return the page of an entity that was there a moment ago, with what a form asked for."""
         page = entity_page(self._store, urn, QueryParams(), 0)
-        return _missing(urn) if page is None else _entity(page, request, evaluation=evaluation)
-
-    def static(self, request: RequestContext) -> Response:
-        file = self._files.get(request.path["name"])
-        if file is None:
-            raise NotFoundError(f"no file {request.path['name']}")
-        return file.response()
+        return _entity(page, request, evaluation, form) if page else _missing(urn)
 
     def _export(self, urn: str, kind: str, query: QueryParams) -> Response:
         rows = export(self._store, RunsView.of(urn, query, 0), kind)
@@ -360,7 +320,6 @@ class _Pages:
 def _entity(
     page: EntityPage,
     request: RequestContext,
-    *,
     evaluation: EvaluationNow | None = None,
     form: EditForm | None = None,
 ) -> HtmlPage:
