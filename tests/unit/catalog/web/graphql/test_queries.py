@@ -12,7 +12,12 @@ from mlcat_ingest.catalog.limits import DEFAULT_LIMITS, Limits
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.app import create_app
 from mlcat_ingest.catalog.web.graphql import execution, schema
-from mlcat_ingest.catalog.web.graphql.execution import Documents, GraphQLEndpoint, Request
+from mlcat_ingest.catalog.web.graphql.execution import (
+    CACHED_CHARS,
+    GraphQLEndpoint,
+    Request,
+    prepare,
+)
 from mlcat_ingest.catalog.web.graphql.resolvers import plain
 from support.asgi import Answer, call
 from support.catalog_store import feature, group, model, put, table
@@ -228,7 +233,7 @@ def test_nesting_that_no_parser_can_follow(store: Store, monkeypatch: pytest.Mon
 
     # Older releases of graphql-core do not guard themselves.
     monkeypatch.setattr(execution, "parse", recursing)
-    reply = ask(store, "{a" * 5_000)
+    reply = ask(store, "{b" * 5_000)
     assert "too deeply" in reply["errors"][0]["message"]
 
 
@@ -295,19 +300,12 @@ def test_a_list_of_urns_is_limited(store: Store) -> None:
 # --- the cache -----------------------------------------------------------------------------------
 
 
-def test_a_query_is_prepared_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    cache = Documents(DEFAULT_LIMITS)
-    assert cache.prepare(TYPENAME) is cache.prepare(TYPENAME)
-    refused = cache.prepare("{ nothing }")
-    assert refused is cache.prepare("{ nothing }")
-    assert refused.document is None
-    monkeypatch.setattr(execution, "CACHED_BYTES", 30)
-    kept = cache.prepare("{ a: __typename }")
-    assert cache.prepare("{ a: __typename }") is kept
-    cache.prepare("{ b: __typename }")
-    assert cache.prepare("{ a: __typename }") is not kept
-    long = "{ " + "__typename " * 9 + "}"
-    assert cache.prepare(long) is not cache.prepare(long)
+def test_a_query_is_prepared_once_if_it_is_short() -> None:
+    for query in (TYPENAME, "{ nothing }"):
+        assert prepare(query, DEFAULT_LIMITS) is prepare(query, DEFAULT_LIMITS)
+    assert prepare("{ nothing }", DEFAULT_LIMITS).document is None
+    long = "#" * CACHED_CHARS + "\n{ __typename }"
+    assert prepare(long, DEFAULT_LIMITS) is not prepare(long, DEFAULT_LIMITS)
 
 
 # --- failures ------------------------------------------------------------------------------------
