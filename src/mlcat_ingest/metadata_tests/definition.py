@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cache, lru_cache
+from itertools import product, starmap
+from operator import gt, lt
 from types import ModuleType
 from typing import Any, Final, Protocol
 
@@ -77,32 +79,12 @@ def _equals(have: Sequence[Any], want: Sequence[str]) -> bool:
     return any(_equal(value, other) for value in have for other in want)
 
 
-def _not(have: Sequence[Any], want: Sequence[str]) -> bool:
-    return not _equals(have, want)
-
-
 def _texts(have: Sequence[Any]) -> list[str]:
     return [text for value in have if (text := text_of(value)) is not None]
 
 
-def _starts_with(have: Sequence[Any], want: Sequence[str]) -> bool:
-    return any(value.startswith(tuple(want)) for value in _texts(have))
-
-
-def _contains_str(have: Sequence[Any], want: Sequence[str]) -> bool:
-    return any(other in value for value in _texts(have) for other in want)
-
-
 def _numbers(values: Sequence[Any]) -> list[Decimal]:
     return [numeric for value in values if (numeric := number(value)) is not None]
-
-
-def _greater_than(have: Sequence[Any], want: Sequence[str]) -> bool:
-    return any(left > right for left in _numbers(have) for right in _numbers(want))
-
-
-def _less_than(have: Sequence[Any], want: Sequence[str]) -> bool:
-    return any(left < right for left in _numbers(have) for right in _numbers(want))
 
 
 class Pattern(Protocol):
@@ -156,33 +138,25 @@ def regex_match(have: Sequence[Any], patterns: Sequence[Pattern]) -> bool:
     return any(matches(pattern, value) for value in _texts(have) for pattern in patterns)
 
 
-def _exists(have: Sequence[Any], _want: Sequence[str]) -> bool:
-    # Text, lists and objects with nothing in them are how clients write "unset".
-    return any(value not in ("", {}, []) for value in have)
-
-
-def _is_true(have: Sequence[Any], _want: Sequence[str]) -> bool:
-    return any(text.lower() == "true" for text in _texts(have))
-
-
-def _is_false(have: Sequence[Any], _want: Sequence[str]) -> bool:
-    return any(text.lower() == "false" for text in _texts(have))
+def _says(word: str) -> Operator:
+    return lambda have, _want: any(text.lower() == word for text in _texts(have))
 
 
 OPERATORS: Final[dict[str, Operator]] = {
     "equals": _equals,
     "within": _equals,
     "contains_any": _equals,
-    "not": _not,
-    "starts_with": _starts_with,
-    "contains_str": _contains_str,
-    "greater_than": _greater_than,
-    "less_than": _less_than,
-    "exists": _exists,
-    "is_true": _is_true,
-    "is_false": _is_false,
+    "not": lambda have, want: not _equals(have, want),
+    "starts_with": lambda have, want: any(text.startswith(tuple(want)) for text in _texts(have)),
+    "contains_str": lambda have, want: any(one in text for text in _texts(have) for one in want),
+    "greater_than": lambda have, want: any(starmap(gt, product(_numbers(have), _numbers(want)))),
+    "less_than": lambda have, want: any(starmap(lt, product(_numbers(have), _numbers(want)))),
+    # Text, lists and objects with nothing in them are how clients write "unset".
+    "exists": lambda have, _want: any(value not in ("", {}, []) for value in have),
+    "is_true": _says("true"),
+    "is_false": _says("false"),
     # Its values are one boolean, made by `properties` from the two aspects that hold descriptions.
-    "schema_fields_have_descriptions": _is_true,
+    "schema_fields_have_descriptions": _says("true"),
 }
 """The operators by name, but for `regex_match`, which takes compiled patterns."""
 

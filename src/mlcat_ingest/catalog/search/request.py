@@ -99,7 +99,7 @@ class SearchRequest:
 
     def cursor(self, place: Sequence[Any]) -> str:
         """Return the cursor of the page behind `place`, the sort values of an entity."""
-        return _write_cursor(self._scroll(), place)
+        return base64.urlsafe_b64encode(canonical([self._checksum(), *place])).decode()
 
     def place(self, values: int) -> list[Any]:
         """Return the place in the cursor `after`: as many sort values as `values`.
@@ -107,12 +107,21 @@ class SearchRequest:
         Raises:
             BadRequestError: it is no cursor, or that of another search.
         """
-        return _read_cursor(self._scroll(), self.after or "", values)
+        try:
+            place = loads(base64.b64decode(self.after or "", altchars=b"-_", validate=True))
+        except (CodecError, binascii.Error, ValueError) as error:
+            raise BadRequestError("invalid scroll id; use one that a search returned") from error
+        if not isinstance(place, list) or len(place) != values + 1 or place[0] != self._checksum():
+            raise BadRequestError("the scroll id belongs to another search; repeat that search")
+        if not all(map(_is_sortable, place)):
+            raise BadRequestError("invalid scroll id; use one that a search returned")
+        return place[1:]
 
-    def _scroll(self) -> tuple[object, ...]:
-        """Return the parts that all pages of one scroll share."""
+    def _checksum(self) -> int:
+        """Return a number that all pages of one scroll share, and other searches hardly ever."""
         types = sorted(self.entity_types or ())
-        return (self.query, types, self.any_of, self.sort, self.include_removed)
+        search = (self.query, types, self.any_of, self.sort, self.include_removed)
+        return zlib.crc32(repr(search).encode("utf-8", "replace"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,31 +156,6 @@ class SearchPage:
     full_scan: bool = False
 
 
-def _write_cursor(search: object, place: Sequence[Any]) -> str:
-    """Return the cursor of `place`, a list of sort values, in a search.
-
-    `search` is equal for all pages of a scroll, and has another `repr` for another search.
-    """
-    return base64.urlsafe_b64encode(canonical([_checksum(search), *place])).decode()
-
-
-def _read_cursor(search: object, text: str, values: int) -> list[Any]:
-    """Return the place in the cursor `text` of a search: as many sort values as `values`.
-
-    Raises:
-        BadRequestError: it is no cursor, or that of another search.
-    """
-    try:
-        place = loads(base64.b64decode(text, altchars=b"-_", validate=True))
-    except (CodecError, binascii.Error, ValueError) as error:
-        raise BadRequestError("invalid scroll id; use one that a search returned") from error
-    if not isinstance(place, list) or len(place) != values + 1 or place[0] != _checksum(search):
-        raise BadRequestError("the scroll id belongs to another search; repeat that search")
-    if not all(map(_is_sortable, place)):
-        raise BadRequestError("invalid scroll id; use one that a search returned")
-    return place[1:]
-
-
 def _is_sortable(value: Any) -> bool:
     """Return whether a column can be compared with `value`; anybody may make up a scroll id."""
     match value:
@@ -183,8 +167,3 @@ def _is_sortable(value: Any) -> bool:
             return -(2**63) <= value < 2**63
         case _:
             return False
-
-
-def _checksum(search: object) -> int:
-    """Return a number that other searches do not share, or hardly ever."""
-    return zlib.crc32(repr(search).encode("utf-8", "replace"))

@@ -79,12 +79,7 @@ def properties(node: Node, _info: GraphQLResolveInfo) -> Record | None:
 
 def property_of_entity(field: str) -> Resolver:
     """Return the resolver that gives one field of the entity's properties aspect."""
-
-    def resolve(node: Node, _info: GraphQLResolveInfo) -> Any:
-        value = node.aspect(node.kind.properties)
-        return None if value is None else value.get(field)
-
-    return resolve
+    return lambda node, _info: (node.aspect(node.kind.properties) or {}).get(field)
 
 
 def custom_properties(record: Record, _info: GraphQLResolveInfo) -> list[Record]:
@@ -92,22 +87,6 @@ def custom_properties(record: Record, _info: GraphQLResolveInfo) -> list[Record]
     value = record.value.get("customProperties")
     entries = value.items() if isinstance(value, dict) else ()
     return [Record(record.node, {"key": key, "value": item}) for key, item in entries]
-
-
-def _editable(node: Node, _info: GraphQLResolveInfo) -> Record | None:
-    return node.record(node.kind.editable)
-
-
-def _urn(node: Node, _info: GraphQLResolveInfo) -> str:
-    return node.urn
-
-
-def _type(node: Node, _info: GraphQLResolveInfo) -> str:
-    return node.kind.enum
-
-
-def _exists(node: Node, _info: GraphQLResolveInfo) -> bool:
-    return node.cohort.exists(node.urn)
 
 
 def _last_ingested(node: Node, _info: GraphQLResolveInfo) -> int | None:
@@ -132,10 +111,6 @@ def _platform(node: Node, _info: GraphQLResolveInfo) -> Node | None:
 def _status(node: Node, _info: GraphQLResolveInfo) -> Record | None:
     value = node.aspect(STATUS)
     return None if value is None else Record(node, {"removed": value.get("removed") is True})
-
-
-def _privileges(_node: Node, _info: GraphQLResolveInfo) -> Mapping[str, bool]:
-    return {"canEditProperties": True}
 
 
 def _aspects(
@@ -177,13 +152,13 @@ def _relationships(
 
 
 ENTITY: Final[Fields] = {
-    "urn": _urn,
-    "type": _type,
-    "exists": _exists,
+    "urn": lambda node, _info: node.urn,
+    "type": lambda node, _info: node.kind.enum,
+    "exists": lambda node, _info: node.cohort.exists(node.urn),
     "lastIngested": _last_ingested,
     "status": _status,
     "aspects": _aspects,
-    "privileges": _privileges,
+    "privileges": lambda _node, _info: {"canEditProperties": True},
     "relationships": _relationships,
     "platform": _platform,
     "origin": part(2),
@@ -194,8 +169,8 @@ ENTITY: Final[Fields] = {
     "featureProperties": properties,
     "featureTableProperties": properties,
     "primaryKeyProperties": properties,
-    "editableProperties": _editable,
-    "editableInfo": _editable,
+    "editableProperties": lambda node, _info: node.record(node.kind.editable),
+    "editableInfo": lambda node, _info: node.record(node.kind.editable),
 }
 """Fields that any entity type may have; a field means the same in each of them."""
 
@@ -265,16 +240,12 @@ def _list_queries(
     return {"start": start, "count": 0, "total": 0, "queries": []}
 
 
-def _global_views(_root: Any, _info: GraphQLResolveInfo) -> Mapping[str, Any]:
-    return {}
-
-
 LOOK_UPS: Final[Fields] = {
     **dict.fromkeys(_SINGLE, _look_up),
     "entity": _entity,
     "entities": _entities,
     "listQueries": _list_queries,
-    "globalViewsSettings": _global_views,
+    "globalViewsSettings": lambda _root, _info: {},
     "me": _me,
     "appConfig": _app_config,
 }
@@ -310,11 +281,7 @@ def _references(field: str, *, unset: list[Node] | None = None) -> Resolver:
 
 def _texts(field: str) -> Resolver:
     """Return the resolver of a list of texts; where it is unset, an empty one."""
-
-    def resolve(record: Record, _info: GraphQLResolveInfo) -> list[str]:
-        return texts(record.value.get(field))
-
-    return resolve
+    return lambda record, _info: texts(record.value.get(field))
 
 
 def _inner(field: str, name: str) -> Resolver:
@@ -325,10 +292,6 @@ def _inner(field: str, name: str) -> Resolver:
         return value.get(name) if isinstance(value, dict) else None
 
     return resolve
-
-
-def _features_or_null(record: Record, _info: GraphQLResolveInfo) -> list[str] | None:
-    return texts(record.value.get("mlFeatures")) or None
 
 
 def _lineage_info(record: Record, _info: GraphQLResolveInfo) -> Record | None:
@@ -356,11 +319,7 @@ def _first_hyper_parameter(record: Record, info: GraphQLResolveInfo) -> Record |
 
 def _name_in_aspect(aspect_name: str, field: str) -> Resolver:
     """Return the resolver of a name that an aspect gives; of that in the URN where it does not."""
-
-    def resolve(node: Node, _info: GraphQLResolveInfo) -> Any:
-        return (node.aspect(aspect_name) or {}).get(field) or node.part(1)
-
-    return resolve
+    return lambda node, _info: (node.aspect(aspect_name) or {}).get(field) or node.part(1)
 
 
 def _titled_properties(node: Node, info: GraphQLResolveInfo) -> Record | None:
@@ -410,7 +369,7 @@ TYPES: Final[Mapping[str, Fields]] = {
         "version": _inner("version", "versionTag"),
         "hyperParameters": _first_hyper_parameter,
         "hyperParameterMap": _hyper_parameter_map,
-        "mlFeatures": _features_or_null,
+        "mlFeatures": lambda record, _info: texts(record.value.get("mlFeatures")) or None,
         "groups": _references("groups", unset=[]),
         "deployments": _references("deployments"),
         "tags": _texts("tags"),
@@ -518,10 +477,6 @@ def _typed_values(values: Any) -> Iterable[dict[str, Any]]:
                 yield {_VALUE_BOXES[kind][1]: inner}
 
 
-def _property_values(record: Record, _info: GraphQLResolveInfo) -> list[Record]:
-    return [Record(record.node, typed) for typed in _typed_values(record.value.get("values"))]
-
-
 def _value_entities(record: Record, info: GraphQLResolveInfo) -> list[Node]:
     strings = texts(
         [typed.get("stringValue") for typed in _typed_values(record.value.get("values"))]
@@ -540,10 +495,6 @@ def _ownership_type(record: Record, info: GraphQLResolveInfo) -> Node | None:
         return named
     urn = owner_type(older)
     return nodes_in(info, [urn]).get(urn)
-
-
-def _is_latest(record: Record, _info: GraphQLResolveInfo) -> bool:
-    return record.value.get("isLatest") is True
 
 
 GOVERNED: Final[Fields] = {
@@ -584,7 +535,9 @@ RECORDS: Final[Mapping[str, Fields]] = {
     },
     "StructuredPropertiesEntry": {
         "structuredProperty": entry_entity(STRUCTURED_PROPERTIES, "propertyUrn", "properties"),
-        "values": _property_values,
+        "values": lambda record, _info: [
+            Record(record.node, typed) for typed in _typed_values(record.value.get("values"))
+        ],
         "valueEntities": _value_entities,
     },
     "Forms": {
@@ -601,7 +554,7 @@ RECORDS: Final[Mapping[str, Fields]] = {
     "VersionProperties": {
         "versionSet": record_entity(VERSION_PROPERTIES, "versionSet"),
         "aliases": record_list("aliases"),
-        "isLatest": _is_latest,
+        "isLatest": lambda record, _info: record.value.get("isLatest") is True,
         "created": stored_as("metadataCreatedTimestamp"),
         "createdInSource": stored_as("sourceCreatedTimestamp"),
     },

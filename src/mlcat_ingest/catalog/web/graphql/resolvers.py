@@ -380,11 +380,7 @@ def plain(source: Any, info: GraphQLResolveInfo, **_arguments: Any) -> Any:
 
 def stored_as(name: str) -> Resolver:
     """Return the resolver of a field of a record that is stored under another name."""
-
-    def resolve(record: Record, _info: GraphQLResolveInfo) -> Any:
-        return _inside(record, name)
-
-    return resolve
+    return lambda record, _info: _inside(record, name)
 
 
 def _inside(record: Record, name: str) -> Any:
@@ -428,11 +424,7 @@ def _pick_from_lists(lists: Iterable[str], field: str) -> Pick:
 
 def aspect(name: str) -> Resolver:
     """Return the resolver of a whole aspect as a record."""
-
-    def resolve(node: Node, _info: GraphQLResolveInfo) -> Record | None:
-        return node.record(name)
-
-    return resolve
+    return lambda node, _info: node.record(name)
 
 
 def record_entity(name: str, field: str) -> Resolver:
@@ -473,11 +465,9 @@ def entry_entity(name: str, field: str, *lists: str) -> Resolver:
 
 def record_list(field: str) -> Resolver:
     """Return the resolver of a list of records; where it is unset, an empty one."""
-
-    def resolve(record: Record, _info: GraphQLResolveInfo) -> list[Record]:
-        return [Record(record.node, item) for item in objects(record.value.get(field))]
-
-    return resolve
+    return lambda record, _info: [
+        Record(record.node, item) for item in objects(record.value.get(field))
+    ]
 
 
 def associated_urn(record: Record, _info: GraphQLResolveInfo) -> str:
@@ -487,8 +477,4 @@ def associated_urn(record: Record, _info: GraphQLResolveInfo) -> str:
 
 def part(index: int) -> Resolver:
     """Return the resolver that gives a part of the URN verbatim."""
-
-    def resolve(node: Node, _info: GraphQLResolveInfo) -> str:
-        return node.part(index)
-
-    return resolve
+    return lambda node, _info: node.part(index)
