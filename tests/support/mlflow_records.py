@@ -106,7 +106,8 @@ def _version(value: Json) -> ModelVersion:
 
 def _files(value: Json) -> RunFiles:
     documents = value.get("documents", {})
-    return RunFiles(documents={key: model_document(one) for key, one in documents.items()})
+    read = {key: model_document(one) for key, one in documents.items()}
+    return RunFiles(documents=read, cards=value.get("cards"))
 
 
 def record_from_json(value: Json) -> JoinedRecord:

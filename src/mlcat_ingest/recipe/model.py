@@ -22,6 +22,7 @@ from pydantic import (
 
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.aspects.declaration import fields
+from mlcat_ingest.metadata.model_card import HEADINGS, is_read
 from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.recipe.draft import Draft, draft_of, read_draft
 from mlcat_ingest.recipe.fields import Duration, NotContent, Public, PublicStr, RecipeModel
@@ -41,7 +42,10 @@ from mlcat_ingest.recipe.values import (
     file_stem,
 )
 
-_ADDITIONS = ("add_tags", "add_terms", "set_domain", "add_owners", "structured_properties")
+_ADDITIONS = (
+    *("add_tags", "add_terms", "set_domain", "add_owners", "structured_properties"),
+    "model_card",
+)
 
 EntityType = Literal["mlModel", "mlModelGroup", "mlFeatureTable", "mlFeature", "mlPrimaryKey"]
 
@@ -55,6 +59,17 @@ def _as_list(value: Any) -> Any:
 def _or_alone(kind: Any) -> BeforeValidator:
     """Return the validator of a list that takes one `kind` without a list, too."""
     return BeforeValidator(_as_list, json_schema_input_type=kind | tuple[kind, ...])
+
+
+def _heading(text: str) -> str:
+    if not is_read(text):
+        close = get_close_matches(text.casefold(), HEADINGS, n=1)
+        meant = f"; did you mean `{close[0]}`?" if close else ""
+        raise ValueError(f"is no heading of a model card that is read{meant}")
+    return text
+
+
+_Texts = Annotated[tuple[PublicStr, ...], _or_alone(PublicStr)]
 
 
 def _owner(value: Any) -> Any:
@@ -134,6 +149,13 @@ class EnrichRule(RecipeModel):
     ] = Field(default_factory=dict)
     """Values of structured properties, texts and numbers, by the property's qualified name or URN.
     If several rules match, the last one sets a property."""
+
+    model_card: dict[Annotated[PublicStr, AfterValidator(_heading)], _Texts] = Field(
+        default_factory=dict
+    )
+    """Texts of a model card by heading, such as `intended use`, `out of scope use`, `human
+    oversight`, `risks`, `limitations` or `recommendations`, for models. What users wrote in the
+    catalog is kept. The texts of the last such rule are kept until `retract`."""
 
     @model_validator(mode="after")
     def _does_something(self) -> Self:

@@ -113,7 +113,7 @@ def test_everything_is_reported_at_once_with_lines_and_without_values() -> None:
         "recipe.yml:11: sink: must be a mapping of keys to values",
         (
             "recipe.yml:12: enrich[0]: adds nothing; use one of add_tags, add_terms, "
-            "set_domain, add_owners, structured_properties"
+            "set_domain, add_owners, structured_properties, model_card"
         ),
         "recipe.yml:13: evaluate.enabled: duplicate key, already on line 13",
         "recipe.yml:13: evaluate.enabled: must be true or false",

@@ -134,6 +134,7 @@ class AspectSpec:
         one_value: lists that are one value, since their order is their meaning.
         computed: fields that the service computes: they are never sent, and never compared.
         unowned: further fields without an owner: the stored value stays.
+        yields: texts and records that people write, too: a value that is not ours stays.
         curated: the list whose entries people add in the catalog; it moves with a renamed group.
         searched: its searchable fields.
     """
@@ -150,6 +151,7 @@ class AspectSpec:
     one_value: frozenset[str] = frozenset()
     computed: frozenset[str] = frozenset()
     unowned: frozenset[str] = frozenset()
+    yields: frozenset[str] = frozenset()
     curated: str | None = None
     searched: tuple[SearchField, ...] = ()
 
@@ -178,6 +180,7 @@ class _AspectFacts(TypedDict, total=False):
     one_value: frozenset[str]
     computed: frozenset[str]
     unowned: frozenset[str]
+    yields: frozenset[str]
     curated: str
     searched: tuple[SearchField, ...]
 

@@ -257,11 +257,14 @@ SOURCE_CODE: Final = aspect(
 )
 
 
+IntendedUserType: TypeAlias = Literal["ENTERPRISE", "HOBBY", "ENTERTAINMENT"]
+
+
 class _IntendedUse(TypedDict, total=False):
     """The purpose and the users of the model, and the uses that it is not made for."""
 
     primaryUses: list[str]
-    primaryUsers: list[Literal["ENTERPRISE", "HOBBY", "ENTERTAINMENT"]]
+    primaryUsers: list[IntendedUserType]
     outOfScopeUses: list[str]
 
 
@@ -326,7 +329,9 @@ class _CaveatsAndRecommendations(TypedDict, total=False):
 
 
 ML_MODEL_CAVEATS_AND_RECOMMENDATIONS: Final = aspect(
-    "mlModelCaveatsAndRecommendations", _CaveatsAndRecommendations
+    "mlModelCaveatsAndRecommendations",
+    _CaveatsAndRecommendations,
+    yields=frozenset({"caveats", "recommendations"}),
 )
 
 

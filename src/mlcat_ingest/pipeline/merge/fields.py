@@ -21,6 +21,7 @@ from mlcat_ingest.pipeline.merge.applied import (
     key_fingerprint,
     text_of_keys,
 )
+from mlcat_ingest.pipeline.merge.rules import YIELDING
 from mlcat_ingest.recipe.model import Policy
 
 _NONE: Final[frozenset[str]] = frozenset()
@@ -62,6 +63,9 @@ def merge_field(
         if isinstance(shape, LISTS):
             entries = list(fresh) if isinstance(fresh, LISTS) else []
             return _merge_list(aspect_name, name, policy, stored, entries, applied)
+    yields = policy != "ours" and name in YIELDING.get(aspect_name, _NONE)
+    if yields and not _is_in(fingerprint(stored), applied.ours):
+        return MergedField(stored, "")
     return _merge_value(policy, stored, fresh, applied)
 
 

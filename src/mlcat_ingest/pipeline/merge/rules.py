@@ -49,6 +49,9 @@ UNOWNED: Final = {name: spec.computed | spec.unowned for name, spec in ASPECTS.i
 """Aspect to the fields without an owner: the stored value stays, and the service's part of
 them is computed anew."""
 
+YIELDING: Final = {name: spec.yields for name, spec in ASPECTS.items() if spec.yields}
+"""Aspect to the texts and records in which a value that is not ours stays."""
+
 
 def without_computed(aspect_name: str, aspect: Aspect) -> Aspect:
     """Return an aspect without the fields that the service computes."""

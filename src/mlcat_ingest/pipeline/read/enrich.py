@@ -13,6 +13,7 @@ from mlcat_ingest.metadata.aspects.governance import (
     OWNERSHIP,
     STRUCTURED_PROPERTIES,
 )
+from mlcat_ingest.metadata.model_card import EMPTY_CARD, card_aspects
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
 from mlcat_ingest.metadata.registry import ASPECTS, allows
 from mlcat_ingest.metadata.urn import parse
@@ -39,6 +40,7 @@ _KEYS: Final[Mapping[str, str]] = {
     DOMAINS: "set_domain",
     OWNERSHIP: "add_owners",
     STRUCTURED_PROPERTIES: "structured_properties",
+    **dict.fromkeys(EMPTY_CARD, "model_card"),
 }
 """Recipe key of a rule, by the aspect that it adds to."""
 
@@ -116,8 +118,11 @@ class Enricher:
             for i, (holds, added) in enumerate(self._rules)
             if ruled
         ]
+        cards = EMPTY_CARD if any(added.keys() & EMPTY_CARD for _, added in self._rules) else {}
         empty = {
-            name: value for name, value in _ONLY_FROM_RULES.items() if allows(entity_type, name)
+            name: value
+            for name, value in {**_ONLY_FROM_RULES, **cards}.items()
+            if allows(entity_type, name)
         }
         fitted = self._types[entity_type] = _TypeRules(empty, rules)
         return fitted
@@ -155,6 +160,9 @@ def _additions(rule: EnrichRule) -> Mapping[str, Aspect]:
             "terms": [{"urn": urn} for urn in rule.add_terms],
             "auditStamp": _NO_TIME,
         }
+    if rule.model_card:
+        card = card_aspects(rule.model_card).aspects
+        added |= {name: value for name, value in card.items() if value != EMPTY_CARD[name]}
     if rule.set_domain:
         added[DOMAINS] = {"domains": [rule.set_domain]}
     if rule.add_owners:

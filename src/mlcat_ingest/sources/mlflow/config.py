@@ -247,6 +247,13 @@ class MlflowConfig(ConnectionConfig):
     features: FeaturesConfig = FeaturesConfig()
     """Links from models to their training features."""
 
+    model_cards: bool = False
+    """Whether to read the model card of each logged model: the file `README.md`, else
+    `model_card.md`, beside its file `MLmodel`. Its sections fill the aspects `intendedUse`,
+    `mlModelFactorPrompts`, `mlModelEthicalConsiderations` and `mlModelCaveatsAndRecommendations`
+    of the run's model and of its versions, beside what users wrote there. Cost: up to four
+    requests for each logged model whenever its run is read. `false` keeps what was read."""
+
     alias_tags: bool = False
     """Whether to add a global tag `mlflow_alias_<alias>` for each alias of a model version."""
 

@@ -7,7 +7,7 @@ import pytest
 from mlcat_ingest.client.base import StoredAspect
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.identity import Writer
-from mlcat_ingest.metadata.proposal import Entity, Proposal
+from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
 from mlcat_ingest.pipeline.merge.applied import applied_key, encode, fingerprint, text_of_keys
 from mlcat_ingest.pipeline.merge.entity import MergedEntity, bases_of, merge_entity
 from mlcat_ingest.pipeline.merge.rules import UNION, MergeRules
@@ -604,3 +604,44 @@ def test_a_key_aspect_has_no_condition() -> None:
         ("mlModelKey", None),
         (HOME, {"If-Version-Match": "1"}),
     ]
+
+
+# --- texts that people write, too -----------------------------------------------------------------
+
+CAVEATS = "mlModelCaveatsAndRecommendations"
+
+
+def advice(text: str | None) -> dict[str, Aspect]:
+    return {HOME: {"name": "m"}, CAVEATS: {"recommendations": text}}
+
+
+def test_a_text_that_people_write_too_is_ours_as_long_as_nobody_changes_it() -> None:
+    shelf = Shelf()
+    for text in ("Check weekly.", "Check daily.", "Check daily."):
+        shelf.ingest(advice(text))
+        assert shelf.field("recommendations", aspect=CAVEATS) == text
+    shelf.ingest(advice(None))
+    assert shelf.field("recommendations", aspect=CAVEATS) is None
+
+
+def test_what_a_person_wrote_there_stays() -> None:
+    shelf = Shelf()
+    shelf.ingest(advice("Check weekly."))
+    shelf.edit(CAVEATS, recommendations="Ask the owner.")
+    for text in ("Check daily.", None, "Ask the owner.", None, "Check weekly."):
+        shelf.ingest(advice(text))
+        assert shelf.field("recommendations", aspect=CAVEATS) == "Ask the owner."
+    assert CAVEATS not in shelf.base()
+    shelf.ingest(advice("Check daily."), ruled("ours", "recommendations", aspect=CAVEATS))
+    assert shelf.field("recommendations", aspect=CAVEATS) == "Check daily."
+
+
+def test_of_two_recipes_the_first_keeps_a_text_that_yields() -> None:
+    shelf = Shelf()
+    for _ in range(2):
+        shelf.ingest(advice("Check weekly."))
+        shelf.ingest(advice("Check daily."), OTHER)
+    assert shelf.field("recommendations", aspect=CAVEATS) == "Check weekly."
+    shelf.ingest(advice(None))
+    shelf.ingest(advice("Check daily."), OTHER)
+    assert shelf.field("recommendations", aspect=CAVEATS) == "Check daily."

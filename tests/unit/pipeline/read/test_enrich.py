@@ -202,3 +202,30 @@ def test_a_domain_that_people_chose_stays_first() -> None:
 def test_without_rules_nothing_more_is_written() -> None:
     merged = merge_entity(enriched(a_model()), None, RULES)
     assert [one.aspect_name for one in merged.proposals] == ["mlModelProperties"]
+
+
+def test_a_card_in_a_recipe_fills_aspects_beside_what_people_wrote() -> None:
+    rule = a_rule(
+        match={"name": "churn"},
+        model_card={"Intended use": "rank", "risks": ["a", "b"], "recommendations": "weekly"},
+    )
+    caveats = "mlModelCaveatsAndRecommendations"
+    by_person = {caveats: StoredAspect({"recommendations": "ask"}, "1")}
+    stored = stored_after(enriched(a_model(), rule), by_person)
+    assert stored["intendedUse"].value["primaryUses"] == ["rank"]
+    assert stored["mlModelEthicalConsiderations"].value["risksAndHarms"] == ["a", "b"]
+    assert stored[caveats].value == {"recommendations": "ask"}
+    other = a_rule(match={"name": "else"}, model_card={"uses": "x"})
+    stored = stored_after(enriched(a_model(), other), stored)
+    assert stored["intendedUse"].value["primaryUses"] == []
+    assert not enriched(a_model(), a_rule(add_tags="x")).aspects.keys() & {caveats, "intendedUse"}
+    feature = Entity(FEATURE, {"mlFeatureProperties": {"description": "d"}})
+    note = "enrich[0].model_card: mlFeature has no such aspect"
+    assert enriched(feature, a_rule(model_card={"uses": "x"})).notes == (
+        Note("rule_does_not_fit", note),
+    )
+
+
+def test_a_heading_of_no_card_is_refused_with_the_one_that_was_meant() -> None:
+    with pytest.raises(ValueError, match="did you mean `intended use`"):
+        a_rule(model_card={"intended usage": "x"})

@@ -32,7 +32,7 @@ from mlcat_ingest.sources.mlflow.mapping.properties import (
     tag_entity,
     user_of,
 )
-from mlcat_ingest.sources.mlflow.mapping.signature import add_documents
+from mlcat_ingest.sources.mlflow.mapping.signature import add_card, add_documents
 from mlcat_ingest.sources.mlflow.mapping.text import Truncator, compact_json, truncate_aspect
 from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedExperiment,
@@ -116,8 +116,9 @@ def map_version(record: JoinedVersion) -> list[Entity]:
     aspects[VERSION_PROPERTIES] = _version_properties(record, truncator, user)
     custom = common_properties(scope, name, truncator)
     _add_facts(custom, record, run_id)
-    made = model_behind(record)
-    add_documents(custom, () if made is None else (made,))
+    models = tuple(filter(None, (model_behind(record),)))
+    add_documents(custom, models)
+    add_card(aspects, record.files, models, truncator)
     model = record.model
     custom.add_tags(
         version.tags if model is None else tags_with_model(version.tags, model, _NO_MAPPED_TAGS)

@@ -40,7 +40,7 @@ from mlcat_ingest.sources.mlflow.mapping.properties import (
     shown_tags,
     user_of,
 )
-from mlcat_ingest.sources.mlflow.mapping.signature import add_documents
+from mlcat_ingest.sources.mlflow.mapping.signature import add_card, add_documents
 from mlcat_ingest.sources.mlflow.mapping.text import (
     MAX_INT64,
     Truncator,
@@ -61,7 +61,7 @@ from mlcat_ingest.sources.mlflow.values.records import (
     logged_history,
     name_of,
 )
-from mlcat_ingest.sources.mlflow.values.signatures import made_models
+from mlcat_ingest.sources.mlflow.values.signatures import MadeModel, made_models
 
 # git@host:path and ssh://git@host/path; no other address form names a user and no scheme.
 _SCP = re.compile(r"^(?:[\w.-]+@)?([\w.-]+\.[\w-]+):(?!//)([\w./~-]+)$")
@@ -159,7 +159,9 @@ def map_run(record: JoinedRun) -> list[Entity]:
     aspects = _side_aspects(record, user)
     aspects.update(datasets.aspects)
     custom = common_properties(scope, name, truncator)
-    _add_properties(custom, record, datasets.summary)
+    made = made_models(record)
+    _add_properties(custom, record, datasets.summary, made)
+    add_card(aspects, record.files, made, truncator)
     aspects[ML_MODEL_PROPERTIES] = _model(record, custom, user)
     notes, adds_only = tuple(truncator.notes), added_only(record.files)
     if record.has_children is None:
@@ -193,7 +195,9 @@ def _kinds(record: JoinedRun) -> Iterator[SubType]:
         yield SubType.PARENT_RUN
 
 
-def _add_properties(custom: PropertiesBuilder, record: JoinedRun, datasets: str) -> None:
+def _add_properties(
+    custom: PropertiesBuilder, record: JoinedRun, datasets: str, made: Sequence[MadeModel]
+) -> None:
     run = record.run
     _add_run_facts(custom, record)
     if record.measures:
@@ -202,7 +206,7 @@ def _add_properties(custom: PropertiesBuilder, record: JoinedRun, datasets: str)
     if run.model_outputs or run.model_inputs:
         add_logged_models(custom, run, record.models)
     _add_history(custom, run.tags)
-    add_documents(custom, made_models(record))
+    add_documents(custom, made)
     custom.set_own(PropertyKey.DATASETS, datasets)
     if record.versions:
         custom.set_own(PropertyKey.VERSIONS, compact_json(names_of(record.versions)))

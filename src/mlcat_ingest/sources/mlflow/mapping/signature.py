@@ -1,14 +1,15 @@
-"""Maps `MLmodel` documents: properties of a model, and the feature table of its inputs."""
+"""Maps files of models: `MLmodel` documents, the feature table of their inputs, model cards."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
 
 from mlcat_ingest.metadata.aspects.ml import MLFeatureDataType
-from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.metadata.model_card import card_aspects, is_read, sections_of
+from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.sources.definitions.tables import Feature, FeatureScope, FeatureTable, map_table
 from mlcat_ingest.sources.mlflow.mapping.properties import PropertiesBuilder
 from mlcat_ingest.sources.mlflow.mapping.text import Truncator, compact_json
-from mlcat_ingest.sources.mlflow.values.joined import JoinedSignature
+from mlcat_ingest.sources.mlflow.values.joined import JoinedSignature, RunFiles
 from mlcat_ingest.sources.mlflow.values.records import Column, PropertyKey, SubType
 from mlcat_ingest.sources.mlflow.values.signatures import MadeModel
 
@@ -82,6 +83,36 @@ def add_documents(custom: PropertiesBuilder, models: Sequence[MadeModel]) -> Non
         size = _all_have(sizes, models)
         text = _by_uri("sizes of models", sizes, custom) if size is None else str(size)
         custom.set_own(PropertyKey.MODEL_SIZE_BYTES, text)
+
+
+def add_card(
+    aspects: dict[str, Aspect],
+    files: RunFiles,
+    models: Sequence[MadeModel],
+    truncator: Truncator,
+) -> None:
+    """Add the aspects of the card that models have, empty ones where they have none.
+
+    Cards that differ are none: it is not known which of them is the run's. Nothing is added where
+    no cards were read.
+    """
+    if files.cards is None:
+        return
+    cards = {made.card for made in models if made.card is not None}
+    if len(cards) > 1:
+        truncator.note("cards_differ", ", ".join(made.uri for made in models))
+        cards = set()
+    card = card_aspects(
+        {
+            heading: [truncator.text(entry, f"model card, {heading}") for entry in entries]
+            for text in cards
+            for heading, entries in sections_of(text).items()
+            if is_read(heading)
+        }
+    )
+    for heading, entries in card.unfit.items():
+        truncator.note("card_entry_unfit", f"{heading}: {entries[0]}")
+    aspects.update(card.aspects)
 
 
 def _all_have(values: Mapping[str, ValueT], models: Sequence[MadeModel]) -> ValueT | None:

@@ -3,7 +3,7 @@
 A model is external if no run names it as its output: an agent, an application. Its metrics are
 logged by runs; MLflow starts one where a program has none, with a random name and nothing else.
 
-Files of runs and logged models are evidence of features, and the document `MLmodel`.
+Files of runs and logged models are evidence of features, the document `MLmodel`, and model cards.
 """
 
 import logging
@@ -44,12 +44,13 @@ from mlcat_ingest.sources.mlflow.values.records import (
     logged_history,
     model_document,
 )
-from mlcat_ingest.sources.mlflow.values.signatures import signature_tables
+from mlcat_ingest.sources.mlflow.values.signatures import made_models, signature_tables
 from mlcat_ingest.sources.mlflow.values.uris import folder_of
 
 log = logging.getLogger(__name__)
 _SPEC_FILE: Final = "data/feature_store/feature_spec.yaml"
 _MODEL_FILE: Final = "MLmodel"
+_CARD_FILES: Final = ("README.md", "model_card.md")
 _MODEL_ID: Final = "model_id"
 _FEATURE_CLIENT: Final = "databricks."
 """The beginning of the module that loads a model of Databricks' feature engineering client."""
@@ -67,13 +68,16 @@ class ModelFiles:
     After one failure no more files are read, and their metadata in the catalog stays unchanged.
 
     Cost: two requests a file. The file of a logged model is read only with `model_files`, or where
-    it is in a folder of this machine, which takes no request.
+    it is in a folder of this machine, which takes no request; cards only with `model_cards`.
     """
 
-    def __init__(self, reader: ReadsFiles, *, model_files: bool = False) -> None:
-        """Read files with `reader`, those of logged models only with `model_files`."""
+    def __init__(
+        self, reader: ReadsFiles, *, model_files: bool = False, model_cards: bool = False
+    ) -> None:
+        """Read files with `reader`, those of logged models as the two options say."""
         self._reader = reader
         self._model_files = model_files
+        self._model_cards = model_cards
         self.failure: str | None = None
         """The reason why files are not read any more, None while they are."""
         self._has_skipped = model_files
@@ -83,7 +87,7 @@ class ModelFiles:
         links = record.scope.options.links
         paths = [] if links is None or record.trains_nothing else _feature_files(record)
         models = self._readable(record.models.values())
-        if paths or models:
+        if paths or models or self._model_cards:
             record = replace(record, files=self._files(record, paths, models))
         for model in () if record.listed_only else record.models.values():
             if not self._has_skipped and model.artifact_uri and not _is_local(model):
@@ -92,13 +96,15 @@ class ModelFiles:
         return record
 
     def with_document(self, record: JoinedVersion) -> JoinedVersion:
-        """Return a version with the document of its logged model, that of its run if it is read."""
+        """Return a version with the files of its logged model, those of its run if it is read."""
         if record.run is not None:
             record = replace(record, files=record.run.files)
-        if record.model is None or record.model.model_id in record.files.documents:
-            return record
-        models = self._readable([record.model])
-        return replace(record, files=self._files(record, [], models)) if models else record
+        made = () if record.model is None else (record.model,)
+        models = [one for one in self._readable(made) if one.model_id not in record.files.documents]
+        has_card = record.run is not None and all(one.model_id in record.run.models for one in made)
+        if models or (self._model_cards and not has_card):
+            record = replace(record, files=self._files(record, [], models))
+        return record
 
     def _readable(self, models: Iterable[LoggedModel]) -> Sequence[LoggedModel]:
         return [model for model in models if self._model_files or _is_local(model)]
@@ -139,16 +145,45 @@ class ModelFiles:
             if record.scope.options.links is not None and _looks_up_features(content):
                 spec = self._text_of(model, _SPEC_FILE)
                 specs += [] if spec is None else [spec]
-        return RunFiles(texts.get(FEAST_FILE), tuple(specs), documents)
+        cards = {}
+        for uri, location, folder in _model_folders(record) if self._model_cards else ():
+            found = (self._reader.text_of(location, folder + name) for name in _CARD_FILES)
+            if card := next(filter(None, found), None):
+                cards[uri] = card
+        return RunFiles(
+            texts.get(FEAST_FILE),
+            tuple(specs),
+            documents,
+            cards if self._model_cards else None,
+        )
 
     def _text_of(self, model: LoggedModel, path: str) -> str | None:
-        place = FileLocation("model", model.model_id, model.artifact_uri)
+        place = _location(model)
         if self._model_files:
             return self._reader.text_of(place, path)
         try:
             return local_text(place, path)
         except SourceUnavailableError:
             return None  # the recipe does not ask for it
+
+
+def _model_folders(
+    record: JoinedRun | JoinedVersion,
+) -> Iterator[tuple[str, FileLocation, str]]:
+    """Yield the address of each model of a record, and where its files are: place and folder."""
+    of_version = () if isinstance(record, JoinedRun) or record.model is None else (record.model,)
+    models = record.models.values() if isinstance(record, JoinedRun) else of_version
+    for model in models:
+        yield f"models:/{model.model_id}", _location(model), ""
+    if isinstance(record, JoinedRun):
+        location = FileLocation("run", record.run_id, record.run.artifact_uri)
+        for made in made_models(record):
+            if made.uri.startswith("runs:"):
+                yield made.uri, location, f"{made.name}/"
+
+
+def _location(model: LoggedModel) -> FileLocation:
+    return FileLocation("model", model.model_id, model.artifact_uri)
 
 
 def _is_local(model: LoggedModel) -> bool:

@@ -85,7 +85,10 @@ class WorkspaceReading:
         self._pending_models: dict[str, RegisteredModel] = {}
         self._awaited: dict[tuple[str, str], ModelVersion] = {}
         self._started_models: dict[str, None] = {}
-        self._files = ModelFiles(reader, model_files=selection.config.features.model_files)
+        config = selection.config
+        self._files = ModelFiles(
+            reader, model_files=config.features.model_files, model_cards=config.model_cards
+        )
         self._external = ExternalModels(keep=runs.shard is None)
         self._models = (
             LoggedModels(self._list_models, self._external, self._awaits)

@@ -315,13 +315,15 @@ class JoinedRegisteredModel:
 class RunFiles:
     """The files that were logged with a run: evidence of features, and `MLmodel` documents by id.
 
-    `unread` is the reason why files could not be read; `skipped` is the id of the first
-    model of a reading whose document the recipe does not ask for.
+    `cards` are the model cards by model URI, None where none were looked for. `unread` is the
+    reason why files could not be read; `skipped` is the id of the first model of a reading whose
+    document the recipe does not ask for.
     """
 
     features_file: str | None = None
     feature_specs: tuple[str, ...] = ()
     documents: Mapping[str, ModelDocument] = field(default_factory=dict)
+    cards: Mapping[str, str] | None = None
     unread: str = ""
     skipped: str = ""
 

@@ -28,7 +28,7 @@ _DIGEST_CHARS = 8
 
 
 class MadeModel(NamedTuple):
-    """A model that a run made; its `document` is None where it could not be read.
+    """A model that a run made; its `document` and `card` are None where they could not be read.
 
     `places` are the sources that a version of a registered model made from it may name.
     """
@@ -37,6 +37,7 @@ class MadeModel(NamedTuple):
     name: str
     document: ModelDocument | None
     places: frozenset[str]
+    card: str | None = None
 
     def is_of(self, version: ModelVersion) -> bool:
         """Return whether a version of a registered model was made from it."""
@@ -47,6 +48,7 @@ class MadeModel(NamedTuple):
 def made_models(record: JoinedRun) -> Sequence[MadeModel]:
     """Return the models that a run made: MLflow 3's that are listed, then those of its history."""
     run, documents = record.run, record.files.documents
+    cards = record.files.cards or {}
     history = {
         path: entry
         for entry in logged_history(run.tags)
@@ -58,12 +60,13 @@ def made_models(record: JoinedRun) -> Sequence[MadeModel]:
         if model is not None:
             uri = f"models:/{model_id}"
             places = frozenset({uri})
-            models[uri] = MadeModel(uri, model.name or model_id, documents.get(model_id), places)
+            document, card = documents.get(model_id), cards.get(uri)
+            models[uri] = MadeModel(uri, model.name or model_id, document, places, card)
     for path, entry in history.items():
         if f"models:/{entry.get('model_uuid')}" not in models:
             uri = f"runs:/{run.run_id}/{path}"
             places = frozenset({uri, f"{(run.artifact_uri or '').rstrip('/')}/{path}"})
-            models[uri] = MadeModel(uri, path, model_document(entry), places)
+            models[uri] = MadeModel(uri, path, model_document(entry), places, cards.get(uri))
     return tuple(models.values())
 
 
@@ -75,7 +78,8 @@ def model_behind(record: JoinedVersion) -> MadeModel | None:
         model_id = record.model.model_id
         document = record.files.documents.get(model_id)
         uri = f"models:/{model_id}"
-        return MadeModel(uri, record.model.name or model_id, document, frozenset({uri}))
+        card = (record.files.cards or {}).get(uri)
+        return MadeModel(uri, record.model.name or model_id, document, frozenset({uri}), card)
     return model
 
 

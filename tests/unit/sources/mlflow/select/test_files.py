@@ -254,3 +254,39 @@ def test_a_document_in_a_folder_of_this_machine_is_read_if_it_is_of_the_model(
         "m1": (5, ("sklearn",))
     }
     assert files.asked == []
+
+
+CARD = "# Uses\nRank customers.\n"
+
+
+def test_a_card_is_the_first_of_two_files_beside_each_model() -> None:
+    files = Files(
+        {
+            ("m1", "README.md"): CARD,
+            ("m2", "model_card.md"): "two",
+            ("r", "net/README.md"): "of the run",
+        }
+    )
+    history = {HISTORY: json.dumps([{"artifact_path": "net", "model_uuid": "old"}])}
+    record = joined(history, *map(a_model, ("m1", "m2", "m3")))
+    cards = {"models:/m1": CARD, "models:/m2": "two", "runs:/r/net": "of the run"}
+    assert ModelFiles(files, model_cards=True).with_files(record).files.cards == cards
+    assert ModelFiles(files).with_files(record).files.cards is None
+    version = JoinedVersion(record.scope, ModelVersion("net", "1"), model=a_model("m1"))
+    alone = ModelFiles(files, model_cards=True).with_document(version)
+    assert alone.files.cards == {"models:/m1": CARD}
+    assert map_record(alone)[-1].aspects["intendedUse"]["primaryUses"] == ["Rank customers."]
+    without = replace(version, model=None)
+    assert ModelFiles(files, model_cards=True).with_document(without).files.cards == {}
+    run = ModelFiles(files, model_cards=True).with_files(record)
+    asked = len(files.asked)
+    of_run = ModelFiles(files, model_cards=True).with_document(replace(version, run=run))
+    assert of_run.files is run.files
+    assert len(files.asked) == asked
+
+
+def test_cards_that_cannot_be_read_leave_theirs_as_they_are() -> None:
+    reading = ModelFiles(Files(error=NotAuthorizedError("not you")), model_cards=True)
+    (model,) = map_record(reading.with_files(joined({}, a_model("m1"))))
+    assert "intendedUse" not in model.aspects
+    assert [note.kind for note in model.notes] == ["feature_file_unread", "signature_not_read"]
