@@ -1,22 +1,16 @@
 """A small real service on loopback: a test says what it answers, and reads what it was asked."""
 
 import json
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from mlcat_ingest.testing.service import ServiceAnswer, ServiceRequest, failing_service
 
-@dataclass(frozen=True)
-class Asked:
-    """A request as it arrived: `path` is what the client sent, query included."""
 
-    method: str
-    path: str
-    headers: Mapping[str, str]
-    body: bytes
+class Asked(ServiceRequest):
+    """A request as it arrived."""
 
     def json(self) -> Any:
         return json.loads(self.body)
@@ -30,41 +24,37 @@ class Answer:
     body: Any = b""
     headers: Mapping[str, str] = field(default_factory=dict)
 
-    def content(self) -> bytes:
-        return self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
-
-    def content_type(self) -> str:
-        return "text/plain" if isinstance(self.body, bytes) else "application/json"
+    def sent(self) -> ServiceAnswer:
+        if isinstance(self.body, bytes):
+            headers = {"Content-Type": "text/plain", **self.headers}
+            return ServiceAnswer(self.status, self.body, headers)
+        return ServiceAnswer(self.status, json.dumps(self.body).encode(), self.headers)
 
 
 Answering = Answer | Callable[[Asked], Answer]
 
 
+@dataclass
 class FakeService:
     """Routes by method and the path's beginning, longest first; all else is a 404."""
 
-    def __init__(self, server: str) -> None:
-        self.server = server
-        self.asked: list[Asked] = []
-        self._lock = threading.Lock()
-        self._routes: dict[tuple[str, str], Answering] = {}
-        self.on("GET", "/config", Answer(body={"noCode": "true"}))
+    server: str = ""
+    asked: list[Asked] = field(default_factory=list)
+    _routes: dict[tuple[str, str], Answering] = field(default_factory=dict)
 
     def on(self, method: str, path: str, answer: Answering) -> None:
         self._routes[method, path] = answer
 
-    def answer(self, asked: Asked) -> Answer:
-        with self._lock:
-            self.asked.append(asked)
-        fitting = [
-            path
-            for method, path in self._routes
-            if method == asked.method and asked.path.startswith(path)
-        ]
+    def __call__(self, request: ServiceRequest) -> ServiceAnswer:
+        asked = Asked(request.method, request.path, request.headers, request.body)
+        self.asked.append(asked)
+        paths = (path for method, path in self._routes if method == asked.method)
+        fitting = [path for path in paths if asked.path.startswith(path)]
         if not fitting:
-            return Answer(404, {"message": "No root resource defined for path", "status": 404})
+            missing = {"message": "No root resource defined for path", "status": 404}
+            return Answer(404, missing).sent()
         found = self._routes[asked.method, max(fitting, key=len)]
-        return found(asked) if callable(found) else found
+        return (found(asked) if callable(found) else found).sent()
 
     def to(self, path: str) -> list[Asked]:
         """The requests so far whose path begins with `path`, in the order they arrived."""
@@ -74,36 +64,8 @@ class FakeService:
 @contextmanager
 def fake_service() -> Iterator[FakeService]:
     """Run a fake service on a free loopback port."""
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
-
-        def handle_any(self) -> None:
-            length = int(self.headers.get("Content-Length", "0"))
-            body = self.rfile.read(length)
-            asked = Asked(self.command, self.path, dict(self.headers.items()), body)
-            answer = service.answer(asked)
-            content = answer.content()
-            self.send_response(answer.status)
-            headers = {"Content-Type": answer.content_type(), **answer.headers}
-            for name, value in {**headers, "Content-Length": str(len(content))}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(content)
-
-        do_GET = do_POST = do_DELETE = handle_any  # noqa: N815 - the names that the base class calls
-
-        def log_message(self, *_: object) -> None:
-            """Keep the test's output clean."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listener:
-        listener.daemon_threads = True
-        service = FakeService(f"http://127.0.0.1:{listener.server_port}")
-        thread = threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield service
-        finally:
-            listener.shutdown()
-            thread.join()
+    service = FakeService()
+    service.on("GET", "/config", Answer(body={"noCode": "true"}))
+    with failing_service(service) as running:
+        service.server = running.url
+        yield service

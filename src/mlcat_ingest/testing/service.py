@@ -129,6 +129,7 @@ class _ScriptedServer(ThreadingHTTPServer):
 
 class _ScriptedHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     server: _ScriptedServer
 
     def handle_any(self) -> None:
@@ -147,7 +148,7 @@ class _ScriptedHandler(BaseHTTPRequestHandler):
         else:
             self._send(answer)
 
-    do_GET = do_POST = do_PUT = do_DELETE = do_CONNECT = handle_any  # noqa: N815
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_CONNECT = handle_any  # noqa: N815
 
     def _send(self, answer: ServiceAnswer) -> None:
         # A script that tells the time tells it alone.
