@@ -1,9 +1,7 @@
 """The pages of `catalog serve` in a real browser: signing in, searching, and its script."""
 
-import http.server
 import json
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -16,6 +14,7 @@ from playwright.sync_api import Browser, BrowserContext, Dialog, Page, expect
 from mlcat_ingest.catalog.store.reindex import ReindexScope
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.tasks import Tasks
+from mlcat_ingest.testing.service import failing_service, web_page
 from support.browser import DESK, PHONE, SCHEMES, check_fit, check_look, chromium, watched
 from support.catalog_process import CatalogProcess, catalog_process
 from support.catalog_store import group, model, put
@@ -123,23 +122,8 @@ def other_site(catalog: CatalogProcess) -> Iterator[str]:
     """Serve a page of another site: to a browser `localhost` is not the site of `127.0.0.1`."""
     html = f"""<!doctype html><a href="{catalog.url}/search?q=hare">link</a>
         <form action="{catalog.url}/logout" method="post"><button>sign out</button></form>"""
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html")
-            self.end_headers()
-            self.wfile.write(html.encode())
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://localhost:{server.server_port}/"
-        server.shutdown()
-        thread.join()
+    with failing_service([web_page(html)]) as service:
+        yield f"http://localhost:{service.port}/"
 
 
 def sign_in(page: Page, token: str = TOKEN, target: str = "/") -> None:

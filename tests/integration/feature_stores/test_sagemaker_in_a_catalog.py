@@ -5,9 +5,8 @@ not answer is tested with botocore's Stubber, see `tests/unit/sources/sagemaker`
 """
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from mlcat_ingest.errors import RateLimitedError
 from mlcat_ingest.sources.sagemaker.api import SagemakerApi
 from mlcat_ingest.sources.sagemaker.config import SagemakerConfig
 from mlcat_ingest.sources.sagemaker.source import SagemakerReader
+from mlcat_ingest.testing.service import ServiceAnswer, failing_service
 from support.definitions import FeatureWorld
 from support.sagemaker import ACCOUNT, REGION, columns
 
@@ -119,55 +119,24 @@ def test_an_account_without_groups_is_named_by_who_asks() -> None:
     reader.close()
 
 
-class Throttled(BaseHTTPRequestHandler):
-    """Turns requests away until none is `left`, as SageMaker does beyond its rate."""
-
-    left = 0
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        kind = type(self)
-        status, body = (400, {"__type": "ThrottlingException"}) if kind.left else (200, {})
-        kind.left -= 1
-        text = json.dumps({"Results": [], **body}).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/x-amz-json-1.1")
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    def log_message(self, *_: Any) -> None:
-        """Say nothing."""
-
-
-@pytest.fixture
-def busy() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Throttled)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-def test_datahub_defect_dh6357_throttling_ends_the_run(busy: str) -> None:
-    config = SagemakerConfig.model_validate(
-        {
-            "region": REGION,
-            "endpoint_url": busy,
-            "retries": 1,
-            "feature_metadata": False,
-            "access_key_id": "AKIDEXAMPLE",
-            "secret_access_key": "made-up",
-        }
-    )
-    reader = SagemakerReader(config)
-    Throttled.left = 1
-    assert list(reader.read()) == []
-    assert reader.requests_made() == 2
-    Throttled.left = 5
-    with pytest.raises(RateLimitedError, match="sagemaker:"):
-        list(reader.read())
-    assert reader.requests_made() == 4
-    reader.close()
+def test_datahub_defect_dh6357_throttling_ends_the_run() -> None:
+    kind = {"Content-Type": "application/x-amz-json-1.1"}
+    busy = ServiceAnswer(400, b'{"__type": "ThrottlingException"}', kind)
+    nothing = ServiceAnswer(200, b'{"Results": []}', kind)
+    with failing_service([busy, nothing, busy]) as service:
+        config = SagemakerConfig.model_validate(
+            {
+                "region": REGION,
+                "endpoint_url": service.url,
+                "retries": 1,
+                "feature_metadata": False,
+                "access_key_id": "AKIDEXAMPLE",
+                "secret_access_key": "made-up",
+            }
+        )
+        with closing(SagemakerReader(config)) as reader:
+            assert list(reader.read()) == []
+            assert reader.requests_made() == 2
+            with pytest.raises(RateLimitedError, match="sagemaker:"):
+                list(reader.read())
+            assert reader.requests_made() == 4

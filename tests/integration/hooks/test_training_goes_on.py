@@ -4,15 +4,14 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
+from mlcat_ingest.testing.service import ServiceAnswer, ServiceRequest, failing_service
 from mlcat_ingest.workflows.ingest import Pipeline
 from mlcat_ingest.workflows.resolve import load_resolved
 from support.catalog_server import RunningCatalog
@@ -26,31 +25,9 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 ARRIVES_S = 120
 
 
-class _Answers(BaseHTTPRequestHandler):
-    """Answers everything with the status that the first part of the path names."""
-
-    def _answer(self) -> None:
-        self.send_response(int(self.path.split("/")[1]))
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    do_GET = do_POST = _answer  # noqa: N815 - the names that the server looks for
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name it has
-        del format, args
-
-
-@contextmanager
-def answering() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Answers)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+def answer(request: ServiceRequest) -> ServiceAnswer:
+    """Answer with the status that the first part of the path names."""
+    return ServiceAnswer(int(request.path.split("/")[1]), b"")
 
 
 @contextmanager
@@ -71,7 +48,8 @@ def test_training_ends_as_it_would_without_the_hook_and_nothing_is_lost(
     tmp_path: Path, mlflow: MlflowServer, catalog: RunningCatalog
 ) -> None:
     bench = Bench(tmp_path, mlflow.url)
-    with answering() as answers, black_hole() as hole:
+    with failing_service(answer) as service, black_hole() as hole:
+        answers = service.url
         places = {
             "refuses": f"http://127.0.0.1:{free_port()}",
             "black-holes": hole,
