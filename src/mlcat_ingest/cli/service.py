@@ -1,8 +1,9 @@
-"""Commands that ask a catalog service: `get`, `query`, `evaluate`, `task` and `explain`."""
+"""Commands that ask a catalog service: `get`, `query`, `evaluate`, `task`, `explain`, `card`."""
 
 import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -14,6 +15,7 @@ from mlcat_ingest.cli.options import (
     checked_name,
     checked_urn,
     connect,
+    on_option,
     open_catalog,
     output_options,
     service_options,
@@ -263,3 +265,60 @@ def explain_command(
     lines = explanation_lines(explanation, name)
     output.out_either(explanation_data(explanation), lines, as_json=as_json)
     return EXIT_OK
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    "  mlcat-ingest card iris:champion\n"
+    "  mlcat-ingest card iris@3 --format annex-iv --on 2026-06-30 --out annex.md"
+)
+@click.argument("model", type=checked_name, metavar="NAME|URN")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["md", "hf", "cyclonedx", "annex-iv", "json"]),
+    default="md",
+    show_default=True,
+    help="Markdown, a model card of Hugging Face, a bill of materials of CycloneDX 1.6 (JSON), the "
+    "parts of Annex IV of the EU AI Act (Markdown), or all as JSON.",
+)
+@on_option
+@click.option(
+    "--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write it there."
+)
+@catalog_options
+@output_options
+def card(
+    model: str,
+    form: str,
+    on_ms: int | None,
+    out: Path | None,
+    recipe: str | None,
+    server: str | None,
+    token: str | None,
+) -> None:
+    """Print the card of a model: a run, or a version of a registered model.
+
+    NAME is that of a run, a run's id, churn@3 or churn:champion.
+
+    Each line has the aspect and version that it is from, and who wrote that and when. What the
+    catalog does not have is listed as missing. The same versions make the same card again.
+
+    Exit status: 0 the card is written; 1 the catalog does not have the model, or did not have it
+    then, or it failed; 2 invalid command or recipe, or several models have the name; 130 interrupted.
+    """
+    from mlcat_ingest.cli.files import write_whole
+    from mlcat_ingest.metadata.cards import FORMS
+    from mlcat_ingest.workflows.card import read_passport
+    from mlcat_ingest.workflows.names import urn_of
+
+    with open_catalog(recipe, server, token) as (catalog, _):
+        urn = urn_of(catalog, model, ("version", "run", "model"))
+        text = FORMS[form](read_passport(catalog, urn, on_ms))
+    if out is None:
+        output.out(text.removesuffix("\n"))
+        return
+    try:
+        write_whole(out, [text])
+    except OSError as error:
+        raise click.UsageError(f"--out: {out} cannot be written: {error.strerror}") from error

@@ -1,6 +1,6 @@
 """The page of one entity: its title and tabs, and the content of the chosen tab."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final
 
@@ -14,6 +14,7 @@ from mlcat_ingest.catalog.schema.virtual import Identity
 from mlcat_ingest.catalog.store.reads import marked_removed
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui import ingestion
+from mlcat_ingest.catalog.web.ui.card import card_of
 from mlcat_ingest.catalog.web.ui.children import children_of, nested_rows
 from mlcat_ingest.catalog.web.ui.edit import can_edit
 from mlcat_ingest.catalog.web.ui.facts import Overview, Piece, overview
@@ -57,6 +58,7 @@ from mlcat_ingest.catalog.web.ui.versions import aliases_of
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
 from mlcat_ingest.metadata.aspects.governance import DEPRECATION, DOCUMENTATION
 from mlcat_ingest.metadata.mlflow_keys import PARENT_RUN, PARENT_RUN_NAME
+from mlcat_ingest.metadata.passport import Passport
 
 _IN_LINEAGE: Final = (
     *("dataJob", "dataProcessInstance", "dataset"),
@@ -64,7 +66,7 @@ _IN_LINEAGE: Final = (
 )
 
 _TABS: Final[Mapping[str, tuple[str, ...]]] = {
-    "mlModel": ("overview", "features", "group", "children", "lineage"),
+    "mlModel": ("overview", "features", "group", "children", "lineage", "card"),
     # Of these two a reader wants the content first.
     "mlModelGroup": ("models", "overview"),
     "mlFeatureTable": ("features", "overview", "lineage"),
@@ -80,6 +82,7 @@ _LABELS: Final = {
     "features": "Features",
     "group": "Group",
     "lineage": "Lineage",
+    "card": "Card",
     "models": "Models",
     "ingestions": "Ingestion runs",
     "failing": "Failing",
@@ -163,6 +166,7 @@ class EntityPage:
     ingestion: IngestionPage | None = None
     lineage: LineageView | None = None
     history: HistoryPage | None = None
+    card: Passport | None = None
 
 
 def entity_page(store: Store, urn: str, query: QueryParams, start: int) -> EntityPage | None:
@@ -229,8 +233,8 @@ def _content(
         return {"listing": listing} if listing else {"lineage": lineage_view(store, urn)}
     if chosen == "history":
         return {"history": history_page(store, urn, start)}
-    if chosen == "tests":
-        return {"listing": _outcomes(store, subject)}
+    if content := _OF_ASPECTS.get(chosen):
+        return content(store, subject)
     if chosen == "ingestions":
         return {"ingestion": ingestion.recipe_page(store, urn, subject.aspects, start)}
     if chosen != "overview":
@@ -331,6 +335,13 @@ def _outcomes(store: Store, subject: _Subject) -> Listing:
         ListColumn("Since", lambda row: stamp(row[1].get("lastComputed")), css="nowrap dim"),
     )
     return Listing(rows, columns, empty="No metadata test applies to this entity.", heading=1)
+
+
+_OF_ASPECTS: Final[Mapping[str, Callable[[Store, _Subject], Mapping[str, Any]]]] = {
+    "card": lambda store, subject: {"card": card_of(store, subject.urn)},
+    "tests": lambda store, subject: {"listing": _outcomes(store, subject)},
+}
+"""Tab to its content, for those that show aspects of the entity itself."""
 
 
 def _with_tables(store: Store, rows: Sequence[ListRow]) -> Sequence[ListRow]:

@@ -1,0 +1,122 @@
+"""`card` of a model that two recipes wrote and DataHub's SDK edited, on both kinds of services."""
+
+import json
+import urllib.request
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from mlcat_ingest.cli.main import call
+from support.fakes import model_urn
+from support.small_store import GROUP, A, SmallStore
+
+pytestmark = [
+    pytest.mark.compat,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::datahub.errors.ExperimentalWarning"),
+]
+
+mcp = pytest.importorskip("datahub.emitter.mcp")
+sdk = pytest.importorskip("datahub.ingestion.graph.client")
+schema = pytest.importorskip("datahub.metadata.schema_classes")
+
+PURPOSE = "Rank leads; people decide."
+
+
+def edit(store: SmallStore) -> None:
+    """Let a person write the purpose, and another value of a parameter."""
+    graph = sdk.DataHubGraph(sdk.DatahubClientConfig(server=store.server))
+    use = schema.IntendedUseClass(primaryUses=[PURPOSE])
+    graph.emit(mcp.MetadataChangeProposalWrapper(entityUrn=A, aspect=use))
+    properties = graph.get_aspect(A, schema.MLModelPropertiesClass)
+    next(one for one in properties.hyperParams if one.name == "lr").value = "0.9"
+    graph.emit(mcp.MetadataChangeProposalWrapper(entityUrn=A, aspect=properties))
+
+
+def card(store: SmallStore, *words: str) -> str:
+    """Return the card of the first model."""
+    out = store.folder / "card.out"
+    assert call(["card", A, "--server", str(store.server), "--out", str(out), "-q", *words]) == 0
+    return out.read_text("utf-8")
+
+
+def lines(store: SmallStore) -> dict[tuple[str, str], dict[str, Any]]:
+    data = json.loads(card(store, "--format", "json"))
+    return {(one["topic"], one["label"]): one for one in data["lines"]}
+
+
+def test_a_text_of_a_person_is_in_the_card_and_survives_the_next_ingest(
+    store: SmallStore,
+) -> None:
+    assert call([prod := store.recipe("prod", "report_to_catalog: false\n"), "-q"]) == 0
+    before = lines(store)
+    assert before["parameters", "lr"]["writer"].startswith("recipe prod, run prod-")
+    assert "Missing" in (text := card(store))
+    assert "intendedUse.primaryUses" in text
+    edit(store)
+    edited = lines(store)
+    assert call([prod, "--full", "-q"]) == 0
+    for found in (edited, lines(store)):
+        purpose = found["purpose", "Use"]
+        assert purpose["value"] == PURPOSE
+        assert "recipe" not in purpose["writer"]
+        assert (purpose["source"], purpose["version"]) == ("intendedUse.primaryUses", 1)
+        # What nobody touched keeps its version, its writer and its time.
+        assert found["parameters", "depth"] == before["parameters", "depth"]
+    assert edited["parameters", "lr"]["value"] == "0.9"
+    assert edited["parameters", "lr"]["version"] == 2
+    assert "recipe" not in edited["parameters", "lr"]["writer"]
+
+
+def test_the_same_versions_make_the_same_card(store: SmallStore) -> None:
+    assert call([store.recipe("prod", "report_to_catalog: false\n"), "-q"]) == 0
+    edit(store)
+    for form in ("md", "hf", "cyclonedx", "annex-iv", "json"):
+        assert card(store, "--format", form) == card(store, "--format", form) != ""
+
+
+def test_the_page_shows_what_the_command_prints(store: SmallStore) -> None:
+    assert call([store.recipe("prod", "report_to_catalog: false\n"), "-q"]) == 0
+    edit(store)
+    request = urllib.request.Request(
+        f"{store.server}/entity/{quote(A, safe='')}?tab=card",
+        headers={"Accept": "application/json"},
+    )
+    with urllib.request.urlopen(request) as reply:
+        shown = json.load(reply)["page"]["card"]
+    printed = json.loads(card(store, "--format", "json"))
+    assert shown["lines"] == printed["lines"]
+    assert shown["missing"] == printed["missing"]
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        ([A, "--on", "2001-01-31"], 1, "at 2001-01-31 23:59:59 UTC: its first version is younger"),
+        ([A, "--on", "2999-01-31"], 2, "2999-01-31 is in the future"),
+        ([A, "--on", "yesterday"], 2, "does not match the formats"),
+        ([model_urn("nobody")], 1, "the catalog has no"),
+        ([GROUP], 2, "is no model (a card is of a run"),
+        ([A, "--out", "/nowhere/card.md"], 2, "cannot be written"),
+    ],
+)
+def test_what_no_card_can_be_made_of(
+    store: SmallStore,
+    capfd: pytest.CaptureFixture[str],
+    words: list[str],
+    status: int,
+    message: str,
+) -> None:
+    assert call([store.recipe("prod", "report_to_catalog: false\n"), "-q"]) == 0
+    assert call(["card", *words, "--server", str(store.server)]) == status
+    assert message in capfd.readouterr().err
+
+
+def test_now_is_the_card_of_today(store: SmallStore) -> None:
+    assert call([store.recipe("prod", "report_to_catalog: false\n"), "-q"]) == 0
+    today = datetime.now(UTC).strftime("%Y-%m-%d")
+    dated = card(store, "--on", today).split("\n")
+    assert "as of" in dated[2]
+    assert dated[3:] == card(store).split("\n")[3:]

@@ -1,0 +1,42 @@
+"""The tab of the card: missing parts first, each line with its source and its writer."""
+
+from mlcat_ingest.catalog.schema.values import Write
+from mlcat_ingest.catalog.store.store import Store
+from support.catalog_store import group, model, put, statements
+from support.names import HOSTILE
+from support.pages import at, get, page
+
+URN = model("m_1")
+TAB = "?tab=card"
+
+
+def test_what_is_missing_comes_first_and_each_line_names_its_writer(store: Store) -> None:
+    run = put(store, model("r"), mlModelProperties={"type": "forest"})
+    properties = {"name": "m", "customProperties": {"mlflow.run_model": run}}
+    store.write([Write(URN, "mlModelProperties", properties)])
+    use = Write(URN, "intendedUse", {"primaryUses": ["Rank leads"]})
+    store.write([use], "urn:li:corpuser:ada")
+    found = page(store, at(URN, TAB))
+    text = found.text
+    assert text.index("Missing") < text.index("Risks and harms") < text.index("Identity")
+    assert "Use Rank leads intendedUse.primaryUses , version 1 user ada" in text
+    assert found.links[at(run)] == "mlModelProperties.type"
+
+
+def test_texts_are_shown_as_they_are(store: Store) -> None:
+    for name in HOSTILE:
+        put(store, URN, intendedUse={"primaryUses": [name]}, mlModelProperties={"name": name})
+        assert get(store, at(URN, TAB)).status == 200
+
+
+def test_only_models_have_a_card_and_versions_cost_nothing(store: Store) -> None:
+    put(store, group("g"), mlModelGroupProperties={"name": "g"})
+    assert at(group("g"), TAB) not in page(store, at(group("g"))).links
+    put(store, URN, mlModelProperties={"name": "m"})
+    with statements(store) as few:
+        get(store, at(URN, TAB))
+    for number in range(120):
+        put(store, URN, mlModelProperties={"name": str(number)})
+    with statements(store) as many:
+        get(store, at(URN, TAB))
+    assert len(many) == len(few)

@@ -1,0 +1,138 @@
+"""The passport: what was there at a time, who wrote it, and what comes from the run."""
+
+from typing import Any
+
+from mlcat_ingest.metadata.passport import (
+    KeptVersion,
+    Passport,
+    passport,
+    related,
+    writer_text,
+)
+from support.fakes import model_urn
+
+URN, RUN = model_urn("m"), model_urn("r")
+DAY = 86_400_000
+START = 1_767_225_600_000
+"""2026-01-01."""
+PROPERTIES = "mlModelProperties"
+TEST = "urn:li:test:owner"
+
+
+def version(number: int, day: int | None, **value: Any) -> KeptVersion:
+    written_ms = None if day is None else START + day * DAY
+    return KeptVersion(number, value, written_ms, f"recipe prod, run {number}")
+
+
+def params(**values: str) -> list[dict[str, str]]:
+    return [{"name": name, "value": value} for name, value in values.items()]
+
+
+def shown(made: Passport, *topics: str) -> list[tuple[str, str, int, str]]:
+    return [(line.label, line.value, line.version, line.writer) for line in made.of(*topics)]
+
+
+HISTORY = {
+    PROPERTIES: [
+        version(4, 30, hyperParams=params(lr="0.3", depth="2")),
+        version(3, 20, hyperParams=params(lr="0.2", depth="2")),
+    ],
+    "ownership": [version(1, 25, owners=[{"owner": "urn:li:corpuser:ada", "type": "NONE"}])],
+}
+
+
+def test_a_line_has_the_version_in_which_its_value_came() -> None:
+    made = passport(URN, {URN: HISTORY}, claims={(PROPERTIES, "hyperParams", "depth"): "old, prod"})
+    assert shown(made, "parameters") == [
+        # The version in which it came is not kept: only the base says whose it is.
+        ("depth", "2", 3, "recipe old, prod"),
+        ("lr", "0.3", 4, "recipe prod, run 4"),
+    ]
+    (depth, *_) = shown(passport(URN, {URN: HISTORY}), "parameters")
+    assert depth[3] == "not known: the catalog does not keep the older versions"
+    assert made.made_from == ((URN, PROPERTIES, 4), (URN, "ownership", 1))
+
+
+def test_on_a_day_there_is_what_was_written_until_then() -> None:
+    made = passport(URN, {URN: HISTORY}, on_ms=START + 22 * DAY)
+    assert [line.value for line in made.of("parameters")] == ["2", "0.2"]
+    assert made.made_from == ((URN, PROPERTIES, 3),)
+    assert made.unknown == ()
+    assert "owners" in {part.topic for part in made.missing}
+    assert len(made.of("changes")) == 1
+
+
+def test_what_the_catalog_cannot_know_is_said() -> None:
+    undated = {"globalTags": [version(1, None, tags=[{"tag": "urn:li:tag:x"}])]}
+    made = passport(URN, {URN: HISTORY | undated}, on_ms=START + 10 * DAY)
+    assert made.made_from == ()
+    only = "the catalog keeps it only from version"
+    assert made.unknown == (
+        f"{PROPERTIES} of {URN}: {only} 3 on (2026-01-21 00:00:00 UTC)",
+        f"globalTags of {URN}: {only} 1 on (time not known)",
+    )
+
+
+def test_a_version_has_the_code_and_the_data_of_its_run() -> None:
+    custom = {
+        "mlflow.datasets": '[{"name": "leads", "context": "train", "rows": 3}]',
+        "mlflow.source.git.commit": "abc",
+        "mlflow.source.name": "other.py",
+        "mlcat.applied.prod": "2:",
+        "team": "risk",
+    }
+    of_version = {"mlflow.run_model": RUN, "mlflow.source.name": "train.py"}
+    entities = {
+        URN: {PROPERTIES: [version(1, 1, customProperties=of_version)]},
+        RUN: {PROPERTIES: [version(2, 2, customProperties=custom)]},
+    }
+    assert related(entities[URN]) == [RUN]
+    made = passport(URN, entities)
+    assert [(line.label, line.text, line.entity) for line in made.of("code", "data", "other")] == [
+        ("Entry point", "train.py", URN),
+        ("mlflow.source.git.commit", "abc", RUN),
+        ("train", "leads (rows 3)", RUN),
+    ]
+    assert (RUN, PROPERTIES, 2) in made.made_from
+
+
+def test_a_test_has_its_name_its_verdict_and_its_time() -> None:
+    result = {"test": TEST, "type": "FAILURE", "lastComputed": {"time": START, "actor": "x"}}
+    entities = {
+        URN: {"testResults": [version(1, 1, failing=[result], passing=[])]},
+        TEST: {"testInfo": [version(1, 1, name="Has an owner")]},
+    }
+    assert related(entities[URN]) == [TEST]
+    (line,) = passport(URN, entities).of("tests")
+    assert (line.label, line.text) == (
+        "Has an owner",
+        f"failed (test {TEST}; lastComputed 2026-01-01 00:00:00 UTC)",
+    )
+
+
+def test_a_large_change_is_cut_with_its_rest_counted() -> None:
+    after = params(**{f"p{at:02}": "1" for at in range(30)})
+    history = {PROPERTIES: [version(2, 2, hyperParams=after), version(1, 1, name="m")]}
+    change, first = passport(URN, {URN: history}).of("changes")
+    assert change.value.startswith("name  removed: m → ;".replace("  ", " "))
+    assert change.value.endswith("and 23 more")
+    assert first.value == "first version"
+
+
+def test_writers() -> None:
+    said = [
+        writer_text("ownership", "urn:li:corpuser:ada", {}),
+        writer_text(
+            "ownership", "urn:li:corpuser:datahub", {"pipelineName": "prod", "runId": "prod-1"}
+        ),
+        writer_text("ownership", "urn:li:corpuser:UNKNOWN", {"runId": "no-run-id-provided"}),
+        writer_text("testResults", "urn:li:corpuser:unknown", {}),
+        writer_text("ownership", "urn:li:corpuser:__datahub_system", {}),
+    ]
+    assert said == [
+        "user ada",
+        "recipe prod, run prod-1, user datahub",
+        "a person or tool without a name",
+        "the catalog",
+        "the catalog",
+    ]
