@@ -130,6 +130,18 @@ def test_metadata_tests_in_ci(with_suites: Place, *, update_golden: bool) -> Non
     with_suites.walk("metadata-tests-in-ci", update=update_golden)
 
 
+def test_model_card(place: Place, *, update_golden: bool) -> None:
+    service = RECIPE.replace("embedded", "rest").replace("db: catalog.db", f"server: {SERVICE}")
+    place.write_recipe(service + "evaluate: {test_files: [card.yml]}\n")
+    (place.home / "recipe.yml").rename(place.home / "gate.yml")
+    (place.home / "card.yml").write_bytes((ROOT / "recipes" / "tests" / "card.yml").read_bytes())
+    (use,) = blocks("model-card", "json")
+    (place.home / "use.json").write_text(use)
+    place.write_recipe(service)
+    place.ingest()
+    place.walk("model-card", update=update_golden)
+
+
 @pytest.mark.parametrize("event", ["pull_request", "schedule"])
 def test_the_workflow_for_github(with_suites: Place, event: str) -> None:
     workflow = ci_file("name: catalog\n")

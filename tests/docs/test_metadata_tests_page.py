@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from mlcat_ingest.cli.main import call
+from mlcat_ingest.metadata.passport import KeptVersion, passport
 from mlcat_ingest.metadata_tests.definition import NAMES
 from mlcat_ingest.metadata_tests.evaluate import evaluate, read_test
 from mlcat_ingest.recipe.loader import parse
@@ -39,7 +40,10 @@ class Aspect:
 
 def outcome(rule: str) -> bool:
     model = json.loads(re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)[0])
-    definition = {"on": {"types": ["mlModel"]}, "rules": yaml.safe_load(rule)}
+    return passes({"on": {"types": ["mlModel"]}, "rules": yaml.safe_load(rule)}, model)
+
+
+def passes(definition: Mapping[str, Any], model: Mapping[str, Any]) -> bool:
     test = read_test("urn:li:test:t", {"definition": {"json": json.dumps(definition)}})
     assert test is not None
     aspects = {name: Aspect(value) for name, value in model.items()}
@@ -91,10 +95,11 @@ def test_a_suite_is_read_and_fits_the_schema(file: Path) -> None:
 
 
 def test_the_suites_hold_no_test_twice(capsys: pytest.CaptureFixture[str]) -> None:
-    assert len(SUITES) == 3
+    assert len(SUITES) == 4
     assert call(["catalog", "tests", "check", *map(str, SUITES)]) == 0
     printed = capsys.readouterr().out.splitlines()
-    assert printed == [f"{file}: 3 metadata tests" for file in SUITES]
+    counts = ("1 metadata test", "3 metadata tests", "3 metadata tests", "3 metadata tests")
+    assert printed == [f"{file}: {count}" for file, count in zip(SUITES, counts, strict=True)]
 
 
 @pytest.mark.parametrize(
@@ -123,3 +128,37 @@ def test_reader_and_schema_refuse_the_same(
 def a_test(rules: object) -> dict[str, Any]:
     definition = {"on": {"types": ["mlModel"]}, "rules": rules}
     return {"id": "a", "name": "A", "category": "B", "definition": definition}
+
+
+CARD: dict[str, dict[str, Any]] = {
+    "versionProperties": {"aliases": [{"versionTag": "champion"}]},
+    "intendedUse": {"primaryUses": ["a"], "primaryUsers": ["HOBBY"], "outOfScopeUses": ["b"]},
+    "mlModelCaveatsAndRecommendations": {"recommendations": "c"},
+    "mlModelFactorPrompts": {"relevantFactors": [{"groups": ["d"]}]},
+    "mlModelEthicalConsiderations": {
+        "risksAndHarms": ["e"],
+        "mitigations": ["f"],
+        "humanLife": ["g"],
+    },
+    "mlModelMetrics": {"performanceMeasures": ["h"]},
+}
+"""A model of which people wrote all parts of the card that only they know."""
+
+
+def missing(model: Mapping[str, Mapping[str, Any]]) -> int:
+    """Return how many parts are missing that only people know."""
+    kept = {name: [KeptVersion(1, value, 1, "ada")] for name, value in model.items()}
+    return sum(part.by == "a person" for part in passport(URN, {URN: kept}).missing)
+
+
+def test_the_suite_asks_for_the_parts_of_a_card_that_people_write() -> None:
+    (test,) = parse((ROOT / "recipes" / "tests" / "card.yml").read_bytes(), "card.yml").data
+    definition = test["definition"]
+    assert passes(definition, CARD)
+    assert missing(CARD) == 0
+    parts = [(name, key) for name, value in [*CARD.items()][1:] for key in value]
+    for name, left_out in parts:
+        rest = {key: value for key, value in CARD[name].items() if key != left_out}
+        assert missing({**CARD, name: rest}) == 1
+        assert not passes(definition, {**CARD, name: rest})
+    assert len(parts) == missing({})

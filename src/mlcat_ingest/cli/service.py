@@ -305,7 +305,8 @@ def card(
     catalog does not have is listed as missing. The same versions make the same card again.
 
     Exit status: 0 the card is written; 1 the catalog does not have the model, or did not have it
-    then, or it failed; 2 invalid command or recipe, or several models have the name; 130 interrupted.
+    then, or it failed; 2 invalid command or recipe, or several models have the name; 130
+    interrupted.
     """
     from mlcat_ingest.cli.files import write_whole
     from mlcat_ingest.metadata.cards import FORMS

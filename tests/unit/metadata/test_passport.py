@@ -62,7 +62,7 @@ def test_on_a_day_there_is_what_was_written_until_then() -> None:
     assert len(made.of("changes")) == 1
 
 
-def test_what_the_catalog_cannot_know_is_said() -> None:
+def test_a_passport_names_what_the_catalog_cannot_know() -> None:
     undated = {"globalTags": [version(1, None, tags=[{"tag": "urn:li:tag:x"}])]}
     made = passport(URN, {URN: HISTORY | undated}, on_ms=START + 10 * DAY)
     assert made.made_from == ()
@@ -120,7 +120,7 @@ def test_a_large_change_is_cut_with_its_rest_counted() -> None:
 
 
 def test_writers() -> None:
-    said = [
+    written = [
         writer_text("ownership", "urn:li:corpuser:ada", {}),
         writer_text(
             "ownership", "urn:li:corpuser:datahub", {"pipelineName": "prod", "runId": "prod-1"}
@@ -129,7 +129,7 @@ def test_writers() -> None:
         writer_text("testResults", "urn:li:corpuser:unknown", {}),
         writer_text("ownership", "urn:li:corpuser:__datahub_system", {}),
     ]
-    assert said == [
+    assert written == [
         "user ada",
         "recipe prod, run prod-1, user datahub",
         "a person or tool without a name",
