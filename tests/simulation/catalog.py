@@ -24,7 +24,8 @@ from mlcat_ingest.metadata.proposal import Aspect, Proposal
 from mlcat_ingest.metadata.registry import ENTITY_TYPES
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.sources.mlflow.read.reader import MlflowObject
-from simulation.scheduler import Process, Scheduler
+from mlcat_ingest.testing.recording import NO_RUN
+from simulation.scheduler import Process, Scheduler, current
 from support.fake_mlflow import FakeReader, ItemT
 from support.versioning import VersioningSink
 
@@ -101,6 +102,11 @@ class Storage(VersioningSink):
         self.lost_changes: set[tuple[str, str]] = set()
         self.unqueued: set[str] = set()
         """Entities that were acknowledged, and perhaps in no search since."""
+
+    def put(self, urn: str, aspect: str, value: Aspect) -> None:
+        """Store an aspect as a person does, with the time that runs go by, too."""
+        metadata = {"runId": NO_RUN, "lastObserved": int(current().now_s * 1000)}
+        self._put(urn, aspect, value, metadata)
 
     def _store(self, urn: str, entity: Sequence[Proposal]) -> None:
         super()._store(urn, entity)

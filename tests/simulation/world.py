@@ -28,7 +28,7 @@ from mlcat_ingest.sources.mlflow.source import MlflowSource
 from mlcat_ingest.sources.mlflow.values.records import Experiment
 from simulation.catalog import Client, Faults, Reader, Snapshot, Storage
 from simulation.people import Ledger, People
-from simulation.scheduler import Process, Scheduler
+from simulation.scheduler import MAX_STEPS, Process, Scheduler
 from support.fake_mlflow import FakeStore
 from support.fakes import group_urn, model_urn
 from support.mlflow_history import OF_GROUPS, REPORTED, Server
@@ -183,9 +183,9 @@ class World:
             self.scheduler.log("EVENT the catalog refuses nothing any more")
 
     def start(self) -> None:
-        """Start another run beside those at work."""
+        """Start another run beside those at work, unless each leads to the next without end."""
         idle = [one for one in self.hosts if one.process is None]
-        if idle:
+        if idle and self.scheduler.steps < MAX_STEPS // 2:
             host = self.scheduler.chance.choice(idle)
             self.run(host, full=self.is_source_empty or self.scheduler.chance.random() < 0.2)
 
