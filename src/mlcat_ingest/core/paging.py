@@ -43,10 +43,9 @@ def chunks(items: Iterable[ItemT], size: int) -> Iterator[list[ItemT]]:
 class TokenWatch:
     """Checks the tokens of one listing; `listing` names it in errors."""
 
-    def __init__(self, listing: str, empty_pages: int = _EMPTY_PAGES) -> None:
-        """Allow so many `empty_pages` in a row, but one."""
+    def __init__(self, listing: str) -> None:
+        """Start before the first page."""
         self._listing = listing
-        self._empty_pages = empty_pages
         self._tokens: set[str] = set()
         self._empty = 0
 
@@ -65,7 +64,7 @@ class TokenWatch:
                 hint="check that the address is that of the service itself",
             )
         self._empty = 0 if page.items else self._empty + 1
-        if page.token in self._tokens or self._empty >= self._empty_pages:
+        if page.token in self._tokens or self._empty >= _EMPTY_PAGES:
             what = "the same page token twice" if page.token in self._tokens else "only empty pages"
             raise ProtocolMismatchError(f"{self._listing} returned {what}", hint=_ENDLESS)
         self._tokens.add(page.token)
@@ -73,20 +72,17 @@ class TokenWatch:
 
 
 def follow(
-    fetch: Callable[[str | None], ListingPage[ItemT]],
-    *,
-    listing: str,
-    empty_pages: int = _EMPTY_PAGES,
+    fetch: Callable[[str | None], ListingPage[ItemT]], *, listing: str
 ) -> Iterator[list[ItemT]]:
     """Yield the items of every page, one request at a time.
 
     `fetch` gets the token of a page, None for the first, and returns the page. `listing` names the
-    listing in errors; `empty_pages` in a row are too many.
+    listing in errors.
 
     Raises:
         ProtocolMismatchError: the listing repeats a token, or sends too many empty pages.
     """
-    progress = TokenWatch(listing, empty_pages)
+    progress = TokenWatch(listing)
     token: str | None = None
     while True:
         page = fetch(token)

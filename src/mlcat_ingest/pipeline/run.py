@@ -54,7 +54,7 @@ from mlcat_ingest.pipeline.report.catalog import RecipeListing, publish, system_
 from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
 from mlcat_ingest.pipeline.report.progress import OnProgress
 from mlcat_ingest.pipeline.report.report import PassSummary, Report, Verdict, failure_of
-from mlcat_ingest.pipeline.report.tally import Mask, RunStatus, Tally
+from mlcat_ingest.pipeline.report.tally import Mask, Tally
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.pipeline.write.batches import BatchWriter, Merger, NewEntityLimit
@@ -360,7 +360,7 @@ class PipelineRun:
 
     def _dispatch(self, chunks: Iterable[Chunk]) -> None:
         for chunk in chunks:
-            self._writer.claim(chunk.entities)
+            self._writer.claim(chunk)
             self._chunks.put(chunk)
 
     def _drain(self) -> None:
@@ -370,25 +370,23 @@ class PipelineRun:
 
     def _work(self) -> None:
         for chunk in self._chunks:
-            self._merger.merge(chunk.entity_type, chunk.entities)
+            self._merger.merge(chunk)
 
     def _report(self, *, finished: bool) -> Report:
         """Return the report of the run as it is now."""
         error = self._context.cancellation.cause
         return self._tally.report(
-            RunStatus(
-                catalog=self._catalog,
-                passes=[
-                    *self._failed,
-                    *self._state.pass_summaries(self._why_unread if finished and error else None),
-                ],
-                source_requests=sum(source.requests_made() for source in self._sources),
-                catalog_requests=self._context.sink.traffic.requests_made(),
-                error=error,
-                finished=finished,
-                gate=self._verdict,
-                group_page=self._context.sink.facts.group_page,
-            )
+            catalog=self._catalog,
+            passes=[
+                *self._failed,
+                *self._state.pass_summaries(self._why_unread if finished and error else None),
+            ],
+            source_requests=sum(source.requests_made() for source in self._sources),
+            catalog_requests=self._context.sink.traffic.requests_made(),
+            error=error,
+            finished=finished,
+            gate=self._verdict,
+            group_page=self._context.sink.facts.group_page,
         )
 
     def _close(self) -> None:

@@ -20,7 +20,7 @@ from mlcat_ingest.pipeline.removal.unlisted import silent_writers
 from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
 from mlcat_ingest.pipeline.report.progress import OnProgress
 from mlcat_ingest.pipeline.report.report import EXIT_OK, Report
-from mlcat_ingest.pipeline.report.tally import Mask, RunStatus, Tally
+from mlcat_ingest.pipeline.report.tally import Mask, Tally
 from mlcat_ingest.pipeline.state.opening import is_missing
 from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
 from mlcat_ingest.pipeline.write.conflicts import PermittedReads
@@ -233,11 +233,9 @@ class Retraction(Closing):
         yield from (entity for entity in merged if entity.proposals)
 
     def _report(self, tally: Tally, error: BaseException | None = None) -> Report:
-        standing = RunStatus(
+        return tally.report(
             catalog=self._catalog,
-            passes=(),
             source_requests=sum(source.requests_made() for source in self._sources),
             catalog_requests=self._sink.traffic.requests_made(),
             error=error,
         )
-        return tally.report(standing)

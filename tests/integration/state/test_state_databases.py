@@ -26,6 +26,7 @@ from mlcat_ingest.pipeline.state.partitions import Counts, PartitionKey
 from mlcat_ingest.pipeline.state.records import KnownRecord, RecordRow
 from mlcat_ingest.pipeline.state.results import EntityResult, EvaluationResults, failing_tests
 from mlcat_ingest.sql.database import Engine, SqlConnection, write_transaction
+from mlcat_ingest.sql.filelock import FileLock
 
 pytestmark = pytest.mark.integration
 
@@ -315,7 +316,7 @@ def test_the_lock_of_a_killed_run_is_free(url: str, engine: Engine) -> None:
     _soon(engine, url).release()
 
 
-def _soon(engine: Engine, url: str) -> locks.Lock:
+def _soon(engine: Engine, url: str) -> "FileLock | locks._AdvisoryLock":
     """Take the lock, once the server has seen that its holder is gone."""
     until = time.monotonic() + 30
     while True:

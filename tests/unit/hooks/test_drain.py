@@ -11,7 +11,7 @@ from mlcat_ingest.hooks import drain as drain_module
 from mlcat_ingest.hooks.drain import DrainResult, drain, event_filter, follow_spool
 from mlcat_ingest.hooks.spool import Event, EventSpool
 from mlcat_ingest.pipeline.report.report import Report, failure_of
-from mlcat_ingest.pipeline.report.tally import RunStatus, Tally
+from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.base import Runs
 from mlcat_ingest.workflows.ingest import NamedRunsResult, refused_names
@@ -22,8 +22,7 @@ def a_report(error: BaseException | None = None, *refused: str) -> Report:
     tally = Tally("r")
     for one in refused:
         tally.record_failed(one, "not usable")
-    standing = RunStatus(catalog="", passes=[], source_requests=0, catalog_requests=0, error=error)
-    return tally.report(standing)
+    return tally.report(error=error)
 
 
 class Pipe:

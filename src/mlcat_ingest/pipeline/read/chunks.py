@@ -1,8 +1,7 @@
 """Chunks: entities of one type that are read, merged and written together."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from mlcat_ingest.metadata.proposal import Entity
@@ -19,12 +18,8 @@ REMEMBERED_REFERENCES: Final = 20_000
 _WRITTEN_EARLY: Final = "mlModelGroup"
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """Entities of one type, each URN once, that are read, merged and written together."""
-
-    entity_type: str
-    entities: dict[str, Entity]
+Chunk = Mapping[str, Entity]
+"""Entities of one type by their URNs, that are read, merged and written together."""
 
 
 class Chunker:
@@ -69,7 +64,7 @@ class Chunker:
 
     def _cut(self, entity_type: str) -> Chunk:
         del self._weights[entity_type]
-        return Chunk(entity_type, self._buffers.pop(entity_type))
+        return self._buffers.pop(entity_type)
 
     def _is_repeated(self, urn: str) -> bool:
         if urn in self._references:

@@ -5,7 +5,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -32,7 +32,6 @@ from mlcat_ingest.pipeline.report.report import (
     LineageSummary,
     PassSummary,
     Report,
-    Verdict,
     failure_of,
     new_run_id,
 )
@@ -58,20 +57,6 @@ _RANKS: Final = (
 _FORBIDDEN: Final = HTTPStatus.FORBIDDEN
 
 Mask = Callable[[str], str]
-
-
-@dataclass(frozen=True, slots=True)
-class RunStatus:
-    """The facts of a run that are not counted; `error` is what ended it early."""
-
-    catalog: str
-    passes: Sequence[PassSummary]
-    source_requests: int
-    catalog_requests: int
-    error: BaseException | None
-    finished: bool = True
-    gate: Verdict | None = None
-    group_page: str = ""
 
 
 class Tally:
@@ -309,10 +294,21 @@ class Tally:
             where=self._evaluated_where,
         )
 
-    def report(self, status: RunStatus) -> Report:
-        """Return the report of the run as it is now."""
-        error = status.error
-        if error is None and status.finished:
+    def report(
+        self,
+        *,
+        catalog: str = "",
+        passes: Iterable[PassSummary] = (),
+        error: BaseException | None = None,
+        finished: bool = True,
+        group_page: str = "",
+        **uncounted: Any,
+    ) -> Report:
+        """Return the report of the run as it is now; `error` is what ended it early.
+
+        What is `uncounted` is further fields of the report.
+        """
+        if error is None and finished:
             error = self._all_denied()
         interrupted = isinstance(error, KeyboardInterrupt)
         letters = self._letters.path if self._letters.written else None
@@ -323,15 +319,15 @@ class Tally:
                 run_id=self._run_id,
                 started_at_ms=self._started_at_ms,
                 finished_at_ms=_now_ms(),
-                catalog=self.clean(status.catalog),
+                catalog=self.clean(catalog),
                 passes=tuple(
                     replace(part, why=self.clean(part.why), label=self.clean(part.label))
-                    for part in status.passes
+                    for part in passes
                 ),
                 entities=_by_type(self._counts),
                 changed_groups=len(self._group_hashes),
                 changed_group_urns=tuple(map(self.clean, sorted(self._group_urns))),
-                group_page=self.clean(status.group_page),
+                group_page=self.clean(group_page),
                 dead_letter_file=None if letters is None else self.clean(str(letters)),
                 failed_examples=tuple(self._failed),
                 rejected_examples=tuple(
@@ -347,24 +343,19 @@ class Tally:
                 lineage=self._lineage,
                 features=FeatureSummary(dict(self._linked.most_common()), **self._links),
                 evaluation=self._evaluation(),
-                gate=status.gate,
                 failure=failure,
                 interrupted=interrupted,
-                finished=status.finished,
+                finished=finished,
                 error=error,
-                **self._counter_values(status),
+                **(self._counter_values() | uncounted),
             )
 
-    def _counter_values(self, status: RunStatus) -> dict[str, Any]:
+    def _counter_values(self) -> dict[str, Any]:
         values: dict[str, Any] = {
             name: dict(numbers.most_common()) if "label" in COUNTERS[name] else numbers.total()
             for name, numbers in self._counters.items()
         }
-        return values | {
-            "dead_letters": self._letters.written,
-            "source_requests": status.source_requests,
-            "catalog_requests": status.catalog_requests,
-        }
+        return values | {"dead_letters": self._letters.written}
 
     def _all_denied(self) -> NotAuthorizedError | None:
         """Return the error of a run that may write nothing, None for any other."""

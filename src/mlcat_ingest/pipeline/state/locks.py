@@ -15,7 +15,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from mlcat_ingest.errors import RecipeLockedError, StateDamagedError, StateUnavailableError
 from mlcat_ingest.pipeline.state.opening import (
@@ -60,15 +60,7 @@ class Holder:
         return f"process {self.pid} on {self.host}, since {since:%Y-%m-%d %H:%M:%S} UTC"
 
 
-class Lock(Protocol):
-    """A recipe's lock that is held."""
-
-    def release(self) -> None:
-        """Let the next run begin; safe to call twice."""
-        ...
-
-
-def acquire(engine: Engine, url: str, recipe: str) -> Lock:
+def acquire(engine: Engine, url: str, recipe: str) -> "FileLock | _AdvisoryLock":
     """Return the lock of `recipe` in the state database at `url`, that `engine` has open.
 
     Raises:
@@ -143,7 +135,7 @@ def _holder_in(path: Path) -> Holder | None:
             return None
 
 
-def _take_file(path: Path, recipe: str) -> Lock:
+def _take_file(path: Path, recipe: str) -> FileLock:
     try:
         lock = FileLock.take(path, _this_process())
     except OSError as error:

@@ -6,8 +6,8 @@ its merge reads has one, and none is computed by the service.
 """
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from mlcat_ingest.client.base import CANNOT_ANSWER, StoredAspect, stamp_of
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
@@ -21,14 +21,8 @@ from mlcat_ingest.pipeline.outcome import Stamps
 log = logging.getLogger(__name__)
 
 
-class ReadStamps(Protocol):
-    """Reads stamps, as `Catalog.read_stamps`."""
-
-    def __call__(
-        self, urns: Sequence[str], aspects: Collection[str]
-    ) -> Mapping[str, Mapping[str, str | None]]:
-        """Return the stamps of the stored `aspects` by URN."""
-        ...
+ReadStamps = Callable[[Sequence[str], Collection[str]], Mapping[str, Mapping[str, str | None]]]
+"""Reads stamps, as `Catalog.read_stamps`."""
 
 
 def read_number(stored: StoredAspect | None) -> int | None:

@@ -201,7 +201,7 @@ class Merger:
         self._defer = defer
         self._reads = PermittedReads(context.sink, context.state)
 
-    def merge(self, entity_type: str, entities: Mapping[str, Entity]) -> None:
+    def merge(self, entities: Mapping[str, Entity]) -> None:
         """Merge `entities` of one type, by URN, with what is stored.
 
         Raises:
@@ -210,6 +210,7 @@ class Merger:
         Cost: one read request, and the write and evaluation requests that it fills.
         """
         stored, denied = self._reads.read([*entities.values()])
+        entity_type = next(iter(entities.values())).entity_type
         refused = {outcome.urn for outcome in denied}
         if self._clears_reused:
             entities = self._without_former(entity_type, entities, stored)

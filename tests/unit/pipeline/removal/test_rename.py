@@ -14,7 +14,7 @@ from mlcat_ingest.pipeline.merge.rules import MergeRules
 from mlcat_ingest.pipeline.outcome import Outcome, Refusal
 from mlcat_ingest.pipeline.removal.rename import GroupCopier, merge_copy
 from mlcat_ingest.pipeline.report.report import EntityCounts
-from mlcat_ingest.pipeline.report.tally import RunStatus, Tally
+from mlcat_ingest.pipeline.report.tally import Tally
 from support.fakes import FakeSink, group_urn
 
 OLD, NEW = group_urn("old"), group_urn("new")
@@ -157,7 +157,7 @@ def test_a_refused_copy_is_reported_with_the_group_that_it_is_of(
         f"metadata by others on {OLD} was not copied to {NEW}: domains: no",
         f"{NEW} was refused: domains: no",
     ]
-    report = tally.report(RunStatus("", (), 0, 0, None))
+    report = tally.report()
     assert report.entities == {"mlModelGroup": EntityCounts(read=1, rejected=1)}
     assert [one.urn for one in delivery] == [NEW], "the old one is not marked as copied"
 

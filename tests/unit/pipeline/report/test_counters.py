@@ -19,11 +19,10 @@ from mlcat_ingest.pipeline.outcome import Outcome, Refusal
 from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
 from mlcat_ingest.pipeline.report.render import PREFIX, as_json, as_prometheus, as_text
 from mlcat_ingest.pipeline.report.report import COUNTERS, Report
-from mlcat_ingest.pipeline.report.tally import RunStatus, Tally
+from mlcat_ingest.pipeline.report.tally import Tally
 from support.fakes import model_urn
 
 EMPTY = Report("prod", 1_000, 2_000)
-STANDING = RunStatus("", (), source_requests=0, catalog_requests=0, error=None)
 COUNTED_ELSEWHERE = {"dead_letters", "source_requests", "catalog_requests"}
 """Counters whose number comes whole from where it is counted, not by the tally's `count`."""
 
@@ -69,7 +68,7 @@ def test_a_counter_is_counted_by_its_name(name: str) -> None:
     label = ["a secret"] if "label" in COUNTERS[name] else []
     tally.count(*label, **{name: 2})
     tally.count(*label, **{name: 3})
-    assert getattr(tally.report(STANDING), name) == ({"a ***": 5} if label else 5)
+    assert getattr(tally.report(), name) == ({"a ***": 5} if label else 5)
 
 
 def test_what_is_not_declared_cannot_be_counted() -> None:
@@ -106,7 +105,7 @@ def test_entities_that_lack_one_privilege_are_one_line_with_their_number(
         proposal = Proposal(merged.urn, "glossaryTerms", {})
         refusals = (Refusal(proposal, lacks, 1, 403),)
         tally.entities([Outcome(merged, refusals)], {})
-    report = tally.report(STANDING)
+    report = tally.report()
     [example] = report.rejected_examples
     assert (example.reference, example.reason) == (model_urn("m0"), f"{lacks} (and 16 others)")
     assert len(caplog.records) == 1

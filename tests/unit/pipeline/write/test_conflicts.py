@@ -17,7 +17,7 @@ from mlcat_ingest.pipeline.merge.entity import Merge, merge_entity
 from mlcat_ingest.pipeline.merge.retract import retract_entity, whole_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules
 from mlcat_ingest.pipeline.report.report import Report
-from mlcat_ingest.pipeline.report.tally import RunStatus, Tally
+from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.pipeline.write.conflicts import ConflictGuard, PermittedReads, read_stored
@@ -66,8 +66,7 @@ def deliver(sink: FakeSink, *entities: Entity, merge: Merge = INGEST) -> Report:
     delivery = Delivery(RunContext(sink, Ledger(tally)), merge)
     stored = read_stored(sink, StateSession(), entities)
     delivery.deliver([merge(one, stored.get(one.urn)) for one in entities])
-    status = RunStatus(catalog="", passes=[], source_requests=0, catalog_requests=0, error=None)
-    return tally.report(status)
+    return tally.report()
 
 
 def run(sink: FakeSink, *entities: Entity) -> Report:
