@@ -15,6 +15,7 @@ set it. A server leaves out a proposal whose URN breaks a rule, and acknowledges
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -206,6 +207,14 @@ def entity_type_of(urn: str) -> str:
     if match is None:
         raise InvalidUrnError(f"{_quote(urn)} is not a URN", hint="urn:li:<entity type>:<id>")
     return match[1]
+
+
+def by_entity_type(urns: Iterable[str]) -> dict[str, list[str]]:
+    """Return `urns`, each once, by the entity type that they name; raises as `entity_type_of`."""
+    by_type: dict[str, list[str]] = {}
+    for urn in dict.fromkeys(urns):
+        by_type.setdefault(entity_type_of(urn), []).append(urn)
+    return by_type
 
 
 @lru_cache(maxsize=1_000)

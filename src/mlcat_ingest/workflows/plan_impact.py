@@ -58,9 +58,7 @@ def find_impacts(catalog: Catalog, removals: Iterable[PlannedRemoval]) -> Iterat
     memory for the name of each of these models.
     """
     models: dict[str, _Model | None] = {}
-    waiting = list(removals)
-    for start in range(0, len(waiting), MAX_REQUEST_ITEMS):
-        batch = waiting[start : start + MAX_REQUEST_ITEMS]
+    for batch in chunks(removals, MAX_REQUEST_ITEMS):
         features = _features_of(catalog, [removal.urn for removal in batch])
         users: dict[str, set[str]] = {}
         asked = list(dict.fromkeys(chain.from_iterable(features.values())))

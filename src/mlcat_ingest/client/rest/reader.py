@@ -21,7 +21,7 @@ from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.registry import KEY_ASPECTS
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
-from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.metadata.urn import by_entity_type, entity_type_of
 from mlcat_ingest.net.http import Reply
 
 log = logging.getLogger(__name__)
@@ -100,9 +100,7 @@ class AspectReader:
         self, urns: Sequence[str], aspects: Collection[str], *, values: bool
     ) -> dict[str, dict[str, StoredAspect]]:
         wanted = list(dict.fromkeys(aspects))
-        by_type: dict[str, list[str]] = {}
-        for urn in dict.fromkeys(urns):
-            by_type.setdefault(entity_type_of(urn), []).append(urn)
+        by_type = by_entity_type(urns)
         entities: dict[str, dict[str, StoredAspect]] = {}
         if not wanted:
             # Without a name the service would send every aspect.

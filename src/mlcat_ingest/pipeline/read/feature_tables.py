@@ -37,7 +37,7 @@ from mlcat_ingest.metadata.proposal import (
     Proposal,
 )
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS, PRIMARY_KEYS, SOURCE_KEY
-from mlcat_ingest.metadata.urn import entity_type_of, parse, raw_parts
+from mlcat_ingest.metadata.urn import by_entity_type, entity_type_of, parse, raw_parts
 from mlcat_ingest.pipeline.merge.provenance import (
     custom_properties,
     is_removed,
@@ -331,7 +331,7 @@ class _Collisions:
 
     def _look_up(self, sources: Mapping[str, str]) -> None:
         """Compare with the stores that the catalog has these entities from."""
-        for entity_type, urns in _by_type(sources).items():
+        for entity_type, urns in by_entity_type(sources).items():
             if entity_type == KEY and not self._keys.are_read(urns[0]):
                 continue
             names = [properties_aspect(entity_type) or "", STATUS]
@@ -346,10 +346,3 @@ class _Collisions:
                 if properties is not None and not is_removed(stored):
                     theirs = custom_properties(properties).get(SOURCE_KEY)
                     refuse_second_store(urn, theirs, sources[urn])
-
-
-def _by_type(urns: Iterable[str]) -> Mapping[str, Sequence[str]]:
-    by_type: dict[str, list[str]] = {}
-    for urn in urns:
-        by_type.setdefault(entity_type_of(urn), []).append(urn)
-    return by_type

@@ -11,6 +11,7 @@ from difflib import SequenceMatcher
 from typing import Final
 
 from mlcat_ingest.client.base import Catalog
+from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.errors import InvalidUrnError, MlcatError
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_EVALUATION_DATA, ML_MODEL_TRAINING_DATA
@@ -97,13 +98,11 @@ class LineageCheck:
         )
 
     def _missing(self, urns: Sequence[str]) -> list[str]:
-        missing: list[str] = []
-        for start in range(0, len(urns), MAX_REQUEST_ITEMS):
+        present: set[str] = set()
+        for batch in chunks(urns, MAX_REQUEST_ITEMS):
             self._context.cancellation.check()
-            batch = urns[start : start + MAX_REQUEST_ITEMS]
-            present = set(existing(self._context.sink, batch))
-            missing.extend(urn for urn in batch if urn not in present)
-        return missing
+            present.update(existing(self._context.sink, batch))
+        return [urn for urn in urns if urn not in present]
 
     def _dangling(self, urns: Sequence[str]) -> Iterator[DanglingDataset]:
         similar: Sequence[Sequence[str]] = ()
@@ -159,8 +158,7 @@ def existing(sink: Catalog, urns: Sequence[str]) -> Iterator[str]:
 
     Cost: one request for each batch.
     """
-    for start in range(0, len(urns), MAX_REQUEST_ITEMS):
-        batch = urns[start : start + MAX_REQUEST_ITEMS]
+    for batch in chunks(urns, MAX_REQUEST_ITEMS):
         key = key_aspect_name(entity_type_of(batch[0]))
         stored = sink.read_many(batch, [key, STATUS])
         for urn in batch:

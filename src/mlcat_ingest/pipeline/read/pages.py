@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.core.redaction import redact_tree
 from mlcat_ingest.errors import RecipeError, RecordError, SkippableError
 from mlcat_ingest.metadata.codec import text_of
@@ -92,10 +93,10 @@ class PageMapper:
         ledger = self._context.ledger
         changed, unchanged = ledger.page(page, self._context.sink.read_stamps)
         self._evaluator.add_unchanged(unchanged)
-        for start in range(0, len(changed), MAX_REQUEST_ITEMS):
+        for batch in chunks(changed, MAX_REQUEST_ITEMS):
             mapped = [
                 (tracked, entities)
-                for record, tracked in changed[start : start + MAX_REQUEST_ITEMS]
+                for record, tracked in batch
                 if (entities := self._map(source, record, tracked)) is not None
             ]
             linked = self._linker.link([entities for _, entities in mapped])

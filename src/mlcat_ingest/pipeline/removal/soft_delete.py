@@ -8,6 +8,7 @@ from tempfile import SpooledTemporaryFile
 from typing import Any, Final, Self
 
 from mlcat_ingest.client.base import CANNOT_ANSWER
+from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import CodecError, LimitError, StateUnavailableError
 from mlcat_ingest.metadata.aspects.common import STATUS
@@ -194,8 +195,8 @@ class Removal:
             # A feature store has no trash: what it lists is live.
             if part.full is None and Capability.FEATURES in source.capabilities:
                 yield from self._taken_by_others(part)
-        for start in range(0, len(gone), _AT_ONCE):
-            yield from self._soft_delete(gone[start : start + _AT_ONCE])
+        for batch in chunks(gone, _AT_ONCE):
+            yield from self._soft_delete(batch)
 
     def _taken_by_others(self, part: PartitionPass) -> Iterator[Entity]:
         """Yield, to be live again, what a pass over a whole store lists and others removed.

@@ -21,7 +21,7 @@ from mlcat_ingest.errors import StateUnavailableError
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.identity import Writer, other_writer_note
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS, SOURCE_KEY
-from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.metadata.urn import by_entity_type, entity_type_of
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.applied import NOTHING, applied_key, read_bases, writer_id_of
 from mlcat_ingest.pipeline.merge.provenance import custom_properties, is_removed, stored_properties
@@ -220,10 +220,7 @@ class UnlistedEntities:
         while left:
             seen.update(left)
             copies: dict[str, None] = {}
-            by_type: dict[str, list[str]] = {}
-            for urn in left:
-                by_type.setdefault(entity_type_of(urn), []).append(urn)
-            for entity_type, members in by_type.items():
+            for entity_type, members in by_entity_type(left).items():
                 name = properties_aspect(entity_type)
                 if name is None:
                     continue

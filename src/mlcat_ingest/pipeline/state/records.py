@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final, NamedTuple
 
+from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.sources.base import RecordVersion
 from mlcat_ingest.sql.database import SqlConnection
 
@@ -80,10 +81,8 @@ class KnownRecord:
 
 
 def in_lists(values: Iterable[str]) -> Iterator[list[str]]:
-    """Yield `values`, each once and in their order, in lists that fit into an IN list."""
-    distinct = list(dict.fromkeys(values))
-    for start in range(0, len(distinct), IN_LIST):
-        yield distinct[start : start + IN_LIST]
+    """Return `values`, each once and in their order, in lists that fit into an IN list."""
+    return chunks(dict.fromkeys(values), IN_LIST)
 
 
 def put(connection: SqlConnection, rows: Sequence[RecordRow]) -> None:

@@ -21,7 +21,7 @@ from mlcat_ingest.errors import (
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.registry import key_aspect_name
-from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.metadata.urn import by_entity_type
 from mlcat_ingest.pipeline.report.report import PassSummary
 from mlcat_ingest.pipeline.state import partitions, records
 from mlcat_ingest.pipeline.state.database import RunDatabase
@@ -502,11 +502,7 @@ def _renaming(recipe: str, before: str, now: str, entities: str = "its entities"
 def _sample(connection: SqlConnection, key: PartitionKey) -> dict[str, list[str]]:
     """Return a sample of the entities that were written, by type."""
     urns = records.sample(connection, key.id, secrets.token_hex(16), SAMPLE)
-    urns = urns or records.sample(connection, key.id, "", SAMPLE)
-    by_type: dict[str, list[str]] = {}
-    for urn in urns:
-        by_type.setdefault(entity_type_of(urn), []).append(urn)
-    return by_type
+    return by_entity_type(urns or records.sample(connection, key.id, "", SAMPLE))
 
 
 def _is_missing(sink: Catalog, sample: Mapping[str, Sequence[str]]) -> bool:
@@ -515,7 +511,7 @@ def _is_missing(sink: Catalog, sample: Mapping[str, Sequence[str]]) -> bool:
     Otherwise a run would believe the state of a catalog that was emptied.
     """
     return any(
-        len(sink.read_many(members, [key_aspect_name(entity_type)])) < len(set(members))
+        len(sink.read_many(members, [key_aspect_name(entity_type)])) < len(members)
         for entity_type, members in sample.items()
     )
 

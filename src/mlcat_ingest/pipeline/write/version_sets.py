@@ -34,7 +34,6 @@ from mlcat_ingest.metadata.aspects.common import (
 )
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
-from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.applied import NOTHING
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
@@ -277,13 +276,8 @@ class LatestVersions:
             self._context.ledger.report(self._delivery.deliver(changed), self._counted)
 
     def _read(self, urns: Iterable[str], *aspects: str) -> dict[str, StoredEntity]:
-        by_type: dict[str, dict[str, None]] = {}
-        for urn in urns:
-            by_type.setdefault(entity_type_of(urn), {})[urn] = None
-        stored: dict[str, StoredEntity] = {}
-        for members in by_type.values():
-            stored.update(self._context.sink.read_many(list(members), aspects))
-        return stored
+        wanted = list(dict.fromkeys(urns))
+        return dict(self._context.sink.read_many(wanted, aspects)) if wanted else {}
 
     def _members(
         self, version_set: str, groups: Iterable[str], stored: dict[str, StoredEntity]

@@ -264,7 +264,7 @@ class ChangedRuns(EveryRun):
             return super().models()
         return [
             version.name
-            for run_id, versions in self.listed.versions.by_run().items()
+            for run_id, versions in self.listed.versions.by_run.items()
             if self._traces.get(run_id, NO_TRACE).versions
             for version in versions
         ]
@@ -345,7 +345,7 @@ class ChangedRuns(EveryRun):
 
     def _registered_anew(self) -> Iterator[str]:
         """Yield the runs that have other versions than before, or one that changed."""
-        now = self.listed.versions.by_run()
+        now = self.listed.versions.by_run
         yield from (version.run_id for version in self._stale if version.run_id)
         for run_id, trace in self._traces.items():
             if trace.versions and names_fingerprint(now.get(run_id, ())) != trace.versions:

@@ -4,7 +4,7 @@ Small indexes over MLflow's listings hold what the listing of runs has not come 
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -32,13 +32,14 @@ _GENERATIONS: Final = 20
 class VersionsByOrigin:
     """The versions of all registered models, by the run or logged model they were made from.
 
-    `model_ids` are those of all logged models that versions name.
+    `model_ids` are those of all logged models that versions name, `by_run` the versions that name a
+    run, by its id, as far as they were not taken.
 
     Cost: holds every version until its run was read.
     """
 
     def __init__(self, versions: Iterable[ModelVersion] = ()) -> None:
-        self._by_run: dict[str, list[ModelVersion]] = {}
+        self.by_run: dict[str, list[ModelVersion]] = {}
         self._by_model: dict[str, list[ModelVersion]] = {}
         self._alone: list[ModelVersion] = []
         self._newest: dict[str, str] = {}
@@ -54,7 +55,7 @@ class VersionsByOrigin:
         if model_id is not None:
             self.model_ids.add(model_id)
         if version.run_id:
-            self._by_run.setdefault(version.run_id, []).append(version)
+            self.by_run.setdefault(version.run_id, []).append(version)
         elif model_id is not None:
             self._by_model.setdefault(model_id, []).append(version)
         else:
@@ -67,7 +68,7 @@ class VersionsByOrigin:
 
     def take(self, run: Run) -> tuple[ModelVersion, ...]:
         """Return the versions made from `run`, and forget them."""
-        versions = list(self._by_run.pop(run.run_id, ()))
+        versions = list(self.by_run.pop(run.run_id, ()))
         for output in run.model_outputs:
             versions.extend(self._by_model.pop(output.model_id, ()))
         if versions:
@@ -77,16 +78,12 @@ class VersionsByOrigin:
     def has(self, run: Run) -> bool:
         """Return whether versions were made from `run`, also if they were taken."""
         by_model = any(output.model_id in self._by_model for output in run.model_outputs)
-        return by_model or run.run_id in self._by_run or run.run_id in self._taken
-
-    def by_run(self) -> Mapping[str, Sequence[ModelVersion]]:
-        """Return the versions that name a run, by its id, as far as they were not taken."""
-        return self._by_run
+        return by_model or run.run_id in self.by_run or run.run_id in self._taken
 
     def every(self) -> Iterator[ModelVersion]:
         """Yield the versions that were not taken."""
         yield from self._alone
-        for versions in (*self._by_run.values(), *self._by_model.values()):
+        for versions in (*self.by_run.values(), *self._by_model.values()):
             yield from versions
 
     def names(self) -> Iterable[str]:

@@ -53,7 +53,7 @@ def test_versions_are_found_by_their_run_once() -> None:
     versions = versions_by_origin()
     assert [one.version for one in versions.take(a_run("r1"))] == ["9", "10", "2"]
     assert versions.take(a_run("r1")) == ()
-    assert not versions.by_run()
+    assert not versions.by_run
 
 
 def test_versions_are_found_by_the_models_that_their_run_made() -> None:
