@@ -18,6 +18,10 @@ SOURCE_KEY: Final = "mlcat.source"
 APPLIED_PREFIX: Final = "mlcat.applied."
 """Prefix of the custom property that holds the base of one recipe, whose name follows."""
 
+VERDICTS_PREFIX: Final = "mlcat.verdicts."
+"""Prefix of the custom property with the tags that verdicts of metadata tests gave an entity,
+comma-joined, by the recipe whose name follows. Its base has them, too."""
+
 RENAMED_TO: Final = "mlcat.renamed_to"
 """Custom property of a group whose experiment has another name: what people put on the group was
 copied to this one, or is about to be. It is removed if an experiment has that name again."""

@@ -148,6 +148,16 @@ class Ledger:
         """
         self._tally.entities(outcomes, counted)
 
+    def shown(self, outcomes: Sequence[Outcome]) -> None:
+        """Book the writes of verdicts on entities that are settled: their bases, and their ends.
+
+        Cost: two transactions if there are any.
+        """
+        if outcomes and self.state.remembers:
+            arrived = (outcome.merged for outcome in outcomes if not outcome.refusals)
+            self.state.entities.save_bases(arrived)
+            self.begin(())
+
     def evaluated(self, evaluation: Evaluation, without: Collection[str] = ()) -> None:
         """Book results of metadata tests, and the entities that stay `without` one.
 

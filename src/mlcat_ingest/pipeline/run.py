@@ -60,6 +60,7 @@ from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.pipeline.write.batches import BatchWriter, Merger, NewEntityLimit
 from mlcat_ingest.pipeline.write.delivery import Delivery, MakeDelivery
 from mlcat_ingest.pipeline.write.searchable import IndexRepair
+from mlcat_ingest.pipeline.write.verdicts import Verdicts
 from mlcat_ingest.pipeline.write.version_sets import LatestVersions
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.model import Recipe, by_aspect
@@ -152,12 +153,13 @@ class PipelineRun:
         self._why_unread = "not read: the run ended before it"
         self._verdict: Verdict | None = None
 
-        gate = options.quality_gate
-        self._gate = None if gate is None else QualityGate(gate, sink, recipe.evaluate.test_urns)
-        verdicts = VerdictWriter(context, sources) if recipe.evaluate.write_back else None
-        self._evaluator = Evaluator(
-            context, recipe.evaluate, complete=gate is not None, verdicts=verdicts
-        )
+        gate, spec, merge = options.quality_gate, recipe.evaluate, self._merge
+        self._gate = None if gate is None else QualityGate(gate, sink, spec.test_urns)
+        verdicts = VerdictWriter(context, sources) if spec.write_back else None
+        self._delivery = make_delivery(context, merge)
+        show = Verdicts(context, spec.verdicts, make_delivery, merge).show
+        complete = gate is not None
+        self._evaluator = Evaluator(context, spec, complete=complete, verdicts=verdicts, show=show)
 
         self._keys = PrimaryKeys(sink, partial(self._ledger.note, "primary_keys_not_taken"))
         self._linker = Linker(context)
@@ -169,9 +171,7 @@ class PipelineRun:
         # One chunk waits while the workers are busy: more would only take memory.
         self._chunks: Channel[Chunk] = Channel(context.cancellation, 1)
 
-        merge = self._merge
         in_flight = InFlight(context.cancellation)
-        self._delivery = make_delivery(context, merge)
         self._latest = LatestVersions(context, make_delivery)
         self._writer = BatchWriter(
             context, in_flight, self._delivery, self._evaluator, self._latest
@@ -193,7 +193,9 @@ class PipelineRun:
 
     def _merge(self, entity: Entity, stored: StoredEntity | None) -> MergedEntity:
         state = self._state
-        rules = MergeRules(state.writer, self._policies, clears_reused=self._clears_reused)
+        # A policy that keeps what a source dropped would keep the tag of a test that passes.
+        policies = self._policies if entity.verdicts is None else {}
+        rules = MergeRules(state.writer, policies, clears_reused=self._clears_reused)
         can_read = self._context.sink.facts.keeps
         return merge_or_leave(entity, stored, rules, state.entities.base, can_read=can_read)
 

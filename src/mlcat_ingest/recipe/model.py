@@ -22,6 +22,7 @@ from pydantic import (
 
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.aspects.declaration import fields
+from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.model_card import HEADINGS, is_read
 from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.recipe.draft import Draft, draft_of, read_draft
@@ -273,6 +274,23 @@ def _name_for(uri: str) -> str:
     return "mlflow-" + (re.sub(r"[^A-Za-z0-9.-]+", "-", place).strip("-")[:100] or "local")
 
 
+class VerdictsSpec(RecipeModel):
+    """The metadata tests whose failures are shown on the entities, by URN or pattern.
+
+    A pattern is a regular expression on the end of a test's URN or on its name, and matches from
+    the start.
+    """
+
+    tag: tuple[Pattern, ...] = ()
+    """Tests that give the entities that fail them a tag, until they pass."""
+
+    @property
+    def digest(self) -> str:
+        """A digest of what is named; empty if nothing is."""
+        named = self.model_dump(mode="json")
+        return content_hash(named) if any(named.values()) else ""
+
+
 class EvaluateSpec(RecipeModel):
     """Whether and how metadata tests are evaluated after the writing."""
 
@@ -295,10 +313,15 @@ class EvaluateSpec(RecipeModel):
     `mlcat.tests` and `mlcat.tests_at`. MLflow has to be read over HTTP, as a user with permission
     to edit."""
 
+    verdicts: VerdictsSpec = Field(default_factory=VerdictsSpec)
+    """Metadata tests whose failures are shown as tags."""
+
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.write_back and not self.enabled:
-            raise ValueError("`write_back` requires `enabled: true`")
+        shown = {"write_back": self.write_back, "verdicts": self.verdicts.digest}
+        for key, is_on in shown.items():
+            if is_on and not self.enabled:
+                raise ValueError(f"`{key}` requires `enabled: true`")
         return self
 
 

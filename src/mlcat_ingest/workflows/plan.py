@@ -134,11 +134,11 @@ def make_plan(
 ) -> Plan:
     """Run the stages of a run and write nothing to `sink`; the caller closes the plan.
 
-    The client evaluates the metadata tests of `gate` on the planned entities. `on_read` gets what
-    the catalog holds of each batch of entities.
+    The client evaluates the metadata tests of `gate`, and those whose verdicts the recipe shows, on
+    the planned entities. `on_read` gets what the catalog holds of each batch of entities.
     """
     evaluate = EvaluateSpec(enabled=False)
-    if gate is not None:
+    if gate is not None or recipe.evaluate.verdicts.digest:
         evaluate = recipe.evaluate.model_copy(
             update={"where": "client", "should_push": False, "write_back": False}
         )

@@ -5,7 +5,7 @@ a model say becomes tags of its run or version, where the recipe asks for it.
 """
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -44,6 +44,9 @@ _NAMES: Final = 10
 
 _NAME_CHARS: Final = 100
 """With `_NAMES` far below the 5,000 bytes that MLflow 2.9 takes as a tag."""
+
+_SHOWN: Final = ":"
+"""Between the digest of the tests and that of the verdicts that are shown."""
 
 _REFUSALS: Final = 16
 """Refusals before the first verdict is written, after which none is tried."""
@@ -202,6 +205,12 @@ def _json(text: object) -> object:
         return text
 
 
+ShowVerdicts = Callable[[Evaluation, Mapping[str, Aspect]], set[str]]
+"""Shows what was found on the entities, and returns those where that was refused.
+
+The second argument is `testInfo` by URN, of tests that the catalog may lack.
+"""
+
 EVALUATED: Final = frozenset({"mlModel", "mlModelGroup", "mlFeature", "mlFeatureTable"})
 """Entity types whose metadata tests are evaluated."""
 
@@ -216,16 +225,19 @@ class Evaluator:
         *,
         complete: bool = False,
         verdicts: VerdictWriter | None = None,
+        show: ShowVerdicts | None = None,
     ) -> None:
         """Evaluate through the catalog; nothing is called if `spec` switches it off.
 
         With `complete`, entities without a result are evaluated too: the quality gate needs them.
-        `verdicts` are written back before they are kept.
+        `verdicts` are written back before they are kept, and `show` shows them.
         """
         self._context = context
         self._spec = spec
         self._complete = complete
         self._verdicts = verdicts
+        self._show = show
+        self._file_tests: Mapping[str, Aspect] = {}
         self._results = context.state.results
         self._lock = threading.Lock()
         self._waiting: list[str] = []
@@ -248,7 +260,8 @@ class Evaluator:
         if self._over or not self._spec.test_files:
             return
         tests = read_test_files(self._spec.test_files)
-        self._client.add_tests({urn: test.proposal.aspect for urn, test in tests.items()})
+        self._file_tests = {urn: test.proposal.aspect for urn, test in tests.items()}
+        self._client.add_tests(self._file_tests)
         sink = self._context.sink
         if sink.facts.keeps and (problem := create_tests(sink, tests)) is not None:
             self._stop(problem)
@@ -342,10 +355,25 @@ class Evaluator:
             self._context.ledger.evaluated_all(passes, digest)
 
     def _digest(self, passes: Sequence[PartitionPass]) -> str | None:
-        """Return the digest of the tests, if the client evaluates, or did in an earlier run."""
-        if self._over or not passes or not self._may_use_client:
+        """Return the digest of the tests, and of the verdicts that are shown, as far as known.
+
+        That of the tests is, if the client evaluates, or did in an earlier run.
+        """
+        if self._over or not passes:
             return None
-        earlier = any(part.tests for part in passes)
+        tests = self._digest_of_tests(passes)
+        return f"{tests or ''}{_SHOWN}{self._spec.verdicts.digest}" if self._is_showing else tests
+
+    @property
+    def _is_showing(self) -> bool:
+        """Whether verdicts are shown, or were by an earlier run: these are taken back."""
+        parts = self._context.state.partition_passes()
+        return bool(self._spec.verdicts.digest) or any(_SHOWN in part.tests for part in parts)
+
+    def _digest_of_tests(self, passes: Sequence[PartitionPass]) -> str | None:
+        if not self._may_use_client:
+            return None
+        earlier = any(part.tests.partition(_SHOWN)[0] for part in passes)
         if self._spec.where == "auto" and not (earlier or self._fallback.uses_client):
             return None
         tests = self._client.tests(self._spec.test_urns)
@@ -363,6 +391,8 @@ class Evaluator:
         outcomes = evaluation.outcomes
         without = {urn for urn in batch if urn not in outcomes} if self._complete else set[str]()
         failed = set() if self._verdicts is None else self._verdicts.write(outcomes)
+        if self._show is not None and outcomes and self._is_showing:
+            failed |= self._show(evaluation, self._file_tests)
         if not self._complete:
             without |= failed  # so that the next full pass evaluates them again
         self._context.ledger.evaluated(evaluation, without)

@@ -20,7 +20,7 @@ from mlcat_ingest.metadata.aspects.declaration import fields
 from mlcat_ingest.metadata.codec import canonical_bytes
 from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.registry import ASPECTS
-from mlcat_ingest.metadata.reserved import APPLIED_PREFIX
+from mlcat_ingest.metadata.reserved import APPLIED_PREFIX, VERDICTS_PREFIX
 
 AppliedFields = Mapping[str, str]
 """Field name to the text of the fingerprints of its entries."""
@@ -187,6 +187,17 @@ def with_applied(
 def applied_key(recipe: str) -> str:
     """Return the custom property that holds the base of a recipe."""
     return APPLIED_PREFIX + recipe
+
+
+def verdict_key(recipe: str) -> str:
+    """Return the custom property that holds the tags of a recipe's verdicts."""
+    return VERDICTS_PREFIX + recipe
+
+
+def verdict_tags(properties: Mapping[str, object], recipe: str) -> tuple[str, ...]:
+    """Return the tags among an entity's that verdicts gave it for a recipe."""
+    text = properties.get(verdict_key(recipe))
+    return tuple(text.split(",")) if isinstance(text, str) else ()
 
 
 def encode(base: Base, writer_id: str = "") -> str:

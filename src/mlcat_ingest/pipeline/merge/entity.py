@@ -5,6 +5,8 @@ from typing import Literal, NamedTuple
 
 from mlcat_ingest.client.base import StoredAspect, StoredEntity
 from mlcat_ingest.metadata.aspects.common import STATUS
+from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS
+from mlcat_ingest.metadata.entries import keys_of
 from mlcat_ingest.metadata.identity import Writer, other_writer_note, same_store_note
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note, Proposal
 from mlcat_ingest.metadata.reserved import COPIED_TO, RENAMED_TO, REUSED, SOURCE_KEY
@@ -18,7 +20,11 @@ from mlcat_ingest.pipeline.merge.applied import (
     bases_by_writer,
     decode,
     encode,
+    fingerprints_in,
+    key_fingerprint,
     read_bases,
+    verdict_key,
+    verdict_tags,
     with_applied,
     writer_id_of,
 )
@@ -99,13 +105,14 @@ def merge_entity(
     `stored` is None or empty for an entity that the catalog does not have. One that is removed is
     left out then, unless the sink is a file that nobody `can_read` from: who imports it may have
     the entity. An entity that is only referred to, or whose type has no properties aspect for a
-    base, is created and never changed.
+    base, is created and never changed. Verdicts change none but stored entities.
     `remembered` is asked for the base of a stored entity that has none.
 
     Raises:
         RecipeError: the stored entity comes from another server of the same type.
     """
-    if not stored and can_read and marks_removed(entity):
+    is_gone = entity.verdicts is not None or (can_read and marks_removed(entity))
+    if not stored and is_gone:
         return MergedEntity(entity, NOTHING, "left_out")
     main_aspect = properties_aspect(entity.entity_type)
     if entity.only_if_absent or main_aspect is None:
@@ -197,6 +204,9 @@ class _Merge:
             lambda: remembered(entity.urn) if stored else None,
         )
         self._ours: Base = self._bases.ours or NOTHING
+        writer = rules.writer
+        self._given = () if writer is None else verdict_tags(self._properties, writer.name)
+        self._verdicts = self._given if entity.verdicts is None else entity.verdicts
         if stored and entity.formerly and self._bases.ours is None:
             self._ours = Bases(self._ours, _applied_by(entity.formerly, rules)).joined
         self._is_reused = is_reused(entity, stored)
@@ -269,6 +279,8 @@ class _Merge:
 
     def _put(self, name: str, fresh: Aspect) -> None:
         before = self._stored.get(name)
+        if name == GLOBAL_TAGS:
+            fresh = self._with_verdicts(fresh)
         if before is None and name not in self._ours and says_nothing(fresh):
             return  # most entities lack most aspects
         merged = self._aspect(name, fresh)
@@ -277,6 +289,27 @@ class _Merge:
                 self._propose(name, None)
         elif before is None or merged.value is not before.value:
             self._propose(name, merged.value)
+
+    def _with_verdicts(self, fresh: Aspect) -> Aspect:
+        """Return the source's tags with those of verdicts, which the source knows nothing of."""
+        tags = fresh.get("tags") or []
+        if self._entity.verdicts is not None:
+            # What the source said is not at hand: it is what its base has, without the verdicts.
+            held = (
+                self._stored[GLOBAL_TAGS].value.get("tags") if GLOBAL_TAGS in self._stored else ()
+            )
+            ours = fingerprints_in(self._ours.get(GLOBAL_TAGS, NOTHING).get("tags", ""))
+            keys = keys_of(GLOBAL_TAGS, "tags", held or ())
+            tags = [
+                entry
+                for key, entry in zip(keys, held or (), strict=True)
+                if key_fingerprint(key) in ours and entry.get("tag") not in self._given
+            ]
+        elif not self._verdicts or "tags" not in fresh:
+            return fresh
+        known = {entry.get("tag") for entry in tags}
+        given = [{"tag": urn} for urn in self._verdicts if urn not in known]
+        return {**fresh, "tags": [*tags, *given]}
 
     def _aspect(self, name: str, fresh: Aspect) -> MergedAspect:
         before = None if name not in self._stored else self._stored[name].value
@@ -327,9 +360,12 @@ class _Merge:
         held = self._bases.ours
         if writer.is_own(self._bases.id):
             held = decode(self._properties.get(key)) if self._bases.id == own_id else None
-        if is_stored and not came_back and held == self._applied:
+        same = held == self._applied and self._verdicts == self._given
+        if is_stored and not came_back and same:
             return value
         custom = {**custom_properties(value), key: encode(self._applied, own_id)}
+        custom.pop(verdict_key(writer.name), None)
+        custom |= {verdict_key(writer.name): ",".join(given) for given in [self._verdicts] if given}
         if self._is_reused:
             custom[REUSED] = "true"
             if self._rules.clears_reused:

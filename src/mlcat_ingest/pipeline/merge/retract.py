@@ -29,6 +29,7 @@ from mlcat_ingest.pipeline.merge.applied import (
     applied_key,
     encode,
     read_bases,
+    verdict_key,
 )
 from mlcat_ingest.pipeline.merge.aspects import has_content, without_applied
 from mlcat_ingest.pipeline.merge.entity import Change, MergedEntity, merge_entity
@@ -113,6 +114,7 @@ class _Retraction:
         self._main_aspect = main_aspect
         self._rules = MergeRules(writer)
         self._key = applied_key(writer.name)
+        self._keys = {self._key, verdict_key(writer.name)}
         self._own_id = writer.id or bases.id
         self._holds_key = writer.is_own(bases.id)
         self._properties = custom_properties(stored[main_aspect].value)
@@ -172,7 +174,7 @@ class _Retraction:
         return self._without_ours(self._main_aspect, value) if self._main_aspect in named else value
 
     def _is_retracted(self, key: str) -> bool:
-        is_base = key == self._key and self._holds_key
+        is_base = key in self._keys and self._holds_key
         return is_base or (self._alone and key.startswith(OWN_PREFIX))
 
     def _has_content(self) -> bool:

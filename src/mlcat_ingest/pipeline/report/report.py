@@ -381,6 +381,13 @@ class Report:
     )
     """Models whose run or version has the verdict of their metadata tests as tags: with
     `evaluate.write_back`."""
+    verdicts_shown: Mapping[str, int] = counter(
+        dict,
+        label="what",
+        text="tests        verdicts shown, {value}: {count}",
+        nouns=("entity", "entities"),
+    )
+    """Tags added to entities and removed from them, with `evaluate.verdicts`."""
     dropped: Mapping[str, int] = counter(
         dict,
         help_text="Entities with an acknowledged write that the catalog did not store.",

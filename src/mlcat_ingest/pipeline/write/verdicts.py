@@ -1,0 +1,167 @@
+"""Verdicts that are seen: a metadata test that an entity fails becomes a tag, or an incident.
+
+The tag is an entry of the recipe by the merge, see `Entity.verdicts`.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from mlcat_ingest.client.base import CANNOT_ANSWER, Evaluation, StoredEntity
+from mlcat_ingest.core.paging import chunks
+from mlcat_ingest.errors import DefinitionError, MissingExtraError
+from mlcat_ingest.metadata.aspects.assets import TAG_PROPERTIES, TEST_INFO
+from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS
+from mlcat_ingest.metadata.proposal import Aspect, Entity
+from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
+from mlcat_ingest.metadata.urn import tag
+from mlcat_ingest.pipeline.context import RunContext
+from mlcat_ingest.pipeline.merge.applied import NOTHING, verdict_tags
+from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity
+from mlcat_ingest.pipeline.merge.provenance import custom_properties, stored_properties
+from mlcat_ingest.pipeline.write.conflicts import PermittedReads
+from mlcat_ingest.pipeline.write.delivery import MakeDelivery
+from mlcat_ingest.recipe.model import VerdictsSpec
+
+_TEST: Final = "urn:li:test:"
+
+
+def tag_of(test: str) -> str:
+    """Return the URN of the tag of what fails a metadata test."""
+    return tag(f"fails.{test.removeprefix(_TEST)}")
+
+
+class Verdicts:
+    """Shows the verdicts of metadata tests on entities. Safe to use from several threads."""
+
+    def __init__(
+        self, context: RunContext, spec: VerdictsSpec, make: MakeDelivery, merge: Merge
+    ) -> None:
+        """Show those that `spec` names; `merge` merges entities."""
+        self._context = context
+        self._spec = spec
+        self._merge = merge
+        self._delivery = make(context, merge)
+        self._reads = PermittedReads(context.sink, context.state)
+        self._infos: dict[str, Aspect] = {}
+        self._made: set[str] = set()
+        self._noted: set[str] = set()
+
+    def show(self, evaluation: Evaluation, infos: Mapping[str, Aspect]) -> set[str]:
+        """Show what `evaluation` found, and return the entities where that was refused.
+
+        A test that it says nothing of on an entity does not apply; one that could not be evaluated
+        leaves what is shown. `infos` are `testInfo` of tests that the catalog may lack.
+
+        Cost: one read for each batch of entities of a type, and one for new tests; the writes of
+        what changes.
+        """
+        failing = (test for one in evaluation.outcomes.values() for test in one.failing)
+        self._read_tests({*failing} - infos.keys())
+        self._infos.update(infos)
+        return self._show_tags(evaluation)
+
+    def _read_tests(self, urns: Iterable[str]) -> None:
+        for batch in chunks(sorted(set(urns) - self._infos.keys()), MAX_REQUEST_ITEMS):
+            stored: Mapping[str, StoredEntity] = {}
+            try:
+                stored = self._context.sink.read_many(batch, [TEST_INFO])
+            except CANNOT_ANSWER as error:
+                self._note("", f"the names of tests cannot be read: {error.message}")
+            for urn in batch:
+                aspect = stored.get(urn, {}).get(TEST_INFO)
+                self._infos[urn] = NOTHING if aspect is None else aspect.value
+
+    def _name(self, test: str) -> str:
+        return self._infos[test].get("name") or test.removeprefix(_TEST)
+
+    def _named(self, tests: Iterable[str], patterns: Iterable[str]) -> list[str]:
+        """Return those of `tests` that a recipe names."""
+        return [
+            test
+            for test in tests
+            if any(
+                test == one
+                or re.match(one, test.removeprefix(_TEST))
+                or re.match(one, self._name(test))
+                for one in patterns
+            )
+        ]
+
+    def _note(self, about: str, detail: str) -> None:
+        """Note what is not shown, once for each test or entity that it is about."""
+        if about not in self._noted:
+            self._noted.add(about)
+            self._context.ledger.note("verdict_not_shown", f"{about}: {detail}".lstrip(": "))
+
+    def _show_tags(self, evaluation: Evaluation) -> set[str]:
+        recipe = self._context.state.writer.name
+        unknown = set(map(tag_of, evaluation.unevaluated))
+        merged: list[MergedEntity] = []
+        tests: set[str] = set()
+        changes = Counter[str]()
+        for urn, entity in self._read(evaluation.outcomes):
+            custom = custom_properties(stored_properties(urn, entity) or NOTHING)
+            given = set(verdict_tags(custom, recipe))
+            named = self._named(evaluation.outcomes[urn].failing, self._spec.tag)
+            failing = [test for test in named if not self._reads_tags(test)]
+            tags = {*map(tag_of, failing), *unknown.intersection(given)}
+            fresh = Entity(urn, {GLOBAL_TAGS: NOTHING}, verdicts=tuple(sorted(tags)))
+            one = self._merge(fresh, entity)
+            if one.proposals:
+                merged.append(one)
+                tests.update(failing)
+                changes += Counter({"tags added": len(tags - given)})
+                changes += Counter({"tags removed": len(given - tags)})
+        return self._write([*self._new_tags(tests), *merged], changes)
+
+    def _reads_tags(self, test: str) -> bool:
+        """Return whether a tag of its verdict may turn the outcome of a test."""
+        from mlcat_ingest.metadata_tests.evaluate import read_test
+
+        info = self._infos[test]
+        try:
+            read = read_test(test, info)
+            paths: Iterable[str] = () if read is None else read.definition.paths()
+        except (DefinitionError, MissingExtraError):
+            paths = str(info.get("definition")).split('"')
+        if any(GLOBAL_TAGS in path.split(".") for path in paths):
+            self._note(
+                test, f"it refers to {GLOBAL_TAGS}, which the tag of its verdict would change"
+            )
+            return True
+        return False
+
+    def _read(self, urns: Iterable[str]) -> Iterator[tuple[str, StoredEntity]]:
+        """Yield the entities that the catalog has, and that may be read."""
+        by_type: dict[str, list[Entity]] = {}
+        for urn in urns:
+            entity = Entity(urn, {GLOBAL_TAGS: NOTHING})
+            by_type.setdefault(entity.entity_type, []).append(entity)
+        for entities in by_type.values():
+            yield from self._reads.read(entities)[0].items()
+
+    def _new_tags(self, tests: set[str]) -> Iterator[MergedEntity]:
+        """Yield the tags of `tests` that the catalog lacks."""
+        tags = []
+        for test in sorted(tests - self._made):
+            properties = {"name": f"fails: {self._name(test)}"}
+            if text := self._infos[test].get("description"):
+                properties["description"] = text
+            tags.append(Entity(tag_of(test), {TAG_PROPERTIES: properties}, only_if_absent=True))
+        self._made |= tests
+        stored = self._reads.read(tags)[0] if tags else NOTHING
+        merged = (self._merge(one, stored.get(one.urn)) for one in tags)
+        yield from (one for one in merged if one.proposals)
+
+    def _write(self, merged: list[MergedEntity], changes: Mapping[str, int]) -> set[str]:
+        """Write entities, and return those that were refused, each with a note."""
+        outcomes = self._delivery.deliver(merged) if merged else ()
+        self._context.ledger.shown(outcomes)
+        for what, number in changes.items():
+            self._context.ledger.count(what, verdicts_shown=number)
+        refused = {one.urn: str(one.refusals[0]) for one in outcomes if one.refusals}
+        for urn, reason in refused.items():
+            self._note(urn, reason)
+        return refused.keys() & {one.urn for one in merged}

@@ -1,0 +1,224 @@
+"""Verdicts as tags: given and taken by the test, apart from what sources and people say."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlcat_ingest.client.base import Evaluation, StoredAspect
+from mlcat_ingest.metadata.codec import dumps
+from mlcat_ingest.metadata.identity import Writer
+from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.pipeline.merge.retract import retract_entity, whole_entity
+from mlcat_ingest.pipeline.report.report import Report
+from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
+from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
+from mlcat_ingest.recipe.model import Recipe
+from mlcat_ingest.sources.base import (
+    Everything,
+    Finished,
+    Page,
+    Partition,
+    ReadRequest,
+    RecordVersion,
+)
+from mlcat_ingest.workflows.explain import explain
+from mlcat_ingest.workflows.plan import Plan, make_plan
+from support.fakes import FakeRecord, FakeSink, FakeSource, model_urn
+from support.recipes import a_recipe
+
+OWNED, NAMED, TAGGED = (f"urn:li:test:{name}" for name in ("has-owner", "named", "tagged"))
+FAILS_OWNED, FAILS_NAMED = "urn:li:tag:fails.has-owner", "urn:li:tag:fails.named"
+OF_SOURCE, OF_PEOPLE = "urn:li:tag:ours", "urn:li:tag:theirs"
+A, B = model_urn("a"), model_urn("b")
+
+
+def exists(name: str, path: str) -> dict[str, Any]:
+    """Return a metadata test of models: `path` has a value."""
+    rules = {"property": path, "operator": "exists"}
+    definition = {"on": {"types": ["mlModel"]}, "rules": rules}
+    json = {"type": "JSON", "json": dumps(definition).decode()}
+    return {"name": name, "category": "x", "definition": json}
+
+
+@dataclass
+class Models(FakeSource):
+    """Reads two models, the first with a tag of the source."""
+
+    tags: tuple[str, ...] = (OF_SOURCE,)
+
+    def read(self, request: ReadRequest) -> Iterator[Page[FakeRecord] | Finished]:
+        partition = request.state.partition(Partition("fake:1", "", {}, ""))
+        version = f"{self.tags}"
+        yield Page([FakeRecord(n, RecordVersion("thing", n, version)) for n in "ab"], partition)
+        yield Finished(partition, {"read": True}, complete=True)
+
+    def map(self, record: FakeRecord) -> list[Entity]:
+        tags = [{"tag": tag} for tag in self.tags if record.value == "a"]
+        properties = {"name": record.value, "customProperties": {"mlcat.source": "fake:1:"}}
+        aspects = {"globalTags": {"tags": tags}, "mlModelProperties": properties}
+        return [Entity(model_urn(str(record.value)), aspects)]
+
+
+class Catalog(FakeSink):
+    unevaluated: tuple[str, ...] = ()
+
+    def evaluate_batch(self, *args: Any, **options: Any) -> Evaluation:
+        found = super().evaluate_batch(*args, **options)
+        reasons = dict.fromkeys(self.unevaluated, "its definition is malformed")
+        return Evaluation(found.outcomes, unevaluated=reasons)
+
+    def metadata_tests(self) -> Iterator[list[str]]:
+        yield [urn for urn in self.stored if urn.startswith("urn:li:test:")]
+
+    def tags(self, urn: str = A) -> list[str]:
+        return [entry["tag"] for entry in self.stored[urn].get("globalTags", {}).get("tags", ())]
+
+
+@dataclass
+class World:
+    folder: Path
+    sink: Catalog = field(default_factory=lambda: Catalog(place="fake://catalog"))
+    source: Models = field(default_factory=Models)
+    evaluate: dict[str, Any] = field(default_factory=lambda: {"where": "service"})
+
+    def ingest(self, *tag: str, name: str = "one", **options: Any) -> Report:
+        state = StateSession(f"sqlite:///{self.folder / name}.db", StateOptions(name, full=True))
+        recipe = self.recipe(name, tag, options)
+        run = RunOptions(recipe, state=state, mask=str, scope=Everything())
+        report = PipelineRun([self.source], self.sink, run).execute()
+        report.raise_for_failure()
+        return report
+
+    def recipe(self, name: str, tag: Sequence[str], options: Mapping[str, Any]) -> Recipe:
+        evaluate = {**self.evaluate, "verdicts": {"tag": list(tag)}, **options}
+        return a_recipe(name, evaluate=evaluate)
+
+    def plan(self, *tag: str, **options: Any) -> Plan:
+        recipe = self.recipe("one", tag, options)
+        return make_plan(recipe, [self.source], self.sink, StateSession())
+
+    def fail(self, *tests: str) -> None:
+        """Have the first model fail `tests`, and evaluate all models with each run."""
+        self.sink.failing_tests = {A: tests}
+        self.evaluate["scope"] = "all"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    world = World(tmp_path)
+    world.fail(OWNED)
+    return world
+
+
+def test_a_tag_comes_with_a_failure_stays_with_it_and_goes_with_it(world: World) -> None:
+    report = world.ingest("has-.*")
+    assert world.sink.tags() == [OF_SOURCE, FAILS_OWNED]
+    assert not world.sink.tags(B)
+    assert world.sink.stored[FAILS_OWNED]["tagProperties"] == {"name": "fails: has-owner"}
+    assert report.verdicts_shown == {"tags added": 1}
+    assert report.entities["mlModel"].created == 2
+    for _ in range(2):
+        assert world.ingest("has-.*").proposals_sent == 0
+    world.fail()
+    assert world.ingest("has-.*").verdicts_shown == {"tags removed": 1}
+    assert world.sink.tags() == [OF_SOURCE]
+    assert world.ingest("has-.*").proposals_sent == 0
+
+
+def test_mapping_and_verdicts_change_only_their_own_tags(world: World) -> None:
+    world.ingest(OWNED)
+    entries = world.sink.stored[A]["globalTags"]["tags"]
+    world.sink.put(A, "globalTags", {"tags": [*entries, {"tag": OF_PEOPLE}]})
+    world.source.tags = ("urn:li:tag:next",)
+    world.ingest(OWNED)
+    assert set(world.sink.tags()) == {"urn:li:tag:next", FAILS_OWNED, OF_PEOPLE}
+    world.fail(NAMED)
+    world.ingest(OWNED, NAMED)
+    assert set(world.sink.tags()) == {"urn:li:tag:next", FAILS_NAMED, OF_PEOPLE}
+    world.source.tags = ()
+    world.fail()
+    world.ingest(OWNED, NAMED)
+    assert world.sink.tags() == [OF_PEOPLE]
+
+
+@pytest.mark.parametrize("scope", ["written", "all"])
+def test_a_test_that_is_named_no_more_loses_its_tags(world: World, scope: str) -> None:
+    world.fail(OWNED, NAMED)
+    world.ingest(OWNED, "named")
+    assert set(world.sink.tags()) == {OF_SOURCE, FAILS_OWNED, FAILS_NAMED}
+    world.ingest(NAMED, scope=scope)
+    assert set(world.sink.tags()) == {OF_SOURCE, FAILS_NAMED}
+    world.ingest(scope=scope)
+    assert world.sink.tags() == [OF_SOURCE]
+    assert not any(
+        "verdicts" in key for key in world.sink.stored[A]["mlModelProperties"]["customProperties"]
+    )
+    assert world.ingest(scope=scope).proposals_sent == 0
+
+
+def test_what_is_not_evaluated_keeps_its_tag(world: World) -> None:
+    world.ingest(OWNED)
+    world.fail()
+    world.sink.unevaluated = (OWNED,)
+    assert world.ingest(OWNED).proposals_sent == 0
+    assert FAILS_OWNED in world.sink.tags()
+
+
+def test_each_recipe_keeps_its_own_claim(world: World) -> None:
+    world.ingest(OWNED)
+    world.ingest(OWNED, name="two")
+    assert world.ingest(name="two").verdicts_shown == {"tags removed": 1}
+    assert FAILS_OWNED in world.sink.tags()
+    world.fail()
+    world.ingest(OWNED)
+    assert FAILS_OWNED not in world.sink.tags()
+
+
+@pytest.mark.parametrize("wiped", [("mlModelProperties",), ("globalTags",)])
+def test_what_another_tool_wiped_is_put_right_by_the_next_run(
+    world: World, wiped: tuple[str, ...]
+) -> None:
+    world.ingest(OWNED)
+    for aspect in wiped:
+        world.sink.put(A, aspect, {"name": "a"} if "Prop" in aspect else {"tags": []})
+    world.ingest(OWNED)
+    assert set(world.sink.tags()) == {OF_SOURCE, FAILS_OWNED}
+    world.fail()
+    world.ingest(OWNED)
+    assert world.sink.tags() == [OF_SOURCE]
+    assert world.ingest(OWNED).proposals_sent == 0
+
+
+def test_a_test_of_tags_gets_none(world: World) -> None:
+    world.sink.put(TAGGED, "testInfo", exists("Tagged", "globalTags.tags.tag"))
+    world.fail(TAGGED)
+    report = world.ingest("Tagged")
+    assert world.sink.tags() == [OF_SOURCE]
+    assert report.notes == {"verdict_not_shown": 1}
+
+
+def test_retract_and_explain_know_the_tag(world: World) -> None:
+    world.ingest(OWNED)
+    entries = explain(world.sink, A, ["globalTags", "mlModelProperties"]).entries
+    assert [one.recipes for one in entries if one.entry == FAILS_OWNED] == [("one",)]
+    stored = {name: StoredAspect(value) for name, value in world.sink.stored[A].items()}
+    merged = retract_entity(whole_entity(A), stored, writer=Writer("one"))
+    left = {proposal.aspect_name: proposal.aspect for proposal in merged.proposals}
+    assert left["globalTags"] == {"tags": []}
+    assert left["mlModelProperties"].get("customProperties", {}) == {}
+    assert merged.change == "removed"
+
+
+def test_a_plan_has_the_tags_that_a_run_would_give(world: World) -> None:
+    world.sink.put(OWNED, "testInfo", exists("Owned", "ownership.owners"))
+    world.evaluate["where"] = "client"
+    plan = world.plan("Owned")
+    planned = {one.urn: [aspect.aspect for aspect in one.aspects] for one in plan.entities()}
+    assert "globalTags" in planned[B]
+    assert FAILS_OWNED in planned
+    world.ingest("Owned")
+    assert [world.sink.tags(urn) for urn in (A, B)] == [[OF_SOURCE, FAILS_OWNED], [FAILS_OWNED]]
+    assert not list(world.plan("Owned").entities())
