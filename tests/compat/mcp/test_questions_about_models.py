@@ -183,8 +183,34 @@ def is_part(shown: Any, whole: Any) -> bool:
 def test_what_is_not_kept_is_empty(mcp: McpClient) -> None:
     assert mcp.call("get_dataset_queries", urn=DATASET)["total"] == 0
     assert mcp.call("list_schema_fields", urn=MODEL)["fields"] == []
-    assert mcp.call("search_documents", query="churn")["total"] == 0
     assert mcp.call("get_me")["data"]["corpUser"]["username"] == "unknown"
+
+
+def test_prompts_are_documents(mcp: McpClient) -> None:
+    stamp = {"time": 1_780_000_000_000, "actor": "urn:li:corpuser:jane"}
+    prompt, info = "urn:li:document:mlflow.welcome", {
+        "title": "Welcome",
+        "contents": {"text": "Greet the rider {{name}}."},
+        "status": {"state": "PUBLISHED"},
+        "created": stamp,
+        "lastModified": stamp,
+        "relatedAssets": [{"asset": MODEL}],
+    }  # fmt: skip
+    write(mcp.catalog_url, prompt, "documentInfo", info)
+    write(mcp.catalog_url, prompt, "subTypes", {"typeNames": ["Prompt"]})
+    everywhere = {"query": "/q rider", "filter": "entity_type = document"}
+    assert found(mcp.call("search", **everywhere)) == {prompt}
+    for asked in ({"query": "/q rider"}, {"filter": "subtype = Prompt"}):
+        assert found(mcp.call("search_documents", **asked)) == {prompt}
+    assert mcp.call("search_documents", query="nothing")["total"] == 0
+    (read,) = mcp.call("grep_documents", urns=[prompt], pattern="rider .*")["results"]
+    assert (read["title"], read["total_matches"]) == ("Welcome", 1)
+    (related,) = mcp.call("get_entities", urns=[MODEL])[0]["relatedDocuments"]["documents"]
+    assert (related["urn"], related["info"]) == (prompt, {"title": "Welcome"})
+    server = "urn:li:service:mlflow.weather"
+    write(mcp.catalog_url, server, "serviceProperties", {"displayName": "Weather"})
+    assert server not in found(mcp.call("search", query="weather"))
+    assert "error" in mcp.call("get_entities", urns=[server])[0]
 
 
 def test_the_history_of_an_aspect(mcp: McpClient) -> None:

@@ -15,6 +15,7 @@ from mlcat_ingest.catalog.store.reindex import ReindexScope
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.tasks import Tasks
 from mlcat_ingest.testing.service import failing_service, web_page
+from support import ai_assets
 from support.browser import DESK, PHONE, SCHEMES, check_fit, check_look, chromium, watched
 from support.catalog_process import CatalogProcess, catalog_process
 from support.catalog_store import group, model, put
@@ -51,6 +52,8 @@ TARGETS = (
     *(f"/kind/{urn.split(':')[2]}" for urn in (RUN, RECIPE)),
     *(f"/entity/{urn}" for urn in (RUN, RECIPE)),
     *(f"/entity/{ORDERS}?tab=lineage", f"/entity/{model('hostile')}"),
+    *(f"/entity/{urn}" for urn in ai_assets.URNS),
+    *(f"/entity/{ai_assets.SERVER}?tab=overview", f"/entity/{ai_assets.MODEL}?tab=documents"),
 )
 
 
@@ -68,6 +71,7 @@ def fill(database: Path) -> None:
                 "structuredReport": {"serializedValue": json.dumps(REPORT)},
             },
         )
+        ai_assets.put_assets(store, NIGHTLY)
         put(store, group("churn"), mlModelGroupProperties={"name": "Churn"})
         for number in range(12):
             properties = {"name": f"bold-hare-{number}", "groups": [group("churn")]}
@@ -201,7 +205,7 @@ def test_another_site_cannot_sign_somebody_out(page: Page, other_site: str) -> N
 def test_a_metadata_test_is_run_from_its_page(page: Page) -> None:
     sign_in(page, target=f"/entity/{quote(TEST, safe='')}")
     page.get_by_role("button", name="Run now").click()
-    expect(page.get_by_role("status")).to_contain_text("13 entities: 0 passing, 13 failing.")
+    expect(page.get_by_role("status")).to_contain_text("14 entities: 1 passing, 13 failing.")
 
 
 def test_without_a_token_a_metadata_test_runs_from_its_own_page_only(

@@ -18,7 +18,7 @@ from mlcat_ingest.catalog.search.tokens import fold, tokenize
 from mlcat_ingest.metadata.codec import floats
 from mlcat_ingest.metadata.mlflow_keys import RUN_DURATION
 
-INDEX_VERSION: Final = 8
+INDEX_VERSION: Final = 9
 """One more whenever documents or their tokens come out differently: stores then index anew."""
 
 BOUNDS: Final = tuple(f"={column[0]}" for column in COLUMNS)

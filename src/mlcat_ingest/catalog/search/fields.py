@@ -108,6 +108,7 @@ _BODY: Final = (
     _Rule(("version", "versionTag"), "version", TAGS, keyword=True),
     _Rule(("aliases", "versionTag"), "aliases", TAGS, keyword=True),
     _Rule(("tags",), "properties.tags", TAGS),
+    _Rule(("apis",), "apis", PROPERTIES),
     _Rule(("env",), "origin", None, keyword=True),
 )
 _ASPECTS: Final[Mapping[str, tuple[_Rule, ...]]] = {
@@ -175,10 +176,9 @@ def find_all(urn: str, entity_type: str, aspects: Aspects) -> list[SearchableTex
             found += _custom_properties(value.get(_CUSTOM))
             if aspect == VERSION_PROPERTIES and isinstance(latest := value.get(IS_LATEST), bool):
                 found.append((IS_LATEST, "true" if latest else "false", None, True))
-        else:
-            _match(found, value, _ASPECTS.get(aspect, ()))
-            if aspect == BROWSE_PATHS_V2:
-                found += _places(value)
+        _match(found, value, _ASPECTS.get(aspect, ()))
+        if aspect == BROWSE_PATHS_V2:
+            found += _places(value)
     found.append(("urn", urn, URN, False))
     return found
 
@@ -195,7 +195,7 @@ def _name(aspects: Aspects) -> str | None:
     """Return the name that people gave the entity."""
     for aspect, value in aspects.items():
         if aspect.endswith(BODY_ENDINGS) and not aspect.startswith("editable"):
-            for field in ("displayName", "name"):
+            for field in ("displayName", "name", "title"):
                 name = value.get(field)
                 if isinstance(name, str) and name.strip():
                     return name

@@ -48,7 +48,7 @@ from mlcat_ingest.catalog.search.fields import (
 from mlcat_ingest.catalog.search.query import phrase, term
 from mlcat_ingest.catalog.search.request import Condition, Criterion
 from mlcat_ingest.catalog.search.tokens import fold, tokenize
-from mlcat_ingest.metadata.aspects.declaration import Edge, fields
+from mlcat_ingest.metadata.aspects.declaration import Edge, edge_markers, fields
 from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata.reserved import SOURCE_KEY
 
@@ -228,13 +228,19 @@ _URN_PREFIXES: Final[Mapping[str, tuple[str, ...]]] = {
 def _edge_fields() -> Mapping[str, list[str]]:
     relationships: dict[str, set[str]] = {}
     for name, spec in ASPECTS.items():
-        for field in () if spec.type is None else fields(spec.type).values():
-            for marker in field.markers:
-                if not isinstance(marker, Edge):
-                    continue
-                own = field.name if marker.at is None and name.endswith(BODY_ENDINGS) else None
-                if search_field := marker.search or own:
-                    relationships.setdefault(search_field, set()).add(marker.relationship)
+        if spec.type is None:
+            continue
+        named = [(marker.search, marker) for marker in edge_markers(spec.type)]
+        if name.endswith(BODY_ENDINGS):
+            named += [
+                (field.name, marker)
+                for field in fields(spec.type).values()
+                for marker in field.markers
+                if isinstance(marker, Edge) and marker.at is None and marker.search is None
+            ]
+        for search_field, marker in named:
+            if search_field:
+                relationships.setdefault(search_field, set()).add(marker.relationship)
     return {field: sorted(names) for field, names in relationships.items()}
 
 

@@ -129,8 +129,8 @@ aspect("aiAgentInfo", _AIAgentInfo)
 class _AIAgentDependencies(TypedDict, total=False):
     """The skills, the tools and the models of an agent."""
 
-    skills: Annotated[list[str], Edge("AgentHasSkill", "agentSkill")]
-    tools: Annotated[list[str], Edge("AgentUsesTool", "api", lineage="upstream")]
+    skills: Annotated[list[str], Edge("AgentHasSkill", "agentSkill", search="skills")]
+    tools: Annotated[list[str], Edge("AgentUsesTool", "api", lineage="upstream", search="tools")]
     models: Annotated[list[str], Edge("AgentUsesModel", "mlModel")]
 
 
@@ -213,4 +213,4 @@ class _DocumentSettings(TypedDict, total=False):
     lastModified: AuditStamp
 
 
-aspect("documentSettings", _DocumentSettings)
+DOCUMENT_SETTINGS: Final = aspect("documentSettings", _DocumentSettings)

@@ -37,6 +37,7 @@ from mlcat_ingest.catalog.web.graphql.resolvers import (
 )
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import InvalidUrnError
+from mlcat_ingest.metadata.aspects.ai import DOCUMENT_INFO, DOCUMENT_SETTINGS
 from mlcat_ingest.metadata.aspects.assets import DATA_PLATFORM_INFO, DATASET_PROPERTIES
 from mlcat_ingest.metadata.aspects.common import (
     BROWSE_PATHS_V2,
@@ -60,11 +61,17 @@ from mlcat_ingest.metadata.aspects.processes import (
     DATA_PROCESS_INSTANCE_PROPERTIES,
     ML_TRAINING_RUN_PROPERTIES,
 )
-from mlcat_ingest.metadata.aspects.untyped import FORMS, PROPERTY_DEFINITION, SCHEMA_METADATA
+from mlcat_ingest.metadata.aspects.untyped import (
+    FORMS,
+    PROPERTY_DEFINITION,
+    SCHEMA_METADATA,
+)
 from mlcat_ingest.metadata.urn import KINDS as URN_KINDS
 from mlcat_ingest.metadata.urn import PREFIX, entity_type_of
 
 _RELATIONSHIPS_COUNT: Final = 100
+_DOCUMENTS_COUNT: Final = 10
+_RELATED: Final = frozenset({"RelatedAsset"})
 _MOST_TYPES: Final = 100
 _PLATFORM: Final = f"{PREFIX}dataPlatform:"
 _NO_RUN: Final = (None, NO_RUN)
@@ -284,6 +291,18 @@ def _texts(field: str) -> Resolver:
     return lambda record, _info: texts(record.value.get(field))
 
 
+def _named_by(field: str) -> Resolver:
+    """Return the resolver of the entity that `field` of a record names."""
+
+    def resolve(record: Record, info: GraphQLResolveInfo) -> Node | None:
+        return next(iter(nodes_in(info, texts([record.value.get(field)])).values()), None)
+
+    return resolve
+
+
+_actor = _named_by("actor")
+
+
 def _inner(field: str, name: str) -> Resolver:
     """Return the resolver of the member `name` of an object in `field`."""
 
@@ -336,6 +355,16 @@ def _first_part(node: Node, info: GraphQLResolveInfo) -> Node | None:
 def _sub_type(node: Node, _info: GraphQLResolveInfo) -> str | None:
     names = texts((node.aspect(SUB_TYPES) or {}).get("typeNames"))
     return names[0] if names else None
+
+
+def _related_documents(
+    node: Node, info: GraphQLResolveInfo, **arguments: Mapping[str, Any]
+) -> dict[str, Any]:
+    start, count = page_of(arguments["input"], _DOCUMENTS_COUNT, context_of(info).limits)
+    incoming = Edges(_RELATED, Direction.INCOMING, start, count, include_removed=False)
+    page = node.cohort.related_page(node.urn, incoming)
+    documents = nodes_in(info, (other.urn for other in page.entities)).values()
+    return {"start": start, "count": count, "total": page.total, "documents": [*documents]}
 
 
 def _schema_metadata(
@@ -411,7 +440,12 @@ TYPES: Final[Mapping[str, Fields]] = {
     },
     "Chart": {"tool": part(0), "chartId": part(1), "properties": _titled_properties},
     "Dashboard": {"tool": part(0), "dashboardId": part(1), "properties": _titled_properties},
-    "Document": {"subType": _sub_type},
+    "Document": {"subType": _sub_type, "settings": aspect(DOCUMENT_SETTINGS)},
+    "DocumentRelatedAsset": {"asset": entry_entity(DOCUMENT_INFO, "asset", "relatedAssets")},
+    "DocumentRelatedDocument": {
+        "document": entry_entity(DOCUMENT_INFO, "document", "relatedDocuments")
+    },
+    "DocumentParentDocument": {"document": _named_by("document")},
     "CorpUser": {"username": part(0)},
     "CorpGroup": {"name": part(0)},
     "Tag": {"name": part(0)},
@@ -460,11 +494,6 @@ def _domain(node: Node, info: GraphQLResolveInfo) -> Record | None:
     return None if domain is None else Record(node, {"domain": domain})
 
 
-def _actor(record: Record, info: GraphQLResolveInfo) -> Node | None:
-    urns = texts([record.value.get("actor")])
-    return next(iter(nodes_in(info, urns).values()), None)
-
-
 def _author(record: Record, info: GraphQLResolveInfo) -> Node | None:
     stamp = record.value.get("createStamp")
     return _actor(Record(record.node, stamp), info) if isinstance(stamp, dict) else None
@@ -511,6 +540,7 @@ GOVERNED: Final[Fields] = {
     "forms": aspect(FORMS),
     "browsePathV2": aspect(BROWSE_PATHS_V2),
     "versionProperties": aspect(VERSION_PROPERTIES),
+    "relatedDocuments": _related_documents,
 }
 """Fields of the interfaces GovernedEntity, BrowsableEntity and SupportsVersions."""
 

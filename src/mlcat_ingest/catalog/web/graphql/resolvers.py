@@ -276,11 +276,12 @@ class Record:
 
 
 def node_of(urn: str, cohort: Cohort) -> Node | None:
-    """Return the entity `urn`, one of `cohort`, or None where it is no URN."""
+    """Return the entity `urn`, one of `cohort`; None where it is no URN, or of no type here."""
     try:
-        return Node(urn, kind_of(entity_type_of(urn)), cohort)
+        kind = KINDS.get(entity_type_of(urn))
     except InvalidUrnError:
         return None
+    return None if kind is None else Node(urn, kind, cohort)
 
 
 Resolver = Callable[..., Any]
@@ -350,7 +351,7 @@ def page_of(inputs: Mapping[str, Any], default_count: int, limits: Limits) -> tu
 
 
 def nodes_in(info: GraphQLResolveInfo, urns: Iterable[str]) -> dict[str, Node]:
-    """Return the entities `urns`, one cohort, by URN; texts that are no URN are left out."""
+    """Return the entities `urns`, one cohort, by URN, without those that `node_of` has none of."""
     distinct = list(dict.fromkeys(urns))
     cohort = Cohort(context_of(info).loader, distinct)
     return {urn: node for urn in distinct if (node := node_of(urn, cohort)) is not None}

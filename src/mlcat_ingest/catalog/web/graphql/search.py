@@ -227,6 +227,7 @@ def _found_entities(info: GraphQLResolveInfo, hits: Sequence[Hit]) -> list[dict[
             "extraProperties": [],
         }
         for hit in hits
+        if hit.urn in nodes
     ]
 
 
@@ -428,9 +429,10 @@ def _results(info: GraphQLResolveInfo, page: SearchPage, reach: Reach) -> list[d
     ways = {hit.urn: reach.path(hit.urn) for hit in page.hits}
     nodes = nodes_in(info, (urn for way in ways.values() for urn in way))
     results = _found_entities(info, page.hits)
-    for hit, result in zip(page.hits, results, strict=True):
-        degree = reach.degrees[hit.urn]
-        path = [nodes.get(urn) for urn in ways[hit.urn]]
+    for result in results:
+        urn = result["entity"].urn
+        degree = reach.degrees[urn]
+        path = [nodes.get(urn) for urn in ways[urn]]
         result |= {"degree": degree, "degrees": [degree], "paths": [{"path": path}]}
     return results
 

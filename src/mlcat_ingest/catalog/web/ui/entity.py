@@ -56,6 +56,7 @@ from mlcat_ingest.catalog.web.ui.text import (
 )
 from mlcat_ingest.catalog.web.ui.versions import aliases_of
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
+from mlcat_ingest.metadata.aspects.common import DATA_PLATFORM_INSTANCE
 from mlcat_ingest.metadata.aspects.governance import DEPRECATION, DOCUMENTATION
 from mlcat_ingest.metadata.mlflow_keys import PARENT_RUN, PARENT_RUN_NAME
 from mlcat_ingest.metadata.passport import Passport
@@ -66,10 +67,11 @@ _IN_LINEAGE: Final = (
 )
 
 _TABS: Final[Mapping[str, tuple[str, ...]]] = {
-    "mlModel": ("overview", "features", "group", "children", "lineage", "card"),
-    # Of these two a reader wants the content first.
+    "mlModel": ("overview", "features", "group", "children", "documents", "lineage", "card"),
+    # Of these a reader wants the content first.
     "mlModelGroup": ("models", "overview"),
     "mlFeatureTable": ("features", "overview", "lineage"),
+    "service": ("tools", "overview"),
     **dict.fromkeys(_IN_LINEAGE, ("overview", "lineage")),
     "test": ("overview", "failing", "passing"),
     ingestion.RECIPE: ("ingestions",),
@@ -79,6 +81,7 @@ _TABS: Final[Mapping[str, tuple[str, ...]]] = {
 _LABELS: Final = {
     "overview": "Overview",
     "children": "Child runs",
+    "documents": "Documents",
     "features": "Features",
     "group": "Group",
     "lineage": "Lineage",
@@ -87,12 +90,13 @@ _LABELS: Final = {
     "ingestions": "Ingestion runs",
     "failing": "Failing",
     "passing": "Passing",
+    "tools": "Tools",
     "used": "Used by",
     "tests": "Tests",
     "history": "History",
 }
 
-_REFERENCE_TABS: Final = {"features": "mlFeatures", "group": "groups"}
+_REFERENCE_TABS: Final = {"features": "mlFeatures", "group": "groups", "tools": "apis"}
 """Tab to the field of the properties that it lists."""
 
 _REFERRER_TABS: Final = {
@@ -100,6 +104,7 @@ _REFERRER_TABS: Final = {
     "failing": "IsFailing",
     "passing": "IsPassing",
     "ingestions": ingestion.RUN_OF,
+    "documents": "RelatedAsset",
 }
 """Tab to the relationship of the entities that it lists, which refer to this one.
 
@@ -196,7 +201,7 @@ def entity_page(store: Store, urn: str, query: QueryParams, start: int) -> Entit
         else None,
         kinds=kind_name(entity_type(urn), plural=True),
         kind_href=kind_href(entity_type(urn)),
-        platform=identity.platform,
+        platform=identity.platform or _platform(subject),
         environment=identity.environment,
         description=render_markdown(
             _catalog_description(subject) or description_of(subject.properties)
@@ -247,6 +252,12 @@ def _content(
     return {"overview": overview(store, urn, subject.aspects, subject.properties), **rule}
 
 
+def _platform(subject: _Subject) -> str:
+    """Return the name of the platform of an entity whose URN names none."""
+    urn = value_of(subject.aspects, DATA_PLATFORM_INSTANCE).get("platform")
+    return Identity.of(urn).name if urn else ""
+
+
 def _catalog_description(subject: _Subject) -> str:
     """Return the description written in the catalog, which takes precedence over the source's."""
     for name, stored in subject.aspects.items():
@@ -276,7 +287,7 @@ def _tab_counts(store: Store, subject: _Subject) -> dict[str, int | None]:
             counts[tab] = referrers(store, subject.urn, condition).total
         elif tab == "children":
             counts[tab] = children_of(store, subject.urn).total
-    for tab in ("children", "used"):
+    for tab in ("children", "documents", "used"):
         if counts.get(tab) == 0:
             del counts[tab]
     if TEST_RESULTS in subject.aspects:
@@ -319,7 +330,7 @@ def _listing(store: Store, subject: _Subject, tab: str, start: int) -> Listing:
     part = pager(
         page.total, start, len(page.urns), lambda at: entity_href(subject.urn, tab=tab, start=at)
     )
-    mixed = tab in {"failing", "group", "passing", "used"}
+    mixed = tab in {"documents", "failing", "group", "passing", "used"}
     return Listing(rows, entity_columns(rows, map(value_column, metrics), mixed=mixed), part)
 
 

@@ -1,19 +1,24 @@
 """The overview of an entity's page: facts, metrics, parameters and custom properties."""
 
+import csv
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
+from itertools import chain, starmap
 from operator import itemgetter
 from typing import Annotated, Any, Final, NamedTuple
 from urllib.parse import quote, unquote
 
 import orjson
 
+from mlcat_ingest.catalog.schema.tables import edge
 from mlcat_ingest.catalog.schema.virtual import Identity
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.lineage import versions_of
 from mlcat_ingest.catalog.web.ui.lists import (
     FIRST_STEP,
+    PAGE_ROWS,
     PROPERTIES,
     Aspects,
     ListColumn,
@@ -21,6 +26,7 @@ from mlcat_ingest.catalog.web.ui.lists import (
     at_first_step,
     display_name,
     properties_of,
+    referrers,
     trial_of,
     value_of,
 )
@@ -29,6 +35,7 @@ from mlcat_ingest.catalog.web.ui.text import (
     created_at,
     duration,
     entity_href,
+    entity_type,
     file_size,
     parsed,
     rounded,
@@ -38,23 +45,14 @@ from mlcat_ingest.catalog.web.ui.text import (
 )
 from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
 from mlcat_ingest.metadata.aspects.common import BROWSE_PATHS_V2, STATUS, SUB_TYPES
-from mlcat_ingest.metadata.aspects.governance import (
-    DOMAINS,
-    GLOBAL_TAGS,
-    GLOSSARY_TERMS,
-    INSTITUTIONAL_MEMORY,
-    OWNERSHIP,
-)
+from mlcat_ingest.metadata.aspects.governance import INSTITUTIONAL_MEMORY
 from mlcat_ingest.metadata.aspects.ml import (
     ML_MODEL_EVALUATION_DATA,
     ML_MODEL_PROPERTIES,
     ML_MODEL_TRAINING_DATA,
     SOURCE_CODE,
 )
-from mlcat_ingest.metadata.aspects.processes import (
-    DATA_PROCESS_INSTANCE_INPUT,
-    ML_TRAINING_RUN_PROPERTIES,
-)
+from mlcat_ingest.metadata.aspects.processes import ML_TRAINING_RUN_PROPERTIES
 from mlcat_ingest.metadata.mlflow_keys import (
     COMMIT_TAGS,
     DATASETS,
@@ -75,13 +73,6 @@ from mlcat_ingest.metadata.mlflow_keys import (
 )
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
 
-_REFERENCES: Final = (
-    ("Owners", OWNERSHIP, "owners", "owner"),
-    ("Tags", GLOBAL_TAGS, "tags", "tag"),
-    ("Glossary terms", GLOSSARY_TERMS, "terms", "urn"),
-    ("Trained on", ML_MODEL_TRAINING_DATA, "trainingData", "dataset"),
-    ("Evaluated on", ML_MODEL_EVALUATION_DATA, "evaluationData", "dataset"),
-)
 _MLFLOW: Final = ("mlflow.", "tag.mlflow.")
 
 _ON_TOP: Final = frozenset(
@@ -114,19 +105,57 @@ _COMMIT_CHARS: Final = 12
 _LABELLED_TAGS: Final = frozenset({"Tags", "Glossary terms"})
 
 
+class _FactField(NamedTuple):
+    """A fact: a field of an aspect, or `part` of its record or of each of its entries.
+
+    It is `shown` as text, as links to entities, as a long text below the facts or as JSON.
+    """
+
+    shown: str
+    label: str
+    aspect: str
+    field: str
+    part: str
+
+    def values(self, aspects: Aspects) -> list[str]:
+        """Return the values of the field; of an object the names only, as headers hold secrets."""
+        found = value_of(aspects, self.aspect).get(self.field)
+        entries = found if isinstance(found, list) else [found]
+        if self.part:
+            entries = [entry.get(self.part) for entry in entries if isinstance(entry, dict)]
+        return [scalar(one) for entry in entries for one in _names(entry) if one not in (None, "")]
+
+
+def _names(entry: object) -> Iterable[object]:
+    return entry if isinstance(entry, dict) else (entry,)
+
+
+def _read_rows() -> Iterator[_FactField]:
+    text = (files("mlcat_ingest.catalog.web.ui") / "facts.csv").read_text(encoding="utf-8")
+    return starmap(_FactField, csv.reader(text.splitlines()[1:]))
+
+
+def _shown(aspects: Aspects, form: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the label and the values of each fact that is shown in this form, if it has any."""
+    for row in _ROWS:
+        if row.shown == form and (values := row.values(aspects)):
+            yield row.label, values
+
+
+_ROWS: Final = tuple(_read_rows())
+_COMPOSES: Final = "ServiceComposesApi"
+
+_PARTLY_SHOWN: Final = frozenset({ML_MODEL_TRAINING_DATA, ML_MODEL_EVALUATION_DATA})
+
 _SHOWN_IN_PLACE: Final = frozenset(
     {
         *PROPERTIES.values(),
-        OWNERSHIP,
-        GLOBAL_TAGS,
-        GLOSSARY_TERMS,
-        DOMAINS,
+        *({row.aspect for row in _ROWS} - _PARTLY_SHOWN),
         STATUS,
         TEST_RESULTS,
         SOURCE_CODE,
         INSTITUTIONAL_MEMORY,
         BROWSE_PATHS_V2,
-        DATA_PROCESS_INSTANCE_INPUT,
         ML_TRAINING_RUN_PROPERTIES,
         SUB_TYPES,
     }
@@ -166,7 +195,8 @@ class Overview:
     custom: Annotated[_Texts, "custom properties"]
     mlflow: Annotated[_Texts, "those by MLflow and its source"]
     bookkeeping: Annotated[_Texts, "those of this package"]
-    definition: Annotated[str, "of a metadata test"]
+    texts: Annotated[_Texts, "long texts, by their labels"]
+    definition: Annotated[str, "of a metadata test or a service"]
     others: Annotated[_Texts, "aspects that have no form here, as JSON"]
 
 
@@ -191,7 +221,8 @@ def overview(store: Store, urn: str, aspects: Aspects, properties: Mapping[str, 
             if name.startswith(_MLFLOW) and name not in _ON_TOP
         ],
         bookkeeping=[text for text in shown if text[0].startswith(OWN_PREFIX)],
-        definition=_definition(properties.get("definition")),
+        definition="".join(_laid_out(text) for _, (text, *_) in _shown(aspects, "json")),
+        texts=[(label, text) for label, (text, *_) in _shown(aspects, "long")],
         others=[
             (name, _pretty(stored.value))
             for name, stored in aspects.items()
@@ -200,9 +231,8 @@ def overview(store: Store, urn: str, aspects: Aspects, properties: Mapping[str, 
     )
 
 
-def _definition(definition: object) -> str:
-    """Return the text of a metadata test, laid out if it is JSON."""
-    text = scalar(definition.get("json")) if isinstance(definition, Mapping) else ""
+def _laid_out(text: str) -> str:
+    """Return the definition of a metadata test or of a service, laid out if it is JSON."""
     try:
         return _pretty(orjson.loads(text))
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
@@ -234,12 +264,16 @@ def facts_of(
         _line("Data type", properties.get("dataType")),
         _line("Version", _version(properties.get("version"))),
         _line("Category", properties.get("category")),
+        *(
+            Fact(label, tuple(chain.from_iterable(map(_outside, values))))
+            for label, values in _shown(aspects, "text")
+        ),
         _line("Flavors", custom.get(MODEL_FLAVORS, "").replace(",", ", ")),
         _line("Made with", custom.get(FRAMEWORK_VERSIONS, "").replace(",", ", ")),
         Fact("Model size", tuple(_sizes(custom.get(MODEL_SIZE_BYTES, "")))),
         _line("Created", created_at(properties)),
         _line("Last modified", stamp(properties.get("lastModified"))),
-        *_references(store, aspects, properties, _run_and_versions(store, urn, custom)),
+        *_references(store, aspects, _sought(store, urn, custom)),
         Fact("Datasets", tuple(_datasets_without_urn(custom.get(DATASETS)))),
         Fact(
             "MLflow" if is_mlflow else "Source",
@@ -451,14 +485,16 @@ def _dataset(dataset: Mapping[str, Any]) -> dict[str, str | Piece]:
     }
 
 
-def _run_and_versions(
+def _sought(
     store: Store, urn: str, custom: Mapping[str, str]
-) -> Iterator[tuple[str, list[str]]]:
-    """Yield the run of a version, and the registered versions of a run: label and URNs."""
+) -> Iterator[tuple[str, Iterable[str]]]:
+    """Yield the run of a version, the versions of a run, the servers of a tool: label and URNs."""
     if run := custom.get(RUN_MODEL):
         yield "Run", [run]
     elif custom.get(VERSIONS):
-        yield "Registered versions", [*versions_of(store, [urn])]
+        yield "Registered versions", versions_of(store, [urn])
+    elif entity_type(urn) == "api":
+        yield "Server", referrers(store, urn, edge.c.relationship == _COMPOSES, 0, PAGE_ROWS).urns
 
 
 def _named_values(properties: Mapping[str, Any], field: str) -> Iterator[tuple[str, str]]:
@@ -475,22 +511,11 @@ def _version(version: object) -> str:
 
 
 def _references(
-    store: Store,
-    aspects: Aspects,
-    properties: Mapping[str, Any],
-    more: Iterable[tuple[str, list[str]]],
+    store: Store, aspects: Aspects, sought: Iterable[tuple[str, Iterable[str]]]
 ) -> Iterator[Fact]:
-    referred = {
-        label: [entry[key] for entry in value_of(aspects, aspect).get(field) or [] if key in entry]
-        for label, aspect, field, key in _REFERENCES
-    }
-    referred.update(more)
-    referred["Domain"] = list(value_of(aspects, DOMAINS).get("domains") or [])
-    for label, field in (("Sources", "sources"), ("Training jobs", "trainingJobs")):
-        referred[label] = list(properties.get(field) or [])
-    inputs = value_of(aspects, DATA_PROCESS_INSTANCE_INPUT)
-    edges = (edge["destinationUrn"] for edge in inputs.get("inputEdges") or [])
-    referred["Inputs"] = list(dict.fromkeys([*(inputs.get("inputs") or []), *edges]))
+    referred: dict[str, dict[str, None]] = {}
+    for label, urns in chain(_shown(aspects, "entities"), sought):
+        referred.setdefault(label, {}).update(dict.fromkeys(urns))
     stored = store.get_many([urn for urns in referred.values() for urn in urns])
     for label, urns in referred.items():
         pieces = (Piece(display_name(urn, stored.get(urn, {})), entity_href(urn)) for urn in urns)

@@ -31,6 +31,7 @@ from mlcat_ingest.catalog.web.ui.lists import (
 from mlcat_ingest.catalog.web.ui.text import entity_href, kind_href, kind_name
 
 _PROMINENT: Final = ("mlModelGroup", "mlModel", "mlFeatureTable", "mlFeature", "test")
+_PROMINENT_IF_ANY: Final = ("service", "api", "agentSkill", "aiAgent", "document")
 _COUNTS: Final = SearchRequest(count=0, facets=("_entityType",), facet_values=1_000)
 _REMOVED: Final = replace(
     _COUNTS, any_of=((Criterion("removed", ("true",)),),), include_removed=True
@@ -79,10 +80,11 @@ def home(store: Store) -> HomePage:
         label += f", {removed[name]:,} removed" if name in removed else ""
         return KindCount(label, count, kind_href(name))
 
+    prominent = (*_PROMINENT, *filter(counts.get, _PROMINENT_IF_ANY))
     return HomePage(
-        kinds=[*map(kind, _PROMINENT)],
-        other_kinds=[*map(kind, sorted(counts.keys() - _PROMINENT))],
-        empty=counts.keys().isdisjoint(_PROMINENT),
+        kinds=[*map(kind, prominent)],
+        other_kinds=[*map(kind, sorted(counts.keys() - prominent))],
+        empty=counts.keys().isdisjoint(prominent),
         changes=latest_changes(store),
         runs=_recent_runs(store),
         tests=_failing_tests(store),

@@ -35,7 +35,7 @@ from mlcat_ingest.catalog.web.ui.text import (
     parsed,
     rounded,
     scalar,
-    visible,
+    subtype_name,
 )
 from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
 from mlcat_ingest.metadata.aspects.common import (
@@ -328,7 +328,7 @@ def trial_of(custom: Mapping[str, str]) -> str:
 def display_name(urn: str, aspects: Aspects) -> str:
     """Return the name that people gave the entity, or else the one in its URN."""
     properties = properties_of(urn, aspects)
-    for key in ("displayName", "name"):
+    for key in ("displayName", "name", "title"):
         if isinstance(name := properties.get(key), str) and is_visible(name):
             named_by_cli = _CLI_RECIPE.fullmatch(name)
             return name if named_by_cli is None else named_by_cli["recipe"]
@@ -360,7 +360,7 @@ def kind_of(urn: str, aspects: Aspects) -> str:
     names = value_of(aspects, SUB_TYPES).get("typeNames")
     if not names and RUN_ID in custom_of(urn, aspects):
         return "Run"
-    return ", ".join(map(visible, names)) if names else kind_name(entity_type(urn))
+    return ", ".join(map(subtype_name, names)) if names else kind_name(entity_type(urn))
 
 
 def steps_of(aspects: Aspects) -> list[str]:

@@ -6,6 +6,7 @@ The address holds the view: `q`, the choices, `sort` (`-` before it reverses), `
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Annotated, Final
 from urllib.parse import urlencode
@@ -39,7 +40,7 @@ from mlcat_ingest.catalog.web.ui.lists import (
     rows_of,
 )
 from mlcat_ingest.catalog.web.ui.markdown import plain_line
-from mlcat_ingest.catalog.web.ui.text import entity_type, kind_name, visible
+from mlcat_ingest.catalog.web.ui.text import entity_type, kind_name, subtype_name, visible
 
 _NARROWED_BY: Final[Mapping[str, tuple[str, str]]] = {
     "type": ("_entityType", "Type"),
@@ -53,6 +54,12 @@ _NARROWED_BY: Final[Mapping[str, tuple[str, str]]] = {
     "platform": ("platform", "Platform"),
 }
 """Parameter of the page to the field it filters on and to the heading of its choices."""
+
+_LABELS: Final[Mapping[str, Callable[[str], str]]] = {
+    "type": partial(kind_name, plural=True),
+    "kind": subtype_name,
+}
+"""What makes the label of a choice, for fields whose values are no names of entities."""
 
 _NEWEST: Final = "-created"
 _BEST_MATCH: Final = "match"
@@ -78,6 +85,8 @@ _FIELD_LABELS: Final = {
     "typeNames": "Kind",
     "title": "Title",
     "links": "Link",
+    "text": "Contents",
+    "apis": "Tool",
 }
 _JSON: Final = re.compile(r"\s*[\[{]")
 _JSON_SIGNS: Final = re.compile(r"[\[\]{}\"\\]+")
@@ -266,7 +275,7 @@ def _choices(
         uncounted = [(current, total)] if current is not None else []
         choices = [
             Choice(
-                kind_name(value, plural=True) if key == "type" else names[value],
+                _LABELS.get(key, names.__getitem__)(value),
                 count,
                 _href(text, others if value == current else others | {key: value}),
                 value == current,

@@ -19,6 +19,9 @@ KIND_LABELS: Final = {
 }
 """Entity type to what a reader calls it; the ML ones first, in the order of the overview."""
 
+_SUBTYPES: Final = {"MCP_SERVER": "MCP server"}
+"""Subtypes that are names of programs, to what a reader calls them."""
+
 # Embeddings, overrides and isolates; marks that stand for themselves are part of some languages.
 _REORDERING: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
 # Letters and a symbol by their category, and all of them blank.
@@ -70,6 +73,11 @@ def kind_name(entity_type: str, *, plural: bool = False) -> str:
     """Return what a reader calls one entity, or several, of `entity_type`."""
     label = KIND_LABELS.get(entity_type)
     return entity_type if label is None else f"{label}s" if plural else label
+
+
+def subtype_name(subtype: str) -> str:
+    """Return what a reader calls a subtype."""
+    return _SUBTYPES.get(subtype) or visible(subtype)
 
 
 def entity_href(urn: str, **query: str | int) -> str:
