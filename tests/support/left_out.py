@@ -1,4 +1,5 @@
-"""A plugin of pytest: its last lines say what `-m` left out, and how to run that."""
+"""A plugin of pytest: slow tests have the marker of their folder, and its last lines say what
+`-m` left out, and how to run that."""
 
 import re
 from collections.abc import Sequence
@@ -66,12 +67,15 @@ def _chooses(expression: Expression, markers: frozenset[str]) -> bool:
     return expression.evaluate(has)
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their markers
 def pytest_collection_modifyitems(items: Sequence[pytest.Item], config: pytest.Config) -> None:
     tests = config.rootpath / "tests"
     for item in items:
         if not item.path.is_relative_to(tests):
             continue
         folder = item.path.relative_to(tests).parts[0]
+        if folder in SLOW:
+            item.add_marker(folder)
         markers = frozenset(one.name for one in item.iter_markers()) & _KNOWN
         if markers not in MARKERS.get(folder, (markers,)):
             raise pytest.UsageError(

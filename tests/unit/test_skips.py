@@ -108,9 +108,7 @@ def test_folders_beside_the_one_that_was_asked_for_are_not_named(
 def test_folders_of_fast_tests_are_not_collected_where_slow_ones_are_chosen(tests: Path) -> None:
     (tests / "tests" / "unit").mkdir()
     (tests / "tests" / "unit" / "test_unit.py").write_text("assert False")
-    (tests / "tests" / "e2e" / "test_e2e.py").write_text(
-        "import pytest\n@pytest.mark.e2e\ndef test_uses(): ...\n"
-    )
+    (tests / "tests" / "e2e" / "test_e2e.py").write_text("def test_uses(): ...\n")
     counted, _ = summary(tests, "-m", "not (smoke or not e2e)")
     assert counted.startswith(
         "2 tests (1 other, 1 process) and all of tests/compat, tests/unit, not counted: "

@@ -16,7 +16,7 @@ from support.catalog_server import running_catalog
 from support.mlflow_server import MlflowServer, running
 from support.venvs import OURS, REPOSITORY
 
-pytestmark = [pytest.mark.compat, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 
 DEFINITIONS = REPOSITORY / "recipes" / "definitions"

@@ -10,7 +10,7 @@ import pytest
 from support.airflow_home import airflow_of
 from support.venvs import OURS, REPOSITORY, venv_for
 
-pytestmark = [pytest.mark.compat, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 SENTENCE = "mlcat-ingest needs Airflow 3.0 or newer, and Airflow 2.11"
 

@@ -25,12 +25,9 @@ from mlcat_ingest import Pipeline, Recipe
 from mlcat_ingest.testing.mlflow_store import mlflow_client
 from support.catalog_checks import everything
 from support.catalog_server import RunningCatalog, running_catalog
+from support.sdk_warnings import SDK_WARNINGS
 
-pytestmark = [
-    pytest.mark.compat,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::datahub.errors.ExperimentalWarning"),
-]
+pytestmark = SDK_WARNINGS
 
 PATHS = """query ($urn: String!) { entity(urn: $urn) { urn ... on BrowsableEntity { browsePathV2 {
     path { name entity { urn type

@@ -13,8 +13,6 @@ import pytest
 from support.catalog_graphql import root_clients
 from support.catalog_page import clients_of_endpoints
 
-pytestmark = pytest.mark.compat
-
 CONNECTOR, INTERFACE, OPERATOR = "connector", "interface", "operator"
 SDK = Path(str(files(datahub)))
 CLIENT = Path(str(files("mlcat_ingest.client.rest")))

@@ -7,11 +7,9 @@ from datahub.emitter.mcp import MetadataChangeProposalWrapper as Mcp
 from datahub.ingestion.graph.client import DataHubGraph
 from datahub.metadata import schema_classes as models
 
-pytestmark = [
-    pytest.mark.compat,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::datahub.errors.ExperimentalWarning"),
-]
+from support.sdk_warnings import SDK_WARNINGS
+
+pytestmark = SDK_WARNINGS
 
 MLFLOW = "urn:li:dataPlatform:mlflow"
 MODEL = f"urn:li:mlModel:({MLFLOW},model,PROD)"

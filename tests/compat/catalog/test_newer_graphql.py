@@ -6,11 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from support.installed import skip_without_index
-
-pytestmark = pytest.mark.compat
 
 ANSWER = """
 import json, pathlib, sys

@@ -6,12 +6,9 @@ from pathlib import Path
 import pytest
 
 from support.catalog_server import RunningCatalog, running_catalog
+from support.sdk_warnings import SDK_WARNINGS
 
-pytestmark = [
-    pytest.mark.compat,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::datahub.errors.ExperimentalWarning"),
-]
+pytestmark = SDK_WARNINGS
 
 sdk = pytest.importorskip("datahub.ingestion.graph.client")
 emitter = pytest.importorskip("datahub.emitter.rest_emitter")

@@ -16,11 +16,10 @@ from datahub.sdk.mlmodelgroup import MLModelGroup
 from datahub.specific.dataset import DatasetPatchBuilder
 
 from support.catalog_server import RunningCatalog
+from support.sdk_warnings import SDK_WARNINGS
 
 pytestmark = [
-    pytest.mark.compat,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::datahub.errors.ExperimentalWarning"),
+    *SDK_WARNINGS,
     pytest.mark.filterwarnings("ignore::datahub.errors.IngestionAttributionWarning"),
 ]
 

@@ -8,12 +8,9 @@ import pytest
 
 from support.catalog_server import RunningCatalog
 from support.catalog_store import model, put
+from support.sdk_warnings import SDK_WARNINGS
 
-pytestmark = [
-    pytest.mark.compat,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::datahub.errors.ExperimentalWarning"),
-]
+pytestmark = SDK_WARNINGS
 
 mcp = pytest.importorskip("datahub.emitter.mcp")
 schema = pytest.importorskip("datahub.metadata.schema_classes")

@@ -13,12 +13,9 @@ from datahub.metadata.schema_classes import VersionPropertiesClass
 from support.catalog_server import RunningCatalog, running_catalog
 from support.catalog_store import feature, group, model, put, table
 from support.datahub_cli import DataHubCli
+from support.sdk_warnings import SDK_WARNINGS
 
-pytestmark = [
-    pytest.mark.compat,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::datahub.errors.ExperimentalWarning"),
-]
+pytestmark = SDK_WARNINGS
 
 ADA = "urn:li:corpuser:ada"
 CONTAINER = "urn:li:container:c"

@@ -22,8 +22,6 @@ from mlcat_ingest.catalog.web.graphql.execution import check_complexity
 from mlcat_ingest.catalog.web.graphql.schema import executable_schema
 from support.catalog_graphql import root_clients
 
-pytestmark = pytest.mark.compat
-
 SDK = Path(str(files(datahub)))
 
 # Files that talk to other services than a catalog, or whose commands have nothing to do with it.

@@ -3,14 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
 from datahub.metadata.schema_classes import ASPECT_NAME_MAP
 
 from mlcat_ingest.catalog.store.graph import FROM_DESTINATION, TO_DESTINATION
 from mlcat_ingest.metadata.urn import KINDS
 from support.sdk_schema import aspects_of
-
-pytestmark = pytest.mark.compat
 
 TYPES = {*KINDS, "chart", "dashboard"}
 

@@ -6,12 +6,9 @@ import pytest
 
 from support.catalog_server import RunningCatalog
 from support.catalog_store import group, model, named
+from support.sdk_warnings import SDK_WARNINGS
 
-pytestmark = [
-    pytest.mark.compat,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::datahub.errors.ExperimentalWarning"),
-]
+pytestmark = SDK_WARNINGS
 
 openapi = pytest.importorskip("datahub.ingestion.graph.openapi")
 emitter = pytest.importorskip("datahub.emitter.rest_emitter")

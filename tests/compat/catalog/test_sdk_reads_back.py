@@ -15,8 +15,6 @@ from mlcat_ingest.metadata.urn import raw_parts
 from support.sdk_schema import aspects_of
 from support.sdk_values import filled_aspect, urn_of
 
-pytestmark = pytest.mark.compat
-
 SNAPSHOTS = [
     cls
     for name, cls in sorted(vars(schema_classes).items())

@@ -7,12 +7,9 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.catalog.store.patch import apply_patch, blank, read_patch
+from support.sdk_warnings import SDK_WARNINGS
 
-pytestmark = [
-    pytest.mark.compat,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::datahub.errors.ExperimentalWarning"),
-]
+pytestmark = SDK_WARNINGS
 
 schema = pytest.importorskip("datahub.metadata.schema_classes")
 datasets = pytest.importorskip("datahub.specific.dataset")

@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import pytest
 from datahub.emitter.mcp import MetadataChangeProposalWrapper
 from datahub.metadata.schema_classes import MLModelPropertiesClass
 
@@ -11,8 +10,6 @@ from mlcat_ingest.client.config import FileSinkConfig
 from mlcat_ingest.client.file import FileCatalog
 from mlcat_ingest.metadata.proposal import Proposal
 from support.fakes import group_urn, model_urn
-
-pytestmark = pytest.mark.compat
 
 
 def test_the_sdk_reads_every_proposal(tmp_path: Path) -> None:

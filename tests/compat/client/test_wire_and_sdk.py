@@ -24,8 +24,6 @@ from mlcat_ingest.metadata.reserved import MAX_REQUEST_BYTES, MAX_REQUEST_ITEMS
 from support.fake_service import Answer, Asked, FakeService, fake_service
 from support.fakes import group_urn, model_urn
 
-pytestmark = pytest.mark.compat
-
 URN = model_urn("m (1), 100%")
 RECORD = MLModelPropertiesClass(name="größe", groups=[group_urn("g")], customProperties={"k": "v"})
 

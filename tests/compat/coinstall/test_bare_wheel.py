@@ -18,8 +18,6 @@ from support.seeded_store import seed
 from support.small_store import A, B
 from support.venvs import REPOSITORY, Venv
 
-pytestmark = pytest.mark.compat
-
 OURS = {"mlcat-ingest"}
 NAMED = {
     *("click", "orjson", "pydantic", "pyyaml", "requests", "rich", "sqlalchemy", "urllib3"),

@@ -16,8 +16,6 @@ from support.installed import output, versions
 from support.mlflow_server import running
 from support.venvs import ROOT, Venv, venv_for
 
-pytestmark = pytest.mark.compat
-
 # The oldest that we are beside, and the newest.
 FULL = ("mlflow-2.9",)
 SKINNY = ("mlflow-skinny-3.17",)

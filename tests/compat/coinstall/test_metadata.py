@@ -15,8 +15,6 @@ from markdown_it import MarkdownIt
 from support.installed import output
 from support.venvs import REPOSITORY
 
-pytestmark = pytest.mark.compat
-
 RELEASE = {
     "MLCAT_RELEASE_REPOSITORY": "https://code.example.com/team/mlcat-ingest",
     "MLCAT_RELEASE_COMMIT": "0123abc",

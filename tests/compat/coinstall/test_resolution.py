@@ -12,8 +12,6 @@ from packaging.version import Version
 
 from support.installed import skip_without_index
 
-pytestmark = pytest.mark.compat
-
 PYTHON = "3.11"
 """On 3.13 no TensorFlow goes with the protobuf of MLflow 2.9."""
 TRAINING = ("tensorflow", "pytorch-lightning", "mlflow==2.9.2")

@@ -13,7 +13,7 @@ from mlcat_ingest.recipe.http_options import http_options
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.signin import sign_in
 
-pytestmark = [pytest.mark.compat, pytest.mark.filterwarnings("ignore:.*:FutureWarning")]
+pytestmark = pytest.mark.filterwarnings("ignore:.*:FutureWarning")
 
 SERVER = "https://catalog.example.com"
 

@@ -10,8 +10,6 @@ import pytest
 from support.catalog_server import RunningCatalog, running_catalog
 from support.datahub_cli import DataHubCli
 
-pytestmark = pytest.mark.compat
-
 PLATFORM = "urn:li:dataPlatform:mlflow"
 TOKEN = "secret"
 

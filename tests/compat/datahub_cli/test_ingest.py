@@ -11,8 +11,6 @@ import yaml
 from support.catalog_server import RunningCatalog, running_catalog
 from support.datahub_cli import DataHubCli
 
-pytestmark = pytest.mark.compat
-
 PLATFORM = "urn:li:dataPlatform:mlflow"
 
 

@@ -14,8 +14,6 @@ from support.datahub_cli import DataHubCli
 from support.small_store import GROUP, A, B, SmallStore, make
 from support.venvs import OURS, REPOSITORY, install_metadata, venv_for
 
-pytestmark = pytest.mark.compat
-
 TOKEN = "secret-token"
 
 

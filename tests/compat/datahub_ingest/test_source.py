@@ -18,8 +18,6 @@ from support.catalog_server import RunningCatalog, running_catalog
 from support.mlflow_tables import insert
 from support.small_store import A, B, SmallStore, make
 
-pytestmark = pytest.mark.compat
-
 MLFLOW = {"type": "mlflow", "config": {"tracking_uri": "sqlite:///mlflow.db"}}
 
 

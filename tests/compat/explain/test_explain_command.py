@@ -9,13 +9,10 @@ import pytest
 
 from mlcat_ingest.cli.main import call
 from support.fakes import model_urn
+from support.sdk_warnings import SDK_WARNINGS
 from support.small_store import GROUP, A, B, SmallStore
 
-pytestmark = [
-    pytest.mark.compat,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::datahub.errors.ExperimentalWarning"),
-]
+pytestmark = SDK_WARNINGS
 
 mcp = pytest.importorskip("datahub.emitter.mcp")
 sdk = pytest.importorskip("datahub.ingestion.graph.client")

@@ -22,7 +22,7 @@ from support.feast import DATA, REGISTRY, SQL_REGISTRY
 from support.feast_transports import objects_of
 from support.venvs import venv_for
 
-pytestmark = [pytest.mark.compat, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 SCRIPT = Path(__file__).with_name("serve_registry.py")
 

@@ -18,7 +18,7 @@ from support.mcp_client import McpClient, mcp_client
 from support.mlflow_tables import insert
 from support.venvs import venv_for
 
-pytestmark = [pytest.mark.compat, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 MODEL = model_urn("a")
 OTHER = model_urn("b")

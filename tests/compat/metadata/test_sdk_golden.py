@@ -8,8 +8,6 @@ from mlcat_ingest.metadata.proposal import Proposal
 from support.golden import FILES, GOLDEN, assert_valid, proposals_of
 from support.sdk_schema import assert_valid_for_sdk
 
-pytestmark = pytest.mark.compat
-
 
 def test_there_are_golden_files() -> None:
     assert {file.relative_to(GOLDEN).parts[0] for file in FILES} == {

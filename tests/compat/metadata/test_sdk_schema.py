@@ -24,8 +24,6 @@ from mlcat_ingest.metadata.urn import KINDS
 from support.sdk_schema import assert_valid_for_sdk
 from support.sdk_values import urn_of
 
-pytestmark = pytest.mark.compat
-
 TYPED = sorted(name for name, spec in ASPECTS.items() if spec.type is not None)
 # Records whose name here says more than the model's own, or that stand for several.
 RENAMED = {

@@ -13,8 +13,6 @@ from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.urn import FABRICS, KINDS, build, dataset, encode_foreign, encode_own
 from support.names import HOSTILE, names
 
-pytestmark = pytest.mark.compat
-
 MLFLOW = "urn:li:dataPlatform:mlflow"
 FLOW = "urn:li:dataFlow:(airflow,f,PROD)"
 

@@ -20,8 +20,6 @@ from support.mlflow_readings import records_of
 from support.mlflow_tables import NEWEST, reader_of
 from support.venvs import Venv, venv_for
 
-pytestmark = pytest.mark.compat
-
 SRC = Path(mlcat_ingest.__file__).parents[1]
 TESTS = Path(__file__).parents[2]
 UPGRADE = TESTS / "support" / "mlflow_upgrade.py"

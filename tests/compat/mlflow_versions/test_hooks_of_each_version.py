@@ -17,7 +17,7 @@ from support.hooks import as_installed
 from support.mlflow_server import MlflowServer, running
 from support.venvs import OURS, venv_for
 
-pytestmark = [pytest.mark.compat, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 CLIENTS = ("mlflow-2", "mlflow-skinny-3.17")
 TRAINS = """

@@ -27,7 +27,7 @@ from support.mlflow_server import running
 from support.seeded_store import seed
 from support.venvs import OURS, venv_for
 
-pytestmark = [pytest.mark.compat, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 ARN = "arn:aws:sagemaker:eu-west-1:123456789012:mlflow-tracking-server/team"
 KEY = Credentials("AKIAEXAMPLE", "hunter2")

@@ -26,7 +26,7 @@ from support.mlflow_server import MlflowServer, running
 from support.seeded_store import START_MS
 from support.venvs import OURS, Venv, venv_for
 
-pytestmark = [pytest.mark.compat, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 PATHS = os.pathsep.join(
     map(str, (Path(mlcat_ingest.__file__).parents[1], Path(__file__).parents[2]))

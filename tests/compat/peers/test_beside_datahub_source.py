@@ -20,7 +20,7 @@ from mlcat_ingest.testing.mlflow_store import mlflow_client
 from support.catalog_server import RunningCatalog, running_catalog
 from support.datahub_cli import DataHubCli
 
-pytestmark = [pytest.mark.compat, pytest.mark.filterwarnings("ignore")]
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 PLATFORM = "urn:li:dataPlatform:mlflow"
 GROUP = f"urn:li:mlModelGroup:({PLATFORM},50% scorer,PROD)"

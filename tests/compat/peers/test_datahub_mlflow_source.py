@@ -18,11 +18,8 @@ from datahub.ingestion.run.pipeline import Pipeline as PeerPipeline
 from mlcat_ingest import Pipeline, Recipe
 from mlcat_ingest.testing.mlflow_store import mlflow_client
 
-pytestmark = [
-    pytest.mark.compat,
-    # The peer's own warnings, and those of its libraries, are not ours to mend.
-    pytest.mark.filterwarnings("ignore"),
-]
+# The peer's own warnings, and those of its libraries, are not ours to mend.
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 Aspects = list[tuple[str, str, dict[str, Any]]]
 """URN, aspect name and value of each proposal."""

@@ -8,8 +8,6 @@ from graphql import print_schema
 from compat.releases.check_graphql import main
 from mlcat_ingest.catalog.web.graphql.schema import executable_schema
 
-pytestmark = pytest.mark.compat
-
 
 def check(folder: Path, capsys: pytest.CaptureFixture[str], *changes: str) -> tuple[int, list[str]]:
     """Check against the embedded catalog's schema, changed, in two files."""

@@ -25,8 +25,6 @@ from mlcat_ingest.client.rest.capabilities import Capabilities
 from mlcat_ingest.metadata.aspects.declaration import SCHEMA_FILE
 from support.gms.releases import Release, known_part, releases
 
-pytestmark = pytest.mark.compat
-
 OLD = f"write it anew: {COMMAND}"
 RELEASES = {one.sdk: one for one in releases()}
 OTHERS = [sdk for sdk in (*SERVERS, *NEWEST) if sdk != NEWEST[-1]]

@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 from mlcat_ingest.sources.datasets import Datasets, DatasetsConfig, place_of_uri
 from support.names import names
 
-pytestmark = pytest.mark.compat
-
 URI = "https://acme.blob.core.windows.net/data/orders"
 
 

@@ -24,8 +24,6 @@ from mlcat_ingest.sources.feast.registry import MESSAGES
 from support.feast import read, registry, tables
 from support.merging import Shelf
 
-pytestmark = pytest.mark.compat
-
 SCOPE = FeatureScope(Naming("feast"), "feast:registry:default")
 RULES = MergeRules(Writer("feast"))
 FEATURE = "urn:li:mlFeature:(p.view,rate)"

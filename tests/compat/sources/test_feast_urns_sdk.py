@@ -1,6 +1,5 @@
 """What a Feast registry becomes has the URNs that DataHub's own feast source gives it."""
 
-import pytest
 from datahub.emitter.mce_builder import (
     make_ml_feature_table_urn,
     make_ml_feature_urn,
@@ -9,8 +8,6 @@ from datahub.emitter.mce_builder import (
 
 from mlcat_ingest.sources.definitions.tables import FeatureTable
 from support.feast import REGISTRY, entities_of_registry, read, tables
-
-pytestmark = pytest.mark.compat
 
 
 def theirs(table: FeatureTable) -> set[str]:

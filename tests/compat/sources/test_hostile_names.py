@@ -23,7 +23,7 @@ from oracle import differences
 from support.catalog_server import RunningCatalog, running_catalog
 from support.seeded_store import START_MS
 
-pytestmark = [pytest.mark.compat, pytest.mark.filterwarnings("ignore")]
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 NAMES = (
     "modèle «préféré»",

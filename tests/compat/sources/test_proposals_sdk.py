@@ -9,8 +9,6 @@ from datahub.metadata.urns import Urn
 
 from support.golden import FILES, GOLDEN, proposals_of
 
-pytestmark = pytest.mark.compat
-
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(GOLDEN)))
 def test_every_proposal_is_one_of_the_sdk(path: Path) -> None:

@@ -10,8 +10,6 @@ import pytest
 
 from mlcat_ingest.catalog.web.ui.layered import Edge, draw
 
-pytestmark = pytest.mark.e2e
-
 GRAPHS = 200
 MOST_NODES = 60
 DENSITIES = (0, 1.3, 1.6, 2)

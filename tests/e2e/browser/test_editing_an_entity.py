@@ -13,8 +13,6 @@ from support.browser import DESK, PHONE, SCHEMES, check_fit, check_look, chromiu
 from support.catalog_process import CatalogProcess, catalog_process
 from support.catalog_store import model, put
 
-pytestmark = pytest.mark.e2e
-
 TOKEN = "write-token"
 LONG = "urn:li:tag:" + "long" * 40
 JOE = "urn:li:corpuser:joe"

@@ -23,7 +23,7 @@ from support.catalog_process import catalog_process
 from support.names import HOSTILE
 from support.seeded_store import new_seeded_database
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 TESTS = Path(demo.__file__).with_name("metadata_tests.yml")
 RUNS, METRICS = 10_000, 30

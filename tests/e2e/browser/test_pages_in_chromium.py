@@ -20,8 +20,6 @@ from support.browser import DESK, PHONE, SCHEMES, check_fit, check_look, chromiu
 from support.catalog_process import CatalogProcess, catalog_process
 from support.catalog_store import group, model, put
 
-pytestmark = pytest.mark.e2e
-
 TOKEN, READ_TOKEN = "write-token", "read-token"
 HOSTILE = "<img src=x onerror=alert(1)> hare"
 TEST = "urn:li:test:described"

@@ -16,7 +16,7 @@ import pytest
 from support.catalog_process import catalog_process
 from support.seeded_store import SeededStore, new_seeded_database
 
-pytestmark = [pytest.mark.e2e, pytest.mark.smoke]
+pytestmark = pytest.mark.smoke
 
 WAIT_S = 120
 COMMAND = (sys.executable, "-m", "mlcat_ingest")

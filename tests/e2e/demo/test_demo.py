@@ -22,8 +22,6 @@ from support.mlflow_databases import seeded_server
 from support.page_blocks import blocks_of, difference, matches
 from support.venvs import REPOSITORY
 
-pytestmark = pytest.mark.e2e
-
 README = (REPOSITORY / "README.md").read_text()
 
 END_S = 60

@@ -16,8 +16,6 @@ from support.mlflow_databases import seeded_server
 from support.page_blocks import blocks_of
 from support.venvs import REPOSITORY
 
-pytestmark = pytest.mark.e2e
-
 README = (REPOSITORY / "README.md").read_text()
 SET_UP = re.findall(r"<!-- newcomer: \w+ -->\n```sh\n(.*?)```", README, re.DOTALL)
 COMMANDS = [

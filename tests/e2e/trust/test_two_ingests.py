@@ -26,8 +26,6 @@ from support.mlflow_server import MlflowServer, running
 from support.seeded_store import SeededStore, new_seeded_database
 from support.venvs import OURS
 
-pytestmark = pytest.mark.e2e
-
 PERSON = "urn:li:corpuser:somebody"
 NAMING = Naming()
 NEW_NAME = "churn, renamed"

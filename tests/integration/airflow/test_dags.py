@@ -20,7 +20,7 @@ from support.fakes import group_urn
 from support.mlflow_server import MlflowServer, running
 from support.venvs import OURS, REPOSITORY
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.timeout(1800)
 
 TOKEN = "a-secret-of-the-connection"
 DEFINITIONS = REPOSITORY / "recipes" / "definitions"

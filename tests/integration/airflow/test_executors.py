@@ -24,7 +24,7 @@ from support.held_writes import HeldWrites
 from support.mlflow_server import MlflowServer, running
 from support.venvs import OURS, REPOSITORY, make_venv
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.timeout(1800)
 
 DAG = "mlcat_ingest"
 EXTERNAL = "mlcat_external"

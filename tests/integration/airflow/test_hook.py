@@ -13,7 +13,7 @@ from support.catalog_server import running_catalog
 from support.ports import free_port
 from support.venvs import REPOSITORY
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.timeout(1800)
 
 MLFLOW_TOKEN = "a-token-of-mlflow"
 TOKEN, WRONG = "a-secret-of-the-connection", "another-secret-that-is-wrong"

@@ -17,7 +17,7 @@ from support.mlflow_server import running
 from support.ports import free_port
 from support.venvs import OURS, REPOSITORY, venv_for
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.timeout(1800)
 
 TRAINING = """
 from datetime import UTC, datetime

@@ -11,8 +11,6 @@ from mlcat_ingest.catalog.web.auth import is_loopback
 from mlcat_ingest.errors import RecipeError
 from support.catalog_server import running_catalog
 
-pytestmark = pytest.mark.integration
-
 TOKEN = "tök-en"
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - refused, or behind a token
 

@@ -15,8 +15,6 @@ import requests
 from mlcat_ingest.catalog.server.lock import Running, read_lock
 from mlcat_ingest.catalog.store.store import Store
 
-pytestmark = pytest.mark.integration
-
 SERVE = """
 import sys
 from mlcat_ingest.catalog.server.serve import serve

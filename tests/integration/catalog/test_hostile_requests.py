@@ -18,8 +18,6 @@ from support.catalog_server import RunningCatalog, running_catalog
 from support.catalog_store import counts
 from support.refusals import refusal_message
 
-pytestmark = pytest.mark.integration
-
 MODEL = "urn:li:mlModel:(urn:li:dataPlatform:mlflow,m,PROD)"
 GOOD = {
     "entityType": "mlModel",

@@ -11,8 +11,6 @@ import requests
 
 from support.catalog_server import RunningCatalog, running_catalog
 
-pytestmark = pytest.mark.integration
-
 GROUP = "urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,churn,PROD)"
 MODEL = "urn:li:mlModel:(urn:li:dataPlatform:mlflow,run1,PROD)"
 FEATURE = "urn:li:mlFeature:(users,age)"

@@ -18,8 +18,6 @@ from mlcat_ingest.catalog.limits import DEFAULT_LIMITS
 from mlcat_ingest.catalog.server import serve
 from support.catalog_server import RunningCatalog, running_catalog
 
-pytestmark = pytest.mark.integration
-
 TOKEN = "t" * 32
 FORM = b"POST /login HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n"
 

@@ -12,8 +12,6 @@ from graphql import get_introspection_query
 from support.catalog_server import RunningCatalog, running_catalog
 from support.catalog_store import feature, group, model, put, table
 
-pytestmark = pytest.mark.integration
-
 
 @pytest.fixture(scope="module")
 def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCatalog]:

@@ -23,8 +23,6 @@ from support.catalog_store import group, model, put
 from support.examples import examples
 from support.rest_client import rest_client
 
-pytestmark = pytest.mark.integration
-
 HANGS_S = 20
 ALWAYS = [not_a_server_error, status_code_conformance]
 OF_BODIES = [content_type_conformance, response_schema_conformance]

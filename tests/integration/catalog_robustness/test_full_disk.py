@@ -5,15 +5,12 @@ import resource
 from pathlib import Path
 from urllib.parse import quote
 
-import pytest
 import requests
 
 from support.catalog_checks import assert_edges_agree, assert_search_agrees, assert_sound
 from support.catalog_process import catalog_process
 from support.catalog_store import model
 from support.recorded_requests import proposal
-
-pytestmark = pytest.mark.integration
 
 BATCH = "/aspects?action=ingestProposalBatch"
 PER_BATCH = 50

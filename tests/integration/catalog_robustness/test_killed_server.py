@@ -23,8 +23,6 @@ from support.catalog_checks import assert_edges_agree, assert_search_agrees, ass
 from support.catalog_process import catalog_process, spawned
 from support.catalog_store import feature, group, model
 
-pytestmark = pytest.mark.integration
-
 WRITERS = 4
 ASPECT = "mlModelProperties"
 WAIT_S = 60

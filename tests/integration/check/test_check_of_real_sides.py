@@ -16,7 +16,7 @@ from mlcat_ingest.workflows.check import examine
 from mlcat_ingest.workflows.resolve import resolve
 from support.catalog_server import RunningCatalog, running_catalog
 
-pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("ignore:.*:FutureWarning")]
+pytestmark = pytest.mark.filterwarnings("ignore:.*:FutureWarning")
 
 TOKEN = "right-token"
 AN_EXPERIMENT = {"experiment_id": "0", "name": "e", "creation_time": 1}

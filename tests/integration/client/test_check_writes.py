@@ -16,8 +16,6 @@ from mlcat_ingest.core.findings import Finding
 from support.catalog_server import RunningCatalog, running_catalog
 from support.fake_service import Answer, Asked, FakeService, fake_service
 
-pytestmark = pytest.mark.integration
-
 WRITE = "catalog permission: write"
 DELETE = "catalog permission: delete"
 CONDITION = "catalog conditional writes"

@@ -13,7 +13,7 @@ from mlcat_ingest.net.session import HttpOptions
 from support.catalog_server import RunningCatalog, running_catalog
 from support.fakes import group_urn, model_urn
 
-pytestmark = [pytest.mark.integration, pytest.mark.smoke]
+pytestmark = pytest.mark.smoke
 
 HOSTILE = [
     "a/b",

@@ -19,8 +19,6 @@ from mlcat_ingest.testing.service import ServiceAnswer, failing_service
 from support.catalog_server import running_catalog
 from support.fakes import model_urn
 
-pytestmark = pytest.mark.integration
-
 URN = model_urn("m")
 
 

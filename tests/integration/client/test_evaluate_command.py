@@ -10,8 +10,6 @@ from mlcat_ingest.metadata.proposal import Proposal
 from support.catalog_server import running_catalog
 from support.fakes import group_urn, model_urn
 
-pytestmark = pytest.mark.integration
-
 
 def test_an_entity_that_is_not_in_the_catalog_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

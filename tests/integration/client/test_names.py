@@ -18,8 +18,6 @@ from support.catalog_server import running_catalog
 from support.fakes import group_urn, model_urn
 from support.gms import V1_7, running_gms
 
-pytestmark = pytest.mark.integration
-
 CATALOGS: dict[str, Callable[[Path], AbstractContextManager[Any]]] = {
     "embedded": running_catalog,
     "gms": partial(running_gms, profile=V1_7),

@@ -14,8 +14,6 @@ from mlcat_ingest.testing.service import FailingService, ServiceAnswer, failing_
 from mlcat_ingest.workflows.resolve import ResolvedRecipe, resolve
 from support.certificates import make_certificate
 
-pytestmark = pytest.mark.integration
-
 TOKEN = "the-t0ken"
 BUSY = ServiceAnswer(503, headers={"Retry-After": "0"})
 

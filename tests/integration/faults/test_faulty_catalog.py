@@ -10,8 +10,6 @@ import pytest
 from support.fault_world import REFUSED, Origin, World, assert_sums, world
 from support.faults import AFTER, BEFORE, STALLS, Faults
 
-pytestmark = pytest.mark.integration
-
 
 @dataclass
 class Pair:

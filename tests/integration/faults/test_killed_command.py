@@ -19,8 +19,6 @@ from mlcat_ingest.testing.service import failing_service
 from support.fault_world import Origin, Undisturbed, assert_sums, world
 from support.faults import Faults
 
-pytestmark = pytest.mark.integration
-
 WAIT_S = 300
 
 MODELS_IN_A_REQUEST = 10

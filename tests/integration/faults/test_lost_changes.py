@@ -21,8 +21,6 @@ from support import small_store
 from support.catalog_server import running_catalog
 from support.lossy_catalog import Loss, LossyCatalog
 
-pytestmark = pytest.mark.integration
-
 RUNS = 2
 
 

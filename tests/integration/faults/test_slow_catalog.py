@@ -14,8 +14,6 @@ from support import small_store
 from support.catalog_server import running_catalog
 from support.faults import forward
 
-pytestmark = pytest.mark.integration
-
 LOOKS = 2
 
 

@@ -23,8 +23,6 @@ from support.feast_transports import (
 )
 from support.reading import records_of
 
-pytestmark = pytest.mark.integration
-
 Options = dict[str, Any]
 Way = Callable[[Path], AbstractContextManager[Options]]
 

@@ -25,8 +25,6 @@ from support.feast_transports import objects_of, transport_of
 from support.ports import free_port
 from support.services import mariadb_database, postgres_database
 
-pytestmark = pytest.mark.integration
-
 Database = Callable[[], AbstractContextManager[str]]
 PASSWORD = "s3cret-word"
 SERVERS = [

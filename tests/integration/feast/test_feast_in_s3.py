@@ -20,8 +20,6 @@ from support.feast import REGISTRY
 from support.feast_transports import objects_of, transport_of
 from support.ports import free_port
 
-pytestmark = pytest.mark.integration
-
 KEY = "feast/registry.db"
 ADDRESS = f"s3://lake/{KEY}"
 

@@ -25,8 +25,6 @@ from support.feast_transports import field_of, grpc_server, listing, objects_of,
 from support.pauses import Clock
 from support.ports import free_port
 
-pytestmark = pytest.mark.integration
-
 TOKEN = "t0ken-of-mine"
 BIG = 5 * 1024 * 1024
 

@@ -15,8 +15,6 @@ from mlcat_ingest.testing.mlflow_store import mlflow_client
 from support.catalog_server import running_catalog
 from support.feast_runs import FOLDER, WIDE, WIDE_VIEW, feature_urn, put_recorded_runs
 
-pytestmark = pytest.mark.integration
-
 STATS = "driver_hourly_stats"
 FEAST = f"{{type: feast, config: {{registry: '{FOLDER / 'registry.db'}'}}}}"
 MODEL = """

@@ -21,8 +21,6 @@ from support.evaluations import COLUMNS, evaluated_store
 from support.mlflow_server import running
 from support.venvs import OURS
 
-pytestmark = pytest.mark.integration
-
 ON = "features: {from_signature: true}"
 FILES = "features: {from_signature: true, model_files: true}"
 

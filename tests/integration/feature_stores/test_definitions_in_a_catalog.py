@@ -7,8 +7,6 @@ import pytest
 from mlcat_ingest.cli.main import call
 from support.definitions import AGE, DRIVER, DRIVERS, RATE, RIDERS, TRIPS, FeatureWorld, definitions
 
-pytestmark = pytest.mark.integration
-
 THEIRS = "urn:li:mlFeature:(theirs.table,score)"
 
 

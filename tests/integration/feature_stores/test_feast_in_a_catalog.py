@@ -15,8 +15,6 @@ from support.feast import REGISTRY
 
 ROOT = Path(__file__).parents[3]
 
-pytestmark = pytest.mark.integration
-
 STATS = "urn:li:mlFeatureTable:(urn:li:dataPlatform:feast,rides.driver_hourly_stats)"
 SURGE = "urn:li:mlFeatureTable:(urn:li:dataPlatform:feast,rides.surge)"
 FACTOR = "urn:li:mlFeature:(rides.surge,factor)"

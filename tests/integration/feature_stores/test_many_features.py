@@ -4,12 +4,8 @@ import json
 from math import ceil
 from typing import Any
 
-import pytest
-
 from support.definitions import FeatureWorld
 from support.feast_store import write_registry
-
-pytestmark = pytest.mark.integration
 
 VIEWS, FEATURES = 250, 12
 PAGE, LISTED = 200, 1_000

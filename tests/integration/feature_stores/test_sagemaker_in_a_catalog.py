@@ -21,8 +21,6 @@ from mlcat_ingest.testing.service import ServiceAnswer, failing_service
 from support.definitions import FeatureWorld
 from support.sagemaker import ACCOUNT, REGION, columns
 
-pytestmark = pytest.mark.integration
-
 PLACE = f"{ACCOUNT}_{REGION}"
 PROFILE = """[profile reader]
 role_arn = arn:aws:iam::210987654321:role/reader

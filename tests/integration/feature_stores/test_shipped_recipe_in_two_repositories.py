@@ -12,8 +12,6 @@ from mlcat_ingest.client.embedded import EmbeddedCatalog
 from mlcat_ingest.pipeline.merge.provenance import is_removed
 from support.venvs import REPOSITORY
 
-pytestmark = pytest.mark.integration
-
 
 def table(namespace: str, name: str) -> str:
     return f"urn:li:mlFeatureTable:(urn:li:dataPlatform:custom,{namespace}.{name})"

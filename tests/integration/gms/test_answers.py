@@ -13,8 +13,6 @@ from mlcat_ingest.cli.main import call
 from support.definitions import FeatureWorld, definitions
 from support.gms import V0_15, V1_0, V1_6, V1_7, GmsProfile, RunningGms, running_gms
 
-pytestmark = pytest.mark.integration
-
 
 @dataclass(frozen=True)
 class World:

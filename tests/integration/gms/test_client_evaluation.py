@@ -20,8 +20,6 @@ from support.catalog_checks import everything
 from support.definitions import FeatureWorld, definitions
 from support.gms import V1_6, RunningGms, running_gms
 
-pytestmark = pytest.mark.integration
-
 TYPED, OWNED, THEIRS = "urn:li:test:typed", "urn:li:test:owned", "urn:li:test:theirs"
 TABLE = "urn:li:mlFeatureTable:(urn:li:dataPlatform:custom,rides.wide)"
 

@@ -2,14 +2,10 @@
 
 from pathlib import Path
 
-import pytest
-
 from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, NO_SUCH_VERSION
 from mlcat_ingest.metadata.registry import KEY_ASPECTS
 from support.gms import V1_7
 from support.gms_worlds import Past, World, gms_world, plain_world
-
-pytestmark = pytest.mark.integration
 
 
 def conditions(world: World) -> list[list[str]]:

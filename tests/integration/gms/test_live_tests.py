@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from support.catalog_server import running_catalog
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 ROOT: Final = Path(__file__).parents[3]
 FULL: Final = "secret"

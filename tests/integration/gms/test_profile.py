@@ -15,8 +15,6 @@ from support.fakes import group_urn, model_urn
 from support.gms import V1_0, V1_6, GmsProfile, RunningGms, running_gms
 from support.recorded_requests import proposal
 
-pytestmark = pytest.mark.integration
-
 A, B, GROUP = model_urn("a"), model_urn("b"), group_urn("churn")
 Start = Callable[..., RunningGms]
 

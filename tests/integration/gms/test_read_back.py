@@ -13,8 +13,6 @@ from mlcat_ingest.cli.main import call
 from support.gms import V1_0, V1_6, GmsProfile, RunningGms, running_gms
 from support.small_store import SmallStore, make
 
-pytestmark = pytest.mark.integration
-
 
 @dataclass(frozen=True)
 class World:

@@ -7,14 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.client.rest.client import CatalogClient
 from support.gms import V1_6, RunningGms, running_gms
 from support.small_store import A, B, SmallStore, make
-
-pytestmark = pytest.mark.integration
 
 OPTIONS = "limits: {max_removed_ratio: 1}\nreport_to_catalog: false\n"
 

@@ -14,8 +14,6 @@ from support.catalog_store import put
 from support.gms import V1_0, V1_6, V1_7, GmsProfile
 from support.gms_worlds import NAMING, Past, World, differences, gms_world, plain_world
 
-pytestmark = pytest.mark.integration
-
 LAGGING = replace(V1_6, index_refresh_s=math.inf)
 PROFILES = {
     "v1.0, if it stored all": replace(V1_0, lacks=frozenset()),

@@ -12,7 +12,7 @@ from mlcat_ingest.workflows.resolve import load_resolved
 from support.catalog_server import RunningCatalog
 from support.hooks import Bench, models
 
-pytestmark = [pytest.mark.integration, pytest.mark.smoke]
+pytestmark = pytest.mark.smoke
 
 
 def some_runs(uri: str, count: int) -> list[str]:

@@ -11,7 +11,7 @@ from support.catalog_server import RunningCatalog, running_catalog
 from support.hooks import RECIPE, Bench, drained, models
 from support.mlflow_server import MlflowServer
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 FORKS = 80
 

@@ -25,7 +25,7 @@ from support.hooks import RECIPE, Bench
 from support.mlflow_server import running
 from support.venvs import OURS
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")

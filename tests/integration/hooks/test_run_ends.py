@@ -15,7 +15,7 @@ from support.hooks import RECIPE, Bench, models
 from support.mlflow_server import MlflowServer
 from support.run_ends import WAYS, Ended, ended
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from support.hooks import as_installed
 from support.mlflow_server import running
 from support.venvs import OURS, venv_for
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 
 def a_run_that_ends(url: str, auth: tuple[str, str] | None = None) -> str:

@@ -13,8 +13,6 @@ import pytest
 
 from mlcat_ingest.hooks.spool import Event, EventSpool, read_lines
 
-pytestmark = pytest.mark.integration
-
 WRITERS = 200
 
 # Says each id once it may be believed: a line is in the pipe only after `put` has returned.

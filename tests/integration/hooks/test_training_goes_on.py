@@ -20,7 +20,7 @@ from support.mlflow_server import MlflowServer
 from support.ports import free_port
 from support.training import HEARS_LATER, trains
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 ARRIVES_S = 120
 

@@ -15,8 +15,6 @@ from mlcat_ingest.hooks import webhooks as webhooks_module
 from mlcat_ingest.hooks.webhooks import Webhooks, serve_webhooks
 from support.webhooks import ALIAS, NOW_S, Heard, signed
 
-pytestmark = pytest.mark.integration
-
 
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Heard]]:

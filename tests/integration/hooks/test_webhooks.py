@@ -20,7 +20,7 @@ from support.mlflow_server import running
 from support.ports import free_port
 from support.venvs import OURS
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 SECRET = "made-up secret"
 EVENTS = [

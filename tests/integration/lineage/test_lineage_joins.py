@@ -14,8 +14,6 @@ from mlcat_ingest.metadata.urn import dataset
 from mlcat_ingest.testing.mlflow_store import mlflow_client
 from support.catalog_server import RunningCatalog, running_catalog
 
-pytestmark = pytest.mark.integration
-
 PLATFORMS = "{platforms: {snowflake: {instance: eu}}, source_types: {warehouse: snowflake}}"
 LOGGED = {
     "monday": ("s3", {"uri": "s3a://lake/orders/dt=2024-01-01/part-00000.parquet"}),

@@ -17,8 +17,6 @@ from mlcat_ingest.metadata.urn import dataset
 from mlcat_ingest.testing.mlflow_store import mlflow_client
 from support.catalog_server import running_catalog
 
-pytestmark = pytest.mark.integration
-
 ON = "lineage: {process_instances: true}"
 JOB = "urn:li:dataJob:(urn:li:dataFlow:(airflow,churn,prod),train)"
 MORE_RUNS = 60

@@ -20,8 +20,6 @@ from support.catalog_store import counts
 from support.mlflow_server import MlflowServer, running
 from support.venvs import OURS
 
-pytestmark = pytest.mark.integration
-
 WAIT_S = 120
 
 

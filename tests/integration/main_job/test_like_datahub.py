@@ -12,7 +12,7 @@ from mlcat_ingest import Pipeline, Recipe
 from mlcat_ingest.testing.mlflow_store import mlflow_client
 from support.catalog_server import RunningCatalog, running_catalog
 
-pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("ignore:.*:FutureWarning")]
+pytestmark = pytest.mark.filterwarnings("ignore:.*:FutureWarning")
 
 PLATFORM = "urn:li:dataPlatform:mlflow"
 FIRST, SECOND = (f"urn:li:mlModel:({PLATFORM},scorer_{number},PROD)" for number in (1, 2))

@@ -24,8 +24,6 @@ from support.mlflow_server import MlflowServer
 from support.sdk_schema import assert_valid_for_sdk
 from support.seeded_store import HOSTILE_NAMES, SeededStore
 
-pytestmark = pytest.mark.integration
-
 NAMING = Naming()
 
 

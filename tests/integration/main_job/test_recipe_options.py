@@ -14,8 +14,6 @@ from support.catalog_server import running_catalog
 from support.fakes import model_urn
 from support.small_store import A, B, SmallStore, make
 
-pytestmark = pytest.mark.integration
-
 TESTS = """\
 - {id: rate, name: Has a rate, category: c, definition: {on: {types: [mlModel]},
    rules: {property: mlModelProperties.hyperParams.lr, operator: exists}}}

@@ -11,8 +11,6 @@ from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.workflows.ingest import Pipeline
 from support import small_store
 
-pytestmark = pytest.mark.integration
-
 
 @pytest.mark.parametrize("silent", ["mlflow", "catalog"])
 def test_progress_names_the_side_that_does_not_answer(tmp_path: Path, silent: str) -> None:

@@ -20,8 +20,6 @@ from support.counting_proxy import CountingProxy, counting_proxy
 from support.mlflow_server import MlflowServer, running
 from support.venvs import OURS
 
-pytestmark = pytest.mark.integration
-
 RUNS = 1000
 EXPERIMENTS = 10
 GROUP = "urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,{},PROD)"

@@ -24,7 +24,7 @@ from support.catalog_server import running_catalog
 from support.fakes import model_urn
 from support.small_store import GROUP
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 EDITS, PASSES, RUNS = 100, 5, 8
 RECIPES = ("one", "two")

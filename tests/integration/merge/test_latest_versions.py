@@ -2,15 +2,12 @@
 
 from pathlib import Path
 
-import pytest
 import requests
 
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.testing.mlflow_store import mlflow_client
 from support.catalog_server import running_catalog
-
-pytestmark = pytest.mark.integration
 
 SEARCH = """{searchAcrossEntities(input: {types: [MLMODEL], query: "*", start: 0, count: 50,
   orFilters: [{and: [{field: "platform", values: ["urn:li:dataPlatform:mlflow"]}]}]})

@@ -19,8 +19,6 @@ from support.catalog_server import running_catalog
 from support.fakes import FakeSource, group_urn, model_urn
 from support.recipes import a_recipe
 
-pytestmark = pytest.mark.integration
-
 HOME = "mlModelProperties"
 COUNT = 120
 URNS = [model_urn(f"r{n}") for n in range(COUNT)]

@@ -19,8 +19,6 @@ from support.fakes import model_urn
 from support.junit_schema import suites_of
 from support.mlflow_tables import insert, make_database
 
-pytestmark = pytest.mark.integration
-
 ACCURATE, OWNED = "urn:li:test:accurate", "urn:li:test:owned"
 TESTS = """\
 - id: accurate

@@ -10,8 +10,6 @@ import pytest
 
 from support.mlflow_tables import insert, make_database
 
-pytestmark = pytest.mark.integration
-
 SECRET = "hunter2hunter2"
 WAIT_S = 120
 

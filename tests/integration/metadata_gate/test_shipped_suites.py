@@ -12,8 +12,6 @@ from support.bulk_runs import insert_versions
 from support.mlflow_tables import insert
 from support.venvs import REPOSITORY
 
-pytestmark = pytest.mark.integration
-
 SUITE = REPOSITORY / "recipes" / "tests" / "governance.yml"
 VERSION = {"name": "churn", "version": 1}
 

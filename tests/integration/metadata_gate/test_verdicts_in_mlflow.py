@@ -14,8 +14,6 @@ from support.catalog_server import running_catalog
 from support.mlflow_server import MlflowServer, running
 from support.venvs import OURS, venv_for
 
-pytestmark = pytest.mark.integration
-
 TESTS = """\
 - id: accurate
   name: Models reach an accuracy of 0.9

@@ -31,8 +31,6 @@ from support.ports import free_port
 from support.services import postgres_database
 from support.venvs import OURS, venv_for
 
-pytestmark = pytest.mark.integration
-
 
 def seen_elsewhere() -> tuple[dict[str, str], object, object]:
     """The environment, and what MLflow makes of it, as some thread of the host sees them."""

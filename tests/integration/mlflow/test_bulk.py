@@ -13,7 +13,7 @@ from support.bulk_runs import insert_runs
 from support.mlflow_server import MlflowServer, running
 from support.venvs import OURS
 
-pytestmark = [pytest.mark.integration, pytest.mark.smoke]
+pytestmark = pytest.mark.smoke
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ from support.mlflow_server import running
 from support.seeded_store import new_seeded_database
 from support.venvs import OURS
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 UC = "main.ml.churn"
 

@@ -19,8 +19,6 @@ from support.mlflow_readings import entities_of, records_of
 from support.mlflow_server import MlflowServer, running
 from support.venvs import OURS
 
-pytestmark = pytest.mark.integration
-
 NAMES = Naming()
 GROUP = NAMES.group("agents").urn
 

@@ -17,8 +17,6 @@ from support.bulk_runs import insert_runs
 from support.mlflow_databases import seeded_server
 from support.seeded_store import START_MS, SeededStore
 
-pytestmark = pytest.mark.integration
-
 
 class Store(NamedTuple):
     uri: str

@@ -20,8 +20,6 @@ from support.mlflow_tables import reader_of
 from support.seeded_store import START_MS, new_seeded_database
 from support.venvs import OURS
 
-pytestmark = pytest.mark.integration
-
 HISTORIES = 12
 VALUES = (0.5, -0.5, 0.0, -0.0, 1.0, math.nan, math.inf, -math.inf, 5e-324)
 

@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.metadata.naming import Naming
@@ -14,8 +12,6 @@ from support.catalog_checks import everything
 from support.catalog_server import running_catalog
 from support.mlflow_server import running
 from support.venvs import OURS
-
-pytestmark = pytest.mark.integration
 
 CARD = """\
 # Churn

@@ -18,8 +18,6 @@ from support.mlflow_server import MlflowServer, running
 from support.recipes import a_recipe
 from support.venvs import OURS
 
-pytestmark = pytest.mark.integration
-
 CHILDREN = 120
 """More than a page of records has, so that the last come long after their parent."""
 

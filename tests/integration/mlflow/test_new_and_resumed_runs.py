@@ -20,8 +20,6 @@ from support.mlflow_server import MlflowServer
 from support.recipes import a_recipe
 from support.seeded_store import START_MS
 
-pytestmark = pytest.mark.integration
-
 
 @pytest.fixture(scope="module", params=["ours", "mlflow-2"])
 def server(

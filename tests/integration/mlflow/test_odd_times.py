@@ -5,8 +5,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from mlcat_ingest.sources.base import Page, ReadRequest
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.source import MlflowSource
@@ -15,8 +13,6 @@ from mlcat_ingest.testing.mlflow_store import mlflow_client
 from support.mlflow_server import running
 from support.seeded_store import new_seeded_database
 from support.venvs import OURS
-
-pytestmark = pytest.mark.integration
 
 STARTS_MS = (-(10**12), -1, 1, 1_700_000_000_000)
 

@@ -17,8 +17,6 @@ from support.catalog_server import running_catalog
 from support.mlflow_server import MlflowServer, running
 from support.venvs import venv_for
 
-pytestmark = pytest.mark.integration
-
 ADMIN, JANE = ("admin", "a password 56"), ("jane", "another word 34")
 PRIVATE_RUNS = 12
 

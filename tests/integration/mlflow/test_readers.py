@@ -21,8 +21,6 @@ from support.mlflow_readings import NOT_A_NUMBER, entities_of, opened_reader, re
 from support.mlflow_server import MlflowServer
 from support.seeded_store import HOSTILE_NAMES, START_MS, SeededStore
 
-pytestmark = pytest.mark.integration
-
 
 @pytest.fixture(scope="module", params=["ours", "mlflow-2"])
 def seeded(

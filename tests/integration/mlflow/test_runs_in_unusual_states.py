@@ -10,8 +10,6 @@ import pytest
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.testing.mlflow_store import mlflow_client
 
-pytestmark = pytest.mark.integration
-
 Entities = dict[str, dict[str, Any]]
 
 

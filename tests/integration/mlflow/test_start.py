@@ -12,8 +12,6 @@ from support.catalog_server import running_catalog
 from support.mlflow_server import running
 from support.venvs import OURS
 
-pytestmark = pytest.mark.integration
-
 # Requests brings five of them, Pydantic four, YAML one.
 PACKAGES = {
     *("mlcat_ingest", "click", "orjson", "yaml", "cython_runtime"),

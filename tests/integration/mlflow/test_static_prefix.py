@@ -11,8 +11,6 @@ from support.fakes import group_urn
 from support.mlflow_server import PREFIX, running
 from support.venvs import OURS, Venv, venv_for
 
-pytestmark = pytest.mark.integration
-
 
 def link_in(catalog: RunningCatalog) -> str:
     """Return the link of the only experiment in the catalog."""

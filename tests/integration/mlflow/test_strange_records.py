@@ -14,8 +14,6 @@ from support import small_store
 from support.catalog_server import RunningCatalog, running_catalog
 from support.small_store import A, B
 
-pytestmark = pytest.mark.integration
-
 FORMS = {
     "start_time_ms: '12x' is no number": "UPDATE runs SET start_time = '12x' WHERE run_uuid = 'a'",
     "name: bytes is no text": "UPDATE runs SET name = x'ff' WHERE run_uuid = 'a'",

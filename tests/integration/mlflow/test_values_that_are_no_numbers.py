@@ -5,14 +5,10 @@ from math import inf, nan
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from mlcat_ingest.cli.main import call
 from support.mlflow_server import running
 from support.seeded_store import new_seeded_database
 from support.venvs import OURS
-
-pytestmark = pytest.mark.integration
 
 VALUES = {"diverged": nan, "up": inf, "down": -inf, "zero": 0.0, "fine": 0.25}
 

@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 import requests
 
 from mlcat_ingest.cli.main import call
@@ -15,8 +14,6 @@ from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from support.mlflow_server import running
 from support.services import mariadb_database
 from support.venvs import OURS
-
-pytestmark = pytest.mark.integration
 
 READERS: dict[str, Callable[[MlflowConfig], Reader | None]] = {
     "database": open_database,

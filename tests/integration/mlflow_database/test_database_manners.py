@@ -31,8 +31,6 @@ from support.mlflow_readings import opened_reader, records_of
 from support.mlflow_tables import reader_of
 from support.ports import free_port
 
-pytestmark = pytest.mark.integration
-
 PASSWORD = "pass:w0rd/of@ours"
 
 _MAKE_USER = {

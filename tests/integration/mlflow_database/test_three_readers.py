@@ -15,8 +15,6 @@ from support.mlflow_readings import entities_of, records_of
 from support.mlflow_tables import reader_of
 from support.seeded_store import START_MS
 
-pytestmark = pytest.mark.integration
-
 
 @pytest.fixture
 def readers(store: Store) -> Iterator[dict[str, Reader]]:

@@ -21,8 +21,6 @@ from support.machine import needs_dev_full
 from support.sides import Built
 from support.small_store import GROUP, A, B, C, SmallStore
 
-pytestmark = pytest.mark.integration
-
 Record = dict[str, Any]
 
 RULES = "enrich: [{match: {entity: mlModel}, add_tags: [shipped]}]\n"

@@ -15,8 +15,6 @@ from support.definitions import AGE, RATE, RIDERS, TRIPS, FeatureWorld, definiti
 from support.fakes import model_urn
 from support.gms import running_gms
 
-pytestmark = pytest.mark.integration
-
 
 class World(FeatureWorld):
     """A catalog with a feature store, and models that use its features."""

@@ -14,8 +14,6 @@ from support.catalog_server import running_catalog
 from support.fakes import group_urn
 from support.small_store import GROUP, A, B, C, SmallStore
 
-pytestmark = pytest.mark.integration
-
 RENAMED = group_urn("churn 2")
 
 Change = dict[str, Any]

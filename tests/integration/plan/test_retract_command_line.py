@@ -15,8 +15,6 @@ from support import small_store
 from support.catalog_server import running_catalog
 from support.small_store import GROUP, A, B, C, SmallStore
 
-pytestmark = pytest.mark.integration
-
 HOME = "mlModelProperties"
 
 

@@ -15,8 +15,6 @@ from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
 from mlcat_ingest.sql.database import write_transaction
 from support.fakes import FakeSink
 
-pytestmark = pytest.mark.integration
-
 HERE = PartitionKey("r", "http://catalog", "mlflow:0123:default", "")
 BESIDE = PartitionKey("r", "http://catalog", "mlflow:0123:team", "")
 ELSEWHERE = PartitionKey("r", "http://other", "mlflow:0123:default", "")

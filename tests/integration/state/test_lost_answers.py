@@ -4,8 +4,6 @@ import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import pytest
-
 from mlcat_ingest.client.config import RestSinkConfig
 from mlcat_ingest.client.rest.catalog import RestCatalog
 from mlcat_ingest.metadata.proposal import Entity
@@ -25,8 +23,6 @@ from support.catalog_server import running_catalog
 from support.fakes import FakeRecord, model_urn
 from support.faults import forward
 from support.recipes import a_recipe
-
-pytestmark = pytest.mark.integration
 
 COUNT = 300
 WRITE = "ingestProposalBatch"

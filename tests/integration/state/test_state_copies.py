@@ -22,8 +22,6 @@ from mlcat_ingest.sources.base import Partition
 from mlcat_ingest.sql.database import Engine, write_transaction
 from support.fakes import FakeSink
 
-pytestmark = pytest.mark.integration
-
 KEY = PartitionKey("r", "http://catalog", "mlflow:0123:default", "")
 OTHER = PartitionKey("other", "http://catalog", "mlflow:0123:default", "")
 

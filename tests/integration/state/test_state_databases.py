@@ -28,8 +28,6 @@ from mlcat_ingest.pipeline.state.results import EntityResult, EvaluationResults,
 from mlcat_ingest.sql.database import Engine, SqlConnection, write_transaction
 from mlcat_ingest.sql.filelock import FileLock
 
-pytestmark = pytest.mark.integration
-
 KEY = PartitionKey("r", "http://catalog", "mlflow:0123:default", "")
 
 

@@ -1,14 +1,10 @@
 """Rows of records in the state database, on SQLite and PostgreSQL."""
 
-import pytest
-
 from mlcat_ingest.pipeline.state import partitions, records
 from mlcat_ingest.pipeline.state.opening import open_state
 from mlcat_ingest.pipeline.state.partitions import PartitionKey
 from mlcat_ingest.pipeline.state.records import RecordRow
 from mlcat_ingest.sql.database import SqlConnection, write_transaction
-
-pytestmark = pytest.mark.integration
 
 KEY = PartitionKey("r", "http://catalog", "mlflow:0123:default", "")
 

@@ -24,7 +24,7 @@ from support.training_store import copy_store
 from support.venvs import OURS
 
 # The first time the environment and the store are made, which takes minutes on a busy machine.
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(1_800)]
+pytestmark = pytest.mark.timeout(1_800)
 
 Aspects = Mapping[str, Any]
 

@@ -17,8 +17,6 @@ from support.fakes import model_urn
 from support.gms import GmsProfile, running_gms
 from support.small_store import GROUP, A, B, C, SmallStore
 
-pytestmark = pytest.mark.integration
-
 HOME = "mlModelProperties"
 
 
