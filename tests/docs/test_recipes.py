@@ -10,7 +10,6 @@ import jsonschema  # type: ignore[import-untyped]  # it ships no types
 import pytest
 import yaml
 
-from mlcat_ingest.cli.main import call
 from mlcat_ingest.recipe.draft import draft_of_data
 from mlcat_ingest.recipe.loader import parse
 from mlcat_ingest.recipe.model import Recipe
@@ -20,6 +19,7 @@ from mlcat_ingest.workflows.schema import (
     json_schema,
     metadata_tests_schema,
 )
+from support.cli import report_of
 from support.page_blocks import blocks_of
 
 ROOT = Path(__file__).parents[2]
@@ -123,11 +123,8 @@ def test_the_recipe_of_definitions_runs_as_it_is(
 ) -> None:
     monkeypatch.setenv("MLCAT_DB", str(tmp_path / "catalog.db"))
     shutil.copytree(ROOT / "recipes", tmp_path / "recipes")
-    report = tmp_path / "report.json"
-    recipe = str(tmp_path / "recipes" / "definitions.yml")
-    assert call([recipe, "-q", "--report", str(report)]) == 0
-    reported = json.loads(report.read_text())["entities"]
-    assert {kind: counts["created"] for kind, counts in reported.items()} == {
+    entities = report_of(tmp_path / "recipes" / "definitions.yml")["entities"]
+    assert {kind: counts["created"] for kind, counts in entities.items()} == {
         "mlFeature": 6,
         "mlFeatureTable": 2,
         "mlPrimaryKey": 2,

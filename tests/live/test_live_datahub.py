@@ -5,7 +5,6 @@ Reads are those of DataHub's SDK. A search index follows some seconds after a wr
 searches are repeated.
 """
 
-import json
 import os
 import secrets
 import threading
@@ -24,6 +23,7 @@ from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.testing.mlflow_store import mlflow_client
+from support.cli import report_of
 from support.seeded_store import START_MS
 
 GMS = os.environ.get("MLCAT_LIVE_GMS", "")
@@ -131,11 +131,7 @@ class LiveWorld:
     def ingest(
         self, *options: str, more: str = "", token: str = TOKEN, expected: int = 0
     ) -> dict[str, Any]:
-        report = self.folder / "report.json"
-        code = call([self.recipe(more, token), "-q", "--report", str(report), *options])
-        found: dict[str, Any] = json.loads(report.read_text())
-        assert code == expected, (found["failure"], found["rejected_examples"])
-        return found
+        return report_of(self.recipe(more, token), *options, code=expected)
 
     def retract(self) -> int:
         return call(["retract", self.recipe(), "--yes", "-q"])

@@ -11,11 +11,11 @@ from typing import Any, Literal
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.cli.main import call
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.testing.mlflow_store import mlflow_client
 from support.catalog_checks import everything
 from support.catalog_server import running_catalog
+from support.cli import report_of
 from support.gms import GmsProfile, RunningGms, running_gms
 from support.seeded_store import START_MS
 
@@ -133,10 +133,7 @@ class World:
             "source: {type: mlflow, config: {tracking_uri: 'sqlite:///mlflow.db'}}\n"
             f"sink: {{type: rest, config: {{server: '{self.url}'}}}}\n{more}"
         )
-        report = self.folder / "report.json"
-        code = call([self.recipe, "--report", str(report), "-q", *options])
-        found: dict[str, Any] = json.loads(report.read_text())
-        assert found["exit_code"] == code
+        found = report_of(self.recipe, *options, code=None)
         self.reports.append(found)
         return found
 

@@ -21,6 +21,7 @@ from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.testing.mlflow_store import mlflow_client
 from oracle import differences
 from support.catalog_server import RunningCatalog, running_catalog
+from support.cli import report_of
 from support.seeded_store import START_MS
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -94,10 +95,7 @@ class World:
         return str(path)
 
     def ingest(self, *options: str) -> dict[str, Any]:
-        path = self.folder / "report.json"
-        code = call([self.recipe(), "-q", "--report", str(path), *options])
-        report: dict[str, Any] = json.loads(path.read_text())
-        assert code == 0, report
+        report = report_of(self.recipe(), *options)
         assert (report["rejected"], report["dead_letters"], report["notes"]) == (0, 0, {})
         return report
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.cli.main import call
 from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.proposal import Proposal
@@ -21,6 +20,7 @@ from mlcat_ingest.testing.mlflow_store import mlflow_client
 from support.catalog_checks import everything
 from support.catalog_server import RunningCatalog, running_catalog
 from support.catalog_store import feature, group
+from support.cli import report_of
 from support.fault_world import assert_sums
 from support.mlflow_server import MlflowServer, running
 from support.seeded_store import SeededStore, new_seeded_database
@@ -49,9 +49,7 @@ class World:
             f"sink: {{type: rest, config: {{server: '{(catalog or self.catalog).url}'}}}}\n"
             f"state: {{url: 'sqlite:///{name}.db'}}\n"
         )
-        report = self.folder / "report.json"
-        assert call([str(recipe), "--report", str(report), "-q", *options]) == 0
-        found = json.loads(report.read_text())
+        found = report_of(recipe, *options)
         assert_sums(found)
         return found
 

@@ -13,6 +13,7 @@ from mlcat_ingest.cli.main import call
 from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.testing.mlflow_store import mlflow_client
 from support.catalog_server import running_catalog
+from support.cli import report_of
 from support.feast_runs import FOLDER, WIDE, WIDE_VIEW, feature_urn, put_recorded_runs
 
 STATS = "driver_hourly_stats"
@@ -33,14 +34,12 @@ class World:
     runs: Mapping[str, str]
 
     def ingest(self, sources: Sequence[str], *how: str) -> dict[str, Any]:
-        recipe, report = self.folder / "rides.yml", self.folder / "report.json"
+        recipe = self.folder / "rides.yml"
         recipe.write_text(
             f"sources: [{', '.join(sources)}]\n"
             f"sink: {{type: rest, config: {{server: '{self.client.server}'}}}}\n"
         )
-        assert call([str(recipe), "--report", str(report), "-q", *how]) == 0
-        found: dict[str, Any] = json.loads(report.read_text())
-        return found
+        return report_of(recipe, *how)
 
     def mlflow(self, more: str = "") -> str:
         return f"{{type: mlflow, config: {{tracking_uri: '{self.store}'{more}}}}}"

@@ -17,6 +17,7 @@ from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.testing.mlflow_store import mlflow_client
 from support.catalog_checks import everything
 from support.catalog_server import running_catalog
+from support.cli import report_of
 from support.evaluations import COLUMNS, evaluated_store
 from support.mlflow_server import running
 from support.venvs import OURS
@@ -39,11 +40,7 @@ class Place:
         return f"sqlite:///{self.folder / 'mlflow.db'}"
 
     def ingest(self, *options: str, more: str = ON, uri: str | None = None) -> dict[str, Any]:
-        report = self.folder / "report.json"
-        code = call([self.recipe(more, uri), "--report", str(report), "-q", *options])
-        found: dict[str, Any] = json.loads(report.read_text())
-        assert code == 0, found
-        return found
+        return report_of(self.recipe(more, uri), *options)
 
     def recipe(self, more: str = ON, uri: str | None = None) -> str:
         path = self.folder / "flowers.yml"

@@ -1,6 +1,5 @@
 """What a DataHub server acknowledges and does not store ends a run with 4, and is named."""
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.cli.main import call
+from support.cli import report_of
 from support.gms import V1_0, V1_6, GmsProfile, RunningGms, running_gms
 from support.small_store import SmallStore, make
 
@@ -31,10 +31,7 @@ class World:
         return str(path)
 
     def ingest(self, expected: int, *how: str, env: str = "PROD", ui: str = "") -> dict[str, Any]:
-        report = self.store.folder / "report.json"
-        assert call([self.recipe(env, ui), "--report", str(report), "-q", *how]) == expected
-        found: dict[str, Any] = json.loads(report.read_text())
-        return found
+        return report_of(self.recipe(env, ui), *how, code=expected)
 
 
 @contextmanager

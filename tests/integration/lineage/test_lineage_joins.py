@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.cli.main import call
 from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.metadata.urn import dataset
 from mlcat_ingest.testing.mlflow_store import mlflow_client
 from support.catalog_server import RunningCatalog, running_catalog
+from support.cli import report_of
 
 PLATFORMS = "{platforms: {snowflake: {instance: eu}}, source_types: {warehouse: snowflake}}"
 LOGGED = {
@@ -52,14 +52,12 @@ def catalog(tmp_path: Path) -> Iterator[RunningCatalog]:
 
 
 def ingest(folder: Path, store: str, catalog: RunningCatalog, more: str = "") -> dict[str, Any]:
-    recipe, report = folder / "lineage.yml", folder / "report.json"
+    recipe = folder / "lineage.yml"
     recipe.write_text(
         f"source: {{type: mlflow, config: {{tracking_uri: '{store}', datasets: {PLATFORMS}}}}}\n"
         f"sink: {{type: rest, config: {{server: '{catalog.url}'}}}}\n{more}"
     )
-    assert call([str(recipe), "--report", str(report), "-q", "--full"]) == 0
-    found: dict[str, Any] = json.loads(report.read_text())
-    return found
+    return report_of(recipe, "--full")
 
 
 def test_runs_join_the_tables_that_others_wrote(

@@ -16,6 +16,7 @@ from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.metadata.urn import dataset
 from mlcat_ingest.testing.mlflow_store import mlflow_client
 from support.catalog_server import running_catalog
+from support.cli import report_of
 
 ON = "lineage: {process_instances: true}"
 JOB = "urn:li:dataJob:(urn:li:dataFlow:(airflow,churn,prod),train)"
@@ -71,11 +72,7 @@ class Place:
         return str(path)
 
     def ingest(self, more: str, *options: str) -> dict[str, Any]:
-        report = self.folder / "report.json"
-        code = call([self.write_recipe(more), "--report", str(report), "-q", *options])
-        found: dict[str, Any] = json.loads(report.read_text())
-        assert code == 0, found
-        return found
+        return report_of(self.write_recipe(more), *options)
 
     def aspects(self, urn: str) -> dict[str, Any]:
         found = self.store.get_many([urn]).get(urn, {})

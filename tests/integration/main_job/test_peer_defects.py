@@ -18,6 +18,7 @@ from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.proposal import Proposal
 from support.bulk_runs import insert_runs, insert_versions
 from support.catalog_server import running_catalog
+from support.cli import report_of
 from support.counting_proxy import counting_proxy
 from support.mlflow_databases import seeded_server
 from support.mlflow_server import MlflowServer
@@ -79,14 +80,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         seeded_server("ours", folder / "store") as (mlflow, made),
         running_catalog(folder / "catalog.db") as catalog,
     ):
-        report = folder / "report.json"
         recipe = folder / "recipe.yml"
         recipe.write_text(
             f"source: {{type: mlflow, config: {{tracking_uri: '{mlflow.url}'}}}}\n"
             f"sink: {{type: rest, config: {{server: '{catalog.url}'}}}}\n"
         )
-        assert call([str(recipe), "--report", str(report), "-q"]) == 0
-        yield World(mlflow, made, catalog.store, json.loads(report.read_text()))
+        yield World(mlflow, made, catalog.store, report_of(recipe))
 
 
 def test_everything_in_the_store_arrives_once(world: World) -> None:

@@ -1,6 +1,5 @@
 """Options of a recipe decide what a run does: each from the recipe's text to its effect."""
 
-import json
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.cli.main import call
 from support.catalog_server import running_catalog
+from support.cli import report_of
 from support.fakes import model_urn
 from support.small_store import A, B, SmallStore, make
 
@@ -36,12 +36,9 @@ def ingest(
     store: SmallStore, options: str = "", expected: int = 0, config: str = ""
 ) -> dict[str, Any]:
     """Run the recipe with more `options`, and more `config` of its source; return its report."""
-    report = store.folder / "report.json"
     recipe = Path(store.recipe(more=options))
     recipe.write_text(recipe.read_text().replace("/mlflow.db'", f"/mlflow.db'{config}", 1))
-    assert call([str(recipe), "--report", str(report), "-q"]) == expected
-    found: dict[str, Any] = json.loads(report.read_text())
-    return found
+    return report_of(recipe, code=expected)
 
 
 def results(store: Store, urn: str) -> dict[str, str]:

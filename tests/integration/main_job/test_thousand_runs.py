@@ -1,6 +1,5 @@
 """The main job on real input: 1,000 runs in 10 experiments of a real server, into the catalog."""
 
-import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -12,10 +11,10 @@ import pytest
 
 from benchmarks.generate import generate
 from mlcat_ingest.catalog.schema.virtual import DEFAULTED
-from mlcat_ingest.cli.main import call
 from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.metadata.urn import raw_parts
 from support.catalog_server import RunningCatalog, running_catalog
+from support.cli import report_of
 from support.counting_proxy import CountingProxy, counting_proxy
 from support.mlflow_server import MlflowServer, running
 from support.venvs import OURS
@@ -34,7 +33,7 @@ class World:
     to_mlflow: CountingProxy
     to_catalog: CountingProxy
 
-    def ingest(self, name: str, *options: str) -> dict[str, Any]:
+    def ingest(self, *options: str) -> dict[str, Any]:
         """Run the recipe; return its report, and under `seen` how much each server was asked."""
         recipe = self.folder / "thousand.yml"
         recipe.write_text(
@@ -43,9 +42,7 @@ class World:
         )
         self.to_mlflow.take()
         self.to_catalog.take()
-        report = self.folder / f"{name}.json"
-        assert call([str(recipe), "--report", str(report), "-q", *options]) == 0
-        data: dict[str, Any] = json.loads(report.read_text())
+        data = report_of(recipe, *options)
         data["seen"] = {"mlflow": len(self.to_mlflow.seen), "catalog": len(self.to_catalog.seen)}
         return data
 
@@ -76,7 +73,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 @pytest.fixture(scope="module")
 def first(world: World) -> dict[str, Any]:
     """The report of the first run, and under `groups` what the catalog held right after it."""
-    report = world.ingest("first")
+    report = world.ingest()
     urns = [MODEL.format(run_id) for run_id in world.groups_by_run()]
     with CatalogClient(world.catalog.url) as client:
         stored = client.read_many(urns, ["mlModelProperties"])

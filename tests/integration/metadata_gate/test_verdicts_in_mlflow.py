@@ -1,6 +1,5 @@
 """With `evaluate.write_back`, runs and versions of a real MLflow have a verdict as a tag."""
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +8,8 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 
-from mlcat_ingest.cli.main import call
 from support.catalog_server import running_catalog
+from support.cli import report_of
 from support.mlflow_server import MlflowServer, running
 from support.venvs import OURS, venv_for
 
@@ -56,11 +55,7 @@ class World:
     model: str
 
     def ingest(self, *words: str) -> Mapping[str, Any]:
-        place = self.folder / "report.json"
-        code = call([str(self.folder / "recipe.yml"), "--report", str(place), "-q", *words])
-        report: Mapping[str, Any] = json.loads(place.read_text())
-        assert code == report["exit_code"] == 0, report
-        return report
+        return report_of(self.folder / "recipe.yml", *words)
 
     def tests(self, text: str) -> None:
         (self.folder / "tests.yml").write_text(text)

@@ -5,7 +5,7 @@ from math import inf, nan
 from pathlib import Path
 from typing import Any
 
-from mlcat_ingest.cli.main import call
+from support.cli import report_of
 from support.mlflow_server import running
 from support.seeded_store import new_seeded_database
 from support.venvs import OURS
@@ -39,16 +39,16 @@ def test_a_version_has_the_nan_of_its_run(tmp_path: Path) -> None:
         )
         found = {}
         for name, uri in (("server", server.url), ("database", f"sqlite:///{tmp_path}/mlflow.db")):
-            recipe, report = tmp_path / f"{name}.yml", tmp_path / "report.json"
+            recipe = tmp_path / f"{name}.yml"
             recipe.write_text(
                 f"name: {name}\nsource: {{type: mlflow, config: {{tracking_uri: '{uri}'}}}}\n"
                 f"sink: {{type: file, config: {{path: {name}.json}}}}\n"
             )
-            assert call([str(recipe), "--report", str(report), "-q"]) == 0
+            report = report_of(recipe)
             entities = json.loads((tmp_path / f"{name}.json").read_text())
             for what in ("diverged_net_1", run.info.run_id):
                 found[name, what] = metrics(entities, what)
-            assert json.loads(report.read_text())["notes"]["model_metric_nan"] == 2
+            assert report["notes"]["model_metric_nan"] == 2
     expected = {"diverged": "NaN", "up": "Infinity", "down": "-Infinity", "zero": "0.0"}
     for values in found.values():
         assert values == {**expected, "fine": "0.25"}

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import requests
 
-from mlcat_ingest.cli.main import call
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.database.reader import open_database
 from mlcat_ingest.sources.mlflow.read.reader import MlflowObject, Reader
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
+from support.cli import report_of
 from support.mlflow_server import running
 from support.services import mariadb_database
 from support.venvs import OURS
@@ -59,10 +59,9 @@ def test_a_version_has_the_spelling_of_its_model_and_a_failing_model_hides_no_ot
         assert not by_rest.is_gone(MlflowObject("registered", "z"))
         by_rest.connection.close()
 
-        recipe, report = tmp_path / "recipe.yml", tmp_path / "report.json"
+        recipe = tmp_path / "recipe.yml"
         recipe.write_text(
             f"source: {{type: mlflow, config: {{tracking_uri: '{server.url}'}}}}\n"
             "sink: {type: file, config: {path: out.json}}\n"
         )
-        assert call([str(recipe), "--report", str(report), "-q"]) == 4
-        assert "MLflow failed to list it" in json.dumps(json.loads(report.read_text()))
+        assert "MLflow failed to list it" in json.dumps(report_of(recipe, code=4))

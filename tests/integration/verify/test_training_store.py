@@ -19,6 +19,7 @@ from mlcat_ingest.testing.mlflow_store import mlflow_client
 from oracle import differences
 from support.catalog_checks import everything
 from support.catalog_server import running_catalog
+from support.cli import report_of
 from support.mlflow_server import running
 from support.training_store import copy_store
 from support.venvs import OURS
@@ -85,7 +86,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 def ingest_and_verify(folder: Path, mlflow: str, catalog: str) -> tuple[Any, int]:
     """Return the report of a run, and the exit status of `verify` after it."""
     folder.mkdir()
-    recipe, report = folder / "recipe.yml", folder / "report.json"
+    recipe = folder / "recipe.yml"
     config = {"tracking_uri": mlflow, "ui_url": "https://mlflow.example.com"}
     parts = {
         "name": "training",
@@ -94,8 +95,7 @@ def ingest_and_verify(folder: Path, mlflow: str, catalog: str) -> tuple[Any, int
         "sink": {"type": "rest", "config": {"server": catalog}},
     }
     recipe.write_text(json.dumps(parts))
-    assert call([str(recipe), "--report", str(report), "-q"]) == 0
-    return json.loads(report.read_text()), call(["verify", str(recipe), "-q"])
+    return report_of(recipe), call(["verify", str(recipe), "-q"])
 
 
 def test_http_and_sql_give_the_same_entities(world: World) -> None:
