@@ -20,6 +20,7 @@ from mlcat_ingest.sources.mlflow.read.reader import (
 )
 from mlcat_ingest.sources.mlflow.source import MlflowSource
 from mlcat_ingest.sources.mlflow.values.joined import (
+    JoinedDataset,
     JoinedExperiment,
     JoinedLoggedModel,
     JoinedRecord,
@@ -225,6 +226,8 @@ def shown(record: JoinedRecord) -> str:
             return f"run {record.run.run_id}"
         case JoinedSignature():
             return f"signature of {record.owner}"
+        case JoinedDataset():
+            return f"dataset {record.urn}"
         case RefusedRecord():
             return f"refused {record.reference}"
 

@@ -6,8 +6,10 @@ from typing import Any
 from mlcat_ingest.links.rules import LinkOptions
 from mlcat_ingest.metadata.naming import DATAHUB_TEMPLATES, Naming, Templates
 from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.metadata.urn import dataset as dataset_urn
 from mlcat_ingest.sources.datasets import Datasets, DatasetsConfig
 from mlcat_ingest.sources.mlflow.values.joined import (
+    JoinedDataset,
     JoinedExperiment,
     JoinedLoggedModel,
     JoinedRecord,
@@ -140,6 +142,11 @@ def record_from_json(value: Json) -> JoinedRecord:
                 files=_files(value),
                 measures=tuple(MeasuredModel(**one) for one in value.get("measures", ())),
             )
+        case {"dataset": dataset}:
+            platform, name = dataset["place"]
+            urn = dataset_urn(platform, name, scope.naming.env)
+            item = DatasetInput(**dataset["item"])
+            return JoinedDataset(scope, urn, item, dataset["run_id"], dataset["start_time_ms"])
         case {"version": version}:
             run = record_from_json(value["of_run"]) if "of_run" in value else None
             assert run is None or isinstance(run, JoinedRun)

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.mlflow_keys import ARTIFACT_SOURCE, RUN_ID
 from mlcat_ingest.metadata.proposal import Aspect, Note
 
@@ -32,6 +33,11 @@ def is_another(before: Aspect, now: Aspect) -> bool:
     customs = before.get("customProperties") or {}, now.get("customProperties") or {}
     pairs = [tuple(custom.get(key) for custom in customs) for key in _ORIGINS]
     return any(None not in pair and pair[0] != pair[1] for pair in pairs)
+
+
+def schema_hash(fields: object) -> str:
+    """Return the `hash` of a schema of a dataset that we write; another writer's differs."""
+    return f"mlcat:{content_hash(fields)}"
 
 
 def _created_ms(properties: Aspect) -> int | None:

@@ -48,6 +48,9 @@ FEATURES_UNRESOLVED: Final = "mlcat.features.unresolved"
 PRIMARY_KEYS: Final = "mlcat.primary_keys"
 """Custom property of a feature table: its keys as JSON, in a catalog that has no such entities."""
 
+DESCRIBED_BY: Final = "mlcat.described_by"
+"""Custom property of a dataset: start and model of the run that its description comes from."""
+
 CHECK_KEY: Final = "mlcat.check"
 """Custom property of the entity that `check --write` writes and deletes."""
 

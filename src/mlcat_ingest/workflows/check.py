@@ -29,7 +29,7 @@ from mlcat_ingest.pipeline.merge.provenance import (
     stored_properties,
     with_all_sources,
 )
-from mlcat_ingest.pipeline.merge.rules import properties_aspect
+from mlcat_ingest.pipeline.merge.rules import DATASET, properties_aspect
 from mlcat_ingest.pipeline.read.feature_tables import PrimaryKeys, refuse_equal_identities
 from mlcat_ingest.pipeline.state.inspection import dead_letter_finding, state_findings
 from mlcat_ingest.pipeline.state.session import known_writer_ids
@@ -280,7 +280,8 @@ def _sample(source: Source[Any], keys: PrimaryKeys) -> dict[str, Entity]:
             with suppress(SkippableError):  # a run counts it and goes on
                 mapped = list(source.map(record))
             for entity in keys.fit(mapped):
-                if _main_aspect(entity.urn) and not entity.only_if_absent:
+                is_linked = entity.only_if_absent or entity.entity_type == DATASET
+                if _main_aspect(entity.urn) and not is_linked:
                     sample.setdefault(entity.urn, entity)
         if len(sample) >= SAMPLE:
             break

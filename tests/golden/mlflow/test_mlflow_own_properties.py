@@ -12,6 +12,7 @@ import pytest
 from mlcat_ingest.sources.mlflow.mapping import map_record
 from mlcat_ingest.sources.mlflow.mapping.properties import OWN_KEYS
 from mlcat_ingest.sources.mlflow.values.joined import (
+    JoinedDataset,
     JoinedExperiment,
     JoinedLoggedModel,
     JoinedRecord,
@@ -46,7 +47,7 @@ def with_tags(record: JoinedRecord, more: dict[str, str]) -> JoinedRecord:
         case JoinedExperiment():
             experiment = record.experiment
             return replace(record, experiment=replace(experiment, tags={**more, **experiment.tags}))
-        case JoinedSignature() | RefusedRecord():
+        case JoinedSignature() | JoinedDataset() | RefusedRecord():
             return record
         case JoinedLoggedModel():
             external = record.model
@@ -63,7 +64,7 @@ def tags_of(record: JoinedRecord) -> set[str]:
             return {*record.model.tags}
         case JoinedExperiment():
             return {*record.experiment.tags}
-        case JoinedSignature() | RefusedRecord():
+        case JoinedSignature() | JoinedDataset() | RefusedRecord():
             return set()
         case JoinedLoggedModel():
             return {*record.model.tags}

@@ -29,7 +29,7 @@ SEARCHABLE: Final[Mapping[str, str]] = {
     entity_type: ENTITY_TYPES[entity_type].enum
     for entity_type in (
         *("mlModel", "mlModelGroup", "mlFeatureTable", "mlFeature", "mlPrimaryKey"),
-        "dataProcessInstance",
+        *("dataProcessInstance", "dataset"),
     )
 }
 """Entity types that a source owns, and what GraphQL calls them."""

@@ -22,7 +22,7 @@ PROPERTY_DEFINITION: Final = aspect(
     "propertyDefinition",
     patch_keys={"entityTypes": "", "allowedValues": "value", "allowedPlatforms": ""},
 )
-SCHEMA_METADATA: Final = aspect("schemaMetadata")
+SCHEMA_METADATA: Final = aspect("schemaMetadata", one_value=frozenset({"fields", "platformSchema"}))
 SIBLINGS: Final = aspect("siblings", patch_keys={"siblings": ""})
 CHART_INFO: Final = aspect("chartInfo", patch_keys={"inputEdges": "destinationUrn", "inputs": ""})
 DASHBOARD_INFO: Final = aspect(

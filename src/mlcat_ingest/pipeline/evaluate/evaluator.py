@@ -302,6 +302,7 @@ class Evaluator:
         A client that evaluates need not read what was merged.
         """
         here = [one for one in outcomes if not (one.refusals or one.merged.is_removed)]
+        here = [one for one in here if one.kind != "left_out"]
         written = [outcome for outcome in here if outcome.was_written]
         if self._client_evaluates and not self._over:
             self._client.keep_written(

@@ -6,8 +6,11 @@ A field of the source is merged; every other field stays as it is stored.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from mlcat_ingest.metadata.aspects.assets import DATASET_PROPERTIES
+from mlcat_ingest.metadata.aspects.untyped import SCHEMA_METADATA
 from mlcat_ingest.metadata.entries import COLLECTIONS, Key, keys_of, same_json, single_fields
 from mlcat_ingest.metadata.proposal import Aspect, Entity
+from mlcat_ingest.metadata.reserved import DESCRIBED_BY
 from mlcat_ingest.pipeline.merge.applied import NOTHING, AppliedFields
 from mlcat_ingest.pipeline.merge.fields import AppliedField, MergedField, merge_field
 from mlcat_ingest.pipeline.merge.provenance import custom_properties, with_all_sources
@@ -180,10 +183,16 @@ def _rebase_map(
     return {**kept, **added, **restored}
 
 
+def rank(aspects: Mapping[str, Aspect]) -> tuple[bool, str]:
+    """Return what is greatest for a dataset that is best described: a schema, and a newer run."""
+    custom = custom_properties(aspects.get(DATASET_PROPERTIES, NOTHING))
+    return SCHEMA_METADATA in aspects, str(custom.get(DESCRIBED_BY, ""))
+
+
 def fold(earlier: Entity, later: Entity) -> Entity:
     """Return the entity that has the same effect as `earlier`, merged, and then `later`.
 
-    The later value of a field is kept.
+    The later value of a field is kept, of a dataset that of the greater `rank`.
 
     Raises:
         RecipeError: the two come from different servers of one type.
@@ -192,6 +201,8 @@ def fold(earlier: Entity, later: Entity) -> Entity:
         return earlier
     if earlier.only_if_absent:
         return later
+    if rank(earlier.aspects) > rank(later.aspects):
+        earlier, later = later, earlier
     aspects = dict(earlier.aspects)
     for name, fresh in later.aspects.items():
         known = aspects.get(name, {})

@@ -12,7 +12,7 @@ from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.reserved import SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.applied import NOTHING
-from mlcat_ingest.pipeline.merge.rules import properties_aspect, version_set_of
+from mlcat_ingest.pipeline.merge.rules import DATASET, properties_aspect, version_set_of
 
 CUSTOM: Final = "customProperties"
 """The field of a properties aspect that holds what has no field of its own, the base too."""
@@ -79,7 +79,8 @@ def with_all_sources(
         if not removed:
             refuse_second_store(urn, theirs, ours)
         return fresh
-    _refuse_second_server(urn, _servers(theirs), _servers(ours))
+    if entity_type_of(urn) != DATASET:  # which the runs of many servers use
+        _refuse_second_server(urn, _servers(theirs), _servers(ours))
     sources = ",".join(dict.fromkeys([*theirs.split(","), *ours.split(",")]))
     return {**fresh, CUSTOM: {**fresh[CUSTOM], SOURCE_KEY: sources}}
 

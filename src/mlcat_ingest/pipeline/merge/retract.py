@@ -8,15 +8,16 @@ from dataclasses import replace
 from typing import Final
 
 from mlcat_ingest.client.base import StoredEntity
-from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
+from mlcat_ingest.metadata.aspects.assets import DATASET_PROPERTIES, TEST_RESULTS
 from mlcat_ingest.metadata.aspects.common import (
     BROWSE_PATHS,
     BROWSE_PATHS_V2,
     DATA_PLATFORM_INSTANCE,
     STATUS,
 )
-from mlcat_ingest.metadata.entries import same_json
-from mlcat_ingest.metadata.identity import Writer
+from mlcat_ingest.metadata.aspects.untyped import SCHEMA_METADATA
+from mlcat_ingest.metadata.entries import map_keys, same_json
+from mlcat_ingest.metadata.identity import Writer, schema_hash
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
 from mlcat_ingest.metadata.registry import ASPECTS, ENTITY_TYPES, key_aspect_name
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
@@ -28,19 +29,23 @@ from mlcat_ingest.pipeline.merge.applied import (
     RememberedBase,
     applied_key,
     encode,
+    fingerprint,
+    fingerprints_in,
+    key_fingerprint,
     read_bases,
     verdict_key,
 )
-from mlcat_ingest.pipeline.merge.aspects import has_content, without_applied
+from mlcat_ingest.pipeline.merge.aspects import has_content, rank, without_applied
 from mlcat_ingest.pipeline.merge.entity import Change, MergedEntity, merge_entity
 from mlcat_ingest.pipeline.merge.proposals import propose
 from mlcat_ingest.pipeline.merge.provenance import (
     CUSTOM,
     custom_properties,
+    is_removed,
     marks_removed,
     stored_properties,
 )
-from mlcat_ingest.pipeline.merge.rules import UNOWNED, MergeRules, properties_aspect
+from mlcat_ingest.pipeline.merge.rules import DATASET, UNOWNED, MergeRules, properties_aspect
 
 OF_THE_SERVICE: Final = frozenset(
     {STATUS, TEST_RESULTS, BROWSE_PATHS, BROWSE_PATHS_V2, DATA_PLATFORM_INSTANCE}
@@ -75,14 +80,71 @@ def retract_entity(
     none is `remembered` either.
     """
     main_aspect = properties_aspect(entity.entity_type)
-    if stored is None or main_aspect is None or main_aspect not in stored:
+    if stored is None or main_aspect is None:
         return MergedEntity(entity, stored or NOTHING, "unchanged")
-    properties = custom_properties(stored[main_aspect].value)
+    properties = custom_properties(stored_properties(entity.urn, stored) or NOTHING)
+    if entity.entity_type == DATASET:
+        remembered = NOTHING.get  # whose it is shows in its aspects
     bases = read_bases(properties, writer, lambda: remembered(entity.urn))
     has_key = applied_key(writer.name) in properties and writer.is_own(bases.id)
-    if bases.ours is None and not has_key:
-        return MergedEntity(entity, stored, "unchanged")
-    return _Retraction(entity, stored, main_aspect, writer, bases).retract()
+    if main_aspect in stored and (bases.ours is not None or has_key):
+        return _Retraction(entity, stored, main_aspect, writer, bases).retract()
+    if _drops_schema(stored, bases):
+        deletion = propose(entity.urn, SCHEMA_METADATA, stored[SCHEMA_METADATA], None)
+        return MergedEntity(entity, stored, "updated", (deletion,))
+    return MergedEntity(entity, stored, "unchanged")
+
+
+def _is_of_others(stored: StoredEntity) -> bool:
+    """Return whether another writer describes a dataset, by its properties or its schema."""
+    if SCHEMA_METADATA in stored and not _has_our_schema(stored):
+        return True
+    if DATASET_PROPERTIES not in stored:
+        return False
+    value = stored[DATASET_PROPERTIES].value
+    custom = custom_properties(value)
+    applied = read_bases(custom, None).joined.get(DATASET_PROPERTIES)
+    if applied is None:
+        return True
+    known = {name: fingerprints_in(text) for name, text in applied.items()}
+    found = [(CUSTOM, key_fingerprint(key)) for key in map_keys(custom)]
+    values = {name: one for name, one in value.items() if name != CUSTOM and has_content(one)}
+    found += [(name, fingerprint(one)) for name, one in values.items()]
+    return any(text not in known.get(name, ()) for name, text in found)
+
+
+def _has_our_schema(stored: StoredEntity) -> bool:
+    schema = stored[SCHEMA_METADATA].value if SCHEMA_METADATA in stored else NOTHING
+    return bool(schema) and schema.get("hash") == schema_hash(schema.get("fields"))
+
+
+def _drops_schema(stored: StoredEntity, bases: Bases) -> bool:
+    return _has_our_schema(stored) and (not bases.is_shared or _is_of_others(stored))
+
+
+def _merge_dataset(
+    entity: Entity, stored: StoredEntity, rules: MergeRules, *, can_read: bool
+) -> MergedEntity:
+    """Return the merge of a dataset: described by us while no other writer describes it.
+
+    It is left out where one does, and what is ours there goes; so it is without a base, or a look
+    at the catalog. A mark of removal alone is nobody's. The better description stays.
+    """
+    if rules.writer is None or not can_read:
+        return MergedEntity(entity, stored, "left_out")
+    if _is_of_others(stored):
+        ours = replace(entity, aspects={SCHEMA_METADATA: NOTHING, DATASET_PROPERTIES: NOTHING})
+        retracted = retract_entity(ours, stored, writer=rules.writer)
+        return retracted._replace(entity=entity, change="left_out")
+    if marks_removed(entity):
+        return retract_entity(entity, stored, writer=rules.writer)
+    merged = MergedEntity(entity, stored, "unchanged")
+    if rank({name: one.value for name, one in stored.items()}) <= rank(entity.aspects):
+        merged = merge_entity(entity, stored, rules)
+    if is_removed(stored):
+        revival = propose(entity.urn, STATUS, stored[STATUS], None)
+        merged = merged._replace(change="updated", proposals=(revival, *merged.proposals))
+    return merged
 
 
 def merge_or_leave(
@@ -94,6 +156,8 @@ def merge_or_leave(
     can_read: bool = True,
 ) -> MergedEntity:
     """Return `merge_entity`; of one that is gone, and that others have, only ours is retracted."""
+    if entity.entity_type == DATASET and not entity.only_if_absent:
+        return _merge_dataset(entity, stored or NOTHING, rules, can_read=can_read)
     if stored and rules.writer is not None and marks_removed(entity):
         custom = custom_properties(stored_properties(entity.urn, stored) or NOTHING)
         if read_bases(custom, rules.writer).is_shared:
@@ -120,6 +184,7 @@ class _Retraction:
         self._properties = custom_properties(stored[main_aspect].value)
         self._ours: Base = bases.ours or NOTHING
         self._others = bases.others
+        self._bases = bases
         self._alone = not bases.is_shared
         self._left: dict[str, Aspect | None] = {
             name: aspect.value for name, aspect in stored.items()
@@ -128,9 +193,12 @@ class _Retraction:
 
     def retract(self) -> MergedEntity:
         """Return the entity without what was ours."""
+        apart = {self._main_aspect, SCHEMA_METADATA}
         for name in self._entity.aspects:
-            if name in self._ours and name in self._stored and name != self._main_aspect:
+            if name in self._ours and name in self._stored and name not in apart:
                 self._left[name] = self._without_ours(name, self._stored[name].value)
+        if _drops_schema(self._stored, self._bases):
+            self._left[SCHEMA_METADATA] = None
         self._left[self._main_aspect] = self._retract_properties()
         change: Change = "updated"
         is_whole = self._entity.aspects.keys() >= whole_entity(self._entity.urn).aspects.keys()
@@ -180,6 +248,8 @@ class _Retraction:
     def _has_content(self) -> bool:
         """Return whether anything remains that is not this package's or the service's own."""
         skipped = {*OF_THE_SERVICE, key_aspect_name(self._entity.entity_type)}
+        if self._entity.entity_type == DATASET:
+            skipped.remove(STATUS)  # we never write that one is live
         return any(
             _is_content(name, value)
             for name, value in self._left.items()
@@ -190,6 +260,8 @@ class _Retraction:
         before = self._stored.get(name)
         if before is not None and value is not None and same_json(before.value, value):
             return None
+        if name == DATASET_PROPERTIES and value is not None and not _is_content(name, value):
+            value = None
         return propose(self._entity.urn, name, before, value)
 
 

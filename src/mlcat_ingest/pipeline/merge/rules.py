@@ -38,6 +38,9 @@ class MergeRules:
         return replace(self, policies=NOTHING, adds_only=True)
 
 
+DATASET: Final = "dataset"
+"""The entity type that belongs to another connector, if that describes it."""
+
 UNION: Final = MergeRules(writer=None)
 """The rules of no particular writer: nothing is removed, and no base is kept."""
 

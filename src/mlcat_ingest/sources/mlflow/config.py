@@ -138,6 +138,10 @@ class NamingConfig(RecipeModel):
 class RunLineageConfig(RecipeModel):
     """Lineage from datasets to models."""
 
+    datasets: Literal["link", "create"] = "link"
+    """`link` refers to the datasets of runs. `create` also describes those that no other writer
+    describes: name, digest, number of rows and schema, as the newest run logged them."""
+
     process_instances: bool = False
     """Whether each run also becomes a process instance (`dataProcessInstance`), as in DataHub's own
     mlflow source. Its inputs are the run's datasets, and it is the training job of the run's model
@@ -155,7 +159,7 @@ class MlflowConfig(ConnectionConfig):
     # Keys of DataHub's own mlflow source that have another name here, or are not supported.
     key_hints: ClassVar[Mapping[str, str]] = {
         "model_name_separator": "is part of `naming.version` here, for example {name}_{version}",
-        "materialize_dataset_inputs": "is not supported, as datasets are only linked; delete it",
+        "materialize_dataset_inputs": "is `lineage: {datasets: create}` here",
         "source_mapping_to_platform": "is `datasets.source_types` here",
         "platform_instance_map": "is `datasets.platforms` here: {s3: {instance: …}}",
     }

@@ -18,6 +18,7 @@ from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE, Naming, Templates
 from mlcat_ingest.metadata.proposal import Entity, Note
 from mlcat_ingest.metadata.reserved import SOURCE_KEY
+from mlcat_ingest.metadata.urn import dataset
 from mlcat_ingest.recipe.fields import content_of
 from mlcat_ingest.recipe.secrets import comparable
 from mlcat_ingest.sources.base import (
@@ -57,12 +58,14 @@ from mlcat_ingest.sources.mlflow.select.selection import (
 from mlcat_ingest.sources.mlflow.select.workspace import WorkspaceReading
 from mlcat_ingest.sources.mlflow.values.joined import (
     COLUMN,
+    DATASET,
     EXPERIMENT,
     PROCESS,
     REGISTERED,
     RUN,
     SIGNATURE,
     VERSION,
+    JoinedDataset,
     JoinedRecord,
     MappingOptions,
     WorkspaceScope,
@@ -309,8 +312,15 @@ class MlflowSource(Source[JoinedRecord]):
         partition: PartitionState | None = None,
     ) -> Iterator[Page[JoinedRecord]]:
         """Yield the pages of a reading, and the records that cannot be read behind others."""
+        datasets: dict[str, JoinedDataset] = {}
         for records in reading.pages():
             yield Page([*records, *reader.refusals.take()], partition)
+            if self._config.lineage.datasets == "create":
+                from mlcat_ingest.sources.mlflow.mapping.datasets import take_datasets
+
+                take_datasets(records, datasets)
+        if datasets:
+            yield Page([*datasets.values()], partition)
         if refused := reader.refusals.take():
             yield Page(refused, partition)
         if not reading.experiments_listed:
@@ -424,6 +434,7 @@ class MlflowSource(Source[JoinedRecord]):
                 alias_tags=config.alias_tags,
                 links=self._links,
                 process_instances=config.lineage.process_instances,
+                datasets=config.lineage.datasets,
             ),
         )
 
@@ -453,6 +464,8 @@ def partition_of(config: MlflowConfig, scope: WorkspaceScope) -> Partition:
     }
     if scope.options.process_instances:
         identity[PROCESS] = naming.process("0")
+    if scope.options.datasets == "create":
+        identity[DATASET] = dataset("file", "0", naming.env)
     if links is not None and links.from_signature:
         table = naming.feature_table(None, "0")
         identity |= {SIGNATURE: table.urn, COLUMN: naming.feature(table, "0").urn}

@@ -53,6 +53,7 @@ from mlcat_ingest.metadata.aspects.ml import (
     SOURCE_CODE,
 )
 from mlcat_ingest.metadata.aspects.processes import ML_TRAINING_RUN_PROPERTIES
+from mlcat_ingest.metadata.aspects.untyped import SCHEMA_METADATA
 from mlcat_ingest.metadata.mlflow_keys import (
     COMMIT_TAGS,
     DATASETS,
@@ -90,6 +91,7 @@ _TABLED: Final = frozenset({SIGNATURE, *SIGNATURE_PARTS.values(), LOGGED_MODELS,
 _PARTS: Final = {"inputs": "input", "outputs": "output", "params": "parameter"}
 _MOST_NESTED: Final = 8
 _OF_LOGGED_MODELS: Final = ("step", "status", "type", "params", "tags", "id", "run")
+_COLUMN: Final = (("Name", "fieldPath"), ("Type", "nativeDataType"), ("Description", "description"))
 _OF_DATASETS: Final = ("context", "rows", "source_type", "part", "digest")
 
 _RUN_PAGE: Final = re.compile(
@@ -208,11 +210,13 @@ def overview(store: Store, urn: str, aspects: Aspects, properties: Mapping[str, 
     texts = sorted((name, scalar(value)) for name, value in custom.items())
     shown = [text for text in texts if not _is_tabled(*text)]
     curves = (name for name, _ in _named_values(training, "trainingMetrics"))
+    columns = _objects(value_of(aspects, SCHEMA_METADATA).get("fields"))
+    schema = _table("Schema", ({key: _words(one.get(at)) for key, at in _COLUMN} for one in columns))
     return Overview(
         facts=facts_of(store, urn, aspects, properties),
         metrics=metrics(training),
         curves={name: page.curve(name) for name in curves} if page else {},
-        tables=[table for table in _tables(custom, page) if table.rows],
+        tables=[table for table in (*_tables(custom, page), schema) if table.rows],
         parameters=_hyper_parameters(training),
         custom=[text for text in shown if not text[0].startswith((*_MLFLOW, OWN_PREFIX))],
         mlflow=[

@@ -1,11 +1,12 @@
 """The mapping of MLflow: from joined records to entities, pure."""
 
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
 
 from mlcat_ingest.errors import RecordError
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.sources.mlflow.mapping.datasets import map_dataset
 from mlcat_ingest.sources.mlflow.mapping.groups import (
     map_experiment,
     map_registered_model,
@@ -14,6 +15,7 @@ from mlcat_ingest.sources.mlflow.mapping.groups import (
 from mlcat_ingest.sources.mlflow.mapping.model import map_external_model, map_run
 from mlcat_ingest.sources.mlflow.mapping.signature import map_signature
 from mlcat_ingest.sources.mlflow.values.joined import (
+    JoinedDataset,
     JoinedExperiment,
     JoinedLoggedModel,
     JoinedRecord,
@@ -44,21 +46,20 @@ def map_record(record: JoinedRecord) -> list[Entity]:
 
 
 def _map(record: JoinedRecord) -> list[Entity]:
-    match record:
-        case JoinedRun():
-            return map_run(record)
-        case JoinedExperiment():
-            return map_experiment(record)
-        case JoinedRegisteredModel():
-            return map_registered_model(record)
-        case JoinedVersion():
-            return map_version(record)
-        case JoinedSignature():
-            return map_signature(record)
-        case JoinedLoggedModel():
-            return map_external_model(record)
-        case RefusedRecord():
-            raise RecordError(record.reason, record_ref=record.reference)
+    if isinstance(record, RefusedRecord):
+        raise RecordError(record.reason, record_ref=record.reference)
+    return _MAPPINGS[type(record)](record)
+
+
+_MAPPINGS: Final[Mapping[type, Callable[[Any], list[Entity]]]] = {
+    JoinedRun: map_run,
+    JoinedExperiment: map_experiment,
+    JoinedRegisteredModel: map_registered_model,
+    JoinedVersion: map_version,
+    JoinedSignature: map_signature,
+    JoinedDataset: map_dataset,
+    JoinedLoggedModel: map_external_model,
+}
 
 
 def _listing_only(entities: Iterable[Entity]) -> Iterator[Entity]:

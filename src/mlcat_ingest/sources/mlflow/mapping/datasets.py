@@ -5,16 +5,21 @@ with says where the data is, and joins to what other tools write about it.
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
-from mlcat_ingest.core.redaction import redact_urls
+from mlcat_ingest.core.redaction import redact_tree, redact_urls
 from mlcat_ingest.core.text import whole_characters
+from mlcat_ingest.metadata.aspects.assets import DATASET_PROPERTIES
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_EVALUATION_DATA, ML_MODEL_TRAINING_DATA
-from mlcat_ingest.metadata.proposal import Aspect
+from mlcat_ingest.metadata.aspects.untyped import SCHEMA_METADATA
+from mlcat_ingest.metadata.identity import schema_hash
+from mlcat_ingest.metadata.proposal import Aspect, Entity
+from mlcat_ingest.metadata.reserved import DESCRIBED_BY, SOURCE_KEY
+from mlcat_ingest.metadata.urn import raw_parts
 from mlcat_ingest.sources.datasets import (
     DATABASES,
     LEVELS,
@@ -26,8 +31,18 @@ from mlcat_ingest.sources.datasets import (
     spark_name,
     split,
 )
+from mlcat_ingest.sources.mlflow.mapping.properties import PropertiesBuilder
+from mlcat_ingest.sources.mlflow.mapping.signature import column_type, feature_type
 from mlcat_ingest.sources.mlflow.mapping.text import Truncator, compact_json
-from mlcat_ingest.sources.mlflow.values.records import CONTEXT_TAG, DatasetInput, json_or_none
+from mlcat_ingest.sources.mlflow.values.joined import JoinedDataset, JoinedRecord, JoinedRun
+from mlcat_ingest.sources.mlflow.values.records import (
+    CONTEXT_TAG,
+    Column,
+    DatasetInput,
+    PropertyKey,
+    column_name,
+    json_or_none,
+)
 
 _EVALUATION: Final = frozenset(
     {"eval", "evaluation", "val", "valid", "validation", "test", "testing", "holdout"}
@@ -47,6 +62,20 @@ _HUBS: Final = {"hugging_face": "huggingface", "huggingface": "huggingface", "ka
 _JSON: Final = ("{", "[", '"')
 # What Feast gives as the source of every run's training data, where it has no other.
 _NO_PLACE: Final = frozenset({"feast.get_historical_features"})
+
+_SCHEMA_TYPES: Final[Mapping[str, str]] = {
+    "BINARY": "Boolean",
+    "BYTE": "Bytes",
+    "CONTINUOUS": "Number",
+    "MAP": "Map",
+    "ORDINAL": "Number",
+    "SEQUENCE": "Array",
+    "TEXT": "String",
+    "TIME": "Time",
+    "UNKNOWN": "Null",
+    "object": "Record",
+}
+"""DataHub's type by MLflow's, or by that of the feature that a column would be."""
 
 _NO_PLATFORMS: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -236,3 +265,89 @@ def _full_name(platform: str, table: str, facts: Mapping[str, Any], uri: str | N
 def _database(uri: str | None) -> str:
     setting = _SETTING.search(uri or "")
     return setting[1].strip() if setting else split(uri).path.strip("/")
+
+
+def take_datasets(records: Iterable[JoinedRecord], newest: dict[str, JoinedDataset]) -> None:
+    """Put the datasets of the runs among `records` into `newest`, by URN; of none in the trash.
+
+    Cost: memory for one schema a dataset.
+    """
+    for record in records:
+        if isinstance(record, JoinedRun) and not record.is_removed:
+            scope, run, env = record.scope, record.run, record.scope.naming.env
+            for item in run.datasets:
+                _, urn = dataset_name(item.source_type, item.source, scope.datasets, env)
+                if urn is not None:
+                    only = item._replace(tags={})  # what the run used it for
+                    found = JoinedDataset(scope, urn, only, run.run_id, run.start_time_ms or 0)
+                    newest[urn] = max(newest.get(urn, found), found, key=_rank)
+
+
+def _rank(record: JoinedDataset) -> tuple[bool, int, str, str]:
+    has_schema = '"type"' in (record.item.schema or "").replace("\\", "")
+    return has_schema, record.start_time_ms, record.run_id, record.item.digest
+
+
+def map_dataset(record: JoinedDataset) -> list[Entity]:
+    """Return the dataset as its newest run tells of it; the merge leaves out those of others.
+
+    The number of rows is a property: a server returns no version of a profile, which is an event.
+
+    Source: `PandasDataset`, `TensorDatasetSchema` and `types/schema.py` of MLflow 3.17.
+    """
+    item, scope = record.item, record.scope
+    truncator = Truncator(scope.limits)
+    custom = PropertiesBuilder(truncator)
+    model = scope.naming.model(record.run_id).urn
+    custom.values[SOURCE_KEY] = scope.source_key
+    custom.values[DESCRIBED_BY] = f"{record.start_time_ms:013d} {model}"
+    custom.set_own(PropertyKey.DATASET_NAME, item.name)
+    custom.set_own(PropertyKey.DATASET_DIGEST, item.digest)
+    custom.set_own(PropertyKey.DATASET_SOURCE_TYPE, item.source_type)
+    if (rows := _rows(item.profile)) is not None:
+        custom.set_own(PropertyKey.DATASET_ROWS, str(rows))
+    custom.set_own(PropertyKey.RUN_MODEL, model)
+    platform, path, _ = raw_parts(record.urn)
+    name = truncator.text(path.rstrip("/").rpartition("/")[2] or path, "name")
+    columns = _columns(item.schema)
+    kept = custom.limit_entries("columns", list(columns), scope.limits.columns)
+    fields = [_field(column, columns[column], truncator) for column in kept]
+    schema: Aspect = {
+        "schemaName": name,
+        "platform": platform,
+        "version": 0,
+        "hash": schema_hash(redact_tree(fields)),  # as a run redacts it
+        "platformSchema": {"com.linkedin.schema.Schemaless": {}},
+        "fields": fields,
+    }
+    properties: Aspect = {"customProperties": custom.values, "name": name}
+    aspects = {**({SCHEMA_METADATA: schema} if fields else {}), DATASET_PROPERTIES: properties}
+    return [Entity(record.urn, aspects, notes=tuple(truncator.notes))]
+
+
+def _columns(schema: str | None) -> Mapping[str, Column]:
+    """Return the columns of a schema by name, tensors, whose JSON is a text, by part and name."""
+    content = json_object(schema)
+    tensors = content.get("mlflow_tensorspec")
+    parts = {"": content.get("mlflow_colspec"), **(tensors if isinstance(tensors, dict) else {})}
+    found: dict[str, Column] = {}
+    for part, value in parts.items():
+        columns = json_or_none(value) if isinstance(value, str) else value
+        for at, column in enumerate(columns if isinstance(columns, list) else ()):
+            if isinstance(column, dict):
+                name = ".".join(filter(None, (part, column_name(column)))) or str(at)
+                found.setdefault(name, column)
+    return found
+
+
+def _field(name: str, column: Column, truncator: Truncator) -> Mapping[str, Any]:
+    kind = _SCHEMA_TYPES.get(str(column.get("type"))) or _SCHEMA_TYPES[feature_type(column)]
+    # A server fills in the defaults, and the hash is of what it holds.
+    return {
+        "fieldPath": truncator.name(name, "column name"),
+        "nullable": column.get("required") is False,
+        "type": {"type": {f"com.linkedin.schema.{kind}Type": {}}},
+        "nativeDataType": truncator.text(column_type(column), "column type"),
+        "recursive": False,
+        "isPartOfKey": False,
+    }

@@ -177,12 +177,15 @@ def _feature(name: str, record: JoinedSignature, truncator: Truncator) -> Featur
     column = record.columns[name]
     custom = PropertiesBuilder(truncator)
     custom.set_own(PropertyKey.SIGNATURE_OF, record.owner)
+    custom.set_own(PropertyKey.COLUMN_TYPE, column_type(column))
+    return Feature(name=name, type=feature_type(column), properties=custom.values)
+
+
+def column_type(column: Column) -> str:
+    """Return MLflow's type of a column, as JSON if it is not one word."""
     shown = {key: value for key, value in column.items() if key not in {"name", "required"}}
     only_type = shown.get("type") if len(shown) == 1 else None
-    custom.set_own(
-        PropertyKey.COLUMN_TYPE, only_type if isinstance(only_type, str) else compact_json(shown)
-    )
-    return Feature(name=name, type=feature_type(column), properties=custom.values)
+    return only_type if isinstance(only_type, str) else compact_json(shown)
 
 
 def feature_type(column: Column) -> MLFeatureDataType:

@@ -24,7 +24,7 @@ from mlcat_ingest.sources.mlflow.read.reader import (
     Reader,
     RunFilter,
 )
-from mlcat_ingest.sources.mlflow.values.joined import WorkspaceScope
+from mlcat_ingest.sources.mlflow.values.joined import DATASET, WorkspaceScope
 from mlcat_ingest.sources.mlflow.values.records import Experiment, PropertyKey
 
 _CUSTOM: Final = "customProperties"
@@ -48,8 +48,8 @@ def find_missing(
 ) -> Iterator[Missing]:
     """Yield those of `unlisted` that MLflow does not hold, or not under this name.
 
-    MLflow cannot be asked for a feature table of a signature. Such a table is missing if two passes
-    in a row lack it, and all tables were listed (`tables_listed`).
+    MLflow cannot be asked for a feature table of a signature, nor for a dataset. Such an entity is
+    missing if two passes in a row lack it, and all tables were listed (`tables_listed`).
 
     An entity whose URN this naming would not make is left out: it proves nothing.
 
@@ -58,7 +58,7 @@ def find_missing(
     Cost: one listing of runs, or of logged models, for each 100 of their entities; the listings of
     experiments, registered models and versions where entities of theirs are among `unlisted`.
     """
-    yield from _switched_off(scope, unlisted)
+    yield from _derived(scope, unlisted, all_listed=tables_listed)
     yield from _tables(scope, unlisted, all_listed=tables_listed)
     experiments = {
         experiment.experiment_id: experiment for page in reader.experiments() for experiment in page
@@ -103,10 +103,17 @@ def _is_gone(is_gone: Callable[[MlflowObject], bool], suspect: _Suspect) -> bool
     )
 
 
-def _switched_off(scope: WorkspaceScope, unlisted: Sequence[Unlisted]) -> Iterator[Missing]:
+def _derived(
+    scope: WorkspaceScope, unlisted: Sequence[Unlisted], *, all_listed: bool
+) -> Iterator[Missing]:
+    options = scope.options
+    kinds = {_PROCESS: options.process_instances, DATASET: options.datasets == "create"}
     for entity in unlisted:
-        if entity_type_of(entity.urn) == _PROCESS and not scope.options.process_instances:
+        kind = entity_type_of(entity.urn)
+        if not kinds.get(kind, True):
             yield Missing(entity.urn, lambda: True, switched_off=True)
+        elif kind == DATASET and all_listed:
+            yield Missing(entity.urn, lambda: True, second_pass=True)
 
 
 def _suspects(

@@ -32,6 +32,7 @@ from mlcat_ingest.sources.mlflow.values.records import (
     RUN_TYPE_TAG,
     UNENDED,
     Column,
+    DatasetInput,
     Experiment,
     LoggedModel,
     MeasuredModel,
@@ -54,6 +55,7 @@ PROCESS: Final = "process"
 SIGNATURE: Final = "signature"
 COLUMN: Final = "column"
 LOGGED_MODEL: Final = "logged model"
+DATASET: Final = "dataset"
 
 _ID_CHARS: Final = 64
 
@@ -225,6 +227,7 @@ class MappingOptions:
     links: LinkOptions | None = None
     """How models are linked to features; None where they are not."""
     process_instances: bool = False
+    datasets: str = "link"
 
 
 @dataclass(frozen=True, slots=True)
@@ -477,6 +480,22 @@ class JoinedSignature:
 
 
 @dataclass(frozen=True, slots=True)
+class JoinedDataset:
+    """A dataset of runs, as the newest of them logged it, if one did with a schema."""
+
+    scope: WorkspaceScope
+    urn: str
+    item: DatasetInput
+    run_id: str
+    start_time_ms: int
+
+    @property
+    def record_version(self) -> RecordVersion | None:
+        """The URN of the dataset."""
+        return RecordVersion(DATASET, storable(self.urn), record_digest(self))
+
+
+@dataclass(frozen=True, slots=True)
 class JoinedLoggedModel:
     """An external model, which no run names as its output, and its experiment."""
 
@@ -525,6 +544,7 @@ JoinedRecord = (
     | JoinedRun
     | JoinedVersion
     | JoinedSignature
+    | JoinedDataset
     | JoinedLoggedModel
     | RefusedRecord
 )

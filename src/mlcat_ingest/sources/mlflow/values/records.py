@@ -284,6 +284,10 @@ class PropertyKey(StrEnum):
     COLUMN_TYPE = "mlflow.column_type"
     COPIED_FROM = "mlflow.copied_from"
     DATASETS = mlflow_keys.DATASETS
+    DATASET_DIGEST = "mlflow.dataset_digest"
+    DATASET_NAME = "mlflow.dataset_name"
+    DATASET_ROWS = "mlflow.dataset_rows"
+    DATASET_SOURCE_TYPE = "mlflow.dataset_source_type"
     DURATION_MS = mlflow_keys.RUN_DURATION
     EXPERIMENT_ID = "mlflow.experiment_id"
     FRAMEWORK_VERSIONS = mlflow_keys.FRAMEWORK_VERSIONS
