@@ -166,7 +166,7 @@ def _entities(report: Report) -> Iterator[str]:
 
 def left_out(counts: EntityCounts) -> str:
     """Return how many entities were left out, and why."""
-    return f"{counts.left_out:,} left out (in the trash, and not in the catalog)"
+    return f"{counts.left_out:,} left out (only in the trash, or described by others)"
 
 
 def _counters(report: Report, *, by_label: bool = False) -> Iterator[str]:

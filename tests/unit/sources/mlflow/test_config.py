@@ -170,7 +170,7 @@ def test_kinds_of_addresses() -> None:
     ("key", "cure"),
     [
         ("model_name_separator", "`naming.version`"),
-        ("materialize_dataset_inputs", "delete it"),
+        ("materialize_dataset_inputs", "`lineage: {datasets: create}`"),
         ("source_mapping_to_platform", "`datasets.source_types`"),
         ("platform_instance_map", "`datasets.platforms`"),
     ],

@@ -211,7 +211,9 @@ def overview(store: Store, urn: str, aspects: Aspects, properties: Mapping[str, 
     shown = [text for text in texts if not _is_tabled(*text)]
     curves = (name for name, _ in _named_values(training, "trainingMetrics"))
     columns = _objects(value_of(aspects, SCHEMA_METADATA).get("fields"))
-    schema = _table("Schema", ({key: _words(one.get(at)) for key, at in _COLUMN} for one in columns))
+    schema = _table(
+        "Schema", ({key: _words(one.get(at)) for key, at in _COLUMN} for one in columns)
+    )
     return Overview(
         facts=facts_of(store, urn, aspects, properties),
         metrics=metrics(training),
