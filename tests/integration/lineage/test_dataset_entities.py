@@ -35,10 +35,14 @@ def log_runs(uri: str) -> list[str]:
     """Log two runs of one table, the second with one column more, images, and a bare address."""
     import numpy as np
     import pandas as pd
-    from mlflow.data import from_numpy, from_pandas
     from mlflow.data.http_dataset_source import HTTPDatasetSource
     from mlflow.data.meta_dataset import MetaDataset
+    from mlflow.data.numpy_dataset import from_numpy
+    from mlflow.data.pandas_dataset import from_pandas
     from mlflow.entities import DatasetInput
+
+    meta: Any = MetaDataset
+    http: Any = HTTPDatasetSource
 
     table = pd.DataFrame({"id": ["a", "b"], "amount": [1.5, None], "país": ["es", "fr"]})
     arrays = {"x": np.zeros((5, 28, 28)), "y": np.zeros(5, dtype="int32")}
@@ -48,7 +52,7 @@ def log_runs(uri: str) -> list[str]:
             [from_pandas(table[["id"]], source, name="first"), from_numpy(arrays, "/data/img.npz")],
             [
                 from_pandas(table, source, name="second"),
-                MetaDataset(HTTPDatasetSource("https://x.org/d.csv"), name="meta"),
+                meta(http("https://x.org/d.csv"), name="meta"),
             ],
         ]
     run_ids = []
