@@ -1,17 +1,8 @@
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.catalog_server import RunningCatalog, running_catalog
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[RunningCatalog]:
-    """An empty catalog that is served."""
-    with running_catalog(tmp_path / "c.db") as running:
-        yield running
+from support.catalog_server import RunningCatalog
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from mlcat_ingest.core.environment import MODULES
 from mlcat_ingest.hooks.spool import EventSpool
 from support import small_store
-from support.catalog_server import RunningCatalog, running_catalog
+from support.catalog_server import RunningCatalog
 from support.fakes import model_urn
 from support.installed import finished, output, versions
 from support.mlflow_server import running
@@ -84,12 +83,6 @@ def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Venv:
     output([*uv, "venv", "--python", sys.executable, venv.path], REPOSITORY)
     output([*uv, "pip", "install", "--python", venv.python, wheel], REPOSITORY)
     return venv
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[RunningCatalog]:
-    with running_catalog(tmp_path / "catalog.db") as catalog:
-        yield catalog
 
 
 def test_what_comes_with_the_wheel(bare: Venv) -> None:

@@ -1,14 +1,14 @@
 """`datahub ingest` into the catalog: every mode of its sink."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from support.catalog_server import RunningCatalog, running_catalog
+from support.catalog_server import RunningCatalog
 from support.datahub_cli import DataHubCli
 
 PLATFORM = "urn:li:dataPlatform:mlflow"
@@ -16,12 +16,6 @@ PLATFORM = "urn:li:dataPlatform:mlflow"
 
 def urns(count: int) -> list[str]:
     return [f"urn:li:mlModel:({PLATFORM},run-{at},PROD)" for at in range(count)]
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[RunningCatalog]:
-    with running_catalog(tmp_path / "c.db") as running:
-        yield running
 
 
 @pytest.fixture

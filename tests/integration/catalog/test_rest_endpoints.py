@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -54,12 +53,6 @@ ENTITIES: dict[str, tuple[str, str, str, dict[str, Any]]] = {
         {"description": "d", "mlFeatures": [FEATURE]},
     ),
 }
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[RunningCatalog]:
-    with running_catalog(tmp_path / "c.db") as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

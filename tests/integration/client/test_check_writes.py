@@ -22,12 +22,6 @@ CONDITION = "catalog conditional writes"
 TIME = "catalog write time"
 
 
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[RunningCatalog]:
-    with running_catalog(tmp_path / "c.db") as running:
-        yield running
-
-
 def checked(server: str, *, write: bool = True, token: str = "") -> dict[str, Finding]:
     config = RestSinkConfig.model_validate({"server": server, "token": token, "max_attempts": 1})
     sink = RestCatalog(config)

@@ -1,6 +1,5 @@
 """The client against the embedded catalog over a socket: what is written can be read back."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,12 +24,6 @@ HOSTILE = [
     "a+b c?d#e",
     "x" * 300,
 ]
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[RunningCatalog]:
-    with running_catalog(tmp_path / "catalog.db") as running:
-        yield running
 
 
 def connected(url: str, token: str = "") -> CatalogClient:

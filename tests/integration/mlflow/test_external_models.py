@@ -14,7 +14,7 @@ from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.client import ClientReader
 from mlcat_ingest.sources.mlflow.read.reader import MlflowObject, ModelFilter, Reader
 from mlcat_ingest.sources.mlflow.source import open_reader
-from support.catalog_server import RunningCatalog, running_catalog
+from support.catalog_server import RunningCatalog
 from support.mlflow_readings import entities_of, records_of
 from support.mlflow_server import MlflowServer, running
 from support.venvs import OURS
@@ -31,12 +31,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowServer]:
             yield server
         finally:
             mlflow.set_tracking_uri(None)  # type: ignore[arg-type] # it takes None, "" is a folder
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[RunningCatalog]:
-    with running_catalog(tmp_path / "catalog.db") as catalog:
-        yield catalog
 
 
 def make_agent(name: str, score: float | None = None) -> tuple[str, str | None]:

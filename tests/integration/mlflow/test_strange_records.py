@@ -1,7 +1,7 @@
 """A record that cannot be read is counted, named and asked for again; the others arrive."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -11,19 +11,13 @@ import pytest
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.testing.service import ServiceAnswer, ServiceRequest, failing_service
 from support import small_store
-from support.catalog_server import RunningCatalog, running_catalog
+from support.catalog_server import RunningCatalog
 from support.small_store import A, B
 
 FORMS = {
     "start_time_ms: '12x' is no number": "UPDATE runs SET start_time = '12x' WHERE run_uuid = 'a'",
     "name: bytes is no text": "UPDATE runs SET name = x'ff' WHERE run_uuid = 'a'",
 }
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[RunningCatalog]:
-    with running_catalog(tmp_path / "catalog.db") as catalog:
-        yield catalog
 
 
 @pytest.mark.parametrize(("reason", "statement"), FORMS.items(), ids=FORMS)
