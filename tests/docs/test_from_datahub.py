@@ -3,7 +3,6 @@
 import os
 import re
 import shlex
-import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ import pytest
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.workflows.resolve import resolve
+from support.commands import ended
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tutorials" / "from-datahub.md").read_text()
 PLATFORM = "urn:li:dataPlatform:mlflow"
@@ -61,15 +61,8 @@ class Place:
     datahub: Any
 
     def ours(self, words: list[str]) -> None:
-        done = subprocess.run(
-            [sys.executable, "-m", "mlcat_ingest", *words[1:]],
-            cwd=self.folder,
-            env={**os.environ, "HOME": str(self.folder)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"
+        command = [sys.executable, "-m", "mlcat_ingest", *words[1:]]
+        ended(command, cwd=self.folder, env={**os.environ, "HOME": str(self.folder)})
 
     def count(self, kind: str) -> int:
         return int(self.catalog.store.list_urns(kind).total)

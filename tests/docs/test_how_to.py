@@ -3,7 +3,6 @@
 import gzip
 import re
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -18,6 +17,7 @@ from datahub.emitter.rest_emitter import DatahubRestEmitter
 from datahub.metadata.schema_classes import GlobalTagsClass, TagAssociationClass
 
 from support.catalog_server import running_catalog
+from support.commands import ended
 from support.page_blocks import Block, blocks_of
 from support.walk import Walker, walker, with_outputs
 
@@ -93,15 +93,7 @@ class Place:
 
 
 def run(*args: str, folder: Path, status: int = 0) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "mlcat_ingest", *args],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == status, f"{args}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
+    return ended([sys.executable, "-m", "mlcat_ingest", *args], status, cwd=folder).stdout
 
 
 @pytest.fixture

@@ -1,12 +1,12 @@
 """The page of measurements is what the benchmark printed, and the benchmark prints such rows."""
 
 import re
-import subprocess
 import sys
 
 import pytest
 
 from benchmarks.make_page import MEASURED, PAGE, TEMPLATE, page, tables
+from support.commands import ended
 from support.services import postgres_database
 
 BENCHMARK = MEASURED.with_name("bench_mlflow.py")
@@ -62,9 +62,7 @@ def test_the_benchmark_prints_these_rows(database: str | None) -> None:
         parts += ["versions", "features", "catalog"]
     command = [sys.executable, str(BENCHMARK), "--runs", "50", "--rounds", "1", "--settle", "0"]
     command += ["--workers", "1", "--parts", ",".join(parts)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    printed = tables(done.stdout)
+    printed = tables(ended(command).stdout)
     assert list(printed) == ["all", *parts]
     for part in parts:
         assert names(printed[part]) == names(PRINTED[part])

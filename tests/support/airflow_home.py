@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from support.commands import ended
 from support.venvs import REPOSITORY, Venv, install_metadata, locked, venv_for
 
 DAGS = REPOSITORY / "airflow_dags"
@@ -77,11 +78,7 @@ class Airflow:
     def _run(
         self, command: Sequence[str], env: Mapping[str, str]
     ) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            command, env=self.env(**env), cwd=self.home, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-        return done
+        return ended(command, env=self.env(**env), cwd=self.home)
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,13 @@ An import of MLflow for each would take minutes.
 """
 
 import json
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from mlcat_ingest.testing.mlflow_store import mlflow_client
+from support.commands import ended
 from support.hooks import Bench
 
 _TRAINS: Final = """
@@ -59,17 +59,8 @@ class Trained:
 
 def trains(bench: Bench, envs: Mapping[str, Mapping[str, str]]) -> dict[str, Trained]:
     """Train once with each environment, in processes that are forked from one."""
-    done = subprocess.run(
-        [sys.executable, "-c", _TRAINS, json.dumps(envs)],
-        cwd=bench.folder,
-        env=bench.env(),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=250,
-    )
-    assert done.returncode == 0, done.stderr
-    codes = json.loads(done.stdout)
+    command = [sys.executable, "-c", _TRAINS, json.dumps(envs)]
+    codes = json.loads(ended(command, cwd=bench.folder, env=bench.env(), timeout=250).stdout)
 
     def message_of(name: str, ending: str) -> str:
         return (bench.folder / f"{name}.{ending}").read_text()

@@ -3,9 +3,9 @@
 import hashlib
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
+from support.commands import ended
 from support.venvs import ROOT, locked, venv_for
 
 SCRIPT = Path(__file__).with_name("training_script.py")
@@ -37,15 +37,6 @@ def _template() -> Path:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
             uri = f"sqlite:///{folder / 'mlflow.db'}"
-            done = subprocess.run(
-                [venv.python, SCRIPT, uri],
-                check=False,
-                capture_output=True,
-                text=True,
-                cwd=folder,
-                env={**os.environ, **_ENVIRONMENT},
-            )
-            if done.returncode != 0:
-                raise RuntimeError(f"{SCRIPT} failed:\n{done.stdout}\n{done.stderr}")
+            ended([venv.python, SCRIPT, uri], cwd=folder, env={**os.environ, **_ENVIRONMENT})
             complete.touch()
     return folder / "mlflow.db"

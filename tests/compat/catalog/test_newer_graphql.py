@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from support.commands import ended
 from support.installed import skip_without_index
 
 ANSWER = """
@@ -37,15 +38,10 @@ def test_graphql_core_3_3_is_imported_and_answers(tmp_path: Path) -> None:
     )
     skip_without_index(made.stderr)
     assert made.returncode == 0, made.stderr
-    done = subprocess.run(
+    done = ended(
         [sys.executable, "-c", ANSWER, str(tmp_path / "catalog.db")],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
         env={**os.environ, "PYTHONPATH": str(target)},
     )
-    assert done.returncode == 0, done.stderr
     version, answer = json.loads(done.stdout)
     assert version.startswith("3.3.")
     assert answer == {"data": {"search": {"total": 0}}, "extensions": {}}

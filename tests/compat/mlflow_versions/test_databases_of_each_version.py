@@ -3,7 +3,6 @@
 import json
 import os
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import closing
@@ -16,6 +15,7 @@ import mlcat_ingest
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.checks import REVISIONS, MlflowFeature
 from mlcat_ingest.sources.mlflow.read.client import ClientReader
+from support.commands import ended
 from support.mlflow_readings import records_of
 from support.mlflow_tables import NEWEST, reader_of
 from support.venvs import Venv, venv_for
@@ -82,11 +82,7 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 def output(command: Sequence[str | Path], folder: Path) -> str:
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("MLFLOW_", "PYTHON"))}
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, cwd=folder, env=inherited
-    )
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    return done.stdout
+    return ended(command, cwd=folder, env=inherited).stdout
 
 
 def records_in(uri: str) -> dict[str, list[Any]]:

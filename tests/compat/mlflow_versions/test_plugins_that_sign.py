@@ -6,7 +6,6 @@ tried.
 
 import json
 import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from mlcat_ingest.testing.service import (
     ServiceRequest,
     failing_service,
 )
+from support.commands import ended
 from support.hooks import as_installed
 from support.mlflow_server import running
 from support.seeded_store import seed
@@ -94,15 +94,12 @@ def aspects_by(
         "sink: {type: file, config: {path: out.jsonl}}\n"
     )
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("MLFLOW_", "PYTHON"))}
-    done = subprocess.run(
+    done = ended(
         [
             venv_for("mlflow-3.17-sagemaker").python,
             "-c",
             "from mlcat_ingest.cli.main import main; main(['recipe.yml', '-q'])",
         ],
-        capture_output=True,
-        text=True,
-        check=False,
         cwd=folder,
         env={
             **inherited,
@@ -113,7 +110,6 @@ def aspects_by(
             **env,
         },
     )
-    assert done.returncode == 0, done.stdout + done.stderr
     assert "hunter2" not in done.stdout + done.stderr
     written = map(json.loads, (folder / "out.jsonl").read_text().splitlines())
     return sorted((one["entityUrn"], one["aspectName"]) for one in written)

@@ -6,7 +6,6 @@ The same was written to all of them, so they give the same entities, to the lett
 import json
 import os
 import re
-import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +18,7 @@ from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from mlcat_ingest.sources.mlflow.source import open_reader
 from support.catalog_server import running_catalog
+from support.commands import ended
 from support.counting_proxy import counting_proxy
 from support.golden import as_lines
 from support.mlflow_readings import entities_of, opened_reader
@@ -117,15 +117,11 @@ def refusals(server: MlflowServer) -> list[list[str]]:
 def run_in(venv: Venv, program: str, server: MlflowServer) -> dict[str, str]:
     """Return what a program of this environment's client made: names to ids."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("MLFLOW_", "PYTHON"))}
-    done = subprocess.run(
+    done = ended(
         [venv.python, "-W", "ignore", "-c", program, PATHS, server.url],
-        capture_output=True,
-        text=True,
-        check=False,
         cwd=server.store_dir,
         env={**inherited, "GIT_PYTHON_REFRESH": "quiet"},
     )
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{server.output()}"
     made: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
     return made
 

@@ -1,7 +1,6 @@
 """`compat: datahub` beside DataHub's own mlflow source, over one store and into one catalog."""
 
 import json
-import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from datahub.metadata import schema_classes as models
 from mlcat_ingest import Pipeline, Recipe, Report
 from mlcat_ingest.testing.mlflow_store import mlflow_client
 from support.catalog_server import RunningCatalog, running_catalog
+from support.commands import ended
 from support.datahub_cli import DataHubCli
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -72,9 +72,7 @@ class Two:
     def retract(self) -> None:
         path = self.cli.home / "ours.yml"
         path.write_text(json.dumps(self.recipe()))
-        command = [sys.executable, "-m", "mlcat_ingest", "retract", str(path), "--yes"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+        ended([sys.executable, "-m", "mlcat_ingest", "retract", str(path), "--yes"])
 
     @property
     def run_model(self) -> str:

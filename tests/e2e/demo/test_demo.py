@@ -18,6 +18,7 @@ import pytest
 
 from mlcat_ingest.cli.demo import HERE
 from mlcat_ingest.sources.mlflow.read.checks import TESTED
+from support.commands import ended
 from support.mlflow_databases import seeded_server
 from support.page_blocks import blocks_of, difference, matches
 from support.venvs import REPOSITORY
@@ -142,11 +143,7 @@ def test_models_are_linked_to_the_features_that_feast_was_asked_for(first: First
 
 def test_verify_finds_all_of_it_in_the_catalog(first: First) -> None:
     command = [sys.executable, "-m", "mlcat_ingest", "verify", "recipe.yml", "--json"]
-    done = subprocess.run(
-        command, check=False, cwd=first.folder, capture_output=True, text=True, timeout=END_S
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    facts = json.loads(done.stdout)
+    facts = json.loads(ended(command, cwd=first.folder, timeout=END_S).stdout)
     stored = counts_of_store(first.folder / "mlflow.db")
     assert facts["compared"] >= stored["mlModel"] + stored["mlModelGroup"]
     assert [facts[one] for one in ("missing", "stale", "to_be_removed", "not_searchable")] == [
@@ -168,15 +165,8 @@ def test_the_last_step_that_it_prints_ingests_another_mlflow_server(
     with demo(first.folder) as process, seeded_server("ours", tmp_path / "store") as (mlflow, _):
         arguments = until(process, "Then ")[-1].partition(": mlcat-ingest ")[2]
         arguments = arguments.replace("http://localhost:5000", mlflow.url)
-        done = subprocess.run(
-            [sys.executable, "-m", "mlcat_ingest", *arguments.split()],
-            check=False,
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=END_S,
-        )
-    assert done.returncode == 0, done.stdout + done.stderr
+        command = [sys.executable, "-m", "mlcat_ingest", *arguments.split()]
+        done = ended(command, cwd=tmp_path, timeout=END_S)
     assert re.search(r"^ +mlModelGroup +[1-9]\d* created", done.stdout, re.MULTILINE)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.catalog_server import running_catalog
+from support.commands import ended
 from support.fakes import model_urn
 from support.mlflow_databases import seeded_server
 from support.page_blocks import blocks_of
@@ -108,7 +109,5 @@ def test_the_error_that_the_recipe_page_shows_is_the_one_that_is_reported(tmp_pa
     (shown,) = re.findall(r"^    (recipe\.yml:\d+: .*)$", page, re.MULTILINE)
     path = tmp_path / "recipe.yml"
     path.write_text("source:\n  type: mlflow\n  config:\n    tracking_url: http://127.0.0.1:5000\n")
-    command = [sys.executable, "-m", "mlcat_ingest", "recipe.yml"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
+    done = ended([sys.executable, "-m", "mlcat_ingest", "recipe.yml"], 2, cwd=tmp_path)
     assert shown in done.stderr

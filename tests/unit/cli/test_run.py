@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ from mlcat_ingest.errors import SourceUnavailableError
 from mlcat_ingest.pipeline.report.progress import OnProgress, Progress
 from mlcat_ingest.recipe.model import Recipe
 from support.cli import Invoke
+from support.commands import ended
 from support.fakes import FakeSink, FakeSource, model_urn
 from support.sides import Built, Sides
 
@@ -255,10 +255,7 @@ def test_a_scheme_that_nothing_opens_is_reported_before_anything_is_loaded(
         f"code = call([{name!r}, '--no-input'])\n"
         "sys.exit(9 if 'mlflow' in sys.modules else code)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 2, done.stderr
+    done = ended([sys.executable, "-c", script], 2, cwd=tmp_path)
     assert "unknown scheme htp:// (did you mean http://?); supported schemes: databricks" in (
         done.stderr
     )

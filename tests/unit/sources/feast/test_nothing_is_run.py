@@ -2,7 +2,6 @@
 
 import os
 import pickle
-import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 
 from mlcat_ingest.sources.feast.registry import split_registry
 from mlcat_ingest.sources.feast.source import FeastSource
+from support.commands import ended
 from support.feast import REGISTRY, config
 from support.reading import records_of
 
@@ -107,7 +107,4 @@ assert not [one for one in events[begun:] if one[0] == "os.mkdir"]
 
 @pytest.mark.process
 def test_reading_loads_neither_feast_nor_a_pickled_name(registry: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", WATCHED, str(registry)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    ended([sys.executable, "-c", WATCHED, str(registry)])
