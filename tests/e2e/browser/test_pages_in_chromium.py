@@ -15,7 +15,7 @@ from mlcat_ingest.catalog.store.reindex import ReindexScope
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.tasks import Tasks
 from mlcat_ingest.testing.service import failing_service, web_page
-from support import ai_assets
+from support import catalog_assets
 from support.browser import DESK, PHONE, SCHEMES, check_fit, check_look, chromium, watched
 from support.catalog_process import CatalogProcess, catalog_process
 from support.catalog_store import group, model, put
@@ -50,8 +50,11 @@ TARGETS = (
     *(f"/kind/{urn.split(':')[2]}" for urn in (RUN, RECIPE)),
     *(f"/entity/{urn}" for urn in (RUN, RECIPE)),
     *(f"/entity/{ORDERS}?tab=lineage", f"/entity/{model('hostile')}"),
-    *(f"/entity/{urn}" for urn in ai_assets.URNS),
-    *(f"/entity/{ai_assets.SERVER}?tab=overview", f"/entity/{ai_assets.MODEL}?tab=documents"),
+    *(f"/entity/{urn}" for urn in catalog_assets.URNS),
+    *(
+        f"/entity/{catalog_assets.SERVER}?tab=overview",
+        f"/entity/{catalog_assets.MODEL}?tab=documents",
+    ),
 )
 
 
@@ -69,7 +72,7 @@ def fill(database: Path) -> None:
                 "structuredReport": {"serializedValue": json.dumps(REPORT)},
             },
         )
-        ai_assets.put_assets(store, NIGHTLY)
+        catalog_assets.put_assets(store, NIGHTLY)
         put(store, group("churn"), mlModelGroupProperties={"name": "Churn"})
         for number in range(12):
             properties = {"name": f"bold-hare-{number}", "groups": [group("churn")]}

@@ -40,6 +40,8 @@ NAMED = {
     "tags": "key",
 }
 """Tables, and the column that tells what their rows are."""
+PROMPTS = "WHERE key = 'mlflow.prompt.is_prompt'"
+"""The condition on the tags of registered models that are prompts."""
 
 
 @contextmanager
@@ -76,8 +78,11 @@ def counts_of_store(database: Path) -> dict[str, int]:
     with closing(sqlite3.connect(database)) as connection:
         (runs,) = connection.execute("SELECT count(*) FROM runs").fetchone()
         (experiments,) = connection.execute("SELECT count(*) FROM experiments").fetchone()
-        (registered,) = connection.execute("SELECT count(*) FROM registered_models").fetchone()
-        (versions,) = connection.execute("SELECT count(*) FROM model_versions").fetchone()
+        named = f"FROM {{}} WHERE name NOT IN (SELECT name FROM registered_model_tags {PROMPTS})"
+        registered, versions = (
+            connection.execute(f"SELECT count(*) {named.format(table)}").fetchone()[0]
+            for table in ("registered_models", "model_versions")
+        )
     return {"mlModel": runs + versions, "mlModelGroup": experiments + registered}
 
 

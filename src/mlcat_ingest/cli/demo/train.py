@@ -21,6 +21,23 @@ _FEAST: Final = Path(__file__).with_name("feast")
 
 EXPERIMENTS: Final = ("wine-cultivars", "breast-cancer-screening", "diabetes-progression")
 
+_PROMPT: Final = "screening-report"
+_TEXTS: Final = {
+    "First draft.": "Explain the score {{score}} of a sample in two sentences.",
+    "Says how sure the model is.": "You write to a doctor.\n"
+    "Explain the score {{score}} of a sample, and that one in {{errors}} is wrong.",
+}
+"""The message of each version of the prompt to its text."""
+_SERVER: Final = {
+    "name": "com.example/screening",
+    "title": "Screening",
+    "description": "Scores samples with the screening model, and explains the scores.",
+    "version": "1.0.0",
+    "repository": {"url": "https://github.com/example/screening", "source": "github"},
+    "remotes": [{"type": "streamable-http", "url": "https://screening.example.com/mcp"}],
+}
+"""The server.json of an MCP server, as the Model Context Protocol has it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
@@ -48,7 +65,8 @@ def train_models(
     """Train the demo's models into an MLflow store; return the number of runs.
 
     Three experiments of ordinary practice: a grid search with child runs whose best model is
-    registered under an alias, two competing classifiers, and two regressors. Files go below the
+    registered under an alias, two competing classifiers, and two regressors. With MLflow 3.15 or
+    later there are also a prompt that a classifier uses and an MCP server. Files go below the
     folder `artifacts`, by default to the place that the server chooses. `on_experiment` is called
     with the name of each experiment before it begins.
     """
@@ -152,7 +170,7 @@ def _breast_cancer_classifiers(mlflow: Any) -> None:
         train, test, train_y, test_y = train_test_split(
             retrieval.of(data), target, random_state=7, stratify=target
         )
-        with mlflow.start_run(run_name=name):
+        with mlflow.start_run(run_name=name) as run:
             mlflow.set_tags(retrieval.tags)
             pipeline.fit(train, train_y)
             mlflow.log_params(params)
@@ -166,6 +184,7 @@ def _breast_cancer_classifiers(mlflow: Any) -> None:
                 mlflow.sklearn.log_model(
                     pipeline, name="screening_logistic", pip_requirements=_requirements()
                 )
+                _register_assets(mlflow, run.info.run_id)
 
 
 def _diabetes_regressors(mlflow: Any) -> None:
@@ -187,3 +206,19 @@ def _diabetes_regressors(mlflow: Any) -> None:
             mlflow.log_metric("mae", mean_absolute_error(test_y, predicted))
             mlflow.log_metric("r2", r2_score(test_y, predicted))
             mlflow.set_tag("estimator_name", type(model).__name__)
+
+
+def _register_assets(mlflow: Any, run_id: str) -> None:
+    if not hasattr(getattr(mlflow, "genai", None), "register_mcp_server"):
+        return
+    from mlflow.entities import MCPTool
+
+    for message, text in _TEXTS.items():
+        prompt = mlflow.genai.register_prompt(_PROMPT, text, commit_message=message)
+    mlflow.genai.set_prompt_alias(_PROMPT, "production", prompt.version)
+    mlflow.MlflowClient().link_prompt_version_to_run(run_id, prompt)
+    tools = [
+        MCPTool(name="score_sample", description="Scores the measures of a sample."),
+        MCPTool(name="explain_score", description="Names the measures that weigh most."),
+    ]
+    mlflow.genai.register_mcp_server(_SERVER, status="active", tools=tools)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from mlcat_ingest.catalog.store.store import Store
-from support.ai_assets import AGENT, MODEL, PROMPT, SERVER, SKILL, TOOLS, put_assets
+from support.catalog_assets import AGENT, MODEL, PROMPT, SERVER, SKILL, TOOLS, put_assets
 from support.catalog_graphql import ask, read
 from support.catalog_store import model, put
 

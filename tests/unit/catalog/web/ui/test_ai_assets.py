@@ -7,8 +7,8 @@ import pytest
 
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.app import create_app
-from support.ai_assets import AGENT, MODEL, PROMPT, SERVER, SKILL, TOOLS, URNS, put_assets
 from support.asgi import call
+from support.catalog_assets import AGENT, MODEL, PROMPT, SERVER, SKILL, TOOLS, URNS, put_assets
 from support.names import HOSTILE
 from support.pages import at, page
 
