@@ -1,5 +1,7 @@
 """AI assets as a catalog holds them: an MCP server with tools, a skill, a prompt, an agent."""
 
+import gzip
+from base64 import b64encode
 from typing import Final
 
 from mlcat_ingest.catalog.store.store import Store
@@ -12,6 +14,7 @@ PROMPT: Final = "urn:li:document:mlflow.packing"
 AGENT: Final = "urn:li:aiAgent:mlflow.guide"
 MODEL: Final = model("ranker")
 URNS: Final = (SERVER, TOOLS[0], SKILL, PROMPT, AGENT, MODEL)
+PACKED: Final = b64encode(gzip.compress(b'{"name": "weather"}')).decode()
 
 _STAMP: Final = {"time": 1_780_000_000_000, "actor": "urn:li:corpuser:ada"}
 _TAGS: Final = {"tags": [{"tag": "urn:li:tag:beta"}]}
@@ -31,7 +34,10 @@ def put_assets(store: Store, mark: str = "") -> None:
             "description": f"Forecasts and *alerts*. {mark}",
             "apis": list(TOOLS),
             "lifecycle": "PRODUCTION",
-            "customProperties": {"mlflow.mcp_server.status": "active", "team": f"sky {mark}"},
+            "customProperties": {
+                "mlflow.repository": "https://git.example/weather",
+                "team": f"sky {mark}",
+            },
         },
         mcpServerProperties={
             "url": "https://weather.example/mcp",
@@ -41,7 +47,7 @@ def put_assets(store: Store, mark: str = "") -> None:
         },
         serviceDefinition={
             "format": "JSON_SCHEMA",
-            "rawSpec": {"blob": '{"name": "weather"}', "compression": "NONE"},
+            "rawSpec": {"blob": PACKED, "compression": "GZIP"},
             "version": "1.2.0",
         },
         subTypes={"typeNames": ["MCP_SERVER"]},
@@ -76,7 +82,12 @@ def put_assets(store: Store, mark: str = "") -> None:
             "created": _STAMP,
             "lastModified": _STAMP,
             "relatedAssets": [{"asset": MODEL}],
-            "customProperties": {"task": "chat"},
+            "customProperties": {
+                "task": "chat",
+                "mlflow.description": f"For travellers. {mark}",
+                "mlflow.latest_version": "11",
+                **{f"mlflow.prompt.{number}": f"Text {number}. {mark}" for number in (2, 9, 10)},
+            },
         },
         subTypes={"typeNames": ["Prompt"]},
         dataPlatformInstance={"platform": MLFLOW},

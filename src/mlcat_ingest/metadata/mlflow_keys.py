@@ -62,3 +62,9 @@ VERSIONS: Final = "mlflow.versions"
 
 ALIASES: Final = "mlflow.aliases"
 """Custom property of a version: its aliases, a JSON list of `name@alias`."""
+
+PROMPT: Final = "mlflow.prompt"
+"""Custom property of a prompt: its name. With a dot and a version behind it: an earlier text."""
+
+PROMPT_DESCRIPTION: Final = "mlflow.description"
+"""Custom property of a prompt: its description, for which documents have no field."""

@@ -213,8 +213,10 @@ def _register_assets(mlflow: Any, run_id: str) -> None:
         return
     from mlflow.entities import MCPTool
 
-    for message, text in _TEXTS.items():
-        prompt = mlflow.genai.register_prompt(_PROMPT, text, commit_message=message)
+    *_, prompt = (
+        mlflow.genai.register_prompt(_PROMPT, text, commit_message=message)
+        for message, text in _TEXTS.items()
+    )
     mlflow.genai.set_prompt_alias(_PROMPT, "production", prompt.version)
     mlflow.MlflowClient().link_prompt_version_to_run(run_id, prompt)
     tools = [

@@ -2,6 +2,8 @@
 
 import csv
 import re
+import zlib
+from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -43,6 +45,7 @@ from mlcat_ingest.catalog.web.ui.text import (
     stamp,
     web_address,
 )
+from mlcat_ingest.metadata.aspects.ai import SERVICE_DEFINITION
 from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
 from mlcat_ingest.metadata.aspects.common import BROWSE_PATHS_V2, STATUS, SUB_TYPES
 from mlcat_ingest.metadata.aspects.governance import INSTITUTIONAL_MEMORY
@@ -65,6 +68,7 @@ from mlcat_ingest.metadata.mlflow_keys import (
     PARENT_RUN_ID,
     PARENT_RUN_NAME,
     PARENT_TAG,
+    PROMPT,
     RUN_DURATION,
     RUN_MODEL,
     RUN_STATUS,
@@ -104,6 +108,9 @@ _FIRST: Final = (
 """The facts that come first, in their order."""
 
 _COMMIT_CHARS: Final = 12
+_EARLIER: Final = f"{PROMPT}."
+_GZIP: Final = 31
+_UNPACKED_BYTES: Final = 1_000_000
 _LABELLED_TAGS: Final = frozenset({"Tags", "Glossary terms"})
 
 
@@ -198,6 +205,7 @@ class Overview:
     mlflow: Annotated[_Texts, "those by MLflow and its source"]
     bookkeeping: Annotated[_Texts, "those of this package"]
     texts: Annotated[_Texts, "long texts, by their labels"]
+    earlier: Annotated[_Texts, "the texts of earlier versions of a prompt"]
     definition: Annotated[str, "of a metadata test or a service"]
     others: Annotated[_Texts, "aspects that have no form here, as JSON"]
 
@@ -208,7 +216,12 @@ def overview(store: Store, urn: str, aspects: Aspects, properties: Mapping[str, 
     page = _run_page(store, properties)
     custom = properties.get("customProperties") or {}
     texts = sorted((name, scalar(value)) for name, value in custom.items())
-    shown = [text for text in texts if not _is_tabled(*text)]
+    shown = [one for one in texts if not _is_tabled(*one) and not one[0].startswith(_EARLIER)]
+    earlier = [
+        (name.removeprefix(_EARLIER), text)
+        for name, text in custom.items()
+        if name.startswith(_EARLIER)
+    ]
     curves = (name for name, _ in _named_values(training, "trainingMetrics"))
     columns = _objects(value_of(aspects, SCHEMA_METADATA).get("fields"))
     schema = _table(
@@ -227,8 +240,10 @@ def overview(store: Store, urn: str, aspects: Aspects, properties: Mapping[str, 
             if name.startswith(_MLFLOW) and name not in _ON_TOP
         ],
         bookkeeping=[text for text in shown if text[0].startswith(OWN_PREFIX)],
-        definition="".join(_laid_out(text) for _, (text, *_) in _shown(aspects, "json")),
+        definition=_definition(aspects),
         texts=[(label, text) for label, (text, *_) in _shown(aspects, "long")],
+        # Versions are numbers.
+        earlier=sorted(earlier, key=lambda one: (len(one[0]), one[0]), reverse=True),
         others=[
             (name, _pretty(stored.value))
             for name, stored in aspects.items()
@@ -237,12 +252,25 @@ def overview(store: Store, urn: str, aspects: Aspects, properties: Mapping[str, 
     )
 
 
-def _laid_out(text: str) -> str:
+def _definition(aspects: Aspects) -> str:
     """Return the definition of a metadata test or of a service, laid out if it is JSON."""
+    text = next((text for _, (text, *_) in _shown(aspects, "json")), "")
+    spec = value_of(aspects, SERVICE_DEFINITION).get("rawSpec")
+    if isinstance(spec, Mapping) and spec.get("compression") == "GZIP":
+        text = _unpacked(text)
     try:
         return _pretty(orjson.loads(text))
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         return text  # no JSON, or nested too deeply to be laid out
+
+
+def _unpacked(text: str) -> str:
+    """Return what base64 of gzip holds, up to a limit; another text as it is."""
+    try:
+        unpacked = zlib.decompressobj(_GZIP).decompress(b64decode(text), _UNPACKED_BYTES)
+    except (ValueError, zlib.error):
+        return text
+    return unpacked.decode("utf-8", "replace") or text
 
 
 def _pretty(value: object) -> str:

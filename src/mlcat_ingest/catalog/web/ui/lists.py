@@ -48,6 +48,7 @@ from mlcat_ingest.metadata.aspects.processes import DATAHUB_EXECUTION_REQUEST_IN
 from mlcat_ingest.metadata.mlflow_keys import (
     ALIASES,
     PARENT_RUN,
+    PROMPT_DESCRIPTION,
     RUN_DURATION,
     RUN_ID,
     RUN_MODEL,
@@ -348,11 +349,11 @@ def recipe_of(request: Mapping[str, Any]) -> str:
 
 
 def description_of(properties: Mapping[str, Any]) -> str:
-    """Return the description in an aspect with properties; glossary terms call it a definition."""
+    """Return the description in an aspect with properties, by the name that its type has for it."""
     for key in ("description", "definition"):
         if isinstance(text := properties.get(key), str):
             return text
-    return ""
+    return scalar((properties.get("customProperties") or {}).get(PROMPT_DESCRIPTION))
 
 
 def kind_of(urn: str, aspects: Aspects) -> str:

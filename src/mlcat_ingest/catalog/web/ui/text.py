@@ -19,7 +19,7 @@ KIND_LABELS: Final = {
 }
 """Entity type to what a reader calls it; the ML ones first, in the order of the overview."""
 
-_SUBTYPES: Final = {"MCP_SERVER": "MCP server"}
+_SUBTYPES: Final = {"MCP_SERVER": "MCP server", "MCP_TOOL": "Tool"}
 """Subtypes that are names of programs, to what a reader calls them."""
 
 # Embeddings, overrides and isolates; marks that stand for themselves are part of some languages.

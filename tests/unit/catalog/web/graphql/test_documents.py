@@ -53,7 +53,7 @@ def test_a_document(store: Store) -> None:
     info = prompt["info"]
     assert info["contents"]["text"].startswith("What to pack for {{city}}?")
     assert info["created"] == STAMP
-    assert info["customProperties"] == [{"key": "task", "value": "chat"}]
+    assert {"key": "task", "value": "chat"} in info["customProperties"]
     assert info["relatedAssets"] == [{"asset": {"urn": MODEL, "type": "MLMODEL"}}]
     assert info["relatedDocuments"] is info["parentDocument"] is info["source"] is None
     other = read(store, OTHER, fields)

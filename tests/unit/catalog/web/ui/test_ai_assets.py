@@ -8,7 +8,18 @@ import pytest
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.app import create_app
 from support.asgi import call
-from support.catalog_assets import AGENT, MODEL, PROMPT, SERVER, SKILL, TOOLS, URNS, put_assets
+from support.catalog_assets import (
+    AGENT,
+    MODEL,
+    PACKED,
+    PROMPT,
+    SERVER,
+    SKILL,
+    TOOLS,
+    URNS,
+    put_assets,
+)
+from support.catalog_store import put
 from support.names import HOSTILE
 from support.pages import at, page
 
@@ -18,7 +29,7 @@ SHOWN = {
     SERVER: ("MCP servers Weather MCP server", "Tools 2", "forecast Gives forecast."),
     at(SERVER, "?tab=overview"): (
         "Transport SSE Address https://weather.example/mcp Timeout in seconds 30.0 Headers X-Key",
-        "Version 1.2.0 Lifecycle PRODUCTION Owners ada Tags beta",
+        "Version 1.2.0 Source code https://git.example/weather Lifecycle PRODUCTION Owners ada",
         "team sky",
         'Definition as JSON { "name": "weather" }',
     ),
@@ -31,8 +42,11 @@ SHOWN = {
     ),
     PROMPT: (
         "Documents Packing Prompt mlflow",
+        "For travellers.",
+        "Version 11 State PUBLISHED",
         "Owners ada About ranker",
         "Contents What to pack for {{city}}? <b>Be brief.</b>",
+        "Earlier versions 3 Version 10 Text 10. Version 9 Text 9. Version 2 Text 2.",
         "Properties 1 task chat",
     ),
     AGENT: (
@@ -61,6 +75,14 @@ def test_what_a_server_has_is_no_lineage(store: Store) -> None:
     for urn in (SERVER, *TOOLS, SKILL, PROMPT, AGENT):
         assert at(urn, "?tab=lineage") not in page(store, at(urn)).links
     assert "Nothing" in page(store, at(MODEL, "?tab=lineage")).text
+
+
+def test_a_definition_that_is_not_what_it_says_is_shown_as_it_is(store: Store) -> None:
+    put_assets(store)
+    for blob in ("no base64", PACKED[:12], "<b>"):
+        spec = {"blob": blob, "compression": "GZIP"}
+        put(store, SERVER, serviceDefinition={"format": "OTHER", "rawSpec": spec})
+        assert f"Definition as JSON {blob}" in page(store, at(SERVER, "?tab=overview")).text
 
 
 @pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
