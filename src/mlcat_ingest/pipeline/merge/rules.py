@@ -52,7 +52,7 @@ UNOWNED: Final = {name: spec.computed | spec.unowned for name, spec in ASPECTS.i
 """Aspect to the fields without an owner: the stored value stays, and the service's part of
 them is computed anew."""
 
-YIELDING: Final = {name: spec.yields for name, spec in ASPECTS.items() if spec.yields}
+YIELDING: Final = {name: spec.yields for name, spec in ASPECTS.items()}
 """Aspect to the texts and records in which a value that is not ours stays."""
 
 
