@@ -331,14 +331,7 @@ class ConflictGuard:
         self._context.ledger.count(unverified=not verified)
         if properties_aspect(written.entity_type) in restored:
             # Whose an entry is follows from the bases there: what was dropped may be of others now.
-            for proposal in written.proposals:
-                name = proposal.aspect_name
-                before, after = written.stored.get(name), now.get(name)
-                # One that is not there was dropped by us, or by others: then it stays so.
-                is_ours = after is not None or proposal.change_type == "DELETE"
-                if before is not None and is_ours and name not in restored:
-                    version = None if after is None else after.version
-                    restored[name] = StoredAspect(before.value, version)
+            restored = {**_dropped(written, now), **restored}
         return None if alone else restored
 
     def _between(self, proposal: Proposal, first: int, last: int) -> list[Aspect]:
@@ -405,6 +398,21 @@ def _hidden_as_unused(written: MergedEntity) -> bool:
 
 def _read_first(written: MergedEntity) -> StoredEntity:
     return written.stored if written.read_first is None else written.read_first
+
+
+def _dropped(written: MergedEntity, now: StoredEntity) -> Mapping[str, StoredAspect]:
+    """Return what stood in the aspects that we changed, as they were before our write."""
+    dropped = {}
+    for proposal in written.proposals:
+        before, after = written.stored.get(proposal.aspect_name), now.get(proposal.aspect_name)
+        # An equal value dropped nothing and made no version: what is there now may be of others.
+        is_changed = before is not None and not same_json(before.value, proposal.aspect)
+        # One that is not there was dropped by us, or by others: then it stays so.
+        is_ours = after is not None or proposal.change_type == "DELETE"
+        if before is not None and is_changed and is_ours:
+            version = None if after is None else after.version
+            dropped[proposal.aspect_name] = StoredAspect(before.value, version)
+    return dropped
 
 
 def _of_others(proposal: Proposal, versions: Sequence[Aspect]) -> list[Aspect]:

@@ -20,7 +20,12 @@ from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state.session import StateSession
-from mlcat_ingest.pipeline.write.conflicts import ConflictGuard, PermittedReads, read_stored
+from mlcat_ingest.pipeline.write.conflicts import (
+    ConflictGuard,
+    PermittedReads,
+    read_stored,
+    write_again,
+)
 from mlcat_ingest.pipeline.write.delivery import Delivery
 from support.fakes import FakeSink, FakeSource, group_urn, model_urn
 from support.recipes import a_recipe
@@ -427,6 +432,34 @@ def test_an_entry_whose_base_a_repair_loses_is_nobodys_and_goes() -> None:
     assert sink.stored[URN][HOME]["description"] == "a person's"
     deliver(sink, tagged("x"), merge=other)
     deliver(sink, tagged(), merge=other)
+    assert sink.stored[URN]["globalTags"] == tagged("a", "b").aspects["globalTags"]
+
+
+def test_what_another_recipe_adds_after_an_equal_value_of_ours_stays() -> None:
+    def tagged(*names: str, group: str = "g") -> Entity:
+        tags = [{"tag": f"urn:li:tag:{name}"} for name in names]
+        return model(group, globalTags={"tags": tags})
+
+    sink = Sink(checks_versions=False)
+    sink.enforces = False
+    other: Merge = partial(merge_entity, rules=MergeRules(Writer("other")))
+    deliver(sink, tagged("a"))
+    entities: list[Entity] = [tagged("a", "b")]
+
+    def add(_: object) -> None:
+        while sink.writes and entities:
+            entity = entities.pop()
+            [stored] = read_stored(sink, StateSession(), [entity]).values()
+            for one in other(entity, stored).proposals:
+                sink.put(URN, one.aspect_name, one.aspect)
+
+    entity = tagged("a", group="h")
+    [stored] = read_stored(sink, StateSession(), [entity]).values()
+    sink.writes.clear()
+    sink.before_read = add
+    again = write_again(INGEST(entity, stored))
+    assert "globalTags" in {one.aspect_name for one in again.proposals}
+    Delivery(RunContext(sink, Ledger(Tally("test", str))), INGEST).deliver([again])
     assert sink.stored[URN]["globalTags"] == tagged("a", "b").aspects["globalTags"]
 
 
