@@ -37,7 +37,7 @@ def test_a_field_and_a_variable_that_a_schema_lacks_are_named(
     (selection,) = [line for line in lines if line.startswith("interface: ")]
     assert selection.startswith("interface: mlFeature: Cannot query field 'featureNamespace'")
     searches = [line for line in lines if line.startswith("client: ")]
-    assert len(searches) == 6
+    assert len(searches) == 7
     assert all("'filterNonLatestVersions' is not defined" in line for line in searches)
 
 
