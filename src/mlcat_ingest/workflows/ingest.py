@@ -152,8 +152,7 @@ class Pipeline:
 
         It runs the stages of a run on a copy of the recipe's state, and reads the same records.
         Its report has the error of a failed plan. `gate` names metadata tests that must not fail:
-        the client evaluates them on the planned entities. `changes` gets each change that the run
-        would make.
+        the client evaluates them on the planned entities.
         """
         from mlcat_ingest.workflows.plan import make_plan
 

@@ -92,25 +92,13 @@ class PropertiesBuilder:
 
     def add_tags(self, tags: Mapping[str, str], *, without: Collection[str] = ()) -> None:
         """Add the tags of a record, sorted, under names that hide none of our own keys."""
-        truncator, values, limits = self.truncator, self.values, self.truncator.limits
-        value_limit, name_limit = limits.value_chars, limits.name_chars
+        truncator, limits = self.truncator, self.truncator.limits
+        # The catalog's own verdict, written back, is no change of the record.
+        left_out = {NAMING_TAG, *VERDICT_TAGS, *without}
         for key in self.limit_entries("tags", sorted(tags), limits.tags):
-            if key in without or key == NAMING_TAG:
-                continue
-            value = tags[key]
-            if len(value) > value_limit or not value.isprintable():
-                value = truncator.text(value, f"tag {key[:name_limit]!r}")
-            # An ordinary name needs no more than these looks at it; it is the same in the catalog.
-            special = key in OWN_KEYS or key.startswith(_ESCAPED) or len(key) > name_limit
-            if special or key in values or not key.isprintable():
-                self._add_special(key, value)
-            else:
-                values[key] = value
-
-    def _add_special(self, key: str, value: str) -> None:
-        if key in VERDICT_TAGS:
-            return  # the catalog's own verdict, written back: no change of the record
-        self.add(self.truncator.name(source_name(key), "tag name"), value, "tag.")
+            if key not in left_out:
+                value = truncator.text(tags[key], f"tag {key[: limits.name_chars]!r}")
+                self.add(truncator.name(source_name(key), "tag name"), value, "tag.")
 
     def limit_entries(self, what: str, names: Sequence[_T], limit: int) -> Sequence[_T]:
         """Return the first `limit` of `names`; entity and report have the number of the others."""

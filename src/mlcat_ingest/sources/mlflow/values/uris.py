@@ -159,14 +159,7 @@ class UiLinks:
 
     def run(self, experiment_id: str, run_id: str) -> str | None:
         """Return the link to a run's page."""
-        if self.base is None:
-            return None
-        # The ids of MLflow itself need no quoting, and this is called once a run.
-        if not (experiment_id.isalnum() and experiment_id.isascii()):
-            experiment_id = _quote(experiment_id)
-        if not (run_id.isalnum() and run_id.isascii()):
-            run_id = _quote(run_id)
-        return self._page(f"experiments/{experiment_id}/runs/{run_id}")
+        return self._page(f"experiments/{_quote(experiment_id)}/runs/{_quote(run_id)}")
 
     def logged_model(self, experiment_id: str, model_id: str) -> str | None:
         """Return the link to the page of a logged model of MLflow 3."""

@@ -10,9 +10,9 @@ from mlcat_ingest.metadata.proposal import Note
 from mlcat_ingest.sources.mlflow.mapping.properties import OWN_KEYS, PropertiesBuilder, source_name
 from mlcat_ingest.sources.mlflow.mapping.text import (
     Truncator,
+    _shrink,
     cut,
     number_text,
-    shrink,
     truncate_aspect,
 )
 from mlcat_ingest.sources.mlflow.values.joined import SizeLimits
@@ -109,7 +109,7 @@ def entries(names: list[str], value: str) -> list[dict[str, str]]:
 
 def test_lists_are_halved_where_cutting_values_is_not_enough() -> None:
     truncator = truncator_of(2_000)
-    found = shrink(aspect(100), truncator)
+    found = _shrink(aspect(100), truncator)
     assert len(dumps(found)) <= 2_000
     kinds = {note.detail.split(" ", maxsplit=1)[0] for note in truncator.notes}
     assert kinds == {"properties", "trainingMetrics", "hyperParams", "customProperties"}
@@ -120,7 +120,7 @@ def test_an_aspect_that_fits_is_left_alone() -> None:
     small = aspect(3)
     size = len(dumps(small))
     roomy, exact, tight = Truncator(), truncator_of(size), truncator_of(size - 1)
-    assert shrink(small, roomy) is small
+    assert _shrink(small, roomy) is small
     assert truncate_aspect(small, roomy) is small
     # Too large by the estimate, which is one from above, but not when it is measured.
     assert truncate_aspect(small, exact) is small
@@ -130,7 +130,7 @@ def test_an_aspect_that_fits_is_left_alone() -> None:
 
 def test_shrinking_ends_where_nothing_is_left_to_halve() -> None:
     name = "n" * 300
-    assert shrink({"name": name, "description": "d"}, truncator_of(100)) == {
+    assert _shrink({"name": name, "description": "d"}, truncator_of(100)) == {
         "name": name,
         "description": "d",
     }
