@@ -124,7 +124,7 @@ def drained(recipe: Path, spool: Path | None = None) -> None:
     resolved = load_resolved(recipe)
     found = EventSpool(spool or recipe.parent / ".mlcat" / "spool")
     deadline = time.monotonic() + 180
-    while (done := drain_into(resolved, found, str(recipe))).busy:
+    while (done := drain_into(resolved, found, str(recipe))).summary.busy:
         assert time.monotonic() < deadline  # a background drain gives up by itself
         time.sleep(0.2)
     assert done.report is None, done.report

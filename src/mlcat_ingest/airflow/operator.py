@@ -286,7 +286,8 @@ class MlcatDrainOperator(_RecipeOperator):
         result = self._until_killed(lambda: drain_spool(resolved, spool, str(self.recipe)))
         if result.report is not None:
             self._summary(result.report)
-        return {"events": result.events, "runs": result.runs, "left": result.left}
+        drained = result.summary
+        return {"events": drained.events, "runs": drained.runs, "left": drained.left}
 
 
 class MlcatGateOperator(BaseOperator):

@@ -121,7 +121,7 @@ def drain(recipe: str, to: str | None, spool: Path | None, *, follow: bool) -> i
             return EXIT_OK
         result = drain_spool(resolved, events, recipe)
     print_drain(result, settings)
-    return result.exit_code
+    return result.summary.exit_code
 
 
 @command.command(epilog="\b\nExample:\n  mlcat-ingest hooks serve recipe.yml --port 8081")
@@ -187,7 +187,7 @@ def print_drain(result: "DrainResult", settings: OutputSettings) -> None:
     if result.report is not None:
         refused = f"the catalog refused some proposals, see {result.report.dead_letter_file}"
         settings.print_error(f"hooks: {result.report.failure or refused}", result.report.error)
-    settings.print_note(f"hooks: {hooks_line(result.summary())}")
+    settings.print_note(f"hooks: {hooks_line(result.summary)}")
 
 
 def _since(oldest_ms: int | None) -> str:

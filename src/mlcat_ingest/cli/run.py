@@ -143,7 +143,7 @@ def _drain(
         failure = failure_of(error, secrets.mask)
         return HooksSummary(exit_code_of(error), left=left, failure=failure)
     print_drain(result, settings)
-    return result.summary()
+    return result.summary
 
 
 def _print_report(report: "Report", settings: OutputSettings) -> None:

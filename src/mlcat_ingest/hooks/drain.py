@@ -10,7 +10,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Final, TypeVar
 
@@ -57,36 +57,10 @@ IngestNamed = Callable[[Runs], NamedRunsResult]
 
 @dataclass(frozen=True, slots=True)
 class DrainResult:
-    """The outcome of a drain.
+    """The outcome of a drain for the report of a run; `report` is of what did not go well."""
 
-    The catalog acknowledged `events`, that named `runs` and registered `models`; `elsewhere` of
-    these runs are none of the recipe's. `left` events of the recipe wait on. `report` is of what
-    did not go well. A `busy` spool has another drain at work.
-    """
-
-    events: int = 0
-    runs: int = 0
-    models: int = 0
-    elsewhere: int = 0
-    left: int = 0
+    summary: HooksSummary = field(default_factory=HooksSummary)
     report: Report | None = None
-    busy: bool = False
-
-    @property
-    def exit_code(self) -> int:
-        """Exit status, as that of a run."""
-        return EXIT_OK if self.report is None else self.report.exit_code
-
-    def summary(self) -> HooksSummary:
-        """Return the counts of the drain for the report of a run."""
-        summary = HooksSummary(
-            *(self.exit_code, self.events, self.runs, self.models),
-            *(self.elsewhere, self.left, self.busy),
-        )
-        if self.report is None:
-            return summary
-        letters = self.report.dead_letter_file
-        return replace(summary, failure=self.report.failure, dead_letter_file=letters)
 
 
 def event_filter(resolved: ResolvedRecipe, recipe: str) -> EventFilter:
@@ -121,7 +95,7 @@ def drain_spool(
     if not spool.pending():
         return DrainResult()
     result = drain_into(resolved, spool, recipe, changes=changes)
-    if result.report is None and not result.busy:
+    if result.report is None and not result.summary.busy:
         spool.backoff.reset()
     return result
 
@@ -239,10 +213,14 @@ class _Drain:
         return done
 
     def result(self, *, busy: bool) -> DrainResult:
-        return DrainResult(
-            *(self._events, self._runs, self._models, self._elsewhere),
-            *(self.remaining(), self._bad, busy),
-        )
+        counts = self._events, self._runs, self._models, self._elsewhere, self.remaining()
+        summary, bad = HooksSummary(EXIT_OK, *counts, busy), self._bad
+        if bad is not None:
+            code, letters = bad.exit_code, bad.dead_letter_file
+            summary = replace(
+                summary, exit_code=code, failure=bad.failure, dead_letter_file=letters
+            )
+        return DrainResult(summary, bad)
 
 
 def _log_unknown(claimed: Sequence[ClaimedEvent], unknown: Sequence[str]) -> None:
@@ -283,7 +261,7 @@ def drain_all(spool: EventSpool, recipe: str, server: str) -> str | None:
 
 def _drain_fast(resolved: ResolvedRecipe, spool: EventSpool, place: str) -> str | None:
     result = drain_into(with_options(resolved, FAIL_FAST), spool, place, rest_s=REST_S)
-    log.info("%s", hooks_line(result.summary()))
+    log.info("%s", hooks_line(result.summary))
     report = result.report
     if report is None:
         return None
@@ -314,7 +292,7 @@ def follow_spool(
         names, result = spool.names(), None
         if not names <= known and not spool.backoff.remaining_s():
             result = _drain_loaded(load, spool, recipe)
-        if result is None or result.busy:
+        if result is None or result.summary.busy:
             time.sleep(FOLLOW_S)
             continue
         report(result)

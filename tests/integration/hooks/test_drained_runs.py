@@ -2,8 +2,9 @@
 
 import pytest
 
-from mlcat_ingest.hooks.drain import DrainResult, drain_into
+from mlcat_ingest.hooks.drain import drain_into
 from mlcat_ingest.hooks.spool import Event, EventSpool
+from mlcat_ingest.pipeline.report.report import HooksSummary
 from mlcat_ingest.pipeline.state.locks import held_state
 from mlcat_ingest.sources.base import Runs
 from mlcat_ingest.testing.mlflow_store import mlflow_client
@@ -26,9 +27,9 @@ def some_runs(uri: str, count: int) -> list[str]:
     return made
 
 
-def drained(bench: Bench) -> DrainResult:
+def drained(bench: Bench) -> HooksSummary:
     resolved = load_resolved(bench.recipe)
-    return drain_into(resolved, bench.spool, str(bench.recipe))
+    return drain_into(resolved, bench.spool, str(bench.recipe)).summary
 
 
 def test_only_the_named_runs_arrive_and_a_second_time_changes_nothing(
@@ -38,7 +39,7 @@ def test_only_the_named_runs_arrive_and_a_second_time_changes_nothing(
     for _ in range(2):
         bench.spool.put(Event(first, recipe=str(bench.recipe)))
     bench.spool.put(Event("0" * 32, recipe=str(bench.recipe)))
-    assert drained(bench) == DrainResult(events=3, runs=2, elsewhere=1)
+    assert drained(bench) == HooksSummary(events=3, runs=2, elsewhere=1)
     assert models(catalog, [first, second]) == [first]
     urn = f"urn:li:mlModel:(urn:li:dataPlatform:mlflow,{first},PROD)"
     version = catalog.store.get_many([urn], ["mlModelProperties"])[urn]["mlModelProperties"].version

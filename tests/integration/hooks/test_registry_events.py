@@ -64,8 +64,8 @@ def drained(bench: Bench) -> int:
     """Drain all events; return how many they were."""
     done = drain_into(load_resolved(bench.recipe), bench.spool, str(bench.recipe))
     assert done.report is None, done.report
-    assert done.left == 0
-    return done.events
+    assert done.summary.left == 0
+    return done.summary.events
 
 
 class Held:

@@ -52,7 +52,7 @@ def world(
     events = bench.events()
     resolved = load_resolved(bench.recipe)
     drained = drain_into(resolved, bench.spool, str(bench.recipe))
-    assert (drained.events, drained.left) == (len(events), 0)
+    assert (drained.summary.events, drained.summary.left) == (len(events), 0)
     runs = [run for one in found.values() for run in one.runs]
     arrived = {run: stored(catalog, run) for run in models(catalog, runs)}
     return World(found, events, arrived, bench)

@@ -114,7 +114,7 @@ def test_what_mlflow_sends_is_in_the_spool_and_drained(
         assert time.monotonic() < deadline
         time.sleep(0.05)
     done = drain_into(load_resolved(bench.recipe), bench.spool, str(bench.recipe))
-    assert (done.events, done.models, done.report) == (1, 1, None)
+    assert (done.summary.events, done.summary.models, done.report) == (1, 1, None)
     urn = "urn:li:mlModel:(urn:li:dataPlatform:mlflow,sent_1,PROD)"
     held = catalog.store.get_many([urn], ["versionProperties"])[urn]["versionProperties"].value
     assert held["aliases"] == [{"versionTag": "champion"}]

@@ -19,7 +19,13 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.hooks.drain import DrainResult
 from mlcat_ingest.hooks.spool import Event, EventSpool
-from mlcat_ingest.pipeline.report.report import EntityCounts, Report, failure_of, worst
+from mlcat_ingest.pipeline.report.report import (
+    EntityCounts,
+    HooksSummary,
+    Report,
+    failure_of,
+    worst,
+)
 from support.cli import Invoke, Result
 from support.fakes import FakeSource, model_urn
 from support.sides import Sides
@@ -91,7 +97,9 @@ def test_the_worse_of_run_and_drain_is_the_status_everywhere(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, run: int, drain: int
 ) -> None:
     left = 0 if drain == 0 else 1
-    result = DrainResult(events=1 - left, runs=1 - left, left=left, report=DRAINS[drain])
+    report = DRAINS[drain]
+    code = 0 if report is None else report.exit_code
+    result = DrainResult(HooksSummary(code, 1 - left, 1 - left, left=left), report)
     drains_to(monkeypatch, result)
     expected = min(run, drain, key=WORST.index)
     done = bench.run(run)

@@ -10,7 +10,7 @@ from mlcat_ingest.errors import CatalogUnavailableError, StateUnavailableError
 from mlcat_ingest.hooks import drain as drain_module
 from mlcat_ingest.hooks.drain import DrainResult, drain, event_filter, follow_spool
 from mlcat_ingest.hooks.spool import Event, EventSpool
-from mlcat_ingest.pipeline.report.report import Report, failure_of
+from mlcat_ingest.pipeline.report.report import HooksSummary, Report, failure_of
 from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.base import Runs
@@ -57,7 +57,7 @@ def a_spool(folder: Path, *run_ids: str) -> EventSpool:
 
 def test_a_run_that_ended_twice_is_asked_for_once_and_both_events_go(tmp_path: Path) -> None:
     spool, pipe = a_spool(tmp_path, "a", "b", "a"), Pipe()
-    assert drain(spool, bool, pipe) == DrainResult(events=3, runs=2)
+    assert drain(spool, bool, pipe).summary == HooksSummary(events=3, runs=2)
     assert sorted(pipe.asked[0]) == ["a", "b"]
     assert spool.pending() == 0
 
@@ -72,7 +72,8 @@ def test_models_and_the_run_of_a_new_version_are_asked_for_together(tmp_path: Pa
     drained = drain(spool, bool, pipe)
     # Events of one millisecond have no order.
     assert (list(map(sorted, pipe.asked)), pipe.deleted) == ([["a", "b", "m", "sick"]], ["m"])
-    assert (drained.events, drained.runs, drained.models, drained.left) == (4, 2, 1, 1)
+    done = drained.summary
+    assert (done.events, done.runs, done.models, done.left) == (4, 2, 1, 1)
     assert [event.model for event in spool.events()] == ["sick"]
 
 
@@ -115,7 +116,7 @@ def test_a_follower_takes_what_a_killed_drain_had_claimed(
     with spool.drain_lock():
         assert spool.claim(9, bool)
     [result] = results_of(spool, Pipe(), monkeypatch)
-    assert (result.events, spool.pending()) == (1, 0)
+    assert (result.summary.events, spool.pending()) == (1, 0)
 
 
 def test_a_follower_drains_refused_events_again_only_with_a_new_one(
@@ -176,27 +177,30 @@ def test_what_a_failure_ends_stays_and_ends_the_drain(tmp_path: Path) -> None:
     spool = a_spool(tmp_path, "a")
     pipe = Pipe(CatalogUnavailableError("down"))
     drained = drain(spool, bool, pipe)
-    assert (drained.events, drained.left, drained.exit_code) == (0, 1, 1)
+    done = drained.summary
+    assert (done.events, done.left, done.exit_code) == (0, 1, 1)
     assert drained.report is not None
     assert drained.report.failure == failure_of(CatalogUnavailableError("down"))
     assert len(pipe.asked) == 1
-    assert drain(spool, bool, Pipe()) == DrainResult(events=1, runs=1)
+    assert drain(spool, bool, Pipe()).summary == HooksSummary(events=1, runs=1)
 
 
 def test_what_was_refused_stays_and_what_came_with_it_goes(tmp_path: Path) -> None:
     spool = a_spool(tmp_path, "r1", "r2", "r1", "r3")
     pipe = Pipe(refuses=frozenset({"r1"}))
     drained = drain(spool, bool, pipe)
-    assert (drained.events, drained.runs, drained.left, drained.exit_code) == (2, 2, 2, 4)
+    done = drained.summary
+    assert (done.events, done.runs, done.left, done.exit_code) == (2, 2, 2, 4)
     assert len(pipe.asked) == 1
-    assert drain(spool, bool, Pipe()) == DrainResult(events=2, runs=1)
+    assert drain(spool, bool, Pipe()).summary == HooksSummary(events=2, runs=1)
 
 
 def test_what_failed_stays_whole_though_only_some_of_it_was_refused(tmp_path: Path) -> None:
     spool = a_spool(tmp_path, "r1", "r2")
     pipe = Pipe(CatalogUnavailableError("down"), refuses=frozenset({"r1"}))
     drained = drain(spool, bool, pipe)
-    assert (drained.events, drained.left, drained.exit_code) == (0, 2, 1)
+    done = drained.summary
+    assert (done.events, done.left, done.exit_code) == (0, 2, 1)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +226,7 @@ def test_an_event_written_during_the_drain_is_taken_too(tmp_path: Path) -> None:
             spool.put(Event("late"))
         return pipe(named)
 
-    assert drain(spool, bool, bring).events == 2
+    assert drain(spool, bool, bring).summary.events == 2
     assert pipe.asked == [["a"], ["late"]]
 
 
@@ -240,12 +244,12 @@ def test_where_another_drain_is_at_work_nothing_is_done(tmp_path: Path) -> None:
     spool = a_spool(tmp_path, "a")
     with EventSpool(tmp_path).drain_lock():
         drained = drain(spool, bool, Pipe())
-    assert (drained.busy, drained.left, drained.exit_code) == (True, 1, 0)
+    assert drained.summary == HooksSummary(left=1, busy=True)
 
 
 def test_runs_that_no_source_has_are_counted_and_done(tmp_path: Path) -> None:
     spool = a_spool(tmp_path, "a", "foreign")
-    assert drain(spool, bool, Pipe(unknown=["foreign"])) == DrainResult(
+    assert drain(spool, bool, Pipe(unknown=["foreign"])).summary == HooksSummary(
         events=2, runs=2, elsewhere=1
     )
     assert spool.pending() == 0
