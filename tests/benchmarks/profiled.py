@@ -56,7 +56,7 @@ from mlcat_ingest.sources.mlflow.values import joined  # noqa: E402
 STAGES: dict[str, list[Callable[..., Any]]] = {
     "rows of runs, made into records": [rows.load_runs],
     "relations between records": [WorkspaceReading._relate, WorkspaceReading._join],
-    "digests of records": [joined.record_digest],
+    "digests of records": [joined._record_digest],
     "mapping": [mapping.map_record],
     "search for credentials": [pages._without_credentials],
     "merge": [entity.merge_entity],

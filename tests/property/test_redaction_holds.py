@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mlcat_ingest.core.redaction import (
-    may_have_credentials,
+    _may_have_credentials,
     redact_url,
     redact_urls,
     user_info,
@@ -65,4 +65,4 @@ def test_no_secret_parameter_stays(text: str, name: str) -> None:
 @given(st.text('s:/@ab=%2F\\u00263&;?#" jdbctoken', max_size=40) | st.text())
 def test_a_text_that_changes_has_what_tells_of_credentials(text: str) -> None:
     data = json.dumps({"a": [text]}, ensure_ascii=False).encode("utf-8", "surrogatepass")
-    assert may_have_credentials(data) or redact_urls(text) == text
+    assert _may_have_credentials(data) or redact_urls(text) == text

@@ -69,7 +69,7 @@ Aspects = dict[str, dict[str, _ReadAspect | None]]
 """Aspects by URN and name; None for one that cannot be read."""
 
 
-class NeighbourCache:
+class _NeighbourCache:
     """Reads aspects of neighbours and keeps the last ones. Safe to use from several threads."""
 
     def __init__(self, catalog: Reads, size: int = CACHED_ASPECTS) -> None:
@@ -123,7 +123,7 @@ WrittenEntity = Mapping[str, Aspect | None]
 """The aspects of an entity that are known from its last write; None for one that it lacks."""
 
 
-class WrittenEntities:
+class _WrittenEntities:
     """Keeps entities from their write to their evaluation. Safe to use from several threads.
 
     Those beyond `WRITTEN_ENTRIES` entries in lists and maps are not kept, and so are read.
@@ -168,7 +168,7 @@ class _EntityReader:
     def __init__(
         self,
         catalog: Reads,
-        neighbours: NeighbourCache,
+        neighbours: _NeighbourCache,
         extra: Sequence[str],
         written: Mapping[str, WrittenEntity],
     ) -> None:
@@ -300,8 +300,8 @@ class ClientEvaluator(Evaluates):
         self._lock = threading.Lock()
         self._own: dict[str, Aspect] = {}
         self._sets: dict[tuple[str, ...], _TestSet] = {}
-        self._neighbours = NeighbourCache(catalog)
-        self._written = WrittenEntities()
+        self._neighbours = _NeighbourCache(catalog)
+        self._written = _WrittenEntities()
 
     def add_tests(self, infos: Mapping[str, Aspect]) -> None:
         """Evaluate tests of the caller too, given as `testInfo` by URN, before any other call."""

@@ -78,7 +78,7 @@ def redact_urls(text: str, mask: str = "") -> str:
     return _SECRET_PARAMS.sub(_without_params, text)
 
 
-def may_have_credentials(data: bytes) -> bool:
+def _may_have_credentials(data: bytes) -> bool:
     """Return whether a text in this JSON may be another one without its credentials."""
     # Without these `redact_urls` replaces nothing. One byte is found many times as fast as several.
     if b"@" in data or b"%" in data:
@@ -99,7 +99,7 @@ def redact_tree(value: Any, json_of: Callable[[Any], bytes | None] = lambda _: N
     if isinstance(value, str):
         return value if "/" not in value or value.startswith("urn:li:") else redact_urls(value)
     data = json_of(value)
-    if data is not None and not may_have_credentials(data):
+    if data is not None and not _may_have_credentials(data):
         return value
     if isinstance(value, (dict, Mapping)):  # dict first: the check of an abstract class is slow
         changed = {

@@ -63,7 +63,7 @@ class DrainResult:
     report: Report | None = None
 
 
-def event_filter(resolved: ResolvedRecipe, recipe: str) -> EventFilter:
+def _event_filter(resolved: ResolvedRecipe, recipe: str) -> EventFilter:
     """Return a filter of the events for the recipe at path `recipe`, or for an address without one.
 
     An event that names no recipe is for whichever reads its tracking server.
@@ -121,7 +121,7 @@ def drain_into(
         letters = spool.refused_file
         return pipeline.run_named(named, dead_letters=letters, more=more, changes=changes)
 
-    return drain(spool, event_filter(resolved, recipe), ingest, rest_s=rest_s)
+    return drain(spool, _event_filter(resolved, recipe), ingest, rest_s=rest_s)
 
 
 def drain(

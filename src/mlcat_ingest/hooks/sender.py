@@ -32,7 +32,7 @@ _OF_SERVICES: Final = re.compile(
 _RANDOM: Final = SystemRandom()  # the state of `random` belongs to the training
 
 
-def drain_environment(recipe: str, started: Path = Path("/proc/self/environ")) -> dict[str, str]:
+def _drain_environment(recipe: str, started: Path = Path("/proc/self/environ")) -> dict[str, str]:
     """Return the environment of this process at its start, and what a drain reads of today's.
 
     Libraries of a training change the environment, to folders that they delete at its end too.
@@ -183,7 +183,7 @@ class Sender:
         )
 
     def _environment(self) -> dict[str, str]:
-        env = drain_environment(self._settings.recipe)
+        env = _drain_environment(self._settings.recipe)
         if self._settings.token:
             env["MLCAT_TOKEN"] = self._settings.token
         if self._settings.server:

@@ -98,7 +98,7 @@ class Pattern(Protocol):
         """Return None where the pattern does not match the whole of `text`."""
 
 
-def compile_pattern(text: str) -> Pattern:
+def _compile_pattern(text: str) -> Pattern:
     """Return the regular expression `text`, compiled.
 
     Raises:
@@ -416,7 +416,7 @@ class _DefinitionReader:
             return ()
         for index, value in enumerate(values):
             try:
-                patterns.append(compile_pattern(value))
+                patterns.append(_compile_pattern(value))
             except DefinitionError as error:
                 self._problem(f"{place}.values[{index}]", f"the regular expression {error}")
         return tuple(patterns)

@@ -90,7 +90,7 @@ def reads_times(path: str) -> bool:
     return path.rpartition(".")[2] in _TIMES
 
 
-class PropertyReader:
+class _PropertyReader:
     """Reads property paths of some entities; URNs on the way are noted and `load`ed all at once.
 
     Cost: one `fetch` when built, and one a `load`; of the entities the aspects that `paths`
@@ -320,7 +320,7 @@ def evaluate(
     """
     results = {urn: TestResults(passing=[], failing=[]) for urn in urns}
     paths = {path for test in tests for path in test.definition.paths()}
-    reader = PropertyReader(fetch, results.keys(), paths)
+    reader = _PropertyReader(fetch, results.keys(), paths)
     existing = [urn for urn in results if reader.exists(urn)]
     stamp = AuditStamp(time=time.time_ns() // 1_000_000, actor=actor)
     values = _values(reader, existing, tests)
@@ -374,7 +374,7 @@ class _PathValues:
 
 
 def _values(
-    reader: PropertyReader, urns: Sequence[str], tests: Sequence[MetadataTest]
+    reader: _PropertyReader, urns: Sequence[str], tests: Sequence[MetadataTest]
 ) -> _PathValues:
     """Return the values at every path that a test about an entity reads."""
     pending = {

@@ -37,7 +37,7 @@ class _Interpolation:
     failures: list[tuple[Loc, str]] = field(default_factory=list)
 
 
-def interpolate(data: Any, environ: Mapping[str, str], base_dir: Path) -> _Interpolation:
+def _interpolate(data: Any, environ: Mapping[str, str], base_dir: Path) -> _Interpolation:
     """Return a copy of `data` with every `${...}` in its texts replaced.
 
     Texts with a `${...}` become `SubstitutedText`. Contents of files and variables of a secret
@@ -74,7 +74,7 @@ class _Expander:
             return value
 
         def again() -> str | None:
-            out = interpolate(text, self._environ, self._base_dir)
+            out = _interpolate(text, self._environ, self._base_dir)
             return None if out.failures else str(out.data)
 
         value = _PART.sub(replace, text)
@@ -183,7 +183,7 @@ def draft_of(
     plain = Origin(label, base_dir, parsed.lines)
     if not isinstance(parsed.data, dict):
         raise plain.error([plain.problem((), "a recipe must be a mapping of keys to values")])
-    filled = interpolate(parsed.data, os.environ if environ is None else environ, base_dir)
+    filled = _interpolate(parsed.data, os.environ if environ is None else environ, base_dir)
     problems = [*parsed.problems, *(plain.problem(loc, text) for loc, text in filled.failures)]
     spelled: dict[Loc, Loc] = {}
     data = _in_our_keys(filled.data, spelled, plain, problems)

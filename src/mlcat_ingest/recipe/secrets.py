@@ -78,7 +78,7 @@ class SubstitutedText(str):
         return SubstitutedText, (str(self), self.template, self.pieces)
 
 
-class SecretRegistry:
+class _SecretRegistry:
     """The values to mask in output; safe to use from several threads."""
 
     def __init__(self) -> None:
@@ -125,7 +125,7 @@ class SecretRegistry:
             self._stale = False
 
 
-SECRETS = SecretRegistry()
+SECRETS = _SecretRegistry()
 """The registry of this process: loading a recipe fills it, everything that prints asks it."""
 
 

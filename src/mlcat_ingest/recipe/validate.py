@@ -99,7 +99,7 @@ def validate_config(
             around = prefix + loc[:-1]
             nearest_places = _places_of(str(loc[-1]), around, ((prefix, model), *others))
             places = [path_text(origin.as_written(place)) for place in nearest_places]
-            sentence = unknown_key(str(loc[-1]), _model_at(model, loc[:-1]), places)
+            sentence = _unknown_key(str(loc[-1]), _model_at(model, loc[:-1]), places)
         if sentence not in sentences:
             sentences.append(sentence)
     return None, [
@@ -155,7 +155,7 @@ def _short(bound: Any) -> Any:
     return int(bound) if isinstance(bound, float) and bound.is_integer() else bound
 
 
-def unknown_key(key: str, model: type[BaseModel] | None, places: Sequence[str] = ()) -> str:
+def _unknown_key(key: str, model: type[BaseModel] | None, places: Sequence[str] = ()) -> str:
     """Return the sentence about a key that `model` does not have, with the key that was meant.
 
     `places` are those in the recipe where the key is known.

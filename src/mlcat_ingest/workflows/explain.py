@@ -54,7 +54,7 @@ _WRITERS: Final[Mapping[Writer, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class ExplainedEntry:
+class _ExplainedEntry:
     """One entry of a collection, or the one value of a field where `entry` is None.
 
     `recipes` claim it; `changed_since` wrote the value once, and it is another one now.
@@ -85,7 +85,7 @@ class Explanation:
     url: str | None
     recipes: Mapping[str, int | None]
     writer_ids: Mapping[str, str]
-    entries: tuple[ExplainedEntry, ...]
+    entries: tuple[_ExplainedEntry, ...]
 
 
 def explain(catalog: Reads, urn: str, aspects: Collection[str]) -> Explanation:
@@ -128,7 +128,7 @@ def _count(base: Base) -> int:
 
 def _entries(
     aspect: str, value: Aspect, bases: Mapping[str, Base | None]
-) -> Iterator[ExplainedEntry]:
+) -> Iterator[_ExplainedEntry]:
     for field, content in value.items():
         claims: dict[str, frozenset[str]] = {}
         for writer, base in bases.items():
@@ -138,7 +138,7 @@ def _entries(
             recipes = tuple(writer for writer, claimed in claims.items() if mark in claimed)
             since = tuple(claims) if entry is None and not recipes else ()
             written_by: Writer = "recipe" if recipes else _other_writer(aspect, field)
-            yield ExplainedEntry(aspect, field, entry, part, written_by, recipes, since)
+            yield _ExplainedEntry(aspect, field, entry, part, written_by, recipes, since)
 
 
 def _parts(aspect: str, field: str, content: Any) -> Iterator[tuple[str | None, Any, str]]:
@@ -205,7 +205,7 @@ def _facts(explanation: Explanation, recipe: str | None) -> Iterator[str]:
         yield "recipe       none: no recipe has a base here"
 
 
-def _writer(entry: ExplainedEntry) -> str:
+def _writer(entry: _ExplainedEntry) -> str:
     if entry.written_by == "recipe":
         return f"recipe {', '.join(entry.recipes)}"
     name = _WRITERS[entry.written_by]

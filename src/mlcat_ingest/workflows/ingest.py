@@ -137,7 +137,7 @@ class Pipeline:
         run = PipelineRun(sources, sink, options, _delivery(changes))
         report = run.execute()
         unknown = [run_id for run_id in named.ids if run_id not in run.found_ids]
-        return NamedRunsResult(report, unknown, refused_names(named, letters))
+        return NamedRunsResult(report, unknown, _refused_names(named, letters))
 
     def plan(
         self,
@@ -264,7 +264,7 @@ def state_options_of(recipe: Recipe, *, full: bool, accept_renaming: bool) -> St
     )
 
 
-def refused_names(named: Runs, letters: Iterable[str]) -> frozenset[str]:
+def _refused_names(named: Runs, letters: Iterable[str]) -> frozenset[str]:
     """Return the runs and registered models that dead letters are about, by the names in them.
 
     All are returned where one says nothing of that, such as that of an experiment: it may be of

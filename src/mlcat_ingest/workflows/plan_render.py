@@ -62,7 +62,7 @@ class Line(NamedTuple):
     style: Style = "plain"
 
 
-def entity_lines(diff: EntityDiff) -> Iterator[Line]:
+def _entity_lines(diff: EntityDiff) -> Iterator[Line]:
     """Yield an entity and what would change in it."""
     sign, style = _ACTIONS[diff.action]
     yield Line(printable(f"{sign} {diff.action} {with_label(diff.urn, diff.label)}"), style)
@@ -78,7 +78,7 @@ def entity_lines(diff: EntityDiff) -> Iterator[Line]:
 def first_entity_lines(diffs: Iterator[EntityDiff]) -> Iterator[Line]:
     """Yield the first entities in full, and how many more there are."""
     for diff in islice(diffs, ENTITIES_SHOWN):
-        yield from entity_lines(diff)
+        yield from _entity_lines(diff)
     if more := sum(1 for _ in diffs):
         yield Line(f"… and {plural(more, 'more entity', 'more entities')}, see --json")
 

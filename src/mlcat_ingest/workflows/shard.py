@@ -99,7 +99,7 @@ class Sharding:
             sources = [stack.enter_context(closing(self._source(at))) for at in places]
             refuse_equal_identities(sources)
             for at, source in enumerate(sources):
-                groups = balance(source.shards(), most, least_size)
+                groups = _balance(source.shards(), most, least_size)
                 shard_groups.extend(_group_of(at, group) for group in groups)
         return shard_groups
 
@@ -164,7 +164,7 @@ class Sharding:
         )
 
 
-def balance(shards: Iterable[Shard], most: int, least_size: int) -> list[list[Shard]]:
+def _balance(shards: Iterable[Shard], most: int, least_size: int) -> list[list[Shard]]:
     """Return `shards` in at most `most` groups of about equal size, the largest group first.
 
     No group is larger than an equal share and the largest shard together.

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mlcat_ingest.sources.base import Shard
-from mlcat_ingest.workflows.shard import balance
+from mlcat_ingest.workflows.shard import _balance
 from support.examples import examples
 from support.mlflow_history import REPORTED, Recipe, Server
 from support.shards import ShardedRecipe
@@ -59,14 +59,14 @@ def test_every_shard_is_in_one_group_and_no_group_is_much_larger_than_the_others
     sizes: list[int], most: int, least: int
 ) -> None:
     shards = [Shard(f"{at:03}", "", size) for at, size in enumerate(sizes)]
-    parts = balance(shards, most, least)
+    parts = _balance(shards, most, least)
     assert sorted(shard.key for part in parts for shard in part) == [shard.key for shard in shards]
     assert len(parts) <= most
     loads = [sum(shard.size for shard in part) for part in parts]
     assert loads == sorted(loads, reverse=True)
     if loads:
         assert loads[0] <= sum(sizes) / len(parts) + max(sizes)
-    assert parts == balance(shards[::-1], most, least)
+    assert parts == _balance(shards[::-1], most, least)
 
 
 def _fast_folder() -> str | None:

@@ -10,9 +10,9 @@ from mlcat_ingest.client.base import Evaluation, StoredEntity, TestOutcome
 from mlcat_ingest.client.evaluator import (
     ClientEvaluator,
     FallbackEvaluator,
-    NeighbourCache,
-    WrittenEntities,
     WrittenEntity,
+    _NeighbourCache,
+    _WrittenEntities,
 )
 from mlcat_ingest.errors import CatalogRequestError, CatalogUnavailableError, NotAuthorizedError
 from mlcat_ingest.metadata.codec import dumps
@@ -122,7 +122,7 @@ def test_a_batch_of_which_some_were_not_just_written_is_read_at_once() -> None:
 
 def test_written_entities_beyond_the_limit_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mlcat_ingest.client.evaluator.WRITTEN_ENTRIES", 5)
-    kept = WrittenEntities()
+    kept = _WrittenEntities()
     wide: WrittenEntity = {"mlModelProperties": {"hyperParams": [{}, {}, {}]}}
     kept.put(A, wide)
     kept.put(B, wide)
@@ -257,7 +257,7 @@ def test_the_digest_tells_sets_of_tests_apart() -> None:
 
 def test_the_cache_keeps_no_more_than_its_size() -> None:
     sink = a_sink()
-    cache = NeighbourCache(sink, size=1)
+    cache = _NeighbourCache(sink, size=1)
     for urn in (A, B, B, A):
         assert cache.read([urn], ["mlModelProperties"])[urn]
     assert sink.reads == [[A], [B], [A]]

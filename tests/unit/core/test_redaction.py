@@ -7,7 +7,7 @@ import requests
 from sqlalchemy.exc import OperationalError
 
 from mlcat_ingest.core.redaction import (
-    may_have_credentials,
+    _may_have_credentials,
     redact_tree,
     redact_url,
     redact_urls,
@@ -18,9 +18,9 @@ from mlcat_ingest.metadata.codec import dumps, text_of
 from mlcat_ingest.net.http import Http
 from mlcat_ingest.net.session import HttpOptions
 from mlcat_ingest.recipe.secrets import mask
-from mlcat_ingest.sources.feast.config import password_in
+from mlcat_ingest.sources.feast.config import _password_in
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
-from mlcat_ingest.sources.mlflow.mapping.model import commit_url
+from mlcat_ingest.sources.mlflow.mapping.model import _commit_url
 from mlcat_ingest.sources.mlflow.values.uris import normalise_uri
 from mlcat_ingest.sql.readonly import DatabaseOwner, failure
 
@@ -158,10 +158,10 @@ def test_a_tree_is_copied_only_where_an_address_has_credentials(
 
 
 def test_json_tells_whether_a_text_may_have_credentials() -> None:
-    assert not may_have_credentials(b'{"a":"https://h:1/#/x/y","b":[1,null]}')
+    assert not _may_have_credentials(b'{"a":"https://h:1/#/x/y","b":[1,null]}')
     parameters = ("/?token=1", "/#token=1", "/&token=1", "/;token=1", r"/\u0026token=1")
     for text in ("//u:p@h", *parameters, r"/?token\u003d1", r"/?token\u003D1"):
-        assert may_have_credentials(dumps([text]))
+        assert _may_have_credentials(dumps([text]))
         assert redact_tree([text], text_of) == [redact_urls(text)] != [text]
 
 
@@ -176,7 +176,7 @@ def test_json_tells_whether_a_text_may_have_credentials() -> None:
     ],
 )
 def test_json_without_a_parameter_and_its_value_has_no_credentials(data: bytes) -> None:
-    assert not may_have_credentials(data)
+    assert not _may_have_credentials(data)
 
 
 def test_user_name_and_password_of_an_address() -> None:
@@ -193,13 +193,13 @@ def test_every_place_that_shows_an_address_hides_all_of_the_password() -> None:
         str(failure(DatabaseOwner("MLflow", "database"), "x", driver)),
         normalise_uri(url),
         MlflowConfig(tracking_uri=f"postgresql://bob:{PASSWORD}@h/db").public_uri,
-        commit_url(f"{url}/repo.git", "abcdef12"),
+        _commit_url(f"{url}/repo.git", "abcdef12"),
     ]
     for text in shown:
         assert text
         assert "head" not in text
         assert "tail" not in text
-    assert password_in(f"postgresql://bob:{PASSWORD}@h/db") == PASSWORD
+    assert _password_in(f"postgresql://bob:{PASSWORD}@h/db") == PASSWORD
 
 
 def test_an_error_of_the_network_hides_all_of_the_password(

@@ -8,13 +8,13 @@ import pytest
 from mlcat_ingest.client.config import RestSinkConfig
 from mlcat_ingest.errors import CatalogUnavailableError, StateUnavailableError
 from mlcat_ingest.hooks import drain as drain_module
-from mlcat_ingest.hooks.drain import DrainResult, drain, event_filter, follow_spool
+from mlcat_ingest.hooks.drain import DrainResult, _event_filter, drain, follow_spool
 from mlcat_ingest.hooks.spool import Event, EventSpool
 from mlcat_ingest.pipeline.report.report import HooksSummary, Report, failure_of
 from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.base import Runs
-from mlcat_ingest.workflows.ingest import NamedRunsResult, refused_names
+from mlcat_ingest.workflows.ingest import NamedRunsResult, _refused_names
 from mlcat_ingest.workflows.resolve import ResolvedRecipe, load_resolved, resolve
 
 
@@ -88,7 +88,7 @@ def test_models_and_the_run_of_a_new_version_are_asked_for_together(tmp_path: Pa
 def test_a_model_is_not_refused_for_another_whose_name_holds_its_own(
     letters: list[str], refused: set[str]
 ) -> None:
-    assert refused_names(Runs(["aa"], ["fr", "fraud"]), letters) == refused
+    assert _refused_names(Runs(["aa"], ["fr", "fraud"]), letters) == refused
 
 
 def results_of(spool: EventSpool, pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> list[DrainResult]:
@@ -214,7 +214,7 @@ def test_what_failed_stays_whole_though_only_some_of_it_was_refused(tmp_path: Pa
     ],
 )
 def test_what_tells_of_no_run_may_be_of_any(letters: list[str], refused: set[str]) -> None:
-    assert refused_names(Runs(["aa", "bb", "cc"]), letters) == refused
+    assert _refused_names(Runs(["aa", "bb", "cc"]), letters) == refused
 
 
 def test_an_event_written_during_the_drain_is_taken_too(tmp_path: Path) -> None:
@@ -263,7 +263,7 @@ def test_a_spool_that_cannot_be_used_is_reported_with_its_place(tmp_path: Path) 
 
 def test_events_are_distinguished_by_recipe_and_where_they_name_none_by_server() -> None:
     recipe = Recipe.for_tracking_uri("http://MLflow:5000/", "http://catalog:8080")
-    accepts = event_filter(resolve(recipe), "/here/prod.yml")
+    accepts = _event_filter(resolve(recipe), "/here/prod.yml")
     assert accepts(Event("r", recipe="/elsewhere/prod.yml"))
     assert not accepts(Event("r", recipe="/here/other.yml"))
     assert accepts(Event("r", tracking_uri="http://mlflow:5000"))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.hooks.background import main
-from mlcat_ingest.hooks.sender import URI_VARIABLE, Sender, drain_environment
+from mlcat_ingest.hooks.sender import URI_VARIABLE, Sender, _drain_environment
 from mlcat_ingest.hooks.settings import HookSettings
 from mlcat_ingest.hooks.spool import Event, EventSpool
 from support.ports import free_port
@@ -105,12 +105,12 @@ def test_a_drain_has_the_environment_of_the_start_of_the_training(
         monkeypatch.setenv(name, value)
     services = {"MLFLOW_TRACKING_URI": "http://new", "https_proxy": "http://proxy"}
     start = {"PATH": "/bin", "HOME": "/root", **services}
-    assert drain_environment("", started) == start
-    assert drain_environment(str(recipe), started) == {**start, "OUR_TOKEN": today["OUR_TOKEN"]}
+    assert _drain_environment("", started) == start
+    assert _drain_environment(str(recipe), started) == {**start, "OUR_TOKEN": today["OUR_TOKEN"]}
     del today["MLCAT_HOOK"]
-    assert drain_environment("", tmp_path / "none") == today
+    assert _drain_environment("", tmp_path / "none") == today
     started.write_bytes(b"training: epoch 3\0\0\0\0")
-    assert drain_environment(str(recipe), started) == today
+    assert _drain_environment(str(recipe), started) == today
 
 
 def test_who_does_not_send_starts_nothing(spool: EventSpool, started: Started) -> None:

@@ -12,7 +12,7 @@ from mlcat_ingest.metadata_tests.definition import (
     OPERATORS,
     PATTERN_CHARS,
     PATTERN_TEXT_CHARS,
-    compile_pattern,
+    _compile_pattern,
     matches,
     number,
     regex_match,
@@ -88,7 +88,7 @@ def test_all_operators_have_a_name() -> None:
     ],
 )
 def test_regex_match(have: list[Any], want: list[str], expected: bool) -> None:  # noqa: FBT001
-    patterns = [compile_pattern(pattern) for pattern in want]
+    patterns = [_compile_pattern(pattern) for pattern in want]
     assert regex_match(have, patterns) is expected
 
 
@@ -143,7 +143,7 @@ patterns = st.recursive(st.tuples(_atoms, _quantifiers).map("".join), _grow, max
 
 
 def tried(pattern: str, text: str) -> bool:
-    return matches(compile_pattern(pattern), text)
+    return matches(_compile_pattern(pattern), text)
 
 
 @settings(deadline=None)
@@ -187,12 +187,12 @@ def test_the_whole_text_is_described(pattern: str, text: str, expected: bool) ->
 )
 def test_what_is_refused_says_why(pattern: str, says: str) -> None:
     with pytest.raises(DefinitionError, match=re.escape(says)):
-        compile_pattern(pattern)
+        _compile_pattern(pattern)
 
 
 def test_the_library_writes_nothing_to_stderr(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(DefinitionError):
-        compile_pattern("(never closed")
+        _compile_pattern("(never closed")
     assert not tried("(?:(?:a|b|ab){0,1000})*x", "ab" * 5_000)
     assert capfd.readouterr().err == ""
 

@@ -11,7 +11,7 @@ from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.rest.operations import fetch_aspects
 from mlcat_ingest.metadata_tests.definition import FIELDS_DESCRIBED
-from mlcat_ingest.metadata_tests.evaluate import PropertyReader
+from mlcat_ingest.metadata_tests.evaluate import _PropertyReader
 from support.catalog_store import feature, group, model, open_store, put
 
 DATASET = "urn:li:dataset:(urn:li:dataPlatform:s3,bucket/data,PROD)"
@@ -25,7 +25,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def values(store: Store, urn: str, path: str) -> list[Any]:
     """Read one path, loading as often as it takes."""
-    reader = PropertyReader(store.get_many, [urn], [path])
+    reader = _PropertyReader(store.get_many, [urn], [path])
     while (found := reader.values(urn, path)) is None:
         assert reader.load()
     assert not reader.load()
@@ -133,7 +133,7 @@ def test_a_path_reads_the_same_whatever_else_is_read(store: Store, also: list[st
     }
 
     for paths in (expected, ["container.container"], ["urn"]):
-        reader = PropertyReader(partial(fetch_aspects, store), [first, second], [*paths, *also])
+        reader = _PropertyReader(partial(fetch_aspects, store), [first, second], [*paths, *also])
         found: dict[str, list[Any] | None] = {}
         for _ in range(3):
             found = {path: reader.values(first, path) for path in expected}

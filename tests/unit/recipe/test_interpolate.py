@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from mlcat_ingest.recipe.draft import MAX_FILE_BYTES, draft_of_data, interpolate
+from mlcat_ingest.recipe.draft import MAX_FILE_BYTES, _interpolate, draft_of_data
 from mlcat_ingest.recipe.secrets import SubstitutedText, mask
 
 ENV = {"A": "alpha", "EMPTY": "", "NESTED": "${A} $${A} {x}: [y]", "API_TOKEN": "tok-12345"}
@@ -10,13 +10,13 @@ FORMS = "use ${VAR}, ${VAR:-default}, ${VAR:?message} or ${file:/path}; $${ is a
 
 
 def expand(text: str, base_dir: Path = Path("/nowhere")) -> object:
-    out = interpolate({"k": text}, ENV, base_dir)
+    out = _interpolate({"k": text}, ENV, base_dir)
     assert out.failures == []
     return out.data["k"]
 
 
 def failures(text: str, base_dir: Path = Path("/nowhere")) -> list[str]:
-    out = interpolate({"k": text}, ENV, base_dir)
+    out = _interpolate({"k": text}, ENV, base_dir)
     assert {loc for loc, _ in out.failures} == {("k",)}
     return [sentence for _, sentence in out.failures]
 
@@ -64,7 +64,7 @@ def test_what_has_no_value_is_a_sentence(text: str, sentence: str) -> None:
 
 
 def test_every_failure_of_a_text_and_of_all_texts_is_reported() -> None:
-    out = interpolate({"a": ["${X}${Y}", 1], "b": {"c": "${Z}"}}, {}, Path())
+    out = _interpolate({"a": ["${X}${Y}", 1], "b": {"c": "${Z}"}}, {}, Path())
     assert out.failures == [
         (("a", 0), "the variable X is not set"),
         (("a", 0), "the variable Y is not set"),
@@ -74,7 +74,7 @@ def test_every_failure_of_a_text_and_of_all_texts_is_reported() -> None:
 
 def test_keys_and_other_values_are_left_alone() -> None:
     data = {"${A}": [1, None, True, 2.5, "plain"]}
-    assert interpolate(data, ENV, Path()).data == data
+    assert _interpolate(data, ENV, Path()).data == data
 
 
 def test_files_lose_the_newline_at_their_end(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from pydantic import SecretStr
 
 from mlcat_ingest.recipe.secrets import (
     SECRETS,
-    SecretRegistry,
     SubstitutedText,
+    _SecretRegistry,
     comparable,
     is_secret_name,
     mask,
@@ -52,7 +52,7 @@ def test_other_names(name: str) -> None:
 
 
 def test_masks_in_every_spelling_and_the_longest_first() -> None:
-    registry = SecretRegistry()
+    registry = _SecretRegistry()
     secret = 'pä"ss/wörd'
     registry.add("pass", "password-long", secret)
     for spelled in (
@@ -66,19 +66,19 @@ def test_masks_in_every_spelling_and_the_longest_first() -> None:
 
 
 def test_an_address_is_masked_with_and_without_its_last_slash() -> None:
-    registry = SecretRegistry()
+    registry = _SecretRegistry()
     registry.add("https://hooks.example.com/T0/key/")
     assert registry.mask("POST https://hooks.example.com/T0/key: 404") == "POST ***: 404"
 
 
 def test_values_too_short_to_tell_apart_are_not_searched_for() -> None:
-    registry = SecretRegistry()
+    registry = _SecretRegistry()
     registry.add("abc", "")
     assert registry.mask("abc abcd") == "abc abcd"
 
 
 def test_values_are_masked_from_their_addition_until_all_are_cleared() -> None:
-    registry = SecretRegistry()
+    registry = _SecretRegistry()
     assert registry.mask("first second") == "first second"
     registry.add("first")
     assert registry.mask("first second") == "*** second"
@@ -89,7 +89,7 @@ def test_values_are_masked_from_their_addition_until_all_are_cleared() -> None:
 
 
 def test_words_are_public_from_their_addition_until_all_is_cleared() -> None:
-    registry = SecretRegistry()
+    registry = _SecretRegistry()
     registry.add("churn", "mlflow")
     assert registry.mask("churn mlflow") == "*** mlflow"
     registry.add_public(["churn"])
@@ -180,7 +180,7 @@ def test_mask_tree() -> None:
 def test_several_threads_may_add_at_once() -> None:
     from concurrent.futures import ThreadPoolExecutor
 
-    registry = SecretRegistry()
+    registry = _SecretRegistry()
     values = [f"secret-{i:04}" for i in range(200)]
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(registry.add, values))

@@ -18,7 +18,7 @@ from mlcat_ingest.recipe.fields import (
 )
 from mlcat_ingest.recipe.loader import Loc, Origin
 from mlcat_ingest.recipe.secrets import SubstitutedText
-from mlcat_ingest.recipe.validate import unknown_key, validate_config
+from mlcat_ingest.recipe.validate import _unknown_key, validate_config
 
 
 class Colour(Enum):
@@ -178,9 +178,9 @@ def test_a_missing_key_is_at_the_place_where_it_should_be() -> None:
 
 
 def test_unknown_keys_list_what_is_known() -> None:
-    assert unknown_key("zzz", Inner) == "is not a known key; known here: names, size"
-    assert unknown_key("zzz", Required) == "is not a known key; known here: needed, nested"
-    assert unknown_key("zzz", None) == "is not a known key"
+    assert _unknown_key("zzz", Inner) == "is not a known key; known here: names, size"
+    assert _unknown_key("zzz", Required) == "is not a known key; known here: needed, nested"
+    assert _unknown_key("zzz", None) == "is not a known key"
 
 
 def test_errors_of_foreign_models_are_ours_too() -> None:

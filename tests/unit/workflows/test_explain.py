@@ -11,8 +11,8 @@ from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.pipeline.merge.entity import merge_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules
 from mlcat_ingest.workflows.explain import (
-    ExplainedEntry,
     Explanation,
+    _ExplainedEntry,
     explain,
     explanation_data,
     explanation_lines,
@@ -41,7 +41,7 @@ def explained(aspects: Mapping[str, Aspect]) -> Explanation:
     return explain(Holder(aspects), URN, names)
 
 
-def entries(explanation: Explanation, field: str) -> dict[str | None, ExplainedEntry]:
+def entries(explanation: Explanation, field: str) -> dict[str | None, _ExplainedEntry]:
     return {one.entry: one for one in explanation.entries if one.field == field}
 
 

@@ -9,7 +9,7 @@ from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.pipeline.merge.entity import merge_entity
 from mlcat_ingest.pipeline.merge.rules import UNION
 from mlcat_ingest.workflows.plan_diff import diff_entity, diff_merged
-from mlcat_ingest.workflows.plan_render import change_data, entity_lines
+from mlcat_ingest.workflows.plan_render import _entity_lines, change_data
 from support.fakes import model_urn
 
 URN = model_urn("r1")
@@ -29,7 +29,7 @@ def data(aspects: Pairs, *, existed: bool = True) -> list[dict[str, Any]]:
 def lines(aspects: Pairs, *, existed: bool = True) -> list[str]:
     found = diff_entity(URN, existed=existed, aspects=aspects)
     assert found is not None
-    return [line.text for line in entity_lines(found)]
+    return [line.text for line in _entity_lines(found)]
 
 
 def fields(aspect: str, old: Aspect | None, new: Aspect | None) -> dict[tuple[str, ...], Any]:
@@ -194,7 +194,7 @@ def test_an_entity_is_shown_with_what_people_call_it() -> None:
     pairs: Pairs = {HOME: ({"name": "a"}, {"name": "b"})}
     found = diff_entity(URN, existed=True, aspects=pairs, label="forest 3 (churn)")
     assert found is not None
-    assert next(entity_lines(found)).text == f"~ update {URN} forest 3 (churn)"
+    assert next(_entity_lines(found)).text == f"~ update {URN} forest 3 (churn)"
     assert [one["name"] for one in change_data(found)] == ["forest 3 (churn)"]
 
 

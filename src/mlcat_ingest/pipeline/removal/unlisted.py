@@ -37,7 +37,7 @@ _BUCKETS: Final = 256
 _GROUP: Final = "mlModelGroup"
 
 
-class ListedUrns:
+class _ListedUrns:
     """The URNs that a pass listed: 8 bytes each, so that many fit into memory.
 
     Two URNs of one hash are taken for one: with a million, once in 36,000 passes, an entity that is
@@ -104,7 +104,7 @@ class UnlistedEntities:
         """Search the catalog for entities with a base of the writer."""
         self._context = context
         self._keys = keys
-        self._found: dict[PartitionPass, ListedUrns] = {}
+        self._found: dict[PartitionPass, _ListedUrns] = {}
         self.shared: set[str] = set()
 
     def total(self, part: PartitionPass) -> int:
@@ -157,8 +157,8 @@ class UnlistedEntities:
             removed = self._removed_groups(part) if new_groups else ()
             yield from self._read(part.source, chain(known.renamed_urns(part), removed))
             return
-        listed = ListedUrns(chain(known.listed_urns(part), waiting))
-        self._found[part] = ListedUrns()
+        listed = _ListedUrns(chain(known.listed_urns(part), waiting))
+        self._found[part] = _ListedUrns()
         urns = chain(
             self._found[part].taking(self._search(part, self._types(part))),
             self._removed_groups(part),

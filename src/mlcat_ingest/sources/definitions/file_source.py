@@ -42,7 +42,7 @@ class DefinitionsConfig(FeatureStoreConfig):
         return self._path_in_recipe
 
 
-class FileReader(DefinitionReader):
+class _FileReader(DefinitionReader):
     """Reads the definitions files at a path.
 
     They are read once, so that the tables announced before the run are those that come.
@@ -92,5 +92,5 @@ class DefinitionsSource(FeatureSource):
     def __init__(self, config: DefinitionsConfig) -> None:
         """Keep the configuration; no file is opened."""
         # The platform of its tables is named in each file.
-        super().__init__(config, "definitions", FileReader(config.path, config.path_in_recipe))
+        super().__init__(config, "definitions", _FileReader(config.path, config.path_in_recipe))
         self.address = str(config.path)

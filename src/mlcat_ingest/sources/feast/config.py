@@ -134,7 +134,7 @@ def kind_of(address: str, named: RegistryType | None = None) -> RegistryKind:
     return "file" if name == "file" or "://" not in address else "object"
 
 
-def password_in(address: str) -> str | None:
+def _password_in(address: str) -> str | None:
     """Return the password in `address`, None where it has none."""
     _, password = user_info(address)
     return None if password is None else unquote(password)
@@ -371,7 +371,7 @@ class _Repo:
         given = {key: text for key, text in raw.items() if text}
         config, problems = validate_config(RegistryConfig, given, ("registry",), self._origin)
         self._problems.extend(problems)
-        if config is not None and (password := password_in(config.path)):
+        if config is not None and (password := _password_in(config.path)):
             SECRETS.add(password)
         return config
 

@@ -86,7 +86,7 @@ class _SourceLocation(NamedTuple):
     format: str = ""
 
 
-def query_digest(query: str) -> str:
+def _query_digest(query: str) -> str:
     """Return a digest in place of a query's text, which may hold secrets."""
     return hashlib.sha256(query.encode()).hexdigest()
 
@@ -145,7 +145,7 @@ class Upstreams:
         upstream = _UpstreamDatasets(
             names=(source.name,) if source.name else (),
             datasets=(dataset,) if isinstance(dataset, DatasetPlace) else (),
-            queries=(query_digest(query),) if query else (),
+            queries=(_query_digest(query),) if query else (),
             notes=(dataset,) if isinstance(dataset, Note) else (),
         )
         if source.HasField("batch_source"):
@@ -347,7 +347,7 @@ ViewName = tuple[str, str]
 """Project and name of a view."""
 
 
-def feature_type(number: int) -> MLFeatureDataType | None:
+def _feature_type(number: int) -> MLFeatureDataType | None:
     """Return the data type of features for the number of a value type, None if it has none."""
     name = value_name("ValueType", number)
     if name.endswith("_LIST"):
@@ -454,7 +454,7 @@ class ColumnMapper:
         )
 
     def _type(self, number: int, notes: list[Note]) -> MLFeatureDataType:
-        type_ = feature_type(number)
+        type_ = _feature_type(number)
         if type_ is None and number not in self.untyped:
             self.untyped.add(number)
             notes.append(

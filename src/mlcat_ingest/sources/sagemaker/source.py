@@ -96,7 +96,7 @@ _DELETING: Final = "Deleting"
 
 
 @dataclass(frozen=True, slots=True)
-class FeatureMetadata:
+class _FeatureMetadata:
     """Description and parameters that people gave to one feature."""
 
     description: str | None = None
@@ -104,14 +104,14 @@ class FeatureMetadata:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupMapping:
+class _GroupMapping:
     """Maps groups to tables.
 
     `metadata` is that of features, by group and feature; None where it was not read.
     """
 
     own_folder: bool
-    metadata: Mapping[tuple[str, str], FeatureMetadata] | None
+    metadata: Mapping[tuple[str, str], _FeatureMetadata] | None
 
     def table(self, group: Record) -> FeatureTable:
         """Return a group as a table; if its tags are None, they could not be read."""
@@ -148,7 +148,7 @@ class GroupMapping:
         self, group_name: str, definition: Record, group: Record, notes: list[Note]
     ) -> dict[str, Any]:
         name = str(definition["FeatureName"])
-        metadata = (self.metadata or {}).get((group_name, name), FeatureMetadata())
+        metadata = (self.metadata or {}).get((group_name, name), _FeatureMetadata())
         properties = _properties(definition, _COLUMN_PROPERTIES)
         for key, value in metadata.parameters.items():
             properties[f"sagemaker.parameter.{key}"] = value
@@ -177,7 +177,7 @@ class GroupMapping:
 
 
 def _type(
-    name: str, definition: Record, group: Record, metadata: FeatureMetadata, notes: list[Note]
+    name: str, definition: Record, group: Record, metadata: _FeatureMetadata, notes: list[Note]
 ) -> MLFeatureDataType:
     if chosen := chosen_type(name, metadata.parameters.get(TYPE_TAG), notes):
         return chosen
@@ -258,7 +258,7 @@ class SagemakerReader(DefinitionReader):
         Cost: a request for each 100 groups, and for each 100 features; see the class.
         """
         metadata, notes = self._feature_metadata()
-        mapping = GroupMapping(self._config.names_own_folder, metadata)
+        mapping = _GroupMapping(self._config.names_own_folder, metadata)
         for group in self._groups():
             if isinstance(group, Broken):
                 yield group
@@ -274,23 +274,23 @@ class SagemakerReader(DefinitionReader):
 
     def _feature_metadata(
         self,
-    ) -> tuple[Mapping[tuple[str, str], FeatureMetadata] | None, tuple[Note, ...]]:
+    ) -> tuple[Mapping[tuple[str, str], _FeatureMetadata] | None, tuple[Note, ...]]:
         """Return the metadata of features, None and a note where it cannot be read."""
         if not self._config.feature_metadata:
             return None, ()
-        metadata: dict[tuple[str, str], FeatureMetadata] = {}
+        metadata: dict[tuple[str, str], _FeatureMetadata] = {}
         try:
             for page in self._api.search("FeatureMetadata"):
                 for record in page:
                     parameters = record.get("Parameters") or ()
-                    feature = FeatureMetadata(
+                    feature = _FeatureMetadata(
                         record.get("Description") or None,
                         {
                             str(parameter["Key"]): str(parameter.get("Value", ""))
                             for parameter in parameters
                         },
                     )
-                    if feature != FeatureMetadata():
+                    if feature != _FeatureMetadata():
                         key = str(record["FeatureGroupName"]), str(record["FeatureName"])
                         metadata[key] = feature
         except (NotAuthorizedError, ProtocolMismatchError) as error:
@@ -374,7 +374,8 @@ class SagemakerReader(DefinitionReader):
 
         described = first("sagemaker:Search", lambda: next(self._api.search("FeatureGroup", 1), ()))
         first(
-            "sagemaker:Search of features", lambda: next(self._api.search("FeatureMetadata", 1), ())
+            "sagemaker:Search of features",
+            lambda: next(self._api.search("FeatureMetadata", 1), ()),
         )
         summary = first("sagemaker:ListFeatureGroups", lambda: next(self._api.list_groups(), ()))
         group = described or summary

@@ -15,7 +15,7 @@ from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.removal.soft_delete import DeferredRemovals, Removal
-from mlcat_ingest.pipeline.removal.unlisted import ListedUrns
+from mlcat_ingest.pipeline.removal.unlisted import _ListedUrns
 from mlcat_ingest.recipe.model import LimitsSpec
 from mlcat_ingest.sources.base import Capability, Missing, NamedGroup, Unlisted
 from support.fakes import FakeSink, group_urn, model_urn
@@ -503,10 +503,10 @@ def test_only_removed_groups_of_this_source_are_copied(source: str) -> None:
 
 def test_listed_urns_are_known_apart() -> None:
     urns = [model_urn(str(at)) for at in range(2_000)]
-    listed = ListedUrns(urns[::2])
+    listed = _ListedUrns(urns[::2])
     assert all(urn in listed for urn in urns[::2])
     assert not any(urn in listed for urn in urns[1::2])
-    assert A not in ListedUrns([])
+    assert A not in _ListedUrns([])
 
 
 @pytest.mark.parametrize(

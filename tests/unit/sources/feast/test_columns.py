@@ -1,7 +1,7 @@
 import pytest
 
 from mlcat_ingest.sources.feast.registry import ENUMS, value_name
-from mlcat_ingest.sources.feast.views import feature_type
+from mlcat_ingest.sources.feast.views import _feature_type
 
 # By number, as the fact sheet of Feast 0.67 has them.
 TYPES = {
@@ -22,7 +22,7 @@ TYPES = {
 
 @pytest.mark.parametrize(("type_", "numbers"), TYPES.items(), ids=str)
 def test_each_number_has_its_type(type_: str | None, numbers: list[int]) -> None:
-    assert {feature_type(number) for number in numbers} == {type_}
+    assert {_feature_type(number) for number in numbers} == {type_}
 
 
 def test_every_type_that_feast_names_is_in_the_table() -> None:

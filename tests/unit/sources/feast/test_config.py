@@ -12,9 +12,9 @@ from mlcat_ingest.recipe.validate import validate_config
 from mlcat_ingest.sources.feast.config import (
     FeastConfig,
     RegistryKind,
+    _password_in,
     kind_of,
     local_path,
-    password_in,
 )
 from mlcat_ingest.sources.feast.files import S3Object
 
@@ -54,8 +54,8 @@ def test_the_type_that_feast_names_comes_first() -> None:
 
 
 def test_the_password_and_the_path_in_an_address() -> None:
-    assert password_in("postgresql://me:p%40ss@h/db") == "p@ss"
-    assert password_in("sqlite:///x.db") is None
+    assert _password_in("postgresql://me:p%40ss@h/db") == "p@ss"
+    assert _password_in("sqlite:///x.db") is None
     assert local_path("file:///a%20b") == "/a b"
 
 

@@ -15,8 +15,8 @@ from mlcat_ingest.sources.definitions.tables import (
 )
 from mlcat_ingest.sources.sagemaker.source import (
     _TABLE_PROPERTIES,
-    FeatureMetadata,
-    GroupMapping,
+    _FeatureMetadata,
+    _GroupMapping,
 )
 
 pytest.importorskip("botocore", reason="the SDK of the extra `aws`")
@@ -32,7 +32,7 @@ OWN = f"{ROOT}/{ACCOUNT}/sagemaker/{REGION}/offline-store/drivers-1691502397/dat
 
 
 def table(name: str = "drivers", *reported: str, **more: Any) -> FeatureTable:
-    return GroupMapping(own_folder=True, metadata={}).table(group(name, *reported, **more))
+    return _GroupMapping(own_folder=True, metadata={}).table(group(name, *reported, **more))
 
 
 def mapped(aws: Aws) -> dict[str, Entity]:
@@ -78,15 +78,15 @@ def test_a_type_that_is_not_known_is_noted_and_no_error() -> None:
 
 @pytest.mark.parametrize("chosen", ["COUNT", "count", " Count "])
 def test_people_choose_the_type_of_a_column_in_any_case(chosen: str) -> None:
-    metadata = {("t", "n"): FeatureMetadata(parameters={"mlcat.type": chosen})}
-    mapping = GroupMapping(own_folder=True, metadata=metadata)
+    metadata = {("t", "n"): _FeatureMetadata(parameters={"mlcat.type": chosen})}
+    mapping = _GroupMapping(own_folder=True, metadata=metadata)
     found = mapping.table(group("t", "id:String", "n:Integral"))
     assert (found.features[-1].type, found.notes) == ("COUNT", ())
 
 
 def test_a_chosen_type_that_there_is_not_is_noted() -> None:
-    metadata = {("t", "n"): FeatureMetadata(parameters={"mlcat.type": "number"})}
-    mapping = GroupMapping(own_folder=True, metadata=metadata)
+    metadata = {("t", "n"): _FeatureMetadata(parameters={"mlcat.type": "number"})}
+    mapping = _GroupMapping(own_folder=True, metadata=metadata)
     found = mapping.table(group("t", "id:String", "n:Integral"))
     assert found.features[-1].type == "ORDINAL"
     assert found.notes == (Note("feature_type_unknown", "n: mlcat.type is 'number'"),)
@@ -108,7 +108,7 @@ def test_datahub_defect_sources_are_a_prefix_that_groups_share() -> None:
         DatasetPlace("glue", "Features.drivers_1691502397"),
         DatasetPlace("s3", OWN.removeprefix("s3://")),
     )
-    shared = GroupMapping(own_folder=False, metadata={}).table(
+    shared = _GroupMapping(own_folder=False, metadata={}).table(
         group("t", OfflineStoreConfig=stored)
     )
     assert shared.sources[1] == DatasetPlace("s3", "lake/features")
@@ -126,9 +126,9 @@ def test_datahub_defect_tags_and_descriptions_are_dropped() -> None:
 
 def test_datahub_defect_what_people_wrote_of_features_is_dropped() -> None:
     metadata = {
-        ("t", "rate"): FeatureMetadata("how often", {"unit": "1/h", "mlcat.type": "INTERVAL"})
+        ("t", "rate"): _FeatureMetadata("how often", {"unit": "1/h", "mlcat.type": "INTERVAL"})
     }
-    found = GroupMapping(own_folder=True, metadata=metadata).table(group("t"))
+    found = _GroupMapping(own_folder=True, metadata=metadata).table(group("t"))
     rate = found.features[1]
     assert (rate.description, rate.type) == ("how often", "INTERVAL")
     assert rate.properties["sagemaker.parameter.unit"] == "1/h"

@@ -79,20 +79,20 @@ _SHORT_ID: Final = 8
 _MAPPED_TAGS_OF_EXTERNAL: Final = frozenset({NOTE_TAG})
 
 
-def source_code(tags: Mapping[str, str]) -> Aspect:
+def _source_code(tags: Mapping[str, str]) -> Aspect:
     """Return the `sourceCode` aspect of a run, empty where commit or repository is unknown."""
     commit = tags.get(COMMIT_TAGS[0]) or tags.get(COMMIT_TAGS[1])
     if not commit or not _COMMIT.match(commit):
         return NO_SOURCE_CODE
     for tag in REPO_TAGS:
         repository = tags.get(tag)
-        url = commit_url(repository, commit) if repository else None
+        url = _commit_url(repository, commit) if repository else None
         if url:
             return {"sourceCode": [{"type": "TRAINING_PIPELINE_SOURCE_CODE", "sourceCodeUrl": url}]}
     return NO_SOURCE_CODE
 
 
-def commit_url(repository: str, commit: str) -> str | None:
+def _commit_url(repository: str, commit: str) -> str | None:
     """Return the web address of `commit` in `repository`, without credentials.
 
     None if `repository` is no address of a git server (a local path, a script's name).
@@ -180,7 +180,7 @@ def _side_aspects(record: JoinedRun, user: str | None) -> dict[str, Aspect]:
         path = browse_path(scope, experiment.name or experiment.experiment_id)
     aspects = first_aspects(scope, *_kinds(record), removed=record.is_removed, path=path)
     aspects[OWNERSHIP] = scope.owners.ownership(user)
-    aspects[SOURCE_CODE] = source_code(tags)
+    aspects[SOURCE_CODE] = _source_code(tags)
     aspects[GLOBAL_TAGS] = NO_TAGS
     if record.versions:
         aspects[VERSION_PROPERTIES] = NO_VERSION
@@ -337,7 +337,7 @@ def map_external_model(record: JoinedLoggedModel) -> list[Entity]:
     path = browse_path(scope, experiment.name or experiment.experiment_id)
     aspects = first_aspects(scope, SubType.EXTERNAL_MODEL, removed=removed, path=path)
     aspects[OWNERSHIP] = scope.owners.ownership(user)
-    aspects[SOURCE_CODE] = source_code(model.tags)
+    aspects[SOURCE_CODE] = _source_code(model.tags)
     aspects[GLOBAL_TAGS] = NO_TAGS
     custom = common_properties(scope, name, truncator)
     add_model_facts(custom, model)

@@ -129,7 +129,7 @@ def _digest(facts: object) -> str:
     return hashlib.sha256(text).hexdigest()[:16]
 
 
-def record_digest(record: object) -> str | None:
+def _record_digest(record: object) -> str | None:
     """Return a digest of every field of a record but its scope, None where there can be none.
 
     Of the registered model of a version it has nothing: `version_fingerprint` has what counts.
@@ -296,7 +296,7 @@ class JoinedExperiment:
         if not experiment.experiment_id:
             return None
         fingerprint = experiment_fingerprint(experiment)
-        digest, id_ = record_digest(self), experiment.experiment_id
+        digest, id_ = _record_digest(self), experiment.experiment_id
         return RecordVersion(EXPERIMENT, id_, digest, fingerprint, leads=True)
 
 
@@ -311,7 +311,9 @@ class JoinedRegisteredModel:
     @property
     def record_version(self) -> RecordVersion | None:
         """The id of the registered model; the fingerprint is the same for all."""
-        return RecordVersion(REGISTERED, storable(self.model.name), record_digest(self), REGISTERED)
+        return RecordVersion(
+            REGISTERED, storable(self.model.name), _record_digest(self), REGISTERED
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,7 +384,7 @@ class JoinedRun:
             lacks=(parent_of(run) or "")[:_ID_CHARS] if self.parent_id is None else "",
             has_children=bool(self.has_children),
         )
-        return RecordVersion(RUN, run.run_id, record_digest(self), trace.fingerprint())
+        return RecordVersion(RUN, run.run_id, _record_digest(self), trace.fingerprint())
 
     @property
     def is_removed(self) -> bool:
@@ -455,7 +457,7 @@ class JoinedVersion:
         """The fingerprints of the version."""
         joined = version_fingerprint(self.version, self.registered)
         name = version_id(self.version)
-        digest = record_digest(self)
+        digest = _record_digest(self)
         return RecordVersion(VERSION, name, digest, joined_fingerprint=joined, leads=True)
 
 
@@ -492,7 +494,7 @@ class JoinedDataset:
     @property
     def record_version(self) -> RecordVersion | None:
         """The URN of the dataset."""
-        return RecordVersion(DATASET, storable(self.urn), record_digest(self))
+        return RecordVersion(DATASET, storable(self.urn), _record_digest(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -506,7 +508,7 @@ class JoinedLoggedModel:
     @property
     def record_version(self) -> RecordVersion | None:
         """The id of the model, None where it has none; the fingerprint is the same for all."""
-        model_id, digest = self.model.model_id, record_digest(self)
+        model_id, digest = self.model.model_id, _record_digest(self)
         return RecordVersion(LOGGED_MODEL, model_id, digest, "external") if model_id else None
 
 

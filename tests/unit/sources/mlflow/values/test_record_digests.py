@@ -17,7 +17,7 @@ from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedVersion,
     RunFiles,
     WorkspaceScope,
-    record_digest,
+    _record_digest,
     version_fingerprint,
 )
 from mlcat_ingest.sources.mlflow.values.records import (
@@ -102,11 +102,11 @@ def test_no_two_records_that_differ_in_anything_have_one_digest(cls: Any) -> Non
     for record in forms(cls):
         if isinstance(record, JoinedVersion) and record.registered != sample(RegisteredModel):
             continue
-        digest = record_digest(record)
+        digest = _record_digest(record)
         assert digest is not None
         other = seen.setdefault(digest, record)
         assert repr(other) == repr(record), "another record has the same digest"
-        assert record_digest(record) == digest
+        assert _record_digest(record) == digest
     assert len(seen) > len(fields(cls))
 
 
@@ -129,7 +129,7 @@ def test_what_a_version_has_of_its_registered_model_is_in_its_joined_fingerprint
 def test_a_number_is_no_other_number(value: Any) -> None:
     def digest(number: Any) -> str | None:
         document = ModelDocument(signature={"inputs": [{"default": number}]})
-        return record_digest(
+        return _record_digest(
             JoinedRun(
                 SCOPE,
                 Run("r", "1", metrics=(Metric("m", 1.0),)),
@@ -145,4 +145,4 @@ def test_a_number_is_no_other_number(value: Any) -> None:
 def test_the_scope_is_none_of_a_record() -> None:
     run = JoinedRun(SCOPE, Run("r", "1"), None)
     other = WorkspaceScope(Naming(env="DEV"), UiLinks("http://mlflow"), "mlflow:1:default")
-    assert record_digest(replace(run, scope=other)) == record_digest(run)
+    assert _record_digest(replace(run, scope=other)) == _record_digest(run)

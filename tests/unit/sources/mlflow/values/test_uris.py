@@ -4,7 +4,7 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from mlcat_ingest.sources.mlflow.mapping.model import NO_SOURCE_CODE, commit_url, source_code
+from mlcat_ingest.sources.mlflow.mapping.model import NO_SOURCE_CODE, _commit_url, _source_code
 from mlcat_ingest.sources.mlflow.values import uris
 from mlcat_ingest.sources.mlflow.values.uris import ui_links, with_known_scheme
 
@@ -92,14 +92,14 @@ def test_credentials_of_an_address_are_left_out() -> None:
     ],
 )
 def test_a_repository_has_a_page_at_a_commit(repository: str, url: str | None) -> None:
-    assert commit_url(repository, "4c1d") == url
+    assert _commit_url(repository, "4c1d") == url
 
 
 def test_no_source_code_without_a_plausible_commit() -> None:
     repository = {"mlflow.source.git.repoURL": "https://github.com/acme/x"}
-    assert source_code(repository) == NO_SOURCE_CODE
-    assert source_code({**repository, "mlflow.source.git.commit": "../.."}) == NO_SOURCE_CODE
-    assert source_code({"mlflow.source.git.commit": "4c1d0f7"}) == NO_SOURCE_CODE
+    assert _source_code(repository) == NO_SOURCE_CODE
+    assert _source_code({**repository, "mlflow.source.git.commit": "../.."}) == NO_SOURCE_CODE
+    assert _source_code({"mlflow.source.git.commit": "4c1d0f7"}) == NO_SOURCE_CODE
 
 
 @pytest.mark.parametrize(
