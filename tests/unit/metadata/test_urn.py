@@ -5,7 +5,16 @@ import pytest
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata import urn as urns
 from mlcat_ingest.metadata.aspects.common import FabricType
-from mlcat_ingest.metadata.urn import Urn, UrnPart, build, check, encoded_bytes, parse, raw_parts
+from mlcat_ingest.metadata.urn import (
+    Urn,
+    UrnPart,
+    build,
+    by_entity_type,
+    check,
+    encoded_bytes,
+    parse,
+    raw_parts,
+)
 
 MLFLOW = "urn:li:dataPlatform:mlflow"
 
@@ -212,3 +221,9 @@ def test_own_kinds_are_the_machine_learning_kinds() -> None:
     own = {kind.entity_type for kind in urns.KINDS.values() if kind.own}
     assert own == {name for name in urns.KINDS if name.startswith("ml")}
     assert all(UrnPart.NAME in kind.parts for kind in urns.KINDS.values())
+
+
+def test_urns_are_grouped_by_their_type_each_once() -> None:
+    urns = ["urn:li:tag:b", "urn:li:test:t", "urn:li:tag:a", "urn:li:tag:b"]
+    grouped = {"tag": ["urn:li:tag:b", "urn:li:tag:a"], "test": ["urn:li:test:t"]}
+    assert by_entity_type(urns) == grouped
