@@ -111,7 +111,7 @@ class People:
         experiment = self._experiment(urn)
         if experiment and not self._value(urn, "status").get("removed"):
             self.groups[mark] = experiment
-        main = properties_aspect(entity_type_of(urn)) or ""
+        main = properties_aspect(entity_type_of(urn))
         at = self.chance.randrange(len(_ENTRIES) + 1)
         if at == len(_ENTRIES):
             name, listed = main, "customProperties"
@@ -179,12 +179,12 @@ class People:
 
     def _describe(self, urn: str) -> str:
         self.touched_ours = True
-        main = properties_aspect(entity_type_of(urn)) or ""
+        main = properties_aspect(entity_type_of(urn))
         self.storage.put(urn, main, {**self._value(urn, main), "description": f"{MARK}text"})
         return f"describes {urn}"
 
     def _drop_base(self, urn: str) -> str | None:
-        main = properties_aspect(entity_type_of(urn)) or ""
+        main = properties_aspect(entity_type_of(urn))
         value = self._value(urn, main)
         custom = value.get("customProperties") or {}
         left = {key: one for key, one in custom.items() if not key.startswith(OWN_PREFIX)}

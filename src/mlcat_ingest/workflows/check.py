@@ -267,7 +267,7 @@ def overlap(source: Source[Any], sink: Catalog, writer: Writer) -> Iterator[Find
 
 
 def _main_aspect(urn: str) -> str:
-    return properties_aspect(entity_type_of(urn)) or ""
+    return properties_aspect(entity_type_of(urn))
 
 
 def _sample(source: Source[Any], keys: PrimaryKeys) -> dict[str, Entity]:

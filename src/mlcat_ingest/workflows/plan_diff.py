@@ -107,7 +107,7 @@ def _action(existed: bool, old: Aspect | None, new: Aspect | None) -> Action:  #
 def label_of_merged(merged: MergedEntity) -> str | None:
     """Return the label of an entity after the write, else as it is stored."""
     name = properties_aspect(merged.entity_type)
-    if name is None:
+    if not name:
         return None
     written = next(
         (proposal.aspect for proposal in merged.proposals if proposal.aspect_name == name), None

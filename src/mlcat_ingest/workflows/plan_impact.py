@@ -76,7 +76,7 @@ def find_impacts(catalog: Catalog, removals: Iterable[PlannedRemoval]) -> Iterat
 def _features_of(catalog: Catalog, urns: Sequence[str]) -> dict[str, Sequence[str]]:
     """Return the features that each of `urns` stands for: itself, or those of a table."""
     tables = [urn for urn in urns if entity_type_of(urn) == "mlFeatureTable"]
-    name = properties_aspect("mlFeatureTable") or ""
+    name = properties_aspect("mlFeatureTable")
     stored = catalog.read_many(tables, [name]) if tables else {}
     features: dict[str, Sequence[str]] = {urn: [urn] for urn in urns}
     for urn in tables:
@@ -88,7 +88,7 @@ def _features_of(catalog: Catalog, urns: Sequence[str]) -> dict[str, Sequence[st
 def _read_models(catalog: Catalog, models: dict[str, _Model | None], urns: Iterable[str]) -> None:
     """Add those of `urns` that are models and not read yet to `models`; None: it is removed."""
     new = [urn for urn in urns if entity_type_of(urn) == "mlModel" and urn not in models]
-    names = (properties_aspect("mlModel") or "", STATUS, GLOBAL_TAGS, VERSION_PROPERTIES)
+    names = (properties_aspect("mlModel"), STATUS, GLOBAL_TAGS, VERSION_PROPERTIES)
     for batch in chunks(new, MAX_REQUEST_ITEMS):
         stored = catalog.read_many(batch, names)
         models.update((urn, _model(urn, stored.get(urn, {}))) for urn in batch)

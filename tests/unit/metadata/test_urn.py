@@ -184,6 +184,8 @@ def test_a_comma_alone_is_tolerated_in_a_reference_only() -> None:
 def test_parts_are_given_as_they_are_spelled() -> None:
     assert raw_parts("urn:li:mlFeature:(a%2Cb,%25)") == ("a%2Cb", "%25")
     assert parse("urn:li:mlFeature:(a%2Cb,%25)").parts == ("a,b", "%")
+    platform = "urn:li:dataPlatform:a%2Cb"  # a part that is a URN stays as it is spelled
+    assert parse(f"urn:li:dataset:({platform},x%2Cy,PROD)").parts == (platform, "x,y", "PROD")
 
 
 def test_names_of_others_keep_their_percent_signs() -> None:

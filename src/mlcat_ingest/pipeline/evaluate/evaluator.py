@@ -77,7 +77,7 @@ class VerdictWriter:
 
         Cost: one read of a batch of models, and two or three requests a model.
         """
-        name = properties_aspect(_MODEL) or ""
+        name = properties_aspect(_MODEL)
         models = [urn for urn in outcomes if entity_type_of(urn) == _MODEL]
         stored = self._context.sink.read_many(models, [name]) if models else {}
         now = datetime.now(UTC).isoformat(timespec="seconds")

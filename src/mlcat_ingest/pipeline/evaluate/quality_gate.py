@@ -176,9 +176,9 @@ class QualityGate:
         try:
             for entity_type, urns in by_type.items():
                 aspect = properties_aspect(entity_type)
-                stored = {} if aspect is None else self._sink.read_many(sorted(urns), [aspect])
+                stored = self._sink.read_many(sorted(urns), [aspect]) if aspect else {}
                 for urn, aspects in stored.items():
-                    properties = aspects.get(str(aspect))
+                    properties = aspects.get(aspect)
                     label = None if properties is None else label_of(urn, properties.value)
                     labels[urn] = label and printable(label)
         except MlcatError as error:

@@ -115,7 +115,7 @@ def merge_entity(
     if not stored and is_gone:
         return MergedEntity(entity, NOTHING, "left_out")
     main_aspect = properties_aspect(entity.entity_type)
-    if entity.only_if_absent or main_aspect is None:
+    if entity.only_if_absent or not main_aspect:
         proposals = () if stored else tuple(_plain(entity, rules))
         change: Change = "created" if proposals else "unchanged"
         return MergedEntity(entity, stored or NOTHING, change, proposals)
@@ -145,7 +145,7 @@ def with_applied_of(
 
     It has, too, what is in a base of the versions `between` alone.
     """
-    main_aspect = properties_aspect(merged.entity_type) or ""
+    main_aspect = properties_aspect(merged.entity_type)
     now = stored.get(main_aspect)
     if now is None or merged.writer is None:
         return stored
@@ -171,7 +171,7 @@ def bases_of(written: Iterable[MergedEntity]) -> dict[str, str]:
     for merged in written:
         if merged.writer is None:
             continue
-        name = properties_aspect(merged.entity_type) or ""
+        name = properties_aspect(merged.entity_type)
         properties = [merged.stored[name].value] if name in merged.stored else []
         properties += [one.aspect for one in merged.proposals if one.aspect_name == name]
         custom = custom_properties(properties[-1]) if properties else NOTHING

@@ -70,7 +70,7 @@ HEAVIEST: Final = 11_000
 
 def weight_of(entity: Entity) -> int:
     """Return how many entries the lists and maps of an entity's properties aspect have."""
-    properties = entity.aspects.get(properties_aspect(entity.entity_type) or "")
+    properties = entity.aspects.get(properties_aspect(entity.entity_type))
     if properties is None:
         return 0
     return sum([len(value) for value in properties.values() if type(value) in _COLLECTIONS])

@@ -30,7 +30,7 @@ def custom_properties(properties: Aspect) -> Mapping[str, object]:
 
 def stored_properties(urn: str, stored: StoredEntity) -> Aspect | None:
     """Return the stored properties aspect of an entity, None where it has none."""
-    aspect = stored.get(properties_aspect(entity_type_of(urn)) or "")
+    aspect = stored.get(properties_aspect(entity_type_of(urn)))
     return None if aspect is None else aspect.value
 
 
@@ -50,7 +50,7 @@ def is_reused(entity: Entity, stored: StoredEntity) -> bool:
 
     Other entities are named by ids that are random, which nothing gets again.
     """
-    main = properties_aspect(entity.entity_type) or ""
+    main = properties_aspect(entity.entity_type)
     if entity.entity_type != "mlModelGroup" and version_set_of(entity) is None:
         return False
     if main not in stored or main not in entity.aspects:

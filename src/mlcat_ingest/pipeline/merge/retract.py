@@ -80,7 +80,7 @@ def retract_entity(
     none is `remembered` either.
     """
     main_aspect = properties_aspect(entity.entity_type)
-    if stored is None or main_aspect is None:
+    if stored is None or not main_aspect:
         return MergedEntity(entity, stored or NOTHING, "unchanged")
     properties = custom_properties(stored_properties(entity.urn, stored) or NOTHING)
     if entity.entity_type == DATASET:

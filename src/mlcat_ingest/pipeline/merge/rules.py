@@ -87,9 +87,9 @@ def required_values(aspect_name: str) -> frozenset[str]:
 
 
 @cache
-def properties_aspect(entity_type: str) -> str | None:
-    """Return the aspect of an entity type that has custom properties, None where none has."""
+def properties_aspect(entity_type: str) -> str:
+    """Return the aspect of an entity type that has custom properties, empty where none has."""
     name = implied_aspect(entity_type)
     if name is None or all(field.name != "customProperties" for field in declared_fields(name)):
-        return None
+        return ""
     return name

@@ -189,7 +189,7 @@ def _value(value: float | str) -> dict[str, Any]:
 
 
 def _properties(entity_type: str, entity: Entity) -> Aspect:
-    return entity.aspects[properties_aspect(entity_type) or ""]
+    return entity.aspects[properties_aspect(entity_type)]
 
 
 def _name(entity_type: str, entity: Entity) -> str:

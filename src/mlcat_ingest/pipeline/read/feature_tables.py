@@ -171,7 +171,7 @@ class PrimaryKeys:
         return None
 
     def _read_properties(self, urn: str) -> Mapping[str, StoredEntity]:
-        return self._sink.read_many([urn], [properties_aspect(entity_type_of(urn)) or ""])
+        return self._sink.read_many([urn], [properties_aspect(entity_type_of(urn))])
 
     def fit(self, entities: Sequence[Entity]) -> Sequence[Entity]:
         """Return the entities of one record as the catalog takes them.
@@ -334,7 +334,7 @@ class _Collisions:
         for entity_type, urns in by_entity_type(sources).items():
             if entity_type == KEY and not self._keys.are_read(urns[0]):
                 continue
-            names = [properties_aspect(entity_type) or "", STATUS]
+            names = [properties_aspect(entity_type), STATUS]
             try:
                 stored_entities = self._sink.read_many(urns, names)
             except NotAuthorizedError as error:

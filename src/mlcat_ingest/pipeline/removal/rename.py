@@ -117,7 +117,7 @@ class GroupCopier:
 
 
 def _main_aspect(group: str) -> str:
-    return properties_aspect(entity_type_of(group)) or ""
+    return properties_aspect(entity_type_of(group))
 
 
 def new_name(group: str, stored: StoredEntity) -> str | None:

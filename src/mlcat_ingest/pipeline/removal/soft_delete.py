@@ -379,7 +379,7 @@ class Removal:
         return used
 
     def _has_foreign(self, models: Sequence[str], source: str, group: str) -> bool:
-        aspects = [properties_aspect("mlModel") or "", STATUS]
+        aspects = [properties_aspect("mlModel"), STATUS]
         for urn, stored in self._context.sink.read_many(models, aspects).items():
             properties = stored_properties(urn, stored)
             if properties is None or is_removed(stored):

@@ -79,7 +79,7 @@ def silent_writers(sink: Catalog, writer: Writer, since_ms: int) -> set[str]:
     """
     written_ms: dict[str, int] = {}
     for entity_type in SEARCHABLE:
-        name = properties_aspect(entity_type) or ""
+        name = properties_aspect(entity_type)
         pages = sink.search.entities_of_source(entity_type, None).pages
         for batch in (batch for page in pages for batch in chunks(page, MAX_REQUEST_ITEMS)):
             for stored in sink.read_many(batch, [name]).values():
@@ -222,7 +222,7 @@ class UnlistedEntities:
             copies: dict[str, None] = {}
             for entity_type, members in by_entity_type(left).items():
                 name = properties_aspect(entity_type)
-                if name is None:
+                if not name:
                     continue
                 for batch in chunks(members, MAX_REQUEST_ITEMS):
                     stored = self._context.sink.read_many(batch, [name, STATUS])

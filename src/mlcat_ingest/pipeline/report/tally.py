@@ -134,7 +134,7 @@ class Tally:
         """Count what the mapping of `entity` left out or changed."""
         if not entity.notes:
             return
-        aspect = properties_aspect(entity.entity_type) or ""
+        aspect = properties_aspect(entity.entity_type)
         about = with_label(entity.urn, label_of(entity.urn, entity.aspects.get(aspect)))
         for note in entity.notes:
             self.note(note.kind, f"{about}: {note.detail}")

@@ -114,7 +114,7 @@ class KnownEntities:
         held = {
             urn: (name, main)
             for urn, entity in stored.items()
-            if (main := entity.get(name := properties_aspect(entity_type_of(urn)) or ""))
+            if (main := entity.get(name := properties_aspect(entity_type_of(urn))))
             and key in (custom := custom_properties(main.value))
             and writer.is_own(writer_id_of(custom[key]))
         }

@@ -148,13 +148,13 @@ def _names_to_read(
 ) -> frozenset[str]:
     names = set(aspects)
     main = properties_aspect(entity_type)
-    if main is not None:
+    if main:
         names.add(main)
     if entity_type == DATASET and not only_if_absent:
         names |= {SCHEMA_METADATA, STATUS}
     if STATUS in names and allows(entity_type, VERSION_PROPERTIES):
         names.add(VERSION_PROPERTIES)  # a version that is removed or revived may be the latest
-    if main is None or only_if_absent:
+    if not main or only_if_absent:
         # Whether an entity is there at all shows in the aspect that every entity has.
         names.add(key_aspect_name(entity_type))
     return frozenset(names)
@@ -294,7 +294,7 @@ class ConflictGuard:
         if not _hidden_as_unused(written) or status is None:
             return None
         visible = {name: aspect for name, aspect in now.items() if name != STATUS}
-        main_aspect = properties_aspect(written.entity_type) or ""
+        main_aspect = properties_aspect(written.entity_type)
         if main_aspect not in visible:
             visible[main_aspect] = written.stored[main_aspect]  # deleted, and with it the base
         if self._merge(written.entity, with_applied_of(written, visible)).change == "removed":

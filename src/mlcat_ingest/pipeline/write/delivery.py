@@ -297,7 +297,7 @@ class Delivery:
         # Without aspects it is only written once more: nothing of it is the source's.
         several = len(merged.proposals) > 1 and entity.aspects and not entity.only_if_absent
         denied = errors[0].status == HTTPStatus.FORBIDDEN
-        if denied or not by_aspect or not several or main_aspect is None:
+        if denied or not by_aspect or not several or not main_aspect:
             return _refusal_of(merged, errors, attempt)
         too_large = {error.aspect for error in errors if isinstance(error, AspectTooLargeError)}
         # The properties first: without them there is no base for any of the others.

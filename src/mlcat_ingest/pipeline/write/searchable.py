@@ -159,7 +159,7 @@ class LiveEntities(Closing):
     def _recent(self, catalog: Catalog) -> Iterator[Sequence[str]]:
         since_ms = (time.time() - RECENT_S) * 1000
         for urns in in_chunks(self.urns):
-            name = properties_aspect(entity_type_of(urns[0])) or ""
+            name = properties_aspect(entity_type_of(urns[0]))
             stamps = catalog.read_stamps(urns, [name])
             times = {urn: (of_urn.get(name) or "").split() for urn, of_urn in stamps.items()}
             yield [urn for urn, words in times.items() if words[1:] and int(words[1]) > since_ms]
@@ -203,7 +203,7 @@ class IndexRepair:
 
     def _write(self, urns: Sequence[str]) -> None:
         entity_type = entity_type_of(urns[0])
-        main_aspect = properties_aspect(entity_type) or ""
+        main_aspect = properties_aspect(entity_type)
         names = {main_aspect, STATUS, *(name for name in COPIED if allows(entity_type, name))}
         for stored in self._context.sink.read_many(urns, [main_aspect]).values():
             names |= read_bases(custom_properties(stored[main_aspect].value), None).joined.keys()

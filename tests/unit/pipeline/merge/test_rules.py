@@ -39,5 +39,5 @@ def test_a_key_of_several_fields_has_none_for_an_absent_one() -> None:
 
 def test_the_aspect_with_custom_properties() -> None:
     assert properties_aspect("mlModel") == "mlModelProperties"
-    assert properties_aspect("tag") is None
-    assert properties_aspect("unheardOf") is None
+    assert properties_aspect("tag") == ""
+    assert properties_aspect("unheardOf") == ""
