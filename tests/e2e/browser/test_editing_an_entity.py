@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from mlcat_ingest.catalog.store.store import Store
-from support.browser import DESK, PHONE, SCHEMES, check_fit, check_look, chromium, watched
+from support.browser import DESK, PHONE, SCHEMES, check_fit, check_look, watched
 from support.catalog_process import CatalogProcess, catalog_process
 from support.catalog_store import model, put
 
@@ -18,12 +18,6 @@ LONG = "urn:li:tag:" + "long" * 40
 JOE = "urn:li:corpuser:joe"
 MODEL = model("m")
 FORM = f"/entity/{quote(MODEL, safe='')}?edit=1"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as launched:
-        yield launched
 
 
 @pytest.fixture

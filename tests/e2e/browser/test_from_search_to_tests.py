@@ -18,7 +18,7 @@ from benchmarks.generate import generate
 from mlcat_ingest.cli import demo
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.testing.mlflow_store import mlflow_client
-from support.browser import DESK, PHONE, SCHEMES, check_fit, check_look, chromium, watched
+from support.browser import DESK, PHONE, SCHEMES, check_fit, check_look, watched
 from support.catalog_process import catalog_process
 from support.names import HOSTILE
 from support.seeded_store import new_seeded_database
@@ -49,12 +49,6 @@ JOURNEYS = {
     "hostile": Journey("churn", "churn", "auc", f"shop.{HOSTILE['html']}"),
     "many": Journey("experiment", "experiment-001", "metric_07", judged=False),
 }
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as launched:
-        yield launched
 
 
 def fill_demo(folder: Path) -> Path:

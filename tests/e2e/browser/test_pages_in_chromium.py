@@ -16,7 +16,7 @@ from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.tasks import Tasks
 from mlcat_ingest.testing.service import failing_service, web_page
 from support import catalog_assets
-from support.browser import DESK, PHONE, SCHEMES, check_fit, check_look, chromium, watched
+from support.browser import DESK, PHONE, SCHEMES, check_fit, check_look, watched
 from support.catalog_process import CatalogProcess, catalog_process
 from support.catalog_store import group, model, put
 
@@ -91,12 +91,6 @@ def fill(database: Path) -> None:
         put(store, model("hostile"), mlModelProperties=described)
         for name in ("hostile", *(f"m{number}" for number in range(12))):
             put(store, model(name), mlModelTrainingData={"trainingData": [{"dataset": ORDERS}]})
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as launched:
-        yield launched
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,8 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-import boto3
 import fsspec
 import pytest
-from moto.server import ThreadedMotoServer
 
 from mlcat_ingest.cli.main import call
 from mlcat_ingest.metadata.proposal import Entity
@@ -22,6 +20,7 @@ from support.feast_transports import (
     objects_of,
 )
 from support.reading import records_of
+from support.s3 import s3_server
 
 Options = dict[str, Any]
 Way = Callable[[Path], AbstractContextManager[Options]]
@@ -42,18 +41,8 @@ def as_database(folder: Path) -> Iterator[Options]:
 
 @contextmanager
 def in_s3(_folder: Path) -> Iterator[Options]:
-    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
-        url = f"http://{host}:{port}"
-        client = boto3.client("s3", endpoint_url=url, region_name="us-east-1")
-        client.create_bucket(Bucket="lake")
-        client.put_object(Bucket="lake", Key="registry.db", Body=REGISTRY.read_bytes())
-        client.close()
+    with s3_server({"registry.db": REGISTRY.read_bytes()}) as url:
         yield {"registry": "s3://lake/registry.db", "s3": {"endpoint_url": url}}
-    finally:
-        server.stop()
 
 
 @contextmanager

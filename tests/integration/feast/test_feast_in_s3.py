@@ -2,9 +2,7 @@
 
 from collections.abc import Iterator
 
-import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 from mlcat_ingest.errors import (
     AuthenticationError,
@@ -19,6 +17,7 @@ from mlcat_ingest.testing.service import ServiceAnswer, failing_service
 from support.feast import REGISTRY
 from support.feast_transports import objects_of, transport_of
 from support.ports import free_port
+from support.s3 import s3_server
 
 KEY = "feast/registry.db"
 ADDRESS = f"s3://lake/{KEY}"
@@ -26,25 +25,8 @@ ADDRESS = f"s3://lake/{KEY}"
 
 @pytest.fixture(scope="module")
 def s3() -> Iterator[str]:
-    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
-        url = f"http://{host}:{port}"
-        client = boto3.client(
-            "s3",
-            endpoint_url=url,
-            region_name="us-east-1",
-            aws_access_key_id="id",
-            aws_secret_access_key="key",
-        )
-        client.create_bucket(Bucket="lake")
-        client.put_object(Bucket="lake", Key=KEY, Body=REGISTRY.read_bytes())
-        client.put_object(Bucket="lake", Key="page.html", Body=b"<html>")
-        client.close()
+    with s3_server({KEY: REGISTRY.read_bytes(), "page.html": b"<html>"}) as url:
         yield url
-    finally:
-        server.stop()
 
 
 @pytest.fixture(autouse=True)

@@ -1,9 +1,6 @@
 import hashlib
 import json
 import logging
-from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,16 +14,10 @@ from mlcat_ingest.catalog.web.rest.operations import evaluate_stored
 from mlcat_ingest.errors import DefinitionError
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata_tests import evaluate as evaluation
-from support.catalog_store import group, model, open_store, put, statements
+from support.catalog_store import group, model, put, statements
 
 ACTOR = "urn:li:corpuser:ada"
 EXISTS = {"property": "mlModelProperties.description", "operator": "exists"}
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with closing(open_store(tmp_path / "catalog.db")) as opened:
-        yield opened
 
 
 def add_test(store: Store, name: str, rules: Any, **on: Any) -> str:
