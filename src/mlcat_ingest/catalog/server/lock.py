@@ -10,15 +10,13 @@ import logging
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import Self
 
 from mlcat_ingest.core.resources import Closing
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.sql.filelock import PATIENCE_S, FileLock, holder_of
 
 _log = logging.getLogger(__name__)
-
-_PATIENCE_S: Final = PATIENCE_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,7 @@ class ServerLock(Closing):
         """
         path = _lock_path(database)
         try:
-            taken = FileLock.take(path, asdict(Running(os.getpid())), patience_s=_PATIENCE_S)
+            taken = FileLock.take(path, asdict(Running(os.getpid())), patience_s=PATIENCE_S)
         except OSError as error:
             raise RecipeError(
                 f"cannot create the lock file {path}: {error.strerror}",
@@ -71,7 +69,7 @@ class ServerLock(Closing):
 
 def read_lock(database: str | Path) -> Running | None:
     """Return the server that is alive on a database (a path, or an SQLite URL), if there is one."""
-    holder = holder_of(_lock_path(database), patience_s=_PATIENCE_S)
+    holder = holder_of(_lock_path(database), patience_s=PATIENCE_S)
     if holder is None:
         return None
     try:

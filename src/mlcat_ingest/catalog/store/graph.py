@@ -271,7 +271,7 @@ def _edges_naming(urn: str) -> Select[Any]:
     )
 
 
-def delete_references(store: Store, urn: str, actor: str = UNKNOWN_ACTOR) -> References:
+def delete_references(store: Store, urn: str) -> References:
     """Take `urn` out of every aspect that refers to it; return what was found.
 
     The changed aspects get a new version each, so what they were before can be read; an aspect
@@ -283,15 +283,15 @@ def delete_references(store: Store, urn: str, actor: str = UNKNOWN_ACTOR) -> Ref
     references = store.read(lambda connection: find_references(connection, urn))
     after: tuple[int, str] | None = (0, "")
     while after is not None:
-        after = store.change(partial(_delete_batch, urn=urn, after=after, actor=actor))
+        after = store.change(partial(_delete_batch, urn=urn, after=after))
     return references
 
 
 def _delete_batch(
-    connection: Connection, urn: str, after: tuple[int, str], actor: str
+    connection: Connection, urn: str, after: tuple[int, str]
 ) -> tuple[int, str] | None:
     rows = _referring(connection, urn, after)
-    Batch(connection, actor).apply([prepare(write) for write in _writes(rows, urn)])
+    Batch(connection, UNKNOWN_ACTOR).apply([prepare(write) for write in _writes(rows, urn)])
     return (rows[-1].entity_id, rows[-1].aspect) if len(rows) == _AT_ONCE else None
 
 

@@ -29,7 +29,7 @@ def test_who_holds_the_lock_is_known_until_it_is_released(tmp_path: Path) -> Non
 def test_a_second_server_is_reported_where_the_first_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lock, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(lock, "PATIENCE_S", 0.0)
     database = tmp_path / "c.db"
     (tmp_path / "link.db").symlink_to(database)
     with ServerLock.acquire(database) as held:
@@ -46,7 +46,7 @@ def test_a_second_server_is_reported_where_the_first_is(
 def test_a_lock_that_says_nothing_is_a_lock_still(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lock, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(lock, "PATIENCE_S", 0.0)
     path = tmp_path / "c.db.lock"
     with path.open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)

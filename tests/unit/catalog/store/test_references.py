@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.catalog.schema.values import Direction, Reference, References
+from mlcat_ingest.catalog.schema.values import UNKNOWN_ACTOR, Direction, Reference, References
 from mlcat_ingest.catalog.store import graph
 from mlcat_ingest.catalog.store.graph import (
     delete_references,
@@ -84,12 +84,12 @@ def test_references_are_found_and_then_gone(store: Store, monkeypatch: pytest.Mo
     put(store, model("m"), globalTags={"tags": [{"tag": OTHER}]})
     found = store.read(lambda c: find_references(c, TAG))
     assert found == References(5, tuple(Reference(urn, "TaggedWith", "globalTags") for urn in urns))
-    assert delete_references(store, TAG, "urn:li:corpuser:ann") == found
+    assert delete_references(store, TAG) == found
     assert store.related_entities([TAG], None, Direction.INCOMING)[TAG].total == 0
     assert store.related_entities([OTHER], None, Direction.INCOMING)[OTHER].total == 1
     held = store.get_many(urns)
     assert [held[urn]["globalTags"].value for urn in urns] == [{"tags": []}] * 5
-    assert held[urns[0]]["globalTags"].modified_by == "urn:li:corpuser:ann"
+    assert held[urns[0]]["globalTags"].modified_by == UNKNOWN_ACTOR
     before = store.get_version(urns[0], "globalTags", 1)
     assert before is not None
     assert before.value == {"tags": [{"tag": TAG}]}

@@ -212,15 +212,15 @@ class MetadataTests(Resource):
         push = params.get("shouldPush", params.get("push", False))
         if push:
             request.check_may_write()
-        return evaluate_stored(self._store, urns, tests, push=push, actor=UNKNOWN_ACTOR)
+        return evaluate_stored(self._store, urns, tests, push=push)
 
 
 def evaluate_stored(
-    store: Store, urns: Sequence[str], test_urns: Collection[str] | None, *, push: bool, actor: str
+    store: Store, urns: Sequence[str], test_urns: Collection[str] | None, *, push: bool
 ) -> dict[str, TestResults]:
     """Return the outcome of the tests `test_urns`, or of all tests, for each of `urns`.
 
-    With `push` the outcomes that changed are written as `testResults` in the name of `actor`.
+    With `push` the outcomes that changed are written as `testResults`.
 
     Raises:
         BadRequestError: one of `test_urns` is not a test in the catalog.
@@ -233,9 +233,9 @@ def evaluate_stored(
     infos = {urn: stored[urn][TEST_INFO].value for urn in names if TEST_INFO in stored.get(urn, {})}
     if test_urns and (strangers := [urn for urn in names if urn not in infos]):
         raise BadRequestError(f"{strangers[0]!r} is not a metadata test in this catalog")
-    results = evaluate(partial(fetch_aspects, store), urns, read_tests(infos), actor)
+    results = evaluate(partial(fetch_aspects, store), urns, read_tests(infos), UNKNOWN_ACTOR)
     if push:
-        _push(store, results, frozenset(test_urns) if test_urns else None, actor)
+        _push(store, results, frozenset(test_urns) if test_urns else None)
     return results
 
 
@@ -254,9 +254,7 @@ def _all_tests(store: Store) -> Iterator[str]:
         start, total = start + _TEST_PAGE, page.total
 
 
-def _push(
-    store: Store, results: dict[str, TestResults], evaluated: frozenset[str] | None, actor: str
-) -> None:
+def _push(store: Store, results: dict[str, TestResults], evaluated: frozenset[str] | None) -> None:
     stored = store.get_many(results.keys(), {TEST_RESULTS})
     writes: list[Write] = []
     for urn, aspects in stored.items():
@@ -265,4 +263,4 @@ def _push(
         if merged is not None:
             writes.append(Write(urn, TEST_RESULTS, merged))
     if writes:
-        store.write(writes, actor)
+        store.write(writes)

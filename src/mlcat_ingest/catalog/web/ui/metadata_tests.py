@@ -10,7 +10,6 @@ from sqlalchemy.engine import Connection
 
 from mlcat_ingest.catalog.errors import BadRequestError
 from mlcat_ingest.catalog.schema.tables import edge, entity
-from mlcat_ingest.catalog.schema.values import UNKNOWN_ACTOR
 from mlcat_ingest.catalog.store.reads import marked_removed
 from mlcat_ingest.catalog.store.rows import CHUNK
 from mlcat_ingest.catalog.store.store import Store
@@ -243,7 +242,7 @@ def evaluate_now(store: Store, urn: str, after_id: int) -> EvaluationNow:
     while last_id is not None and evaluated < AT_ONCE:
         page = store.read(_entities(urn, definition, last_id))
         urns = list(page)
-        results = evaluate_stored(store, urns, [urn], push=True, actor=UNKNOWN_ACTOR)
+        results = evaluate_stored(store, urns, [urn], push=True)
         for found, (entity_id, before) in page.items():
             after = next((side for side in _OUTCOMES.values() if results[found][side]), "")
             passing += after == "passing"

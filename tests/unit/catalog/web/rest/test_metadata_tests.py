@@ -7,7 +7,7 @@ import pytest
 
 from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError
 from mlcat_ingest.catalog.schema import values
-from mlcat_ingest.catalog.schema.values import Write
+from mlcat_ingest.catalog.schema.values import UNKNOWN_ACTOR, Write
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.rest import operations
 from mlcat_ingest.catalog.web.rest.operations import evaluate_stored
@@ -16,7 +16,6 @@ from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata_tests import evaluate as evaluation
 from support.catalog_store import group, model, put, statements
 
-ACTOR = "urn:li:corpuser:ada"
 EXISTS = {"property": "mlModelProperties.description", "operator": "exists"}
 
 
@@ -33,7 +32,7 @@ def add_text(store: Store, name: str, text: str) -> str:
 
 def outcome(store: Store, urn: str, *tests: str, push: bool = False) -> tuple[list[str], list[str]]:
     """Evaluate one entity and return the names of the tests that passed and failed."""
-    results = evaluate_stored(store, [urn], tests, push=push, actor=ACTOR)[urn]
+    results = evaluate_stored(store, [urn], tests, push=push)[urn]
     passing, failing = (
         [entry["test"].removeprefix("urn:li:test:") for entry in results[side]]
         for side in ("passing", "failing")
@@ -59,19 +58,19 @@ def test_a_result_says_which_text_was_evaluated_when_and_for_whom(store: Store) 
     text = json.dumps({"on": {"types": ["mlModel"]}, "rules": []})
     test = add_text(store, "t", text)
 
-    (result,) = evaluate_stored(store, [urn], None, push=False, actor=ACTOR)[urn]["passing"]
+    (result,) = evaluate_stored(store, [urn], None, push=False)[urn]["passing"]
 
     assert result["test"] == test
     assert result["type"] == "SUCCESS"
     assert result["testDefinitionMd5"] == hashlib.md5(text.encode()).hexdigest()  # noqa: S324
-    assert result["lastComputed"]["actor"] == ACTOR
+    assert result["lastComputed"]["actor"] == UNKNOWN_ACTOR
     assert result["lastComputed"]["time"] > 1_700_000_000_000
 
 
 def test_failing_results_say_failure(store: Store) -> None:
     urn = put(store, model("m"), mlModelProperties={})
     add_test(store, "t", EXISTS)
-    (result,) = evaluate_stored(store, [urn], None, push=False, actor=ACTOR)[urn]["failing"]
+    (result,) = evaluate_stored(store, [urn], None, push=False)[urn]["failing"]
     assert result["type"] == "FAILURE"
 
 
@@ -95,13 +94,13 @@ def test_only_the_tests_asked_for(store: Store) -> None:
 def test_a_stranger_among_the_tests_is_an_error(store: Store, stranger: str) -> None:
     urn = put(store, model("m"), mlModelProperties={})
     with pytest.raises(BadRequestError, match="is not a metadata test"):
-        evaluate_stored(store, [urn], [stranger], push=False, actor=ACTOR)
+        evaluate_stored(store, [urn], [stranger], push=False)
 
 
 def test_unknown_entities_are_neither_passed_nor_failed(store: Store) -> None:
     add_test(store, "t", [])
     unknown = [model("never written"), "no urn"]
-    results = evaluate_stored(store, unknown, None, push=True, actor=ACTOR)
+    results = evaluate_stored(store, unknown, None, push=True)
     assert results == {urn: {"passing": [], "failing": []} for urn in unknown}
     assert store.exists(unknown) == set()
 
@@ -152,16 +151,16 @@ def test_a_broken_definition_is_refused_when_it_is_written(store: Store) -> None
 def test_a_push_keeps_the_results(store: Store) -> None:
     urn = put(store, model("m"), mlModelProperties={"description": "d"})
     add_test(store, "t", EXISTS)
-    results = evaluate_stored(store, [urn], None, push=True, actor=ACTOR)[urn]
+    results = evaluate_stored(store, [urn], None, push=True)[urn]
     stored = store.get_many([urn], {"testResults"})[urn]["testResults"]
     assert stored.value == results
-    assert stored.modified_by == ACTOR
+    assert stored.modified_by == UNKNOWN_ACTOR
 
 
 def test_without_a_push_nothing_is_written(store: Store) -> None:
     urn = put(store, model("m"), mlModelProperties={})
     add_test(store, "t", [])
-    evaluate_stored(store, [urn], None, push=False, actor=ACTOR)
+    evaluate_stored(store, [urn], None, push=False)
     assert store.get_many([urn], {"testResults"}) == {urn: {}}
 
 
@@ -169,7 +168,7 @@ def test_equal_results_make_no_new_version(store: Store) -> None:
     urn = put(store, model("m"), mlModelProperties={"description": "d"})
     add_test(store, "t", EXISTS)
     for _ in range(2):
-        evaluate_stored(store, [urn], None, push=True, actor=ACTOR)
+        evaluate_stored(store, [urn], None, push=True)
     assert store.get_many([urn])[urn]["testResults"].version == 1
     put(store, urn, mlModelProperties={})
     assert outcome(store, urn, push=True) == ([], ["t"])
@@ -180,10 +179,10 @@ def test_a_push_of_some_tests_keeps_the_results_of_the_others(store: Store) -> N
     urn = put(store, model("m"), mlModelProperties={"description": "d"})
     add_test(store, "a", EXISTS)
     other = add_test(store, "b", EXISTS)
-    evaluate_stored(store, [urn], None, push=True, actor=ACTOR)
+    evaluate_stored(store, [urn], None, push=True)
     put(store, urn, mlModelProperties={})
 
-    evaluate_stored(store, [urn], [other], push=True, actor=ACTOR)
+    evaluate_stored(store, [urn], [other], push=True)
 
     stored = store.get_many([urn])[urn]["testResults"].value
     assert [entry["test"] for entry in stored["passing"]] == ["urn:li:test:a"]
@@ -193,9 +192,9 @@ def test_a_push_of_some_tests_keeps_the_results_of_the_others(store: Store) -> N
 def test_results_of_tests_that_are_gone_go_with_a_full_push(store: Store) -> None:
     urn = put(store, model("m"), mlModelProperties={})
     test = add_test(store, "t", [])
-    evaluate_stored(store, [urn], None, push=True, actor=ACTOR)
+    evaluate_stored(store, [urn], None, push=True)
     store.delete(test)
-    evaluate_stored(store, [urn], None, push=True, actor=ACTOR)
+    evaluate_stored(store, [urn], None, push=True)
     assert store.get_many([urn])[urn]["testResults"].value == {"passing": [], "failing": []}
 
 
@@ -208,7 +207,7 @@ def test_many_entities_and_tests_take_a_handful_of_statements(store: Store) -> N
     for index, urn in enumerate(urns):
         writes.append(Write(urn, "mlModelProperties", {"groups": [group(f"g{index % 7}")]}))
         writes.append(Write(urn, "glossaryTerms", {"terms": [{"urn": terms[index % 50]}],
-            "auditStamp": {"time": 1, "actor": ACTOR}}))  # fmt: skip
+            "auditStamp": {"time": 1, "actor": UNKNOWN_ACTOR}}))  # fmt: skip
     writes += [Write(group("g3"), "mlModelGroupProperties", {"description": "the third"})]
     store.write(writes)
     parent = {
@@ -226,7 +225,7 @@ def test_many_entities_and_tests_take_a_handful_of_statements(store: Store) -> N
         add_test(store, f"third{index}", third)
 
     with statements(store) as seen:
-        results = evaluate_stored(store, urns, None, push=False, actor=ACTOR)
+        results = evaluate_stored(store, urns, None, push=False)
 
     assert len(seen) <= 6
     assert all(len(results[urn]["passing"]) >= 5 for urn in urns)

@@ -14,8 +14,6 @@ from support.catalog_store import group, model, put, statements
 from support.names import HOSTILE
 from support.pages import at, page
 
-ADA = "urn:li:corpuser:ada"
-
 
 def add_run(store: Store, name: str, hour: int, status: str = "FINISHED", **metrics: str) -> str:
     return put(
@@ -78,13 +76,13 @@ def test_failing_tests_are_shown_with_counts_the_most_failing_first(store: Store
     one, none = add_run(store, "a", 1), add_run(store, "b", 2)
     put(store, model("c"), mlModelProperties={"description": "d"})
     few, passed = add_test(store, "few", "is_true"), add_test(store, "passed", "exists")
-    evaluate_stored(store, [one], [passed], push=True, actor=ADA)
-    evaluate_stored(store, [one, none, model("c")], [few], push=True, actor=ADA)
+    evaluate_stored(store, [one], [passed], push=True)
+    evaluate_stored(store, [one, none, model("c")], [few], push=True)
     found = page(store, "/")
     assert "Failing metadata tests Name Failing Passing few 3 0 passed 1 0" in found.text
     assert at(few, "?tab=failing") in found.links
     put(store, one, mlModelProperties={"description": "d"})
-    evaluate_stored(store, [one], [passed], push=True, actor=ADA)
+    evaluate_stored(store, [one], [passed], push=True)
     assert at(passed, "?tab=failing") not in page(store, "/").links
 
 
@@ -116,7 +114,7 @@ def test_the_first_page_takes_as_many_statements_however_much_there_is(store: St
             urn = add_run(store, f"r{number}", number, auc="1")
             add_ingestion(store, f"recipe{number}")
             add_test(store, f"t{number}")
-            evaluate_stored(store, [urn], None, push=True, actor=ADA)
+            evaluate_stored(store, [urn], None, push=True)
         with statements(store) as asked:
             page(store, "/")
         counts.add(len(asked))

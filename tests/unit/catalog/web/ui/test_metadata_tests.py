@@ -149,14 +149,14 @@ def test_the_list_of_tests_counts_their_outcomes_with_one_statement(store: Store
         put(store, model("b"), mlModelProperties={}),
         put(store, model("gone"), mlModelProperties={}),
     ]
-    evaluate_stored(store, models, None, push=True, actor=ADA)
+    evaluate_stored(store, models, None, push=True)
     put(store, model("gone"), status={"removed": True})
     with statements(store) as few:
         found = page(store, "/kind/test")
     assert "Name Failing Passing T 0 0 T 0 2 T 1 1" in found.text
     for number in range(20):
         add_test(store, DESCRIBED, f"urn:li:test:more{number}")
-    evaluate_stored(store, models, None, push=True, actor=ADA)
+    evaluate_stored(store, models, None, push=True)
     with statements(store) as many:
         page(store, "/kind/test")
     assert len(many) == len(few)

@@ -462,7 +462,7 @@ def test_metadata_tests_and_their_results(store: Store) -> None:
         }
         put(store, f"urn:li:test:{name}", testInfo=info)
     urn = full_model(store)
-    evaluate_stored(store, [urn], None, push=True, actor=ADA)
+    evaluate_stored(store, [urn], None, push=True)
 
     found = page(store, at(urn, "?tab=tests"))
     assert "Tests 2" in found.text
