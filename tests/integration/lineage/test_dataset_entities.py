@@ -22,8 +22,6 @@ from support.mlflow_server import running
 from support.mlflow_tables import reader_of
 from support.venvs import OURS
 
-pytestmark = pytest.mark.integration
-
 CREATE = {"lineage": {"datasets": "create"}}
 TRAIN = dataset("s3", "lake/fraud/train.parquet", "PROD")
 IMAGES = dataset("file", "data/img.npz", "PROD")
