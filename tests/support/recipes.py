@@ -2,7 +2,12 @@
 
 from typing import Any
 
+from mlcat_ingest.client.base import Catalog
+from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.pipeline.report.report import Report
+from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.recipe.model import Recipe
+from support.fakes import FakeSource
 
 
 def a_recipe(name: str, **options: Any) -> Recipe:
@@ -10,3 +15,9 @@ def a_recipe(name: str, **options: Any) -> Recipe:
     limits = {"max_removed_ratio": 1.0, **options.pop("limits", {})}
     sources = [{"type": "mlflow"}]
     return Recipe.model_validate({"name": name, "sources": sources, "limits": limits, **options})
+
+
+def run(sink: Catalog, *entities: Entity, **recipe: Any) -> Report:
+    """Run a recipe with these options over a source of the entities."""
+    options = RunOptions(a_recipe("test", **recipe))
+    return PipelineRun([FakeSource([entities])], sink, options).execute()

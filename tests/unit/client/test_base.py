@@ -9,9 +9,8 @@ from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import AspectRejectedError
 from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
-from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
-from support.fakes import FakeSource, group_urn, model_urn
-from support.recipes import a_recipe
+from support.fakes import group_urn, model_urn
+from support.recipes import run
 
 URN = model_urn("m")
 
@@ -68,8 +67,7 @@ def test_what_a_catalog_does_not_implement_it_declares() -> None:
 
 def test_a_run_into_a_catalog_that_only_reads_and_writes() -> None:
     catalog = SmallCatalog()
-    source = FakeSource([[Entity(URN, {"mlModelProperties": {"name": "m"}})]])
-    report = PipelineRun([source], catalog, RunOptions(a_recipe("small"))).execute()
+    report = run(catalog, Entity(URN, {"mlModelProperties": {"name": "m"}}))
     assert report.failure is None
     assert report.evaluation.not_evaluated == "the catalog does not evaluate metadata tests"
     assert {one.entity_urn for one in catalog.written} == {URN}

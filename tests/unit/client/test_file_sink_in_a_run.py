@@ -8,14 +8,14 @@ from mlcat_ingest.errors import SourceUnavailableError
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from support.fakes import FakeSource, model_urn
-from support.recipes import a_recipe
+from support.recipes import a_recipe, run
 
 ENTITIES = [Entity(model_urn("a"), {"mlModelProperties": {"name": "a"}})]
 
 
 def test_a_run_that_completes_puts_the_file_in_place(tmp_path: Path) -> None:
     sink = FileCatalog(FileSinkConfig(path=tmp_path / "x"))
-    report = PipelineRun([FakeSource([ENTITIES])], sink, RunOptions(a_recipe("r"))).execute()
+    report = run(sink, *ENTITIES)
     assert report.exit_code == 0
     assert (tmp_path / "x").read_bytes().count(b"\n") == 1
 

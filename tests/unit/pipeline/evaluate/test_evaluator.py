@@ -17,7 +17,7 @@ from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
 from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest, RecordVersion
 from support.fakes import FakeRecord, FakeSink, FakeSource, group_urn, model_urn
-from support.recipes import a_recipe
+from support.recipes import a_recipe, run
 
 HOME = "mlModelProperties"
 NAMED, OTHER = "urn:li:test:named", "urn:li:test:other"
@@ -244,8 +244,7 @@ def test_groups_are_read_before_they_are_evaluated(by_client: World) -> None:
     text = dumps(definition).decode()
     by_client.sink.put(NAMED, "testInfo", {**info, "definition": {"type": "JSON", "json": text}})
     entity = Entity(group, {"mlModelGroupProperties": {"name": "g"}})
-    options = RunOptions(a_recipe("r", evaluate=by_client.options))
-    report = PipelineRun([FakeSource([[entity]])], by_client.sink, options).execute()
+    report = run(by_client.sink, entity, evaluate=by_client.options)
     assert report.evaluation.passing == 1
     assert by_client.sink.reads[-1] == [group]
 
@@ -332,8 +331,7 @@ def test_entities_of_other_types_are_not_evaluated(world: World) -> None:
         ),
     ]
     for entity in (tag, *kinds):
-        source = FakeSource([[entity]])
-        PipelineRun([source], world.sink, RunOptions(a_recipe("r"))).execute()
+        run(world.sink, entity)
     assert world.sink.evaluations == [[one.urn] for one in kinds]
 
 

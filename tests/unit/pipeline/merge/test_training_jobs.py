@@ -2,11 +2,10 @@
 
 from mlcat_ingest.metadata.naming import airflow_job
 from mlcat_ingest.metadata.reserved import TRAINING_JOB_TAG
-from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.sources.mlflow.mapping import map_record
-from support.fakes import FakeSink, FakeSource, model_urn
+from support.fakes import FakeSink, model_urn
 from support.mlflow_records import record_from_json
-from support.recipes import a_recipe
+from support.recipes import run
 
 OURS, OTHER = airflow_job("churn", "train", "prod"), airflow_job("churn", "again", "prod")
 THEIRS = "urn:li:dataProcessInstance:theirs"
@@ -14,11 +13,9 @@ MODEL = model_urn("r")
 
 
 def ingest(sink: FakeSink, **tags: str) -> list[str]:
-    run = {"run_id": "r", "experiment_id": "1", "tags": tags}
-    record = record_from_json({"run": run, "experiment": {"experiment_id": "1", "name": "e"}})
-    report = PipelineRun(
-        [FakeSource([map_record(record)])], sink, RunOptions(a_recipe("test"))
-    ).execute()
+    info = {"run_id": "r", "experiment_id": "1", "tags": tags}
+    record = record_from_json({"run": info, "experiment": {"experiment_id": "1", "name": "e"}})
+    report = run(sink, *map_record(record))
     report.raise_for_failure()
     return list(sink.stored[MODEL]["mlModelProperties"].get("trainingJobs", ()))
 

@@ -4,10 +4,8 @@ import pytest
 
 from mlcat_ingest.client.base import CatalogFacts
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.pipeline.report.report import Report
-from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
-from support.fakes import FakeSink, FakeSource, group_urn, model_urn
-from support.recipes import a_recipe
+from support.fakes import FakeSink, group_urn, model_urn
+from support.recipes import run
 
 
 def model(name: str, *groups: str, note: str = "") -> Entity:
@@ -17,10 +15,6 @@ def model(name: str, *groups: str, note: str = "") -> Entity:
 
 def a_group(name: str, note: str = "") -> Entity:
     return Entity(group_urn(name), {"mlModelGroupProperties": {"name": name, "description": note}})
-
-
-def run(sink: FakeSink, *entities: Entity) -> Report:
-    return PipelineRun([FakeSource([entities])], sink, RunOptions(a_recipe("test"))).execute()
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from mlcat_ingest.pipeline.write.conflicts import (
 )
 from mlcat_ingest.pipeline.write.delivery import Delivery
 from support.fakes import FakeSink, FakeSource, group_urn, model_urn
-from support.recipes import a_recipe
+from support.recipes import a_recipe, run
 
 HOME, EDITED = "mlModelProperties", "editableMlModelProperties"
 URN = model_urn("r")
@@ -72,11 +72,6 @@ def deliver(sink: FakeSink, *entities: Entity, merge: Merge = INGEST) -> Report:
     stored = read_stored(sink, StateSession(), entities)
     delivery.deliver([merge(one, stored.get(one.urn)) for one in entities])
     return tally.report()
-
-
-def run(sink: FakeSink, *entities: Entity) -> Report:
-    options = RunOptions(a_recipe("test"), mask=str)
-    return PipelineRun([FakeSource([list(entities)])], sink, options).execute()
 
 
 def conditions(sink: FakeSink) -> list[list[str | None]]:

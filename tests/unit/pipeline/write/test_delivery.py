@@ -20,7 +20,7 @@ from mlcat_ingest.pipeline.merge.applied import decode, text_of_keys
 from mlcat_ingest.pipeline.merge.entity import merge_entity
 from mlcat_ingest.pipeline.merge.rules import MergeRules
 from mlcat_ingest.pipeline.outcome import Outcome
-from mlcat_ingest.pipeline.report.report import EntityCounts, Report
+from mlcat_ingest.pipeline.report.report import EntityCounts
 from mlcat_ingest.pipeline.report.tally import Tally
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state.session import StateSession
@@ -28,7 +28,7 @@ from mlcat_ingest.pipeline.write import delivery
 from mlcat_ingest.pipeline.write.conflicts import read_stored, write_again
 from mlcat_ingest.pipeline.write.delivery import ROUNDS, Delivery
 from support.fakes import FakeSink, FakeSource, group_urn, model_urn
-from support.recipes import a_recipe
+from support.recipes import a_recipe, run
 
 HOME = "mlModelProperties"
 A, B, C = map(group_urn, "abc")
@@ -51,12 +51,6 @@ def model(name: str, *groups: str, **aspects: Any) -> Entity:
 def owned(name: str) -> Entity:
     owner = {"owner": "urn:li:corpuser:u", "type": "DATAOWNER"}
     return model(name, A, ownership={"owners": [owner]})
-
-
-def run(sink: FakeSink, *entities: Entity) -> Report:
-    return PipelineRun(
-        [FakeSource([list(entities)])], sink, RunOptions(a_recipe("test"), mask=str)
-    ).execute()
 
 
 def a_sink(**options: Any) -> FakeSink:

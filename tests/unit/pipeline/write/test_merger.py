@@ -16,7 +16,7 @@ from mlcat_ingest.pipeline.write.batches import NewEntityLimit
 from mlcat_ingest.recipe.model import LimitsSpec
 from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest, RecordVersion
 from support.fakes import FakeRecord, FakeSink, FakeSource, model_urn
-from support.recipes import a_recipe
+from support.recipes import a_recipe, run
 
 HOME = "mlModelProperties"
 A, B, C = map(model_urn, "abc")
@@ -45,11 +45,6 @@ class Remembered(FakeSource):
 
 def model(urn: str, name: str = "m", **more: Any) -> Entity:
     return Entity(urn, {HOME: {"name": name}, **more})
-
-
-def run(sink: FakeSink, *entities: Entity, **recipe: Any) -> Report:
-    options = RunOptions(a_recipe("test", **recipe), mask=str)
-    return PipelineRun([FakeSource([list(entities)])], sink, options).execute()
 
 
 @pytest.fixture
