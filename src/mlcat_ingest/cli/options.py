@@ -4,7 +4,6 @@ import functools
 import logging
 import re
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -291,44 +290,14 @@ def _milliseconds(_: click.Context, __: click.Parameter, time: datetime | None) 
     return None if time is None else int(time.replace(tzinfo=UTC).timestamp() * 1000)
 
 
-_MOMENT: Final = click.DateTime(
-    ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ"]
-)
-
 adopt_option = click.option(
     "--adopt",
     "adopt_since_ms",
     metavar="SINCE",
     callback=_milliseconds,
-    type=_MOMENT,
+    type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%SZ"]),
     help="Take over what other states wrote under the name of the recipe, such as one that is "
     "lost, unless they have written since this time (UTC, for example 2026-01-31).",
-)
-
-
-_DAY_MS: Final = 86_400_000
-
-
-def _end_of(context: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
-    """Return the last millisecond of a day, or the moment, in UTC."""
-    if text is None:
-        return None
-    moment = _MOMENT.convert(text, parameter, context)
-    epoch_ms = int(moment.replace(tzinfo=UTC).timestamp() * 1000)
-    if "T" not in text:
-        epoch_ms += _DAY_MS - 1
-    if epoch_ms // _DAY_MS > time.time() * 1000 // _DAY_MS:
-        raise click.BadParameter(f"{text} is in the future", context, parameter)
-    return epoch_ms
-
-
-on_option = click.option(
-    "--on",
-    "on_ms",
-    metavar="DATE",
-    callback=_end_of,
-    help="As it was at the end of this day, or at this time (UTC, for example 2026-01-31 or "
-    "2026-01-31T12:00).",
 )
 
 

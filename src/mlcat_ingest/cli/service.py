@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +16,6 @@ from mlcat_ingest.cli.options import (
     checked_name,
     checked_urn,
     connect,
-    on_option,
     open_catalog,
     output_options,
     service_options,
@@ -267,6 +267,16 @@ def explain_command(
     return EXIT_OK
 
 
+def _end_of_day(_: click.Context, __: click.Parameter, day: datetime | None) -> int | None:
+    """Return the last millisecond of a day in UTC."""
+    if day is None:
+        return None
+    start = day.replace(tzinfo=UTC)
+    if start > datetime.now(UTC):
+        raise click.BadParameter(f"{day.date()} is in the future")
+    return int((start + timedelta(days=1)).timestamp() * 1000) - 1
+
+
 @click.command(
     epilog="\b\nExamples:\n"
     "  mlcat-ingest card iris:champion\n"
@@ -282,21 +292,18 @@ def explain_command(
     help="Markdown, a model card of Hugging Face, a bill of materials of CycloneDX 1.6 (JSON), the "
     "parts of Annex IV of the EU AI Act (Markdown), or all as JSON.",
 )
-@on_option
 @click.option(
-    "--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write it there."
+    "--on",
+    "on_ms",
+    metavar="DATE",
+    type=click.DateTime(["%Y-%m-%d"]),
+    callback=_end_of_day,
+    help="As it was at the end of this day (UTC, for example 2026-01-31).",
 )
+@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write it there.")
 @catalog_options
 @output_options
-def card(
-    model: str,
-    form: str,
-    on_ms: int | None,
-    out: Path | None,
-    recipe: str | None,
-    server: str | None,
-    token: str | None,
-) -> None:
+def card(model: str, form: str, on_ms: int | None, out: Path | None, **catalog: Any) -> None:
     """Print the card of a model: a run, or a version of a registered model.
 
     NAME is that of a run, a run's id, churn@3 or churn:champion.
@@ -313,9 +320,9 @@ def card(
     from mlcat_ingest.workflows.card import read_passport
     from mlcat_ingest.workflows.names import urn_of
 
-    with open_catalog(recipe, server, token) as (catalog, _):
-        urn = urn_of(catalog, model, ("version", "run", "model"))
-        text = FORMS[form](read_passport(catalog, urn, on_ms))
+    with open_catalog(**catalog) as (opened, _):
+        urn = urn_of(opened, model, ("version", "run", "model"))
+        text = FORMS[form](read_passport(opened, urn, on_ms))
     if out is None:
         output.out(text.removesuffix("\n"))
         return

@@ -4,74 +4,67 @@ Source: Hugging Face's model cards (YAML front matter); CycloneDX 1.6, `modelCar
 Regulation (EU) 2024/1689.
 """
 
-import csv
 import html
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
-from datetime import UTC, datetime
-from functools import cache
 from itertools import groupby
-from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from uuid import NAMESPACE_URL, uuid5
 
 from mlcat_ingest.core.text import printable
-from mlcat_ingest.metadata.passport import CardLine, Passport, date_of
+from mlcat_ingest.metadata.diff import with_dates
+from mlcat_ingest.metadata.labels import name_in
+from mlcat_ingest.metadata.passport import CardLine, Passport, date_of, rows_in
 
 _MARKUP: Final = re.compile(r"([\\`*\[\]|~$]|(?<!\w)_|_(?!\w))")
 _ADDRESS: Final = re.compile(r"https?://[A-Za-z0-9.-]+(:\d{1,5})?(/[A-Za-z0-9._~/-]*)?\Z")
-_HEAD: Final = "| | value | source | written by |\n| --- | --- | --- | --- |"
+_MOST_VERSION_CHARS: Final = 1024
 
 
-def _cell(text: str) -> str:
+def _cell(text: object) -> str:
     """Return text as Markdown of one line that shows exactly it."""
-    lines = [
-        _MARKUP.sub(r"\\\1", html.escape(printable(one), quote=False)) for one in text.split("\n")
-    ]
-    return "<br>".join(lines).strip()
+    lines = (html.escape(printable(one), quote=False) for one in str(text).split("\n"))
+    return "<br>".join(_MARKUP.sub(r"\\\1", line) for line in lines).strip()
 
 
-def _row(line: CardLine, urn: str) -> str:
-    of = "" if line.entity == urn else f" of {line.entity}"
-    texts = line.label, line.text, f"{line.source}{of}, version {line.version}", line.written_by
-    return f"| {' | '.join(map(_cell, texts))} |"
+def _table(head: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> str:
+    cells = [head, ("---",) * len(head), *(tuple(map(_cell, row)) for row in rows)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in cells)
 
 
-def _table(lines: list[CardLine], urn: str) -> Iterator[str]:
-    yield "\n".join([_HEAD, *(_row(line, urn) for line in lines)])
+def _lines(passport: Passport, lines: Iterable[CardLine]) -> str:
+    rows = (
+        (line.label, line.text, f"{line.source}{of}, version {line.version}", line.written_by)
+        for line in lines
+        for of in ["" if line.entity == passport.urn else f" of {line.entity}"]
+    )
+    return _table(("what", "value", "source", "written by"), rows)
 
 
-def _opening(passport: Passport) -> Iterator[str]:
-    yield f"# {_cell(passport.name)}"
+def _framed(passport: Passport, *parts: str) -> str:
+    """Return Markdown between the name of the model and the versions that it was made from."""
     on = "" if passport.on_ms is None else f", as of {date_of(passport.on_ms)}"
-    yield f"{_cell(passport.urn)}{on}"
-    if passport.unknown:
-        yield "What the catalog cannot know of that time:"
-        yield "\n".join(f"- {_cell(text)}" for text in passport.unknown)
-
-
-def _missing(passport: Passport) -> Iterator[str]:
-    yield "## Missing"
-    rows = [f"| {one.title} | {_cell(one.where)} | {one.by} |" for one in passport.missing]
-    yield "\n".join(["| part | where it belongs | who writes it |\n| --- | --- | --- |", *rows])
-
-
-def _made_from(passport: Passport) -> Iterator[str]:
-    yield "## Made from"
-    rows = [
-        f"| {_cell(urn)} | {aspect} | {version} |" for urn, aspect, version in passport.made_from
-    ]
-    yield "\n".join(["| entity | aspect | version |\n| --- | --- | --- |", *rows])
+    unknown = "\n".join(f"- Not known of that time: {_cell(text)}" for text in passport.unknown)
+    head = (
+        f"# {_cell(passport.name)}",
+        f"{_cell(passport.urn)}{on}",
+        *([unknown] if unknown else ()),
+    )
+    made_from = _table(("entity", "aspect", "version"), passport.made_from)
+    return "\n\n".join([*head, *parts, "## Made from", made_from]) + "\n"
 
 
 def _markdown(passport: Passport) -> str:
-    parts = [*_opening(passport)]
-    parts += _missing(passport) if passport.missing else []
-    for title, lines in passport.sections:
-        parts += [f"## {title}", *_table(lines, passport.urn)]
-    return "\n\n".join([*parts, *_made_from(passport)]) + "\n"
+    rows = [(one.title, one.where, one.by) for one in passport.missing]
+    missing = ["## Missing", _table(("part", "where it belongs", "who writes it"), rows)]
+    sections = (
+        text
+        for title, lines in passport.sections
+        for text in (f"## {title}", _lines(passport, lines))
+    )
+    return _framed(passport, *(missing if rows else ()), *sections)
 
 
 def _hugging_face(passport: Passport) -> str:
@@ -79,159 +72,122 @@ def _hugging_face(passport: Passport) -> str:
     import yaml
 
     flavors = [line.value for line in passport.of("environment") if line.label == "Flavors"]
-    names = [name for text in flavors for name in text.split(",") if name.strip(" ,")]
-    libraries = [name.strip() for name in names if name.strip() != "python_function"]
-    tags = [
-        line.value.rpartition(":")[2] for line in passport.of("governance") if line.label == "Tag"
-    ]
-    head: dict[str, Any] = {"model_name": passport.name}
-    head |= {"library_name": libraries[0]} if libraries else {}
-    head |= {"tags": tags} if tags else {}
-    front = yaml.safe_dump(head, sort_keys=False)
+    names = [name.strip() for text in flavors for name in text.split(",")]
+    libraries = [name for name in names if name and name != "python_function"]
+    library = libraries[0] if len(libraries) == 1 else ""
+    tags = [name_in(line.value) for line in passport.of("governance") if line.label == "Tag"]
+    head = {"model_name": passport.name, "library_name": library, "tags": tags}
+    front = yaml.safe_dump(_filled(head, "model_name"), sort_keys=False)
     return f"---\n{front}---\n\n{_markdown(passport)}"
 
 
-class _Requirement(NamedTuple):
-    """A point of Annex IV: the topics that answer it, and what no topic does."""
-
-    part: str
-    title: str
-    point: str
-    requirement: str
-    topics: str
-    missing: str
-
-
-@cache
-def _annex() -> tuple[_Requirement, ...]:
-    text = Path(__file__).with_name("annex_iv.csv").read_text("utf-8")
-    return tuple(_Requirement(*row) for row in csv.reader(text.splitlines()[1:]))
-
-
 def _annex_iv(passport: Passport) -> str:
-    parts = [
-        *_opening(passport),
-        "Technical documentation by Annex IV of Regulation (EU) 2024/1689",
-    ]
+    parts = ["Technical documentation by Annex IV of Regulation (EU) 2024/1689"]
     gaps = {one.topic: one for one in passport.missing}
-    for (number, title), points in groupby(_annex(), lambda one: (one.part, one.title)):
+    for (number, title), points in groupby(rows_in("annex_iv.csv"), lambda row: (row[0], row[1])):
         parts.append(f"## {number}. {title}")
-        for one in points:
-            point = f"({one.point}) " if one.point else ""
-            parts.append(f"### {point}{one.requirement}")
-            topics = one.topics.split()
-            lines = passport.of(*topics)
-            parts += _table(lines, passport.urn) if lines else ()
-            missing = [gaps[topic] for topic in topics if topic in gaps]
-            texts = [
-                f"- Missing: {gap.title}, from {gap.by} ({_cell(gap.where)})" for gap in missing
-            ]
-            texts += [f"- Missing: {one.missing}"] if one.missing else []
-            texts += ["- Missing: the catalog has nothing on it"] if not lines and not texts else []
-            parts += ["\n".join(texts)] if texts else []
-    return "\n\n".join([*parts, *_made_from(passport)]) + "\n"
+        for *_, point, requirement, topics, not_held in points:
+            parts.append(f"### {f'({point}) ' if point else ''}{requirement}")
+            lines = passport.of(*topics.split())
+            missing = [gaps[topic] for topic in topics.split() if topic in gaps]
+            texts = [f"{gap.title}, from {gap.by} ({_cell(gap.where)})" for gap in missing]
+            texts += [not_held] if not_held else []
+            texts += [] if lines or texts else ["the catalog has nothing on it"]
+            parts += [_lines(passport, lines)] if lines else []
+            parts += ["\n".join(f"- Missing: {text}" for text in texts)] if texts else []
+    return _framed(passport, *parts)
 
 
 def _cyclonedx(passport: Passport) -> str:
     """Return a bill of materials of the model with its card, and its data as components."""
-    data = passport.of("data", "evaluation")
-    names = dict.fromkeys(line.value or line.label for line in data)
+    names = dict.fromkeys(one.value or one.label for one in passport.of("data", "evaluation"))
     refs = {name: f"data-{at}" for at, name in enumerate(names, 1)}
-    versions = [line.value for line in passport.of("identity") if line.label == "Version"]
-    texts = [line.value for line in passport.of("description")]
-    pages = [line.value for line in passport.of("identity") if _ADDRESS.match(line.value)]
-    pages_of_code = [line.value for line in passport.of("code") if _ADDRESS.match(line.value)]
-    links = {("website", url) for url in pages} | {("vcs", url) for url in pages_of_code}
-    model: dict[str, Any] = {
-        "type": "machine-learning-model",
-        "bom-ref": passport.urn,
-        "name": passport.name,
-        "version": versions[0][:1024] if versions else "",
-        "description": "\n".join(texts),
-        "externalReferences": [{"type": kind, "url": url} for kind, url in sorted(links)],
-        "modelCard": {
-            "modelParameters": {"datasets": [{"ref": ref} for ref in refs.values()]},
-            "quantitativeAnalysis": {
-                "performanceMetrics": [
-                    {"type": line.label, "value": line.value} for line in passport.of("metrics")
-                ]
-            },
-            "considerations": _considerations(passport),
-            "properties": [*_properties(passport)],
-        },
+    newest_ms = max((one.written_ms or 0 for one in passport.lines), default=0)
+    when = str(with_dates("time", passport.on_ms or newest_ms))
+    metadata = {
+        "timestamp": when if "T" in when else "",
+        "tools": {"components": [{"type": "application", "name": "mlcat-ingest"}]},
+        "component": _filled(_component(passport, [*refs.values()]), "name"),
     }
     bom = {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
         "version": 1,
-        "metadata": {
-            "timestamp": _timestamp(passport.on_ms or passport.newest_ms),
-            "tools": {"components": [{"type": "application", "name": "mlcat-ingest"}]},
-            "component": _without_empty(model),
-        },
-        "components": [
-            {"type": "data", "bom-ref": ref, "name": name} for name, ref in refs.items()
-        ],
-        "dependencies": [{"ref": passport.urn, "dependsOn": list(refs.values())}],
+        "metadata": _filled(metadata),
+        "components": [{"type": "data", "bom-ref": refs[name], "name": name} for name in refs],
+        "dependencies": [{"ref": passport.urn, "dependsOn": [*refs.values()]}],
     }
     # The same versions make the same bill.
-    serial = uuid5(NAMESPACE_URL, json.dumps(bom, sort_keys=True)).urn
-    return _json({**bom, "serialNumber": serial})
+    return _json({**bom, "serialNumber": uuid5(NAMESPACE_URL, _json(bom)).urn})
 
 
-def _considerations(passport: Passport) -> dict[str, Any]:
-    def texts(*topics: str) -> list[str]:
+def _component(passport: Passport, refs: list[str]) -> dict[str, Any]:
+    """Return the model with its card; `refs` are those of its data."""
+
+    def values(*topics: str) -> list[str]:
         return [line.value for line in passport.of(*topics)]
 
-    mitigations = "; ".join(texts("oversight"))
-    risks = [
-        {"name": risk, "mitigationStrategy": mitigations} for risk in texts("risks", "sensitive")
+    def labelled(*topics: str) -> list[str]:
+        return [f"{line.label}: {line.value}" for line in passport.of(*topics)]
+
+    metrics = [{"type": line.label, "value": line.value} for line in passport.of("metrics")]
+    risks = [{"name": text} for text in labelled("risks", "sensitive")]
+    risks += [
+        {"name": line.label, "mitigationStrategy": line.value} for line in passport.of("oversight")
     ]
+    considerations = {
+        "users": values("users"),
+        "useCases": values("purpose"),
+        "technicalLimitations": labelled("limits"),
+        "ethicalConsiderations": risks,
+    }
+    versions = [line.value for line in passport.of("identity") if line.label == "Version"]
+    links = [("website", url) for url in values("identity")]
+    links += [("vcs", url) for url in values("code")]
     return {
-        "users": texts("users"),
-        "useCases": texts("purpose"),
-        "technicalLimitations": texts("limits"),
-        "ethicalConsiderations": [_without_empty(risk) for risk in risks],
+        "type": "machine-learning-model",
+        "bom-ref": passport.urn,
+        "name": passport.name,
+        "version": "".join(versions[:1])[:_MOST_VERSION_CHARS],
+        "description": "\n".join(values("description")),
+        "externalReferences": [
+            {"type": kind, "url": url} for kind, url in dict.fromkeys(links) if _ADDRESS.match(url)
+        ],
+        "modelCard": {
+            "modelParameters": _filled({"datasets": [{"ref": ref} for ref in refs]}),
+            "quantitativeAnalysis": {"performanceMetrics": metrics},
+            "considerations": _filled(considerations),
+            "properties": [{"name": name, "value": text} for name, text in _properties(passport)],
+        },
     }
 
 
-def _properties(passport: Passport) -> Iterator[dict[str, str]]:
+def _properties(passport: Passport) -> Iterator[tuple[str, str]]:
     """Yield each line and its origin, what is missing, and the versions that made the card."""
     for line in passport.lines:
         name = f"mlcat:{line.topic}:{line.label}"
+        yield name, line.text
         origin = f"{line.source} of {line.entity}, version {line.version}; {line.written_by}"
-        yield {"name": name, "value": line.text}
-        yield {"name": f"{name}:origin", "value": origin}
+        yield f"{name}:origin", origin
     for one in passport.missing:
-        yield {"name": f"mlcat:missing:{one.topic}", "value": f"{one.title}: {one.where}, {one.by}"}
+        yield f"mlcat:missing:{one.topic}", f"{one.title}: {one.where}, {one.by}"
     for text in passport.unknown:
-        yield {"name": "mlcat:unknown", "value": text}
+        yield "mlcat:unknown", text
     for urn, aspect, version in passport.made_from:
-        yield {"name": f"mlcat:made-from:{aspect}", "value": f"{urn} version {version}"}
+        yield f"mlcat:made-from:{aspect}", f"{urn} version {version}"
 
 
-def _without_empty(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an object without its empty members, at any depth of objects."""
-    whole = {
-        key: _without_empty(one) if isinstance(one, dict) else one for key, one in value.items()
-    }
-    return {key: one for key, one in whole.items() if one not in ("", [], {})}
+def _filled(value: Mapping[str, Any], *kept: str) -> dict[str, Any]:
+    """Return an object without its empty members, but for those `kept`."""
+    return {key: one for key, one in value.items() if key in kept or one not in ("", [], {})}
 
 
-def _timestamp(epoch_ms: int) -> str:
-    try:
-        return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat()
-    except (OverflowError, ValueError, OSError):
-        return datetime.fromtimestamp(0, UTC).isoformat()
-
-
-def card_data(passport: Passport) -> dict[str, Any]:
-    """Return the passport as JSON data, whole."""
+def _data(passport: Passport) -> str:
     made: dict[str, dict[str, int]] = {}
     for urn, aspect, version in passport.made_from:
         made.setdefault(urn, {})[aspect] = version
-    return {**asdict(passport), "made_from": made}
+    return _json({**asdict(passport), "made_from": made})
 
 
 def _json(value: object) -> str:
@@ -243,6 +199,6 @@ FORMS: Final[Mapping[str, Callable[[Passport], str]]] = {
     "hf": _hugging_face,
     "cyclonedx": _cyclonedx,
     "annex-iv": _annex_iv,
-    "json": lambda passport: _json(card_data(passport)),
+    "json": _data,
 }
 """Name of a form to the function that returns its text."""

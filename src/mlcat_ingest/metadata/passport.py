@@ -6,20 +6,15 @@ What a reader expects and the catalog does not have is missing; nothing is guess
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass
+from itertools import takewhile, zip_longest
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from mlcat_ingest.core.text import cut
 from mlcat_ingest.errors import CodecError
-from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
-from mlcat_ingest.metadata.aspects.common import (
-    BROWSE_PATHS,
-    BROWSE_PATHS_V2,
-    DATA_PLATFORM_INSTANCE,
-    STATUS,
-)
+from mlcat_ingest.metadata.aspects import assets, common
+from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.aspects.untyped import FORMS
 from mlcat_ingest.metadata.codec import loads
@@ -35,23 +30,27 @@ MOST_VERSIONS: Final = 100
 """Versions of one aspect that are looked at, the newest."""
 
 _CUSTOM: Final = "customProperties"
-_NOT_SHOWN: Final = {BROWSE_PATHS, BROWSE_PATHS_V2, DATA_PLATFORM_INSTANCE, FORMS, *KEY_ASPECTS}
+_PLACES: Final = {common.BROWSE_PATHS, common.BROWSE_PATHS_V2, common.DATA_PLATFORM_INSTANCE}
+_NOT_SHOWN: Final = {*_PLACES, FORMS, *KEY_ASPECTS}
 """Aspects that say nothing of the model itself."""
 
 _OF_THE_RUN: Final = frozenset({"training", "environment", "code", "data", "evaluation"})
 """Topics of a version that its run's model knows more of."""
 
-_NAMELESS: Final = ("urn:li:corpuser:unknown", "urn:li:corpuser:__datahub_system", "")
+_SYSTEM: Final = "urn:li:corpuser:__datahub_system"
+_NAMELESS: Final = ("urn:li:corpuser:unknown", _SYSTEM, "")
 _NO_RUN: Final = "no-run-id-provided"
-_NOT_KEPT: Final = "not known: the catalog does not keep the older versions"
+_NOT_KEPT: Final = "not known: before the oldest version that is kept or read"
+_DELETED: Final = "aspects that were deleted since"
 _CHANGES: Final = 8
 """Most changes of one version that are shown."""
 
 _CHANGE_CHARS: Final = 120
 
 
-class _Topic(NamedTuple):
-    """A part of a card: where its content belongs (empty: it may be missing), and who writes it."""
+@dataclass(frozen=True, slots=True)
+class CardTopic:
+    """A part of a card: where it belongs, empty if it may be missing, and who writes it."""
 
     topic: str
     title: str
@@ -59,34 +58,22 @@ class _Topic(NamedTuple):
     by: str
 
 
-class _Shown(NamedTuple):
-    """How a field is shown: its topic, its label, and and what of its records is the value."""
-
-    at: int
-    topic: str
-    label: str
-    main: str
+def rows_in(name: str) -> Iterator[list[str]]:
+    """Yield the rows of a table of this package, without its head."""
+    yield from csv.reader(Path(__file__).with_name(name).read_text("utf-8").splitlines()[1:])
 
 
-def _rows(name: str) -> Iterator[list[str]]:
-    text = Path(__file__).with_name(name).read_text("utf-8")
-    yield from csv.reader(text.splitlines()[1:])
-
-
-_TOPICS: Final = {topic: _Topic(topic, *rest) for topic, *rest in _rows("card_topics.csv")}
+_TOPICS: Final = {row[0]: CardTopic(*row) for row in rows_in("card_topics.csv")}
 """Topics by name, in the order of a card."""
 
-_ORDER: Final = {topic: at for at, topic in enumerate(_TOPICS)}
-
-
-@cache
-def _fields() -> Mapping[tuple[str, str], _Shown]:
-    rows = enumerate(_rows("card_fields.csv"))
-    return {(aspect, field): _Shown(at, *rest) for at, (aspect, field, *rest) in rows}
+_FIELDS: Final = {
+    (row[0], row[1]): (at, *row[2:]) for at, row in enumerate(rows_in("card_fields.csv"))
+}
+"""Aspect and field to order, topic, label, and the field of its records that is the value."""
 
 
 class KeptVersion(NamedTuple):
-    """A version of an aspect, from 1 on; `written_ms` is None where the catalog has no time."""
+    """A version of an aspect. The first is 1; 0 and None stand for an unknown number and time."""
 
     number: int
     value: Aspect
@@ -97,8 +84,9 @@ class KeptVersion(NamedTuple):
 Kept = Mapping[str, Sequence[KeptVersion]]
 """Aspect name to the versions of it that the catalog keeps, the newest first, of one entity."""
 
+
 Claims = Mapping[tuple[str, str, str], str]
-"""Aspect, field and entry (empty: the whole field) to the recipes that claim it."""
+"""Aspect, field and entry, empty for the whole field, to the recipes that claim it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,16 +119,6 @@ class CardLine:
 
 
 @dataclass(frozen=True, slots=True)
-class MissingPart:
-    """A part of a card that the catalog does not have: where it belongs, and who can write it."""
-
-    topic: str
-    title: str
-    where: str
-    by: str
-
-
-@dataclass(frozen=True, slots=True)
 class Passport:
     """All that a catalog has on a model, now or at `on_ms`.
 
@@ -152,32 +130,25 @@ class Passport:
     name: str
     on_ms: int | None
     lines: tuple[CardLine, ...]
-    missing: tuple[MissingPart, ...]
+    missing: tuple[CardTopic, ...]
     unknown: tuple[str, ...]
     made_from: tuple[tuple[str, str, int], ...]
 
     @property
     def sections(self) -> Iterator[tuple[str, list[CardLine]]]:
         """The titles of the topics that there are lines of, with these."""
-        found = ((topic.title, self.of(topic.topic)) for topic in _TOPICS.values())
+        found = ((topic.title, self.of(name)) for name, topic in _TOPICS.items())
         yield from ((title, lines) for title, lines in found if lines)
 
     def of(self, *topics: str) -> list[CardLine]:
         """Return the lines of `topics`, in the order of the card."""
         return [line for line in self.lines if line.topic in topics]
 
-    @property
-    def newest_ms(self) -> int:
-        """When the newest of the versions was written that it was made from, 0 if unknown."""
-        return max((line.written_ms or 0 for line in self.lines), default=0)
-
 
 def date_of(epoch_ms: int | None) -> str:
     """Return a time of a card as text."""
-    if epoch_ms is None:
-        return "time not known"
-    text = str(with_dates("time", epoch_ms))
-    return f"{text[:10]} {text[11:19]} UTC" if "T" in text else text
+    text = "time not known" if epoch_ms is None else str(with_dates("time", epoch_ms))
+    return f"{text[:10]} {text[11:19]} UTC" if text[10:11] == "T" else text
 
 
 def writer_text(aspect: str, actor: str, system: Mapping[str, Any]) -> str:
@@ -185,31 +156,26 @@ def writer_text(aspect: str, actor: str, system: Mapping[str, Any]) -> str:
     recipe, run = system.get("pipelineName"), system.get("runId")
     parts = [f"recipe {recipe}"] if recipe else []
     parts += [f"run {run}"] if run and run != _NO_RUN else []
-    if actor.lower() not in _NAMELESS:
-        parts.append(f"user {actor.removeprefix('urn:li:corpuser:')}")
-    if parts:
-        return ", ".join(parts)
-    by_catalog = aspect == TEST_RESULTS or actor == _NAMELESS[1]
-    return "the catalog" if by_catalog else "a person or tool without a name"
+    parts += [f"user {name_in(actor)}"] if actor.lower() not in _NAMELESS else []
+    by_catalog = aspect == TEST_RESULTS or actor == _SYSTEM
+    nameless = "the catalog" if by_catalog else "a person or tool without a name"
+    return ", ".join(parts) or nameless
 
 
 def related(kept: Kept) -> list[str]:
     """Return the entities beside the model that its passport is made from: run and tests."""
-    properties = kept.get(ML_MODEL_PROPERTIES, ())
-    runs = [_text(_custom(version).get(RUN_MODEL)) for version in properties]
-    tests = [
-        _text(entry.get("test"))
-        for version in kept.get(TEST_RESULTS, ())
-        for side in ("failing", "passing")
-        for entry in version.value.get(side) or ()
-    ]
-    return [urn for urn in dict.fromkeys(runs + tests) if urn]
+    properties = (version.value.get(_CUSTOM) or {} for version in kept.get(ML_MODEL_PROPERTIES, ()))
+    found = [custom.get(RUN_MODEL) for custom in properties]
+    for version in kept.get(TEST_RESULTS, ()):
+        sides = (version.value.get(side) or () for side in ("failing", "passing"))
+        found += [entry.get("test") for entries in sides for entry in entries]
+    return [urn for urn in dict.fromkeys(found) if urn]
 
 
 def passport(
     urn: str, entities: Mapping[str, Kept], on_ms: int | None = None, claims: Claims | None = None
 ) -> Passport:
-    """Return the passport of the model `urn`; None as its name where nothing was kept then.
+    """Return the passport of the model `urn`, made from none of its aspects if it was not there.
 
     `entities` has the kept versions of the model and of those that `related` names. By `claims` the
     writers of values are known whose first version is not kept.
@@ -217,112 +183,109 @@ def passport(
     unknown: list[str] = []
     past = {one: _at(one, kept, on_ms, unknown) for one, kept in entities.items()}
     subject = past.get(urn, {})
-    names = {one: _text(_newest(kept, TEST_INFO).get("name")) for one, kept in past.items()}
+    unknown += [_DELETED] if on_ms is not None and subject else []
+    names = {one: _text(_newest(kept, assets.TEST_INFO).get("name")) for one, kept in past.items()}
+    properties = _newest(subject, ML_MODEL_PROPERTIES)
     own = [*_lines(urn, subject, names, claims or {})]
     known = {(line.topic, line.label) for line in own}
-    run = _text((_newest(subject, ML_MODEL_PROPERTIES).get(_CUSTOM) or {}).get(RUN_MODEL))
-    of_run = [
+    run = _text((properties.get(_CUSTOM) or {}).get(RUN_MODEL))
+    own += [
         line
         for line in _lines(run, past.get(run, {}), names, {})
         if line.topic in _OF_THE_RUN and (line.topic, line.label) not in known
     ]
-    lines = sorted(own + of_run, key=lambda line: _ORDER[line.topic])
-    lines += _changes(urn, subject)
+    lines = sorted(own, key=lambda line: [*_TOPICS].index(line.topic))
+    lines += sorted(_changes(urn, subject), key=lambda line: -(line.written_ms or 0))
     topics = {line.topic for line in lines}
     used = {(line.entity, line.source.partition(".")[0]) for line in lines}
+    made_from = (
+        (one, aspect, versions[0].number)
+        for one, kept in past.items()
+        for aspect, versions in sorted(kept.items())
+        if one == urn or aspect == assets.TEST_INFO or (one, aspect) in used
+    )
     return Passport(
         urn,
-        _text(_newest(subject, ML_MODEL_PROPERTIES).get("name")) or name_in(urn),
+        _text(properties.get("name")) or name_in(urn),
         on_ms,
         tuple(lines),
-        tuple(
-            MissingPart(*topic)
-            for topic in _TOPICS.values()
-            if topic.where and topic.topic not in topics
-        ),
+        tuple(one for one in _TOPICS.values() if one.where and one.topic not in topics),
         tuple(unknown),
-        tuple(
-            (one, aspect, versions[0].number)
-            for one, kept in past.items()
-            for aspect, versions in sorted(kept.items())
-            if one == urn or aspect == TEST_INFO or (one, aspect) in used
-        ),
+        tuple(made_from),
     )
 
 
-def _at(
-    urn: str, kept: Kept, on_ms: int | None, unknown: list[str]
-) -> dict[str, list[KeptVersion]]:
+def _at(urn: str, kept: Kept, on_ms: int | None, unknown: list[str]) -> Kept:
     """Return the versions that there were at a time; what cannot be known is added to `unknown`."""
-    past: dict[str, list[KeptVersion]] = {}
+    past: dict[str, Sequence[KeptVersion]] = {}
     for aspect, versions in kept.items():
         if aspect in _NOT_SHOWN or not versions:
             continue
-        there = [
-            version
-            for version in versions
-            if on_ms is None or (version.written_ms is not None and version.written_ms <= on_ms)
-        ]
-        oldest = versions[-1]
-        if there:
+        times = [version.written_ms for version in versions]
+        oldest = f"version {versions[-1].number} ({date_of(times[-1])})"
+        if on_ms is None:
+            past[aspect] = versions
+        elif None in times:
+            unknown.append(f"{aspect} of {urn}: a version has no time")
+        elif there := [one for one in versions if (one.written_ms or 0) <= on_ms]:
             past[aspect] = there
-        elif oldest.number > 1 or oldest.written_ms is None:
-            since = f"from version {oldest.number} on ({date_of(oldest.written_ms)})"
-            unknown.append(f"{aspect} of {urn}: the catalog keeps it only {since}")
+        elif versions[-1].number != 1:
+            unknown.append(f"{aspect} of {urn}: the oldest that the catalog keeps is {oldest}")
     return past
 
 
 def _lines(urn: str, past: Kept, names: Mapping[str, str], claims: Claims) -> Iterator[CardLine]:
-    found: list[tuple[tuple[int, int], CardLine]] = []
+    """Yield the lines of an entity, in the order of the fields; `names` has those of tests."""
+    found: list[tuple[int, CardLine]] = []
     for aspect, versions in past.items():
         values = [dict(_parts(aspect, version.value)) for version in versions]
-        for (field, entry), part in values[0].items():
-            shown = _shown(aspect, field, entry)
-            if shown.topic not in _TOPICS:
+        for key, part in values[0].items():
+            at, topic, label, main = _place(aspect, *key)
+            if topic not in _TOPICS:
                 continue
-            first = _first(values, (field, entry))
-            came, writer = versions[first], versions[first].writer
-            if first == len(versions) - 1 and came.number > 1:
-                claim = claims.get((aspect, field, entry)) or claims.get((aspect, field, ""))
+            field, entry = key
+            number, _, written_ms, writer = versions[_first(values, key)]
+            if number != 1 and number == versions[-1].number:
+                claim = claims.get((aspect, *key)) or claims.get((aspect, field, ""))
                 writer = f"recipe {claim}" if claim else _NOT_KEPT
             source = f"{aspect}.{field}.{entry}" if field == _CUSTOM else f"{aspect}.{field}"
-            line = CardLine(
-                shown.topic, "", "", "", urn, source, came.number, writer, came.written_ms
-            )
-            place = _ORDER[shown.topic], shown.at
-            found += [(place, one) for one in _filled(line, shown, field, entry, part, names)]
+            found += [
+                (at, CardLine(topic, *texts, urn, source, number, writer, written_ms))
+                for texts in _texts(field, entry, part, label, main, names)
+            ]
     yield from (line for _, line in sorted(found, key=lambda one: (one[0], one[1].label)))
 
 
-def _filled(
-    line: CardLine, shown: _Shown, field: str, entry: str, part: Any, names: Mapping[str, str]
-) -> Iterator[CardLine]:
-    """Yield a line with its label, value and detail; a list of datasets has one for each."""
-    if entry == DATASETS and (datasets := _json_list(part, dict)):
-        for one in datasets:
-            rest = {key: value for key, value in one.items() if key not in ("name", "context")}
-            context = _text(one.get("context")) or shown.label
-            yield replace(line, label=context, value=_text(one.get("name")), detail=_detail(rest))
-    elif isinstance(part, dict) and shown.main:
-        rest = {key: value for key, value in part.items() if key not in (shown.main, "name")}
-        label, value = shown.label or _text(part.get("name")), _text(part.get(shown.main))
-        if line.source.startswith(f"{TEST_RESULTS}."):
-            rest = {shown.main: value} | {key: rest[key] for key in rest if key != "type"}
-            label, value = names.get(value) or value, shown.label
-        yield replace(line, label=label or entry, value=value, detail=_detail(rest))
-    else:
-        label = shown.label or (entry if field == _CUSTOM else field)
-        yield replace(line, label=label, value=_joined(field, part))
+def _place(aspect: str, field: str, entry: str) -> tuple[Any, ...]:
+    family = f"{entry.rpartition('.')[0]}.*"
+    keys = [(field, entry), (field, family)] if field == _CUSTOM else [(aspect, field)]
+    found = (_FIELDS[key] for key in keys if key in _FIELDS)
+    return next(found, (len(_FIELDS), "other", "", ""))
 
 
-def _shown(aspect: str, field: str, entry: str) -> _Shown:
-    fields = _fields()
-    if field == _CUSTOM:
-        family = f"{entry.rpartition('.')[0]}.*"
-        found = fields.get((_CUSTOM, entry)) or fields.get((_CUSTOM, family))
-    else:
-        found = fields.get((aspect, field))
-    return found or _Shown(len(fields), "other", "", "")
+def _first(values: Sequence[Mapping[Any, Any]], key: tuple[str, str]) -> int:
+    """Return the index of the version in which the newest value of a part came."""
+    same = (key in one and same_json(one[key], values[0][key]) for one in values)
+    return sum(1 for _ in takewhile(bool, same)) - 1
+
+
+def _texts(
+    field: str, entry: str, part: Any, label: str, main: str, names: Mapping[str, str]
+) -> list[tuple[str, str, str]]:
+    """Return label, value and detail of a part; those of each in a list of datasets."""
+    label = label or (entry if field == _CUSTOM else field)
+    if entry == DATASETS and (datasets := _objects(part)):
+        return [
+            (_text(one.get("context")) or label, _text(one.get("name")), _detail(one, "context"))
+            for one in datasets
+        ]
+    if not isinstance(part, dict) or not main:
+        return [(label, _joined(field, part), "")]
+    value = _text(part.get(main))
+    if main == "test":
+        return [(names.get(value) or value, label, _detail(part, "type"))]
+    named = _text(part.get("name")) or entry
+    return [(named if main == "value" else label, value, _detail(part, main))]
 
 
 def _parts(aspect: str, value: Aspect) -> Iterator[tuple[tuple[str, str], Any]]:
@@ -330,11 +293,8 @@ def _parts(aspect: str, value: Aspect) -> Iterator[tuple[tuple[str, str], Any]]:
     spec = ASPECTS.get(aspect)
     computed = frozenset() if spec is None else spec.computed | spec.unowned
     for field, content in value.items():
-        if (
-            field in computed
-            or content in (None, "", [], {})
-            or (aspect, content) == (STATUS, False)
-        ):
+        is_empty = content in (None, "", [], {}) or (aspect == common.STATUS and not content)
+        if field in computed or is_empty:
             continue
         if isinstance(content, dict) and field in single_fields(aspect):
             yield from (((f"{field}.{key}", ""), part) for key, part in content.items())
@@ -348,42 +308,29 @@ def _parts(aspect: str, value: Aspect) -> Iterator[tuple[tuple[str, str], Any]]:
             yield (field, ""), content
 
 
-def _first(values: Sequence[Mapping[tuple[str, str], Any]], key: tuple[str, str]) -> int:
-    """Return the index of the version in which the newest value of a part came."""
-    at = 0
-    while at + 1 < len(values) and key in values[at + 1]:
-        if not same_json(values[at + 1][key], values[0][key]):
-            break
-        at += 1
-    return at
-
-
-def _changes(urn: str, past: Kept) -> list[CardLine]:
-    """Return what each version changed, the newest first."""
-    lines: list[CardLine] = []
+def _changes(urn: str, past: Kept) -> Iterator[CardLine]:
+    """Yield what each version changed, the newest of an aspect first."""
     for aspect, versions in past.items():
-        for at, version in enumerate(versions):
-            older = versions[at + 1].value if at + 1 < len(versions) else None
-            text = _NOT_KEPT if version.number > 1 else "first version"
+        for version, older in zip_longest(versions, versions[1:]):
+            number, value, written_ms, writer = version
+            text = "first version" if number == 1 else _NOT_KEPT
             if older is not None:
-                diff = diff_aspect(aspect, older, version.value)
-                text = _change_text(diff) if diff else "internal properties of mlcat-ingest"
-            when = date_of(version.written_ms)
-            number, writer, ms = version.number, version.writer, version.written_ms
-            lines.append(CardLine("changes", when, text, "", urn, aspect, number, writer, ms))
-    return sorted(lines, key=lambda line: (-(line.written_ms or 0), line.source, -line.version))
+                text = _change_text(diff_aspect(aspect, older.value, value))
+            when = date_of(written_ms)
+            yield CardLine("changes", when, text, "", urn, aspect, number, writer, written_ms)
 
 
-def _change_text(diff: AspectDiff) -> str:
+def _change_text(diff: AspectDiff | None) -> str:
     texts = []
-    for field in diff.fields:
+    for field in diff.fields if diff else ():
         for change in field.changes:
-            name = f"{field.field} {change.label}".strip()
             old, new = (value_text(change.label, field.field, one) for one in change[1:])
+            name = f"{field.field} {change.label}".strip()
             texts.append(cut(f"{name} {change.sign}: {old} → {new}", _CHANGE_CHARS))
         texts += [f"{field.field} in another order"] if not field.changes else []
-    more = len(texts) - _CHANGES
-    return "; ".join(texts[:_CHANGES] + ([f"and {more} more"] if more > 0 else []))
+    if len(texts) > _CHANGES:
+        texts[_CHANGES:] = [f"and {len(texts) - _CHANGES} more"]
+    return "; ".join(texts) or "internal properties of mlcat-ingest"
 
 
 def _newest(kept: Kept, aspect: str) -> Aspect:
@@ -391,35 +338,29 @@ def _newest(kept: Kept, aspect: str) -> Aspect:
     return versions[0].value if versions else {}
 
 
-def _custom(version: KeptVersion) -> Mapping[str, Any]:
-    custom = version.value.get(_CUSTOM)
-    return custom if isinstance(custom, dict) else {}
-
-
 def _text(value: object) -> str:
     return value if isinstance(value, str) else "" if value is None else str(value)
 
 
 def _joined(field: str, value: Any) -> str:
-    """Return a value as text, a list of texts without its brackets."""
-    texts = value if isinstance(value, LISTS) else _json_list(value, str)
-    if texts and all(isinstance(text, str) for text in texts):
-        return "; ".join(texts)
+    """Return a value as text, a list of texts without its brackets, a time as a date."""
+    if isinstance(value, LISTS) and all(isinstance(text, str) for text in value):
+        return "; ".join(value)
     name = field.rpartition(".")[2]
     time = value.get("time") if isinstance(value, dict) else value if name == "time" else None
     return date_of(time) if isinstance(time, int) else value_text("", name, value)
 
 
-def _detail(record: Mapping[str, Any]) -> str:
-    return "; ".join(f"{key} {_joined(key, value)}" for key, value in record.items())
+def _detail(record: Mapping[str, Any], shown: str) -> str:
+    rest = {key: value for key, value in record.items() if key not in (shown, "name")}
+    return "; ".join(f"{key} {_joined(key, value)}" for key, value in rest.items())
 
 
-def _json_list(text: object, kind: type) -> list[Any]:
-    """Return the entries of a list that is JSON text, none unless all are of a kind."""
-    if not isinstance(text, str) or not text.startswith("["):
-        return []
+def _objects(text: object) -> list[dict[str, Any]]:
+    """Return the objects in a list that is JSON text, none if it is anything else."""
     try:
-        value = loads(text)
+        value = loads(text) if isinstance(text, str) else None
     except CodecError:
         return []
-    return value if isinstance(value, list) and all(isinstance(one, kind) for one in value) else []
+    objects = value if isinstance(value, list) else []
+    return objects if all(isinstance(one, dict) for one in objects) else []

@@ -6,22 +6,11 @@ from typing import Any
 from mlcat_ingest.client.base import Reads
 from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.errors import CatalogRequestError, RecipeError
-from mlcat_ingest.metadata.passport import (
-    MOST_VERSIONS,
-    Kept,
-    KeptVersion,
-    Passport,
-    date_of,
-    passport,
-    related,
-    writer_text,
-)
+from mlcat_ingest.metadata import passport as cards
+from mlcat_ingest.metadata.passport import Kept, KeptVersion, Passport
 from mlcat_ingest.metadata.registry import ENTITY_TYPES
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.workflows.explain import explain
-
-_MODEL = "mlModel"
-_NOT_FOUND = 404
 
 
 def read_passport(catalog: Reads, urn: str, on_ms: int | None = None) -> Passport:
@@ -34,27 +23,20 @@ def read_passport(catalog: Reads, urn: str, on_ms: int | None = None) -> Passpor
 
     Cost: a request for each version of its aspects, for each entity that it is made from.
     """
-    if entity_type_of(urn) != _MODEL:
-        raise RecipeError(
-            f"{urn} is no model", hint="a card is of a run, or of a version of a registered model"
-        )
+    if entity_type_of(urn) != "mlModel":
+        hint = "a card is of a run, or of a version of a registered model"
+        raise RecipeError(f"{urn} is no model", hint=hint)
     if not isinstance(catalog, CatalogClient):
         raise RecipeError("the catalog keeps no versions", hint="set `sink` to a catalog service")
-    explanation = explain(catalog, urn, sorted(ENTITY_TYPES[_MODEL].aspects))
-    claims = {
-        (entry.aspect, entry.field, entry.entry or ""): ", ".join(entry.recipes)
-        for entry in explanation.entries
-    }
+    entries = explain(catalog, urn, ENTITY_TYPES["mlModel"].aspects).entries
+    claims = {(one.aspect, one.field, one.entry or ""): ", ".join(one.recipes) for one in entries}
     subject = _kept(catalog, urn)
-    others = {one: _kept(catalog, one) for one in related(subject)}
-    made = passport(urn, {urn: subject, **others}, on_ms, claims)
-    if on_ms is not None and all(one != urn for one, _, _ in made.made_from):
-        known = "; ".join(made.unknown) or "its first version is younger"
-        raise CatalogRequestError(
-            f"the catalog does not know {urn} at {date_of(on_ms)}: {known}",
-            status=_NOT_FOUND,
-            urn=urn,
-        )
+    others = {one: _kept(catalog, one) for one in cards.related(subject)}
+    made = cards.passport(urn, {urn: subject} | others, on_ms, claims)
+    if on_ms is not None and all(one != urn for one, *_ in made.made_from):
+        why = "; ".join(made.unknown) or "its first version is younger"
+        message = f"the catalog does not know {urn} at {cards.date_of(on_ms)}: {why}"
+        raise CatalogRequestError(message, status=404, urn=urn)
     return made
 
 
@@ -62,11 +44,17 @@ def _kept(catalog: CatalogClient, urn: str) -> Kept:
     """Return the versions that the catalog keeps of each aspect of an entity, the newest first."""
     wanted = dict.fromkeys(sorted(ENTITY_TYPES[entity_type_of(urn)].aspects), 0)
     kept: dict[str, list[KeptVersion]] = {}
-    for _ in range(MOST_VERSIONS):
-        found = catalog.read_versions(urn, wanted)
-        for name, envelope in found.items():
-            kept.setdefault(name, []).append(_version(name, envelope))
-        wanted = {name: kept[name][-1].number - 1 for name in found if kept[name][-1].number > 1}
+    for _ in range(cards.MOST_VERSIONS):
+        read = catalog.read_versions(urn, wanted)
+        wanted = {}
+        for name, envelope in read.items():
+            version = _version(name, envelope)
+            of_aspect = kept.setdefault(name, [])
+            if of_aspect and version.number >= of_aspect[-1].number:
+                continue  # not the version that was asked for
+            of_aspect.append(version)
+            if version.number > 1:
+                wanted[name] = version.number - 1
         if not wanted:
             break
     return kept
@@ -75,9 +63,6 @@ def _kept(catalog: CatalogClient, urn: str) -> Kept:
 def _version(aspect: str, envelope: Mapping[str, Any]) -> KeptVersion:
     system = envelope.get("systemMetadata") or {}
     stamp = envelope.get("auditStamp") or system.get("aspectModified") or {}
-    return KeptVersion(
-        int(system.get("version") or 1),
-        envelope.get("value") or {},
-        stamp.get("time"),
-        writer_text(aspect, str(stamp.get("actor") or ""), system),
-    )
+    writer = cards.writer_text(aspect, str(stamp.get("actor") or ""), system)
+    value = envelope.get("value") or {}
+    return KeptVersion(int(system.get("version") or 0), value, stamp.get("time"), writer)

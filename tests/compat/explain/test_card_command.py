@@ -93,7 +93,7 @@ def test_the_page_shows_what_the_command_prints(store: SmallStore) -> None:
     [
         ([A, "--on", "2001-01-31"], 1, "at 2001-01-31 23:59:59 UTC: its first version is younger"),
         ([A, "--on", "2999-01-31"], 2, "2999-01-31 is in the future"),
-        ([A, "--on", "yesterday"], 2, "does not match the formats"),
+        ([A, "--on", "yesterday"], 2, "does not match the format"),
         ([model_urn("nobody")], 1, "the catalog has no"),
         ([GROUP], 2, "is no model (a card is of a run"),
         ([A, "--out", "/nowhere/card.md"], 2, "cannot be written"),
@@ -116,4 +116,5 @@ def test_now_is_the_card_of_today(store: SmallStore) -> None:
     today = datetime.now(UTC).strftime("%Y-%m-%d")
     dated = card(store, "--on", today).split("\n")
     assert "as of" in dated[2]
-    assert dated[3:] == card(store).split("\n")[3:]
+    assert dated[4] == "- Not known of that time: aspects that were deleted since"
+    assert dated[5:] == card(store).split("\n")[3:]

@@ -50,6 +50,7 @@ TARGETS = (
     *(f"/kind/{urn.split(':')[2]}" for urn in (RUN, RECIPE)),
     *(f"/entity/{urn}" for urn in (RUN, RECIPE)),
     *(f"/entity/{ORDERS}?tab=lineage", f"/entity/{model('hostile')}"),
+    f"/entity/{model('hostile')}?tab=card",
     *(f"/entity/{urn}" for urn in catalog_assets.URNS),
     *(
         f"/entity/{catalog_assets.SERVER}?tab=overview",

@@ -5,6 +5,7 @@ from typing import Any
 from mlcat_ingest.metadata.passport import (
     KeptVersion,
     Passport,
+    date_of,
     passport,
     related,
     writer_text,
@@ -49,7 +50,7 @@ def test_a_line_has_the_version_in_which_its_value_came() -> None:
         ("lr", "0.3", 4, "recipe prod, run 4"),
     ]
     (depth, *_) = shown(passport(URN, {URN: HISTORY}), "parameters")
-    assert depth[3] == "not known: the catalog does not keep the older versions"
+    assert depth[3] == "not known: before the oldest version that is kept or read"
     assert made.made_from == ((URN, PROPERTIES, 4), (URN, "ownership", 1))
 
 
@@ -57,7 +58,7 @@ def test_on_a_day_there_is_what_was_written_until_then() -> None:
     made = passport(URN, {URN: HISTORY}, on_ms=START + 22 * DAY)
     assert [line.value for line in made.of("parameters")] == ["2", "0.2"]
     assert made.made_from == ((URN, PROPERTIES, 3),)
-    assert made.unknown == ()
+    assert made.unknown == ("aspects that were deleted since",)
     assert "owners" in {part.topic for part in made.missing}
     assert len(made.of("changes")) == 1
 
@@ -66,10 +67,10 @@ def test_a_passport_names_what_the_catalog_cannot_know() -> None:
     undated = {"globalTags": [version(1, None, tags=[{"tag": "urn:li:tag:x"}])]}
     made = passport(URN, {URN: HISTORY | undated}, on_ms=START + 10 * DAY)
     assert made.made_from == ()
-    only = "the catalog keeps it only from version"
+    oldest = f"version 3 ({date_of(START + 20 * DAY)})"
     assert made.unknown == (
-        f"{PROPERTIES} of {URN}: {only} 3 on (2026-01-21 00:00:00 UTC)",
-        f"globalTags of {URN}: {only} 1 on (time not known)",
+        f"{PROPERTIES} of {URN}: the oldest that the catalog keeps is {oldest}",
+        f"globalTags of {URN}: a version has no time",
     )
 
 

@@ -117,11 +117,7 @@ class AspectReader:
 
         Each has `value`, `systemMetadata` and `auditStamp`. A version that is not kept is left out.
 
-        Raises:
-            CatalogRequestError: the service has no such call, or refused it; and what `read_many`
-                raises.
-
-        Cost: one request.
+        Raises as `read_many`, and if the service has no batch read. Cost: one request.
         """
         wanted = {
             name: {"headers": {"If-Version-Match": str(version)}} if version else {}

@@ -290,15 +290,7 @@ ML_MODEL_FACTOR_PROMPTS: Final = aspect("mlModelFactorPrompts", _MLModelFactorPr
 
 
 class _EthicalConsiderations(TypedDict, total=False):
-    """The risks of the model to people, and what was done about them.
-
-    Attributes:
-        data: sensitive data that it uses.
-        humanLife: decisions on health, safety and the like that it informs.
-        mitigations: what was done about the risks, human oversight included.
-        risksAndHarms: the risks of its use.
-        useCases: uses that are known to be problematic.
-    """
+    """Sensitive data, decisions about people, risks, and what is done about these."""
 
     data: list[str]
     humanLife: list[str]

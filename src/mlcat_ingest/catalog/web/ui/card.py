@@ -2,22 +2,17 @@
 
 from typing import Final
 
-from mlcat_ingest.catalog.schema.values import UNKNOWN_ACTOR
 from mlcat_ingest.catalog.store import history
 from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.metadata import passport as cards
 from mlcat_ingest.metadata.codec import loads
-from mlcat_ingest.metadata.passport import (
-    MOST_VERSIONS,
-    Kept,
-    KeptVersion,
-    Passport,
-    passport,
-    related,
-    writer_text,
-)
+from mlcat_ingest.metadata.passport import Kept, KeptVersion, Passport
 
 _MOST: Final = 1_000
 """Most versions of one entity that a page reads, the newest."""
+
+_MOST_CHARS: Final = 8_000_000
+"""Most characters of these, beside the newest version of each aspect."""
 
 
 def card_of(store: Store, urn: str) -> Passport:
@@ -26,28 +21,36 @@ def card_of(store: Store, urn: str) -> Passport:
     Cost: three SQL statements for each entity that it is made from.
     """
     subject = _kept(store, urn)
-    return passport(urn, {urn: subject} | {one: _kept(store, one) for one in related(subject)})
+    others = {one: _kept(store, one) for one in cards.related(subject)}
+    return cards.passport(urn, {urn: subject} | others)
 
 
 def _kept(store: Store, urn: str) -> Kept:
-    _, infos = store.read(lambda sql: history.versions(sql, urn, 0, _MOST))
-    chosen: dict[str, list[history.VersionInfo]] = {}
-    gone = {info.aspect for info in infos if info.deleted}
-    for info in sorted(infos, key=lambda one: -one.version):
-        versions = chosen.setdefault(info.aspect, [])
-        if info.aspect not in gone and len(versions) < MOST_VERSIONS:
-            versions.append(info)
-    keys = [(one.entity_id, one.aspect, one.version) for of in chosen.values() for one in of]
-    texts = store.read(lambda sql: history.texts(sql, keys))
-    return {
-        name: [
-            KeptVersion(
-                one.version,
-                loads(texts[one.entity_id, name, one.version]),
-                one.modified_ms,
-                writer_text(name, one.modified_by or UNKNOWN_ACTOR, one.system_metadata),
-            )
-            for one in versions
-        ]
-        for name, versions in sorted(chosen.items())
+    """Return the versions of the aspects of an entity, without the oldest of too large ones."""
+    _, found = store.read(lambda sql: history.versions(sql, urn, 0, _MOST))
+    deleted = {one.aspect for one in found if one.deleted}
+    infos = {
+        (one.entity_id, one.aspect, one.version): one
+        for one in sorted(found, key=lambda one: -one.version)
+        if one.aspect not in deleted
     }
+    sizes = store.read(lambda sql: history.sizes(sql, infos))
+    chosen: dict[str, list[history.VersionKey]] = {}
+    left = _MOST_CHARS
+    for key, one in infos.items():
+        left -= sizes[key]
+        keys = chosen.setdefault(one.aspect, [])
+        if not keys or (left >= 0 and len(keys) < cards.MOST_VERSIONS):
+            keys.append(key)
+    texts = store.read(
+        lambda sql: history.texts(sql, [key for of in chosen.values() for key in of])
+    )
+    return {
+        aspect: [_version(infos[key], texts[key]) for key in keys]
+        for aspect, keys in sorted(chosen.items())
+    }
+
+
+def _version(info: history.VersionInfo, text: str) -> KeptVersion:
+    writer = cards.writer_text(info.aspect, info.modified_by, info.system_metadata)
+    return KeptVersion(info.version, loads(text), info.modified_ms, writer)

@@ -40,3 +40,10 @@ def test_only_models_have_a_card_and_versions_cost_nothing(store: Store) -> None
     with statements(store) as many:
         get(store, at(URN, TAB))
     assert len(many) == len(few)
+
+
+def test_old_versions_of_a_large_aspect_are_not_read(store: Store) -> None:
+    for number in range(5):
+        put(store, URN, mlModelProperties={"name": "m", "description": f"{number}" * 2_000_000})
+    text = page(store, at(URN, TAB)).text
+    assert "Name m mlModelProperties.name , version 3 not known: before the oldest" in text
