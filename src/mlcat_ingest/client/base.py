@@ -179,6 +179,13 @@ class Searches(Protocol):
         """
         raise ProtocolMismatchError("the catalog does not list its metadata tests")
 
+    def with_incidents(self) -> Collection[str]:
+        """Return the entity types of whose incidents the catalog keeps a summary, as pages show it.
+
+        Cost: one request.
+        """
+        return ()
+
 
 class Evaluates(Protocol):
     """Evaluates metadata tests."""

@@ -22,6 +22,12 @@ VERDICTS_PREFIX: Final = "mlcat.verdicts."
 """Prefix of the custom property with the tags that verdicts of metadata tests gave an entity,
 comma-joined, by the recipe whose name follows. Its base has them, too."""
 
+INCIDENT_PREFIX: Final = "mlcat-"
+"""Prefix of the id of an incident that a metadata test opened."""
+
+CLAIMS: Final = "mlcat.failing"
+"""First word of the message in `created` of an incident; recipes for which a test fails follow."""
+
 RENAMED_TO: Final = "mlcat.renamed_to"
 """Custom property of a group whose experiment has another name: what people put on the group was
 copied to this one, or is about to be. It is removed if an experiment has that name again."""

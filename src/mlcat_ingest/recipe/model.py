@@ -283,6 +283,9 @@ class VerdictsSpec(RecipeModel):
 
     tag: tuple[Pattern, ...] = ()
     """Tests that give the entities that fail them a tag, until they pass."""
+    incident: tuple[Pattern, ...] = ()
+    """Tests that open an incident on an entity that begins to fail them, and resolve it when it
+    passes, in a catalog that keeps incidents of its entity type."""
 
     @property
     def digest(self) -> str:
@@ -314,7 +317,7 @@ class EvaluateSpec(RecipeModel):
     to edit."""
 
     verdicts: VerdictsSpec = Field(default_factory=VerdictsSpec)
-    """Metadata tests whose failures are shown as tags."""
+    """Metadata tests whose failures are shown as tags and incidents."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -11,6 +11,7 @@ from mlcat_ingest.client.rest.search import SEARCHABLE
 from mlcat_ingest.core.resources import Closing
 from mlcat_ingest.errors import MlcatError, ProtocolMismatchError, RecipeError
 from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.ledger import Ledger
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
@@ -25,6 +26,7 @@ from mlcat_ingest.pipeline.state.opening import is_missing
 from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
 from mlcat_ingest.pipeline.write.conflicts import PermittedReads
 from mlcat_ingest.pipeline.write.delivery import Delivery
+from mlcat_ingest.pipeline.write.incidents import Incidents
 from mlcat_ingest.pipeline.write.searchable import UrnList, in_chunks
 from mlcat_ingest.pipeline.write.version_sets import LatestVersions
 from mlcat_ingest.sources.base import NullState, Partition, PartitionState, ReadRequest, Source
@@ -173,6 +175,7 @@ class Retraction(Closing):
         context = RunContext(PlannedCatalog(self._sink, self._store), Ledger(tally))
         planned = PlannedDelivery(self._store, context)
         sets = LatestVersions(context, lambda *_: planned)
+        incidents = Incidents(context, lambda *_: planned, self._name)
         urns = UrnList()
         try:
             _list_ours(urns, self._state, self._sink, self._sources, self._name)
@@ -180,6 +183,7 @@ class Retraction(Closing):
                 changed = list(self._read(chunk, context.ledger))
                 sets.watch(changed)
                 context.ledger.report(planned.deliver(changed))
+                incidents.show({}, {one.urn: one.stored for one in changed}, lambda _: "dropped")
                 if progress is not None:
                     progress(tally.progress())
             sets.settle()
@@ -200,14 +204,19 @@ class Retraction(Closing):
         context = RunContext(self._sink, Ledger(tally))
         delivery = Delivery(context, self._retract)
         sets = LatestVersions(context, Delivery)
+        incidents = Incidents(context, Delivery, self._name)
         error: BaseException | None = None
         try:
             self._state.invalidate()
-            for chunk in in_chunks(self._store.urns()):
+            planned = (urn for urn in self._store.urns() if entity_type_of(urn) != "incident")
+            for chunk in in_chunks(planned):
                 changed = list(self._read(chunk, context.ledger))
                 if changed:
                     sets.watch(changed)
                     context.ledger.report(delivery.deliver(changed))
+                    incidents.show(
+                        {}, {one.urn: one.stored for one in changed}, lambda _: "dropped"
+                    )
                 if progress is not None:
                     progress(tally.progress())
             sets.settle()

@@ -122,6 +122,7 @@ def test_it_ingests_and_serves(first: First) -> None:
     assert tests is not None
     assert int(tests[1]) == sum(created.values()) - created["mlPrimaryKey"]
     assert int(tests[2]) > 0
+    assert "verdicts shown, incidents opened: 8 entities" in first.text
 
 
 def test_the_readme_shows_what_it_prints(first: First) -> None:

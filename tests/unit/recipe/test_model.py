@@ -41,7 +41,7 @@ def test_the_smallest_recipe_and_its_defaults(tmp_path: Path) -> None:
         "test_files": [],
         "scope": "written",
         "write_back": False,
-        "verdicts": {"tag": ()},
+        "verdicts": {"tag": (), "incident": ()},
     }
     assert recipe.limits.model_dump() == {"max_new_entities": 50_000, "max_removed_ratio": 0.2}
     assert recipe.state.url == f"sqlite:///{tmp_path}/.mlcat/state.db"

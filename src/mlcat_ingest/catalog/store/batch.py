@@ -19,6 +19,7 @@ from mlcat_ingest.catalog.schema.virtual import DEFAULT_VERSION, default_aspect,
 from mlcat_ingest.catalog.search.document import IndexedEntity
 from mlcat_ingest.catalog.search.fields import is_indexed
 from mlcat_ingest.catalog.search.index import refresh, remove, select_in
+from mlcat_ingest.catalog.store.incidents import summaries
 from mlcat_ingest.catalog.store.patch import Patch, apply_patch, blank
 from mlcat_ingest.catalog.store.prepare import PreparedWrite, StorableValue, content_of, prepare
 from mlcat_ingest.catalog.store.rows import (
@@ -33,6 +34,7 @@ from mlcat_ingest.catalog.store.rows import (
 )
 from mlcat_ingest.catalog.store.version_sets import VERSION_ASPECTS, VersionSets, needed_by
 from mlcat_ingest.errors import CodecError
+from mlcat_ingest.metadata.aspects.assets import INCIDENT_INFO
 from mlcat_ingest.metadata.aspects.governance import DOMAINS
 from mlcat_ingest.metadata.codec import canonical, dumps, loads
 from mlcat_ingest.metadata.proposal import NOT_STORED
@@ -165,7 +167,7 @@ class Batch:
         """
         self._load(items)
         skipped = {at: result for at, item in enumerate(items) if (result := self._check(item))}
-        written = [skipped.get(at) or self._apply_one(item) for at, item in enumerate(items)]
+        written = [skipped.get(at) or self._apply_item(item) for at, item in enumerate(items)]
         self._flush()
         # The cycle of references would keep all texts of the batch until garbage is looked for.
         del self._version_sets
@@ -239,6 +241,19 @@ class Batch:
         known = self._entities.get(urn)
         row = None if known is None else self._rows.get((known.id, name))
         return None if row is None else loads(row.value)
+
+    def _apply_item(self, item: PreparedWrite) -> WriteResult:
+        """Apply an item, and write the summaries that change with one of an incident."""
+        if item.entity_type != "incident":
+            return self._apply_one(item)
+        urn, metadata = item.write.urn, item.write.system_metadata
+        before = self._value(urn, INCIDENT_INFO) or {}
+        written = self._apply_one(item)
+        now = self._value(urn, INCIDENT_INFO) or {}
+        for other in summaries(urn, before, now, self._value):
+            if other.urn in self._entities:
+                self._apply_one(prepare(other._replace(system_metadata=metadata)))
+        return written
 
     def _apply_one(self, item: PreparedWrite) -> WriteResult:
         write, state = item.write, self._state(item)

@@ -47,6 +47,10 @@ sink:
   type: embedded
   config:
     db: {catalog}
+evaluate:
+  verdicts:                        # what fails this test has a tag, and an incident on its page
+    tag: [model-has-description]
+    incident: [model-has-description]
 """
 
 

@@ -5,7 +5,7 @@ Source: DataHub's GraphQL, `scrollAcrossEntities`, `search` and an entity's `rel
 the end of its pages, `GenericRelationshipController.java` for the scroll that goes on.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
@@ -208,6 +208,24 @@ class Search:
         """
         wanted = {"types": [ENTITY_TYPES["test"].enum], "orFilters": [{"and": [_LIVE]}]}
         return _pages(self._query, wanted, _scroll(self._query, wanted, None))
+
+    def with_incidents(self) -> Collection[str]:
+        """Return the entity types of whose incidents the catalog keeps a summary.
+
+        They have the field `incidents`: a release that lacks it keeps no `incidentsSummary`.
+
+        Cost: one request.
+        """
+        fields = " ".join(
+            f'{kind}: __type(name: "{ENTITY_TYPES[kind].type_name}") {{ fields {{ name }} }}'
+            for kind in SEARCHABLE
+        )
+        data = self._query(f"query incidents {{ {fields} }}", {})
+        return {
+            kind
+            for kind, described in data.items()
+            if {"name": "incidents"} in ((described or {}).get("fields") or ())
+        }
 
     def datasets_like(self, texts: Sequence[str]) -> list[list[str]]:
         """Return for each of `texts` the URNs of a few datasets that a search for it finds.

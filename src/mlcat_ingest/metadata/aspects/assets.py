@@ -14,6 +14,8 @@ from mlcat_ingest.metadata.aspects.declaration import (
     AnyUrn,
     Default,
     Edge,
+    Int32,
+    Millis,
     UrnOf,
     aspect,
 )
@@ -178,3 +180,80 @@ class TestResults(TypedDict):
 
 
 TEST_RESULTS: Final = aspect("testResults", TestResults)
+
+
+class IncidentStatus(TypedDict):
+    """Whether an incident is over, how far people are with it, their note, and who set it."""
+
+    state: Literal["ACTIVE", "RESOLVED"]
+    stage: NotRequired[
+        Literal["TRIAGE", "INVESTIGATION", "WORK_IN_PROGRESS", "FIXED", "NO_ACTION_REQUIRED"]
+    ]
+    message: NotRequired[str]
+    lastUpdated: AuditStamp
+
+
+class IncidentSource(TypedDict):
+    """What raised an incident; `sourceUrn` of one that a metadata test raised is the test."""
+
+    type: Literal["MANUAL", "ASSERTION_FAILURE"]
+    sourceUrn: NotRequired[AnyUrn]
+
+
+class IncidentAssignee(TypedDict):
+    """A user or group that an incident is assigned to, and since when."""
+
+    actor: Annotated[str, UrnOf("corpuser corpGroup")]
+    assignedAt: AuditStamp
+
+
+class IncidentInfo(TypedDict):
+    """An incident: what is wrong with which entities, from 0 (critical) to 3 by priority."""
+
+    type: Literal["FRESHNESS", "VOLUME", "FIELD", "SQL", "DATA_SCHEMA", "OPERATIONAL", "CUSTOM"]
+    customType: NotRequired[str]
+    title: NotRequired[str]
+    description: NotRequired[str]
+    entities: Annotated[
+        list[str],
+        Edge(
+            "IncidentOn",
+            "aiAgent chart dashboard dataFlow dataJob dataset mlFeature mlFeatureTable mlModel"
+            " schemaField service",
+        ),
+    ]
+    priority: NotRequired[Int32]
+    assignees: NotRequired[list[IncidentAssignee]]
+    status: IncidentStatus
+    source: NotRequired[IncidentSource]
+    startedAt: NotRequired[Millis]
+    created: AuditStamp
+
+
+INCIDENT_INFO: Final = aspect("incidentInfo", IncidentInfo)
+
+
+class IncidentSummaryDetails(TypedDict):
+    """An incident of the entity: its type, when it was raised and resolved, its priority."""
+
+    urn: AnyUrn
+    type: str
+    createdAt: Millis
+    resolvedAt: NotRequired[Millis]
+    priority: NotRequired[Int32]
+
+
+class IncidentsSummary(TypedDict, total=False):
+    """The incidents of an entity, which the catalog lists; the lists of URNs are older."""
+
+    resolvedIncidents: Annotated[list[AnyUrn], EMPTY_LIST]
+    activeIncidents: Annotated[list[AnyUrn], EMPTY_LIST]
+    resolvedIncidentDetails: Annotated[
+        list[IncidentSummaryDetails], EMPTY_LIST, Edge("ResolvedIncidents", "incident", at="urn")
+    ]
+    activeIncidentDetails: Annotated[
+        list[IncidentSummaryDetails], EMPTY_LIST, Edge("ActiveIncidents", "incident", at="urn")
+    ]
+
+
+INCIDENTS_SUMMARY: Final = aspect("incidentsSummary", IncidentsSummary)

@@ -8,7 +8,11 @@ from dataclasses import replace
 from typing import Final
 
 from mlcat_ingest.client.base import StoredEntity
-from mlcat_ingest.metadata.aspects.assets import DATASET_PROPERTIES, TEST_RESULTS
+from mlcat_ingest.metadata.aspects.assets import (
+    DATASET_PROPERTIES,
+    INCIDENTS_SUMMARY,
+    TEST_RESULTS,
+)
 from mlcat_ingest.metadata.aspects.common import (
     BROWSE_PATHS,
     BROWSE_PATHS_V2,
@@ -48,7 +52,10 @@ from mlcat_ingest.pipeline.merge.provenance import (
 from mlcat_ingest.pipeline.merge.rules import DATASET, UNOWNED, MergeRules, properties_aspect
 
 OF_THE_SERVICE: Final = frozenset(
-    {STATUS, TEST_RESULTS, BROWSE_PATHS, BROWSE_PATHS_V2, DATA_PLATFORM_INSTANCE}
+    {
+        *(STATUS, TEST_RESULTS, INCIDENTS_SUMMARY),
+        *(BROWSE_PATHS, BROWSE_PATHS_V2, DATA_PLATFORM_INSTANCE),
+    }
 )
 """Aspects without content of a writer, or that the service makes by itself."""
 

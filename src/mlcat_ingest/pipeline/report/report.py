@@ -387,7 +387,7 @@ class Report:
         text="tests        verdicts shown, {value}: {count}",
         nouns=("entity", "entities"),
     )
-    """Tags added to entities and removed from them, with `evaluate.verdicts`."""
+    """Tags added and removed, incidents opened and resolved, with `evaluate.verdicts`."""
     dropped: Mapping[str, int] = counter(
         dict,
         help_text="Entities with an acknowledged write that the catalog did not store.",

@@ -11,18 +11,24 @@ from typing import Final
 from mlcat_ingest.client.base import CANNOT_ANSWER, Evaluation, StoredEntity
 from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.errors import DefinitionError, MissingExtraError
-from mlcat_ingest.metadata.aspects.assets import TAG_PROPERTIES, TEST_INFO
+from mlcat_ingest.metadata.aspects.assets import (
+    INCIDENT_INFO,
+    INCIDENTS_SUMMARY,
+    TAG_PROPERTIES,
+    TEST_INFO,
+)
 from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
-from mlcat_ingest.metadata.urn import tag
+from mlcat_ingest.metadata.urn import entity_type_of, tag
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.applied import NOTHING, verdict_tags
 from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity
 from mlcat_ingest.pipeline.merge.provenance import custom_properties, stored_properties
 from mlcat_ingest.pipeline.write.conflicts import PermittedReads
 from mlcat_ingest.pipeline.write.delivery import MakeDelivery
-from mlcat_ingest.recipe.model import VerdictsSpec
+from mlcat_ingest.pipeline.write.incidents import Event, Incidents, incident_of, new_incident
+from mlcat_ingest.recipe.model import Recipe
 
 _TEST: Final = "urn:li:test:"
 
@@ -36,11 +42,13 @@ class Verdicts:
     """Shows the verdicts of metadata tests on entities. Safe to use from several threads."""
 
     def __init__(
-        self, context: RunContext, spec: VerdictsSpec, make: MakeDelivery, merge: Merge
+        self, context: RunContext, recipe: Recipe, make: MakeDelivery, merge: Merge
     ) -> None:
-        """Show those that `spec` names; `merge` merges entities."""
+        """Show those that `recipe` names; `merge` merges entities."""
         self._context = context
-        self._spec = spec
+        self._recipe = recipe.name
+        self._spec = recipe.evaluate.verdicts
+        self._incidents = Incidents(context, make, recipe.name)
         self._merge = merge
         self._delivery = make(context, merge)
         self._reads = PermittedReads(context.sink, context.state)
@@ -57,10 +65,11 @@ class Verdicts:
         Cost: one read for each batch of entities of a type, and one for new tests; the writes of
         what changes.
         """
-        failing = (test for one in evaluation.outcomes.values() for test in one.failing)
-        self._read_tests({*failing} - infos.keys())
         self._infos.update(infos)
-        return self._show_tags(evaluation)
+        self._read_tests(test for one in evaluation.outcomes.values() for test in one.failing)
+        stored = dict(self._read(evaluation.outcomes))
+        refused = self._show_tags(evaluation, stored) | self._show_incidents(evaluation, stored)
+        return evaluation.outcomes.keys() & refused
 
     def _read_tests(self, urns: Iterable[str]) -> None:
         for batch in chunks(sorted(set(urns) - self._infos.keys()), MAX_REQUEST_ITEMS):
@@ -95,15 +104,14 @@ class Verdicts:
             self._noted.add(about)
             self._context.ledger.note("verdict_not_shown", f"{about}: {detail}".lstrip(": "))
 
-    def _show_tags(self, evaluation: Evaluation) -> set[str]:
-        recipe = self._context.state.writer.name
+    def _show_tags(self, evaluation: Evaluation, stored: Mapping[str, StoredEntity]) -> set[str]:
         unknown = set(map(tag_of, evaluation.unevaluated))
         merged: list[MergedEntity] = []
         tests: set[str] = set()
         changes = Counter[str]()
-        for urn, entity in self._read(evaluation.outcomes):
+        for urn, entity in stored.items():
             custom = custom_properties(stored_properties(urn, entity) or NOTHING)
-            given = set(verdict_tags(custom, recipe))
+            given = set(verdict_tags(custom, self._recipe))
             named = self._named(evaluation.outcomes[urn].failing, self._spec.tag)
             failing = [test for test in named if not self._reads_tags(test)]
             tags = {*map(tag_of, failing), *unknown.intersection(given)}
@@ -138,6 +146,8 @@ class Verdicts:
         by_type: dict[str, list[Entity]] = {}
         for urn in urns:
             entity = Entity(urn, {GLOBAL_TAGS: NOTHING})
+            if entity.entity_type in self._incidents.entity_types:
+                entity = Entity(urn, {GLOBAL_TAGS: NOTHING, INCIDENTS_SUMMARY: NOTHING})
             by_type.setdefault(entity.entity_type, []).append(entity)
         for entities in by_type.values():
             yield from self._reads.read(entities)[0].items()
@@ -164,4 +174,28 @@ class Verdicts:
         refused = {one.urn: str(one.refusals[0]) for one in outcomes if one.refusals}
         for urn, reason in refused.items():
             self._note(urn, reason)
-        return refused.keys() & {one.urn for one in merged}
+        return set(refused)
+
+    def _show_incidents(
+        self, evaluation: Evaluation, stored: Mapping[str, StoredEntity]
+    ) -> set[str]:
+        failing: dict[str, Entity] = {}
+        for urn in stored:
+            named = self._named(evaluation.outcomes[urn].failing, self._spec.incident)
+            kind = entity_type_of(urn)
+            if named and kind not in self._incidents.entity_types:
+                self._note(kind, "the catalog keeps no incidents of this entity type")
+                continue
+            for test in named:
+                text = self._infos[test].get("description", "")
+                info = new_incident(urn, test, self._name(test), text)
+                incident = incident_of(urn, test)
+                failing[incident] = Entity(incident, {INCIDENT_INFO: info})
+
+        def event_of(test: str) -> Event | None:
+            if test in evaluation.unevaluated:
+                return None
+            self._read_tests([test])
+            return "passes" if self._named([test], self._spec.incident) else "dropped"
+
+        return self._incidents.show(failing, stored, event_of)

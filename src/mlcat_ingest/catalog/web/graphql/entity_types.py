@@ -38,7 +38,12 @@ from mlcat_ingest.catalog.web.graphql.resolvers import (
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.aspects.ai import DOCUMENT_INFO, DOCUMENT_SETTINGS
-from mlcat_ingest.metadata.aspects.assets import DATA_PLATFORM_INFO, DATASET_PROPERTIES
+from mlcat_ingest.metadata.aspects.assets import (
+    DATA_PLATFORM_INFO,
+    DATASET_PROPERTIES,
+    INCIDENT_INFO,
+    INCIDENTS_SUMMARY,
+)
 from mlcat_ingest.metadata.aspects.common import (
     BROWSE_PATHS_V2,
     CONTAINER,
@@ -73,6 +78,7 @@ _RELATIONSHIPS_COUNT: Final = 100
 _DOCUMENTS_COUNT: Final = 10
 _RELATED: Final = frozenset({"RelatedAsset"})
 _MOST_TYPES: Final = 100
+_INCIDENTS_COUNT: Final = 20
 _PLATFORM: Final = f"{PREFIX}dataPlatform:"
 _NO_RUN: Final = (None, NO_RUN)
 # The first part of these URNs is the bare name of a platform.
@@ -393,6 +399,20 @@ def _type_info(node: Node, _info: GraphQLResolveInfo) -> Mapping[str, str | None
 _FEATURE_PROPERTIES: Final[Fields] = {"sources": _references("sources")}
 
 TYPES: Final[Mapping[str, Fields]] = {
+    "Incident": {
+        "incidentType": property_of_entity("type"),
+        "incidentStatus": property_of_entity("status"),
+        "entity": aspect_entity(INCIDENT_INFO, "entities"),
+        **{
+            name: property_of_entity(name)
+            for name in ("customType", "title", "startedAt", "created", "source")
+        },
+    },
+    "IncidentSource": {
+        "source": lambda source, info: nodes_in(info, texts([source.get("sourceUrn")])).get(
+            source.get("sourceUrn")
+        )
+    },
     "MLModel": {"name": part(1)},
     "MLModelProperties": {
         "version": _inner("version", "versionTag"),
@@ -526,7 +546,23 @@ def _ownership_type(record: Record, info: GraphQLResolveInfo) -> Node | None:
     return nodes_in(info, [urn]).get(urn)
 
 
+def _incidents(node: Node, info: GraphQLResolveInfo, **arguments: Any) -> dict[str, Any]:
+    summary, state = node.aspect(INCIDENTS_SUMMARY) or {}, arguments.get("state")
+    parts = {"activeIncidentDetails": "ACTIVE", "resolvedIncidentDetails": "RESOLVED"}
+    listed = [
+        one
+        for part, held in parts.items()
+        if state in {None, held}
+        for one in objects(summary.get(part))
+    ]
+    listed.sort(key=lambda one: -one["createdAt"])
+    start, count = page_of(arguments, _INCIDENTS_COUNT, context_of(info).limits)
+    nodes = list(nodes_in(info, [one["urn"] for one in listed[start : start + count]]).values())
+    return {"start": start, "count": len(nodes), "total": len(listed), "incidents": nodes}
+
+
 GOVERNED: Final[Fields] = {
+    "incidents": _incidents,
     "ownership": aspect(OWNERSHIP),
     "tags": aspect(GLOBAL_TAGS),
     "glossaryTerms": aspect(GLOSSARY_TERMS),
@@ -542,7 +578,7 @@ GOVERNED: Final[Fields] = {
     "versionProperties": aspect(VERSION_PROPERTIES),
     "relatedDocuments": _related_documents,
 }
-"""Fields of the interfaces GovernedEntity, BrowsableEntity and SupportsVersions."""
+"""Fields of the interfaces GovernedEntity, BrowsableEntity, SupportsVersions, SupportsIncidents."""
 
 RECORDS: Final[Mapping[str, Fields]] = {
     "Deprecation": {

@@ -55,7 +55,13 @@ from mlcat_ingest.catalog.web.ui.text import (
     stamp,
 )
 from mlcat_ingest.catalog.web.ui.versions import aliases_of
-from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
+from mlcat_ingest.core.text import plural
+from mlcat_ingest.metadata.aspects.assets import (
+    INCIDENT_INFO,
+    INCIDENTS_SUMMARY,
+    TEST_INFO,
+    TEST_RESULTS,
+)
 from mlcat_ingest.metadata.aspects.common import DATA_PLATFORM_INSTANCE
 from mlcat_ingest.metadata.aspects.governance import DEPRECATION, DOCUMENTATION
 from mlcat_ingest.metadata.mlflow_keys import PARENT_RUN, PARENT_RUN_NAME
@@ -93,8 +99,11 @@ _LABELS: Final = {
     "tools": "Tools",
     "used": "Used by",
     "tests": "Tests",
+    "incidents": "Incidents",
     "history": "History",
 }
+
+_INCIDENT_PARTS: Final = ("activeIncidentDetails", "resolvedIncidentDetails")
 
 _REFERENCE_TABS: Final = {"features": "mlFeatures", "group": "groups", "tools": "apis"}
 """Tab to the field of the properties that it lists."""
@@ -157,6 +166,7 @@ class EntityPage:
     environment: str
     description: Html
     deprecation: Annotated[Mapping[str, Any], "why it is no longer to be used, if it is not"]
+    incidents: Annotated[str, "how many incidents it has that are active, if any"]
     ingested: Annotated[bool, "false if other entities only refer to it"]
     removed: Annotated[bool, "whether it is soft-deleted"]
     json_href: Annotated[str, "its aspects as JSON"]
@@ -184,6 +194,7 @@ def entity_page(store: Store, urn: str, query: QueryParams, start: int) -> Entit
     if stored is None and not referrers(store, urn).total:
         return None
     counts = _tabs(store, subject)
+    active = value_of(subject.aspects, INCIDENTS_SUMMARY).get(_INCIDENT_PARTS[0]) or []
     first = next(iter(counts))
     identity = Identity.of(urn)
     tab = query.get("tab", "")
@@ -207,6 +218,7 @@ def entity_page(store: Store, urn: str, query: QueryParams, start: int) -> Entit
             _catalog_description(subject) or description_of(subject.properties)
         ),
         deprecation=value_of(subject.aspects, DEPRECATION),
+        incidents=plural(len(active), "active incident") if active else "",
         ingested=subject.ingested,
         removed=is_removed(subject.aspects),
         json_href=entity_href(urn, format="json"),
@@ -270,6 +282,9 @@ def _catalog_description(subject: _Subject) -> str:
 def _tabs(store: Store, subject: _Subject) -> dict[str, int | None]:
     """Return the tabs that the entity has, each with the number of what it lists if it is known."""
     counts = _tab_counts(store, subject)
+    if INCIDENTS_SUMMARY in subject.aspects:
+        summary = subject.aspects[INCIDENTS_SUMMARY].value
+        counts["incidents"] = sum(len(summary.get(part) or []) for part in _INCIDENT_PARTS)
     if subject.ingested:
         return {**counts, "history": None}
     # Those that refer to it are all that is known of it.
@@ -303,7 +318,8 @@ def _refers(urn: str, tab: str) -> ColumnElement[bool] | None:
     if tab != "used":
         return None
     tabs = _TABS.get(entity_type(urn), ())
-    shown = [_REFERRER_TABS[other] for other in tabs if other in _REFERRER_TABS]
+    # Incidents have a tab of their own.
+    shown = ["IncidentOn", *(_REFERRER_TABS[one] for one in tabs if one in _REFERRER_TABS)]
     return edge.c.relationship.not_in(shown)
 
 
@@ -348,8 +364,30 @@ def _outcomes(store: Store, subject: _Subject) -> Listing:
     return Listing(rows, columns, empty="No metadata test applies to this entity.", heading=1)
 
 
+def _incidents(store: Store, subject: _Subject) -> Listing:
+    """Return the incidents of an entity, the active ones first, each from the newest on."""
+    listed = sorted(
+        (part != "activeIncidentDetails", -one["createdAt"], one["urn"])
+        for part in _INCIDENT_PARTS
+        for one in value_of(subject.aspects, INCIDENTS_SUMMARY).get(part) or []
+    )
+    found = store.get_many([urn for *_, urn in listed], [INCIDENT_INFO])
+    infos = [value_of(found.get(urn, {}), INCIDENT_INFO) for *_, urn in listed]
+    rows = [(info, scalar((info.get("source") or {}).get("sourceUrn"))) for info in infos if info]
+    names = names_of(store, [source for _, source in rows if source])
+    columns = (
+        ListColumn("State", lambda row: row[0]["status"]["state"].lower(), css="nowrap"),
+        ListColumn("Incident", lambda row: scalar(row[0].get("title") or row[0]["type"])),
+        ListColumn("Note", lambda row: scalar(row[0]["status"].get("message")), css="dim"),
+        ListColumn("Since", lambda row: stamp(row[0]["status"]["lastUpdated"]), css="nowrap dim"),
+        ListColumn("Raised by", lambda row: names.get(row[1], "")),
+    )
+    return Listing(rows, columns, empty="No incident was raised on this entity.", heading=1)
+
+
 _OF_ASPECTS: Final[Mapping[str, Callable[[Store, _Subject], Mapping[str, Any]]]] = {
     "card": lambda store, subject: {"card": card_of(store, subject.urn)},
+    "incidents": lambda store, subject: {"listing": _incidents(store, subject)},
     "tests": lambda store, subject: {"listing": _outcomes(store, subject)},
 }
 """Tab to its content, for those that show aspects of the entity itself."""

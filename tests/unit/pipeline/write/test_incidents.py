@@ -1,0 +1,185 @@
+"""The state machine of incidents: its table, and histories of recipes and a person."""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, get_args
+
+import pytest
+
+from mlcat_ingest.metadata.proposal import Aspect
+from mlcat_ingest.metadata.validate import validate_aspect
+from mlcat_ingest.pipeline.write import incidents
+from mlcat_ingest.pipeline.write.incidents import (
+    ACTIONS,
+    Action,
+    Event,
+    State,
+    after,
+    claims_of,
+    incident_of,
+    new_incident,
+    state_of,
+)
+from support.fakes import model_urn
+
+MODEL, TEST = model_urn("m"), "urn:li:test:owned"
+NEW: Final = new_incident(MODEL, TEST, "Owned", "")
+
+
+def incident(state: State) -> Aspect | None:
+    """Return an incident in this state, for the recipe `one`."""
+    opened = after(None, "fails", "one", NEW)
+    assert opened is not None
+    person = {"message": "known", "lastUpdated": {"time": 1, "actor": "urn:li:corpuser:ann"}}
+    other = {"ACTIVE": "RESOLVED", "RESOLVED": "ACTIVE"}
+    match state:
+        case "absent":
+            return None
+        case "open":
+            return opened
+        case "resolved by a person":
+            return {**opened, "status": {**person, "state": "RESOLVED"}}
+        case "resolved":
+            return after(opened, "passes", "one", NEW)
+        case "opened by a person":
+            resolved = after(opened, "passes", "one", NEW)
+            assert resolved is not None
+            return {**resolved, "status": {**person, "state": other[resolved["status"]["state"]]}}
+
+
+@pytest.mark.parametrize(
+    ("state", "event", "then"),
+    [
+        ("absent", "fails", "open"),
+        ("absent", "passes", "absent"),
+        ("absent", "dropped", "absent"),
+        ("open", "fails", "open"),
+        ("open", "passes", "resolved"),
+        ("open", "dropped", "resolved"),
+        ("resolved by a person", "fails", "resolved by a person"),
+        ("resolved by a person", "passes", "resolved"),
+        ("resolved by a person", "dropped", "resolved"),
+        ("resolved", "fails", "open"),
+        ("resolved", "passes", "resolved"),
+        ("resolved", "dropped", "resolved"),
+        ("opened by a person", "fails", "open"),
+        ("opened by a person", "passes", "opened by a person"),
+        ("opened by a person", "dropped", "opened by a person"),
+    ],
+)
+def test_each_state_and_event(state: State, event: Event, then: State) -> None:
+    before = incident(state)
+    now = after(before, event, "one", NEW)
+    assert (state_of(before), state_of(now)) == (state, then)
+    if now is not None:
+        assert not validate_aspect("incident", "incidentInfo", now)
+        assert after(now, event, "one", NEW) == now
+    if before is not None and now is not None:
+        assert {k: v for k, v in now.items() if k not in {"status", "created"}} == {
+            k: v for k, v in before.items() if k not in {"status", "created"}
+        }
+        assert now["status"].get("message") == before["status"].get("message")
+
+
+def test_the_table_is_whole_and_an_incident_is_one_for_entity_and_test() -> None:
+    assert {(state, event) for state in ACTIONS for event in ACTIONS[state]} == {
+        (state, event) for state in get_args(State) for event in get_args(Event)
+    }
+    assert incident_of(MODEL, TEST) == incident_of(MODEL, TEST) != incident_of(TEST, MODEL)
+
+
+@dataclass
+class World:
+    """An incident in a catalog, and what it has to be by what recipes and a person did.
+
+    `fails` are the recipes that saw the test fail last; `chosen` is what the person set since the
+    verdict of all of them changed.
+    """
+
+    info: Aspect | None = None
+    fails: set[str] = field(default_factory=set)
+    chosen: str | None = None
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    def event(self, recipe: str, event: Event) -> None:
+        self.info = after(self.info, event, recipe, NEW)
+        failed = bool(self.fails)
+        if event == "fails":
+            self.fails.add(recipe)
+        elif event == "passes":
+            self.fails.clear()
+        else:
+            self.fails.discard(recipe)
+        if bool(self.fails) != failed:
+            self.chosen = None
+
+    def person(self, step: random.Random) -> None:
+        if self.info is None:
+            return
+        self.chosen = step.choice(["ACTIVE", "RESOLVED"])
+        self.notes = {"assignees": [{"actor": f"urn:li:corpuser:{step.random()}"}]}
+        status = {**self.info["status"], "state": self.chosen, "message": str(step.random())}
+        self.info = {**self.info, **self.notes, "status": status}
+
+    def check(self) -> None:
+        if self.info is None:
+            assert not self.fails
+            return
+        expected = self.chosen or ("ACTIVE" if self.fails else "RESOLVED")
+        assert self.info["status"]["state"] == expected
+        assert claims_of(self.info) == self.fails
+        assert self.notes.items() <= self.info.items()
+
+
+def history(seed: int) -> None:
+    """Let two recipes and a person do what they like in two catalogs."""
+    step = random.Random(seed)
+    worlds = [World(), World()]
+    for _ in range(25):
+        world = step.choice(worlds)
+        if step.random() < 0.3:
+            world.person(step)
+        else:
+            world.event(step.choice(["one", "two"]), step.choice(get_args(Event)))
+        for one in worlds:
+            one.check()
+
+
+def histories() -> None:
+    for seed in range(300):
+        history(seed)
+
+
+def test_a_person_is_never_overruled_while_the_verdict_stays() -> None:
+    histories()
+
+
+BROKEN: Final[Mapping[tuple[State, Event], Action]] = {
+    ("absent", "fails"): "keep",
+    ("absent", "passes"): "open",
+    ("absent", "dropped"): "open",
+    ("open", "fails"): "keep",
+    ("open", "passes"): "drop",
+    ("open", "dropped"): "resolve",
+    ("resolved by a person", "fails"): "open",
+    ("resolved by a person", "passes"): "keep",
+    ("resolved by a person", "dropped"): "clear",
+    ("resolved", "fails"): "claim",
+    ("resolved", "passes"): "open",
+    ("resolved", "dropped"): "open",
+    ("opened by a person", "fails"): "keep",
+    ("opened by a person", "passes"): "resolve",
+    ("opened by a person", "dropped"): "resolve",
+}
+
+
+@pytest.mark.parametrize("rule", BROKEN)
+def test_histories_find_a_broken_rule(
+    rule: tuple[State, Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, event = rule
+    broken = {**ACTIONS, state: {**ACTIONS[state], event: BROKEN[rule]}}
+    monkeypatch.setattr(incidents, "ACTIONS", broken)
+    with pytest.raises(AssertionError):
+        histories()
