@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol
 
-from mlcat_ingest.core.findings import Finding, RequestSide
+from mlcat_ingest.core.findings import Finding, NoRequests, RequestSide
 from mlcat_ingest.errors import (
     AspectRejectedError,
     CatalogRequestError,
@@ -216,10 +216,6 @@ class NoEvaluation(Evaluates):
         return Evaluation(not_evaluated=self._reason)
 
 
-class _NoRequests(RequestSide):
-    """The requests of a catalog that sends none."""
-
-
 @dataclass(frozen=True, slots=True)
 class CatalogFacts:
     """The facts by which a run decides how to use a catalog.
@@ -285,7 +281,7 @@ class Catalog(Reads, Protocol):
     @property
     def traffic(self) -> RequestSide:
         """The requests to the catalog."""
-        return _NoRequests()
+        return NoRequests()
 
     @abstractmethod
     def open(self, *, read_only: bool = False) -> str:

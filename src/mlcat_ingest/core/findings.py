@@ -50,6 +50,10 @@ class RequestSide(Protocol):
         return None  # noqa: RET501 - without a statement it would be abstract
 
 
+class NoRequests(RequestSide):
+    """The requests of a side that sends none, or counts none."""
+
+
 def longest_pending_request(*sides: RequestSide) -> UnansweredRequest | None:
     """Return the request that waits longest among those of `sides`; some may send none."""
     requests = (side.pending_request() for side in sides)

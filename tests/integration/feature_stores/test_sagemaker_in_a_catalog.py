@@ -134,7 +134,7 @@ def test_datahub_defect_dh6357_throttling_ends_the_run() -> None:
         )
         with closing(SagemakerReader(config)) as reader:
             assert list(reader.read()) == []
-            assert reader.requests_made() == 2
+            assert reader.traffic.requests_made() == 2
             with pytest.raises(RateLimitedError, match="sagemaker:"):
                 list(reader.read())
-            assert reader.requests_made() == 4
+            assert reader.traffic.requests_made() == 4

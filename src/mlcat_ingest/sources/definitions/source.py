@@ -3,14 +3,14 @@
 A `DefinitionReader` yields the definitions of one store; `FeatureSource` makes a source of it.
 """
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import ClassVar, Final
 from urllib.parse import quote, unquote
 
-from mlcat_ingest.core.findings import Finding, RequestSide, UnansweredRequest
+from mlcat_ingest.core.findings import Finding, NoRequests, RequestSide, UnansweredRequest
 from mlcat_ingest.errors import InvalidUrnError, RecipeError, RecordError
 from mlcat_ingest.links.index import FeatureIndex, FeatureSet
 from mlcat_ingest.metadata.codec import content_hash
@@ -49,8 +49,13 @@ HELD_COLUMNS: Final = 20_000
 """Features and keys up to which the definitions of a store are held, to be read once only."""
 
 
-class DefinitionReader(RequestSide):
-    """Reads the definitions of one store, which it contacts on first use only."""
+class DefinitionReader(ABC):
+    """Reads the definitions of one store, which it contacts on first use only.
+
+    `traffic` are the requests to the store.
+    """
+
+    traffic: RequestSide = NoRequests()
 
     @abstractmethod
     def server_id(self) -> str:
@@ -67,7 +72,7 @@ class DefinitionReader(RequestSide):
     def check(self) -> Iterator[Finding]:
         """Yield the findings of `mlcat-ingest check`, connecting but changing nothing."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - most stores have nothing to release
         """Release connections and memory, if there are any; safe to call twice."""
 
 
@@ -252,15 +257,15 @@ class FeatureSource(Source[FeatureTable | Broken]):
 
     def pending_request(self) -> UnansweredRequest | None:
         """Return the request that waits longest for its answer."""
-        return self._reader.pending_request()
+        return self._reader.traffic.pending_request()
 
     def end_waits(self) -> None:
         """End every pause between attempts."""
-        self._reader.end_waits()
+        self._reader.traffic.end_waits()
 
     def requests_made(self) -> int:
         """Return how many requests were sent to the store so far."""
-        return self._reader.requests_made()
+        return self._reader.traffic.requests_made()
 
     def check(self) -> Iterator[Finding]:
         """Yield the findings of `mlcat-ingest check`, connecting but changing nothing."""

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, TypeVar
 
 from google.protobuf.message import DecodeError
 
-from mlcat_ingest.core.findings import Finding, UnansweredRequest
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.errors import MlcatError, RecipeError
 from mlcat_ingest.links.index import FeatureRef, FeatureSet
@@ -39,7 +39,7 @@ class FeastReader(DefinitionReader):
 
     def __init__(self, config: FeastConfig, transport: RegistryTransport) -> None:
         self._config = config
-        self._transport = transport
+        self._transport = self.traffic = transport
         self._objects: Mapping[str, list[RawObject]] | None = None
 
     def server_id(self) -> str:
@@ -65,18 +65,6 @@ class FeastReader(DefinitionReader):
                 objects[raw.kind].append(raw)
             self._objects = objects
         return self._objects
-
-    def pending_request(self) -> UnansweredRequest | None:
-        """Return the request that waits longest for its answer."""
-        return self._transport.pending_request()
-
-    def end_waits(self) -> None:
-        """End every pause between attempts."""
-        self._transport.end_waits()
-
-    def requests_made(self) -> int:
-        """Return how many requests were sent so far."""
-        return self._transport.requests_made()
 
     def check(self) -> Iterator[Finding]:
         """Yield the findings of `mlcat-ingest check`; the registry is read once."""

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from pydantic import SecretStr
 
+from mlcat_ingest.core.findings import RequestSide
 from mlcat_ingest.core.paging import ListingPage, RecentIds, follow
 from mlcat_ingest.sources.aws import NO_SUCH, aws_error, client_settings, open_session
 from mlcat_ingest.sources.sagemaker.config import SagemakerConfig
@@ -30,7 +31,7 @@ ACTIONS: Final = {
 """The action that a policy has to allow, by method."""
 
 
-class SagemakerApi:
+class SagemakerApi(RequestSide):
     """Sends requests to SageMaker, with translated errors. Connects on first use only."""
 
     def __init__(self, config: SagemakerConfig, client: Any = None) -> None:
@@ -39,6 +40,10 @@ class SagemakerApi:
         self._clients = {} if client is None else {"sagemaker": client}
         self._session: Any = None
         self.requests = 0
+
+    def requests_made(self) -> int:
+        """Return how many requests were sent to AWS so far."""
+        return self.requests
 
     def pages(self, method: str, **parameters: Any) -> Iterator[Sequence[Record]]:
         """Yield every page of a listing.

@@ -229,7 +229,7 @@ class SagemakerReader(DefinitionReader):
     def __init__(self, config: SagemakerConfig, api: SagemakerApi | None = None) -> None:
         """Keep the configuration; AWS is contacted on first use."""
         self._config = config
-        self._api = api or SagemakerApi(config)
+        self._api = self.traffic = api or SagemakerApi(config)
         self._location = ""
         self._tags_denied = False
 
@@ -345,10 +345,6 @@ class SagemakerReader(DefinitionReader):
         keys = {str(current["RecordIdentifierFeatureName"])}
         names = {str(feature["FeatureName"]) for feature in current["FeatureDefinitions"]}
         return {"mlPrimaryKey": keys, "mlFeature": names - keys}
-
-    def requests_made(self) -> int:
-        """Return how many requests were sent to AWS so far."""
-        return self._api.requests
 
     def check(self) -> Iterator[Finding]:
         """Yield whether SageMaker answers, the account, and the permissions by their IAM actions.
