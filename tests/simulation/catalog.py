@@ -314,6 +314,9 @@ class Reader(FakeReader):
             self._ask(name)
             yield page
 
+    def assets(self, kind: str) -> None:
+        del kind
+
     def is_gone(self, target: MlflowObject) -> bool:
         self._ask(f"is {target.kind} {target.name} gone")
         return super().is_gone(target)

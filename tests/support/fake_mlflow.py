@@ -20,6 +20,7 @@ from mlcat_ingest.sources.mlflow.read.reader import (
 )
 from mlcat_ingest.sources.mlflow.source import MlflowSource
 from mlcat_ingest.sources.mlflow.values.joined import (
+    JoinedAsset,
     JoinedDataset,
     JoinedExperiment,
     JoinedLoggedModel,
@@ -171,6 +172,9 @@ class FakeReader(MlflowConnection):
             for moment in before_ms
         ]
 
+    def assets(self, kind: str) -> None:
+        del kind
+
     def is_gone(self, target: MlflowObject) -> bool:
         self.calls.append((self.workspace, f"{target.kind} {target.name}"))
         if target.kind == "workspace":
@@ -228,6 +232,8 @@ def shown(record: JoinedRecord) -> str:
             return f"signature of {record.owner}"
         case JoinedDataset():
             return f"dataset {record.urn}"
+        case JoinedAsset():
+            return f"{record.asset.kind} {record.asset.name}"
         case RefusedRecord():
             return f"refused {record.reference}"
 

@@ -8,7 +8,10 @@ from mlcat_ingest.metadata.naming import DATAHUB_TEMPLATES, Naming, Templates
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.urn import dataset as dataset_urn
 from mlcat_ingest.sources.datasets import Datasets, DatasetsConfig
+from mlcat_ingest.sources.mlflow.read.assets import asset
+from mlcat_ingest.sources.mlflow.values.assets import Asset, AssetVersion
 from mlcat_ingest.sources.mlflow.values.joined import (
+    JoinedAsset,
     JoinedDataset,
     JoinedExperiment,
     JoinedLoggedModel,
@@ -112,12 +115,21 @@ def _files(value: Json) -> RunFiles:
     return RunFiles(documents=read, cards=value.get("cards"))
 
 
+def _asset(made: Json) -> Asset:
+    if "item" in made:
+        return asset(**made)
+    versions = tuple(AssetVersion(**one) for one in made["versions"])
+    return Asset(**{**made, "versions": versions})
+
+
 def record_from_json(value: Json) -> JoinedRecord:
     """Return the record of a golden case's `record.json`; exactly one of its kinds is there."""
     scope = a_scope(**value.get("scope", {}))
     registered = {item["name"]: RegisteredModel(**item) for item in value.get("registered", ())}
     models = {item["model_id"]: _model(item) for item in value.get("models", ())}
     match value:
+        case {"asset": made}:
+            return JoinedAsset(scope, _asset(made), tuple(value.get("related", ())))
         case {"signature_of": made}:
             links = {"links": LinkOptions(from_signature=True)}
             record = record_from_json(

@@ -28,13 +28,14 @@ def _params(name: str) -> re.Pattern[str]:
     return re.compile(rf"([?#]|{_AND}){param}(?:{_AND}{param})*({_AND})?", re.IGNORECASE)
 
 
-_SECRET_PARAMS: Final = _params(
+_SECRET_NAMES: Final = (
     rf"{_NAME_CHAR}{{0,64}}?"
     r"(?:token(?![a-z])|passw(?:or)?d|passphrase|pwd|secret|signature|credential|authorization"
     r"|oauth|cookie|jwt|sess(?:ion)?[-_.]?id|access[-_.]?id"
     r"|(?:api|access|private|account|shared|subscription|auth)(?:[-_.]|%2D|%5F)?key)"
     rf"{_NAME_CHAR}{{0,64}}|sig|sas|key|auth|pass|code|otp|ticket|assertion|samlresponse"
 )
+_SECRET_PARAMS: Final = _params(_SECRET_NAMES)
 _USER_PARAMS: Final = _params(r"uid|user(?:[-_]?(?:name|id))?")
 _OF_JDBC: Final = re.compile(r'(?i)jdbc:[^\s"]*')
 # A value with two slashes that are percent-encoded, up to four times.
@@ -113,6 +114,52 @@ def redact_tree(value: Any, json_of: Callable[[Any], bytes | None] = lambda _: N
         is_same = all(map(is_, bare_items, value))
         return value if is_same else bare_items
     return value
+
+
+MASK: Final = "***"
+
+_SECRET_NAME: Final = re.compile(_SECRET_NAMES, re.IGNORECASE)
+_SCHEME: Final = re.compile(r"\b(Bearer|Basic)\s+[^\s\"{}$]+", re.IGNORECASE)
+_ASSIGNED: Final = re.compile(rf"(?<![^\s\"'])((?:{_SECRET_NAMES})=)[^\s\"'{{}}$]+", re.IGNORECASE)
+_PLACEHOLDER: Final = re.compile(r"(?:(?:Bearer|Basic)\s+)?\$?\{[^{}]*\}|", re.IGNORECASE)
+_OF_INPUT: Final = frozenset({"value", "default", "choices", "placeholder"})
+"""The fields of an input, such as a header, that hold what it is set to.
+
+Source: `Input` in the schema of a server.json of the Model Context Protocol."""
+
+
+def redact_secrets(value: Any) -> Any:
+    """Return a value of JSON with `MASK` for its secrets, and its addresses without credentials.
+
+    A secret is what a field with the name of one holds, what an input of such a name, or with
+    `isSecret`, is set to, and what follows `Bearer` or `TOKEN=` in a text. Placeholders stay.
+    """
+    if isinstance(value, str):
+        text = _SCHEME.sub(rf"\1 {MASK}", redact_urls(value))
+        return _ASSIGNED.sub(rf"\1{MASK}", text)
+    if isinstance(value, Mapping):
+        is_secret = value.get("isSecret") or _is_secret(value.get("name"))
+        return {
+            key: _masked(item)
+            if _is_secret(key) or (is_secret and key in _OF_INPUT)
+            else redact_secrets(item)
+            for key, item in value.items()
+        }
+    if isinstance(value, Sequence):
+        return [redact_secrets(item) for item in value]
+    return value
+
+
+def _is_secret(name: object) -> bool:
+    return isinstance(name, str) and _SECRET_NAME.fullmatch(name) is not None
+
+
+def _masked(value: Any) -> Any:
+    if isinstance(value, str):
+        return value if _PLACEHOLDER.fullmatch(value) else MASK
+    if isinstance(value, Sequence):
+        return [_masked(item) for item in value]
+    return redact_secrets(value)
 
 
 def _without_user(word: str, mask: str) -> str:

@@ -38,7 +38,8 @@ MAX_S: Final = 10.0
 MAX_CONNECTIONS: Final = 16
 
 _SECONDS: Final = re.compile(r"[0-9]{1,15}")
-_ENTITIES: Final = ("registered_model", "model_version")
+_ENTITIES: Final = ("registered_model", "model_version", "prompt")
+"""What the names of entities begin with; MLflow has no events of MCP servers and skills."""
 
 
 class Webhooks:

@@ -16,7 +16,7 @@ from mlcat_ingest.metadata.proposal import Aspect, Note
 _CREATED: Final = "created"
 _ORIGINS: Final = (RUN_ID, ARTIFACT_SOURCE)
 
-ABOUT_WRITERS: Final = frozenset({"other_writer", "same_store"})
+ABOUT_MANY: Final = frozenset({"other_writer", "same_store", "type_left_out"})
 """Kinds of notes that are one sentence about many entities."""
 
 

@@ -299,6 +299,24 @@ class Naming:
             guid = hashlib.sha256(self.model(run_id).urn.encode()).hexdigest()[:32]
         return build("dataProcessInstance", guid)
 
+    @property
+    def asset_place(self) -> str:
+        """What the ids of `asset` begin with: platform, instance and workspace."""
+        return f"{self.platform}.{self._owner_spelled}".rstrip(".")
+
+    def asset(self, entity_type: str, *parts: str) -> Name:
+        """Return the name of an entity whose type has no platform in its URN, of these `parts`.
+
+        Only the first may have a slash.
+
+        Raises:
+            InvalidUrnError: a part is empty, or holds a lone surrogate.
+        """
+        first, *others = map(_fill, parts)
+        spelled = [encode_own(first), *(encode_own(one).replace("/", "%2F") for one in others)]
+        frame = _Frame.around(f"urn:li:{entity_type}:{self.asset_place}:", "")
+        return frame.name("/".join(spelled), "/".join(parts))
+
     def feature_table(self, project: str | None, view: str) -> Name:
         """Return the name of a feature view's table, `<project>.<view>`; 240 bytes at most.
 

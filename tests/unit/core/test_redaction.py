@@ -8,6 +8,7 @@ from sqlalchemy.exc import OperationalError
 
 from mlcat_ingest.core.redaction import (
     _may_have_credentials,
+    redact_secrets,
     redact_tree,
     redact_url,
     redact_urls,
@@ -219,3 +220,46 @@ def test_an_error_of_the_network_hides_all_of_the_password(
         http.request("GET", "/")
     assert "cannot reach http://db.example.com:5000/x" in str(caught.value)
     assert "tail" not in f"{caught.value} {caught.value.hint} {caught.value.context}"
+
+
+@pytest.mark.parametrize(
+    ("value", "left"),
+    [
+        (
+            {"name": "Authorization", "value": "Bearer abc"},
+            {"name": "Authorization", "value": "***"},
+        ),
+        ({"name": "X-Tenant", "value": "acme"}, {"name": "X-Tenant", "value": "acme"}),
+        ({"isSecret": True, "value": "x"}, {"isSecret": True, "value": "***"}),
+        ({"isSecret": False, "value": "x"}, {"isSecret": False, "value": "x"}),
+        (
+            {"isSecret": True, "description": "d", "default": "x", "choices": ["x", 1]},
+            {"isSecret": True, "description": "d", "default": "***", "choices": ["***", 1]},
+        ),
+        ({"isSecret": True, "value": "{pin}"}, {"isSecret": True, "value": "{pin}"}),
+        (
+            {"isSecret": True, "value": "Bearer ${pin}"},
+            {"isSecret": True, "value": "Bearer ${pin}"},
+        ),
+        ({"isSecret": True, "value": "abc{pin}"}, {"isSecret": True, "value": "***"}),
+        ({"isSecret": True, "value": ""}, {"isSecret": True, "value": ""}),
+        ({"isSecret": True, "placeholder": "x"}, {"isSecret": True, "placeholder": "***"}),
+        (
+            {"headers": {"X-Api-Key": "k", "X-Tenant": "a"}},
+            {"headers": {"X-Api-Key": "***", "X-Tenant": "a"}},
+        ),
+        ({"token": {"value": "x", "secret": "y"}}, {"token": {"value": "x", "secret": "***"}}),
+        ({"tokenUrl": "https://a.example.com/t"}, {"tokenUrl": "https://a.example.com/t"}),
+        (["use Bearer abc.def", "a bearer"], ["use Bearer ***", "a bearer"]),
+        (
+            ["--token=abc", "TOKEN=abc x", "notoken=1", "REGION=eu"],
+            ["--token=***", "TOKEN=*** x", "notoken=***", "REGION=eu"],
+        ),
+        ("curl 'API_KEY=k' {x}", "curl 'API_KEY=***' {x}"),
+        ("https://u:p@h/x?sig=1", "https://h/x"),
+        ({"a": [1, 1.5, None, True]}, {"a": [1, 1.5, None, True]}),
+        (None, None),
+    ],
+)
+def test_a_document_keeps_no_secret_and_all_else(value: object, left: object) -> None:
+    assert redact_secrets(value) == left

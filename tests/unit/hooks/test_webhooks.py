@@ -84,7 +84,8 @@ def test_what_mlflow_has_not_signed_just_now_is_refused(
     ("payload", "status", "events"),
     [
         ({"data": {"name": "m", "key": "mlcat.tests"}, "entity": "model_version_tag"}, 200, 0),
-        ({"data": {"name": "p"}, "entity": "prompt"}, 200, 0),
+        ({"data": {"name": "p"}, "entity": "prompt"}, 200, 1),
+        ({"data": {"name": "p", "version": "1"}, "entity": "prompt_version"}, 200, 1),
         ({"data": {"budget": 1}, "entity": "budget_policy"}, 200, 0),
         ({"data": {"name": "m"}, "entity": "registered_model"}, 200, 1),
         ({"data": {"name": "m", "run_id": None}, "entity": "model_version"}, 200, 1),
@@ -96,7 +97,9 @@ def test_what_mlflow_has_not_signed_just_now_is_refused(
         ([], 400, 0),
     ],
 )
-def test_only_registered_models_are_events(payload: Any, status: int, events: int) -> None:
+def test_only_registered_models_and_prompts_are_events(
+    payload: Any, status: int, events: int
+) -> None:
     heard, body = Heard(), json.dumps(payload).encode()
     assert Webhooks(lambda: "s", heard).take(signed(body), body, NOW_S)[0] == status
     assert len(heard.events) == events

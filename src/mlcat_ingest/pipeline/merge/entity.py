@@ -39,7 +39,7 @@ from mlcat_ingest.pipeline.merge.provenance import (
     marks_removed,
     with_all_sources,
 )
-from mlcat_ingest.pipeline.merge.rules import MergeRules, properties_aspect
+from mlcat_ingest.pipeline.merge.rules import BASE_IN_STATE, MergeRules, properties_aspect
 
 Change = Literal["created", "updated", "removed", "unchanged", "left_out"]
 """What a merge changes of an entity."""
@@ -58,6 +58,7 @@ class MergedEntity(NamedTuple):
             the first write of this pass.
         overwritten: where lost updates are restored, what the catalog has in their place.
         is_rewrite: equal values are among the proposals, see `write_again`.
+        base: the text of the base, where the catalog has no place for it.
     """
 
     entity: Entity
@@ -71,6 +72,7 @@ class MergedEntity(NamedTuple):
     read_first: StoredEntity | None = None
     overwritten: StoredEntity | None = None
     is_rewrite: bool = False
+    base: str = ""
 
     @property
     def urn(self) -> str:
@@ -147,7 +149,7 @@ def with_applied_of(
     """
     main_aspect = properties_aspect(merged.entity_type)
     now = stored.get(main_aspect)
-    if now is None or merged.writer is None:
+    if now is None or merged.writer is None or merged.entity_type in BASE_IN_STATE:
         return stored
     earlier = (
         *(proposal.aspect for proposal in merged.proposals),
@@ -170,6 +172,9 @@ def bases_of(written: Iterable[MergedEntity]) -> dict[str, str]:
     bases: dict[str, str] = {}
     for merged in written:
         if merged.writer is None:
+            continue
+        if merged.entity_type in BASE_IN_STATE:
+            bases[merged.urn] = merged.base
             continue
         name = properties_aspect(merged.entity_type)
         properties = [merged.stored[name].value] if name in merged.stored else []
@@ -247,7 +252,14 @@ class _Merge:
             kept_aspects=tuple(self._kept),
             notes=tuple(self._notes),
             writer=self._rules.writer,
+            base=self._base_for_state(),
         )
+
+    def _base_for_state(self) -> str:
+        writer = self._rules.writer
+        if writer is None or self._entity.entity_type not in BASE_IN_STATE:
+            return ""
+        return encode({**self._ours, **self._applied}, writer.id)
 
     def _note_others(self, writer: Writer) -> None:
         """Note the other writers that leave it open whose the entity is."""
@@ -337,7 +349,7 @@ class _Merge:
             self._applied.pop(self._main_aspect, None)
             merged = self._aspect(self._main_aspect, fitting)
         value: Aspect = NOTHING if merged.value is None else merged.value
-        if self._rules.writer is not None:
+        if self._rules.writer is not None and self._entity.entity_type not in BASE_IN_STATE:
             value = self._with_base(value, self._rules.writer)
         # An entity of the source is written even if it has no content.
         if before is None:

@@ -245,7 +245,9 @@ class _Retraction:
             custom[self._key] = encode(left, self._own_id)
         else:
             custom = {key: entry for key, entry in custom.items() if not self._is_retracted(key)}
-        value: Aspect = {**self._stored[self._main_aspect].value, CUSTOM: custom}
+        value: Aspect = self._stored[self._main_aspect].value
+        if custom or CUSTOM in value:
+            value = {**value, CUSTOM: custom}
         return self._without_ours(self._main_aspect, value) if self._main_aspect in named else value
 
     def _is_retracted(self, key: str) -> bool:

@@ -86,10 +86,19 @@ def required_values(aspect_name: str) -> frozenset[str]:
     )
 
 
+BASE_IN_STATE: Final = frozenset({"api", "agentSkill", "aiAgent"})
+"""Entity types of sources without custom properties: the state alone has the bases of these."""
+
+
 @cache
 def properties_aspect(entity_type: str) -> str:
-    """Return the aspect of an entity type that has custom properties, empty where none has."""
-    name = implied_aspect(entity_type)
-    if name is None or all(field.name != "customProperties" for field in declared_fields(name)):
+    """Return the aspect of an entity type that has custom properties, empty where none has.
+
+    Of a type in `BASE_IN_STATE` it is the main aspect.
+    """
+    name = implied_aspect(entity_type) or ""
+    if entity_type in BASE_IN_STATE:
+        return name
+    if all(field.name != "customProperties" for field in declared_fields(name)):
         return ""
     return name

@@ -104,6 +104,8 @@ _TABLE: Final = "mlFeatureTable"
 _ANY_KEY: Final = f"urn:li:{KEY}:(none,none)"
 _ANY_TABLE: Final = f"urn:li:{_TABLE}:(urn:li:dataPlatform:none,none)"
 _LIST: Final = "mlPrimaryKeys"
+NEW_TYPES: Final = frozenset({"service", "api", "agentSkill", "aiAgent", "document"})
+"""Entity types of sources that a supported catalog may lack."""
 _MISLEADING: Final = (404, 500)
 """Statuses of servers that lack an entity type in their registry; others lack the call, or fail."""
 
@@ -128,6 +130,7 @@ class PrimaryKeys:
         self._read: bool | None = None
         self._taken: bool | None = None
         self._absent = ""
+        self._types: dict[str, bool] = {}
 
     def are_read(self, key: str) -> bool:
         """Return whether the catalog knows such entities as `key`, the URN of one.
@@ -146,6 +149,20 @@ class PrimaryKeys:
             else:
                 self._absent = key
         return self._read
+
+    def has_type(self, urn: str) -> bool:
+        """Return whether the catalog has entities of the type of `urn`; not all have each.
+
+        Raises: as `Catalog.read_many`, where the catalog reads nothing else either.
+
+        Cost: two requests for each type of `NEW_TYPES` that the catalog lacks, else one.
+        """
+        entity_type = entity_type_of(urn)
+        if entity_type not in NEW_TYPES:
+            return True
+        if entity_type not in self._types:
+            self._types[entity_type] = not self._sink.facts.keeps or self._is_held(urn) is not None
+        return self._types[entity_type]
 
     @property
     def refused(self) -> Collection[str]:

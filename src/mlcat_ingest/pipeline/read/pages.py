@@ -95,9 +95,9 @@ class PageMapper:
         self._evaluator.add_unchanged(unchanged)
         for batch in chunks(changed, MAX_REQUEST_ITEMS):
             mapped = [
-                (tracked, entities)
+                found
                 for record, tracked in batch
-                if (entities := self._map(source, record, tracked)) is not None
+                if (found := self._map(source, record, tracked)) is not None
             ]
             linked = self._linker.link([entities for _, entities in mapped])
             for (tracked, _), (entities, links) in zip(mapped, linked, strict=True):
@@ -109,7 +109,8 @@ class PageMapper:
 
     def _map(
         self, source: Source[Any], record: Any, tracked: TrackedRecord | None
-    ) -> Sequence[Entity] | None:
+    ) -> tuple[TrackedRecord | None, Sequence[Entity]] | None:
+        """Return the entities of a record; one that the catalog has no types for is not tracked."""
         try:
             entities = [
                 _without_credentials(entity) for entity in self._enricher.apply(source.map(record))
@@ -121,7 +122,13 @@ class PageMapper:
             log.debug("mapping %s failed", name_of(record), exc_info=True)
             failed = (name_of(record), f"{type(error).__name__}: {error}")
         else:
-            return self._keys.fit(entities)
+            known = [entity for entity in entities if self._keys.has_type(entity.urn)]
+            for entity in entities if len(known) < len(entities) else ():
+                if entity not in known:
+                    detail = f"the catalog has no entities of type {entity.entity_type}"
+                    self._context.ledger.note("type_left_out", detail)
+            fitting = self._keys.fit(known)
+            return tracked if len(known) == len(entities) else None, fitting
         self._context.ledger.unusable(tracked, *failed)
         return None
 

@@ -26,7 +26,7 @@ from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.applied import NOTHING, applied_key, read_bases, writer_id_of
 from mlcat_ingest.pipeline.merge.provenance import custom_properties, is_removed, stored_properties
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
-from mlcat_ingest.pipeline.read.feature_tables import PrimaryKeys
+from mlcat_ingest.pipeline.read.feature_tables import NEW_TYPES, PrimaryKeys
 from mlcat_ingest.pipeline.removal.rename import is_copied, new_name
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.sources.base import NamedGroup, Unlisted
@@ -92,6 +92,12 @@ def silent_writers(sink: Catalog, writer: Writer, since_ms: int) -> set[str]:
         done = "taken over" if at_ms < since_ms else "not taken over, for it wrote since"
         log.warning("writer id %s of %r: %s", base_id, writer.name, done)
     return {base_id for base_id, at_ms in written_ms.items() if at_ms < since_ms}
+
+
+def _is_from(urn: str, custom: Mapping[str, object], source: str) -> bool:
+    """Return whether an entity is of one source alone, as it says, or as the state knows."""
+    known = entity_type_of(urn) in NEW_TYPES and SOURCE_KEY not in custom
+    return known or custom.get(SOURCE_KEY) == source
 
 
 class UnlistedEntities:
@@ -206,7 +212,7 @@ class UnlistedEntities:
         return [
             entity_type
             for entity_type in part.entity_types
-            if entity_type not in self._keys.refused
+            if entity_type in SEARCHABLE and entity_type not in self._keys.refused
         ]
 
     def _read(
@@ -244,7 +250,7 @@ class UnlistedEntities:
                 if is_ours and entity_type_of(urn) == _GROUP and not is_copied(custom):
                     yield Unlisted(urn, properties, removed=True)
             # Not one that another source has, too.
-            elif custom.get(SOURCE_KEY) == source and self._is_own(urn, custom):
+            elif _is_from(urn, custom, source) and self._is_own(urn, custom):
                 yield Unlisted(urn, properties)
 
     def _is_own(self, urn: str, custom: Mapping[str, object]) -> bool:

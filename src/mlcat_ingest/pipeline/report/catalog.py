@@ -27,7 +27,7 @@ from mlcat_ingest.metadata.aspects.untyped import (
     DATAHUB_EXECUTION_REQUEST_RESULT,
     DATAHUB_INGESTION_SOURCE_INFO,
 )
-from mlcat_ingest.metadata.identity import ABOUT_WRITERS
+from mlcat_ingest.metadata.identity import ABOUT_MANY
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.pipeline.report.render import as_data, as_text
 from mlcat_ingest.pipeline.report.report import EXIT_OK, FailedRecord, Report
@@ -47,7 +47,7 @@ WARNINGS: Final = frozenset(
         *("source_unknown", "source_unreadable", "source_without_place", "source_without_urn"),
         *("groups_kept", "not_read_back", "removal_without_state", "test_results_not_stored"),
         *("nothing_listed", "unlisted_kept", "workspaces_unread", "name_reused"),
-        *ABOUT_WRITERS,
+        *ABOUT_MANY,
         "removed_by_others",
         *("tag_left_out", "tag_without_urn", "training_job_invalid"),
     }

@@ -14,7 +14,7 @@ from mlcat_ingest.core.text import printable
 from mlcat_ingest.errors import LACKS_PERMISSION, NotAuthorizedError
 from mlcat_ingest.links.rules import Links
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
-from mlcat_ingest.metadata.identity import ABOUT_WRITERS
+from mlcat_ingest.metadata.identity import ABOUT_MANY
 from mlcat_ingest.metadata.labels import label_of, with_label
 from mlcat_ingest.metadata.proposal import Entity, Note
 from mlcat_ingest.metadata.urn import entity_type_of
@@ -150,7 +150,7 @@ class Tally:
             self._notes[kind] += 1
             examples = self._note_examples.setdefault(kind, [])
             cleaned = self.clean(detail) if len(examples) < EXAMPLES else ""
-            if cleaned and not (kind in ABOUT_WRITERS and cleaned in examples):
+            if cleaned and not (kind in ABOUT_MANY and cleaned in examples):
                 examples.append(cleaned)
 
     def state_failed(self, problem: str) -> None:
@@ -183,7 +183,7 @@ class Tally:
         refused = []
         for outcome in outcomes:
             for note in outcome.merged.notes:
-                about = "" if note.kind in ABOUT_WRITERS else f"{outcome.urn}: "
+                about = "" if note.kind in ABOUT_MANY else f"{outcome.urn}: "
                 self.note(note.kind, f"{about}{note.detail}")
             self._letters.write_refused(outcome)
             if outcome.refusals and self._is_news(outcome.refusals[0]):

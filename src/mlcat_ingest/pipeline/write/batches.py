@@ -24,7 +24,7 @@ from mlcat_ingest.pipeline.merge.provenance import (
     is_reused,
     stored_properties,
 )
-from mlcat_ingest.pipeline.merge.rules import version_set_of
+from mlcat_ingest.pipeline.merge.rules import BASE_IN_STATE, version_set_of
 from mlcat_ingest.pipeline.outcome import Outcome
 from mlcat_ingest.pipeline.state.stamps import stamps_of
 from mlcat_ingest.pipeline.write.conflicts import (
@@ -265,6 +265,8 @@ def _was_of_others(merged: MergedEntity) -> bool:
     """
     if merged.change != "updated" or merged.writer is None:
         return False
+    if merged.entity_type in BASE_IN_STATE:
+        return merged.without_base
     custom = custom_properties(stored_properties(merged.urn, merged.stored) or NOTHING)
     return applied_key(merged.writer.name) not in custom
 

@@ -25,6 +25,7 @@ from mlcat_ingest.recipe.fields import (
 )
 from mlcat_ingest.recipe.values import Fabric, PatternFilter, RecipeUrl
 from mlcat_ingest.sources.datasets import DatasetsConfig, KnownDatasets
+from mlcat_ingest.sources.mlflow.values.assets import AssetsName
 from mlcat_ingest.sources.mlflow.values.uris import (
     is_http,
     is_readable_database,
@@ -257,6 +258,10 @@ class MlflowConfig(ConnectionConfig):
     `mlModelFactorPrompts`, `mlModelEthicalConsiderations` and `mlModelCaveatsAndRecommendations`
     of the run's model and of its versions, beside what users wrote there. Cost: up to four
     requests for each logged model whenever its run is read. `false` keeps what was read."""
+
+    include: tuple[AssetsName, ...] = ()
+    """What is read beside runs and models: `mcp_servers` with their tools (MLflow 3.15), `skills`
+    (3.18) and `prompts`. Each pass reads all of them."""
 
     alias_tags: bool = False
     """Whether to add a global tag `mlflow_alias_<alias>` for each alias of a model version."""

@@ -3,7 +3,7 @@
 import logging
 import os
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict
 from functools import partial
@@ -11,6 +11,7 @@ from typing import ClassVar, Final
 from urllib.parse import quote, unquote
 
 from mlcat_ingest.core.findings import Finding, UnansweredRequest
+from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import ProtocolMismatchError, RecipeError
@@ -18,7 +19,7 @@ from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE, Naming, Templates
 from mlcat_ingest.metadata.proposal import Entity, Note
 from mlcat_ingest.metadata.reserved import SOURCE_KEY
-from mlcat_ingest.metadata.urn import dataset
+from mlcat_ingest.metadata.urn import dataset, entity_type_of
 from mlcat_ingest.recipe.fields import content_of
 from mlcat_ingest.recipe.secrets import comparable
 from mlcat_ingest.sources.base import (
@@ -45,6 +46,7 @@ from mlcat_ingest.sources.mlflow.read.checks import OMITS, WORKSPACES
 from mlcat_ingest.sources.mlflow.read.reader import MlflowObject, Reader
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from mlcat_ingest.sources.mlflow.read.signin import find_account
+from mlcat_ingest.sources.mlflow.select.assets import PromptUsers, missing_assets
 from mlcat_ingest.sources.mlflow.select.changes import ChangedRuns, KnownRuns
 from mlcat_ingest.sources.mlflow.select.joins import ParentRuns
 from mlcat_ingest.sources.mlflow.select.missing import find_missing, object_of
@@ -56,6 +58,12 @@ from mlcat_ingest.sources.mlflow.select.selection import (
     shards_of,
 )
 from mlcat_ingest.sources.mlflow.select.workspace import WorkspaceReading
+from mlcat_ingest.sources.mlflow.values.assets import (
+    ENTITY_TYPES,
+    KINDS,
+    PROMPT,
+    Asset,
+)
 from mlcat_ingest.sources.mlflow.values.joined import (
     COLUMN,
     DATASET,
@@ -140,6 +148,7 @@ log = logging.getLogger(__name__)
 PLATFORM: Final = "mlflow"
 
 _PARENTS: Final = "parents"
+_ASSETS_A_PAGE: Final = 100
 """The key of a checkpoint: the parents that the recipe leaves out."""
 
 
@@ -168,6 +177,7 @@ class MlflowSource(Source[JoinedRecord]):
         self._taken: dict[str, str] = {}
         self._nothing_listed: list[str] = []
         self._listed: Counter[str] = Counter()
+        self._assets: dict[str, dict[str, Mapping[str, Asset]]] = {}
         self._naming(DEFAULT_WORKSPACE)
         self._databricks = self._databricks_address()
         self.can_set_tags = config.over_http and config.reader != "client" and not self._databricks
@@ -188,6 +198,7 @@ class MlflowSource(Source[JoinedRecord]):
         limit, runs = self._config.limit, 0
         self._nothing_listed, self._listed = [], Counter()
         self._taken.clear()
+        self._assets.clear()
         with closing(self._open().connection):
             readers = self._readers()
             for reader in readers:
@@ -275,7 +286,10 @@ class MlflowSource(Source[JoinedRecord]):
         if isinstance(request.scope, Runs):
             named = NamedRuns(reader, only, request.scope)
             of_names = reading(named, parents)
-            yield from self._pages(reader, of_names)
+            users = PromptUsers(partition.fingerprints(PROMPT))
+            yield from self._pages(reader, of_names, users=users)
+            wanted = frozenset(request.scope.models)
+            yield from self._asset_pages(reader, scope, partition, users, wanted)
             yield Finished(partition, found_ids=named.found_ids, groups=of_names.groups)
             return 0
         before_ms = reader.connection.clock_ms() - 1000 * self._config.incremental.overlap.seconds
@@ -284,10 +298,12 @@ class MlflowSource(Source[JoinedRecord]):
         if known.last_ms is not None:
             changes = reading(ChangedRuns(reader, only, known, partition), parents)
             try:
-                yield from self._pages(reader, changes, partition)
+                users = PromptUsers(partition.fingerprints(PROMPT))
+                yield from self._pages(reader, changes, partition, users)
             except ProtocolMismatchError as error:
                 log.warning("cannot list changes; reading everything: %s", error)
             else:
+                yield from self._asset_pages(reader, scope, partition, users)
                 yield Finished(partition, _checkpoint(known, parents), groups=changes.groups)
                 return 0
             known, parents = KnownRuns(reader, before_ms), _parents(partition)
@@ -298,7 +314,9 @@ class MlflowSource(Source[JoinedRecord]):
             listed_only=isinstance(request.scope, Remainder),
         )
         everything = reading(runs, parents)
-        yield from self._pages(reader, everything, partition)
+        users = PromptUsers({})
+        yield from self._pages(reader, everything, partition, users)
+        yield from self._asset_pages(reader, scope, partition, users)
         if self._config.limit is None:
             if everything.lists_every_table and not reader.refusals.count:
                 self._tables_listed.add(scope.source_key)
@@ -310,10 +328,13 @@ class MlflowSource(Source[JoinedRecord]):
         reader: Reader,
         reading: WorkspaceReading,
         partition: PartitionState | None = None,
+        users: PromptUsers | None = None,
     ) -> Iterator[Page[JoinedRecord]]:
         """Yield the pages of a reading, and the records that cannot be read behind others."""
         datasets: dict[str, JoinedDataset] = {}
         for records in reading.pages():
+            if users is not None and "prompts" in self._config.include:
+                users.add(records)
             yield Page([*records, *reader.refusals.take()], partition)
             if self._config.lineage.datasets == "create":
                 from mlcat_ingest.sources.mlflow.mapping.datasets import take_datasets
@@ -326,6 +347,31 @@ class MlflowSource(Source[JoinedRecord]):
         if not reading.experiments_listed:
             self._nothing_listed.append(reader.workspace)
         self._listed.update(experiments=reading.experiments_listed, wanted=reading.experiments_read)
+
+    def _asset_pages(
+        self,
+        reader: Reader,
+        scope: WorkspaceScope,
+        partition: PartitionState,
+        users: PromptUsers,
+        named: Collection[str] | None = None,
+    ) -> Iterator[Page[JoinedRecord] | Finished]:
+        """Yield the AI assets that the recipe includes; of those `named`, only prompts."""
+        listed = self._assets.setdefault(scope.source_key, {})
+        for kind in (KINDS[name] for name in self._config.include):
+            if named is not None and (kind != PROMPT or not named):
+                continue
+            assets = reader.assets(kind)
+            if assets is None:
+                yield Finished(notes=[Note("assets_not_listed", f"this MLflow lists no {kind}s")])
+                continue
+            if named is None:
+                listed[kind] = {asset.name: asset for asset in assets}
+            wanted = (one for one in assets if named is None or one.name in named)
+            for some in chunks((users.join(scope, one) for one in wanted), _ASSETS_A_PAGE):
+                yield Page([*some, *reader.refusals.take()], partition)
+        if refused := reader.refusals.take():
+            yield Page(refused, partition)
 
     def map(self, record: JoinedRecord) -> Iterable[Entity]:
         """Return the entities of `record`; pure.
@@ -345,6 +391,9 @@ class MlflowSource(Source[JoinedRecord]):
         place = self._places.get(partition)
         if place is None:
             return ()
+        if unlisted and entity_type_of(unlisted[0].urn) in ENTITY_TYPES:
+            included = {KINDS[name] for name in self._config.include}
+            return missing_assets(*place, unlisted, included, self._assets.get(partition, {}))
         return find_missing(*place, unlisted, tables_listed=partition in self._tables_listed)
 
     def set_tags(self, entities: Sequence[EntityTags]) -> Iterator[tuple[str, str | None]]:
@@ -469,6 +518,9 @@ def partition_of(config: MlflowConfig, scope: WorkspaceScope) -> Partition:
     if links is not None and links.from_signature:
         table = naming.feature_table(None, "0")
         identity |= {SIGNATURE: table.urn, COLUMN: naming.feature(table, "0").urn}
+    for entity_type, kind in ENTITY_TYPES.items():
+        if kind in {KINDS[name] for name in config.include}:
+            identity[entity_type] = naming.asset(entity_type, "0").urn
     # Links follow from the environment, too: on Databricks from its own configuration.
     settings = [
         comparable(content_of(config)),

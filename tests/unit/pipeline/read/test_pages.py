@@ -1,13 +1,13 @@
 """Pages of records: what a run over named runs reads, and chunks that are worth a request."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, ClassVar
 
 import pytest
 
-from mlcat_ingest.errors import RecipeError
+from mlcat_ingest.errors import CatalogUnavailableError, RecipeError
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.ledger import Ledger
@@ -121,3 +121,22 @@ def test_no_credential_of_an_address_reaches_the_catalog() -> None:
     assert custom["place"] == "s3://AKIA:S3CRET@bucket/x"
     for shown in ("'s3://bucket/x'", "'https://h/x?v=1'", "'ftp://h'", "'https://h/#/runs/1'"):
         assert shown in stored
+
+
+@pytest.mark.parametrize("status", [404, 500])
+def test_a_catalog_gets_nothing_of_a_type_that_it_lacks(status: int) -> None:
+    def lacks(urns: Sequence[str]) -> None:
+        if ":service:" in urns[0]:
+            raise CatalogUnavailableError("unknown type", context={"status": status})
+
+    service = {"serviceProperties": {"displayName": "s"}}
+    tool = {"apiProperties": {"name": "t"}}
+    pages = [
+        [Entity(f"urn:li:service:{n}", service), Entity(f"urn:li:api:{n}", tool)] for n in "ab"
+    ]
+    sink = FakeSink(place="here", before_read=lacks)
+    report = PipelineRun([FakeSource(pages)], sink, RunOptions(a_recipe("r"))).execute()
+    assert report.exit_code == 0
+    assert sink.stored.keys() == {"urn:li:api:a", "urn:li:api:b"}
+    assert report.notes["type_left_out"] == 2
+    assert report.note_examples["type_left_out"] == ("the catalog has no entities of type service",)

@@ -6,6 +6,7 @@ from typing import Any, Final
 from mlcat_ingest.errors import RecordError
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.sources.mlflow.mapping.assets import map_asset
 from mlcat_ingest.sources.mlflow.mapping.datasets import map_dataset
 from mlcat_ingest.sources.mlflow.mapping.groups import (
     map_experiment,
@@ -15,6 +16,7 @@ from mlcat_ingest.sources.mlflow.mapping.groups import (
 from mlcat_ingest.sources.mlflow.mapping.model import map_external_model, map_run
 from mlcat_ingest.sources.mlflow.mapping.signature import map_signature
 from mlcat_ingest.sources.mlflow.values.joined import (
+    JoinedAsset,
     JoinedDataset,
     JoinedExperiment,
     JoinedLoggedModel,
@@ -37,18 +39,14 @@ def map_record(record: JoinedRecord) -> list[Entity]:
     Raises:
         RecordError, InvalidUrnError: the record cannot be mapped.
     """
-    entities = _map(record)
+    if isinstance(record, RefusedRecord):
+        raise RecordError(record.reason, record_ref=record.reference)
+    entities = _MAPPINGS[type(record)](record)
     if isinstance(record, JoinedRun | JoinedSignature) and record.listed_only:
         return list(_listing_only(entities))
     if any(entity.aspects.get(STATUS) == _REMOVED for entity in entities):
         return [entity for entity in entities if not entity.only_if_absent]
     return entities
-
-
-def _map(record: JoinedRecord) -> list[Entity]:
-    if isinstance(record, RefusedRecord):
-        raise RecordError(record.reason, record_ref=record.reference)
-    return _MAPPINGS[type(record)](record)
 
 
 _MAPPINGS: Final[Mapping[type, Callable[[Any], list[Entity]]]] = {
@@ -59,6 +57,7 @@ _MAPPINGS: Final[Mapping[type, Callable[[Any], list[Entity]]]] = {
     JoinedSignature: map_signature,
     JoinedDataset: map_dataset,
     JoinedLoggedModel: map_external_model,
+    JoinedAsset: map_asset,
 }
 
 

@@ -111,7 +111,7 @@ def map_version(record: JoinedVersion) -> list[Entity]:
     if user is None and record.run is not None:
         user = user_of(scope, record.run.run)
     aspects[OWNERSHIP] = scope.owners.ownership(user)
-    tags = _version_tags(scope, version.stage, aliases_of(version, record.registered), truncator)
+    tags = version_tags(scope, version.stage, aliases_of(version, record.registered), truncator)
     aspects[GLOBAL_TAGS] = {"tags": [{"tag": entity.urn} for entity in tags]}
     aspects[VERSION_PROPERTIES] = _version_properties(record, truncator, user)
     custom = common_properties(scope, name, truncator)
@@ -133,7 +133,7 @@ def map_version(record: JoinedVersion) -> list[Entity]:
     return [*tags, with_evidence(entity, version_evidence(record), scope)]
 
 
-def _version_tags(
+def version_tags(
     scope: WorkspaceScope, stage: str | None, aliases: Iterable[str], truncator: Truncator
 ) -> list[Entity]:
     """Return the tags of a version's stage and, if asked for, of its aliases, each once."""

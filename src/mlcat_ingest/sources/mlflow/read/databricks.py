@@ -177,6 +177,10 @@ class DatabricksReader(RestReader):
         account = self.connection.sign_in.account
         return self._config if account is None else self._config.of_one(account.address)
 
+    def assets(self, kind: str) -> None:
+        """Return None: Databricks has no such listings."""
+        del kind
+
     def narrow_registry(self, names: Sequence[str]) -> None:
         """Do nothing: Databricks lists versions by the name of each registered model anyway."""
 

@@ -11,9 +11,10 @@ from typing import Any, ClassVar, Final, Literal, TypeVar
 
 from mlcat_ingest.core.paging import RecentIds, chunks
 from mlcat_ingest.core.text import plural
-from mlcat_ingest.errors import ProtocolMismatchError
+from mlcat_ingest.errors import ProtocolMismatchError, RecipeError
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read import decode
+from mlcat_ingest.sources.mlflow.read.assets import prompts
 from mlcat_ingest.sources.mlflow.read.decode import Aliases, Json, Refusals, is_prompt
 from mlcat_ingest.sources.mlflow.read.reader import (
     ALL_MODELS,
@@ -22,6 +23,7 @@ from mlcat_ingest.sources.mlflow.read.reader import (
     ModelFilter,
     RunFilter,
 )
+from mlcat_ingest.sources.mlflow.values.assets import PROMPT, Asset
 from mlcat_ingest.sources.mlflow.values.joined import (
     EXPERIMENT,
     LOGGED_MODEL,
@@ -31,6 +33,7 @@ from mlcat_ingest.sources.mlflow.values.joined import (
 )
 from mlcat_ingest.sources.mlflow.values.records import (
     EXTERNAL_TAG,
+    PROMPT_TAG,
     Experiment,
     LoggedModel,
     ModelVersion,
@@ -61,6 +64,9 @@ ENTRIES_A_PAGE: Final = 40_000
 ENTRIES_A_SLICE: Final = 10_000
 """The same in parameters, metrics and tags, where there are no bytes to count."""
 LOGGED_MODELS_PAGE: Final = 1_000
+# A total order that edits do not change: the server's own would lose edited versions.
+_VERSIONS: Final = {"max_results": VERSIONS_PAGE, "order_by": ["name ASC", "version_number ASC"]}
+_NAME: Final = attrgetter("name")
 
 LISTINGS: Final[Mapping[str, tuple[str, Callable[..., Any]]]] = {
     "experiments": (EXPERIMENT, decode.experiment),
@@ -302,7 +308,7 @@ class ApiReader(ABC):
         """Yield all registered models in pages, without prompts; listed once and kept."""
         if self._models is None:
             query = {"max_results": MODELS_PAGE}
-            pages = self._kept("registered-models", query, attrgetter("name"))
+            pages = self._kept("registered-models", query, _NAME)
             self._prompts = {
                 model.name for page in pages for model in page if is_prompt(model.tags)
             }
@@ -322,15 +328,34 @@ class ApiReader(ABC):
         models = [model for page in self.registered_models() for model in page]
         if not models:
             return
-        # A total order that edits do not change: the server's own would lose edited versions.
-        query = {"max_results": VERSIONS_PAGE, "order_by": ["name ASC", "version_number ASC"]}
         aliases = Aliases(models, self._prompts)
-        for page in self._records("model-versions", query, _version_id, aliases=aliases):
+        for page in self._records("model-versions", _VERSIONS, _version_id, aliases=aliases):
             yield [
                 version
                 for version in page
                 if version.name not in self._prompts and not is_prompt(version.tags)
             ]
+
+    def assets(self, kind: str) -> Sequence[Asset] | None:
+        """Return the prompts, which are in the model registry; see `Reader.assets`.
+
+        Raises:
+            RecipeError: other assets are asked for, which MlflowClient cannot list.
+        """
+        if kind != PROMPT:
+            raise RecipeError(
+                f"MlflowClient lists no {kind}s",
+                hint="delete them from `include`, or read the server over REST, or its database",
+            )
+        # A listing has no prompts, unless it is filtered by their tag.
+        query = {"filter": f"tags.`{PROMPT_TAG}` = 'true'"}
+        found = self._records("registered-models", {"max_results": MODELS_PAGE, **query}, _NAME)
+        models = [model for page in found for model in page if is_prompt(model.tags)]
+        versions = self._records(
+            "model-versions", {**_VERSIONS, **query}, _version_id, aliases=Aliases(models)
+        )
+        there = chain.from_iterable(versions if models else ())
+        return prompts(models, (one for one in there if is_prompt(one.tags)))
 
     def logged_models(
         self, experiment_ids: Sequence[str], *, only: ModelFilter = ALL_MODELS
@@ -378,10 +403,15 @@ class ApiReader(ABC):
         of_registry = LISTINGS[listing][0] in OF_REGISTRY
         for items in chain.from_iterable(
             self._items(listing, {**query, "filter": condition} if condition else query)
-            for condition in (self._named if of_registry and self._named is not None else [""])
+            for condition in self._conditions(query, of_registry=of_registry)
         ):
             records = self._usable(listing, items, **more)
             yield [records[at] for at in seen.new([id_of(record) for record in records])]
+
+    def _conditions(self, query: Mapping[str, Any], *, of_registry: bool) -> Iterator[str]:
+        """Yield the filter of each request of a listing, empty for none."""
+        named = self._named if of_registry and self._named is not None else [""]
+        yield from (" AND ".join(filter(None, (query.get("filter"), one))) for one in named)
 
     def _usable(self, listing: str, items: Iterable[Any], **more: Any) -> list[Any]:
         """Return the records of the items of a listing, without those that are refused."""

@@ -11,6 +11,7 @@ from mlcat_ingest.errors import SourceUnavailableError
 from mlcat_ingest.metadata.proposal import Note
 from mlcat_ingest.sources.mlflow.config import MlflowConfig, RunSelect
 from mlcat_ingest.sources.mlflow.read.decode import Refusals
+from mlcat_ingest.sources.mlflow.values.assets import Asset, AssetKind
 from mlcat_ingest.sources.mlflow.values.records import (
     EXTERNAL_TAG,
     Experiment,
@@ -144,7 +145,7 @@ class MlflowObject:
     A version is that of the registered model `name`. A workspace contains the others.
     """
 
-    kind: Kind | Literal["workspace"]
+    kind: Kind | AssetKind | Literal["workspace"]
     name: str
     version: str = ""
 
@@ -265,6 +266,17 @@ class Reader(ReadsFiles, Protocol):
         """Return a digest of the ids of the runs of each experiment, for each moment.
 
         Of the runs that started before that moment. None where only listings of runs can tell.
+        """
+        ...
+
+    def assets(self, kind: str) -> Sequence[Asset] | None:
+        """Return all assets of a kind of `values.assets`; None where MLflow has no such.
+
+        Raises:
+            RecipeError: this reader cannot read them.
+
+        Cost: over MLflow's API a request for each 1,000, and one for the versions of each MCP
+        server and skill.
         """
         ...
 

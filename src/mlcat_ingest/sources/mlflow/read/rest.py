@@ -24,10 +24,12 @@ from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.net.http import Http, IsPassing, Reply, clock, is_read_failure
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read import decode
+from mlcat_ingest.sources.mlflow.read.assets import asset, path_of
 from mlcat_ingest.sources.mlflow.read.checks import findings, links_finding, numbers_of
 from mlcat_ingest.sources.mlflow.read.fields import moment
 from mlcat_ingest.sources.mlflow.read.listing import (
     LISTINGS,
+    MODELS_PAGE,
     OF_REGISTRY,
     PAGE_BYTES,
     RUNS_A_SLICE,
@@ -50,6 +52,7 @@ from mlcat_ingest.sources.mlflow.read.reader import (
     identity,
 )
 from mlcat_ingest.sources.mlflow.read.signin import PEER, RequestAuth, sign_in
+from mlcat_ingest.sources.mlflow.values.assets import MCP_SERVER, PROMPT, SKILL, Asset
 from mlcat_ingest.sources.mlflow.values.records import Run
 from mlcat_ingest.sources.mlflow.values.uris import (
     has_databricks_scheme,
@@ -73,6 +76,12 @@ _BY_NAME: Final = {
     "version": ("model-versions/get", "name"),
 }
 """Endpoint and parameter by which each kind of object is asked for."""
+
+_ASSETS: Final = {
+    MCP_SERVER: ("mcp-servers", "mcp_server_versions"),
+    SKILL: ("skills", "skill_versions"),
+}
+"""The listing of each kind of assets that has an API of its own, and where its versions are."""
 
 _FILE: Final = "/get-artifact"
 
@@ -547,6 +556,35 @@ class RestReader(ApiReader):
                     if query.is_complete():
                         return
 
+    def assets(self, kind: str) -> Sequence[Asset] | None:
+        """Return all assets of a kind; None where the server has no such API."""
+        if kind == PROMPT:
+            return super().assets(kind)
+        listing, versions = _ASSETS[kind]
+        items = self._all_of(listing, listing.replace("-", "_"))
+        if items is None:
+            return None
+
+        def make(item: Mapping[str, Any]) -> Asset:
+            path = f"{listing}/{quote(path_of(item), safe='/@')}/versions"
+            # One that is deleted meanwhile has none.
+            return asset(kind, item, self._all_of(path, versions) or ())
+
+        return self.refusals.usable(kind, make, items)
+
+    def _all_of(self, listing: str, key: str) -> list[Any] | None:
+        """Return all items of a listing of API 3.0; None where the server has no such."""
+
+        def fetch(token: str | None) -> ListingPage[Any]:
+            params = [("max_results", str(MODELS_PAGE)), *token_param(token).items()]
+            reply = self._get(f"{API_3}/{listing}", params)
+            if reply.status in NO_SUCH_ENDPOINT and token is None:
+                return ListingPage([None], None)
+            return page_of(raise_for_status(reply, listing), key)
+
+        items = [item for page in follow(fetch, listing=label_of(listing)) for item in page]
+        return None if items == [None] else items
+
     def is_gone(self, target: MlflowObject) -> bool:
         """Return whether the server reports that the object does not exist, also not in trash."""
         return reports_missing(self._get_object(target))
@@ -555,6 +593,9 @@ class RestReader(ApiReader):
         if target.kind == "workspace":
             return self.connection.look_into(target.name)
         http, api = self._api_of(target.kind)
+        if target.kind in _ASSETS:
+            address = f"{API_3}/{_ASSETS[target.kind][0]}/{quote(target.name, safe='/@')}"
+            return self._get(address, [])
         if target.kind == "logged_model":
             endpoint, params = f"logged-models/{quote(target.name, safe='')}", []
         else:

@@ -25,6 +25,7 @@ from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.reserved import FEATURES_TAG
 from mlcat_ingest.sources.base import RecordVersion
 from mlcat_ingest.sources.datasets import Datasets
+from mlcat_ingest.sources.mlflow.values.assets import ENTITY_TYPES, TOOL, Asset
 from mlcat_ingest.sources.mlflow.values.records import (
     EVALUATED_TAG,
     EVALUATION_TYPE,
@@ -58,6 +59,9 @@ LOGGED_MODEL: Final = "logged model"
 DATASET: Final = "dataset"
 
 _ID_CHARS: Final = 64
+_ASSETS: Final[Mapping[str, str]] = {
+    kind: name for name, kind in ENTITY_TYPES.items() if name != TOOL
+}
 
 
 class _RunTrace(NamedTuple):
@@ -264,6 +268,15 @@ class WorkspaceScope:
             InvalidUrnError: the name is empty.
         """
         return self._group(name, registered=True)
+
+    def asset(self, kind: str, *names: str) -> Name:
+        """Return the name of an asset; of two `names`, that of a tool of an MCP server.
+
+        Raises:
+            InvalidUrnError: a name is empty.
+        """
+        entity_type = TOOL if names[1:] else _ASSETS[kind]
+        return self.naming.asset(entity_type, *map(whole_characters, names))
 
     def _group(self, name: str, *, registered: bool) -> Name:
         key = (name, registered)
@@ -513,6 +526,21 @@ class JoinedLoggedModel:
 
 
 @dataclass(frozen=True, slots=True)
+class JoinedAsset:
+    """An MCP server, a skill or a prompt; the models with the URNs `related` use it."""
+
+    scope: WorkspaceScope
+    asset: Asset
+    related: tuple[str, ...] = ()
+
+    @property
+    def record_version(self) -> RecordVersion | None:
+        """The name of the asset; the fingerprint has the models that use it."""
+        name = storable(self.asset.name)
+        return RecordVersion(self.asset.kind, name, record_digest(self), "\n".join(self.related))
+
+
+@dataclass(frozen=True, slots=True)
 class RefusedRecord:
     """A record of MLflow that cannot be read: its kind, what names it, and why.
 
@@ -548,6 +576,7 @@ JoinedRecord = (
     | JoinedSignature
     | JoinedDataset
     | JoinedLoggedModel
+    | JoinedAsset
     | RefusedRecord
 )
 """A record that `MlflowSource.read` yields."""

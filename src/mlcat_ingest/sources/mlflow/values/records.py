@@ -282,13 +282,16 @@ class PropertyKey(StrEnum):
     ARTIFACT_URI = "mlflow.artifact_uri"
     CHILDREN = "mlflow.children"
     COLUMN_TYPE = "mlflow.column_type"
+    COMMIT_MESSAGE = "mlflow.commit_message"
     COPIED_FROM = "mlflow.copied_from"
     DATASETS = mlflow_keys.DATASETS
     DATASET_DIGEST = "mlflow.dataset_digest"
     DATASET_NAME = "mlflow.dataset_name"
     DATASET_ROWS = "mlflow.dataset_rows"
     DATASET_SOURCE_TYPE = "mlflow.dataset_source_type"
+    DESCRIPTION = "mlflow.description"
     DURATION_MS = mlflow_keys.RUN_DURATION
+    ENDPOINTS = "mlflow.endpoints"
     EXPERIMENT_ID = "mlflow.experiment_id"
     FRAMEWORK_VERSIONS = mlflow_keys.FRAMEWORK_VERSIONS
     FULL_NAME = "mlflow.full_name"
@@ -297,6 +300,7 @@ class PropertyKey(StrEnum):
     LIFECYCLE_STAGE = "mlflow.lifecycle_stage"
     LOGGED_MODELS = mlflow_keys.LOGGED_MODELS
     LOGGED_MODEL_COUNT = "mlflow.logged_model_count"
+    MCP_SERVER = "mlflow.mcp_server"
     METRICS_OF = "mlflow.metrics_of"
     MODEL_ARTIFACT_PATH = "mlflow.model_artifact_path"
     MODEL_FLAVORS = mlflow_keys.MODEL_FLAVORS
@@ -307,10 +311,13 @@ class PropertyKey(StrEnum):
     MODEL_TYPE = "mlflow.model_type"
     MODEL_URI = "mlflow.model_uri"
     MODEL_UUID = "mlflow.model_uuid"
+    OTHER_VERSIONS = "mlflow.other_versions"
     PARENT_RUN = mlflow_keys.PARENT_RUN
     PARENT_RUN_ID = mlflow_keys.PARENT_RUN_ID
     PARENT_RUN_NAME = mlflow_keys.PARENT_RUN_NAME
+    PROMPT = "mlflow.prompt"
     REGISTERED_MODEL = "mlflow.registered_model"
+    REPOSITORY = "mlflow.repository"
     RUN_ID = mlflow_keys.RUN_ID
     RUN_MODEL = mlflow_keys.RUN_MODEL
     SIGNATURE = mlflow_keys.SIGNATURE
@@ -331,9 +338,12 @@ class SubType(StrEnum):
     EVALUATION_RUN = "Evaluation Run"
     EXPERIMENT = "ML Experiment"
     EXTERNAL_MODEL = "External Model"
+    MCP_SERVER = "MCP_SERVER"
+    MCP_TOOL = "MCP_TOOL"
     MODEL_SIGNATURE = "Model Signature"
     MODEL_VERSION = "Model Version"
     PARENT_RUN = "Parent Run"
+    PROMPT = "Prompt"
     REGISTERED_MODEL = "Registered Model"
     TRAINING_RUN = "ML Training Run"
 

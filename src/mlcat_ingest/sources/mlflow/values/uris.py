@@ -171,6 +171,10 @@ class UiLinks:
             return self._explore(name)
         return self._page(f"models/{_quote(name)}")
 
+    def prompt(self, name: str) -> str | None:
+        """Return the link to a prompt's page."""
+        return self._page(f"prompts/{_quote(name)}")
+
     def version(self, name: str, version: str) -> str | None:
         """Return the link to the page of one version of a registered model."""
         if self.databricks and name.count(".") == _UC_PARTS - 1:

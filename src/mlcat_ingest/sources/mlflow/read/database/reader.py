@@ -4,13 +4,15 @@ import logging
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Self
 
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.core.paging import chunks
-from mlcat_ingest.errors import MlcatError
+from mlcat_ingest.errors import MlcatError, ProtocolMismatchError
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
+from mlcat_ingest.sources.mlflow.read.assets import prompts
 from mlcat_ingest.sources.mlflow.read.checks import MlflowFeature, findings, links_finding
 from mlcat_ingest.sources.mlflow.read.database.access import (
     Database,
@@ -26,6 +28,7 @@ from mlcat_ingest.sources.mlflow.read.database.rows import (
     ModelRegistry,
     first_created_ms,
     is_there,
+    load_assets,
     load_experiments,
     load_logged_models,
     load_runs,
@@ -53,6 +56,7 @@ from mlcat_ingest.sources.mlflow.read.reader import (
     identity,
     local_text,
 )
+from mlcat_ingest.sources.mlflow.values.assets import PROMPT, Asset
 from mlcat_ingest.sources.mlflow.values.records import (
     PARENT_TAG,
     Experiment,
@@ -144,6 +148,18 @@ class DatabaseReader:
         models = [model for page in self.registered_models() for model in page]
         for page in self._registry.model_versions(Aliases(models)) if models else ():
             yield [v for v in page if v.name not in self._prompts and not is_prompt(v.tags)]
+
+    def assets(self, kind: str) -> Sequence[Asset] | None:
+        """Return all assets of a kind; None where the schema has no such tables."""
+        if kind == PROMPT:
+            models = [one for one in self._registry.registered_models() if is_prompt(one.tags)]
+            pages = self._registry.model_versions(Aliases(models), of_prompts=True)
+            versions = chain.from_iterable(pages if models else ())
+            return prompts(models, (one for one in versions if is_prompt(one.tags)))
+        try:
+            return load_assets(self.connection, self.refusals, kind, self._scope)
+        except ProtocolMismatchError:
+            return None
 
     def logged_models(
         self, experiment_ids: Sequence[str], *, only: ModelFilter = ALL_MODELS

@@ -4,6 +4,7 @@ Rows are joined in SQL, never by a name in Python. MySQL compares names without 
 another spelling of its model's name.
 """
 
+import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.naming import DEFAULT_WORKSPACE
 from mlcat_ingest.sources.mlflow.read import fields
+from mlcat_ingest.sources.mlflow.read.assets import asset, path_of
 from mlcat_ingest.sources.mlflow.read.database.access import (
     Database,
     Read,
@@ -26,6 +28,7 @@ from mlcat_ingest.sources.mlflow.read.database.access import (
     where,
 )
 from mlcat_ingest.sources.mlflow.read.database.schema import (
+    ASSETS,
     DATASETS,
     EXPERIMENT_TAGS,
     EXPERIMENTS,
@@ -54,6 +57,7 @@ from mlcat_ingest.sources.mlflow.read.decode import (
 )
 from mlcat_ingest.sources.mlflow.read.fields import moment
 from mlcat_ingest.sources.mlflow.read.reader import MlflowObject
+from mlcat_ingest.sources.mlflow.values.assets import Asset
 from mlcat_ingest.sources.mlflow.values.joined import (
     EXPERIMENT,
     LOGGED_MODEL,
@@ -306,10 +310,13 @@ class ModelRegistry:
 
         return self._refusals.usable(REGISTERED, model, rows, lambda row: row[:1])
 
-    def model_versions(self, aliases: Aliases) -> Iterator[list[ModelVersion]]:
+    def model_versions(
+        self, aliases: Aliases, *, of_prompts: bool = False
+    ) -> Iterator[list[ModelVersion]]:
         """Yield all versions in pages, by name and number, with the aliases of their models.
 
-        As in MLflow's listing, none comes of a name that has a prompt among its versions.
+        As in MLflow's listing, none comes of a name that has a prompt among its versions; or only
+        those come.
 
         Cost: two statements a page, and one.
         """
@@ -344,7 +351,7 @@ class ModelRegistry:
                 others = aliases.of(name, str(number)), tags.get(row[:2]) or {}
                 return fields.MODEL_VERSION.of_row((name, *row[1:-1]), *others)
 
-            listed_rows = (row for row in rows if row[-1] not in prompts)
+            listed_rows = (row for row in rows if (row[-1] in prompts) is of_prompts)
             yield self._refusals.usable(VERSION, version, listed_rows, itemgetter(-1, 1))
             beyond = [Sql(f"{number} > (?, ?)", last)]
 
@@ -402,6 +409,56 @@ def load_experiments(
     return refusals.usable(EXPERIMENT, experiment, rows, lambda row: row[:1])
 
 
+_RENAMED: Final = {"created_at": "creation_timestamp", "last_updated_at": "last_updated_timestamp"}
+"""Columns that MLflow's JSON has other names for."""
+
+
+def load_assets(
+    database: Database, refusals: Refusals, kind: str, workspace: str | None
+) -> list[Asset]:
+    """Return all MCP servers or skills of a workspace, of the JSON that a server makes of them.
+
+    Raises:
+        ProtocolMismatchError: the schema has no such tables; and what `Database.page` raises.
+
+    Cost: four or five statements.
+    """
+    with database.page() as read:
+        every = [_objects_of(read, kind, table, workspace) for table in ASSETS[kind]]
+    items, tags, aliases, versions, *endpoints = every
+
+    def make(key: Row) -> Asset:
+        item = {
+            **items[key][0],
+            "tags": {one["key"]: one["value"] or "" for one in tags.get(key, ())},
+            "aliases": aliases.get(key, ()),
+            "access_endpoints": [one for of_key in endpoints for one in of_key.get(key, ())],
+        }
+        return asset(kind, item, versions.get(key, ()))
+
+    return refusals.usable(kind, make, sorted(items), lambda key: key[-1:])
+
+
+def _objects_of(
+    read: Read, kind: str, table: str, workspace: str | None
+) -> Mapping[Row, list[dict[str, Any]]]:
+    """Return the rows of a table as objects, by organization and name."""
+    columns = ASSETS[kind][table].split()
+    found: defaultdict[Row, list[dict[str, Any]]] = defaultdict(list)
+    # MySQL takes `key` as the name of a column behind that of its table only.
+    listed, values = ("", ()) if workspace is None else (" WHERE workspace = ?", (workspace,))
+    named = ", ".join(f"{table}.{column}" for column in columns)
+    for row in read(f"SELECT {named} FROM {table}{listed}", *values):
+        item = {_RENAMED.get(name, name): one for name, one in zip(columns, row, strict=True)}
+        for name in ("server_json", "tools"):
+            # Some drivers give JSON as it is.
+            if isinstance(text := item.get(name), str):
+                item[name] = json.loads(text)
+        key = item.get("organization") or "", item.get("name") or item.get("server_name")
+        found[key].append(item)
+    return found
+
+
 def first_created_ms(database: Database, workspace: str | None) -> int | None:
     """Return when experiment 0 of a workspace was made; None where it is not known."""
     first = [Sql("experiment_id = 0"), *in_workspace(EXPERIMENTS, workspace)]
@@ -428,6 +485,10 @@ def is_there(database: Database, target: MlflowObject, workspace: str | None) ->
     """
     if target.kind == "workspace":
         return workspace is None or target.name in workspace_names(database)
+    if target.kind in ASSETS:
+        with database.page() as read:
+            rows = _objects_of(read, target.kind, next(iter(ASSETS[target.kind])), workspace)
+        return target.name in {path_of(one) for one, *_ in rows.values()}
     table, name = _TABLES[target.kind]
     wanted = _number(target.name) if target.kind == "experiment" else target.name
     conditions = [Sql(f"{name} = ?", (wanted,))]

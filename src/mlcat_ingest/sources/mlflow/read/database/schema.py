@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from mlcat_ingest.sources.mlflow.read import fields
 from mlcat_ingest.sources.mlflow.read.checks import REVISIONS, MlflowFeature
+from mlcat_ingest.sources.mlflow.values.assets import MCP_SERVER, SKILL
 
 # The names of the types whose values are read alike: SQLite's, PostgreSQL's and MySQL's.
 _INTEGER: Final = r"(big|medium|small|tiny)?int(eger)?\b"
@@ -109,6 +110,31 @@ MODEL_VERSIONS: Final = _table("model_versions", f"{fields.MODEL_VERSION.columns
 MODEL_VERSION_TAGS: Final = _table("model_version_tags", "name version:integer key value workspace")
 
 WORKSPACES: Final = _table("workspaces", "name", MlflowFeature.WORKSPACES)
+
+
+_MADE: Final = "created_by created_at last_updated_at workspace"
+_VERSION: Final = f"name version status source {_MADE}"
+
+ASSETS: Final[Mapping[str, Mapping[str, str]]] = {
+    MCP_SERVER: {
+        "mcp_servers": f"name display_name description {_MADE}",
+        "mcp_server_tags": "name key value workspace",
+        "mcp_server_aliases": "name alias version workspace",
+        "mcp_server_versions": f"server_json tools {_VERSION}",
+        "mcp_access_endpoints": "server_name server_version server_alias url transport_type"
+        " workspace",
+    },
+    SKILL: {
+        "skills": f"organization name description {_MADE}",
+        "skill_tags": "organization name key value workspace",
+        "skill_aliases": "organization name alias version workspace",
+        "skill_versions": f"organization ref subpath {_VERSION}",
+    },
+}
+"""The columns of the tables of AI assets, which came with MLflow 3.15 and 3.18.
+
+Those of assets, their tags, aliases, versions and endpoints; read only if a recipe includes them.
+"""
 
 READ: Final = {
     (table.name, name): (type_, MlflowFeature.WORKSPACES if name == "workspace" else table.feature)
