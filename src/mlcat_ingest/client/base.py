@@ -228,6 +228,7 @@ class CatalogFacts:
         enforces_conditions: it refuses a write that names another version than is stored; None
             where that is not known.
         may_drop: it may acknowledge parts of an aspect that it does not store.
+        lacking_types: entity types that it is known to lack.
         index: its search finds what was written once that is acknowledged, or may be behind; None
             where it is not known, or stored entities are not looked for.
         group_page: address of a group's page, with `{urn}` for its percent-encoded URN; empty where
@@ -240,6 +241,7 @@ class CatalogFacts:
     connections: int = 4
     enforces_conditions: bool | None = None
     may_drop: bool = False
+    lacking_types: frozenset[str] = frozenset()
     index: Literal["current", "behind"] | None = None
     group_page: str = ""
 

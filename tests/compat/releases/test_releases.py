@@ -21,12 +21,13 @@ from compat.releases.matrix import (
     tables,
     unknown_to,
 )
-from mlcat_ingest.client.rest.capabilities import Capabilities
+from mlcat_ingest.client.rest.capabilities import NEW_TYPES, Capabilities
 from mlcat_ingest.metadata.aspects.declaration import SCHEMA_FILE
-from mlcat_ingest.pipeline.read.feature_tables import NEW_TYPES
+from mlcat_ingest.metadata.registry import ENTITY_TYPES
 from support.gms.releases import Release, known_part, releases
 
 OLD = f"write it anew: {COMMAND}"
+PROPERTIES = {name: kind.properties for name, kind in ENTITY_TYPES.items()}
 RELEASES = {one.sdk: one for one in releases()}
 OTHERS = [sdk for sdk in (*SERVERS, *NEWEST) if sdk != NEWEST[-1]]
 
@@ -105,6 +106,8 @@ def test_the_client_knows_what_each_supported_release_drops(
     }
     if reported.is_supported:
         assert set(reported.dropped) == expected
+        lacking = {one for one in NEW_TYPES if f"{one}.{PROPERTIES[one]}" in release.aspects}
+        assert reported.lacking_types == lacking
 
 
 def test_a_server_trims_unknown_fields_at_every_depth() -> None:

@@ -51,6 +51,13 @@ _STORED_SINCE: Final = _since("stores")
 as the report names what is dropped. Source: `docs/reference/compatibility.md`."""
 
 
+_TYPES_SINCE: Final = _since("types")
+"""First releases that have an entity type of a source, of those that a supported one lacks."""
+
+NEW_TYPES: Final = frozenset(_TYPES_SINCE)
+"""Entity types of sources that a supported catalog may lack."""
+
+
 @dataclass(frozen=True, slots=True)
 class Capabilities:
     """A service as it describes itself: `datahub_version` is None for all but DataHub.
@@ -93,6 +100,14 @@ class Capabilities:
         if release is None:
             return []
         return [part for part, since in _STORED_SINCE.items() if release < since]
+
+    @property
+    def lacking_types(self) -> frozenset[str]:
+        """The entity types that the release is known to lack."""
+        release = self.release
+        if release is None:
+            return frozenset()
+        return frozenset(one for one, since in _TYPES_SINCE.items() if release < since)
 
     @property
     def may_drop(self) -> bool:

@@ -116,6 +116,7 @@ class CatalogClient(AspectReader, Emitter, Closing):
             connections=self._connection.connections,
             enforces_conditions=service.enforces_conditions,
             may_drop=service.may_drop,
+            lacking_types=service.lacking_types,
             index="current" if service.same_version else "behind",
         )
 

@@ -14,6 +14,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from mlcat_ingest.client.base import Catalog, StoredEntity
+from mlcat_ingest.client.rest.capabilities import NEW_TYPES
 from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.errors import (
     AspectChangedError,
@@ -104,8 +105,6 @@ _TABLE: Final = "mlFeatureTable"
 _ANY_KEY: Final = f"urn:li:{KEY}:(none,none)"
 _ANY_TABLE: Final = f"urn:li:{_TABLE}:(urn:li:dataPlatform:none,none)"
 _LIST: Final = "mlPrimaryKeys"
-NEW_TYPES: Final = frozenset({"service", "api", "agentSkill", "aiAgent", "document"})
-"""Entity types of sources that a supported catalog may lack."""
 _MISLEADING: Final = (404, 500)
 """Statuses of servers that lack an entity type in their registry; others lack the call, or fail."""
 
@@ -161,7 +160,10 @@ class PrimaryKeys:
         if entity_type not in NEW_TYPES:
             return True
         if entity_type not in self._types:
-            self._types[entity_type] = not self._sink.facts.keeps or self._is_held(urn) is not None
+            facts = self._sink.facts
+            is_known = entity_type not in facts.lacking_types
+            has = not facts.keeps or (is_known and self._is_held(urn) is not None)
+            self._types[entity_type] = has
         return self._types[entity_type]
 
     @property

@@ -15,6 +15,7 @@ from itertools import chain
 from typing import Final
 
 from mlcat_ingest.client.base import CANNOT_ANSWER, Catalog, StoredEntity, written_at_ms
+from mlcat_ingest.client.rest.capabilities import NEW_TYPES
 from mlcat_ingest.client.rest.search import SEARCHABLE
 from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.errors import StateUnavailableError
@@ -26,7 +27,7 @@ from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.applied import NOTHING, applied_key, read_bases, writer_id_of
 from mlcat_ingest.pipeline.merge.provenance import custom_properties, is_removed, stored_properties
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
-from mlcat_ingest.pipeline.read.feature_tables import NEW_TYPES, PrimaryKeys
+from mlcat_ingest.pipeline.read.feature_tables import PrimaryKeys
 from mlcat_ingest.pipeline.removal.rename import is_copied, new_name
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.sources.base import NamedGroup, Unlisted
