@@ -1,6 +1,7 @@
 """MCP servers, tools, skills and prompts of a real MLflow 3.18, through the whole command."""
 
 import json
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -39,14 +40,25 @@ COUNTS = {"service": SERVERS, "api": TOOLS, "agentSkill": SKILLS, "document": PR
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowServer]:
-    with running(venv_for("mlflow-3.18"), tmp_path_factory.mktemp("mlflow")) as server:
+def seeded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a store that has all that the constants of `ai_store` count."""
+    with running(venv_for("mlflow-3.18"), tmp_path_factory.mktemp("seeded")) as server:
+        seed(server.url)
+        return server.store_dir
+
+
+@pytest.fixture
+def server(seeded: Path, tmp_path: Path) -> Iterator[MlflowServer]:
+    folder = tmp_path / "mlflow"
+    folder.mkdir()
+    shutil.copy(seeded / "mlflow.db", folder / "mlflow.db")
+    with running(venv_for("mlflow-3.18"), folder) as server:
         yield server
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def store(server: MlflowServer) -> AiStore:
-    return seed(server.url)
+    return AiStore(server.url)
 
 
 def read(uri: str, include: list[str]) -> tuple[list[Any], list[Entity]]:
@@ -76,7 +88,6 @@ def test_rest_and_sql_give_the_same_and_datahub_takes_it(
     assert SECRET not in str(by_rest[1])
 
 
-@pytest.mark.usefixtures("store")
 def test_nothing_is_read_that_is_not_included(server: MlflowServer) -> None:
     assert not COUNTS.keys() & {one.entity_type for one in read(server.url, [])[1]}
 
@@ -121,8 +132,7 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path, server: MlflowServer, store: AiStore) -> Iterator[World]:
-    del store
+def world(tmp_path: Path, server: MlflowServer) -> Iterator[World]:
     with running_catalog(tmp_path / "catalog.db") as catalog:
         yield World(tmp_path, server, catalog)
 

@@ -289,7 +289,7 @@ class PropertyKey(StrEnum):
     DATASET_NAME = "mlflow.dataset_name"
     DATASET_ROWS = "mlflow.dataset_rows"
     DATASET_SOURCE_TYPE = "mlflow.dataset_source_type"
-    DESCRIPTION = "mlflow.description"
+    DESCRIPTION = mlflow_keys.PROMPT_DESCRIPTION
     DURATION_MS = mlflow_keys.RUN_DURATION
     ENDPOINTS = "mlflow.endpoints"
     EXPERIMENT_ID = "mlflow.experiment_id"
@@ -315,7 +315,7 @@ class PropertyKey(StrEnum):
     PARENT_RUN = mlflow_keys.PARENT_RUN
     PARENT_RUN_ID = mlflow_keys.PARENT_RUN_ID
     PARENT_RUN_NAME = mlflow_keys.PARENT_RUN_NAME
-    PROMPT = "mlflow.prompt"
+    PROMPT = mlflow_keys.PROMPT
     REGISTERED_MODEL = "mlflow.registered_model"
     REPOSITORY = "mlflow.repository"
     RUN_ID = mlflow_keys.RUN_ID
