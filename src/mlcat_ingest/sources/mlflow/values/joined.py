@@ -537,7 +537,7 @@ class JoinedAsset:
     def record_version(self) -> RecordVersion | None:
         """The name of the asset; the fingerprint has the models that use it."""
         name = storable(self.asset.name)
-        return RecordVersion(self.asset.kind, name, record_digest(self), "\n".join(self.related))
+        return RecordVersion(self.asset.kind, name, _record_digest(self), "\n".join(self.related))
 
 
 @dataclass(frozen=True, slots=True)
