@@ -183,13 +183,6 @@ def _filled(value: Mapping[str, Any], *kept: str) -> dict[str, Any]:
     return {key: one for key, one in value.items() if key in kept or one not in ("", [], {})}
 
 
-def _data(passport: Passport) -> str:
-    made: dict[str, dict[str, int]] = {}
-    for urn, aspect, version in passport.made_from:
-        made.setdefault(urn, {})[aspect] = version
-    return _json({**asdict(passport), "made_from": made})
-
-
 def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
 
@@ -199,6 +192,6 @@ FORMS: Final[Mapping[str, Callable[[Passport], str]]] = {
     "hf": _hugging_face,
     "cyclonedx": _cyclonedx,
     "annex-iv": _annex_iv,
-    "json": _data,
+    "json": lambda passport: _json(asdict(passport)),
 }
 """Name of a form to the function that returns its text."""

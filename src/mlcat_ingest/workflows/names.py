@@ -165,8 +165,11 @@ def _nothing(catalog: SearchedCatalog, text: str, kinds: Sequence[Kind]) -> Cata
         return CatalogRequestError(what, status=_NOT_FOUND)
     meant = nearest(model or text, known)
     behind = text[len(model) :] if model else ""
+    hint = f"did you mean {meant}{behind}?" if meant else None
+    if text in known:
+        hint = f"it is a group; name a run, or a version such as {text}@1"
     return CatalogRequestError(
         f"the catalog has no {kind} named {text!r}",
         status=_NOT_FOUND,
-        hint=f"did you mean {meant}{behind}?" if meant else None,
+        hint=hint,
     )
