@@ -18,9 +18,10 @@ from mlcat_ingest.metadata.aspects.assets import (
     TEST_INFO,
 )
 from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS
+from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
-from mlcat_ingest.metadata.urn import entity_type_of, tag
+from mlcat_ingest.metadata.urn import encoded_bytes, entity_type_of, tag
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.applied import NOTHING, verdict_tags
 from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity
@@ -32,10 +33,14 @@ from mlcat_ingest.recipe.model import Recipe
 
 _TEST: Final = "urn:li:test:"
 
+_NAME_BYTES: Final = 280
+"""The longest name of a test that is in the URN of its tag; of a longer one its hash is."""
+
 
 def tag_of(test: str) -> str:
     """Return the URN of the tag of what fails a metadata test."""
-    return tag(f"fails.{test.removeprefix(_TEST)}")
+    name = test.removeprefix(_TEST)
+    return tag(f"fails.{name if encoded_bytes(name) <= _NAME_BYTES else content_hash(name)}")
 
 
 class Verdicts:

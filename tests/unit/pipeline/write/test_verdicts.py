@@ -15,6 +15,7 @@ from mlcat_ingest.pipeline.merge.retract import retract_entity, whole_entity
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
+from mlcat_ingest.pipeline.write.verdicts import tag_of
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.base import (
     Everything,
@@ -200,6 +201,18 @@ def test_a_test_of_tags_gets_none(world: World) -> None:
     assert report.notes == {"verdict_not_shown": 1}
 
 
+@pytest.mark.parametrize("name", ["a b, c)", "ü%", "x" * 500, "," * 160, "é" * 80])
+def test_any_test_has_a_tag(world: World, name: str) -> None:
+    test = f"urn:li:test:{name}"
+    world.fail(test, OWNED)
+    assert world.ingest(".*").verdicts_shown == {"tags added": 2}
+    assert world.sink.tags() == [OF_SOURCE, *sorted((tag_of(test), FAILS_OWNED))]
+    assert world.ingest(".*").proposals_sent == 0
+    world.fail()
+    world.ingest(".*")
+    assert world.sink.tags() == [OF_SOURCE]
+
+
 def test_retract_and_explain_know_the_tag(world: World) -> None:
     world.ingest(OWNED)
     entries = explain(world.sink, A, ["globalTags", "mlModelProperties"]).entries
@@ -222,3 +235,12 @@ def test_a_plan_has_the_tags_that_a_run_would_give(world: World) -> None:
     world.ingest("Owned")
     assert [world.sink.tags(urn) for urn in (A, B)] == [[OF_SOURCE, FAILS_OWNED], [FAILS_OWNED]]
     assert not list(world.plan("Owned").entities())
+
+
+def test_a_catalog_without_incidents_of_models_gets_none_and_a_note(world: World) -> None:
+    report = world.ingest(verdicts={"incident": [OWNED]})
+    assert report.note_examples["verdict_not_shown"] == (
+        "mlModel: the catalog keeps no incidents of this entity type",
+    )
+    assert not any(urn.startswith("urn:li:incident:") for urn in world.sink.stored)
+    assert world.ingest(verdicts={"incident": [OWNED]}).proposals_sent == 0
