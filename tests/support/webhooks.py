@@ -4,6 +4,7 @@ import base64
 import hashlib
 import hmac
 from email.message import Message
+from typing import Any
 
 NOW_S = 1_800_000_000.0
 ALIAS = {
@@ -31,9 +32,11 @@ class Heard:
 
     def __init__(self) -> None:
         self.events: list[tuple[str, ...]] = []
+        self.moves: list[dict[str, Any]] = []
         self.is_full = False
 
-    def __call__(self, *event: str) -> bool:
+    def __call__(self, *event: str, **move: Any) -> bool:
         if not self.is_full:
             self.events.append(event)
+            self.moves.append(move)
         return not self.is_full

@@ -26,6 +26,7 @@ COMMANDS: Final = {
     "plan": ("plan:command", "Show what a run would write; write nothing."),
     "explain": ("service:explain_command", "Show who wrote each entry of an entity."),
     "card": ("service:card", "Print the card of a model, each line with its source."),
+    "when": ("service:when_command", "Show which version had an alias on a date."),
     "retract": ("plan:retract_command", "Undo everything that a recipe has written."),
     "check": ("check:command", "Test a recipe's connections; change nothing."),
     "verify": ("plan:verify_command", "Compare the catalog with the sources; change nothing."),

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 
 _NOT_FOUND = 404
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 
 
 @click.command(
@@ -239,7 +240,7 @@ def _show(urn: str, outcome: "TestOutcome") -> None:
 )
 @click.argument("entity", type=checked_name, metavar="NAME|URN")
 @catalog_options
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@_json_option
 @output_options
 def explain_command(
     entity: str, recipe: str | None, server: str | None, token: str | None, *, as_json: bool
@@ -330,3 +331,48 @@ def card(model: str, form: str, on_ms: int | None, out: Path | None, **catalog: 
         write_whole(out, [text])
     except OSError as error:
         raise click.UsageError(f"--out: {out} cannot be written: {error.strerror}") from error
+
+
+@click.command(
+    epilog="\b\nExamples:\n"
+    "  mlcat-ingest when champion of churn --on 2026-03-01\n"
+    "  mlcat-ingest when champion of churn --recipe recipe.yml"
+)
+@click.argument("alias")
+@click.argument("of", type=click.Choice(["of"]), metavar="of")
+@click.argument("model", type=checked_name, metavar="MODEL")
+@click.option(
+    "--on",
+    "on_ms",
+    metavar="DATE",
+    type=click.DateTime(["%Y-%m-%d"]),
+    callback=_end_of_day,
+    help="A day (UTC, for example 2026-01-31). Default: now.",
+)
+@catalog_options
+@_json_option
+@output_options
+def when_command(
+    alias: str, of: str, model: str, on_ms: int | None, *, as_json: bool, **catalog: Any
+) -> int:
+    """Show which version of the registered model MODEL had ALIAS on a date.
+
+    "exact": it had it at a moment of that day, which an event or a pass proves. "interval": nothing
+    proves that for the day, and the moves nearest to it are shown. "not known": the first evidence
+    is later. An alias that moved away and back unseen is in no answer.
+
+    Exit status: 0 something is known; 1 nothing is, or the catalog failed; 2 invalid command or
+    recipe, or several models have the name; 130 interrupted.
+    """
+    from mlcat_ingest.workflows.when import when, when_data, when_lines
+
+    del of
+    now_ms = int(datetime.now(UTC).timestamp() * 1000)
+    begin_ms, end_ms = (now_ms, now_ms) if on_ms is None else (on_ms - 86_399_999, on_ms)
+    with open_catalog(**catalog) as (opened, _):
+        found = when(opened, alias, model, begin_ms, end_ms)
+    date = datetime.fromtimestamp(begin_ms / 1000, UTC)
+    shown = f"{date:%Y-%m-%d %H:%M:%S} UTC" if on_ms is None else f"{date:%Y-%m-%d}"
+    lines = when_lines(found, f"{alias} of {model} on {shown}")
+    output.out_either(when_data(found), lines, as_json=as_json)
+    return EXIT_OK if found.certainty != "not known" else EXIT_FAILED

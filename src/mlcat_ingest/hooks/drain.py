@@ -19,6 +19,7 @@ from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import MlcatError, RecipeError, StateUnavailableError
 from mlcat_ingest.hooks.sender import URI_VARIABLE
 from mlcat_ingest.hooks.spool import DELETED, ClaimedEvent, Event, EventSpool
+from mlcat_ingest.metadata.aliases import By, Sighting
 from mlcat_ingest.pipeline.report.render import hooks_line
 from mlcat_ingest.pipeline.report.report import EXIT_OK, HooksSummary, Report
 from mlcat_ingest.pipeline.write.delivery import OnWritten
@@ -199,7 +200,12 @@ class _Drain:
                 (event.model for event in events if event.status == DELETED),
             )
         )
-        outcome = self._ingest(Runs(ids, models, deleted))
+        moves: dict[str, list[Sighting]] = {}
+        for event in filter(lambda event: event.alias, events):
+            by: By = "event" if event.since_ms else "webhook"
+            moved = Sighting(event.alias, event.version, event.since_ms, event.at_ms, by)
+            moves.setdefault(event.model, []).append(moved)
+        outcome = self._ingest(Runs(ids, models, deleted, moves))
         if outcome.report.exit_code != EXIT_OK:
             self._bad = outcome.report
         if self.ended:

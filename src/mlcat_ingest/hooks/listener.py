@@ -63,8 +63,12 @@ class Listener:
         if (problem := settings.problem) is not None:
             self._warn(problem)
 
-    def __call__(self, run_id: str, status: str, tracking_uri: str, model: str = "") -> bool:
+    def __call__(
+        self, run_id: str, status: str, tracking_uri: str, model: str = "", **move: Any
+    ) -> bool:
         """Write the event, whose drain starts soon; return whether it is written.
+
+        `move` has the fields of an event that are of the move of an alias.
 
         Cost: one durable write of a small file; no network.
         """
@@ -74,8 +78,8 @@ class Listener:
             redact_url(tracking_uri),
             os.environ.get("MLFLOW_WORKSPACE", ""),
             self._settings.recipe,
-            time.time_ns() // 1_000_000,
-            model,
+            model=model,
+            **{"at_ms": _now_ms(), **move},
         )
         try:
             if not self._spool.put(event):
@@ -164,21 +168,33 @@ def _reporting(
     status = DELETED if name in _REMOVING else ""
 
     def changed(*args: Any, **options: Any) -> Any:
+        since_ms = _now_ms()
         result = change(*args, **options)
-        run_guarded(lambda: notify(result, parameters.bind(*args, **options).arguments))
+        at_ms = _now_ms() + 1
+        run_guarded(
+            lambda: notify(result, parameters.bind(*args, **options).arguments, since_ms, at_ms)
+        )
         return result
 
-    def notify(result: Any, given: Mapping[str, Any]) -> None:
+    def notify(result: Any, given: Mapping[str, Any], since_ms: int, at_ms: int) -> None:
         key = given.get("key") or getattr(given.get("tag"), "key", "")
         if is_own_tag(key):
             return
         # Of a run the catalog has the names of its versions, and no more of these.
         run_id = str(result.run_id or "") if name == "create_model_version" else ""
+        move: dict[str, Any] = {}
+        if alias := given.get("alias"):
+            move = {"alias": str(alias), "version": str(given.get("version") or "")}
+            move |= {"since_ms": since_ms, "at_ms": at_ms}
         for model in dict.fromkeys(filter(None, map(given.get, ("name", "new_name")))):
-            on_change(run_id, status, tracking_uri, str(model))
+            on_change(run_id, status, tracking_uri, str(model), **move)
 
     setattr(changed, _MARK, True)
     return changed
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def is_own_tag(key: Any) -> bool:

@@ -48,6 +48,9 @@ class Event:
     `model` is the name of the registered model, and `run_id` then the run of its new version; the
     other one is empty. `tracking_uri` is without credentials, `workspace` empty where none was set.
     `recipe` is the path of the recipe that was named, empty where only a catalog was.
+
+    `at_ms` is when it had happened. Of a move of an `alias`, `version` is the new one, empty for
+    none; it happened at `since_ms` or later, if that is not 0.
     """
 
     run_id: str = ""
@@ -57,6 +60,9 @@ class Event:
     recipe: str = ""
     at_ms: int = 0
     model: str = ""
+    alias: str = ""
+    version: str = ""
+    since_ms: int = 0
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -81,14 +87,14 @@ class Event:
         if not isinstance(data, dict):
             return None
         known = {field.name: data[field.name] for field in fields(cls) if field.name in data}
-        texts = [value for name, value in known.items() if name != "at_ms"]
-        if not isinstance(known.get("at_ms", 0), int) or not all(
-            isinstance(value, str) for value in texts
-        ):
+        kinds = {name: int if name in _TIMES else str for name in known}
+        if not all(isinstance(value, kinds[name]) for name, value in known.items()):
             return None
         event = cls(**known)
         return event if event.names else None
 
+
+_TIMES: Final = ("at_ms", "since_ms")
 
 MAX_EVENTS: Final = 10_000
 """Events that may wait; further ones are dropped, and counted, until some are drained."""

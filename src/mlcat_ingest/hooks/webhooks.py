@@ -38,6 +38,7 @@ MAX_S: Final = 10.0
 MAX_CONNECTIONS: Final = 16
 
 _SECONDS: Final = re.compile(r"[0-9]{1,15}")
+_ALIAS: Final = "model_version_alias"
 _ENTITIES: Final = ("registered_model", "model_version", "prompt")
 """What the names of entities begin with; MLflow has no events of MCP servers and skills."""
 
@@ -76,7 +77,7 @@ class Webhooks:
         with self._lock:
             if delivery in self._ids:
                 return HTTPStatus.OK, "repeated"
-        status, text = self._event(body)
+        status, text = self._event(body, int(at))
         if status == HTTPStatus.OK:
             with self._lock:
                 self._ids[delivery] = None
@@ -84,18 +85,23 @@ class Webhooks:
                     self._ids.popitem(last=False)
         return status, text
 
-    def _event(self, body: bytes) -> tuple[HTTPStatus, str]:
+    def _event(self, body: bytes, signed_s: int) -> tuple[HTTPStatus, str]:
+        move: dict[str, Any] = {}
         try:
             payload = json.loads(body)
             entity, data = str(payload["entity"]), payload["data"]
             if not entity.startswith(_ENTITIES) or is_own_tag(data.get("key")):
                 return HTTPStatus.OK, "ignored"
             name, run_id = data["name"], data.get("run_id") or ""
+            if entity == _ALIAS:
+                version = "" if payload["action"] == "deleted" else str(data["version"])
+                at_ms = signed_s * 1000 + 999  # whole seconds
+                move = {"alias": str(data["alias"]), "version": version, "at_ms": at_ms}
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             name = run_id = None
         if not (isinstance(name, str) and name and isinstance(run_id, str)):
             return HTTPStatus.BAD_REQUEST, "not a webhook of MLflow"
-        if self._on_event(run_id, "", "", name):
+        if self._on_event(run_id, "", "", name, **move):
             return HTTPStatus.OK, "taken"
         return HTTPStatus.SERVICE_UNAVAILABLE, "the spool cannot be written"
 

@@ -61,7 +61,8 @@ VERSIONS: Final = "mlflow.versions"
 """Custom property of a run's model: its registered versions, a JSON list of `name:version`."""
 
 ALIASES: Final = "mlflow.aliases"
-"""Custom property of a version: its aliases, a JSON list of `name@alias`."""
+"""Custom property of a version: its aliases, a JSON list of `name@alias`; of a registered model the
+numbers of the versions by alias, a JSON object."""
 
 PROMPT: Final = "mlflow.prompt"
 """Custom property of a prompt: its name. With a dot and a version behind it: an earlier text."""

@@ -15,6 +15,10 @@ which says which values of metrics are better: `wer=minimize, share=maximize`.""
 SOURCE_KEY: Final = "mlcat.source"
 """Custom property naming the sources of an entity: `<type>:<server>:<workspace>`, comma-joined."""
 
+ALIAS_LOG: Final = "mlcat.alias_log"
+"""Custom property of a registered model's group: where its aliases were seen, a JSON list; see
+`metadata.aliases`."""
+
 APPLIED_PREFIX: Final = "mlcat.applied."
 """Prefix of the custom property that holds the base of one recipe, whose name follows."""
 

@@ -12,6 +12,7 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 
 from mlcat_ingest.core.findings import Finding, RequestSide
 from mlcat_ingest.links.index import FeatureIndex
+from mlcat_ingest.metadata.aliases import Sighting
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
 
 
@@ -68,12 +69,14 @@ class Runs:
 
     With them come the registered models with the names `models`, and all their versions; of those
     that are `deleted`, or lost a version, the groups are told. Unknown ids and names are ignored.
+    `moves` are what events said of the aliases of these models.
     Partitions are listed, which keeps the names of entities stable, but get no new checkpoint.
     """
 
     ids: Sequence[str]
     models: Sequence[str] = ()
     deleted: Sequence[str] = ()
+    moves: Mapping[str, Sequence[Sighting]] = field(default_factory=dict)
     needs: ClassVar[Capability | None] = Capability.RUNS
 
 

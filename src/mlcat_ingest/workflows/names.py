@@ -7,9 +7,8 @@ number or alias. Names are compared whole, with their case. Several entities are
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, Protocol, get_args
 
 from mlcat_ingest.client.base import Reads, Searches, StoredEntity
 from mlcat_ingest.core.paging import chunks
@@ -31,7 +30,6 @@ _MOST: Final = 20
 """Entities of one name that are listed, and parts of a name that are looked for."""
 
 _VERSION: Final = re.compile(r"(.+)[:@]([^:@]+)", re.DOTALL)
-
 _ASPECTS: Final = {
     "mlModel": (ML_MODEL_PROPERTIES, VERSION_PROPERTIES),
     "mlModelGroup": (ML_MODEL_GROUP_PROPERTIES,),
@@ -41,7 +39,7 @@ _ASPECTS: Final = {
 Kind = Literal["registered model", "version", "experiment", "run", "model"]
 """The kinds of entities with names; `model` is one that is neither a version nor an MLflow run."""
 
-KINDS: Final[tuple[Kind, ...]] = ("registered model", "version", "experiment", "run", "model")
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 
 class SearchedCatalog(Reads, Protocol):
@@ -50,13 +48,6 @@ class SearchedCatalog(Reads, Protocol):
     @property
     def search(self) -> Searches:
         """The search of the catalog."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Named:
-    urn: str
-    kind: Kind
-    label: str | None
 
 
 def urn_of(catalog: SearchedCatalog, text: str, kinds: Sequence[Kind] = KINDS) -> str:
@@ -74,36 +65,33 @@ def urn_of(catalog: SearchedCatalog, text: str, kinds: Sequence[Kind] = KINDS) -
     if text.startswith(PREFIX):
         entity_type_of(text)
         return text
-    found: list[_Named] = []
-    for named in _named(catalog, text):
-        if named.kind in kinds:
-            found.append(named)
-        if len(found) > _MOST:
-            break
-    if len(found) == 1:
-        return found[0].urn
+    named = (found for found in _named(catalog, text) if found[1] in kinds)
+    found = dict(islice(((urn, f"  {line}, {kind}") for urn, kind, line in named), _MOST + 1))
     if not found:
         raise _nothing(catalog, text, kinds)
-    shown = [f"  {with_label(one.urn, one.label)}, {one.kind}" for one in found[:_MOST]]
-    more = "more than " if len(found) > _MOST else ""
-    raise RecipeError(
-        "\n".join([f"{more}{len(shown)} entities are named {text!r}; give one of the URNs", *shown])
-    )
+    if len(found) == 1:
+        return next(iter(found))
+    count = f"more than {_MOST}" if len(found) > _MOST else len(found)
+    lines = [f"{count} entities are named {text!r}; give one of the URNs", *found.values()]
+    raise RecipeError("\n".join(lines[: _MOST + 1]))
 
 
-def _named(catalog: SearchedCatalog, text: str) -> Iterator[_Named]:
+def _named(catalog: SearchedCatalog, text: str) -> Iterator[tuple[str, Kind, str]]:
+    """Yield URN, kind and line of each entity that has the name."""
     model, version = _split(text)
-    found = catalog.search.named(_tails(text), _tails(model), version)
-    for page in found:
-        for chunk in chunks(list(dict.fromkeys(page)), MAX_REQUEST_ITEMS):
-            for urn, stored in _read(catalog, chunk):
-                properties = stored_properties(urn, stored) or NOTHING
-                kind = _kind(urn, stored)
-                names = {properties.get("name"), name_in(urn)}
-                if kind == "run":
-                    names.add(custom_properties(properties).get(RUN_ID))
-                if text in names or (version and _is_version(properties, stored, model, version)):
-                    yield _Named(urn, kind, label_of(urn, properties))
+    for page in catalog.search.named(_tails(text), _tails(model), version):
+        for urn, stored in _read(catalog, page):
+            properties = stored_properties(urn, stored) or NOTHING
+            aspect = stored.get(VERSION_PROPERTIES)
+            of = NOTHING if aspect is None else aspect.value
+            custom = custom_properties(properties)
+            kind = _kind(urn, custom, is_version="version" in of)
+            names = {properties.get("name"), name_in(urn)}
+            if kind == "run":
+                names.add(custom.get(RUN_ID))
+            is_meant = version in _tags(of) and model in _models(properties)
+            if text in names or (is_meant and version):
+                yield urn, kind, with_label(urn, label_of(urn, properties))
 
 
 def _split(text: str) -> tuple[str, str]:
@@ -120,34 +108,30 @@ def _tails(name: str) -> list[str]:
 
 def _read(catalog: Reads, urns: Sequence[str]) -> Iterator[tuple[str, StoredEntity]]:
     for entity_type, aspects in _ASPECTS.items():
-        of_type = [urn for urn in urns if entity_type_of(urn) == entity_type]
-        if of_type:
-            yield from catalog.read_many(of_type, aspects).items()
+        of_type = [urn for urn in dict.fromkeys(urns) if entity_type_of(urn) == entity_type]
+        for chunk in chunks(of_type, MAX_REQUEST_ITEMS):
+            yield from catalog.read_many(chunk, aspects).items()
 
 
-def _kind(urn: str, stored: StoredEntity) -> Kind:
-    custom = custom_properties(stored_properties(urn, stored) or NOTHING)
+def _kind(urn: str, custom: Aspect, *, is_version: bool) -> Kind:
     registered = PropertyKey.REGISTERED_MODEL in custom
     if entity_type_of(urn) == "mlModelGroup":
         is_experiment = PropertyKey.EXPERIMENT_ID in custom and not registered
         return "experiment" if is_experiment else "registered model"
-    if registered or _versioning(stored):
+    if registered or is_version:
         return "version"
     return "run" if RUN_ID in custom else "model"
 
 
-def _versioning(stored: StoredEntity) -> Aspect:
-    """Return the `versionProperties` of a stored entity, empty where it is no version."""
-    aspect = stored.get(VERSION_PROPERTIES)
-    return NOTHING if aspect is None else aspect.value
-
-
-def _is_version(properties: Aspect, stored: StoredEntity, model: str, version: str) -> bool:
-    of = _versioning(stored)
+def _tags(of: Aspect) -> list[str]:
+    """Return the number of a version, and its aliases."""
     tags = [of.get("version") or NOTHING, *(of.get("aliases") or ())]
-    models = {name_in(group) for group in properties.get("groups") or ()}
-    models.add(str(custom_properties(properties).get(PropertyKey.REGISTERED_MODEL)))
-    return model in models and any(tag.get("versionTag") == version for tag in tags)
+    return [tag.get("versionTag") for tag in tags]
+
+
+def _models(properties: Aspect) -> set[object]:
+    registered = custom_properties(properties).get(PropertyKey.REGISTERED_MODEL)
+    return {registered, *map(name_in, properties.get("groups") or ())}
 
 
 def _nothing(catalog: SearchedCatalog, text: str, kinds: Sequence[Kind]) -> CatalogRequestError:

@@ -252,3 +252,20 @@ def test_a_service_that_nothing_names(
     result = invoke("get", GROUP)
     assert result.code == 2
     assert "MLCAT_SERVER" in result.err
+
+
+# --- when ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("champion", "in", "churn"), "'in' is not 'of'"),
+        (("champion", "of", "churn", "--on", "yesterday"), "'yesterday' does not match"),
+        (("champion", "of", "churn", "--recipe", "r.yml", "--server", "http://x"), "exclude"),
+    ],
+)
+def test_wrong_words(words: tuple[str, ...], message: str, invoke: Invoke) -> None:
+    result = invoke("when", *words)
+    assert result.code == 2
+    assert message in result.err

@@ -5,6 +5,7 @@ import logging
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -127,6 +128,22 @@ def test_each_change_of_a_registered_model_is_reported_with_its_names() -> None:
         ("", "", "uri", "m"),
         ("", "", "uri", "m"),
     ]
+
+
+def test_the_move_of_an_alias_is_reported_with_the_time_of_the_call() -> None:
+    moves: list[dict[str, Any]] = []
+    store = SimpleNamespace(
+        set_registered_model_alias=lambda name, alias, version: (name, alias, version),
+        delete_registered_model_alias=lambda name, alias: (name, alias),
+    )
+    attach_models(store, lambda *_, **move: moves.append(move), lambda: "")
+    began_ms = time.time_ns() // 1_000_000
+    store.set_registered_model_alias("m", "champion", version=3)
+    store.delete_registered_model_alias("m", "champion")
+    assert [one["alias"] for one in moves] == ["champion", "champion"]
+    assert [one["version"] for one in moves] == ["3", ""]
+    for one in moves:
+        assert began_ms <= one["since_ms"] < one["at_ms"] <= time.time_ns() // 1_000_000 + 1
 
 
 def test_tags_that_the_catalog_writes_back_and_failed_changes_are_not_reported() -> None:

@@ -92,6 +92,7 @@ def test_what_mlflow_has_not_signed_just_now_is_refused(
         ({"data": {"name": ""}, "entity": "model_version"}, 400, 0),
         ({"data": {"name": 3}, "entity": "model_version"}, 400, 0),
         ({"data": {"name": "m", "run_id": 3}, "entity": "model_version"}, 400, 0),
+        ({"data": {"name": "m", "alias": "a"}, "entity": "model_version_alias"}, 400, 0),
         ({"data": [], "entity": "model_version"}, 400, 0),
         ({"entity": "model_version"}, 400, 0),
         ([], 400, 0),
@@ -103,6 +104,14 @@ def test_only_registered_models_and_prompts_are_events(
     heard, body = Heard(), json.dumps(payload).encode()
     assert Webhooks(lambda: "s", heard).take(signed(body), body, NOW_S)[0] == status
     assert len(heard.events) == events
+
+
+@pytest.mark.parametrize(("action", "version"), [("created", "1"), ("deleted", "")])
+def test_the_move_of_an_alias_was_before_mlflow_signed_it(action: str, version: str) -> None:
+    heard, body = Heard(), json.dumps({**ALIAS, "action": action}).encode()
+    Webhooks(lambda: "s", heard).take(signed(body), body, NOW_S)
+    at_ms = int(NOW_S) * 1000 + 999
+    assert heard.moves == [{"alias": "champion", "version": version, "at_ms": at_ms}]
 
 
 def test_what_is_no_json_is_refused() -> None:

@@ -4,12 +4,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from mlcat_ingest.client.base import StoredAspect, StoredEntity
+from mlcat_ingest.metadata.aliases import with_sightings
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS
 from mlcat_ingest.metadata.entries import keys_of
 from mlcat_ingest.metadata.identity import Writer, other_writer_note, same_store_note
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note, Proposal
-from mlcat_ingest.metadata.reserved import COPIED_TO, RENAMED_TO, REUSED, SOURCE_KEY
+from mlcat_ingest.metadata.reserved import ALIAS_LOG, COPIED_TO, RENAMED_TO, REUSED, SOURCE_KEY
 from mlcat_ingest.pipeline.merge.applied import (
     NOTHING,
     AppliedFields,
@@ -341,6 +342,8 @@ class _Merge:
         fresh = self._entity.aspects.get(self._main_aspect, NOTHING)
         removed = is_removed(self._stored)
         fresh = with_all_sources(self._entity.urn, fresh, self._properties, removed=removed)
+        if ALIAS_LOG in custom_properties(fresh):
+            fresh = {**fresh, CUSTOM: with_sightings(fresh[CUSTOM], self._properties)}
         fresh = with_short_text(fresh, self._notes)
         merged = self._aspect(self._main_aspect, fresh)
         base_key = _base_key(self._rules.writer)

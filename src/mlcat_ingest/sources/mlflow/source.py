@@ -304,7 +304,8 @@ class MlflowSource(Source[JoinedRecord]):
                 log.warning("cannot list changes; reading everything: %s", error)
             else:
                 yield from self._asset_pages(reader, scope, partition, users)
-                yield Finished(partition, _checkpoint(known, parents), groups=changes.groups)
+                checkpoint = _checkpoint(known, parents, changes)
+                yield Finished(partition, checkpoint, groups=changes.groups)
                 return 0
             known, parents = KnownRuns(reader, before_ms), _parents(partition)
         runs = EveryRun(
@@ -320,7 +321,7 @@ class MlflowSource(Source[JoinedRecord]):
         if self._config.limit is None:
             if everything.lists_every_table and not reader.refusals.count:
                 self._tables_listed.add(scope.source_key)
-            yield Finished(partition, _checkpoint(known, parents), complete=True)
+            yield Finished(partition, _checkpoint(known, parents, everything), complete=True)
         return everything.runs_read
 
     def _pages(
@@ -488,8 +489,10 @@ class MlflowSource(Source[JoinedRecord]):
         )
 
 
-def _checkpoint(known: KnownRuns, parents: ParentRuns) -> Mapping[str, object]:
-    return {**known.checkpoint(), _PARENTS: parents.left_out}
+def _checkpoint(
+    known: KnownRuns, parents: ParentRuns, reading: WorkspaceReading
+) -> Mapping[str, object]:
+    return {**known.checkpoint(), _PARENTS: parents.left_out, **reading.checkpoint()}
 
 
 def _parents(partition: PartitionState) -> ParentRuns:

@@ -1,5 +1,6 @@
 """The history of one entity: who wrote which version of its aspects when, and what changed."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -13,9 +14,13 @@ from mlcat_ingest.catalog.web.ui.facts import Piece
 from mlcat_ingest.catalog.web.ui.lists import PAGE_ROWS, Pager, names_of, pager
 from mlcat_ingest.catalog.web.ui.text import entity_href, moment
 from mlcat_ingest.core.text import cut
+from mlcat_ingest.metadata.aliases import decode
 from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
+from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
+from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.diff import AspectDiff, Sign, diff_aspect, value_text
+from mlcat_ingest.metadata.reserved import ALIAS_LOG
 
 COMPARED_CHARS: Final = 800_000
 """Most characters of values that are compared on one page."""
@@ -43,6 +48,7 @@ class ChangedValue:
 class ShownVersion:
     """A version of an aspect and what it changed; `more` changes are not shown.
 
+    `moves` are those of aliases and stages.
     `note` says what no change shows. A version that is too large to be compared on this page is
     compared on that at `compare_href`.
     """
@@ -51,6 +57,7 @@ class ShownVersion:
     version: int
     created: bool = False
     note: str = ""
+    moves: tuple[str, ...] = ()
     changes: tuple[ChangedValue, ...] = ()
     more: int = 0
     compare_href: str = ""
@@ -159,16 +166,42 @@ def _version(
         return ShownVersion(entry.aspect, entry.version, note=note.strip(), compare_href=href)
     diff = diff_aspect(entry.aspect, before[0] if before else None, new)
     changes = [] if diff is None else list(_changes(diff))
-    if diff is None:
+    moves = tuple(_moves(entry.aspect, before[0] if before else None, new, diff))[:most]
+    if diff is None and not moves:
         note = f"Only internal properties of mlcat-ingest changed. {note}".strip()
     return ShownVersion(
         entry.aspect,
         entry.version,
         not before,
         note,
+        moves,
         tuple(changes[:most]),
         max(0, len(changes) - most),
     )
+
+
+_MARKS: Final = {
+    (VERSION_PROPERTIES, "aliases"): re.compile("()(.+)"),
+    (GLOBAL_TAGS, "tags"): re.compile(r"urn:li:tag:mlflow_(staging|production|archived)()"),
+}
+"""The entries of a version that are its aliases, or the tags of its stages."""
+
+
+def _moves(
+    aspect: str, before: Mapping[str, Any] | None, new: Mapping[str, Any], diff: AspectDiff | None
+) -> Iterator[str]:
+    """Yield the moves of aliases and stages that are new in a version of an aspect."""
+    old, now = (
+        decode(custom.get(ALIAS_LOG)) if isinstance(custom, dict) else []
+        for custom in ((value or {}).get("customProperties") for value in (before, new))
+    )
+    yield from (f"alias {one.alias}: {one.holder}, {one.window}" for one in now if one not in old)
+    for field in () if diff is None else diff.fields:
+        for change in field.changes:
+            mark = _MARKS.get((aspect, field.field))
+            if mark and (match := mark.fullmatch(change.label)) and change.sign != "changed":
+                what = f"stage {match[1]}" if match[1] else f"alias {match[2]}"
+                yield f"{what} {'set' if change.sign == 'added' else 'taken away'}"
 
 
 def _changes(diff: AspectDiff) -> Iterator[ChangedValue]:

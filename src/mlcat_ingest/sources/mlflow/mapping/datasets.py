@@ -16,6 +16,7 @@ from mlcat_ingest.core.text import whole_characters
 from mlcat_ingest.metadata.aspects.assets import DATASET_PROPERTIES
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_EVALUATION_DATA, ML_MODEL_TRAINING_DATA
 from mlcat_ingest.metadata.aspects.untyped import SCHEMA_METADATA
+from mlcat_ingest.metadata.codec import json_or_none
 from mlcat_ingest.metadata.identity import schema_hash
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.reserved import DESCRIBED_BY, SOURCE_KEY
@@ -41,7 +42,6 @@ from mlcat_ingest.sources.mlflow.values.records import (
     DatasetInput,
     PropertyKey,
     column_name,
-    json_or_none,
 )
 
 _EVALUATION: Final = frozenset(

@@ -6,11 +6,13 @@ from typing import Any, Final
 
 from mlcat_ingest.core.text import whole_characters
 from mlcat_ingest.errors import InvalidUrnError, RecordError
+from mlcat_ingest.metadata.aliases import encode
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
 from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS, OWNERSHIP
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_GROUP_PROPERTIES, ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.naming import datahub_guid
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
+from mlcat_ingest.metadata.reserved import ALIAS_LOG
 from mlcat_ingest.metadata.urn import build
 from mlcat_ingest.sources.mlflow.mapping.evidence import version_evidence, with_evidence
 from mlcat_ingest.sources.mlflow.mapping.logged_models import add_model_facts, tags_with_model
@@ -328,6 +330,8 @@ def map_registered_model(record: JoinedRegisteredModel) -> list[Entity]:
     custom.set_own(PropertyKey.REGISTERED_MODEL, model.name)
     if model.aliases:
         custom.set_own(PropertyKey.ALIASES, compact_json(dict(sorted(model.aliases.items()))))
+    if record.sightings:
+        custom.values[ALIAS_LOG] = encode(record.sightings)
     newest = max(record.versions, key=number_of, default=None)
     if newest is not None:
         newest = truncator.text(newest, "version")

@@ -37,10 +37,11 @@ from urllib.parse import unquote
 from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import ProtocolMismatchError
+from mlcat_ingest.metadata.aliases import Sighting, listing
 from mlcat_ingest.sources.base import PartitionState
 from mlcat_ingest.sources.mlflow.read.listing import EXPERIMENTS_A_LISTING, id_pieces
 from mlcat_ingest.sources.mlflow.read.reader import ModelFilter, Reader, RunFilter
-from mlcat_ingest.sources.mlflow.select.scopes import EveryRun
+from mlcat_ingest.sources.mlflow.select.scopes import ALIASES_LISTED, EveryRun
 from mlcat_ingest.sources.mlflow.values.joined import (
     EXPERIMENT,
     LOGGED_MODEL,
@@ -55,7 +56,12 @@ from mlcat_ingest.sources.mlflow.values.joined import (
     version_fingerprint,
     version_id,
 )
-from mlcat_ingest.sources.mlflow.values.records import LoggedModel, ModelVersion, Run
+from mlcat_ingest.sources.mlflow.values.records import (
+    LoggedModel,
+    ModelVersion,
+    RegisteredModel,
+    Run,
+)
 
 COUNTS_A_LISTING: Final = 40
 """Requests for numbers of runs of 2,000 experiments; where these do not suffice, more experiments
@@ -291,6 +297,14 @@ class ChangedRuns(EveryRun):
         for model_ids in id_pieces(named - touched_models):
             self._add_runs_of(self._models(ids, ModelFilter(model_ids=model_ids)))
         return self._stale
+
+    def sightings(self, model: RegisteredModel) -> Iterable[Sighting]:
+        """Return where the aliases of a listed model were seen: by this listing, and the last."""
+        now = super().sightings(model)
+        match (self._state.checkpoint or {}).get(ALIASES_LISTED):
+            case [int(begin_ms), int(end_ms), dict(aliases)] if model.name in aliases:
+                return (*listing(aliases[model.name], begin_ms, end_ms), *now)
+        return now
 
     def lost(self) -> set[str]:
         """Return the names of registered models that are not listed now, or not every version."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import ClassVar, Final
 
 from mlcat_ingest.core.paging import chunks
+from mlcat_ingest.metadata.aliases import Sighting, listing
 from mlcat_ingest.sources.base import Runs
 from mlcat_ingest.sources.mlflow.read.reader import IDS_A_LISTING, Reader, RunFilter
 from mlcat_ingest.sources.mlflow.select.joins import Listed
@@ -15,6 +16,12 @@ from mlcat_ingest.sources.mlflow.values.records import (
     RegisteredModel,
     Run,
 )
+
+ALIASES_LISTED: Final = "aliases"
+"""Key of a checkpoint: when the aliases of a workspace were listed, and those by model."""
+
+_CLOCK_MS: Final = 2_000
+"""How far the time of a server's reply may be from that of what it says: they are whole seconds."""
 
 _GENERATIONS: Final = 20
 """Generations of copies of versions whose names are asked for."""
@@ -49,11 +56,19 @@ class EveryRun:
         self.listed_only = listed_only
         self.listed = Listed()
         """What the workspace lists; a reading fills it."""
+        self.listed_ms = (0, 0)
+        """When the registered models were listed: the window, by the server's clock."""
 
     def registry(self) -> tuple[list[RegisteredModel], list[ModelVersion]]:
         """Return the registered models and the versions to join."""
+        begin_ms = self._reader.connection.clock_ms() - _CLOCK_MS
         models = [model for page in self._reader.registered_models() for model in page]
+        self.listed_ms = begin_ms, self._reader.connection.clock_ms() + _CLOCK_MS
         return models, self._versions()
+
+    def sightings(self, model: RegisteredModel) -> Iterable[Sighting]:
+        """Return where the aliases of a listed model were seen: by this listing, and before."""
+        return listing(model.aliases, *self.listed_ms)
 
     def _versions(self) -> list[ModelVersion]:
         return [version for page in self._reader.model_versions() for version in page]
@@ -149,6 +164,10 @@ class NamedRuns(EveryRun):
             known.update(missing)
             versions += self._versions()
         return models, versions
+
+    def sightings(self, model: RegisteredModel) -> Iterable[Sighting]:
+        """Return where the aliases of a listed model were seen: by this listing, and by events."""
+        return (*self._named.moves.get(model.name, ()), *super().sightings(model))
 
     def models(self) -> Sequence[str]:
         """Return the named models, unless they come only with runs."""

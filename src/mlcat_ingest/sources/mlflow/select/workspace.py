@@ -26,7 +26,7 @@ from mlcat_ingest.sources.mlflow.select.models import (
     of_one_run,
     with_signature_tables,
 )
-from mlcat_ingest.sources.mlflow.select.scopes import EveryRun, NamedRuns
+from mlcat_ingest.sources.mlflow.select.scopes import ALIASES_LISTED, EveryRun, NamedRuns
 from mlcat_ingest.sources.mlflow.select.selection import RunSelection
 from mlcat_ingest.sources.mlflow.values.joined import (
     REGISTERED,
@@ -105,6 +105,11 @@ class WorkspaceReading:
         """
         yield from with_signature_tables(self._runs.pages(self._pages()))
         yield from self._corrected_parents()
+
+    def checkpoint(self) -> Mapping[str, object]:
+        """Return the aliases that were listed, for the checkpoint of the pass."""
+        aliases = {m.name: m.aliases for m in self._listed.registered.values() if m.aliases}
+        return {ALIASES_LISTED: [*self._runs.listed_ms, aliases]}
 
     @property
     def experiments_read(self) -> int:
@@ -212,7 +217,9 @@ class WorkspaceReading:
         for name in names:
             model = self._pending_models.pop(name, None)
             if model is not None:
-                yield JoinedRegisteredModel(self._scope, model, self._listed.versions.newest(name))
+                newest = self._listed.versions.newest(name)
+                sightings = tuple(self._runs.sightings(model))
+                yield JoinedRegisteredModel(self._scope, model, newest, sightings)
 
     def _list_models(self, only: ModelFilter) -> Iterator[list[LoggedModel]]:
         return self._reader.logged_models(list(self._listed.experiments), only=only)

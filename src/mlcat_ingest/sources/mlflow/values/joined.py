@@ -19,6 +19,7 @@ from mlcat_ingest.core.text import whole_characters
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.links.index import IndexedTable
 from mlcat_ingest.links.rules import FEAST_MODEL_NAME, FEAST_OPERATION, LinkOptions
+from mlcat_ingest.metadata.aliases import Sighting
 from mlcat_ingest.metadata.codec import canonical, record_hash
 from mlcat_ingest.metadata.naming import Name, Naming
 from mlcat_ingest.metadata.proposal import Aspect
@@ -141,7 +142,7 @@ def _record_digest(record: object) -> str | None:
     return record_hash(_fields_of(record), _parts_of)
 
 
-_APART: Final = frozenset({"scope", "registered", "metrics"})
+_APART: Final = frozenset({"scope", "registered", "metrics", "sightings"})
 
 
 def _fields_of(record: object) -> object:
@@ -315,11 +316,12 @@ class JoinedExperiment:
 
 @dataclass(frozen=True, slots=True)
 class JoinedRegisteredModel:
-    """A registered model and the numbers of all its versions."""
+    """A registered model and the numbers of all its versions; `sightings` are of its aliases."""
 
     scope: WorkspaceScope
     model: RegisteredModel
     versions: tuple[str, ...] = ()
+    sightings: tuple[Sighting, ...] = ()
 
     @property
     def record_version(self) -> RecordVersion | None:

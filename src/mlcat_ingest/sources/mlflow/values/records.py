@@ -17,6 +17,7 @@ from math import isnan
 from typing import Any, Final, NamedTuple
 
 from mlcat_ingest.metadata import mlflow_keys
+from mlcat_ingest.metadata.codec import json_or_none
 
 UNENDED: Final = frozenset({"RUNNING", "SCHEDULED"})
 """The states of runs that have not ended."""
@@ -364,14 +365,6 @@ def _objects(text: str) -> Sequence[Mapping[str, Any]]:
 def _cached(text: str) -> Sequence[Mapping[str, Any]]:
     value = json_or_none(text)
     return tuple(one for one in value if isinstance(one, dict)) if isinstance(value, list) else ()
-
-
-def json_or_none(text: str | None) -> Any:
-    """Return the JSON value that `text` holds, None where it holds none."""
-    try:
-        return json.loads(text) if text else None
-    except (ValueError, RecursionError):
-        return None
 
 
 def column_names(columns: Any) -> frozenset[str]:

@@ -8,6 +8,7 @@ import pytest
 from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.history import CHANGES, COMPARED_CHARS, history_page
+from mlcat_ingest.metadata.aliases import Sighting, encode
 from support.catalog_store import group, model, put, statements
 from support.names import HOSTILE
 from support.pages import at, get, page
@@ -198,3 +199,28 @@ def test_hostile_values_in_the_history_are_only_text(store: Store, name: str) ->
 def test_an_entity_that_is_only_referred_to_has_no_history(store: Store) -> None:
     put(store, URN, mlModelProperties={"groups": [group("g")]})
     assert at(group("g"), TAB) not in page(store, at(group("g"))).links
+
+
+def test_moves_of_aliases_and_stages_are_named(store: Store) -> None:
+    moved = Sighting("champion", "3", 1_000, 1_001, "event")
+    log = {"mlcat.alias_log": encode([moved])}
+    for custom in ({}, log, {**log, "k": "v"}):
+        put(store, group("registered:m"), mlModelGroupProperties={"customProperties": custom})
+    shown = page(store, at(group("registered:m"), TAB)).text
+    assert shown.count("alias champion: version 3, at 1970-01-01 00:00:01 UTC (reg") == 1
+    assert "Only internal properties" not in shown
+    for tags, aliases in (([], []), (["mlflow_production", "mlflow_other"], ["next"]), ([], [])):
+        versions = {
+            "versionSet": "urn:li:versionSet:(s,mlModel)",
+            "version": {"versionTag": "1"},
+            "sortId": "1",
+            "aliases": [{"versionTag": alias} for alias in aliases],
+        }
+        tagged = {"tags": [{"tag": f"urn:li:tag:{tag}"} for tag in tags]}
+        put(store, URN, versionProperties=versions, globalTags=tagged)
+    shown = text(store)
+    for line in ("alias next set", "alias next taken away"):
+        assert shown.count(line) == 1
+    for line in ("stage production set", "stage production taken away"):
+        assert shown.count(line) == 1
+    assert "stage other" not in shown

@@ -137,9 +137,13 @@ def world() -> World:
 
 def test_a_second_pass_reads_no_run_in_six_short_listings(world: World) -> None:
     assert world.runs() == ["a", "b"]
-    known: dict[str, object] = {"runs": {"1": 2}, "runs_from_ms": None, "parents": []}
+
+    def known(at_ms: int) -> dict[str, object]:
+        aliases = [at_ms - 2_000, at_ms + 2_000, {}]
+        return {"runs": {"1": 2}, "runs_from_ms": None, "parents": [], "aliases": aliases}
+
     since_ms = NOW_MS - HOUR_MS
-    assert world.memory.finished == [({"before_ms": since_ms, **known}, True)]
+    assert world.memory.finished == [({"before_ms": since_ms, **known(NOW_MS)}, True)]
     assert world.runs(NOW_MS + HOUR_MS) == []
     assert [name for _, name in world.reader.calls] == [
         *("experiments", "registered_models", "model_versions", "logged_models 1"),
@@ -152,7 +156,7 @@ def test_a_second_pass_reads_no_run_in_six_short_listings(world: World) -> None:
         RunFilter(ended_since_ms=since_ms, before_ms=since_ms),
         RunFilter(statuses=("RUNNING",), ended_since_ms=changes_module.ANY_END_MS),
     ]
-    assert world.memory.finished[1:] == [({"before_ms": NOW_MS, **known}, False)]
+    assert world.memory.finished[1:] == [({"before_ms": NOW_MS, **known(NOW_MS + HOUR_MS)}, False)]
 
 
 @pytest.mark.parametrize("start_ms", [-(10**12), -1, 0, 1, None])
