@@ -4,6 +4,7 @@ import gzip
 import re
 import sqlite3
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -132,6 +133,14 @@ def test_model_card(place: Place, *, update_golden: bool) -> None:
     place.write_recipe(service)
     place.ingest()
     place.walk("model-card", update=update_golden)
+
+
+def test_champion_on_a_date(place: Place, *, update_golden: bool) -> None:
+    service = RECIPE.replace("embedded", "rest").replace("db: catalog.db", f"server: {SERVICE}")
+    place.write_recipe(service)
+    place.ingest()
+    time.sleep(3)  # the window of the listing ends before the question
+    place.walk("champion-on-a-date", update=update_golden)
 
 
 @pytest.mark.parametrize("event", ["pull_request", "schedule"])

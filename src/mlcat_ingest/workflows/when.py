@@ -48,7 +48,8 @@ def when_lines(found: AliasEvidence, what: str) -> Iterator[Line]:
     if not held and found.certainty != "not known":
         # A move says when the alias came to a version, a pass that it had come by then.
         held = [*before, *found.across, *(one for one in after if one.by == "pass")]
-    holders = " or ".join(dict.fromkeys(one.holder for one in held))
+    between = ", then " if found.within else " or "
+    holders = between.join(dict.fromkeys(one.holder for one in held))
     yield Line(printable(f"{what}: {found.certainty}{holders and f', {holders}'}"))
     rows = {"before": before, "around": found.across, "within": found.within, "after": after}
     for where, sightings in rows.items():

@@ -73,7 +73,7 @@ class Registry:
     def drain(self) -> None:
         spool, recipe = self.bench.spool, str(self.bench.recipe)
         result = drain_into(load_resolved(self.bench.recipe), spool, recipe)
-        assert (result.report, result.left) == (None, 0)
+        assert (result.report, result.summary.left) == (None, 0)
 
     def run(self, *words: str) -> None:
         assert call([str(self.bench.recipe), "-q", *words]) == 0

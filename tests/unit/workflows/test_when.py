@@ -36,7 +36,7 @@ class Catalog(Reads):
     [
         ((0, 999), ["x: not known", "after  version 3     at 1970-01-01 00:00:01 UTC (registry"]),
         ((0, 4_000), ["x: exact, version 3", "within  version 3", "after  no version"]),
-        ((0, 9_000), ["x: exact, version 3 or no version or version 4", *["within  "] * 3]),
+        ((0, 9_000), ["x: exact, version 3, then no version, then version 4", *["within  "] * 3]),
         ((2_000, 3_000), ["x: interval, version 3 or no version", "before  ver", "after  no v"]),
         ((5_500, 5_500), ["x: interval, version 3 or no version or version 4", "before", "around"]),
         ((9_500, 9_500), ["x: interval, version 4", "before  version 4"]),
