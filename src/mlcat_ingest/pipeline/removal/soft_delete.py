@@ -240,6 +240,7 @@ class Removal:
             what = f"{plural(count, 'entity', 'entities')} not removed"
             self._note("removal_without_state", f"{what}: the number of all entities is unknown")
             return None
+        total = max(total, count)  # the catalog may find what no state lists
         most = max(FLOOR, self._max_ratio * total)
         for entity in limited:
             if removed > most:

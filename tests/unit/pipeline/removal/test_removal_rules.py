@@ -277,6 +277,14 @@ def test_up_to_ten_and_up_to_the_ratio_of_what_state_or_catalog_knows_are_remove
     assert world.known.counted == (count > 10)
 
 
+def test_a_limit_of_all_holds_back_none_where_neither_state_nor_search_counts_every_one() -> None:
+    urns = [model_urn(f"r{at:02}") for at in range(12)]
+    world = World(ratio=1, deferred=urns[:1])
+    world.hold(*urns[1:])
+    world.known.count = 7
+    assert world.remove() == urns
+
+
 @pytest.mark.parametrize(("gone", "asked"), [(10, 40), (11, 40), (12, 12), (40, 12)])
 def test_the_limit_counts_what_is_gone_and_asks_for_no_more(gone: int, asked: int) -> None:
     world = World(ratio=0.25)
