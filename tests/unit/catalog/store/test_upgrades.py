@@ -17,7 +17,7 @@ def test_an_opening_that_fails_is_made_up_for_by_the_next(
     def fail(*_: object) -> None:
         raise RuntimeError("power is lost")
 
-    monkeypatch.setattr(store_module, "add_platforms", fail)
+    monkeypatch.setattr(store_module, "_add_platforms", fail)
     with pytest.raises(RuntimeError):
         Store.open(tmp_path / "c.db")
     monkeypatch.undo()
