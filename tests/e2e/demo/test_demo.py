@@ -114,6 +114,8 @@ def test_it_ingests_and_serves(first: First) -> None:
     assert "wine-classifier" in first.page
     reported = re.findall(r"^ +(ml\w*) +(\d+) created", first.text, re.MULTILINE)
     created = {kind: int(count) for kind, count in reported}
+    for kind, count in (("service", 1), ("api", 2), ("document", 1)):
+        assert re.search(rf"^ +{kind} +{count} created", first.text, re.MULTILINE)
     of_mlflow = {kind: count for kind, count in created.items() if kind.startswith("mlModel")}
     assert of_mlflow == counts_of_store(first.folder / "mlflow.db")
     assert created["mlModel"] >= 3

@@ -43,6 +43,7 @@ sources:
     config:
       tracking_uri: sqlite:///{store}
       instance: demo               # a prefix: your own experiments have other names
+      include: [mcp_servers, prompts]
 sink:
   type: embedded
   config:
