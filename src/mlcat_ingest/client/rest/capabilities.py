@@ -52,7 +52,9 @@ as the report names what is dropped. Source: `docs/reference/compatibility.md`."
 
 
 _TYPES_SINCE: Final = _since("types")
-"""First releases that have an entity type of a source, of those that a supported one lacks."""
+"""First releases that have an entity type of a source, of those that a supported one lacks.
+
+DataHub 1.7.0 stores services without their custom properties, and so without source and base."""
 
 NEW_TYPES: Final = frozenset(_TYPES_SINCE)
 """Entity types of sources that a supported catalog may lack."""
