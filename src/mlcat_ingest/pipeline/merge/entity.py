@@ -308,17 +308,15 @@ class _Merge:
         tags = fresh.get("tags") or []
         if self._entity.verdicts is not None:
             # What the source said is not at hand: it is what its base has, without the verdicts.
-            held = (
-                self._stored[GLOBAL_TAGS].value.get("tags") if GLOBAL_TAGS in self._stored else ()
-            )
+            before = self._stored.get(GLOBAL_TAGS)
+            held = (NOTHING if before is None else before.value).get("tags") or ()
             ours = fingerprints_in(self._ours.get(GLOBAL_TAGS, NOTHING).get("tags", ""))
-            keys = keys_of(GLOBAL_TAGS, "tags", held or ())
             tags = [
                 entry
-                for key, entry in zip(keys, held or (), strict=True)
+                for key, entry in zip(keys_of(GLOBAL_TAGS, "tags", held), held, strict=True)
                 if key_fingerprint(key) in ours and entry.get("tag") not in self._given
             ]
-        elif not self._verdicts or "tags" not in fresh:
+        elif "tags" not in fresh:
             return fresh
         known = {entry.get("tag") for entry in tags}
         given = [{"tag": urn} for urn in self._verdicts if urn not in known]

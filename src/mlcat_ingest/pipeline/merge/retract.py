@@ -33,9 +33,6 @@ from mlcat_ingest.pipeline.merge.applied import (
     RememberedBase,
     applied_key,
     encode,
-    fingerprint,
-    fingerprints_in,
-    key_fingerprint,
     read_bases,
     verdict_key,
 )
@@ -109,20 +106,17 @@ def _is_of_others(stored: StoredEntity) -> bool:
     if DATASET_PROPERTIES not in stored:
         return False
     value = stored[DATASET_PROPERTIES].value
-    custom = custom_properties(value)
-    applied = read_bases(custom, None).joined.get(DATASET_PROPERTIES)
+    applied = read_bases(custom_properties(value), None).joined.get(DATASET_PROPERTIES)
     if applied is None:
         return True
-    known = {name: fingerprints_in(text) for name, text in applied.items()}
-    found = [(CUSTOM, key_fingerprint(key)) for key in map_keys(custom)]
-    values = {name: one for name, one in value.items() if name != CUSTOM and has_content(one)}
-    found += [(name, fingerprint(one)) for name, one in values.items()]
-    return any(text not in known.get(name, ()) for name, text in found)
+    of_nobody = MergeRules(Writer(""))
+    left = without_applied(DATASET_PROPERTIES, value, of_nobody, applied).value or NOTHING
+    return _is_content(DATASET_PROPERTIES, {**left, CUSTOM: map_keys(custom_properties(left))})
 
 
 def _has_our_schema(stored: StoredEntity) -> bool:
     schema = stored[SCHEMA_METADATA].value if SCHEMA_METADATA in stored else NOTHING
-    return bool(schema) and schema.get("hash") == schema_hash(schema.get("fields"))
+    return bool(schema.get("hash") == schema_hash(schema.get("fields")))
 
 
 def _drops_schema(stored: StoredEntity, bases: Bases) -> bool:

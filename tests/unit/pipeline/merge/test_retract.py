@@ -48,6 +48,7 @@ def test_an_entity_that_is_all_ours_is_removed() -> None:
 def test_what_the_service_makes_by_itself_does_not_keep_an_entity() -> None:
     shelf = ingested()
     shelf.put("mlModelKey", {"name": "r1"})
+    shelf.put("status", {"removed": False})
     shelf.put("browsePathsV2", {"path": [{"id": "mlflow"}]})
     shelf.put("testResults", {"failing": [{"test": "t"}]})
     shelf.put("ownership", {"owners": [], "lastModified": {"time": 0}})
