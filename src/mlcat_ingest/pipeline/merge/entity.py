@@ -318,9 +318,8 @@ class _Merge:
             ]
         elif "tags" not in fresh:
             return fresh
-        known = {entry.get("tag") for entry in tags}
-        given = [{"tag": urn} for urn in self._verdicts if urn not in known]
-        return {**fresh, "tags": [*tags, *given]}
+        # Of a tag that both give, the last entry stays, which has what the source says of it.
+        return {**fresh, "tags": [*({"tag": urn} for urn in self._verdicts), *tags]}
 
     def _aspect(self, name: str, fresh: Aspect) -> MergedAspect:
         before = None if name not in self._stored else self._stored[name].value

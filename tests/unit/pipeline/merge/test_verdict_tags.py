@@ -50,13 +50,13 @@ def test_a_verdict_changes_its_own_tags_and_the_source_changes_its_own() -> None
 
 
 @pytest.mark.parametrize("left_out", [{}, {TAGS: {"context": None}}])
-def test_a_source_that_does_not_read_tags_leaves_those_of_verdicts(left_out: Any) -> None:
-    shelf = ingested()
+def test_a_source_that_does_not_read_tags_leaves_them(left_out: Any) -> None:
+    shelf = ingested("a")
     judge(shelf, "f")
     shelf.ingest({HOME: {"name": "n"}, **left_out})
-    assert (shelf.field("name"), shown(shelf)) == ("n", ["f"])
+    assert (shelf.field("name"), shown(shelf)) == ("n", ["a", "f"])
     judge(shelf)
-    assert shown(shelf) == []
+    assert shown(shelf) == ["a"]
 
 
 @pytest.mark.parametrize("before", [{"tags": []}, {}, None])
@@ -73,12 +73,17 @@ def test_what_somebody_took_away_is_given_again(before: Aspect | None) -> None:
 
 
 def test_a_tag_that_the_source_says_too_is_there_once() -> None:
-    shelf = ingested("a")
-    base = shelf.base()
+    said = {TAGS: {"tags": [{"tag": "a", "context": "c"}]}, HOME: {"name": "m"}}
+    shelf = Shelf()
+    shelf.ingest(said)
+    aspects, base = dict(shelf.aspects), shelf.base()
     judge(shelf, "a")
-    assert (shown(shelf), shelf.base()) == (["a"], base)
+    assert (shelf.aspects[TAGS], shelf.base()) == (aspects[TAGS], base)
     assert shelf.custom() == {"mlcat.verdicts.prod": "a"}
-    assert shelf.ingest(tags("a")).proposals == ()
+    del shelf.aspects[TAGS]
+    shelf.ingest(said)
+    assert shelf.aspects[TAGS] == aspects[TAGS]
+    assert shelf.ingest(said).proposals == ()
 
 
 def test_a_tag_of_another_recipe_or_of_people_is_not_ours_to_take() -> None:
