@@ -73,17 +73,17 @@ def test_what_somebody_took_away_is_given_again(before: Aspect | None) -> None:
 
 
 def test_a_tag_that_the_source_says_too_is_there_once() -> None:
-    said = {TAGS: {"tags": [{"tag": "a", "context": "c"}]}, HOME: {"name": "m"}}
+    with_context = {**tags(), TAGS: {"tags": [{"tag": "a", "context": "c"}]}}
     shelf = Shelf()
-    shelf.ingest(said)
+    shelf.ingest(with_context)
     aspects, base = dict(shelf.aspects), shelf.base()
     judge(shelf, "a")
     assert (shelf.aspects[TAGS], shelf.base()) == (aspects[TAGS], base)
     assert shelf.custom() == {"mlcat.verdicts.prod": "a"}
     del shelf.aspects[TAGS]
-    shelf.ingest(said)
+    shelf.ingest(with_context)
     assert shelf.aspects[TAGS] == aspects[TAGS]
-    assert shelf.ingest(said).proposals == ()
+    assert shelf.ingest(with_context).proposals == ()
 
 
 def test_a_tag_of_another_recipe_or_of_people_is_not_ours_to_take() -> None:
