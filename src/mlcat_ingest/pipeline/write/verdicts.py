@@ -53,6 +53,7 @@ class Verdicts:
         self._context = context
         self._recipe = recipe.name
         self._spec = recipe.evaluate.verdicts
+        self._test_urns = frozenset(recipe.evaluate.test_urns)
         self._incidents = Incidents(context, make, recipe.name)
         self._merge = merge
         self._delivery = make(context, merge)
@@ -200,6 +201,8 @@ class Verdicts:
         def event_of(test: str) -> Event | None:
             if test in evaluation.unevaluated:
                 return None
+            if self._test_urns and test not in self._test_urns:
+                return "dropped"  # this recipe does not evaluate it: others do
             self._read_tests([test])
             return "passes" if self._named([test], self._spec.incident) else "dropped"
 

@@ -15,6 +15,7 @@ from mlcat_ingest.pipeline.merge.retract import retract_entity, whole_entity
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
+from mlcat_ingest.pipeline.write.incidents import incident_of, state_of
 from mlcat_ingest.pipeline.write.verdicts import tag_of
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.base import (
@@ -244,3 +245,18 @@ def test_a_catalog_without_incidents_of_models_gets_none_and_a_note(world: World
     )
     assert not any(urn.startswith("urn:li:incident:") for urn in world.sink.stored)
     assert world.ingest(verdicts={"incident": [OWNED]}).proposals_sent == 0
+
+
+def test_a_recipe_leaves_the_incident_of_a_test_that_it_does_not_evaluate(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Catalog, "with_incidents", lambda _: ["mlModel"])
+    every, incident = {"incident": [".*"]}, incident_of(A, OWNED)
+    assert world.ingest(verdicts=every).verdicts_shown == {"incidents opened": 1}
+    world.sink.put(A, "incidentsSummary", {"activeIncidentDetails": [{"urn": incident}]})
+    world.fail()
+    for _ in range(2):
+        report = world.ingest(name="two", verdicts=every, test_urns=[NAMED])
+        assert not report.verdicts_shown
+    assert state_of(world.sink.stored[incident]["incidentInfo"]) == "open"
+    assert world.ingest(verdicts=every).verdicts_shown == {"incidents resolved": 1}
