@@ -114,7 +114,7 @@ class Verdicts:
         unknown = set(map(tag_of, evaluation.unevaluated))
         merged: list[MergedEntity] = []
         tests: set[str] = set()
-        changes = Counter[str]()
+        changes: dict[str, Counter[str]] = {}
         for urn, entity in stored.items():
             custom = custom_properties(stored_properties(urn, entity) or NOTHING)
             given = set(verdict_tags(custom, self._recipe))
@@ -126,8 +126,8 @@ class Verdicts:
             if one.proposals:
                 merged.append(one)
                 tests.update(failing)
-                changes += Counter({"tags added": len(tags - given)})
-                changes += Counter({"tags removed": len(given - tags)})
+                counts = {"tags added": len(tags - given), "tags removed": len(given - tags)}
+                changes[urn] = Counter(counts)
         return self._write([*self._new_tags(tests), *merged], changes)
 
     def _reads_tags(self, test: str) -> bool:
@@ -171,13 +171,14 @@ class Verdicts:
         merged = (self._merge(one, stored.get(one.urn)) for one in tags)
         yield from (one for one in merged if one.proposals)
 
-    def _write(self, merged: list[MergedEntity], changes: Mapping[str, int]) -> set[str]:
-        """Write entities, and return those that were refused, each with a note."""
+    def _write(self, merged: list[MergedEntity], changes: Mapping[str, Counter[str]]) -> set[str]:
+        """Write entities, count their changes, and return the refused ones, each with a note."""
         outcomes = self._delivery.deliver(merged) if merged else ()
         self._context.ledger.shown(outcomes)
-        for what, number in changes.items():
-            self._context.ledger.count(what, verdicts_shown=number)
         refused = {one.urn: str(one.refusals[0]) for one in outcomes if one.refusals}
+        shown = (counts for urn, counts in changes.items() if urn not in refused)
+        for what, number in sum(shown, Counter[str]()).items():
+            self._context.ledger.count(what, verdicts_shown=number)
         for urn, reason in refused.items():
             self._note(urn, reason)
         return set(refused)

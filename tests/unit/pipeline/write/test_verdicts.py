@@ -214,6 +214,15 @@ def test_any_test_has_a_tag(world: World, name: str) -> None:
     assert world.sink.tags() == [OF_SOURCE]
 
 
+def test_a_tag_that_is_refused_is_a_note_and_counts_as_none(world: World) -> None:
+    world.source.tags = ()
+    world.sink.refuse = {(A, "globalTags")}
+    report = world.ingest(OWNED)
+    assert (report.verdicts_shown, report.notes) == ({}, {"verdict_not_shown": 1})
+    world.sink.refuse = ()
+    assert world.ingest(OWNED).verdicts_shown == {"tags added": 1}
+
+
 def test_retract_and_explain_know_the_tag(world: World) -> None:
     world.ingest(OWNED)
     entries = explain(world.sink, A, ["globalTags", "mlModelProperties"]).entries
