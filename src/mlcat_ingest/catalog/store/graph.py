@@ -46,6 +46,7 @@ def _edges_of(way: Literal["upstream", "downstream"]) -> frozenset[tuple[str, st
 
 # Relationships of aspects that have no typed form here.
 _UNTYPED: Final = {
+    ("api", "Consumes"),
     ("chart", "Consumes"),
     ("chart", "ConsumesMetric"),
     ("dashboard", "Consumes"),
@@ -58,7 +59,7 @@ _UNTYPED: Final = {
 FROM_DESTINATION: Final = _edges_of("upstream") | _UNTYPED
 """Entity type and relationship of edges whose source comes from their destination."""
 
-TO_DESTINATION: Final = _edges_of("downstream")
+TO_DESTINATION: Final = _edges_of("downstream") | {("api", "Produces")}
 """Entity type and relationship of edges whose destination comes from their source."""
 
 
