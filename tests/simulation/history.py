@@ -213,10 +213,12 @@ def _run_and_compare(world: World, fresh: Contents, *, full: bool) -> None:
     """Run each recipe once, and compare; a second time where the first could not know enough.
 
     A recipe may have taken away what another one gives again. And what is gone, and in no search,
-    is found and removed only once another recipe whose state knows it has written to it.
+    is found and removed only once another recipe whose state knows it has written to it. A group
+    that another recipe marked as the new name stays until that has read the former one again.
     """
     unfound = {urn for urn, _ in world.storage.lost_changes}
     unknown = world.people.without_base | (unfound - fresh.keys())
+    unknown |= world.new_names(world.storage.stored)
     _run_each(world, full=full)
     wrong = _wrong(world, fresh, full=full)
     several = len(world.recipes()) > 1

@@ -329,12 +329,16 @@ class World:
         copies: set[str] = set()
         left = set(self.people.without_base)
         while left:
-            held = (self.storage.stored.get(urn, {}) for urn in left)
-            named = (aspects.get(ML_MODEL_GROUP_PROPERTIES, {}) for aspects in held)
-            customs = (properties.get("customProperties") or {} for properties in named)
-            left = {custom[RENAMED_TO] for custom in customs if RENAMED_TO in custom} - copies
+            left = self.new_names(left) - copies
             copies |= left
         return copies
+
+    def new_names(self, urns: Collection[str]) -> set[str]:
+        """Return the groups that some of `urns` are marked as renamed to."""
+        held = (self.storage.stored.get(urn, {}) for urn in urns)
+        named = (aspects.get(ML_MODEL_GROUP_PROPERTIES, {}) for aspects in held)
+        customs = (properties.get("customProperties") or {} for properties in named)
+        return {custom[RENAMED_TO] for custom in customs if RENAMED_TO in custom}
 
     def on_namesakes(self) -> list[str]:
         """Return what people put on a former experiment, and is on another one with its id."""
