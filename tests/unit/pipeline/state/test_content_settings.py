@@ -53,6 +53,8 @@ MLFLOW_CONTENT: dict[str, Any] = {
     "ui_url": "http://ui",
     "server_id": "s",
     "alias_tags": True,
+    "model_cards": True,
+    "include": ["prompts"],
     "owners": {"type": "DATAOWNER"},
     "datasets": {"partitions": "keep"},
     "lineage": {"process_instances": True},
