@@ -5,9 +5,12 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.client.base import StoredAspect
+from mlcat_ingest.metadata.aliases import Sighting, decode
+from mlcat_ingest.metadata.aliases import encode as sightings_text
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
+from mlcat_ingest.metadata.reserved import ALIAS_LOG
 from mlcat_ingest.pipeline.merge.applied import applied_key, encode, fingerprint, text_of_keys
 from mlcat_ingest.pipeline.merge.entity import MergedEntity, bases_of, merge_entity
 from mlcat_ingest.pipeline.merge.rules import UNION, MergeRules
@@ -645,3 +648,12 @@ def test_of_two_recipes_the_first_keeps_a_text_that_yields() -> None:
     shelf.ingest(advice(None))
     shelf.ingest(advice("Check daily."), OTHER)
     assert shelf.field("recommendations", aspect=CAVEATS) == "Check daily."
+
+
+def test_sightings_of_aliases_are_added_to_the_stored_ones() -> None:
+    first, second = (Sighting("champion", str(n), n, n, "event") for n in (1, 2))
+    shelf = Shelf()
+    for sightings in ([first], [second], []):
+        log = {ALIAS_LOG: sightings_text(sightings)} if sightings else {}
+        shelf.ingest({HOME: {"name": "m", "customProperties": log}})
+    assert decode(shelf.custom()[ALIAS_LOG]) == [first, second]
