@@ -6,7 +6,8 @@ from mlcat_ingest.client.base import StoredAspect
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.merge.entity import bases_of, merge_entity, with_applied_of
 from mlcat_ingest.pipeline.merge.retract import retract_entity, whole_entity
-from support.merging import RULES, US
+from support.fakes import model_urn
+from support.merging import HOME, RULES, US
 
 TOOL = "urn:li:api:mlflow:a/b/t"
 NAME = "apiProperties"
@@ -34,6 +35,7 @@ def test_the_base_is_in_no_aspect_and_goes_to_the_state() -> None:
         "globalTags": tags("ours"),
     }
     assert BASE[TOOL].startswith("2:")
+    assert merge_entity(Entity(model_urn("m"), {HOME: {"name": "m"}}), None, RULES).base == ""
 
 
 def test_what_is_ours_goes_and_what_is_of_others_stays() -> None:

@@ -15,7 +15,7 @@ from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.removal.soft_delete import DeferredRemovals, Removal
-from mlcat_ingest.pipeline.removal.unlisted import _ListedUrns
+from mlcat_ingest.pipeline.removal.unlisted import _is_from, _ListedUrns
 from mlcat_ingest.recipe.model import LimitsSpec
 from mlcat_ingest.sources.base import Capability, Missing, NamedGroup, Unlisted
 from support.fakes import FakeSink, group_urn, model_urn
@@ -528,3 +528,20 @@ def test_a_group_whose_base_the_state_has_is_looked_at_where_the_source_has_grou
     world.sink.not_indexed = {GROUP}
     world.known.bases = {GROUP: "2:id"}
     assert world.remove() == removed
+
+
+@pytest.mark.parametrize(
+    ("urn", "source", "is_from"),
+    [
+        (A, SOURCE, True),
+        (A, "mlflow:b:", False),
+        (A, None, False),
+        ("urn:li:api:a", "mlflow:b:", False),
+        ("urn:li:api:a", None, True),
+    ],
+)
+def test_of_a_type_without_custom_properties_the_state_knows_the_source(
+    urn: str, source: str | None, *, is_from: bool
+) -> None:
+    custom = {"mlcat.source": source} if source else {}
+    assert _is_from(urn, custom, SOURCE) == is_from
