@@ -118,14 +118,17 @@ def redact_tree(value: Any, json_of: Callable[[Any], bytes | None] = lambda _: N
 
 MASK: Final = "***"
 
-_SECRET_NAME: Final = re.compile(_SECRET_NAMES, re.IGNORECASE)
+_SECRET_NAME: Final = re.compile(
+    rf"{_SECRET_NAMES}|(?:.*[-_.])?(?:auth|authentication|pass|pat)", re.IGNORECASE
+)
 _SCHEME: Final = re.compile(r"\b(Bearer|Basic)\s+[^\s\"{}$]+", re.IGNORECASE)
 _ASSIGNED: Final = re.compile(rf"(?<![^\s\"'])((?:{_SECRET_NAMES})=)[^\s\"'{{}}$]+", re.IGNORECASE)
 _PLACEHOLDER: Final = re.compile(r"(?:(?:Bearer|Basic)\s+)?\$?\{[^{}]*\}|", re.IGNORECASE)
-_OF_INPUT: Final = frozenset({"value", "default", "choices", "placeholder"})
+_OF_INPUT: Final = frozenset({"value", "default", "choices", "placeholder", "variables"})
 """The fields of an input, such as a header, that hold what it is set to.
 
 Source: `Input` in the schema of a server.json of the Model Context Protocol."""
+_ABOUT_INPUT: Final = frozenset({"description", "format", "name", "type"})
 
 
 def redact_secrets(value: Any) -> Any:
@@ -157,9 +160,14 @@ def _is_secret(name: object) -> bool:
 def _masked(value: Any) -> Any:
     if isinstance(value, str):
         return value if _PLACEHOLDER.fullmatch(value) else MASK
+    if isinstance(value, Mapping):
+        return {
+            key: redact_secrets(item) if key in _ABOUT_INPUT else _masked(item)
+            for key, item in value.items()
+        }
     if isinstance(value, Sequence):
         return [_masked(item) for item in value]
-    return redact_secrets(value)
+    return value if value is None or isinstance(value, bool) else MASK
 
 
 def _without_user(word: str, mask: str) -> str:

@@ -234,7 +234,7 @@ def test_an_error_of_the_network_hides_all_of_the_password(
         ({"isSecret": False, "value": "x"}, {"isSecret": False, "value": "x"}),
         (
             {"isSecret": True, "description": "d", "default": "x", "choices": ["x", 1]},
-            {"isSecret": True, "description": "d", "default": "***", "choices": ["***", 1]},
+            {"isSecret": True, "description": "d", "default": "***", "choices": ["***", "***"]},
         ),
         ({"isSecret": True, "value": "{pin}"}, {"isSecret": True, "value": "{pin}"}),
         (
@@ -248,7 +248,7 @@ def test_an_error_of_the_network_hides_all_of_the_password(
             {"headers": {"X-Api-Key": "k", "X-Tenant": "a"}},
             {"headers": {"X-Api-Key": "***", "X-Tenant": "a"}},
         ),
-        ({"token": {"value": "x", "secret": "y"}}, {"token": {"value": "x", "secret": "***"}}),
+        ({"token": {"value": "x", "secret": "y"}}, {"token": {"value": "***", "secret": "***"}}),
         ({"tokenUrl": "https://a.example.com/t"}, {"tokenUrl": "https://a.example.com/t"}),
         (["use Bearer abc.def", "a bearer"], ["use Bearer ***", "a bearer"]),
         (
@@ -258,6 +258,17 @@ def test_an_error_of_the_network_hides_all_of_the_password(
         ("curl 'API_KEY=k' {x}", "curl 'API_KEY=***' {x}"),
         ("https://u:p@h/x?sig=1", "https://h/x"),
         ({"a": [1, 1.5, None, True]}, {"a": [1, 1.5, None, True]}),
+        (
+            {"variables": {"token": {"description": "d", "default": "x"}}},
+            {"variables": {"token": {"description": "d", "default": "***"}}},
+        ),
+        (
+            {"name": "Authorization", "value": "{t}", "variables": {"t": {"default": "x"}}},
+            {"name": "Authorization", "value": "{t}", "variables": {"t": {"default": "***"}}},
+        ),
+        ({"name": "DB_PASS", "value": 1234}, {"name": "DB_PASS", "value": "***"}),
+        ({"name": "X-Auth", "value": "x"}, {"name": "X-Auth", "value": "***"}),
+        ({"credentials": [{"x": "y"}, None, True]}, {"credentials": [{"x": "***"}, None, True]}),
         (None, None),
     ],
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from mlcat_ingest.core.redaction import MASK, redact_secrets
-from mlcat_ingest.core.text import whole_characters
+from mlcat_ingest.core.text import plural, whole_characters
 from mlcat_ingest.errors import RecordError
 from mlcat_ingest.metadata.aspects import ai
 from mlcat_ingest.metadata.aspects.common import (
@@ -110,13 +110,13 @@ def _service(
     }
     return {
         ai.MCP_SERVER_PROPERTIES: _connection(asset, definition),
-        ai.SERVICE_DEFINITION: _definition(asset, definition),
+        ai.SERVICE_DEFINITION: _definition(asset, definition, truncator),
         ai.SERVICE_PROPERTIES: truncate_aspect(service, truncator),
     }
 
 
-def _definition(asset: Asset, definition: Mapping[str, Any]) -> Aspect:
-    """Return the server.json, empty where there is none."""
+def _definition(asset: Asset, definition: Mapping[str, Any], truncator: Truncator) -> Aspect:
+    """Return the server.json, empty where there is none, or none that fits into one proposal."""
     if not definition:
         return dict.fromkeys(("format", "rawSpec", "version"))
     text = compact_json(definition)
@@ -124,6 +124,9 @@ def _definition(asset: Asset, definition: Mapping[str, Any]) -> Aspect:
     spec = {"blob": text, "compression": "NONE", "uncompressedSize": len(data)}
     if len(data) > _PLAIN_BYTES:
         packed = base64.b64encode(gzip.compress(data, mtime=0)).decode()
+        if len(packed) > truncator.limits.aspect_bytes:
+            truncator.note("truncated", f"server.json of {plural(len(data), 'byte')} is left out")
+            return dict.fromkeys(("format", "rawSpec", "version"))
         spec |= {"blob": packed, "compression": "GZIP"}
     return {"format": "OTHER", "rawSpec": spec, "version": asset.newest.version}
 
@@ -141,7 +144,8 @@ def _connection(asset: Asset, definition: Mapping[str, Any]) -> Aspect:
         str(header.get("name")): value
         for remote in remotes
         if url and remote.get("url") == url
-        for header in remote.get("headers") or ()
+        if isinstance(listed := remote.get("headers"), list)
+        for header in listed
         if isinstance(header, dict) and isinstance(value := header.get("value"), str)
         if MASK not in value and "{" not in value
     }

@@ -1,0 +1,35 @@
+"""What a server.json may hold that a catalog does not take."""
+
+import hashlib
+import json
+from typing import Any
+
+import pytest
+
+from mlcat_ingest.metadata.aspects import ai
+from mlcat_ingest.metadata.naming import Naming
+from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.sources.mlflow.mapping.assets import map_asset
+from mlcat_ingest.sources.mlflow.values.assets import MCP_SERVER, Asset, AssetVersion
+from mlcat_ingest.sources.mlflow.values.joined import JoinedAsset, WorkspaceScope
+from mlcat_ingest.sources.mlflow.values.uris import UiLinks
+
+
+def mapped(definition: dict[str, Any]) -> Entity:
+    scope = WorkspaceScope(Naming(), UiLinks(None), "mlflow:0:default")
+    versions = (AssetVersion("1", "active", content=json.dumps(definition)),)
+    return map_asset(JoinedAsset(scope, Asset(MCP_SERVER, "a/b", versions=versions)))[-1]
+
+
+@pytest.mark.parametrize("headers", [7, {"X-Tenant": "acme"}, ["X-Tenant"], None])
+def test_headers_that_are_no_list_of_objects_are_none(headers: Any) -> None:
+    remote = {"type": "sse", "url": "https://h/x", "headers": headers}
+    connection = mapped({"remotes": [remote]}).aspects[ai.MCP_SERVER_PROPERTIES]
+    assert connection == {"url": "https://h/x", "transport": "SSE", "customHeaders": {}}
+
+
+def test_a_definition_that_fits_into_no_proposal_is_left_out_with_a_note() -> None:
+    data = hashlib.shake_256(b"").hexdigest(5_000_000)
+    entity = mapped({"_meta": {"data": data}})
+    assert not any(entity.aspects[ai.SERVICE_DEFINITION].values())
+    assert [note.kind for note in entity.notes] == ["truncated"]
