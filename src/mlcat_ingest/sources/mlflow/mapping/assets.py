@@ -33,6 +33,8 @@ _PLAIN_BYTES: Final = 64 * 1024
 """A longer definition is compressed."""
 _EARLIER: Final = 100
 """Most earlier versions of a prompt whose texts its document has."""
+_USERS: Final = 10_000
+"""Most models that a document names, about 1 MB."""
 _SKILL_TAGS: Final = 20
 _TEXT_CHARS: Final = 500_000
 
@@ -185,6 +187,7 @@ def _document(record: JoinedAsset, truncator: Truncator) -> Aspect:
     for version in custom.limit_entries("versions", asset.versions[-2::-1], _EARLIER):
         key = truncator.name(f"{PropertyKey.PROMPT.value}.{version.version}", "version")
         custom.add(key, truncator.text(version.content or "", key), "tag.")
+    users = custom.limit_entries("related models", record.related, _USERS)
     custom.add_tags(asset.tags, without={PROMPT_TAG})
     source, link = {"sourceType": "EXTERNAL"}, record.scope.links.prompt(asset.name)
     info = {
@@ -194,7 +197,7 @@ def _document(record: JoinedAsset, truncator: Truncator) -> Aspect:
         "status": {"state": "PUBLISHED"},
         "contents": {"text": truncator.text(newest.content or "", "text", _TEXT_CHARS)},
         **_stamps(record, newest.user_id),
-        "relatedAssets": [{"asset": urn} for urn in record.related],
+        "relatedAssets": [{"asset": urn} for urn in users],
     }
     return truncate_aspect(info, truncator)
 

@@ -1,4 +1,4 @@
-"""What a server.json may hold that a catalog does not take."""
+"""Assets of which a catalog does not take all."""
 
 import hashlib
 import json
@@ -10,15 +10,16 @@ from mlcat_ingest.metadata.aspects import ai
 from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.mlflow.mapping.assets import map_asset
-from mlcat_ingest.sources.mlflow.values.assets import MCP_SERVER, Asset, AssetVersion
+from mlcat_ingest.sources.mlflow.values.assets import MCP_SERVER, PROMPT, Asset, AssetVersion
 from mlcat_ingest.sources.mlflow.values.joined import JoinedAsset, WorkspaceScope
 from mlcat_ingest.sources.mlflow.values.uris import UiLinks
 
+SCOPE = WorkspaceScope(Naming(), UiLinks(None), "mlflow:0:default")
+
 
 def mapped(definition: dict[str, Any]) -> Entity:
-    scope = WorkspaceScope(Naming(), UiLinks(None), "mlflow:0:default")
     versions = (AssetVersion("1", "active", content=json.dumps(definition)),)
-    return map_asset(JoinedAsset(scope, Asset(MCP_SERVER, "a/b", versions=versions)))[-1]
+    return map_asset(JoinedAsset(SCOPE, Asset(MCP_SERVER, "a/b", versions=versions)))[-1]
 
 
 @pytest.mark.parametrize("headers", [7, {"X-Tenant": "acme"}, ["X-Tenant"], None])
@@ -32,4 +33,13 @@ def test_a_definition_that_fits_into_no_proposal_is_left_out_with_a_note() -> No
     data = hashlib.shake_256(b"").hexdigest(5_000_000)
     entity = mapped({"_meta": {"data": data}})
     assert not any(entity.aspects[ai.SERVICE_DEFINITION].values())
+    assert [note.kind for note in entity.notes] == ["truncated"]
+
+
+def test_a_prompt_names_no_more_models_than_a_proposal_takes() -> None:
+    urns = tuple(SCOPE.naming.model(f"{number:032}").urn for number in range(10_001))
+    entity = map_asset(JoinedAsset(SCOPE, Asset(PROMPT, "greet"), urns))[-1]
+    document = entity.aspects[ai.DOCUMENT_INFO]
+    assert len(document["relatedAssets"]) == 10_000
+    assert document["customProperties"]["mlflow.left_out"] == "1 of 10001 related models"
     assert [note.kind for note in entity.notes] == ["truncated"]
