@@ -315,6 +315,8 @@ class MlflowConfig(ConnectionConfig):
             raise ValueError(
                 "`reader: database` requires the address of an SQLite, PostgreSQL or MySQL database"
             )
+        if self.reader == "client" and (unread := [*{*self.include} - {"prompts"}]):
+            raise ValueError(f"`reader: client` reads no {min(unread)}: delete it from `include`")
         return self
 
     def of_one(self, uri: str) -> Self:
