@@ -64,7 +64,9 @@ def merge_field(
             entries = list(fresh) if isinstance(fresh, LISTS) else []
             return _merge_list(aspect_name, name, policy, stored, entries, applied)
     yields = policy != "ours" and name in YIELDING.get(aspect_name, _NONE)
-    if yields and not _is_in(fingerprint(stored), applied.ours):
+    # An equal value may be claimed: another recipe's, or of our own state before it was lost.
+    is_equal = yields and same_json(stored, fresh)
+    if yields and not is_equal and not _is_in(fingerprint(stored), applied.ours):
         return MergedField(stored, "")
     return _merge_value(policy, stored, fresh, applied)
 

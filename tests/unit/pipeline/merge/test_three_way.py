@@ -650,6 +650,24 @@ def test_of_two_recipes_the_first_keeps_a_text_that_yields() -> None:
     assert shelf.field("recommendations", aspect=CAVEATS) == "Check daily."
 
 
+def test_of_two_recipes_with_one_text_each_claims_it() -> None:
+    shelf = Shelf()
+    shelf.ingest(advice("Check weekly."))
+    shelf.ingest(advice("Check weekly."), OTHER)
+    shelf.ingest(advice(None))
+    assert shelf.field("recommendations", aspect=CAVEATS) == "Check weekly."
+    shelf.ingest(advice("Check daily."), OTHER)
+    assert shelf.field("recommendations", aspect=CAVEATS) == "Check daily."
+
+
+def test_a_text_is_ours_again_after_the_state_was_lost() -> None:
+    shelf, anew = Shelf(), MergeRules(Writer("prod", "anew"))
+    shelf.ingest(advice("Check weekly."), MergeRules(Writer("prod", "lost")))
+    for text in ("Check weekly.", "Check daily.", None):
+        shelf.ingest(advice(text), anew)
+        assert shelf.field("recommendations", aspect=CAVEATS) == text
+
+
 def test_sightings_of_aliases_are_added_to_the_stored_ones() -> None:
     first, second = (Sighting("champion", str(n), n, n, "event") for n in (1, 2))
     shelf = Shelf()
