@@ -212,11 +212,12 @@ class Retraction(Closing):
             for chunk in in_chunks(planned):
                 changed = list(self._read(chunk, context.ledger))
                 if changed:
-                    sets.watch(changed)
-                    context.ledger.report(delivery.deliver(changed))
+                    # First: once an entity has nothing of the recipe, no retraction reads it again.
                     incidents.show(
                         {}, {one.urn: one.stored for one in changed}, lambda _: "dropped"
                     )
+                    sets.watch(changed)
+                    context.ledger.report(delivery.deliver(changed))
                 if progress is not None:
                     progress(tally.progress())
             sets.settle()

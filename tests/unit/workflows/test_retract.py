@@ -27,6 +27,7 @@ from mlcat_ingest.pipeline.state.locks import acquire
 from mlcat_ingest.pipeline.state.opening import lock_file, open_state
 from mlcat_ingest.pipeline.state.partitions import PartitionKey
 from mlcat_ingest.pipeline.state.records import RecordRow
+from mlcat_ingest.pipeline.write.incidents import after, incident_of, new_incident, state_of
 from mlcat_ingest.pipeline.write.searchable import UrnList, in_chunks
 from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest
 from mlcat_ingest.sql.database import write_transaction
@@ -309,3 +310,23 @@ def test_urns_come_once_and_by_type() -> None:
     listed.close()
     assert [len(chunk) for chunk in chunks] == [1, 200, 102]
     assert chunks[0] == [model_urn("z")]
+
+
+def test_a_retraction_that_is_cut_off_leaves_no_incident_open(world: World) -> None:
+    world.ingest("a")
+    urn, incident = model_urn("a"), incident_of(model_urn("a"), "urn:li:test:t")
+    info = after(None, "fails", "r", new_incident(urn, "urn:li:test:t", "t", ""))
+    assert info is not None
+    world.sink.put(incident, "incidentInfo", info)
+    world.sink.put(urn, "incidentsSummary", {"activeIncidentDetails": [{"urn": incident}]})
+
+    def cut_off(proposals: Sequence[Proposal]) -> None:
+        if proposals[0].entity_urn == incident:
+            raise KeyboardInterrupt
+
+    world.sink.before_write = cut_off
+    world.run()
+    world.sink.before_write = lambda _: None
+    assert world.run().exit_code == 0
+    assert state_of(world.sink.stored[incident]["incidentInfo"]) == "resolved"
+    assert world.removed() == urns("a")
