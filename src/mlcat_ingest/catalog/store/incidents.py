@@ -16,20 +16,27 @@ from mlcat_ingest.metadata.urn import entity_type_of
 def summaries(
     urn: str, before: Mapping[str, Any], now: Mapping[str, Any], current: CurrentAspect
 ) -> Iterator[Write]:
-    """Yield the summaries that change with an incident; an empty `incidentInfo` is none."""
-    for entity in dict.fromkeys([*before.get("entities", ()), *now.get("entities", ())]):
+    """Yield the summaries that change with an incident; without a required field it is in none."""
+    entities = (now.get("entities") or ()) if _is_whole(now) else ()
+    for entity in dict.fromkeys([*(before.get("entities") or ()), *entities]):
         if not allows(entity_type_of(entity), INCIDENTS_SUMMARY):
             continue
         stored = current(entity, INCIDENTS_SUMMARY) or {}
         summary: dict[str, list[Any]] = {"resolvedIncidents": [], "activeIncidents": []}
         for part in ("resolvedIncidentDetails", "activeIncidentDetails"):
             summary[part] = [one for one in stored.get(part) or () if one["urn"] != urn]
-        if entity in now.get("entities", ()):
+        if entity in entities:
             is_active = now["status"]["state"] == "ACTIVE"
             part = "activeIncidentDetails" if is_active else "resolvedIncidentDetails"
             summary[part].append(_details(urn, now, is_active=is_active))
         if summary != stored:
             yield Write(entity, INCIDENTS_SUMMARY, summary)
+
+
+def _is_whole(info: Mapping[str, Any]) -> bool:
+    status, created = info.get("status") or {}, info.get("created") or {}
+    times = [(stamp or {}).get("time") for stamp in (status.get("lastUpdated"), created)]
+    return bool(info.get("type") and status.get("state")) and None not in times
 
 
 def _details(urn: str, info: Mapping[str, Any], *, is_active: bool) -> dict[str, Any]:

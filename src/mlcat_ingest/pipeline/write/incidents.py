@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, Final, Literal
 
 from mlcat_ingest.client.base import CANNOT_ANSWER, StoredEntity
+from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.aspects.assets import INCIDENT_INFO, INCIDENTS_SUMMARY
 from mlcat_ingest.metadata.codec import dumps, loads
 from mlcat_ingest.metadata.proposal import Aspect, Entity
@@ -61,8 +62,12 @@ def state_of(info: Aspect | None) -> State:
 
 def claims_of(info: Aspect) -> frozenset[str]:
     """Return the recipes for which the test of an incident fails."""
-    word, _, recipes = (info["created"].get("message") or "").partition(" ")
-    return frozenset(loads(recipes)) if word == CLAIMS and recipes else frozenset()
+    word, _, text = (info["created"].get("message") or "").partition(" ")
+    try:
+        recipes = loads(text) if word == CLAIMS and text else ()
+    except CodecError:
+        recipes = ()  # somebody edited it
+    return frozenset(map(str, recipes)) if isinstance(recipes, list) else frozenset()
 
 
 def after(info: Aspect | None, event: Event, recipe: str, fresh: Aspect) -> Aspect | None:

@@ -59,3 +59,16 @@ def test_an_incident_makes_no_entity_and_none_in_its_own_batch_is_missed(two: St
     assert not two.get_many([model("absent")])
     two.write([Write(model("new"), "mlModelProperties", {}), incident(model("new"))])
     assert len(summary(two, model("new"))[0]) == 1
+
+
+@pytest.mark.parametrize("name", ["type", "entities", "status", "created"])
+def test_an_incident_without_a_required_field_is_stored_and_in_no_summary(
+    two: Store, name: str
+) -> None:
+    whole = incident(model("a"))
+    without = {key: value for key, value in whole.value.items() if key != name}
+    for value in (without, {**without, name: None}):
+        two.write([whole])
+        assert len(summary(two, model("a"))[0]) == 1
+        two.write([whole._replace(value=value)])
+        assert summary(two, model("a")) == [[], []]

@@ -89,6 +89,11 @@ def test_the_table_is_whole_and_an_incident_is_one_for_entity_and_test() -> None
     assert incident_of(MODEL, TEST) == incident_of(MODEL, TEST) != incident_of(TEST, MODEL)
 
 
+@pytest.mark.parametrize("message", ["mlcat.failing", "mlcat.failing x", "mlcat.failing 3", "x []"])
+def test_a_message_that_is_no_list_of_recipes_claims_nothing(message: str) -> None:
+    assert not claims_of({**NEW, "created": {**NEW["created"], "message": message}})
+
+
 @dataclass
 class World:
     """An incident in a catalog, and what it has to be by what recipes and a person did.
