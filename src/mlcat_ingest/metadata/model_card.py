@@ -94,7 +94,7 @@ _TEXTS: Final = frozenset({"caveatDescription", "recommendations"})
 
 _USERS: Final[Mapping[str, str]] = {name.casefold(): name for name in get_args(IntendedUserType)}
 
-_FRONT_MATTER: Final = re.compile(r"\A\ufeff?---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
+_FRONT_MATTER: Final = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)\n---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 _HEADING: Final = re.compile(r" {0,3}#{1,6}[ \t]+(.*)")
 _FENCE: Final = re.compile(r" {0,3}(```|~~~)")
 _ITEM: Final = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+(.*)")

@@ -132,3 +132,10 @@ def test_the_documentation_lists_the_headings() -> None:
     rows = page.read_text().partition("## Model cards")[2].partition("\n- ")[0].splitlines()
     cells = [row.split("|")[2] for row in rows if row.startswith("| `")]
     assert [text.strip() for cell in cells for text in re.split("[,;]", cell)] == list(HEADINGS)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_front_matter_is_read_whatever_ends_its_lines(end: str) -> None:
+    card = end.join(["---", "risks: Bias.", "---", "# Uses", "Churn.", ""])
+    sections = {heading: list(entries) for heading, entries in sections_of(card).items() if entries}
+    assert sections == {"risks": ["Bias."], "Uses": ["Churn."]}
