@@ -404,14 +404,17 @@ def _dropped(written: MergedEntity, now: StoredEntity) -> Mapping[str, StoredAsp
     """Return what stood in the aspects that we changed, as they were before our write."""
     dropped = {}
     for proposal in written.proposals:
-        before, after = written.stored.get(proposal.aspect_name), now.get(proposal.aspect_name)
+        name = proposal.aspect_name
+        before, after = written.stored.get(name), now.get(name)
         # An equal value dropped nothing and made no version: what is there now may be of others.
-        is_changed = before is not None and not same_json(before.value, proposal.aspect)
+        is_changed = before is not None and not same_json(
+            without_computed(name, before.value), without_computed(name, proposal.aspect)
+        )
         # One that is not there was dropped by us, or by others: then it stays so.
         is_ours = after is not None or proposal.change_type == "DELETE"
         if before is not None and is_changed and is_ours:
             version = None if after is None else after.version
-            dropped[proposal.aspect_name] = StoredAspect(before.value, version)
+            dropped[name] = StoredAspect(before.value, version)
     return dropped
 
 
