@@ -206,7 +206,8 @@ class World:
     def is_true(self, found: AliasEvidence, begin_ms: int, end_ms: int) -> bool:
         within = all(begin_ms <= one.begin_ms <= one.end_ms <= end_ms for one in found.within)
         before = found.before is None or found.before.end_ms < begin_ms
-        after = found.after is None or found.after.begin_ms > end_ms
+        late = found.after
+        after = late is None or (late.begin_ms or late.end_ms) > end_ms
         named = (found.before, found.after, *found.within, *found.across)
         return within and before and after and all(one is None or self.held(one) for one in named)
 

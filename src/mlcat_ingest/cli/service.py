@@ -307,7 +307,8 @@ def _end_of_day(_: click.Context, __: click.Parameter, day: datetime | None) -> 
 def card(model: str, form: str, on_ms: int | None, out: Path | None, **catalog: Any) -> None:
     """Print the card of a model: a run, or a version of a registered model.
 
-    NAME is that of a run, a run's id, churn@3 or churn:champion.
+    NAME is that of a run, a run's id, churn@3 or churn:champion. An alias means the version that
+    has it now, with --on, too: `when` shows which had it on a date.
 
     Each line has the aspect and version that it is from, and who wrote that and when. What the
     catalog does not have is listed as missing. The same versions make the same card again.

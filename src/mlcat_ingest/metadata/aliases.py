@@ -131,7 +131,8 @@ class AliasEvidence(NamedTuple):
 
     `within` it there are sightings whose whole windows are in it, `across` those that reach beyond;
     of those without a beginning the ends count.
-    `before` is the last one before it, `after` the first one behind.
+    `before` is the last one before it, `after` the first one behind. A webhook behind it may be of
+    a move within it.
     """
 
     before: Sighting | None
@@ -154,7 +155,7 @@ def answer(sightings: Iterable[Sighting], alias: str, begin_ms: int, end_ms: int
         key=lambda one: (one.begin_ms or one.end_ms, one.end_ms),
     )
     before = [one for one in ours if one.end_ms < begin_ms]
-    after = [one for one in ours if one.begin_ms > end_ms]
+    after = [one for one in ours if (one.begin_ms or one.end_ms) > end_ms]
     others = [
         one
         for one in ours
@@ -166,5 +167,5 @@ def answer(sightings: Iterable[Sighting], alias: str, begin_ms: int, end_ms: int
         before[-1] if before else None,
         within,
         [one for one in others if one not in within],
-        min(after, key=lambda one: (one.begin_ms, one.end_ms), default=None),
+        after[0] if after else None,
     )

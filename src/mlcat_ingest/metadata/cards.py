@@ -18,7 +18,7 @@ from mlcat_ingest.metadata.diff import with_dates
 from mlcat_ingest.metadata.labels import name_in
 from mlcat_ingest.metadata.passport import CardLine, Passport, date_of, rows_in
 
-_MARKUP: Final = re.compile(r"([\\`*\[\]|~$]|(?<!\w)_|_(?!\w))")
+_MARKUP: Final = re.compile(r"([\\`*\[\]|~$#]|(?<!\w)_|_(?!\w))")
 _ADDRESS: Final = re.compile(r"https?://[A-Za-z0-9.-]+(:\d{1,5})?(/[A-Za-z0-9._~/-]*)?\Z")
 _MOST_VERSION_CHARS: Final = 1024
 

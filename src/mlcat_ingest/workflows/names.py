@@ -136,24 +136,32 @@ def _models(properties: Aspect) -> set[object]:
 
 def _nothing(catalog: SearchedCatalog, text: str, kinds: Sequence[Kind]) -> CatalogRequestError:
     """Return the error that nothing has the name, with the nearest name of a group."""
-    kind = ", ".join(kinds[:-1]) + f" or {kinds[-1]}" if len(kinds) > 1 else kinds[0]
+    asked = ", ".join(kinds[:-1]) + f" or {kinds[-1]}" if len(kinds) > 1 else kinds[0]
     groups = next(catalog.search.entities_of_source("mlModelGroup", None).pages, [])
     known = {
-        str((stored_properties(urn, stored) or NOTHING).get("name"))
+        str(properties.get("name")): _kind(urn, custom_properties(properties), is_version=False)
         for chunk in chunks(groups, MAX_REQUEST_ITEMS)
         for urn, stored in _read(catalog, chunk)
+        for properties in [stored_properties(urn, stored) or NOTHING]
     }
-    model, version = _split(text)
-    if model in known:
+    model, version = _split(text) if "version" in kinds else ("", "")
+    if known.get(model) == "registered model":
         what = f"the catalog has no version or alias {version!r} of {model!r}"
         return CatalogRequestError(what, status=_NOT_FOUND)
-    meant = nearest(model or text, known)
+    begin = _split(text)[0]
+    registered = [name for name, kind in known.items() if kind == "registered model"]
+    has_groups = "experiment" in kinds and not begin
+    meant = nearest(begin or text, known if has_groups else registered)
     behind = text[len(model) :] if model else ""
     hint = f"did you mean {meant}{behind}?" if meant else None
     if text in known:
-        hint = f"it is a group; name a run, or a version such as {text}@1"
+        hint = f"it is the name of a group, of kind {known[text]}"
+        if "version" in kinds:
+            is_registered = known[text] == "registered model"
+            one = f"a version, such as {text}@1" if is_registered else "a run of it"
+            hint = f"{hint}; name {one}"
     return CatalogRequestError(
-        f"the catalog has no {kind} named {text!r}",
+        f"the catalog has no {asked} named {text!r}",
         status=_NOT_FOUND,
         hint=hint,
     )

@@ -96,7 +96,7 @@ def test_the_page_shows_what_the_command_prints(store: SmallStore) -> None:
         ([A, "--on", "yesterday"], 2, "does not match the format"),
         ([model_urn("nobody")], 1, "the catalog has no"),
         ([GROUP], 2, "is no model (a card is of a run"),
-        (["churn"], 1, "(it is a group; name a run, or a version such as churn@1)"),
+        (["churn"], 1, "(it is the name of a group, of kind experiment; name a run of it)"),
         ([A, "--out", "/nowhere/card.md"], 2, "cannot be written"),
     ],
 )

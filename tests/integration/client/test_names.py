@@ -156,6 +156,23 @@ def test_a_name_of_none_or_of_several(
     assert type(raised.value) is error
 
 
+@pytest.mark.parametrize(
+    ("text", "kinds", "hint"),
+    [
+        ("Churn", ["version", "run"], "of kind experiment; name a run of it"),
+        ("Churn", ["registered model"], "it is the name of a group, of kind experiment"),
+        ("churn@3", ["registered model"], "did you mean churn?"),
+        ("Churn@3", ["version"], "did you mean churn@3?"),
+    ],
+)
+def test_the_cure_fits_what_is_asked_for(
+    client: CatalogClient, text: str, kinds: list[Kind], hint: str
+) -> None:
+    with pytest.raises(CatalogRequestError, match=f"named {text!r}") as raised:
+        urn_of(client, text, kinds)
+    assert str(raised.value.hint).endswith(hint)
+
+
 def test_commands_take_names(client: CatalogClient, capfd: pytest.CaptureFixture[str]) -> None:
     for words, code, text in (
         (["get", "churn@3", "versionProperties"], 0, '"0000000003"'),

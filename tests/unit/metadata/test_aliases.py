@@ -75,9 +75,9 @@ def test_the_newest_sightings_are_kept() -> None:
     ("span", "certainty", "shown"),
     [
         ((0, 999), "not known", (None, [], [], EVENT)),
-        ((1_000, 1_002), "exact", (None, [EVENT], [], PASS)),
-        ((1_001, 1_001), "interval", (None, [], [EVENT], PASS)),
-        ((1_003, 4_000), "interval", (EVENT, [], [], PASS)),
+        ((1_000, 1_002), "exact", (None, [EVENT], [], WEBHOOK)),
+        ((1_001, 1_001), "interval", (None, [], [EVENT], WEBHOOK)),
+        ((1_003, 4_000), "interval", (EVENT, [], [], WEBHOOK)),
         ((5_000, 7_000), "interval", (EVENT, [], [WEBHOOK], PASS)),
         ((7_000, DAY_MS), "exact", (WEBHOOK, [PASS], [], None)),
         ((9_001, 9_001), "interval", (PASS, [], [], None)),

@@ -2,6 +2,10 @@
 
 from typing import Any
 
+import pytest
+from markdown_it import MarkdownIt
+
+from mlcat_ingest.metadata.cards import FORMS
 from mlcat_ingest.metadata.passport import (
     KeptVersion,
     Passport,
@@ -137,3 +141,10 @@ def test_writers() -> None:
         "the catalog",
         "the catalog",
     ]
+
+
+@pytest.mark.parametrize("name", ["C #", "x ##", "# x", "*a* #"])
+def test_the_title_of_a_card_shows_the_whole_name(name: str) -> None:
+    made = passport(URN, {URN: {PROPERTIES: [version(1, 0, name=name)]}})
+    heading = MarkdownIt().parse(FORMS["md"](made))[1]
+    assert "".join(part.content for part in heading.children or ()) == name
