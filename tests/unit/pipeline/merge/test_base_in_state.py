@@ -6,6 +6,7 @@ from mlcat_ingest.client.base import StoredAspect
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.merge.entity import bases_of, merge_entity, with_applied_of
 from mlcat_ingest.pipeline.merge.retract import retract_entity, whole_entity
+from mlcat_ingest.pipeline.merge.rules import BASE_IN_STATE
 from support.fakes import model_urn
 from support.merging import HOME, RULES, US
 
@@ -85,3 +86,7 @@ def test_a_retraction_leaves_what_is_of_others_and_adds_no_field() -> None:
 def test_a_merge_after_a_conflict_adds_no_field() -> None:
     now = stored(**{NAME: {"name": "t"}})
     assert with_applied_of(FIRST, now) == now
+
+
+def test_these_types_have_their_base_in_the_state() -> None:
+    assert set(BASE_IN_STATE) == {"api", "agentSkill", "aiAgent"}
