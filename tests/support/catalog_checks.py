@@ -16,6 +16,8 @@ from mlcat_ingest.catalog.schema.tables import aspect, entity
 from mlcat_ingest.catalog.schema.values import BACKGROUND_TYPES
 from mlcat_ingest.catalog.search.index import refresh
 from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.metadata.codec import dumps
+from mlcat_ingest.metadata.reserved import ALIAS_LOG
 from mlcat_ingest.sql.engine import open_engine
 
 WAIT_S = 60
@@ -84,7 +86,7 @@ def everything(store: Store) -> dict[str, dict[str, Any]]:
     """Return every aspect of every entity by URN, bases too; only what tells of runs is left out.
 
     When metadata tests were evaluated is no part of what they say, and what removed entities are
-    said to fail is of no use to anybody.
+    said to fail is of no use to anybody. When a run saw an alias is a fact of the run.
     """
     reported: dict[str, dict[str, Any]] = {}
     query = select(entity.c.urn, entity.c.entity_type, aspect.c.aspect, aspect.c.value)
@@ -99,6 +101,8 @@ def everything(store: Store) -> dict[str, dict[str, Any]]:
         aspects = reported.setdefault(urn, {})
         if name is not None:
             aspects[name] = _without_times(json.loads(value)) if name == "testResults" else value
+            if ALIAS_LOG in value:
+                aspects[name] = dumps(_without_times(json.loads(value))).decode()
     for aspects in reported.values():
         if json.loads(aspects.get("status", "{}")).get("removed"):
             aspects.pop("testResults", None)
@@ -107,5 +111,6 @@ def everything(store: Store) -> dict[str, dict[str, Any]]:
 
 def _without_times(value: Any) -> Any:
     if isinstance(value, dict):
-        return {k: _without_times(v) for k, v in value.items() if k != "lastComputed"}
+        left = value.keys() - {"lastComputed", ALIAS_LOG}
+        return {key: _without_times(one) for key, one in value.items() if key in left}
     return [_without_times(one) for one in value] if isinstance(value, list) else value

@@ -382,7 +382,8 @@ def _incidents(store: Store, subject: _Subject) -> Listing:
         ListColumn("Since", lambda row: stamp(row[0]["status"]["lastUpdated"]), css="nowrap dim"),
         ListColumn("Raised by", lambda row: names.get(row[1], "")),
     )
-    return Listing(rows, columns, empty="No incident was raised on this entity.", heading=1)
+    empty = "No incident was raised on this entity."
+    return Listing(rows, columns, empty=empty, label="Incidents", heading=1)
 
 
 _OF_ASPECTS: Final[Mapping[str, Callable[[Store, _Subject], Mapping[str, Any]]]] = {
