@@ -132,7 +132,8 @@ class AliasEvidence(NamedTuple):
     `within` it there are sightings whose whole windows are in it, `across` those that reach beyond;
     of those without a beginning the ends count.
     `before` is the last one before it, `after` the first one behind. A webhook behind it may be of
-    a move within it.
+    a move within it. `across` also has those before it that may be later than `before`: windows
+    overlap, and a webhook may be signed long after the move.
     """
 
     before: Sighting | None
@@ -155,6 +156,8 @@ def answer(sightings: Iterable[Sighting], alias: str, begin_ms: int, end_ms: int
         key=lambda one: (one.begin_ms or one.end_ms, one.end_ms),
     )
     before = [one for one in ours if one.end_ms < begin_ms]
+    last = max(before, key=lambda one: (one.begin_ms, one.end_ms), default=None)
+    rivals = [one for one in before if one is not last and last and one.end_ms >= last.begin_ms]
     after = [one for one in ours if (one.begin_ms or one.end_ms) > end_ms]
     others = [
         one
@@ -164,8 +167,8 @@ def answer(sightings: Iterable[Sighting], alias: str, begin_ms: int, end_ms: int
     ]
     within = [one for one in others if one.begin_ms >= begin_ms and one.end_ms <= end_ms]
     return AliasEvidence(
-        before[-1] if before else None,
+        last,
         within,
-        [one for one in others if one not in within],
+        [*rivals, *(one for one in others if one not in within)],
         after[0] if after else None,
     )
