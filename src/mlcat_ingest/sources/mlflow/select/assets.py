@@ -44,6 +44,10 @@ class PromptUsers:
         """Begin with the fingerprints that `JoinedAsset` has, of prompts; none to begin anew."""
         self._earlier = {name: {*text.split("\n")} - {""} for name, text in earlier.items()}
         self._users = defaultdict[str, set[str]](set)
+        self._earlier_with = defaultdict[str, list[set[str]]](list)
+        for users in self._earlier.values():
+            for urn in users:
+                self._earlier_with[urn].append(users)
 
     def add(self, records: Iterable[JoinedRecord]) -> None:
         """Add what runs, versions and logged models name."""
@@ -63,7 +67,7 @@ class PromptUsers:
             tagged, urn = [record.model], record.scope.naming.model(record.model.model_id).urn
         else:
             return
-        for users in self._earlier.values():
+        for users in self._earlier_with.pop(urn, ()):
             users.discard(urn)
         for one in tagged:
             for name in linked_prompts(one.tags) if one else ():
