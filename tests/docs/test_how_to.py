@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 HOW_TO = ROOT / "docs" / "how-to"
 STORE = ROOT / "src" / "mlcat_ingest" / "cli" / "demo" / "mlflow.db.gz"
 SERVICE = "http://datahub.example.com:8080"
-TREE = "urn:li:mlModel:(urn:li:dataPlatform:mlflow,b0b7db3853394999abf3063ae9b9291c,PROD)"
+TREE = "urn:li:mlModel:(urn:li:dataPlatform:mlflow,a0acec8fca964a119f7e9310db1d161d,PROD)"
 """The model of the demo's run `tree`."""
 
 RECIPE = """\

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any, TypeVar
 
+from mlcat_ingest.metadata.aliases import without_sightings
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.read.reader import Reader
@@ -52,4 +53,5 @@ def entities_of(reader: Reader, **config: Any) -> list[Entity]:
         {"tracking_uri": "http://any", "ui_url": "https://mlflow.example", **config}
     )
     source = MlflowSource(chosen, reader=reader)
-    return [entity for record in reading.records_of(source) for entity in source.map(record)]
+    mapped = (entity for record in reading.records_of(source) for entity in source.map(record))
+    return [dataclasses.replace(one, aspects=without_sightings(one.aspects)) for one in mapped]

@@ -1,7 +1,8 @@
 """Text that several layers make alike, and text of foreign origin on one line."""
 
+import json
 import re
-from typing import Final
+from typing import Any, Final
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 # Terminal escapes, line breaks, direction overrides, lone surrogates: names of sources are hostile.
@@ -10,6 +11,14 @@ _UNPRINTABLE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\
 _TAG: Final = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.IGNORECASE | re.DOTALL)
 _PAGE_BYTES: Final = 10_000
 _LINE: Final = 200
+
+
+def json_or_none(text: object) -> Any:
+    """Return the JSON value that `text` holds, None where it holds none."""
+    try:
+        return json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def plural(count: int, noun: str, nouns: str | None = None) -> str:

@@ -23,8 +23,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final, Literal, NamedTuple
 
-from mlcat_ingest.metadata.codec import json_or_none
+from mlcat_ingest.core.text import json_or_none
 from mlcat_ingest.metadata.mlflow_keys import ALIASES
+from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.reserved import ALIAS_LOG
 
 MOST: Final = 300
@@ -33,6 +34,8 @@ MOST: Final = 300
 By = Literal["event", "webhook", "pass"]
 
 _BY: Final = {"event": "registry event", "webhook": "webhook", "pass": "pass"}
+
+_CUSTOM: Final = "customProperties"
 
 _ANY: Final = ""
 """The alias of a sighting that is of all that a listing did not have."""
@@ -124,6 +127,16 @@ def _spelled_out(found: Sequence[Sighting], named: Iterable[str]) -> Iterable[Si
         window = one.begin_ms, one.end_ms
         listed = {other.alias for other in found if other[2:] == one[2:]}
         yield from (Sighting(alias, "", *window) for alias in sorted(every - listed))
+
+
+def without_sightings(aspects: Mapping[str, Aspect]) -> Mapping[str, Aspect]:
+    """Return aspects as every reading of an equal source has them, whenever that is."""
+    return {
+        name: {**aspect, _CUSTOM: {key: custom[key] for key in custom if key != ALIAS_LOG}}
+        if isinstance(custom := aspect.get(_CUSTOM), Mapping)
+        else aspect
+        for name, aspect in aspects.items()
+    }
 
 
 class AliasEvidence(NamedTuple):

@@ -31,14 +31,6 @@ JsonObject: TypeAlias = dict[str, Any]
 """A decoded JSON object; its values are checked where they are read."""
 
 
-def json_or_none(text: object) -> Any:
-    """Return the JSON value that `text` holds, None where it holds none."""
-    try:
-        return json.loads(text) if isinstance(text, str) else None
-    except (ValueError, RecursionError):
-        return None
-
-
 def dumps(value: object, option: int = _PLAIN) -> bytes:
     """Return `value` as compact UTF-8 JSON, keys in their own order but for an orjson `option`.
 

@@ -7,6 +7,7 @@ from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from mlcat_ingest.metadata.aliases import without_sightings
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.codec import canonical, content_hash
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
@@ -103,7 +104,8 @@ def differing(
 ) -> Iterator[str]:
     """Yield the URN of each entity that the two catalogs do not hold alike."""
     for urn in sorted(first.keys() | second.keys()):
-        if content_hash(first.get(urn)) != content_hash(second.get(urn)):
+        held = (content_hash(without_sightings(one.get(urn, {}))) for one in (first, second))
+        if next(held) != next(held):
             yield urn
 
 

@@ -7,6 +7,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Any, Final, NamedTuple, TypeVar
 
+from mlcat_ingest.metadata.aliases import without_sightings
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.base import (
@@ -229,8 +230,8 @@ def content_of(source: AnySource, record: Any, without: Collection[tuple[str, st
         [
             entity.urn,
             {
-                name: entity.aspects[name]
-                for name in entity.aspects
+                name: aspect
+                for name, aspect in without_sightings(entity.aspects).items()
                 if (entity.urn, name) not in without
             },
             entity.only_if_absent,

@@ -12,11 +12,10 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from mlcat_ingest.core.redaction import redact_tree, redact_urls
-from mlcat_ingest.core.text import whole_characters
+from mlcat_ingest.core.text import json_or_none, whole_characters
 from mlcat_ingest.metadata.aspects.assets import DATASET_PROPERTIES
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_EVALUATION_DATA, ML_MODEL_TRAINING_DATA
 from mlcat_ingest.metadata.aspects.untyped import SCHEMA_METADATA
-from mlcat_ingest.metadata.codec import json_or_none
 from mlcat_ingest.metadata.identity import schema_hash
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.reserved import DESCRIBED_BY, SOURCE_KEY

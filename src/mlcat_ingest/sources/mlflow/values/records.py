@@ -16,8 +16,8 @@ from functools import lru_cache
 from math import isnan
 from typing import Any, Final, NamedTuple
 
+from mlcat_ingest.core.text import json_or_none
 from mlcat_ingest.metadata import mlflow_keys
-from mlcat_ingest.metadata.codec import json_or_none
 
 UNENDED: Final = frozenset({"RUNNING", "SCHEDULED"})
 """The states of runs that have not ended."""
