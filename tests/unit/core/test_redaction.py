@@ -259,8 +259,28 @@ def test_an_error_of_the_network_hides_all_of_the_password(
         ("https://u:p@h/x?sig=1", "https://h/x"),
         ({"a": [1, 1.5, None, True]}, {"a": [1, 1.5, None, True]}),
         (
-            {"variables": {"token": {"description": "d", "default": "x"}}},
-            {"variables": {"token": {"description": "d", "default": "***"}}},
+            {
+                "variables": {
+                    "token": {
+                        "description": "d",
+                        "format": "f",
+                        "name": "n",
+                        "type": "t",
+                        "default": "x",
+                    }
+                }
+            },
+            {
+                "variables": {
+                    "token": {
+                        "description": "d",
+                        "format": "f",
+                        "name": "n",
+                        "type": "t",
+                        "default": "***",
+                    }
+                }
+            },
         ),
         (
             {"name": "Authorization", "value": "{t}", "variables": {"t": {"default": "x"}}},

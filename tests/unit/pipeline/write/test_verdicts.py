@@ -238,13 +238,14 @@ def test_retract_and_explain_know_the_tag(world: World) -> None:
 def test_a_plan_has_the_tags_that_a_run_would_give(world: World) -> None:
     world.sink.put(OWNED, "testInfo", exists("Owned", "ownership.owners"))
     world.evaluate["where"] = "client"
-    plan = world.plan("Owned")
-    planned = {one.urn: [aspect.aspect for aspect in one.aspects] for one in plan.entities()}
+    with world.plan("Owned") as plan:
+        planned = {one.urn: [aspect.aspect for aspect in one.aspects] for one in plan.entities()}
     assert "globalTags" in planned[B]
     assert FAILS_OWNED in planned
     world.ingest("Owned")
     assert [world.sink.tags(urn) for urn in (A, B)] == [[OF_SOURCE, FAILS_OWNED], [FAILS_OWNED]]
-    assert not list(world.plan("Owned").entities())
+    with world.plan("Owned") as plan:
+        assert not list(plan.entities())
 
 
 def test_a_catalog_without_incidents_of_models_gets_none_and_a_note(world: World) -> None:
