@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -278,6 +278,12 @@ def _end_of_day(_: click.Context, __: click.Parameter, day: datetime | None) -> 
     return int((start + timedelta(days=1)).timestamp() * 1000) - 1
 
 
+def _on_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the option of a day, with its help."""
+    kind = click.DateTime(["%Y-%m-%d"])
+    return click.option("--on", "on_ms", metavar="DATE", type=kind, callback=_end_of_day, help=text)
+
+
 @click.command(
     epilog="\b\nExamples:\n"
     "  mlcat-ingest card iris:champion\n"
@@ -293,14 +299,7 @@ def _end_of_day(_: click.Context, __: click.Parameter, day: datetime | None) -> 
     help="Markdown, a model card of Hugging Face, a bill of materials of CycloneDX 1.6 (JSON), the "
     "parts of Annex IV of the EU AI Act (Markdown), or all as JSON.",
 )
-@click.option(
-    "--on",
-    "on_ms",
-    metavar="DATE",
-    type=click.DateTime(["%Y-%m-%d"]),
-    callback=_end_of_day,
-    help="As it was at the end of this day (UTC, for example 2026-01-31).",
-)
+@_on_option("As it was at the end of this day (UTC, for example 2026-01-31).")
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write it there.")
 @catalog_options
 @output_options
@@ -342,14 +341,7 @@ def card(model: str, form: str, on_ms: int | None, out: Path | None, **catalog: 
 @click.argument("alias")
 @click.argument("of", type=click.Choice(["of"]), metavar="of")
 @click.argument("model", type=checked_name, metavar="MODEL")
-@click.option(
-    "--on",
-    "on_ms",
-    metavar="DATE",
-    type=click.DateTime(["%Y-%m-%d"]),
-    callback=_end_of_day,
-    help="A day (UTC, for example 2026-01-31). Default: now.",
-)
+@_on_option("A day (UTC, for example 2026-01-31). Default: now.")
 @catalog_options
 @_json_option
 @output_options
