@@ -3,15 +3,30 @@
 Their answers to a client are in `catalog/web/http.py`.
 """
 
+from http import HTTPStatus
 from typing import ClassVar
 
 from mlcat_ingest.errors import MlcatError
 
 
 class CatalogError(MlcatError):
-    """The root: `http_status` is what the client sees."""
+    """The root: `http_status` is what the client sees.
 
-    http_status: ClassVar[int] = 500
+    On the paths of OpenAPI that is `openapi_status`, if there is one, and DataHub gives the error a
+    `title` there.
+    """
+
+    http_status: int = 500
+    openapi_status: ClassVar[int | None] = None
+    title: ClassVar[str | None] = None
+
+
+class RefusedRequestError(CatalogError):
+    """The request is refused whatever it asks for: its status says why."""
+
+    def __init__(self, message: str, status: HTTPStatus, *, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.http_status = status
 
 
 class BadRequestError(CatalogError):
@@ -23,6 +38,8 @@ class BadRequestError(CatalogError):
 class MalformedBodyError(BadRequestError):
     """The body of the request is not JSON that can be used."""
 
+    title = "Invalid JSON format"
+
 
 class QueryTooComplexError(BadRequestError):
     """A query asks for more than the limits allow."""
@@ -32,16 +49,11 @@ class UnknownFieldError(BadRequestError):
     """A query names a field that does not exist; the sentence has the nearest one."""
 
 
-class UnauthenticatedError(CatalogError):
-    """The request carries no token, or a wrong one."""
-
-    http_status = 401
-
-
 class ForbiddenError(CatalogError):
     """The request comes from a place, or with a token, that may not make it."""
 
     http_status = 403
+    title = "Authorization Error"
 
 
 class NotFoundError(CatalogError):
@@ -50,34 +62,12 @@ class NotFoundError(CatalogError):
     http_status = 404
 
 
-class SlowRequestError(CatalogError):
-    """The body of the request did not arrive in time."""
-
-    http_status = 408
-
-
-class BodyTooLargeError(CatalogError):
-    """The body of the request passes the limit."""
-
-    http_status = 413
-
-
-class TargetTooLongError(CatalogError):
-    """The path of the request and its query pass the limit."""
-
-    http_status = 414
-
-
-class OtherHostError(CatalogError):
-    """The header `Host` of the request names another machine, or is not there exactly once."""
-
-    http_status = 421
-
-
 class InvalidProposalError(CatalogError):
     """A proposal cannot be written; the sentence names the field, and nothing was written."""
 
     http_status = 422
+    openapi_status = 400
+    title = "Validation Error"
 
 
 class AspectRefusedError(InvalidProposalError):
@@ -107,6 +97,8 @@ class VersionConflictError(AspectRefusedError):
     """A conflict: another version is stored than the writer expected, or one where none was."""
 
     subtype: ClassVar[str] = "PRECONDITION"
+    openapi_status = 412
+    title = "Precondition Error"
 
 
 class TooManyRequestsError(CatalogError):

@@ -24,10 +24,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mlcat_ingest.catalog.errors import (
     ForbiddenError,
-    OtherHostError,
-    TargetTooLongError,
+    RefusedRequestError,
     TooManyRequestsError,
-    UnauthenticatedError,
 )
 from mlcat_ingest.catalog.limits import DEFAULT_LIMITS, TARGET_BYTES, Limits
 from mlcat_ingest.catalog.store.store import Store
@@ -62,7 +60,6 @@ from mlcat_ingest.core.text import plural
 _log = logging.getLogger(__name__)
 
 
-_UNAUTHORIZED: Final = "Unauthorized to perform this action."
 _SEND_AGAIN: Final = "sign in in another tab, then reload this page to send the form again"
 
 
@@ -161,35 +158,28 @@ class Border:
             await response(scope, receive, send)
 
 
-class _AddressCheck:
-    """ASGI middleware that refuses requests by their address: its length, and the host in it.
+def _address_check(app: ASGIApp, host: str | None) -> ASGIApp:
+    """Return middleware that refuses requests by their address: its length, and the host in it.
 
-    Where there is no token, requests have to be for this machine. The page of another site may
-    give its own name the address of this machine, and then its requests are not of another site.
+    Where there is no token, requests have to be for this machine, by the name `host` too. The page
+    of another site may give its own name the address of this machine, and then its requests are not
+    of another site.
     """
 
-    def __init__(self, app: ASGIApp, host: str | None) -> None:
-        """Pass requests on to `app`: with a `host`, those for this machine, by that name too."""
-        self._app = app
-        self._host = host
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on.
-
-        Raises:
-            TargetTooLongError: its path and query are too long.
-            OtherHostError: it is not for this machine.
-        """
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             if len(scope["raw_path"]) + len(scope["query_string"]) > TARGET_BYTES:
-                raise TargetTooLongError(
+                raise RefusedRequestError(
                     "the address of the request is too long; the limit is "
                     f"{plural(TARGET_BYTES, 'byte')}",
+                    HTTPStatus.REQUEST_URI_TOO_LONG,
                     hint="search for fewer words",
                 )
-            if self._host is not None:
-                _refuse_other_hosts(scope, self._host)
-        await self._app(scope, receive, send)
+            if host is not None:
+                _refuse_other_hosts(scope, host)
+        await app(scope, receive, send)
+
+    return call
 
 
 def _refuse_other_hosts(scope: Scope, host: str) -> None:
@@ -198,9 +188,10 @@ def _refuse_other_hosts(scope: Scope, host: str) -> None:
     # A target in absolute form names a host, too.
     others = [] if target.startswith(("/", "*")) else [_netloc(target) or target]
     if len(headers) != 1 or not all(is_own_host(name, host) for name in headers + others):
-        raise OtherHostError(
+        raise RefusedRequestError(
             f"the request is for {', '.join(headers + others) or 'no host'}; without a token the "
             "catalog is only for localhost, loopback addresses and the name of --host",
+            HTTPStatus.MISDIRECTED_REQUEST,
             hint="use http://localhost with its port, or start the catalog with a token",
         )
 
@@ -233,7 +224,7 @@ class _Guard:
         """Pass the request on, or send a browser without a session to the sign-in.
 
         Raises:
-            UnauthenticatedError: the token is missing or wrong.
+            RefusedRequestError: the token is missing or wrong.
             TooManyRequestsError: the client tried too many wrong tokens.
             ForbiddenError: a page of another site sent the request.
         """
@@ -245,7 +236,7 @@ class _Guard:
             elif (token := _bearer_token(headers)) is not None:
                 permission = self._authenticator.permission(token, client_address(scope))
                 if permission is None:
-                    raise UnauthenticatedError(_UNAUTHORIZED)
+                    raise _unauthenticated()
                 scope[MAY_WRITE] = permission == "write"
             elif (session := self._session(scope)) is not None:
                 scope[MAY_WRITE] = self._sessions.may_write(session)
@@ -256,9 +247,9 @@ class _Guard:
                 await redirect_to_sign_in(scope)(scope, receive, send)
                 return
             elif self._pages.by_browser(scope):
-                raise UnauthenticatedError("the session ended", hint=_SEND_AGAIN)
+                raise _unauthenticated("the session ended", hint=_SEND_AGAIN)
             else:
-                raise UnauthenticatedError(_UNAUTHORIZED)
+                raise _unauthenticated()
         await self._app(scope, receive, send)
 
     def _session(self, scope: Scope) -> str | None:
@@ -266,6 +257,12 @@ class _Guard:
         session = HTTPConnection(scope).cookies.get(SESSION_COOKIE, "")
         is_taken = self._sessions.is_open(session) and self._pages.take_session(scope)
         return session if is_taken else None
+
+
+def _unauthenticated(
+    why: str = "Unauthorized to perform this action.", hint: str | None = None
+) -> RefusedRequestError:
+    return RefusedRequestError(why, HTTPStatus.UNAUTHORIZED, hint=hint)
 
 
 def _bearer_token(headers: Mapping[str, str]) -> bytes | None:
@@ -430,7 +427,7 @@ def create_app(
         middleware=[
             Middleware(Measure, metrics=metrics, routes=[*interface, counters, *pages]),
             Middleware(Border, errors=errors),
-            Middleware(_AddressCheck, host=None if token else host),
+            Middleware(_address_check, host=None if token else host),
             guard,
             Middleware(_Throttle, at_once=limits.requests_at_once, open_paths=open_paths),
         ],

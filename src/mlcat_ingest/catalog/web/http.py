@@ -23,15 +23,12 @@ from starlette.types import Scope
 from mlcat_ingest.catalog.errors import (
     AspectRefusedError,
     BadRequestError,
-    BodyTooLargeError,
     CatalogError,
     ComputedFieldError,
     ForbiddenError,
-    InvalidProposalError,
     MalformedBodyError,
-    SlowRequestError,
+    RefusedRequestError,
     TooManyRequestsError,
-    VersionConflictError,
 )
 from mlcat_ingest.catalog.limits import FORM_BYTES, FORM_FIELD_BYTES, FORM_SECONDS, Limits
 from mlcat_ingest.catalog.schema.values import UNKNOWN_ACTOR
@@ -194,15 +191,15 @@ async def read_body(request: Request, limits: Limits) -> bytes:
     """Return the body of `request`.
 
     Raises:
-        BodyTooLargeError: it is longer than the limit.
-        SlowRequestError: it takes longer to arrive than the limit.
+        RefusedRequestError: it is longer, or takes longer to arrive, than the limit.
     """
     try:
         async with asyncio.timeout(limits.body_seconds):
             return await _read_body(request, limits.body_bytes)
     except TimeoutError as error:
-        raise SlowRequestError(
-            f"the request body did not arrive in time; the limit is {limits.body_seconds:g} s"
+        raise RefusedRequestError(
+            f"the request body did not arrive in time; the limit is {limits.body_seconds:g} s",
+            HTTPStatus.REQUEST_TIMEOUT,
         ) from error
 
 
@@ -211,8 +208,8 @@ async def read_form(request: Request, limits: Limits, most_bytes: int = FORM_BYT
 
     Raises:
         BadRequestError: it has too many fields.
-        BodyTooLargeError: it is longer than `most_bytes`.
-        SlowRequestError: it takes longer to arrive than `FORM_SECONDS`.
+        RefusedRequestError: it is longer than `most_bytes`, or takes longer to arrive than
+            `FORM_SECONDS`.
     """
     body = await read_body(
         request,
@@ -239,8 +236,9 @@ async def _read_body(request: Request, limit_bytes: int) -> bytes:
         elif size > _PATIENCE * limit_bytes:
             break
     if size > limit_bytes:
-        raise BodyTooLargeError(
+        raise RefusedRequestError(
             f"the request body is too large; the limit is {plural(limit_bytes, 'byte')}",
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
             hint="send it in parts",
         )
     return b"".join(parts)
@@ -432,24 +430,14 @@ _HEADERS: Final[Mapping[int, Mapping[str, str]]] = {
 }
 
 
-_TITLES: Final[Mapping[type[CatalogError], str]] = {
-    MalformedBodyError: "Invalid JSON format",
-    VersionConflictError: "Precondition Error",
-    InvalidProposalError: "Validation Error",
-    ForbiddenError: "Authorization Error",
-}
-"""Error class to the title that DataHub gives it on the paths of OpenAPI."""
-
-
 def refusal_of(error: Exception, path: str) -> Answer | None:
     """Return `error` as the answer to a client of `path`; None for a defect of the service."""
     if isinstance(error, CatalogError):
-        status = _status_of(error, path)
+        status = (is_openapi(path) and error.openapi_status) or error.http_status
         headers = dict(_HEADERS.get(status, {}))
         if isinstance(error, TooManyRequestsError):
             headers["Retry-After"] = str(error.retry_after_s)
-        title = next((title for kind, title in _TITLES.items() if isinstance(error, kind)), None)
-        return refusal(status, message_of(error), path, title=title, headers=headers)
+        return refusal(status, message_of(error), path, title=error.title, headers=headers)
     # A JSON text or a URN that cannot be used is always the client's.
     return refusal(400, str(error), path) if isinstance(error, SkippableError) else None
 
@@ -478,15 +466,6 @@ def refusal(
 def is_openapi(path: str) -> bool:
     """Return whether `path` is one of the OpenAPI family, a gateway's prefix before it or not."""
     return path.startswith(_OPENAPI)
-
-
-def _status_of(error: CatalogError, path: str) -> int:
-    if is_openapi(path):
-        if isinstance(error, VersionConflictError):
-            return 412
-        if isinstance(error, InvalidProposalError):
-            return 400
-    return error.http_status
 
 
 def message_of(error: CatalogError) -> str:

@@ -67,13 +67,20 @@ def schema_of(hint: object) -> Schema:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter in the query or in the path of a request."""
+    """A parameter in the query of a request."""
 
     name: str
     description: str
     schema: Schema = field(default_factory=lambda: TEXT)
-    place: Literal["query", "path"] = "query"
     required: bool = False
+
+
+IN_PATHS: Final = {
+    "entityType": "The entity type.",
+    "urn": "URN of the entity, percent-encoded.",
+    "aspectName": "Name of the aspect.",
+}
+"""The parameters of paths, and what they are."""
 
 
 def _unbound(_request: RequestContext) -> object:
@@ -86,10 +93,10 @@ class Endpoint:
 
     Attributes:
         method: the HTTP method.
-        path: the path, its parameters in braces, without the prefix of a gateway.
+        path: the path, its parameters in braces, those of `IN_PATHS`, without a gateway's prefix.
         answers: the successes, by HTTP status, each with the schema of its body; None is none.
         refuses: the statuses of errors beyond those that every endpoint may answer with.
-        parameters: the parameters in the path and in the query.
+        parameters: the parameters in the query.
         body: the schema of the request's body, which checks the members of an action's; or their
             declaration as a record, which checks them in the words of a DataHub server; None
             where it takes none. What the schema names by a reference is read by `handler`.
@@ -134,10 +141,10 @@ class Endpoint:
             if isinstance(self.body, type):
                 return read_parameters(self.action, self.body, given)
             return read_value(given, self.body or OBJECT)
-        declared = [parameter for parameter in self.parameters if parameter.place == "query"]
-        given = {one.name: read_parameter(request.query, one.name, one.schema) for one in declared}
-        required = (one.name for one in declared if one.required)
-        return read_value(given, record(*required, **{one.name: one.schema for one in declared}))
+        declared = {one.name: one.schema for one in self.parameters}
+        given = {name: read_parameter(request.query, name, of) for name, of in declared.items()}
+        required = (one.name for one in self.parameters if one.required)
+        return read_value(given, record(*required, **declared))
 
     @property
     def name(self) -> str:

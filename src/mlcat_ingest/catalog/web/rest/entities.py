@@ -81,25 +81,13 @@ _Alternatives: TypeAlias = Sequence[Mapping[str, Collection[str]]]
 class Aspects(Resource):
     """The endpoints of `/aspects`."""
 
-    @action(
-        "/aspects",
-        "ingestProposal",
-        body=OneProposal,
-        returns=TEXT,
-        refuses=(422,),
-    )
+    @action("/aspects", "ingestProposal", body=OneProposal, returns=TEXT, refuses=(422,))
     def ingest_proposal(self, request: RequestContext) -> str:
         """Write one proposal; it is stored when this replies, with any value of `async`."""
         self._store.write([read_proposal(unescape_envelope(request.params["proposal"]))])
         return _WRITTEN
 
-    @action(
-        "/aspects",
-        "ingestProposalBatch",
-        body=ManyProposals,
-        returns=TEXT,
-        refuses=(422,),
-    )
+    @action("/aspects", "ingestProposalBatch", body=ManyProposals, returns=TEXT, refuses=(422,))
     def ingest_proposal_batch(self, request: RequestContext) -> str:
         """Write all proposals of a batch, in their order, or none of them."""
         proposals = json_list(request.params["proposals"], "proposals", self._limits.proposals)
@@ -112,7 +100,6 @@ class Aspects(Resource):
         {200: record("version", "aspect", version=WHOLE, aspect=OBJECT)},
         (404,),
         (
-            Parameter("urn", "URN of the entity.", place="path"),
             Parameter("aspect", "Name of the aspect.", required=True),
             Parameter(
                 "version",
@@ -244,7 +231,6 @@ class Entities(Resource):
         "/entitiesV2/{urn}",
         {200: record("urn", "aspects", urn=URN)},
         parameters=(
-            Parameter("urn", "URN of the entity.", place="path"),
             Parameter("aspects", "Names of the aspects to return: `List(a,b)`.", array(TEXT)),
         ),
     )

@@ -60,9 +60,6 @@ ENTITIES: Final = f"{_ENTITY_PATH}{{entityType}}"
 ENTITY: Final = f"{ENTITIES}/{{urn}}"
 ENTITY_ASPECT: Final = f"{ENTITY}/{{aspectName}}"
 
-ENTITY_TYPE: Final = Parameter("entityType", "The entity type.", place="path")
-_URN: Final = Parameter("urn", "URN of the entity, percent-encoded.", place="path")
-_ASPECT: Final = Parameter("aspectName", "Name of the aspect.", place="path")
 SHOWN: Final = (
     Parameter("systemMetadata", "Whether to return system metadata.", {**FLAG, "default": False}),
     Parameter("values", "Whether to return values.", {**FLAG, "default": True}),
@@ -210,13 +207,7 @@ ASPECTS_SHOWN: Final = Parameter(
 class EntityReads(Resource):
     """The endpoints that read entities by their URNs."""
 
-    @Endpoint(
-        "GET",
-        ENTITY,
-        {200: ref("Entity")},
-        (404,),
-        (ENTITY_TYPE, _URN, ASPECTS_SHOWN, *SHOWN),
-    )
+    @Endpoint("GET", ENTITY, {200: ref("Entity")}, (404,), (ASPECTS_SHOWN, *SHOWN))
     def get(self, request: RequestContext) -> Answer:
         """Read the named aspects of one entity; without names, all of them."""
         target = target_of(request)
@@ -227,7 +218,7 @@ class EntityReads(Resource):
         )
         return Answer(200, items[0]) if items else _NOT_FOUND
 
-    @Endpoint("HEAD", ENTITY, {204: None}, (404,), (ENTITY_TYPE, _URN))
+    @Endpoint("HEAD", ENTITY, {204: None}, (404,))
     def head(self, request: RequestContext) -> Answer:
         """Find out whether an entity exists and is not removed."""
         target = target_of(request)
@@ -236,7 +227,7 @@ class EntityReads(Resource):
         removed = STATUS in stored and stored[STATUS].value.get("removed") is True
         return Answer(204) if key in stored and not removed else _NOT_FOUND
 
-    @Endpoint("HEAD", ENTITY_ASPECT, {204: None}, (404,), (ENTITY_TYPE, _URN, _ASPECT))
+    @Endpoint("HEAD", ENTITY_ASPECT, {204: None}, (404,))
     def head_aspect(self, request: RequestContext) -> Answer:
         """Find out whether an entity has an aspect."""
         target = target_of(request)
@@ -248,10 +239,7 @@ class EntityReads(Resource):
         ENTITY_ASPECT,
         {200: ref("AspectValue")},
         (404,),
-        (
-            *(ENTITY_TYPE, _URN, _ASPECT, *SHOWN),
-            Parameter("version", "Version of the aspect; 0 is the latest.", _FROM_0),
-        ),
+        (*SHOWN, Parameter("version", "Version of the aspect; 0 is the latest.", _FROM_0)),
     )
     def get_aspect(self, request: RequestContext) -> Answer:
         """Read one aspect of one entity, its latest version or an earlier one."""
@@ -267,7 +255,7 @@ class EntityReads(Resource):
         "/openapi/v3/entity/{entityType}/batchGet",
         {200: array(ref("Entity"))},
         (404,),
-        (ENTITY_TYPE, *SHOWN),
+        SHOWN,
         array(ref("EntityRead")),
         reads=True,
     )
@@ -417,14 +405,7 @@ _WRITTEN: Final[Mapping[int, Schema]] = dict.fromkeys((200, 202), array(ref("Ent
 class EntityWrites(Resource):
     """The endpoints that change entities."""
 
-    @Endpoint(
-        "POST",
-        ENTITIES,
-        _WRITTEN,
-        (404, 412),
-        (ENTITY_TYPE, _ASYNC, *SHOWN),
-        _WRITES["UPSERT"],
-    )
+    @Endpoint("POST", ENTITIES, _WRITTEN, (404, 412), (_ASYNC, *SHOWN), _WRITES["UPSERT"])
     def write(self, request: RequestContext) -> Answer:
         """Write aspects of entities of one type, all of them or none.
 
@@ -432,14 +413,7 @@ class EntityWrites(Resource):
         """
         return self._write_many(request, "UPSERT")
 
-    @Endpoint(
-        "PATCH",
-        ENTITIES,
-        _WRITTEN,
-        (404, 412),
-        (ENTITY_TYPE, _ASYNC, *SHOWN),
-        _WRITES["PATCH"],
-    )
+    @Endpoint("PATCH", ENTITIES, _WRITTEN, (404, 412), (_ASYNC, *SHOWN), _WRITES["PATCH"])
     def patch(self, request: RequestContext) -> Answer:
         """Edit aspects of entities of one type, all of them or none; made where missing."""
         return self._write_many(request, "PATCH")
@@ -450,7 +424,7 @@ class EntityWrites(Resource):
         {200: ref("Entity")},
         (404, 412),
         (
-            *(ENTITY_TYPE, _URN, _ASPECT, *SHOWN),
+            *SHOWN,
             Parameter(
                 "createIfNotExists", "Whether to refuse one that exists.", {**FLAG, "default": True}
             ),
@@ -465,14 +439,7 @@ class EntityWrites(Resource):
             "CREATE" if request.params["createIfNotExists"] else "UPSERT",
         )
 
-    @Endpoint(
-        "PATCH",
-        ENTITY_ASPECT,
-        {200: ref("Entity")},
-        (404,),
-        (ENTITY_TYPE, _URN, _ASPECT, *SHOWN),
-        ref("Patch"),
-    )
+    @Endpoint("PATCH", ENTITY_ASPECT, {200: ref("Entity")}, (404,), SHOWN, ref("Patch"))
     def patch_aspect(self, request: RequestContext) -> dict[str, Any]:
         """Edit one aspect of one entity; it is made where missing."""
         return self._write_one(request, {"value": json_object(request.json())}, "PATCH")
@@ -483,8 +450,6 @@ class EntityWrites(Resource):
         {200: None},
         (404,),
         (
-            ENTITY_TYPE,
-            _URN,
             Parameter(
                 "aspects", "Names of the aspects to delete, separated by commas.", array(TEXT)
             ),
@@ -507,13 +472,7 @@ class EntityWrites(Resource):
             self._delete_aspects(target.urn, names)
         return Answer()
 
-    @Endpoint(
-        "DELETE",
-        ENTITY_ASPECT,
-        {200: None},
-        (404,),
-        (ENTITY_TYPE, _URN, _ASPECT),
-    )
+    @Endpoint("DELETE", ENTITY_ASPECT, {200: None}, (404,))
     def delete_aspect(self, request: RequestContext) -> Answer:
         """Delete one aspect of one entity; with its key aspect the whole entity."""
         target = target_of(request)

@@ -3,6 +3,7 @@
 `/config`, `/health` and the OpenAPI 3.1 document `/openapi.json`, which is made of the table.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
@@ -29,6 +30,7 @@ from mlcat_ingest.catalog.web.http import (
 )
 from mlcat_ingest.catalog.web.rest.endpoint import (
     COMPONENTS,
+    IN_PATHS,
     OBJECT,
     TEXT,
     Endpoint,
@@ -104,7 +106,11 @@ def _entry(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
         "summary": first.summary,
         "tags": [first.path.split("/")[1] if first.action else "OpenAPI"],
     }
-    parameters = [_parameter(parameter) for parameter in first.parameters]
+    parameters = [
+        _parameter(Parameter(name, IN_PATHS[name], required=True), "path")
+        for name in re.findall(r"{(\w+)}", first.path)
+    ]
+    parameters += [_parameter(parameter) for parameter in first.parameters]
     if first.action is not None:
         entry["operationId"] = first.path.strip("/")
         entry["summary"] = f"The actions of {first.path}."
@@ -127,11 +133,11 @@ def _entry(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     return entry
 
 
-def _parameter(parameter: Parameter) -> dict[str, Any]:
+def _parameter(parameter: Parameter, place: str = "query") -> dict[str, Any]:
     return {
         "name": parameter.name,
-        "in": parameter.place,
-        "required": parameter.required or parameter.place == "path",
+        "in": place,
+        "required": parameter.required,
         "description": parameter.description,
         "schema": parameter.schema,
     }

@@ -29,7 +29,6 @@ from mlcat_ingest.catalog.web.rest.endpoint import (
 from mlcat_ingest.catalog.web.rest.openapi_entities import (
     ASPECTS_SHOWN,
     ENTITIES,
-    ENTITY_TYPE,
     SHOWN,
     aspect_named,
     entity_items,
@@ -98,7 +97,7 @@ class SearchReads(Resource):
         any_of = _alternatives(body.get("filter", {}).get("and", ()), "criteria")
         return self._page(request, types, body.get("aspects"), any_of, body.get("sortCriteria"))
 
-    @Endpoint("GET", ENTITIES, {200: _PAGE}, (404,), (ENTITY_TYPE, ASPECTS_SHOWN, *_PAGING))
+    @Endpoint("GET", ENTITIES, {200: _PAGE}, (404,), (ASPECTS_SHOWN, *_PAGING))
     def list(self, request: RequestContext) -> dict[str, Any]:
         """Read a page of a scroll over entities of one type; without names, all their aspects."""
         types = frozenset({entity_type_named(request.path["entityType"])})
