@@ -9,7 +9,7 @@ import yaml
 
 from mlcat_ingest.links.index import FeatureSet
 from mlcat_ingest.recipe.model import Recipe
-from mlcat_ingest.sources.definitions.file_source import _FileReader
+from mlcat_ingest.sources.definitions.file_source import DefinitionsConfig, DefinitionsSource
 from mlcat_ingest.sources.definitions.tables import FeatureTable
 from mlcat_ingest.sources.sagemaker.api import ACTIONS
 from mlcat_ingest.workflows.resolve import resolve
@@ -35,7 +35,8 @@ def test_the_recipe_and_the_file_on_the_page_can_be_read(
     recipe: dict[str, Any] = yaml.safe_load(block("definitions recipe"))
     assert resolve(Recipe.model_validate(recipe)).sources
     (tmp_path / "features.yml").write_text(block("definitions file"))
-    table, ranking = _FileReader(tmp_path / "features.yml", "features.yml").read()
+    source = DefinitionsSource(DefinitionsConfig(path=tmp_path / "features.yml"))
+    table, ranking = source.definitions()
     assert isinstance(table, FeatureTable)
     assert isinstance(ranking, FeatureSet)
     assert [one.name for one in table.features] == ["conv_rate", "trips"]

@@ -15,7 +15,7 @@ from mlcat_ingest.sources.feast.registry import (
     RegistryTransport,
     split_registry,
 )
-from mlcat_ingest.sources.feast.source import FeastReader, FeastSource
+from mlcat_ingest.sources.feast.source import FeastSource
 from support.reading import records_of
 
 DATA = Path(__file__).parents[1] / "data" / "feast"
@@ -49,7 +49,7 @@ def registry(**lists: Any) -> bytes:
 
 
 def read(content: bytes, **options: Any) -> list[Definition]:
-    return list(FeastReader(config(**options), Objects(split_registry(content))).read())
+    return list(FeastSource(config(**options), Objects(split_registry(content))).definitions())
 
 
 def tables(definitions: Iterable[Definition]) -> dict[str, FeatureTable]:

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from mlcat_ingest.sources.sagemaker.api import PAGE, SagemakerApi
 from mlcat_ingest.sources.sagemaker.config import SagemakerConfig
-from mlcat_ingest.sources.sagemaker.source import SagemakerReader, SagemakerSource
+from mlcat_ingest.sources.sagemaker.source import SagemakerSource
 
 ACCOUNT, REGION = "123456789012", "eu-west-1"
 MOMENT = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -81,8 +81,7 @@ class Aws:
         self.stub = Stubber(client)
         self.stub.activate()
         _ACTIVE.append(self.stub)
-        self.reader = SagemakerReader(self.config, self.api)
-        self.source = SagemakerSource(self.config, reader=self.reader)
+        self.source = SagemakerSource(self.config, self.api)
 
     def groups(
         self, *found: dict[str, Any], token: str | None = None, more: str | None = None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar, Generic, Protocol, TypeVar
 
-from mlcat_ingest.core.findings import Finding, RequestSide
+from mlcat_ingest.core.findings import Finding, NoRequests, RequestSide, UnansweredRequest
 from mlcat_ingest.links.index import FeatureIndex
 from mlcat_ingest.metadata.aliases import Sighting
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
@@ -330,6 +330,21 @@ class Source(RequestSide, ABC, Generic[RecordT]):
 
     can_set_tags: bool = False
     """Whether `set_tags` does anything; set once it is built."""
+
+    traffic: RequestSide = NoRequests()
+    """The requests to the system; a source that counts its own overrides the methods instead."""
+
+    def pending_request(self) -> UnansweredRequest | None:
+        """Return the request that waits longest for its answer."""
+        return self.traffic.pending_request()
+
+    def end_waits(self) -> None:
+        """End every pause between attempts."""
+        self.traffic.end_waits()
+
+    def requests_made(self) -> int:
+        """Return how many requests were sent to the system so far."""
+        return self.traffic.requests_made()
 
     @abstractmethod
     def read(self, request: ReadRequest) -> Iterator[Page[RecordT] | Finished]:

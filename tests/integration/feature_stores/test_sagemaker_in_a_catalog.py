@@ -16,7 +16,7 @@ from moto import mock_aws
 from mlcat_ingest.errors import RateLimitedError
 from mlcat_ingest.sources.sagemaker.api import SagemakerApi
 from mlcat_ingest.sources.sagemaker.config import SagemakerConfig
-from mlcat_ingest.sources.sagemaker.source import SagemakerReader
+from mlcat_ingest.sources.sagemaker.source import SagemakerSource
 from mlcat_ingest.testing.service import ServiceAnswer, failing_service
 from support.definitions import FeatureWorld
 from support.sagemaker import ACCOUNT, REGION, columns
@@ -112,9 +112,9 @@ def test_groups_of_one_name_in_two_accounts_do_not_meet(
 
 @pytest.mark.usefixtures("aws")
 def test_an_account_without_groups_is_named_by_who_asks() -> None:
-    reader = SagemakerReader(SagemakerConfig(region=REGION))
-    assert reader.server_id() == PLACE
-    reader.close()
+    groups = SagemakerSource(SagemakerConfig(region=REGION))
+    assert groups.server_id() == PLACE
+    groups.close()
 
 
 def test_datahub_defect_dh6357_throttling_ends_the_run() -> None:
@@ -132,9 +132,9 @@ def test_datahub_defect_dh6357_throttling_ends_the_run() -> None:
                 "secret_access_key": "made-up",
             }
         )
-        with closing(SagemakerReader(config)) as reader:
-            assert list(reader.read()) == []
-            assert reader.traffic.requests_made() == 2
+        with closing(SagemakerSource(config)) as groups:
+            assert list(groups.definitions()) == []
+            assert groups.requests_made() == 2
             with pytest.raises(RateLimitedError, match="sagemaker:"):
-                list(reader.read())
-            assert reader.traffic.requests_made() == 4
+                list(groups.definitions())
+            assert groups.requests_made() == 4

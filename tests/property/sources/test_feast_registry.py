@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.sources.definitions.tables import Broken, Definition
 from mlcat_ingest.sources.feast.registry import KINDS, RawObject, split_registry
-from mlcat_ingest.sources.feast.source import FeastReader
+from mlcat_ingest.sources.feast.source import FeastSource
 from support.examples import examples
 from support.feast import REGISTRY, Objects, config, read, tables
 from support.registry_recipe import RegistryRecipe
@@ -23,7 +23,7 @@ def intact() -> tuple[RawObject, ...]:
 
 
 def read_objects(objects: list[RawObject]) -> list[Definition]:
-    return list(FeastReader(config(), Objects(objects)).read())
+    return list(FeastSource(config(), Objects(objects)).definitions())
 
 
 @given(st.binary(max_size=300))

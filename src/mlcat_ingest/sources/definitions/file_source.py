@@ -1,8 +1,7 @@
 """The source of type `definitions`: feature tables and sets that files define."""
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Final, Self
+from typing import ClassVar, Final, Self
 
 from pydantic import PrivateAttr, ValidationInfo, model_validator
 
@@ -12,7 +11,7 @@ from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.recipe.values import RecipePath, base_dir_of
 from mlcat_ingest.sources.definitions.documents import read_definitions
 from mlcat_ingest.sources.definitions.files import find_files
-from mlcat_ingest.sources.definitions.source import DefinitionReader, FeatureSource
+from mlcat_ingest.sources.definitions.source import FeatureSource
 from mlcat_ingest.sources.definitions.tables import Definition, FeatureTable
 from mlcat_ingest.sources.options import FeatureStoreConfig
 
@@ -42,35 +41,38 @@ class DefinitionsConfig(FeatureStoreConfig):
         return self._path_in_recipe
 
 
-class _FileReader(DefinitionReader):
-    """Reads the definitions files at a path.
+class DefinitionsSource(FeatureSource):
+    """Reads feature tables that are defined in YAML or JSON files.
 
     They are read once, so that the tables announced before the run are those that come.
     """
 
-    def __init__(self, path: Path, identity: str) -> None:
-        """Keep the path; `identity` tells it from others wherever it is checked out."""
-        self._path = path
-        self._identity = identity
+    platform: ClassVar = "definitions"
+    _config: DefinitionsConfig
+
+    def __init__(self, config: DefinitionsConfig) -> None:
+        """Keep the configuration; no file is opened."""
+        super().__init__(config)
+        self.address = str(config.path)
         self._definitions: list[Definition] | None = None
 
     def server_id(self) -> str:
-        """Return the path as the recipe has it."""
-        return self._identity
+        """Return the path as the recipe has it, which tells it from others wherever it is."""
+        return self._config.path_in_recipe
 
-    def read(self) -> Iterator[Definition]:
+    def definitions(self) -> Iterator[Definition]:
         """Yield the tables of every file, and then the sets.
 
         Raises: as `find_files` and `read_definitions`. Cost: memory for the content of all files.
         """
         if self._definitions is None:
-            self._definitions = read_definitions(find_files(self._path))
+            self._definitions = read_definitions(find_files(self._config.path))
         yield from self._definitions
 
     def check(self) -> Iterator[Finding]:
         """Yield the findings of `mlcat-ingest check`."""
         try:
-            files = find_files(self._path)
+            files = find_files(self._config.path)
             definitions = read_definitions(files)
         except MlcatError as error:
             yield Finding(_WHAT, "failed", error.message, error.hint)
@@ -84,13 +86,3 @@ class _FileReader(DefinitionReader):
     def close(self) -> None:
         """Delete the definitions from memory; no file stays open."""
         self._definitions = None
-
-
-class DefinitionsSource(FeatureSource):
-    """Reads feature tables that are defined in YAML or JSON files."""
-
-    def __init__(self, config: DefinitionsConfig) -> None:
-        """Keep the configuration; no file is opened."""
-        # The platform of its tables is named in each file.
-        super().__init__(config, "definitions", _FileReader(config.path, config.path_in_recipe))
-        self.address = str(config.path)

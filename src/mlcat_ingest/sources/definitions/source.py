@@ -1,16 +1,12 @@
-"""The base of all feature sources: filters, pages, index of features and removal of lost tables.
+"""The base of all feature sources: filters, pages, index of features and removal of lost tables."""
 
-A `DefinitionReader` yields the definitions of one store; `FeatureSource` makes a source of it.
-"""
-
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import ClassVar, Final
 from urllib.parse import quote, unquote
 
-from mlcat_ingest.core.findings import Finding, NoRequests, RequestSide, UnansweredRequest
 from mlcat_ingest.errors import InvalidUrnError, RecipeError, RecordError
 from mlcat_ingest.links.index import FeatureIndex, FeatureSet
 from mlcat_ingest.metadata.codec import content_hash
@@ -49,65 +45,50 @@ HELD_COLUMNS: Final = 20_000
 """Features and keys up to which the definitions of a store are held, to be read once only."""
 
 
-class DefinitionReader(ABC):
-    """Reads the definitions of one store, which it contacts on first use only.
-
-    `traffic` are the requests to the store.
-    """
-
-    traffic: RequestSide = NoRequests()
-
-    @abstractmethod
-    def server_id(self) -> str:
-        """Return the identity of this store among its kind, without secrets; may connect."""
-
-    @abstractmethod
-    def read(self) -> Iterator[Definition]:
-        """Yield every table and set of the store, and its broken definitions.
-
-        Raises: as `Source.read`.
-        """
-
-    @abstractmethod
-    def check(self) -> Iterator[Finding]:
-        """Yield the findings of `mlcat-ingest check`, connecting but changing nothing."""
-
-    def close(self) -> None:  # noqa: B027 - most stores have nothing to release
-        """Release connections and memory, if there are any; safe to call twice."""
-
-
 class FeatureSource(Source[FeatureTable | Broken]):
-    """Reads one feature store.
+    """Reads one feature store, which it contacts on first use only.
 
-    Subclasses name the platform and make the reader. They override `_instance` where only the store
-    knows the platform instance, and `_takes` where there are further filters.
+    Subclasses yield its definitions. They override `_instance` where only the store knows the
+    platform instance, and `_takes` where there are further filters.
     """
 
     capabilities: ClassVar = frozenset({Capability.FEATURES, Capability.MISSING})
 
+    platform: ClassVar[str]
+    """The catalog's name of the store, or the kind of the source where each table names its own."""
+
     empty: ClassVar[str] = "the store is empty: it has no feature table"
     """What is said of a store without a table."""
 
-    def __init__(self, config: FeatureStoreConfig, platform: str, reader: DefinitionReader) -> None:
-        """Keep the configuration and the reader; nothing is contacted.
+    def __init__(self, config: FeatureStoreConfig) -> None:
+        """Keep the configuration; nothing is contacted.
 
         Raises:
             RecipeError: instance and prefix cannot be part of names, or the file of owners cannot
                 be used.
         """
         self._config = config
-        self._reader = reader
         self._owners = Owners(config.owners)
         self._datasets = Datasets(config.datasets)
-        self._platform = platform
         self._naming(config.instance)
         self._held: list[Definition] | None = None
         self._filtered_urns: set[str] | None = None
 
+    @abstractmethod
+    def server_id(self) -> str:
+        """Return the identity of this store among its kind, without secrets; may connect."""
+
+    @abstractmethod
+    def definitions(self) -> Iterator[Definition]:
+        """Yield every table and set of the store, and its broken definitions.
+
+        Raises: as `read`.
+        """
+
     def _naming(self, instance: str | None) -> Naming:
         config = self._config
         try:
-            return Naming(self._platform, config.env, instance, config.namespace_prefix)
+            return Naming(self.platform, config.env, instance, config.namespace_prefix)
         except ValueError as error:
             raise RecipeError(str(error)) from error
 
@@ -123,7 +104,7 @@ class FeatureSource(Source[FeatureTable | Broken]):
         """Yield every table that `read` is going to yield, so that links to it are known."""
         definitions: list[Definition] = []
         columns = 0
-        for definition in self._reader.read():
+        for definition in self.definitions():
             if columns <= HELD_COLUMNS:
                 definitions.append(definition)
             if isinstance(definition, FeatureTable):
@@ -131,11 +112,6 @@ class FeatureSource(Source[FeatureTable | Broken]):
                 if self._takes(definition):
                     yield from _coming(self._scope, definition)
         self._held = definitions if columns <= HELD_COLUMNS else None
-
-    def _definitions(self) -> Iterator[Definition]:
-        """Yield the definitions of the store, from memory once if `coming_tables` held them."""
-        definitions, self._held = self._held, None
-        return self._reader.read() if definitions is None else iter(definitions)
 
     def read(self, request: ReadRequest) -> Iterator[Page[FeatureTable | Broken] | Finished]:
         """Yield the tables of the store in pages of about 1,000 features and keys."""
@@ -179,7 +155,9 @@ class FeatureSource(Source[FeatureTable | Broken]):
 
         URNs of the other tables go to `filtered_urns`.
         """
-        for definition in self._definitions():
+        # `coming_tables` may have held them.
+        definitions, self._held = self._held, None
+        for definition in self.definitions() if definitions is None else definitions:
             match definition:
                 case FeatureSet():
                     index.add_set(definition)
@@ -202,8 +180,8 @@ class FeatureSource(Source[FeatureTable | Broken]):
 
     @cached_property
     def _scope(self) -> FeatureScope:
-        server = quote(self._config.server_id or self._reader.server_id(), safe="/.-_@")
-        key = f"{self._platform}:{server}:default"
+        server = quote(self._config.server_id or self.server_id(), safe="/.-_@")
+        key = f"{self.platform}:{server}:default"
         return FeatureScope(self._naming(self._instance()), key, self._owners, self._datasets)
 
     def keys(self) -> Sequence[str]:
@@ -211,25 +189,21 @@ class FeatureSource(Source[FeatureTable | Broken]):
         return [self._scope.source_key]
 
     def _partition(self) -> Partition:
-        naming = self._scope.naming
+        naming, key = self._scope.naming, self._scope.source_key
         table = naming.feature_table("0", "0")
-        settings = comparable(content_of(self._config))
-        owners = self._config.owners.map_digest()
+        place = key.removeprefix(f"{self.platform}:").rpartition(":")[0]
+        settings = [comparable(content_of(self._config)), self._config.owners.map_digest()]
         return Partition(
-            key=self._scope.source_key,
+            key=key,
             instance=naming.instance or "",
             identity={
                 TABLE: table.urn,
                 "feature": naming.feature(table, "0").urn,
                 "key": naming.primary_key(table, "0").urn,
             },
-            settings=content_hash([settings, owners]),
-            label=self._label(),
+            settings=content_hash(settings),
+            label=f"{self.platform} at {self.address or unquote(place)}",
         )
-
-    def _label(self) -> str:
-        place = self._scope.source_key.removeprefix(f"{self._platform}:").rpartition(":")[0]
-        return f"{self._platform} at {self.address or unquote(place)}"
 
     def map(self, record: FeatureTable | Broken) -> Iterable[Entity]:
         """Return the entities of a table; pure.
@@ -254,26 +228,6 @@ class FeatureSource(Source[FeatureTable | Broken]):
         for entity in unlisted:
             if entity.urn not in self._filtered_urns:
                 yield Missing(entity.urn, lambda: True, second_pass=True)
-
-    def pending_request(self) -> UnansweredRequest | None:
-        """Return the request that waits longest for its answer."""
-        return self._reader.traffic.pending_request()
-
-    def end_waits(self) -> None:
-        """End every pause between attempts."""
-        self._reader.traffic.end_waits()
-
-    def requests_made(self) -> int:
-        """Return how many requests were sent to the store so far."""
-        return self._reader.traffic.requests_made()
-
-    def check(self) -> Iterator[Finding]:
-        """Yield the findings of `mlcat-ingest check`, connecting but changing nothing."""
-        return self._reader.check()
-
-    def close(self) -> None:
-        """Release connections; safe to call twice."""
-        self._reader.close()
 
 
 def _columns(table: FeatureTable) -> int:

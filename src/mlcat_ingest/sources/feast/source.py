@@ -12,7 +12,7 @@ from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.errors import MlcatError, RecipeError
 from mlcat_ingest.links.index import FeatureRef, FeatureSet
 from mlcat_ingest.sources.base import Missing, Unlisted
-from mlcat_ingest.sources.definitions.source import DefinitionReader, FeatureSource
+from mlcat_ingest.sources.definitions.source import FeatureSource
 from mlcat_ingest.sources.definitions.tables import Broken, Definition, FeatureTable
 from mlcat_ingest.sources.feast.config import FeastConfig, kind_of, local_path, with_repo_options
 from mlcat_ingest.sources.feast.files import LocalFile
@@ -30,16 +30,30 @@ from mlcat_ingest.sources.feast.views import ColumnMapper, Upstreams, ViewName, 
 _UsedT = TypeVar("_UsedT")
 
 
-class FeastReader(DefinitionReader):
-    """Reads the definitions of a registry. Nothing that it holds is executed.
+class FeastSource(FeatureSource):
+    """Reads the feature views of a Feast registry as feature tables; nothing in it is executed.
 
     Cost: memory for the objects of the registry as they are stored, and decoded for entities,
     services and one table.
     """
 
-    def __init__(self, config: FeastConfig, transport: RegistryTransport) -> None:
-        self._config = config
-        self._transport = self.traffic = transport
+    config_class: ClassVar = FeastConfig
+    platform: ClassVar = "feast"
+    empty: ClassVar = "the registry is empty: run `feast apply`, or correct `registry`"
+    _config: FeastConfig
+
+    def __init__(self, config: FeastConfig, transport: RegistryTransport | None = None) -> None:
+        """Add the options of feature_store.yaml to those of the recipe; nothing is contacted.
+
+        `transport` is made by them if not given.
+
+        Raises:
+            RecipeError: the recipe, or the feature_store.yaml that it leads to, cannot be used.
+        """
+        config = with_repo_options(config)
+        super().__init__(config)
+        self.address = "" if config.registry is None else redact_url(config.registry.path)
+        self._transport = self.traffic = transport or transport_for(config)
         self._objects: Mapping[str, list[RawObject]] | None = None
 
     def server_id(self) -> str:
@@ -50,7 +64,7 @@ class FeastReader(DefinitionReader):
         own = own_id(objects.get("project_metadata", ()), objects.get("project", ()))
         return own or self._transport.server_id()
 
-    def read(self) -> Iterator[Definition]:
+    def definitions(self) -> Iterator[Definition]:
         """Yield every table and set of the registry, and its broken definitions.
 
         On-demand views come after the views that they take from. The registry is fetched once, so
@@ -75,6 +89,22 @@ class FeastReader(DefinitionReader):
             yield Finding("Feast registry", "failed", error.message, error.hint)
             return
         yield from findings(self._transport.shown, objects, identity)
+
+    def _takes(self, definition: FeatureTable | Broken) -> bool:
+        config = self._config
+        if not config.projects.allows(definition.namespace or ""):
+            return False
+        if isinstance(definition, FeatureTable) and definition.has_labels:
+            return config.label_views and super()._takes(definition)
+        return super()._takes(definition)
+
+    def missing(self, partition: str, unlisted: Sequence[Unlisted]) -> Iterable[Missing]:
+        """Yield the candidates for removal: those of `unlisted` that the registry lost.
+
+        A server with permissions leaves out all that the user may not see. So an object that it
+        does not list may still be there.
+        """
+        return () if _may_hide(self._config) else super().missing(partition, unlisted)
 
     def close(self) -> None:
         """Release connections, and the fetched objects."""
@@ -157,40 +187,6 @@ class _RegistryDecoder:
             return self._views.table(kind, raw.project, view)
 
         return (decoded for decoded in self._decode(kind, table) if decoded is not None)
-
-
-class FeastSource(FeatureSource):
-    """Reads the feature views of a Feast registry as feature tables."""
-
-    config_class: ClassVar = FeastConfig
-    empty: ClassVar = "the registry is empty: run `feast apply`, or correct `registry`"
-
-    def __init__(self, config: FeastConfig) -> None:
-        """Add the options of feature_store.yaml to those of the recipe; nothing is contacted.
-
-        Raises:
-            RecipeError: the recipe, or the feature_store.yaml that it leads to, cannot be used.
-        """
-        config = with_repo_options(config)
-        super().__init__(config, "feast", FeastReader(config, transport_for(config)))
-        self._feast = config
-        self.address = "" if config.registry is None else redact_url(config.registry.path)
-
-    def _takes(self, definition: FeatureTable | Broken) -> bool:
-        config = self._feast
-        if not config.projects.allows(definition.namespace or ""):
-            return False
-        if isinstance(definition, FeatureTable) and definition.has_labels:
-            return config.label_views and super()._takes(definition)
-        return super()._takes(definition)
-
-    def missing(self, partition: str, unlisted: Sequence[Unlisted]) -> Iterable[Missing]:
-        """Yield the candidates for removal: those of `unlisted` that the registry lost.
-
-        A server with permissions leaves out all that the user may not see. So an object that it
-        does not list may still be there.
-        """
-        return () if _may_hide(self._feast) else super().missing(partition, unlisted)
 
 
 def transport_for(config: FeastConfig) -> RegistryTransport:

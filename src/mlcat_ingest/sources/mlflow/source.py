@@ -10,7 +10,7 @@ from functools import partial
 from typing import ClassVar, Final
 from urllib.parse import quote, unquote
 
-from mlcat_ingest.core.findings import Finding, UnansweredRequest
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.core.text import plural
@@ -410,19 +410,6 @@ class MlflowSource(Source[JoinedRecord]):
                 if isinstance(reader, RestReader) and target and target.kind in {"run", "version"}:
                     yield entity.urn, reader.set_tags(target, entity.tags)
 
-    def pending_request(self) -> UnansweredRequest | None:
-        """Return the request that waits longest for its answer."""
-        return None if self._reader is None else self._reader.connection.pending_request()
-
-    def end_waits(self) -> None:
-        """End every pause between attempts."""
-        if self._reader is not None:
-            self._reader.connection.end_waits()
-
-    def requests_made(self) -> int:
-        """Return how many requests were sent to the server so far."""
-        return 0 if self._reader is None else self._reader.connection.requests_made()
-
     def check(self) -> Iterator[Finding]:
         """Yield what `mlcat-ingest check` found, connecting but changing nothing."""
         yield from self._open().check()
@@ -435,6 +422,7 @@ class MlflowSource(Source[JoinedRecord]):
     def _open(self) -> Reader:
         if self._reader is None:
             self._reader = open_reader(self._config)
+        self.traffic = self._reader.connection
         return self._reader
 
     def _databricks_address(self) -> str | None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache, partial
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import MlcatError, NotAuthorizedError, ProtocolMismatchError
@@ -14,7 +14,7 @@ from mlcat_ingest.metadata.proposal import Note
 from mlcat_ingest.metadata.reserved import TYPE_TAG
 from mlcat_ingest.metadata.urn import entity_type_of, parse
 from mlcat_ingest.sources.base import Missing, Unlisted
-from mlcat_ingest.sources.definitions.source import DefinitionReader, FeatureSource
+from mlcat_ingest.sources.definitions.source import FeatureSource
 from mlcat_ingest.sources.definitions.tables import (
     Broken,
     DatasetPlace,
@@ -219,16 +219,19 @@ def _text(value: Any) -> str | None:
     return None if value in {None, ""} else str(value)
 
 
-class SagemakerReader(DefinitionReader):
-    """Reads the feature groups of one account and region.
+class SagemakerSource(FeatureSource):
+    """Reads the feature groups of one account and region as feature tables.
 
     Search gives everything in one request for each 100 groups. If it is denied, or gives only part
     of a group, groups are listed and described one by one.
     """
 
+    platform: ClassVar = "sagemaker"
+    _config: SagemakerConfig
+
     def __init__(self, config: SagemakerConfig, api: SagemakerApi | None = None) -> None:
-        """Keep the configuration; AWS is contacted on first use."""
-        self._config = config
+        """Keep the configuration; nothing is contacted. `api` is made by it if not given."""
+        super().__init__(config)
         self._api = self.traffic = api or SagemakerApi(config)
         self._location = ""
         self._tags_denied = False
@@ -252,7 +255,12 @@ class SagemakerReader(DefinitionReader):
         except NotAuthorizedError:
             yield from self._api.list_groups()
 
-    def read(self) -> Iterator[Definition]:
+    def _instance(self) -> str | None:
+        """Return account and region, which the names of groups do not contain."""
+        instance = super()._instance()
+        return instance if instance or self._config.compat else self.server_id()
+
+    def definitions(self) -> Iterator[Definition]:
         """Yield every feature group that is not being deleted.
 
         Cost: a request for each 100 groups, and for each 100 features; see the class.
@@ -334,7 +342,7 @@ class SagemakerReader(DefinitionReader):
             self._tags_denied = True
             return None
 
-    def current_columns(self, group: str) -> Mapping[str, set[str]] | None:
+    def _current_columns(self, group: str) -> Mapping[str, set[str]] | None:
         """Return the current columns of a group by type of entity, None if it is deleted.
 
         Cost: one request for each 2,500 features.
@@ -393,27 +401,12 @@ class SagemakerReader(DefinitionReader):
         """Release connections; safe to call twice."""
         self._api.close()
 
-
-class SagemakerSource(FeatureSource):
-    """Reads the feature groups of SageMaker Feature Store as feature tables."""
-
-    def __init__(self, config: SagemakerConfig, *, reader: SagemakerReader | None = None) -> None:
-        """Keep the configuration; nothing is contacted. `reader` is made by it if not given."""
-        self._sagemaker = reader or SagemakerReader(config)
-        self._is_compatible = config.compat is not None
-        super().__init__(config, "sagemaker", self._sagemaker)
-
-    def _instance(self) -> str | None:
-        """Return account and region, which the names of groups do not contain."""
-        instance = super()._instance()
-        return instance if instance or self._is_compatible else self._sagemaker.server_id()
-
     def missing(self, partition: str, unlisted: Sequence[Unlisted]) -> Iterable[Missing]:
         """Yield the candidates for removal, each with a check by name.
 
         Search reads an index, which may lag behind.
         """
-        columns = cache(self._sagemaker.current_columns)
+        columns = cache(self._current_columns)
         for candidate in super().missing(partition, unlisted):
             yield replace(candidate, is_gone=partial(_is_gone, candidate.urn, columns))
 

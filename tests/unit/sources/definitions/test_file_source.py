@@ -7,11 +7,7 @@ import pytest
 
 from mlcat_ingest.errors import RecipeError, RecipeSyntaxError, RecipeValidationError
 from mlcat_ingest.links.index import FeatureRef, FeatureSet
-from mlcat_ingest.sources.definitions.file_source import (
-    DefinitionsConfig,
-    DefinitionsSource,
-    _FileReader,
-)
+from mlcat_ingest.sources.definitions.file_source import DefinitionsConfig, DefinitionsSource
 from mlcat_ingest.sources.definitions.files import (
     find_files,
 )
@@ -50,11 +46,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def source_of(path: Path) -> DefinitionsSource:
+    return DefinitionsSource(DefinitionsConfig(path=path))
+
+
 def problems(folder: Path, **files: str) -> list[str]:
     for name, text in files.items():
         (folder / f"{name}.yml").write_text(text)
     with pytest.raises(RecipeValidationError) as caught:
-        list(_FileReader(folder, "here").read())
+        list(source_of(folder).definitions())
     return list(caught.value.problems)
 
 
@@ -64,7 +64,7 @@ def headed(text: str) -> str:
 
 def test_a_file_is_tables_and_then_sets(folder: Path) -> None:
     (folder / "a.yml").write_text(GOOD)
-    assert list(_FileReader(folder / "a.yml", "a.yml").read()) == [
+    assert list(source_of(folder / "a.yml").definitions()) == [
         FeatureTable(
             namespace="rides",
             name="drivers",
@@ -120,15 +120,15 @@ def test_json_is_read_as_well_and_hidden_files_are_not(folder: Path) -> None:
     (folder / ".git").mkdir()
     (folder / ".git" / "b.yml").write_text("not: ours")
     (folder / "notes.txt").write_text("not ours")
-    assert list(_FileReader(folder, "here").read()) == []
-    assert list(_FileReader(folder / "**" / "*.json", "here").read()) == []
+    assert list(source_of(folder).definitions()) == []
+    assert list(source_of(folder / "**" / "*.json").definitions()) == []
 
 
 @pytest.mark.parametrize("path", ["none.yml", "empty", "*.yml"])
 def test_no_file_is_an_error_and_no_empty_store(folder: Path, path: str) -> None:
     (folder / "empty").mkdir()
     with pytest.raises(RecipeError, match="`path`"):
-        list(_FileReader(folder / path, path).read())
+        list(source_of(folder / path).definitions())
 
 
 def test_links_are_followed_once_and_one_that_leads_nowhere_is_reported(folder: Path) -> None:
@@ -140,13 +140,13 @@ def test_links_are_followed_once_and_one_that_leads_nowhere_is_reported(folder: 
     (folder / "there" / "b.yml").write_text(GOOD.replace("rides", "meals"))
     (folder / "here" / "theirs").symlink_to(folder / "there")
     (folder / "here" / "again").symlink_to(folder / "there")
-    read = list(_FileReader(folder / "here", "here").read())
+    read = list(source_of(folder / "here").definitions())
     assert sorted(one.namespace or "" for one in read) == ["meals", "meals", "rides", "rides"]
     for path in ("here", "here/*.yml"):
         (folder / "here" / "gone.yml").unlink(missing_ok=True)
         (folder / "here" / "gone.yml").symlink_to("nowhere.yml")
         with pytest.raises(RecipeError, match=r"here/gone\.yml: No such file"):
-            list(_FileReader(folder / path, "here").read())
+            list(source_of(folder / path).definitions())
 
 
 def test_a_folder_that_cannot_be_read_is_no_empty_one(
@@ -164,12 +164,12 @@ def test_a_folder_that_cannot_be_read_is_no_empty_one(
     monkeypatch.setattr(Path, "iterdir", closed)
     for path in (folder, folder / "**" / "*.yml", folder / "*" / "a.y*"):
         with pytest.raises(RecipeError, match="closed: Permission denied"):
-            list(_FileReader(path, "here").read())
+            list(source_of(path).definitions())
 
 
 def test_a_path_that_no_file_can_have_is_reported(folder: Path) -> None:
     with pytest.raises(RecipeError, match="File name too long"):
-        list(_FileReader(folder / ("x" * 5_000), "here").read())
+        list(source_of(folder / ("x" * 5_000)).definitions())
 
 
 @pytest.mark.parametrize(
@@ -285,7 +285,7 @@ def test_a_set_may_name_features_of_another_file_of_its_namespace_only(folder: P
     (folder / "a.yml").write_text(headed(table))
     (folder / "b.yml").write_text(headed('namespace: n\nsets: {s: ["t:f"]}'))
     assert FeatureSet(namespace="n", name="s", features=(FeatureRef("t", "f"),)) in list(
-        _FileReader(folder, "here").read()
+        source_of(folder).definitions()
     )
     assert problems(folder, c=headed('namespace: m\nsets: {s: ["t:f"]}')) == [
         "c.yml:4: sets.s[0]: is not a feature of any definitions file"
@@ -341,9 +341,9 @@ def test_files_are_read_once_so_that_what_is_reported_beforehand_is_what_comes(
 
 def test_the_doctor_counts_what_is_there_and_tells_what_is_wrong(folder: Path) -> None:
     (folder / "a.yml").write_text(GOOD)
-    (finding,) = _FileReader(folder, "here").check()
+    (finding,) = source_of(folder).check()
     assert (finding.outcome, finding.detail) == ("ok", "1 file with 1 table and 2 features")
     (folder / "a.yml").write_text(headed("x: 1"))
-    (finding,) = _FileReader(folder, "here").check()
+    (finding,) = source_of(folder).check()
     assert finding.outcome == "failed"
     assert finding.detail.startswith("a.yml:3: x: is not a known key")

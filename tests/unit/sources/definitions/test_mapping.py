@@ -1,7 +1,6 @@
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.links.index import (
     FeatureIndex,
     FeatureMatch,
@@ -15,7 +14,7 @@ from mlcat_ingest.metadata.naming import Naming
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.metadata.validate import validate_aspect
-from mlcat_ingest.sources.definitions.source import DefinitionReader, FeatureSource
+from mlcat_ingest.sources.definitions.source import FeatureSource
 from mlcat_ingest.sources.definitions.tables import (
     Broken,
     DatasetPlace,
@@ -124,20 +123,23 @@ def test_a_table_that_was_not_read_as_a_whole_says_nothing_of_its_lists() -> Non
 ELSEWHERE = LinkOptions().elsewhere
 
 
-@dataclass
-class Reader(DefinitionReader):
+class FakeSource(FeatureSource):
     """Yields what a test says that the store holds."""
 
-    definitions: Sequence[Definition]
+    platform = "feast"
+
+    def __init__(self, config: FeatureStoreConfig, definitions: Sequence[Definition]) -> None:
+        super().__init__(config)
+        self.given = definitions
 
     def server_id(self) -> str:
         return "store"
 
-    def read(self) -> Iterator[Definition]:
-        yield from self.definitions
+    def definitions(self) -> Iterator[Definition]:
+        yield from self.given
 
-    def check(self) -> Iterator[Finding]:
-        yield Finding("the store", "ok")
+    def close(self) -> None:
+        pass
 
 
 def table(name: str, *features: str, kind: str = "Feature View", **more: object) -> FeatureTable:
@@ -147,8 +149,7 @@ def table(name: str, *features: str, kind: str = "Feature View", **more: object)
 
 def read(*definitions: Definition, **config: object) -> FeatureIndex:
     made = FeatureStoreConfig.model_validate(config)
-    source = FeatureSource(made, "feast", Reader(definitions))
-    return index_of(source)
+    return index_of(FakeSource(made, definitions))
 
 
 def index_of(source: FeatureSource) -> FeatureIndex:
@@ -205,9 +206,8 @@ def test_the_datasets_of_a_table_are_by_their_urns() -> None:
 
 
 def test_each_reading_makes_the_index_anew() -> None:
-    reader = Reader([table("t", "a")])
-    source = FeatureSource(FeatureStoreConfig(), "feast", reader)
+    source = FakeSource(FeatureStoreConfig(), [table("t", "a")])
     assert look_up(index_of(source), "t", "a").state == "held"
-    reader.definitions = [table("t", "b")]
+    source.given = [table("t", "b")]
     again = index_of(source)
     assert [look_up(again, "t", name).state for name in "ab"] == ["unknown", "held"]

@@ -1,7 +1,6 @@
-"""What every feature source does with what its reader yields."""
+"""What every feature source does with the definitions of its store."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
 import pytest
 
@@ -20,7 +19,7 @@ from mlcat_ingest.sources.base import (
     Unlisted,
 )
 from mlcat_ingest.sources.definitions import source as module
-from mlcat_ingest.sources.definitions.source import DefinitionReader, FeatureSource
+from mlcat_ingest.sources.definitions.source import FeatureSource
 from mlcat_ingest.sources.definitions.tables import (
     Broken,
     DatasetPlace,
@@ -35,20 +34,23 @@ from mlcat_ingest.sources.options import FeatureStoreConfig
 from support.reading import finished_of, pages_of
 
 
-@dataclass
-class FakeReader(DefinitionReader):
+class FakeSource(FeatureSource):
     """Yields what a test put in, and counts how often."""
 
-    definitions: Sequence[Definition] = ()
-    reads: int = 0
-    closed: list[bool] = field(default_factory=list)
+    platform = "fake"
+
+    def __init__(self, config: FeatureStoreConfig, definitions: Sequence[Definition]) -> None:
+        super().__init__(config)
+        self.given = definitions
+        self.reads = 0
+        self.closed: list[bool] = []
 
     def server_id(self) -> str:
         return "a,b:c"
 
-    def read(self) -> Iterator[Definition]:
+    def definitions(self) -> Iterator[Definition]:
         self.reads += 1
-        yield from self.definitions
+        yield from self.given
 
     def check(self) -> Iterator[Finding]:
         yield Finding("the fake store", "ok")
@@ -62,9 +64,8 @@ def table(name: str, features: int = 1, **more: object) -> FeatureTable:
     return FeatureTable(namespace="n", name=name, kind="View", features=some, **more)  # type: ignore[arg-type]
 
 
-def source(*definitions: Definition, **config: object) -> tuple[FeatureSource, FakeReader]:
-    reader = FakeReader(definitions)
-    return FeatureSource(FeatureStoreConfig.model_validate(config), "fake", reader), reader
+def source(*definitions: Definition, **config: object) -> FakeSource:
+    return FakeSource(FeatureStoreConfig.model_validate(config), definitions)
 
 
 def urn(name: str) -> str:
@@ -72,7 +73,7 @@ def urn(name: str) -> str:
 
 
 def test_a_store_without_a_table_that_is_wanted_is_noted() -> None:
-    for (some, _), why in (
+    for some, why in (
         (source(), "the store is empty: it has no feature table"),
         (source(table("a"), tables={"deny": ["a"]}), "no table passes the recipe's filters"),
         (source(Broken(namespace="n", name="a", reason="torn")), None),
@@ -85,27 +86,27 @@ def test_a_store_without_a_table_that_is_wanted_is_noted() -> None:
 
 
 def test_a_small_store_is_read_once_and_a_large_one_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    small, reader = source(table("a"), table("b", 3))
+    small = source(table("a"), table("b", 3))
     monkeypatch.setattr(module, "HELD_COLUMNS", 4)
     assert [one.urn for one in small.coming_tables()] == [urn("a"), urn("b")]
     assert [len(page) for page in pages_of(small)] == [2]
-    assert reader.reads == 1
-    large, reader = source(table("a"), table("b", 4))
+    assert small.reads == 1
+    large = source(table("a"), table("b", 4))
     assert len(list(large.coming_tables())) == 2
     assert [len(page) for page in pages_of(large)] == [2]
-    assert reader.reads == 2
+    assert large.reads == 2
 
 
 def test_a_source_whose_name_has_commas_is_one_source() -> None:
-    (coming,) = source(table("a"))[0].coming_tables()
+    (coming,) = source(table("a")).coming_tables()
     assert coming.source == "fake:a%2Cb%3Ac:default"
     assert coming.column == "urn:li:mlFeature:(n.a,f0)"
-    (coming,) = source(table("a"), server_id="mine")[0].coming_tables()
+    (coming,) = source(table("a"), server_id="mine").coming_tables()
     assert coming.source == "fake:mine:default"
 
 
 def test_a_table_that_can_have_no_name_does_not_come() -> None:
-    broken, _ = source(table(""), table("a", 0, keys=(Key(name=""), Key(name="k"))))
+    broken = source(table(""), table("a", 0, keys=(Key(name=""), Key(name="k"))))
     assert [one.column for one in broken.coming_tables()] == ["urn:li:mlPrimaryKey:(n.a,k)"]
     ((record, *_),) = pages_of(broken)
     with pytest.raises(InvalidUrnError):
@@ -118,7 +119,7 @@ def test_an_instance_that_leaves_no_room_is_refused_at_once() -> None:
 
 
 def test_pages_end_after_so_many_columns() -> None:
-    many, _ = source(*(table(f"t{i}", 400) for i in range(5)), FeatureSet(namespace="n", name="s"))
+    many = source(*(table(f"t{i}", 400) for i in range(5)), FeatureSet(namespace="n", name="s"))
     assert [len(page) for page in pages_of(many)] == [3, 2]
 
 
@@ -127,7 +128,7 @@ def unlisted(*names: str) -> list[Unlisted]:
 
 
 def test_what_is_not_listed_is_gone_but_what_a_filter_leaves_out_is_not() -> None:
-    narrow, _ = source(table("a"), table("b"), tables=PatternFilter(deny=("b",)))
+    narrow = source(table("a"), table("b"), tables=PatternFilter(deny=("b",)))
     assert list(narrow.missing("", unlisted("b"))) == [], "nothing was read yet"
     assert [[one.name for one in page] for page in pages_of(narrow)] == [["a"]]
     gone = list(narrow.missing("", unlisted("b", "c")))
@@ -137,7 +138,7 @@ def test_what_is_not_listed_is_gone_but_what_a_filter_leaves_out_is_not() -> Non
 
 
 def test_where_something_is_broken_nothing_is_gone() -> None:
-    broken, _ = source(table("a"), Broken(namespace="n", name="b", reason="torn"))
+    broken = source(table("a"), Broken(namespace="n", name="b", reason="torn"))
     ((good, bad),) = pages_of(broken)
     assert list(broken.missing("", unlisted("c"))) == []
     with pytest.raises(RecordError, match="torn"):
@@ -152,7 +153,7 @@ def test_a_reading_of_the_index_alone_has_no_records_and_asks_for_no_partition()
         def partition(self, partition: Partition) -> PartitionState:
             raise AssertionError(partition)
 
-    store, _ = source(table("a", 2_000), table("b"))
+    store = source(table("a", 2_000), table("b"))
     request = ReadRequest(FeaturesOnly(), NoState())
     assert list(pages_of(store, request)) == [(), ()]
     finished = finished_of(store, request)

@@ -8,7 +8,7 @@ import pytest
 
 from mlcat_ingest.sources.definitions.tables import FeatureTable
 from mlcat_ingest.sources.feast.registry import MESSAGES, split_registry
-from mlcat_ingest.sources.feast.source import FeastReader
+from mlcat_ingest.sources.feast.source import FeastSource
 from support.feast import Objects, config
 
 FEATURES = 20
@@ -35,8 +35,10 @@ def peak_bytes(views: int) -> int:
     gc.collect()
     tracemalloc.start()
     try:
-        reader = FeastReader(config(), Objects(split_registry(content)))
-        found = sum(len(one.features) for one in reader.read() if isinstance(one, FeatureTable))
+        source = FeastSource(config(), Objects(split_registry(content)))
+        found = sum(
+            len(one.features) for one in source.definitions() if isinstance(one, FeatureTable)
+        )
         assert found == views * FEATURES
         return tracemalloc.get_traced_memory()[1]
     finally:

@@ -12,7 +12,7 @@ from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.base import Unlisted
 from mlcat_ingest.sources.definitions.tables import Broken
 from mlcat_ingest.sources.feast.registry import KINDS, RawObject
-from mlcat_ingest.sources.feast.source import FeastReader, FeastSource
+from mlcat_ingest.sources.feast.source import FeastSource
 from support.feast import REGISTRY, Objects, broken, config, read, registry, sets, tables
 from support.reading import records_of
 
@@ -113,7 +113,7 @@ VIEW: dict[str, Any] = {"spec": {"name": "v", "project": "p"}}
 
 
 def read_objects(*objects: RawObject) -> list[Any]:
-    return list(FeastReader(config(), Objects(objects)).read())
+    return list(FeastSource(config(), Objects(objects)).definitions())
 
 
 def test_a_service_is_a_set_of_features_by_the_names_of_their_views() -> None:
@@ -185,7 +185,7 @@ def test_on_demand_views_come_last_whatever_the_order_of_the_objects() -> None:
     ]
 
 
-def test_a_registry_is_fetched_once_until_the_reader_is_closed() -> None:
+def test_a_registry_is_fetched_once_until_the_source_is_closed() -> None:
     class Counted(Objects):
         fetched = 0
 
@@ -194,11 +194,11 @@ def test_a_registry_is_fetched_once_until_the_reader_is_closed() -> None:
             return super().objects()
 
     transport = Counted([RawObject("feature_view", "p", "v", registry(feature_views=[VIEW])[2:])])
-    reader = FeastReader(config(), transport)
-    assert list(reader.read()) == list(reader.read())
+    source = FeastSource(config(), transport)
+    assert list(source.definitions()) == list(source.definitions())
     assert transport.fetched == 1
-    reader.close()
-    assert [one.name for one in reader.read()] == ["v"]
+    source.close()
+    assert [one.name for one in source.definitions()] == ["v"]
     assert transport.fetched == 2
 
 

@@ -22,7 +22,7 @@ from mlcat_ingest.sources.base import Unlisted
 from mlcat_ingest.sources.definitions.tables import Broken, FeatureTable
 from mlcat_ingest.sources.sagemaker.api import SagemakerApi
 from mlcat_ingest.sources.sagemaker.config import SagemakerConfig
-from mlcat_ingest.sources.sagemaker.source import SagemakerReader, SagemakerSource
+from mlcat_ingest.sources.sagemaker.source import SagemakerSource
 
 pytest.importorskip("botocore", reason="the SDK of the extra `aws`")
 
@@ -35,7 +35,7 @@ PLACE = f"{ACCOUNT}_{REGION}"
 
 
 def names(aws: Aws) -> list[str]:
-    found = [one.name for one in aws.reader.read() if isinstance(one, FeatureTable | Broken)]
+    found = [one.name for one in aws.source.definitions() if isinstance(one, FeatureTable | Broken)]
     aws.done()
     return found
 
@@ -48,14 +48,14 @@ def test_groups_are_searched_for_to_the_last_page() -> None:
     aws = Aws().metadata()
     aws.groups(group("a"), more="2").groups(token="2", more="3").groups(group("b"), token="3")
     assert names(aws) == ["a", "b"]
-    assert aws.reader.traffic.requests_made() == 4
+    assert aws.source.requests_made() == 4
 
 
 def test_what_people_wrote_of_features_is_joined_to_the_last_page() -> None:
     aws = Aws().metadata(feature("a", "rate", Description="how often"), more="2")
     parameters = [{"Key": "unit", "Value": "km"}]
     aws.metadata(feature("a", "trips", Parameters=parameters), feature("a", "at"), token="2")
-    (found,) = aws.groups(group("a")).reader.read()
+    (found,) = aws.groups(group("a")).source.definitions()
     assert isinstance(found, FeatureTable)
     _, rate, trips = found.features
     assert rate.description == "how often"
@@ -67,22 +67,22 @@ def test_datahub_defect_d14_a_group_of_more_than_one_page_of_features_is_read_fo
     one, two = group("a"), group("a", FeatureDefinitions=columns("z:String"))
     aws = Aws(feature_metadata=False).refuses("search", "AccessDeniedException").listed("a")
     aws.described(one, more="2").described(two, token="2").tagged("a", team="maps")
-    (found,) = aws.reader.read()
+    (found,) = aws.source.definitions()
     assert isinstance(found, FeatureTable)
     assert [column.name for column in found.features] == ["at", "rate", "trips", "z"]
     assert found.tags == {"team": "maps"}
-    assert aws.reader.traffic.requests_made() == 5
+    assert aws.source.requests_made() == 5
     aws.done()
 
 
 def test_pages_that_go_round_in_circles_are_an_error() -> None:
     aws = Aws().metadata().groups(group("a"), more="2").groups(group("b"), token="2", more="2")
     with pytest.raises(ProtocolMismatchError, match=r"sagemaker:Search .* same page token"):
-        list(aws.reader.read())
+        list(aws.source.definitions())
     aws = Aws(feature_metadata=False).refuses("search", "AccessDenied").listed("a")
     aws.described(group("a"), more="2").described(group("a"), token="2", more="2")
     with pytest.raises(ProtocolMismatchError, match=r"DescribeFeatureGroup .* the same"):
-        list(aws.reader.read())
+        list(aws.source.definitions())
 
 
 def test_pages_without_anything_new_are_an_error() -> None:
@@ -90,7 +90,7 @@ def test_pages_without_anything_new_are_an_error() -> None:
     for number in range(25):
         aws.groups(group("a"), token=str(number), more=str(number + 1))
     with pytest.raises(ProtocolMismatchError, match=r"sagemaker:Search .* without anything new"):
-        list(aws.reader.read())
+        list(aws.source.definitions())
 
 
 def test_where_search_is_denied_groups_are_listed_and_described() -> None:
@@ -117,7 +117,7 @@ def test_a_group_that_is_being_deleted_or_gone_is_none() -> None:
 def test_a_group_that_may_not_be_described_is_reported_and_hides_no_other() -> None:
     aws = Aws(feature_metadata=False).refuses("search", "AccessDenied").listed("a", "b")
     aws.refuses("describe_feature_group", "AccessDeniedException").described(group("b")).tagged("b")
-    broken, found = aws.reader.read()
+    broken, found = aws.source.definitions()
     assert isinstance(broken, Broken)
     assert "sagemaker:DescribeFeatureGroup" in broken.reason
     assert isinstance(found, FeatureTable)
@@ -141,7 +141,7 @@ def test_a_group_of_a_strange_form_hides_no_other(strange: dict[str, Any]) -> No
             yield [group("a", **strange), group("b")] if resource == "FeatureGroup" else []
 
     config = SagemakerConfig.model_validate({"region": REGION})
-    broken, found = SagemakerReader(config, Api(config)).read()
+    broken, found = SagemakerSource(config, Api(config)).definitions()
     assert isinstance(broken, Broken)
     assert isinstance(found, FeatureTable)
     assert (broken.name, found.name) == ("a", "b")
@@ -151,14 +151,14 @@ def test_a_group_of_a_strange_form_hides_no_other(strange: dict[str, Any]) -> No
 def test_tags_that_may_not_be_read_stay_as_they_are_and_are_asked_for_once() -> None:
     aws = Aws(feature_metadata=False).refuses("search", "AccessDenied").listed("a", "b")
     aws.described(group("a")).refuses("list_tags", "AccessDeniedException").described(group("b"))
-    tables = [one for one in aws.reader.read() if isinstance(one, FeatureTable)]
+    tables = [one for one in aws.source.definitions() if isinstance(one, FeatureTable)]
     assert [one.unread for one in tables] == [frozenset({"tags", "owners"})] * 2
     aws.done()
 
 
 def test_features_whose_descriptions_may_not_be_read_are_noted_once() -> None:
     aws = Aws().refuses("search", "AccessDeniedException").groups(group("a"), group("b"))
-    first, second = (one for one in aws.reader.read() if isinstance(one, FeatureTable))
+    first, second = (one for one in aws.source.definitions() if isinstance(one, FeatureTable))
     assert [note.kind for note in first.notes] == ["feature_metadata_unread"]
     assert second.notes == ()
     assert first.features[0].unread == frozenset({"description"})
@@ -169,7 +169,7 @@ def test_with_neither_search_nor_list_the_actions_are_named() -> None:
     aws = Aws().refuses("search", "AccessDenied").refuses("search", "AccessDenied")
     aws.refuses("list_feature_groups", "AccessDeniedException")
     with pytest.raises(NotAuthorizedError, match="allow sagemaker:ListFeatureGroups"):
-        list(aws.reader.read())
+        list(aws.source.definitions())
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_what_aws_refuses_is_an_error_that_says_what_to_do(
 ) -> None:
     aws = Aws(feature_metadata=False).refuses("search", code, status)
     with pytest.raises(error, match=words):
-        list(aws.reader.read())
+        list(aws.source.definitions())
 
 
 def source(**config: Any) -> SagemakerSource:
