@@ -109,19 +109,11 @@ class ConnectionConfig(RecipeModel):
         return with_new_keys(cls, data)
 
     @model_validator(mode="after")
-    def _key_needs_certificate(self) -> Self:
+    def _options_fit(self) -> Self:
         if self.client_key is not None and self.client_cert is None:
             raise ValueError("`client_key` needs `client_cert`")
-        return self
-
-    @model_validator(mode="after")
-    def _one_word_about_the_certificate(self) -> Self:
         if self.verify is False and self.ca_bundle is not None:
             raise ValueError("`verify: false` and `ca_bundle` exclude each other: set one of them")
-        return self
-
-    @model_validator(mode="after")
-    def _one_way_to_sign_in(self) -> Self:
         if self.token is not None and self.password is not None:
             raise ValueError("`token` excludes `username` and `password`: set one or the other")
         return self

@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -29,22 +29,16 @@ class _ReferenceError(Exception):
     """A `${...}` that has no value; `str()` is the sentence for the user."""
 
 
-@dataclass(slots=True)
-class _Interpolation:
-    """Data in which nothing is left to expand, and what could not be expanded, by place."""
-
-    data: Any
-    failures: list[tuple[Loc, str]] = field(default_factory=list)
-
-
-def _interpolate(data: Any, environ: Mapping[str, str], base_dir: Path) -> _Interpolation:
-    """Return a copy of `data` with every `${...}` in its texts replaced.
+def _interpolate(
+    data: Any, environ: Mapping[str, str], base_dir: Path
+) -> tuple[Any, list[tuple[Loc, str]]]:
+    """Return a copy of `data` with every `${...}` in its texts replaced, and the failures by place.
 
     Texts with a `${...}` become `SubstitutedText`. Contents of files and variables of a secret
     name are masked from now on. Files named by a relative path are looked for in `base_dir`.
     """
     expander = _Expander(environ, base_dir)
-    return _Interpolation(expander.value(data, ()), expander.failures)
+    return expander.value(data, ()), expander.failures
 
 
 class _Expander:
@@ -74,8 +68,8 @@ class _Expander:
             return value
 
         def again() -> str | None:
-            out = _interpolate(text, self._environ, self._base_dir)
-            return None if out.failures else str(out.data)
+            out, failures = _interpolate(text, self._environ, self._base_dir)
+            return None if failures else str(out)
 
         value = _PART.sub(replace, text)
         return SubstitutedText(value, text, tuple(pieces), again)
@@ -85,32 +79,22 @@ class _Expander:
             raise _ReferenceError("a ${ is not closed; " + _FORMS)
         if inside.startswith("file:"):
             path = inside.removeprefix("file:")
-            value = self._file(path)
-            if is_secret_name(PurePath(path).name):
-                SECRETS.add(value)
-            pieces.append(value)
-            return value
-        variable = _VARIABLE.fullmatch(inside)
-        if variable is None:
-            raise _ReferenceError("invalid ${…}; " + _FORMS)
-        name, operator, operand = variable["name"], variable["operator"], variable["operand"]
-        value = self._environ.get(name, "")
-        if not value and (operator or name not in self._environ):
-            return self._without(name, operator, operand)
+            name, value = PurePath(path).name, self._file(path)
+        else:
+            variable = _VARIABLE.fullmatch(inside)
+            if variable is None:
+                raise _ReferenceError("invalid ${…}; " + _FORMS)
+            name, operator, operand = variable.groups()
+            value = self._environ.get(name, "")
+            if not value and (operator or name not in self._environ):
+                if operator == "-":
+                    return str(operand)
+                why = f": {operand}" if operator else ""
+                raise _ReferenceError(f"the variable {name} is not set{why}")
         if is_secret_name(name):
             SECRETS.add(value)
         pieces.append(value)
         return value
-
-    def _without(self, name: str, operator: str | None, operand: str) -> str:
-        """Return the default of a variable that is not set, or is empty."""
-        match operator:
-            case "-":
-                return operand
-            case "?":
-                raise _ReferenceError(f"the variable {name} is not set: {operand}")
-            case _:
-                raise _ReferenceError(f"the variable {name} is not set")
 
     def _file(self, written: str) -> str:
         try:
@@ -183,13 +167,13 @@ def draft_of(
     plain = Origin(label, base_dir, parsed.lines)
     if not isinstance(parsed.data, dict):
         raise plain.error([plain.problem((), "a recipe must be a mapping of keys to values")])
-    filled = _interpolate(parsed.data, os.environ if environ is None else environ, base_dir)
-    problems = [*parsed.problems, *(plain.problem(loc, text) for loc, text in filled.failures)]
-    spelled: dict[Loc, Loc] = {}
-    data = _in_our_keys(filled.data, spelled, plain, problems)
-    data.setdefault("name", name)
-    broken = frozenset(loc for loc, _ in filled.failures)
-    return Draft(data, Origin(label, base_dir, parsed.lines, spelled, broken), tuple(problems))
+    environ = os.environ if environ is None else environ
+    data, failures = _interpolate(parsed.data, environ, base_dir)
+    problems = [*parsed.problems, *(plain.problem(loc, text) for loc, text in failures)]
+    origin = replace(plain, broken=frozenset(loc for loc, _ in failures))
+    draft = _in_our_keys(data, origin, problems)
+    draft.data.setdefault("name", name)
+    return draft
 
 
 def draft_of_data(data: Mapping[str, Any], label: str) -> Draft:
@@ -197,17 +181,13 @@ def draft_of_data(data: Mapping[str, Any], label: str) -> Draft:
 
     Relative paths start at the working folder.
     """
-    spelled: dict[Loc, Loc] = {}
-    problems: list[Problem] = []
-    ours = _in_our_keys(dict(data), spelled, Origin(label), problems)
-    return Draft(ours, Origin(label, Path.cwd(), spelled=spelled), tuple(problems))
+    return _in_our_keys(data, Origin(label, Path.cwd()), [])
 
 
-def _in_our_keys(
-    data: dict[str, Any], spelled: dict[Loc, Loc], origin: Origin, problems: list[Problem]
-) -> dict[str, Any]:
-    """Return `data` with `pipeline_name` as `name` and `source` as the one of `sources`."""
+def _in_our_keys(data: Mapping[str, Any], origin: Origin, problems: list[Problem]) -> Draft:
+    """Return the draft, with `pipeline_name` as `name` and `source` as the one of `sources`."""
     out = {key: value for key, value in data.items() if key != "$schema"}
+    spelled: dict[Loc, Loc] = {}
     for other, ours in _ALIASES:
         if other not in out:
             continue
@@ -219,4 +199,4 @@ def _in_our_keys(
         spelled[(ours,)] = (other,)
         if ours == "sources":
             spelled[(ours, 0)] = (other,)
-    return out
+    return Draft(out, replace(origin, spelled=spelled), tuple(problems))

@@ -7,17 +7,19 @@ A problem says where (line and path) and what, without ever repeating a value.
 import difflib
 import json
 import math
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 import yaml
 
 from mlcat_ingest.core.text import plural
-from mlcat_ingest.errors import RecipeSyntaxError, RecipeValidationError
+from mlcat_ingest.errors import RecipeError, RecipeSyntaxError, RecipeValidationError
 
 Loc = tuple[str | int, ...]
 """A place in a recipe: keys and list positions, from the top."""
@@ -99,6 +101,12 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     return by_lower[close[0]] if close else None
 
 
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return the end of a message about an unknown `word`: the nearest one, or nothing."""
+    meant = nearest(word, known)
+    return f"; did you mean `{meant}`?" if meant else ""
+
+
 MAX_BYTES = 1_048_576
 MAX_DEPTH = 100
 MAX_NODES = 50_000
@@ -178,6 +186,60 @@ def parse(
     if node is None:
         raise RecipeSyntaxError(f"{label}: the file is empty", hint=cure_if_empty)
     return _Walk(label, max_nodes).run(node)
+
+
+def read_file(
+    path: Path,
+    what: str,
+    hint: str,
+    *,
+    label: str | None = None,
+    max_bytes: int = MAX_BYTES,
+    max_nodes: int = MAX_NODES,
+    cure_if_empty: str | None = None,
+) -> tuple[ParsedText, Origin]:
+    """Return the data in a YAML or JSON file, not checked yet, and its place in errors.
+
+    `what` it is and `hint` are for the error of a file that cannot be read. `label` names it in
+    others, its path by default.
+
+    Raises:
+        RecipeError: it cannot be read, or changes meanwhile.
+        RecipeSyntaxError: it is not YAML or JSON.
+    """
+    try:
+        content = stable_content(path, max_bytes)
+    except OSError as error:
+        sentence = f"cannot read the {what} {path}: {error.strerror}"
+        raise RecipeError(sentence, hint=hint) from None
+    if content is None:
+        raise RecipeError(
+            f"the {what} {path} changed during the read", hint="run again once the file is complete"
+        )
+    label = str(path) if label is None else label
+    parsed = parse(
+        content, label, max_bytes=max_bytes, max_nodes=max_nodes, cure_if_empty=cure_if_empty
+    )
+    return parsed, Origin(label, path.absolute().parent, parsed.lines)
+
+
+def stable_content(path: Path, max_bytes: int) -> bytes | None:
+    """Return up to one byte more than `max_bytes` of a file, None if it changed meanwhile.
+
+    Half a file that is being written would read as a smaller one.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as stream:
+        before = os.fstat(stream.fileno())
+        # As much memory is taken as is asked for.
+        most = min(before.st_size, max_bytes) if S_ISREG(before.st_mode) else max_bytes
+        content = stream.read(most + 1)
+        after = os.fstat(stream.fileno())
+    same = (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
+    whole = len(content) == min(after.st_size, max_bytes + 1)
+    return content if (same and whole) or not S_ISREG(after.st_mode) else None
 
 
 def _decode(content: bytes | str, label: str, max_bytes: int) -> str:

@@ -13,7 +13,7 @@ from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.metadata.urn import build
 from mlcat_ingest.recipe.fields import RecipeModel
-from mlcat_ingest.recipe.loader import Loc, Origin, parse
+from mlcat_ingest.recipe.loader import Loc, read_file
 from mlcat_ingest.recipe.validate import validate_config
 
 _URN: Final = "urn:li:test:"
@@ -92,14 +92,7 @@ def read_tests(path: Path) -> list[Proposal]:
         RecipeValidationError: a test in it is wrong; all of it is listed, with its line.
         MissingExtraError: a test holds a regular expression, and RE2 is not installed.
     """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise RecipeError(f"{path} cannot be read: {error.strerror}") from None
-    if not content.strip():
-        raise RecipeError(f"{path} is empty")
-    parsed = parse(content, str(path))
-    origin = Origin(str(path), path.absolute().parent, parsed.lines)
+    parsed, origin = read_file(path, "file of metadata tests", "correct its path")
     problems, proposals = list(parsed.problems), dict[str, Proposal]()
     for loc, raw in _tests(parsed.data):
         test, found = validate_config(TestInFile, raw, loc, origin)

@@ -5,7 +5,6 @@ Rules of a recipe say how matching entities are enriched, and how each field is 
 
 import re
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias, cast
 
@@ -27,7 +26,7 @@ from mlcat_ingest.metadata.model_card import HEADINGS, is_read
 from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.recipe.draft import Draft, draft_of, read_draft
 from mlcat_ingest.recipe.fields import Duration, NotContent, Public, PublicStr, RecipeModel
-from mlcat_ingest.recipe.loader import Origin, Problem
+from mlcat_ingest.recipe.loader import Origin, Problem, did_you_mean
 from mlcat_ingest.recipe.secrets import mask_tree
 from mlcat_ingest.recipe.validate import Models, mask_secrets, validate_config
 from mlcat_ingest.recipe.values import (
@@ -64,8 +63,7 @@ def _or_alone(kind: Any) -> BeforeValidator:
 
 def _heading(text: str) -> str:
     if not is_read(text):
-        close = get_close_matches(text.casefold(), HEADINGS, n=1)
-        meant = f"; did you mean `{close[0]}`?" if close else ""
+        meant = did_you_mean(text, HEADINGS)
         raise ValueError(f"is no heading of a model card that is read{meant}")
     return text
 
@@ -181,20 +179,14 @@ def _known_field(place: str) -> str:
         raise ValueError(_FORM)
     spec = ASPECTS.get(aspect)
     if spec is None:
-        raise ValueError(f"has an unknown aspect{_suggestion(aspect, ASPECTS)}; it {_FORM}")
+        raise ValueError(f"has an unknown aspect{did_you_mean(aspect, ASPECTS)}; it {_FORM}")
     if spec.type is not None and field not in fields(spec.type):
-        known = fields(spec.type)
-        raise ValueError(f"has an unknown field of {aspect}{_suggestion(field, known)}")
+        meant = did_you_mean(field, fields(spec.type))
+        raise ValueError(f"has an unknown field of {aspect}{meant}")
     takes_no_policy = aspect == STATUS or spec.timeseries or aspect.endswith("Key")
     if takes_no_policy or field in spec.computed | spec.unowned:
         raise ValueError("has a field that is never merged; delete it")
     return place
-
-
-def _suggestion(name: str, known: Mapping[str, object]) -> str:
-    # Messages never echo a value of the recipe, so they give the nearest name only.
-    nearest = get_close_matches(name, known, n=1)
-    return f"; did you mean `{nearest[0]}`?" if nearest else ""
 
 
 FieldName: TypeAlias = Annotated[PublicStr, AfterValidator(_known_field)]

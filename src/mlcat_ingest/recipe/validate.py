@@ -215,7 +215,13 @@ def _model_at(model: type[BaseModel], loc: Loc) -> type[BaseModel] | None:
 
 def _without_secrets(sentence: str, value: Any, raw: Any) -> str:
     """Return a validator's sentence without the secrets and the value that it was about."""
-    for text in sorted(set(_secrets(raw)), key=len, reverse=True):
+    texts: set[str] = set()
+    for leaf, secret in _leaves(raw):
+        if isinstance(leaf, SubstitutedText):
+            texts.update((str(leaf), *leaf.pieces))
+        elif secret and isinstance(leaf, str):
+            texts.add(leaf)
+    for text in sorted(filter(None, texts), key=len, reverse=True):
         sentence = sentence.replace(text, MASK)
     if isinstance(value, str) and len(value) >= SHORTEST_MASKED:
         # Inside a longer word it is one of our own words, such as a choice that was meant.
@@ -223,17 +229,16 @@ def _without_secrets(sentence: str, value: Any, raw: Any) -> str:
     return mask(sentence)
 
 
-def _secrets(raw: Any, *, secret: bool = False) -> Iterator[str]:
-    if isinstance(raw, Mapping):
-        for key, item in raw.items():
-            yield from _secrets(item, secret=secret or is_secret_name(str(key)))
-    elif isinstance(raw, list | tuple):
-        for item in raw:
-            yield from _secrets(item, secret=secret)
-    elif raw and isinstance(raw, str) and (secret or isinstance(raw, SubstitutedText)):
-        yield str(raw)
-        if isinstance(raw, SubstitutedText):
-            yield from filter(None, raw.pieces)
+def _leaves(value: Any, *, secret: bool = False) -> Iterator[tuple[Any, bool]]:
+    """Yield each value in a configuration, or its raw data, and whether its name is a secret's."""
+    if isinstance(value, BaseModel | Mapping):
+        for name, item in value if isinstance(value, BaseModel) else value.items():
+            yield from _leaves(item, secret=secret or is_secret_name(str(name)))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _leaves(item, secret=secret)
+    else:
+        yield value, secret
 
 
 _SIGNS_IN = re.compile(r"auth|key|sess|sig", re.IGNORECASE)
@@ -246,19 +251,13 @@ def mask_secrets(config: BaseModel, raw: Mapping[str, Any]) -> None:
     SECRETS.add_public((*_public_words(type(config), raw), *_words_of_headers(config)))
 
 
-def _secret_values(value: Any, *, secret: bool = False) -> Iterator[str]:
+def _secret_values(config: BaseModel) -> Iterator[str]:
     """Yield the text of every secret field, and of every text under a secret name."""
-    if isinstance(value, SecretStr):
-        yield value.get_secret_value()
-    elif isinstance(value, BaseModel | Mapping):
-        items = value if isinstance(value, BaseModel) else value.items()
-        for name, item in items:
-            yield from _secret_values(item, secret=secret or is_secret_name(str(name)))
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _secret_values(item, secret=secret)
-    elif isinstance(value, str):
-        yield from [value] if secret else _secrets_in_url(value)
+    for value, secret in _leaves(config):
+        if isinstance(value, SecretStr):
+            yield value.get_secret_value()
+        elif isinstance(value, str):
+            yield from [value] if secret else _secrets_in_url(value)
 
 
 def _secrets_in_text(annotation: Any, raw: Any) -> Iterator[str]:

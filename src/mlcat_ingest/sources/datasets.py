@@ -12,7 +12,6 @@ end), `bigquery` (no shard, partition, wildcard or snapshot), `snowflake` (lower
 import csv
 import re
 from collections.abc import Callable, Collection, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple, Self
 from urllib.parse import unquote, urlsplit
@@ -24,6 +23,7 @@ from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.urn import data_platform
 from mlcat_ingest.metadata.urn import dataset as build_urn
 from mlcat_ingest.recipe.fields import PublicStr, RecipeModel, named
+from mlcat_ingest.recipe.loader import did_you_mean
 from mlcat_ingest.recipe.values import Fabric, Pattern
 
 
@@ -363,9 +363,7 @@ def check_among(
     """
     for platform in sorted(set(platforms).difference(possible)):
         # Only the nearest name: the recipe's own values are kept out of messages.
-        nearest = get_close_matches(platform.lower(), possible, n=1)
-        meant = f"; did you mean `{nearest[0]}`?" if nearest else ""
-        raise ValueError(f"{where} has a platform {why}{meant}")
+        raise ValueError(f"{where} has a platform {why}{did_you_mean(platform, possible)}")
 
 
 class PlatformConfig(RecipeModel):

@@ -9,12 +9,12 @@ from typing import Annotated, Final, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from mlcat_ingest.core.text import whole_characters
-from mlcat_ingest.errors import InvalidUrnError, RecipeError
+from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.links.rules import LinkOptions
 from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.urn import check, corp_user
 from mlcat_ingest.recipe.fields import PublicStr, RecipeModel, named
-from mlcat_ingest.recipe.loader import MAX_BYTES, Origin, parse
+from mlcat_ingest.recipe.loader import read_file
 from mlcat_ingest.recipe.validate import validate_config
 from mlcat_ingest.recipe.values import (
     Fabric,
@@ -128,16 +128,7 @@ class Owners:
 
 
 def _read_map(path: Path) -> dict[str, str]:
-    try:
-        with path.open("rb") as stream:
-            content = stream.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise RecipeError(
-            f"cannot read the owners file {path}: {error.strerror}",
-            hint="correct `owners.map_file` in the recipe",
-        ) from None
-    parsed = parse(content, str(path))
-    origin = Origin(str(path), path.parent, parsed.lines)
+    parsed, origin = read_file(path, "owners file", "correct `owners.map_file` in the recipe")
     map_file, problems = validate_config(_MapFile, parsed.data, (), origin)
     if map_file is None or parsed.problems:
         raise origin.error([*parsed.problems, *problems])

@@ -10,15 +10,15 @@ FORMS = "use ${VAR}, ${VAR:-default}, ${VAR:?message} or ${file:/path}; $${ is a
 
 
 def expand(text: str, base_dir: Path = Path("/nowhere")) -> object:
-    out = _interpolate({"k": text}, ENV, base_dir)
-    assert out.failures == []
-    return out.data["k"]
+    out, failures = _interpolate({"k": text}, ENV, base_dir)
+    assert failures == []
+    return out["k"]
 
 
 def failures(text: str, base_dir: Path = Path("/nowhere")) -> list[str]:
-    out = _interpolate({"k": text}, ENV, base_dir)
-    assert {loc for loc, _ in out.failures} == {("k",)}
-    return [sentence for _, sentence in out.failures]
+    _, found = _interpolate({"k": text}, ENV, base_dir)
+    assert {loc for loc, _ in found} == {("k",)}
+    return [sentence for _, sentence in found]
 
 
 @pytest.mark.parametrize(
@@ -64,8 +64,8 @@ def test_what_has_no_value_is_a_sentence(text: str, sentence: str) -> None:
 
 
 def test_every_failure_of_a_text_and_of_all_texts_is_reported() -> None:
-    out = _interpolate({"a": ["${X}${Y}", 1], "b": {"c": "${Z}"}}, {}, Path())
-    assert out.failures == [
+    _, found = _interpolate({"a": ["${X}${Y}", 1], "b": {"c": "${Z}"}}, {}, Path())
+    assert found == [
         (("a", 0), "the variable X is not set"),
         (("a", 0), "the variable Y is not set"),
         (("b", "c"), "the variable Z is not set"),
@@ -74,7 +74,7 @@ def test_every_failure_of_a_text_and_of_all_texts_is_reported() -> None:
 
 def test_keys_and_other_values_are_left_alone() -> None:
     data = {"${A}": [1, None, True, 2.5, "plain"]}
-    assert _interpolate(data, ENV, Path()).data == data
+    assert _interpolate(data, ENV, Path()) == (data, [])
 
 
 def test_files_lose_the_newline_at_their_end(tmp_path: Path) -> None:

@@ -45,9 +45,9 @@ class Model(RecipeModel):
 
 
 def settle(data: dict[str, Any], **environ: str) -> None:
-    filled = _interpolate(data, environ, Path())
-    assert filled.failures == []
-    mask_secrets(Model.model_validate(filled.data), filled.data)
+    filled, failures = _interpolate(data, environ, Path())
+    assert failures == []
+    mask_secrets(Model.model_validate(filled), filled)
 
 
 def test_values_of_public_fields_are_not_masked() -> None:

@@ -54,7 +54,7 @@ def test_all_problems_are_listed(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_empty(tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match="is empty"):
+    with pytest.raises(RecipeError, match="file is empty"):
         read_tests(written(tmp_path, " \n"))
 
 
@@ -64,7 +64,7 @@ def test_a_file_that_is_no_yaml(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match="cannot be read"):
+    with pytest.raises(RecipeError, match="cannot read"):
         read_tests(tmp_path)
 
 

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from mlcat_ingest.errors import RecipeError, RecipeValidationError
 from mlcat_ingest.links.index import FeatureRef, FeatureSet
-from mlcat_ingest.recipe.loader import Loc, Origin, Problem, nearest
+from mlcat_ingest.recipe.loader import Loc, Origin, Problem, did_you_mean
 from mlcat_ingest.recipe.validate import validate_config
-from mlcat_ingest.sources.definitions.files import read_file
+from mlcat_ingest.sources.definitions.files import read_definitions_file
 from mlcat_ingest.sources.definitions.format import (
     ColumnSpec,
     DefinitionsDocument,
@@ -79,9 +79,8 @@ class _DefinedNames:
     def _unknown_feature(self, namespace: str | None, text: str) -> str:
         if ":" not in text:
             return "must have the form <table>:<feature>"
-        similar = nearest(text, [known for of, known in self.features if of == namespace])
-        cure = f"; did you mean `{similar}`?" if similar else ""
-        return f"is not a feature of any definitions file{cure}"
+        known = (known for of, known in self.features if of == namespace)
+        return f"is not a feature of any definitions file{did_you_mean(text, known)}"
 
 
 def read_definitions(paths: Iterable[Path]) -> list[Definition]:
@@ -126,7 +125,7 @@ def read_definitions(paths: Iterable[Path]) -> list[Definition]:
 
 
 def _checked_file(path: Path, names: _DefinedNames) -> tuple[DefinitionsDocument, Origin]:
-    parsed, origin = read_file(path)
+    parsed, origin = read_definitions_file(path)
     document, problems = validate_config(DefinitionsDocument, parsed.data, (), origin)
     problems = [*parsed.problems, *problems]
     if document is not None:

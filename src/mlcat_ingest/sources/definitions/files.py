@@ -1,13 +1,11 @@
 """The definitions files at a path, and the content of one."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
-from stat import S_ISREG
 from typing import Final
 
 from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.recipe.loader import Origin, ParsedText, parse
+from mlcat_ingest.recipe.loader import Origin, ParsedText, read_file
 
 _MAX_BYTES: Final = 16 * 1_048_576
 
@@ -19,41 +17,23 @@ _PATH_HINT: Final = "correct `path` in the source's config"
 _SUFFIXES: Final = frozenset({".yml", ".yaml", ".json"})
 
 
-def read_file(path: Path) -> tuple[ParsedText, Origin]:
+def read_definitions_file(path: Path) -> tuple[ParsedText, Origin]:
     """Return the content of a file, not checked yet, and its place in errors.
 
-    Raises:
-        RecipeError: it cannot be read.
-        RecipeSyntaxError: it is not YAML or JSON.
+    Raises: as `read_file`.
     """
-    try:
-        content = _stable_content(path)
-    except OSError as error:
-        raise RecipeError(
-            f"cannot read the definitions file {path}: {error.strerror}", hint=_PATH_HINT
-        ) from None
     # Errors name a file from the working directory on, where it is below that.
     here = Path.cwd()
     label = str(path.relative_to(here) if path.is_relative_to(here) else path)
-    parsed = parse(
-        content, label, max_bytes=_MAX_BYTES, max_nodes=_MAX_NODES, cure_if_empty="define a table"
+    return read_file(
+        path,
+        "definitions file",
+        _PATH_HINT,
+        label=label,
+        max_bytes=_MAX_BYTES,
+        max_nodes=_MAX_NODES,
+        cure_if_empty="define a table",
     )
-    return parsed, Origin(label, path.parent, parsed.lines)
-
-
-def _stable_content(path: Path) -> bytes:
-    """Return the content, all of it: half a file that is being written reads as a smaller store."""
-    with path.open("rb") as stream:
-        before = os.fstat(stream.fileno())
-        content = stream.read(_MAX_BYTES + 1)
-        after = os.fstat(stream.fileno())
-    same = (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
-    if S_ISREG(after.st_mode) and not (same and len(content) == min(after.st_size, _MAX_BYTES + 1)):
-        raise RecipeError(
-            f"the definitions file {path} changed during the read",
-            hint="run again once the file is complete",
-        )
-    return content
 
 
 def find_files(path: Path) -> list[Path]:

@@ -7,6 +7,7 @@ Source: `RepoConfig` of feast 0.67.
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from os import environ
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
@@ -23,7 +24,6 @@ from pydantic import (
 )
 
 from mlcat_ingest.core.redaction import user_info
-from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.recipe.connection import ConnectionConfig, Timeout, Verify
 from mlcat_ingest.recipe.fields import (
     NotContent,
@@ -34,7 +34,7 @@ from mlcat_ingest.recipe.fields import (
     checked_text,
     named,
 )
-from mlcat_ingest.recipe.loader import MAX_BYTES, Origin, parse
+from mlcat_ingest.recipe.loader import read_file
 from mlcat_ingest.recipe.secrets import SECRETS, is_secret_name
 from mlcat_ingest.recipe.validate import validate_config
 from mlcat_ingest.recipe.values import (
@@ -293,12 +293,8 @@ class FeastConfig(FeatureStoreConfig, ConnectionConfig):
     """Maximum size of a registry in bytes: of its file, or of all its objects together."""
 
     @model_validator(mode="after")
-    def _connections_apply(self) -> Self:
+    def _options_apply(self) -> Self:
         check_among(self.connections, LEVELS, "`connections`", "has no databases or schemas")
-        return self
-
-    @model_validator(mode="after")
-    def _names_a_registry(self) -> Self:
         if self.registry is None and self.repo_path is None and self.feature_store_yaml is None:
             raise ValueError(
                 "set `registry`, or set `repo_path` to a folder with a feature_store.yaml"
@@ -332,8 +328,9 @@ class _Repo:
     """One feature_store.yaml; its relative paths start at the repository's folder."""
 
     def __init__(self, path: Path, base_dir: Path) -> None:
-        parsed = parse(_content(path), str(path))
-        self._origin = Origin(str(path), base_dir, parsed.lines)
+        hint = "set `registry`, or correct `repo_path` or `feature_store_yaml` in the recipe"
+        parsed, origin = read_file(path, "file of Feast", hint)
+        self._origin = replace(origin, base_dir=base_dir)
         self._problems = parsed.problems
         self._data: Mapping[str, Any] = parsed.data if isinstance(parsed.data, dict) else {}
 
@@ -409,14 +406,3 @@ class _Repo:
             return match[0]
 
         return _VARIABLE.sub(substitute, str(value)).strip()
-
-
-def _content(path: Path) -> bytes:
-    try:
-        with path.open("rb") as stream:
-            return stream.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise RecipeError(
-            f"cannot read Feast's file {path}: {error.strerror}",
-            hint="set `registry`, or correct `repo_path` or `feature_store_yaml` in the recipe",
-        ) from None

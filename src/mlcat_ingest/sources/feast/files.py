@@ -22,6 +22,7 @@ from mlcat_ingest.errors import (
     RecipeError,
     SourceUnavailableError,
 )
+from mlcat_ingest.recipe.loader import stable_content
 from mlcat_ingest.recipe.secrets import mask
 from mlcat_ingest.sources.aws import aws_error, client_settings, open_session
 from mlcat_ingest.sources.feast.config import FeastConfig
@@ -102,7 +103,9 @@ class LocalFile(_FileRegistry):
             if attempt:
                 time.sleep(_PAUSE_S)
             try:
-                content = self._stable_content()
+                content = stable_content(self._path, self._max_bytes)
+                if content is not None and len(content) > self._max_bytes:
+                    raise too_large(self.shown, self._path.stat().st_size, self._max_bytes)
             except OSError as error:
                 raise self._failure(error) from None
             # An empty file is one that has been cut and not written yet: Feast writes a header.
@@ -112,18 +115,6 @@ class LocalFile(_FileRegistry):
             f"the registry {self.shown} is empty or kept changing during {_ATTEMPTS} attempts",
             hint="run `feast apply` again; it may have been interrupted",
         )
-
-    def _stable_content(self) -> bytes:
-        """Return the content, empty where it changed meanwhile."""
-        with self._path.open("rb") as stream:
-            before = self._path.stat()
-            # As much memory is taken as is asked for.
-            content = stream.read(min(before.st_size, self._max_bytes) + 1)
-            after = self._path.stat()
-        if len(content) > self._max_bytes:
-            raise too_large(self.shown, after.st_size, self._max_bytes)
-        same = (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
-        return content if same and len(content) == after.st_size else b""
 
     def _failure(self, error: OSError) -> MlcatError:
         reason = error.strerror or type(error).__name__

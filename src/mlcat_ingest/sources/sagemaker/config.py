@@ -75,12 +75,8 @@ class SagemakerConfig(FeatureStoreConfig):
         return self.resolved_s3 if is_set else self.compat is None
 
     @model_validator(mode="after")
-    def _compat_has_no_instance(self) -> Self:
+    def _options_fit(self) -> Self:
         check_compat(self.compat, self.instance)
-        return self
-
-    @model_validator(mode="after")
-    def _keys_are_whole(self) -> Self:
         if (self.access_key_id is None) != (self.secret_access_key is None):
             raise ValueError("`access_key_id` and `secret_access_key` must be set together")
         if self.session_token is not None and self.access_key_id is None:

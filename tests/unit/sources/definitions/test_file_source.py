@@ -108,9 +108,7 @@ def test_a_file_that_is_written_meanwhile_is_not_read(
             stream.write("# more\n")
         return found
 
-    monkeypatch.setattr(
-        "mlcat_ingest.sources.definitions.files.os", SimpleNamespace(fstat=fstat_and_write)
-    )
+    monkeypatch.setattr("mlcat_ingest.recipe.loader.os", SimpleNamespace(fstat=fstat_and_write))
     assert "changed" in "".join(problems(folder))
 
 
