@@ -189,6 +189,8 @@ class _Store:
         params = dict(model.params) if model and model.params else None
         own = self._own_metrics(model) if model else []
         metrics = _values(own) if own else None
+        if metrics and run is not None and model is not None:
+            metrics |= self._measured_later(run, model)
         if run is not None:
             params = dict(run.data.params) if params is None else params
             of_one = len(self._outputs(run)) < 2
@@ -207,6 +209,24 @@ class _Store:
             folders=[version.name],
             aliases=aliases,
             stage=version.current_stage if version.current_stage in STAGES else None,
+        )
+
+    def _measured_later(self, run: Any, model: Any) -> dict[str, set[float]]:
+        """Return the last values of a run that its only model, logged at step 0, lacks by that."""
+        if [(one.model_id, one.step) for one in run.outputs.model_outputs] != [(model.model_id, 0)]:
+            return {}
+        made_ms = model.creation_timestamp
+        by_hand = {
+            one.key
+            for one in model.metrics
+            if one.step or one.timestamp > made_ms or one.run_id != run.info.run_id
+        }
+        return _without_system(
+            {
+                one.key: {one.value}
+                for one in run.data._metric_objs
+                if one.step and one.timestamp <= made_ms and one.key not in by_hand
+            }
         )
 
     def _outputs(self, run: Any) -> list[str]:

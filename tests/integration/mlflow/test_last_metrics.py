@@ -2,8 +2,11 @@
 
 import math
 import random
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -113,3 +116,34 @@ def test_the_metrics_of_each_model_of_several_are_its_last(
                 assert same(held[name], last.value)
                 looked_at += 1
     assert looked_at > 0
+
+
+TRAINING = """
+import sys
+import mlflow
+
+mlflow.set_tracking_uri(sys.argv[1])
+with mlflow.start_run():
+    for epoch in range(3):
+        mlflow.log_metric("acc", 0.5 + epoch / 8, step=epoch)
+        if epoch:
+            mlflow.log_metric("val_acc", 0.25 + epoch / 8, step=epoch)
+    mlflow.pyfunc.log_model(
+        name="net", python_model=lambda rows: rows, registered_model_name="net",
+        pip_requirements=[],
+    )
+"""
+"""A training of three epochs, after which its model is logged."""
+
+
+def test_a_version_has_the_metrics_at_the_end_of_its_training(tmp_path: Path) -> None:
+    new_seeded_database(tmp_path / "mlflow.db")
+    database = f"sqlite:///{tmp_path}/mlflow.db"
+    subprocess.run([sys.executable, "-c", TRAINING, database], cwd=tmp_path, check=True)
+    with mlflow_client(database) as client:
+        [model] = client.search_logged_models(["0"])
+        assert [(one.key, one.value) for one in model.metrics] == [("acc", 0.5)]
+    with closing((reader := reader_of(database)).connection):
+        found = dict(map(metrics_by_urn, entities_of(reader)))
+    version = found["urn:li:mlModel:(urn:li:dataPlatform:mlflow,net_1,PROD)"]
+    assert version == {"acc": "0.75", "val_acc": "0.5"}

@@ -11,7 +11,7 @@ from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.sources.mlflow.mapping.properties import PropertiesBuilder, source_name
 from mlcat_ingest.sources.mlflow.mapping.text import Truncator, are_unchanged, number_text
 from mlcat_ingest.sources.mlflow.values.joined import JoinedRun
-from mlcat_ingest.sources.mlflow.values.records import LoggedModel, Metric, Run
+from mlcat_ingest.sources.mlflow.values.records import LoggedModel, Metric, ModelOutput, Run
 
 Entry = dict[str, Any]
 _K = TypeVar("_K")
@@ -66,12 +66,13 @@ def model_metrics(
 
 
 def _as_logged(model: LoggedModel, run: Run | None, custom: PropertiesBuilder) -> LoggedModel:
-    """Return a logged model with NaN where its run has it: MLflow's databases store 0 there."""
+    """Return a logged model with its run's last values, and NaN where MLflow's databases have 0."""
     if model.copied:
         copied = f"{', '.join(model.copied)} of {model.model_id}"
         custom.truncator.note("model_metric_copied", copied)
     if run is None:
         return model
+    model = _with_last_values(model, run)
     zeros = [metric for metric in model.metrics if metric.value == 0]
     if not zeros:
         return model
@@ -87,6 +88,32 @@ def _as_logged(model: LoggedModel, run: Run | None, custom: PropertiesBuilder) -
     custom.truncator.note("model_metric_nan", f"{keys} of {model.model_id}")
     metrics = [metric._replace(value=nan) if metric in lost else metric for metric in model.metrics]
     return replace(model, metrics=tuple(metrics))
+
+
+def _with_last_values(model: LoggedModel, run: Run) -> LoggedModel:
+    """Return the only model of a run, logged at no step, with what the run had measured last then.
+
+    MLflow copies to a new model the metrics of the step that it is logged at. That is 0 where none
+    is given: a model that is logged after its training gets the values of the first epoch, or none.
+
+    Source: `Model.log` of MLflow 3.17.
+    """
+    until_ms = model.created_at_ms
+    if until_ms is None or {*run.model_outputs} != {ModelOutput(model.model_id, 0)}:
+        return model
+    copied: list[Metric] = []
+    own: list[Metric] = []
+    for metric in model.metrics:
+        is_early = not metric.step and (metric.timestamp_ms or 0) <= until_ms
+        (copied if is_early and metric.run_id in {None, run.run_id} else own).append(metric)
+    names = {metric.key for metric in own}
+    last = {
+        metric.key: metric
+        for metric in run.metrics
+        if metric.step and (metric.timestamp_ms or 0) <= until_ms and metric.key not in names
+    }
+    copied = [metric for metric in copied if metric.key not in last]
+    return replace(model, metrics=(*own, *copied, *last.values())) if last else model
 
 
 def _entries(metrics: Sequence[Metric], custom: PropertiesBuilder) -> list[Entry]:

@@ -424,3 +424,34 @@ def test_a_version_that_was_never_evaluated_has_no_metrics_of_its_neighbour() ->
         ]
         assert metrics == [["acc"], []], taken
         assert "model_metric_copied" in {note.kind for note in second.notes}
+
+
+@pytest.mark.parametrize(
+    ("step", "created_ms", "more", "wanted"),
+    [
+        pytest.param(0, 40, (), {"acc": "0.9", "f1": "0.7", "lr": "0.1"}, id="after_training"),
+        pytest.param(0, 25, (), {"acc": "0.5", "f1": "0.7", "lr": "0.1"}, id="in_training"),
+        pytest.param(1, 40, (), {"acc": "0.5", "lr": "0.1"}, id="at_a_step"),
+        pytest.param(
+            0,
+            40,
+            (Metric("acc", 0.8, 50, 0, run_id=BEE), Metric("f1", 0.6, 50, 0, run_id="e")),
+            {"acc": "0.8", "f1": "0.6", "lr": "0.1"},
+            id="evaluated",
+        ),
+    ],
+)
+def test_a_version_has_what_its_run_had_measured_when_the_model_was_logged(
+    step: int, created_ms: int, more: tuple[Metric, ...], wanted: dict[str, str]
+) -> None:
+    copied = (Metric("acc", 0.5, 10, 0, run_id=BEE), Metric("lr", 0.1, 10, 0, run_id=BEE))
+    last = (Metric("acc", 0.9, 30, 2), Metric("f1", 0.7, 20, 1), copied[1]._replace(run_id=None))
+    model_id = "m-" + "1" * 32
+    facts: dict[str, Any] = {"created_at_ms": created_ms, "metrics": (*copied, *more)}
+    model = LoggedModel(model_id, "1", "net", "READY", BEE, **facts)
+    run = a_run(BEE, metrics=last, model_outputs=(ModelOutput(model_id, step),))
+    version = ModelVersion("net", "1", BEE, f"models:/{model_id}", model_id)
+    reader = a_reader([model], [run], registered=[RegisteredModel("net")], versions=[version])
+    found = entities_of(a_source(reader))["urn:li:mlModel:(urn:li:dataPlatform:mlflow,net_1,PROD)"]
+    metrics = found.aspects["mlModelProperties"]["trainingMetrics"]
+    assert {one["name"]: one["value"] for one in metrics} == wanted
