@@ -62,7 +62,7 @@ STAGES: dict[str, list[Callable[..., Any]]] = {
     "merge": [entity.merge_entity],
     "encoding of requests": [Emitter._encode_all],
     "requests": [Emitter._send, PermittedReads.read, Evaluator._evaluate],
-    "state": [RunDatabase.read, RunDatabase.change],
+    "state": [RunDatabase.read, RunDatabase.select, RunDatabase.change, RunDatabase.save],
 }
 """What each stage is called, and the functions that do it; none calls another one of them."""
 

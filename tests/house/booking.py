@@ -53,7 +53,7 @@ def _writes(node: ast.AST) -> bool:
     match node:
         case ast.Attribute(ctx=context) | ast.Subscript(ctx=context):
             return not isinstance(context, ast.Load) and ast.unparse(node).startswith("self.")
-        case ast.Call(func=ast.Attribute(attr="change")):
+        case ast.Call(func=ast.Attribute(attr="change" | "save")):
             return True
         case _:
             return False

@@ -57,7 +57,7 @@ class Ledger:
         """
         self._tally.count(records=len(page.records))
         changed, unchanged = self._tracker.changes(page, read_stamps)
-        self._tally.passed_over(unchanged, self.state.results.removed(unchanged))
+        self._tally.passed_over(unchanged, self.state.entities.removed(unchanged))
         return changed, unchanged
 
     def mapped(
@@ -77,7 +77,7 @@ class Ledger:
         if has_content and not self._tracker.track(record, entities, looked_up=looked_up):
             known = () if record is None else record.known_urns
             unchanged = [one.urn for one in entities if one.only_if_absent or one.urn in known]
-            self._tally.passed_over(unchanged, self.state.results.removed(unchanged))
+            self._tally.passed_over(unchanged, self.state.entities.removed(unchanged))
             return (), unchanged
         for entity in entities:
             self._tally.notes(entity)
@@ -167,7 +167,7 @@ class Ledger:
         outcomes = evaluation.outcomes
         if without:
             outcomes = {urn: outcomes[urn] for urn in outcomes if urn not in without}
-        self.state.results.save(outcomes, without)
+        self.state.entities.save_results(outcomes, without)
 
     def evaluated_all(self, passes: Iterable[PartitionPass], tests: str) -> None:
         """Book that all entities of `passes` were evaluated under the tests of this digest."""
@@ -179,7 +179,7 @@ class Ledger:
         with self._saving:
             rows = self._tracker.take_rows()
             if rows:
-                self.state.database.change(lambda connection: records.put(connection, rows))
+                self.state.database.save((records.SAVE, rows))
         return self.state.remembers
 
     def _save_many(self) -> None:
@@ -225,7 +225,7 @@ class Ledger:
         """Have the next full pass compare every entity by its values."""
         self._flush()
         own = self.state.database
-        own.change(lambda connection: records.delete_stamps(connection, own.recipe, own.sink))
+        own.save((records.DELETE_STAMPS, [(own.recipe, own.sink)]))
 
     def close(self, *, complete: bool) -> None:
         """Save what waits, and end the dead letters of a `complete` run, or of one that failed.

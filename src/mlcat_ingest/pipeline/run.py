@@ -418,7 +418,7 @@ class PipelineRun:
         cause, tally = self._context.cancellation.cause, self._tally
         if self._gate is not None and not isinstance(cause, KeyboardInterrupt):
             self._verdict = self._gate.judge(
-                self._state.results,
+                self._state.entities,
                 tally.not_evaluated,
                 tally.unevaluated_tests,
                 ask_names=cause is None,

@@ -32,7 +32,7 @@ def kept(url: str) -> Iterator[StateSession]:
                 RecordRow(key.id, "run", f"{n}", "d", f"urn:{n}", "", "", "", 1) for n in range(600)
             ]
             without = RecordRow(key.id, "run", "none", "d", "", "", "", "", 1)
-            records.put(connection, [*some, without])
+            connection.execute_many(records.SAVE, [*some, without])
     engine.dispose()
     state = StateSession(url, StateOptions("r"))
     state.open(FakeSink(place="http://catalog"))
@@ -64,11 +64,11 @@ def test_what_is_invalidated_is_read_again_and_nothing_else(kept: StateSession, 
     }
     engine = open_state(url)
     with engine.connect() as connection:
-        known = {
-            key: records.read(connection, key.id, "run", ["1", "2"])
+        digests = {
+            key: {digest for _, digest, *_ in rows}
             for key in (HERE, ELSEWHERE, OTHER)
+            for rows in [connection.execute(records.KNOWN, key.id, "run", ["1", "2"])]
         }
-    digests = {key: {row.digest for row in rows.values()} for key, rows in known.items()}
     engine.dispose()
     assert digests == {HERE: {""}, ELSEWHERE: {"d"}, OTHER: {"d"}}
 

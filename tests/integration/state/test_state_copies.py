@@ -36,7 +36,7 @@ def fill(url: str) -> None:
                 RecordRow(key.id, "run", f"{n}", "d", f"urn:{n}", "", "", "", 1)
                 for n in range(2_500)
             )
-            records.put(connection, [*rows])
+            connection.execute_many(records.SAVE, [*rows])
     engine.dispose()
 
 

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import pytest
 
@@ -19,12 +19,11 @@ from mlcat_ingest.pipeline.merge.entity import MergedEntity
 from mlcat_ingest.pipeline.outcome import Outcome
 from mlcat_ingest.pipeline.state import locks, partitions, records
 from mlcat_ingest.pipeline.state.database import RunDatabase
-from mlcat_ingest.pipeline.state.entities import KnownEntities
+from mlcat_ingest.pipeline.state.entities import EntityResult, KnownEntities, failing_tests
 from mlcat_ingest.pipeline.state.inspection import reset, state_findings, summary
 from mlcat_ingest.pipeline.state.opening import open_state
 from mlcat_ingest.pipeline.state.partitions import Counts, PartitionKey
 from mlcat_ingest.pipeline.state.records import KnownRecord, RecordRow
-from mlcat_ingest.pipeline.state.results import EntityResult, EvaluationResults, failing_tests
 from mlcat_ingest.sql.database import Engine, SqlConnection, write_transaction
 from mlcat_ingest.sql.filelock import FileLock
 
@@ -48,6 +47,13 @@ def row(part_id: int, one: str, *, digest: str = "d", kind: str = "run", **more:
     facts = {"urns": f"urn:li:mlModel:{one}", "reason": "", **more}
     facts = {"fingerprint": "", "joined_fingerprint": "", **facts}
     return RecordRow(part_id, kind, one, digest, **facts, seen_in_pass=1)
+
+
+def read(
+    connection: SqlConnection, part_id: int, kind: str, ids: Iterable[str]
+) -> dict[str, KnownRecord]:
+    rows = connection.execute(records.KNOWN, part_id, kind, [*ids])
+    return {one.id: one for one in (KnownRecord.of(*row) for row in rows)}
 
 
 def test_opening_twice_changes_nothing(url: str, engine: Engine) -> None:
@@ -89,26 +95,26 @@ def test_changed_settings_drop_the_checkpoint_for_good(connection: SqlConnection
 def test_rows_are_kept_by_kind_and_id_and_replaced(connection: SqlConnection) -> None:
     part_id = partitions.begin(connection, KEY, "s", {}).key.id
     many = [row(part_id, f"r{n}") for n in range(1_200)]
-    records.put(connection, [*many, row(part_id, "r1", kind="experiment", urns="")])
-    records.put(connection, [row(part_id, "r0", digest="e", urns="urn:a\nurn:b")])
-    found = records.read(connection, part_id, "run", [*(f"r{n}" for n in range(1_200)), "unknown"])
+    connection.execute_many(records.SAVE, [*many, row(part_id, "r1", kind="experiment", urns="")])
+    connection.execute_many(records.SAVE, [row(part_id, "r0", digest="e", urns="urn:a\nurn:b")])
+    found = read(connection, part_id, "run", [*(f"r{n}" for n in range(1_200)), "unknown"])
     assert len(found) == 1_200
-    assert found["r0"] == KnownRecord("e", "", "", ("urn:a", "urn:b"))
-    assert records.read(connection, part_id, "experiment", ["r1"]) == {
-        "r1": KnownRecord("d", "", "", ())
+    assert found["r0"] == KnownRecord("r0", "e", "", "", ("urn:a", "urn:b"))
+    assert read(connection, part_id, "experiment", ["r1"]) == {
+        "r1": KnownRecord("r1", "d", "", "", ())
     }
     assert partitions.counts(connection, KEY) == {
         "experiment": Counts(1, 0),
         "run": Counts(1_200, 0),
     }
-    assert records.read(connection, part_id, "run", []) == {}
-    records.put(connection, [])
+    assert read(connection, part_id, "run", []) == {}
+    connection.execute_many(records.SAVE, [])
 
 
 def test_fingerprints_and_reasons_are_found_by_kind(connection: SqlConnection) -> None:
     part_id = partitions.begin(connection, KEY, "s", {}).key.id
-    records.put(
-        connection,
+    connection.execute_many(
+        records.SAVE,
         [
             row(part_id, "a", fingerprint="open"),
             row(part_id, "b", joined_fingerprint="versions"),
@@ -126,7 +132,7 @@ def test_fingerprints_and_reasons_are_found_by_kind(connection: SqlConnection) -
 
 def test_what_is_still_listed_is_noted(connection: SqlConnection) -> None:
     part_id = partitions.begin(connection, KEY, "s", {}).key.id
-    records.put(connection, [row(part_id, f"r{n}") for n in range(700)])
+    connection.execute_many(records.SAVE, [row(part_id, f"r{n}") for n in range(700)])
     records.touch(connection, part_id, "run", [f"r{n}" for n in range(600)], 7)
     seen = connection.scalar("SELECT count(*) FROM state_record WHERE seen_in_pass = 7")
     assert seen == 600
@@ -134,8 +140,8 @@ def test_what_is_still_listed_is_noted(connection: SqlConnection) -> None:
 
 def test_a_sample_holds_acknowledged_entities_from_a_digest_on(connection: SqlConnection) -> None:
     part_id = partitions.begin(connection, KEY, "s", {}).key.id
-    records.put(
-        connection,
+    connection.execute_many(
+        records.SAVE,
         [
             row(part_id, "a", digest="1"),
             row(part_id, "b", digest="2", urns="urn:x\nurn:y"),
@@ -158,11 +164,13 @@ def test_what_is_removed_is_forgotten_with_its_record_and_others_of_it_are_merge
         "part": "urn:a\nurn:c",
         "other": "urn:aa\nurn:d",
     }
-    records.put(connection, [row(part_id, one, urns=urns) for one, urns in held.items()])
+    connection.execute_many(
+        records.SAVE, [row(part_id, one, urns=urns) for one, urns in held.items()]
+    )
     records.delete_entities(connection, part_id, iter(["urn:a", "urn:b"]))
-    assert records.read(connection, part_id, "run", held) == {
-        "part": KnownRecord("", "", "", ("urn:c",)),
-        "other": KnownRecord("d", "", "", ("urn:aa", "urn:d")),
+    assert read(connection, part_id, "run", held) == {
+        "part": KnownRecord("part", "", "", "", ("urn:c",)),
+        "other": KnownRecord("other", "d", "", "", ("urn:aa", "urn:d")),
     }
 
 
@@ -180,8 +188,8 @@ def run_of(engine: Engine, run_ms: int, recipe: str = "r", sink: str = "s") -> R
     return database
 
 
-def outcomes(engine: Engine, run_ms: int, recipe: str = "r", sink: str = "s") -> EvaluationResults:
-    return EvaluationResults(run_of(engine, run_ms, recipe, sink))
+def outcomes(engine: Engine, run_ms: int, recipe: str = "r", sink: str = "s") -> KnownEntities:
+    return KnownEntities(run_of(engine, run_ms, recipe, sink))
 
 
 def written(urn: str, aspects: Mapping[str, Aspect] = NOTHING) -> Outcome:
@@ -199,42 +207,42 @@ def failing(*tests: str) -> TestOutcome:
 
 def test_the_last_outcome_of_each_entity_is_kept(engine: Engine) -> None:
     kept = outcomes(engine, 1)
-    kept.save({"a": failing("t1", "t2"), "b": failing(), "c": failing("t1")})
+    kept.save_results({"a": failing("t1", "t2"), "b": failing(), "c": failing("t1")})
     assert failures_of(engine, "r") == {"a": ("t1", "t2"), "c": ("t1",)}
-    kept.save({"a": failing(), "b": failing("t3")})
+    kept.save_results({"a": failing(), "b": failing("t3")})
     assert failures_of(engine, "r") == {"b": ("t3",), "c": ("t1",)}
     assert failures_of(engine, "other") == {}
 
 
 def test_results_of_a_run_are_distinguished_from_those_before(engine: Engine) -> None:
     first, second = outcomes(engine, 1), outcomes(engine, 2)
-    first.save({"a": failing("t"), "b": failing(), "c": failing("t"), "d": failing("t")})
+    first.save_results({"a": failing("t"), "b": failing(), "c": failing("t"), "d": failing("t")})
     KnownEntities(run_of(engine, 2)).settle([*map(written, "abd")], ())
-    assert len(list(second.entities_without_result())) == 3
-    second.save({"a": failing("t"), "b": failing("t")})
-    second.save({"b": failing("t", "u")})  # a second time in the same run
-    second.save({}, ["d", "e"])
+    assert len(list(second.without_result())) == 3
+    second.save_results({"a": failing("t"), "b": failing("t")})
+    second.save_results({"b": failing("t", "u")})  # a second time in the same run
+    second.save_results({}, ["d", "e"])
     new = EntityResult(failing("t", "u"), failing(), fresh=True)
-    assert dict(second.groups()) == {
+    assert dict(second.results()) == {
         EntityResult(failing("t"), failing("t"), fresh=True): 1,
         new: 1,
         EntityResult(failing("t"), failing(), fresh=False): 1,
     }
     assert new.newly_failing == {"t", "u"}
-    assert list(second.entities(lambda found: "u" in found.failing)) == [("b", new)]
-    assert list(second.entities_without_result()) == ["d", "e"]
+    assert list(second.with_result(lambda found: "u" in found.failing)) == [("b", new)]
+    assert list(second.without_result()) == ["d", "e"]
     third = outcomes(engine, 3)
-    third.save({"d": failing("t")})
+    third.save_results({"d": failing("t")})
     # It failed before it had no result, so it is not new.
-    assert dict(third.groups())[EntityResult(failing("t"), failing("t"), fresh=True)] == 1
-    assert list(third.entities_without_result()) == []
+    assert dict(third.results())[EntityResult(failing("t"), failing("t"), fresh=True)] == 1
+    assert list(third.without_result()) == []
 
 
 def test_what_is_removed_fails_nothing(engine: Engine) -> None:
     kept = outcomes(engine, 1)
-    kept.save({"a": failing("t"), "b": failing("t")})
+    kept.save_results({"a": failing("t"), "b": failing("t")})
     KnownEntities(run_of(engine, 2)).settle([written("b", {STATUS: {"removed": True}})], ())
-    assert [count for _, count in kept.groups()] == [1]
+    assert [count for _, count in kept.results()] == [1]
     assert kept.removed(["a", "b", "c"]) == {"b"}
     assert failures_of(engine, "r") == {"a": ("t",)}
 
@@ -243,15 +251,17 @@ def test_entities_without_a_result_are_found_among_the_records(engine: Engine) -
     with write_transaction(engine) as connection:
         part_id = partitions.begin(connection, KEY, "s", {}).key.id
         rows = [row(part_id, f"{n:04}") for n in range(1201)]
-        records.put(connection, [*rows, row(part_id, "z", digest="", reason="refused")])
+        connection.execute_many(
+            records.SAVE, [*rows, row(part_id, "z", digest="", reason="refused")]
+        )
     urns = [one.urns for one in rows]
     kept = outcomes(engine, 1)
-    kept.save(dict.fromkeys(urns[:1000], failing()))
-    kept.save({}, urns[1000:1100])
-    found = list(kept.urns_without_result([part_id]))
+    kept.save_results(dict.fromkeys(urns[:1000], failing()))
+    kept.save_results({}, urns[1000:1100])
+    found = list(kept.urns_without_result(part_id))
     assert [urn for some in found for urn in some] == urns[1100:]
     later = outcomes(engine, 2)
-    assert sum(map(len, later.urns_without_result([part_id]))) == 201
+    assert sum(map(len, later.urns_without_result(part_id))) == 201
 
 
 def test_resetting_one_recipe_leaves_the_others(url: str, engine: Engine) -> None:
@@ -260,8 +270,8 @@ def test_resetting_one_recipe_leaves_the_others(url: str, engine: Engine) -> Non
         with write_transaction(engine) as connection:
             part_id = partitions.begin(connection, key, "s", {"run": "urn:1"}).key.id
             refused = row(part_id, "b", digest="", reason="no")
-            records.put(connection, [row(part_id, "a"), refused])
-        outcomes(engine, 1, recipe, KEY.sink).save({"a": failing("t")})
+            connection.execute_many(records.SAVE, [row(part_id, "a"), refused])
+        outcomes(engine, 1, recipe, KEY.sink).save_results({"a": failing("t")})
     assert reset(url, "r") is True
     assert reset(url, "r") is False
     assert summary(url, "r").parts == ()

@@ -22,8 +22,8 @@ def test_a_record_that_equals_nothing_any_more_has_neither_fingerprint_nor_stamp
         part_id = partitions.begin(connection, KEY, "s", {}).key.id
         urns = {"a": "urn:a", "b": "urn:b\nurn:c"}
         kept = ("d", '{"urn:a":{"mlModelProperties":"1 5 run"}}')
-        records.put(
-            connection,
+        connection.execute_many(
+            records.SAVE,
             [
                 RecordRow(part_id, "run", one, "d", held, "", "", "", 1, kept[1])
                 for one, held in urns.items()

@@ -11,10 +11,10 @@ import pytest
 from mlcat_ingest.client.base import TestOutcome
 from mlcat_ingest.pipeline.state import locks, partitions, records
 from mlcat_ingest.pipeline.state.database import RunDatabase
+from mlcat_ingest.pipeline.state.entities import KnownEntities
 from mlcat_ingest.pipeline.state.opening import open_state
 from mlcat_ingest.pipeline.state.partitions import PartitionKey
 from mlcat_ingest.pipeline.state.records import RecordRow
-from mlcat_ingest.pipeline.state.results import EvaluationResults
 from mlcat_ingest.sql.database import Engine, write_transaction
 from support.cli import Invoke
 
@@ -39,8 +39,8 @@ def engine(url: str) -> Iterator[Engine]:
     engine = open_state(url)
     with write_transaction(engine) as connection:
         part_id = partitions.begin(connection, KEY, "s", {"run": "urn:li:mlModel:x"}).key.id
-        records.put(
-            connection,
+        connection.execute_many(
+            records.SAVE,
             [
                 RecordRow(part_id, "run", "a", "d", "urn:a", "", "", "", 1),
                 RecordRow(part_id, "run", "b", "", "urn:b", "", "", "422: no", 1),
@@ -49,7 +49,7 @@ def engine(url: str) -> Iterator[Engine]:
         partitions.save_checkpoint(connection, KEY, {"since_ms": 5}, STARTED_MS, full=True)
     database = RunDatabase()
     database.start(engine, KEY.recipe, KEY.sink)
-    EvaluationResults(database).save({"urn:a": TestOutcome(failing=("t",))})
+    KnownEntities(database).save_results({"urn:a": TestOutcome(failing=("t",))})
     yield engine
     engine.dispose()
 

@@ -93,7 +93,7 @@ class World:
         with write_transaction(engine) as connection:
             partitions.begin(connection, key, "s", {})
             partitions.save_checkpoint(connection, key, {"at": 1}, 1_000, full=True)
-            records.put(connection, rows)
+            connection.execute_many(records.SAVE, rows)
         engine.dispose()
 
     def retraction(self) -> Retraction:

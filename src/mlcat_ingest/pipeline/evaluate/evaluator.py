@@ -238,7 +238,6 @@ class Evaluator:
         self._verdicts = verdicts
         self._show = show
         self._file_tests: Mapping[str, Aspect] = {}
-        self._results = context.state.results
         self._lock = threading.Lock()
         self._waiting: list[str] = []
         self._client = ClientEvaluator(context.sink)
@@ -318,7 +317,7 @@ class Evaluator:
         """
         unknown = self._complete and not self._context.state.database.lasting
         if unknown or (self._spec.scope == "all" and not self._over):
-            removed = self._results.removed(urns)
+            removed = self._context.state.entities.removed(urns)
             self.add(urn for urn in urns if urn not in removed)
 
     def flush(self) -> None:
@@ -347,9 +346,9 @@ class Evaluator:
             full = part.full is not None
             changed = digest is not None and part.tests != digest
             if complete or full or changed:
-                for urns in self._results.urns_without_result(
-                    [part.part_id], again=changed or (complete and full)
-                ):
+                again = changed or (complete and full)
+                known = self._context.state.entities
+                for urns in known.urns_without_result(part.part_id, again=again):
                     self.add(urns)
         self.flush()
         if digest is not None and not self._over:

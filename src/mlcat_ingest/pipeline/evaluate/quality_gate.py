@@ -22,7 +22,7 @@ from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.report.report import FailedTest, TestVerdict, Verdict
-from mlcat_ingest.pipeline.state.results import EntityResult, EvaluationResults
+from mlcat_ingest.pipeline.state.entities import EntityResult, KnownEntities
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class QualityGateResult:
     verdict: Verdict
     tests: tuple[TestVerdict, ...] = ()
     """All tests that the pattern matches, by URN; those of the verdict may be the first few."""
-    results: EvaluationResults | None = None
+    results: KnownEntities | None = None
 
     def entities(self, test: str) -> Iterator[tuple[str, EntityResult]]:
         """Yield the entities with a result of `test`, in the order of their URNs.
@@ -48,14 +48,14 @@ class QualityGateResult:
         Cost: one pass over the last results, streamed.
         """
         if self.results is not None:
-            yield from self.results.entities(
+            yield from self.results.with_result(
                 lambda outcome: test in outcome.failing or test in outcome.passing
             )
 
     def entities_without_result(self) -> Iterator[str]:
         """Yield the entities that have no result."""
         if self.results is not None:
-            yield from self.results.entities_without_result()
+            yield from self.results.without_result()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class QualityGate:
 
     def judge(
         self,
-        results: EvaluationResults,
+        results: KnownEntities,
         not_evaluated: str | None,
         unevaluated_tests: Mapping[str, str],
         *,
@@ -113,13 +113,13 @@ class QualityGate:
 
     def _result(
         self,
-        results: EvaluationResults,
+        results: KnownEntities,
         not_evaluated: str | None,
         unevaluated_tests: Mapping[str, str],
         *,
         ask_names: bool,
     ) -> QualityGateResult:
-        groups = results.groups()
+        groups = results.results()
         evaluated: set[str] = set()
         for group, _ in groups:
             evaluated.update(group.outcome.passing, group.outcome.failing)
@@ -212,7 +212,7 @@ def _reasons(tests: Iterable[TestVerdict], unevaluated: Mapping[str, str]) -> It
     return (f"{test.label}: {unevaluated[test.urn]}" for test in tests if test.urn in unevaluated)
 
 
-def _examples(results: EvaluationResults, matching: frozenset[str]) -> Iterator[FailedTest]:
+def _examples(results: KnownEntities, matching: frozenset[str]) -> Iterator[FailedTest]:
     """Yield the first failures: those that are new, then the others."""
     new = list(islice(_failures(results, matching, newly=True), EXAMPLES))
     yield from new
@@ -220,9 +220,10 @@ def _examples(results: EvaluationResults, matching: frozenset[str]) -> Iterator[
 
 
 def _failures(
-    results: EvaluationResults, matching: frozenset[str], *, newly: bool
+    results: KnownEntities, matching: frozenset[str], *, newly: bool
 ) -> Iterator[FailedTest]:
-    for urn, result in results.entities(lambda outcome: not matching.isdisjoint(outcome.failing)):
+    entities = results.with_result(lambda outcome: not matching.isdisjoint(outcome.failing))
+    for urn, result in entities:
         new = result.newly_failing
         failing = new if newly else frozenset(result.outcome.failing) - new
         for test in sorted(matching & failing):

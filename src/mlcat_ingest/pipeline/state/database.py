@@ -3,10 +3,11 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TypeVar
+from typing import Any, Final, TypeVar
 
+from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.errors import StateDamagedError, StateUnavailableError
 from mlcat_ingest.pipeline.state.opening import translate_errors
 from mlcat_ingest.sql.database import Engine, SqlConnection, write_transaction
@@ -14,6 +15,17 @@ from mlcat_ingest.sql.database import Engine, SqlConnection, write_transaction
 log = logging.getLogger(__name__)
 
 ValueT = TypeVar("ValueT")
+
+Rows = tuple[str, Iterable[tuple[Any, ...]]]
+"""A statement, and the values of its places for each row that it writes."""
+
+IN_LIST: Final = 500
+"""Most values in one IN list."""
+
+
+def in_lists(values: Iterable[str]) -> Iterator[list[str]]:
+    """Return `values`, each once and in their order, in lists that fit into an IN list."""
+    return chunks(dict.fromkeys(values), IN_LIST)
 
 
 class RunDatabase:
@@ -57,10 +69,36 @@ class RunDatabase:
             return work(connection)
         return default
 
+    def select(
+        self,
+        make: Callable[..., ValueT],
+        statement: str,
+        *values: object,
+        among: Iterable[str] | None = None,
+    ) -> list[ValueT]:
+        """Return what `make` makes of each row; nothing where there is no database or it fails.
+
+        The last place of the statement, an `IN ?`, is for the values `among` which to look.
+
+        Cost: one statement, or one for each 500 of `among`.
+        """
+        found: list[ValueT] = []
+        with suppress(StateUnavailableError), self.transaction() as connection:
+            for batch in [values] if among is None else ((*values, one) for one in in_lists(among)):
+                found.extend(make(*row) for row in connection.execute(statement, *batch))
+            return found
+        return []
+
     def change(self, work: Callable[[SqlConnection], object]) -> None:
         """Do `work` in one transaction; nothing where there is no database or it fails."""
         with suppress(StateUnavailableError), self.transaction(write=True) as connection:
             work(connection)
+
+    def save(self, *written: Rows) -> None:
+        """Write the rows of each statement in one transaction, as `change` does."""
+        with suppress(StateUnavailableError), self.transaction(write=True) as connection:
+            for statement, rows in written:
+                connection.execute_many(statement, rows)
 
     @contextmanager
     def transaction(self, *, write: bool = False) -> Iterator[SqlConnection]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.errors import MlcatError, StateDamagedError
 from mlcat_ingest.pipeline.state import partitions, tables
+from mlcat_ingest.pipeline.state.entities import failing_tests
 from mlcat_ingest.pipeline.state.locks import Holder, held_state, holder
 from mlcat_ingest.pipeline.state.opening import (
     OTHER_DATABASE,
@@ -24,7 +25,6 @@ from mlcat_ingest.pipeline.state.opening import (
     require_lasting,
     translate_errors,
 )
-from mlcat_ingest.pipeline.state.results import failing_tests
 from mlcat_ingest.sql.database import Engine, SqlConnection, pending, write_transaction
 
 

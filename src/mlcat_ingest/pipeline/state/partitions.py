@@ -7,12 +7,14 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from itertools import islice
 from typing import Any, Final
 
+from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.state.database import Rows
 from mlcat_ingest.pipeline.state.opening import (
     is_missing,
     printable_url,
@@ -160,13 +162,13 @@ def first_writer_id(connection: SqlConnection, recipe: str, new: str) -> list[st
     return known or [new]
 
 
-def save_writer_ids(
-    connection: SqlConnection, recipe: str, own: str, adopted: Collection[str]
-) -> None:
-    """Keep the writer ids of a recipe; they outlive `delete_recipe`."""
-    connection.execute(f"DELETE FROM {_WRITER} WHERE recipe = ?", recipe)
-    for i, id_ in enumerate(dict.fromkeys((own, *adopted))):
-        connection.execute(_SAVE_WRITER, recipe, id_, int(i > 0))
+def writer_rows(writer: Writer) -> tuple[Rows, Rows]:
+    """Return what to save of the ids of a recipe's writer; they outlive `delete_recipe`."""
+    ids = {**dict.fromkeys(writer.adopted, 1), writer.id: 0}
+    return (
+        (f"DELETE FROM {_WRITER} WHERE recipe = ?", [(writer.name,)]),
+        (_SAVE_WRITER, [(writer.name, id_, adopted) for id_, adopted in ids.items()]),
+    )
 
 
 def invalidate(connection: SqlConnection, recipe: str, sink: str) -> None:

@@ -1,28 +1,21 @@
 """The rows of records: the fingerprint that the catalog acknowledged, or the refusal."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
-from mlcat_ingest.core.paging import chunks
+from mlcat_ingest.pipeline.state.database import IN_LIST, in_lists
+from mlcat_ingest.pipeline.state.tables import upsert
 from mlcat_ingest.sources.base import RecordVersion
 from mlcat_ingest.sql.database import SqlConnection
-
-IN_LIST: Final = 500
-"""Most values in one IN list."""
-
-_SELECT: Final = (
-    "SELECT id, digest, fingerprint, joined_fingerprint, urns, aspect_stamps FROM state_record"
-    " WHERE part_id = ? AND kind = ? AND id IN ?"
-)
 
 
 class RecordRow(NamedTuple):
     """One record as it is stored: its fields are the columns, which `tables` explains.
 
-    `urns` are a line each; `reason` is empty unless the record is dirty.
+    `urns` are those of its entities, a line each in the column; `reason` is empty unless the record
+    is dirty.
     """
 
     part_id: int
@@ -44,34 +37,37 @@ EQUALS_NOTHING: Final = "digest = '', aspect_stamps = ''"
 """The values of a record that has to be mapped and compared again."""
 
 _FOR_CATALOG: Final = "part_id IN (SELECT id FROM state_part WHERE recipe = ? AND sink = ?)"
-_COLUMNS: Final = RecordRow._fields
 _ASKED: Final = ("fingerprint", "joined_fingerprint", "reason")
 
 ColumnValues = Mapping[str, Mapping[str, Mapping[str, str]]]
 """The values of records that are not empty, by column, kind and id."""
 
-_KEY: Final = ("part_id", "kind", "id")
-_SAVE: Final = (
-    f"INSERT INTO state_record ({', '.join(_COLUMNS)})"
-    f" VALUES ({', '.join('?' * len(_COLUMNS))})"
-    f" ON CONFLICT ({', '.join(_KEY)}) DO UPDATE SET "
-    + ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS if name not in _KEY)
-)
+_KEY: Final = "part_id kind id"
+SAVE: Final = upsert("state_record", _KEY, " ".join(RecordRow._fields[3:]))
+"""Writes a `RecordRow` over the one before of its record."""
+
+DELETE_STAMPS: Final = f"UPDATE state_record SET aspect_stamps = '' WHERE {_FOR_CATALOG}"
+"""Deletes the stamps of all records of a recipe and its catalog."""
 
 
-@dataclass(frozen=True, slots=True)
-class KnownRecord:
+class KnownRecord(NamedTuple):
     """A record as the catalog acknowledged it: its fingerprints and entities, to compare with.
 
     The digest of a dirty record is empty, and so equals none. Without `aspect_stamps` its entities
     have to be compared by their values.
     """
 
+    id: str
     digest: str
     fingerprint: str
     joined_fingerprint: str
     urns: tuple[str, ...]
     aspect_stamps: str = ""
+
+    @classmethod
+    def of(cls, id_: str, digest: str, own: str, joined: str, urns: str, stamps: str) -> Self:
+        """Return the record of a row that `KNOWN` selects."""
+        return cls(id_, digest, own, joined, tuple(urns.split("\n")) if urns else (), stamps)
 
     def equals(self, version: RecordVersion, digest: str | None) -> bool:
         """Return whether a record of this `version` and `digest` is what was acknowledged."""
@@ -80,31 +76,11 @@ class KnownRecord:
         return bool(digest) and known == (digest, *fingerprints)
 
 
-def in_lists(values: Iterable[str]) -> Iterator[list[str]]:
-    """Return `values`, each once and in their order, in lists that fit into an IN list."""
-    return chunks(dict.fromkeys(values), IN_LIST)
-
-
-def put(connection: SqlConnection, rows: Sequence[RecordRow]) -> None:
-    """Write `rows`, each over the one before of its record."""
-    connection.execute_many(_SAVE, rows)
-
-
-def read(
-    connection: SqlConnection, part_id: int, kind: str, ids: Iterable[str]
-) -> dict[str, KnownRecord]:
-    """Return what is known of records of a kind, by id.
-
-    Cost: a statement for each 500 ids.
-    """
-    known: dict[str, KnownRecord] = {}
-    for batch in in_lists(ids):
-        for record_id, digest, fingerprint, joined, urns, stamps in connection.execute(
-            _SELECT, part_id, kind, batch
-        ):
-            entities = tuple(urns.split("\n")) if urns else ()
-            known[record_id] = KnownRecord(digest, fingerprint, joined, entities, stamps)
-    return known
+KNOWN: Final = (
+    "SELECT id, digest, fingerprint, joined_fingerprint, urns, aspect_stamps FROM state_record"
+    " WHERE part_id = ? AND kind = ? AND id IN ?"
+)
+"""Selects the rows of known records of a kind."""
 
 
 def touch(
@@ -119,13 +95,6 @@ def touch(
     )
     for batch in in_lists(ids):
         connection.execute(statement, pass_number, part_id, kind, batch)
-
-
-def delete_stamps(connection: SqlConnection, recipe: str, sink: str) -> None:
-    """Delete the stamps of all records for one catalog."""
-    connection.execute(
-        f"UPDATE state_record SET aspect_stamps = '' WHERE {_FOR_CATALOG}", recipe, sink
-    )
 
 
 def read_columns(

@@ -37,7 +37,6 @@ from mlcat_ingest.pipeline.state.opening import (
     translate_errors,
 )
 from mlcat_ingest.pipeline.state.partitions import PartitionKey, PartitionPass, PartitionRow
-from mlcat_ingest.pipeline.state.results import EvaluationResults
 from mlcat_ingest.sources.base import NullState, Partition, PartitionState
 from mlcat_ingest.sql.database import Engine, SqlConnection, write_transaction
 
@@ -179,7 +178,6 @@ class StateSession:
         self._sink: Catalog | None = None
         self.database = RunDatabase(mask)
         self.entities = KnownEntities(self.database)
-        self.results = EvaluationResults(self.database)
         self.writer = Writer("")
         """Who writes the bases of the run."""
 
@@ -230,36 +228,28 @@ class StateSession:
         self.database.may_be_replaced = self._holds_file
         self.database.start(engine, recipe, sink.address)
         self.entities = KnownEntities(self.database)
-        known = self.database.read(
-            lambda connection: partitions.partitions_of(connection, recipe), list[PartitionRow]()
+        rows, ids = self.database.read(
+            lambda connection: (
+                partitions.partitions_of(connection, recipe),
+                partitions.writer_ids(connection, recipe),
+            ),
+            (list[PartitionRow](), list[str]()),
         )
-        self._known = [row for row in known if row.key.sink == sink.address]
-        self._identify()
+        self._known = [row for row in rows if row.key.sink == sink.address]
+        # The first run makes an id.
+        new = [_new_writer_id()] if not ids and self._options.writer_ids is None else ids
+        self.writer = self._writer_of(new)
+        if self.writer.id and ids[:1] != [self.writer.id]:
+            self.adopt(())
 
     def _writer_of(self, known: Sequence[str]) -> Writer:
         own, *adopted = (*(self._options.writer_ids or ()), *known, "")
         return Writer(self._options.recipe, own, frozenset(adopted) - {""})
 
-    def _identify(self) -> None:
-        """Read the writer ids, and keep what is new of them; the first run makes one."""
-        recipe = self._options.recipe
-        known = self.database.read(
-            lambda connection: partitions.writer_ids(connection, recipe), list[str]()
-        )
-        new = [_new_writer_id()] if not known and self._options.writer_ids is None else known
-        writer = self.writer = self._writer_of(new)
-        if writer.id and known[:1] != [writer.id]:
-            self.adopt(())
-
     def adopt(self, ids: Collection[str]) -> None:
         """Take over the entities of other writers of the recipe's name, from now on."""
-        writer = self.writer
-        self.writer = writer = replace(writer, adopted=writer.adopted.union(ids))
-        self.database.change(
-            lambda connection: partitions.save_writer_ids(
-                connection, writer.name, writer.id, sorted(writer.adopted)
-            )
-        )
+        self.writer = replace(self.writer, adopted=self.writer.adopted.union(ids))
+        self.database.save(*partitions.writer_rows(self.writer))
 
     def _open_database(self, url: str, *, required: bool) -> Engine | None:
         copy = self._temporary() if self._policy is StatePolicy.COPY else None

@@ -10,3 +10,17 @@ COMPONENT: Final = "state"
 MIGRATIONS: Final = (
     Migration("records and entities of a recipe", statements(*sql_in(__package__, "tables.sql"))),
 )
+
+
+def upsert(table: str, key: str, values: str, **merged: str) -> str:
+    """Return the statement that writes a row of the columns `key` and `values`, over one before.
+
+    A column in `merged` gets the value of that SQL in place of the new one.
+    """
+    names = [*key.split(), *values.split()]
+    new = {name: f"excluded.{name}" for name in values.split()} | merged
+    return (
+        f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
+        f" ON CONFLICT ({', '.join(key.split())}) DO UPDATE SET "
+        + ", ".join(f"{name} = {value}" for name, value in new.items())
+    )

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, compress
 from typing import Any, Final
 
@@ -145,8 +146,13 @@ class Tracker:
         ids: dict[str, list[str]] = {}
         for version in filter(None, versions):
             ids.setdefault(version.kind, []).append(version.id)
-        known = {kind: self._read_records(part, kind, kind_ids) for kind, kind_ids in ids.items()}
-        rows = [version and known[version.kind].get(version.id) for version in versions]
+        read = partial(self._state.database.select, KnownRecord.of, records.KNOWN, part.part_id)
+        known = {
+            (kind, row.id): row
+            for kind, kind_ids in ids.items()
+            for row in read(kind, among=kind_ids)
+        }
+        rows = [version and known.get((version.kind, version.id)) for version in versions]
         equal = self._equal(part, versions, rows, read_stamps)
         changed: list[tuple[Any, TrackedRecord | None]] = []
         same: dict[str, list[str]] = {}
@@ -302,14 +308,6 @@ class Tracker:
         if record.is_held:
             self._rows += record.unfinished()
         (self._held if record.is_held else self._rows).append(record.row())
-
-    def _read_records(
-        self, part: PartitionPass, kind: str, ids: Sequence[str]
-    ) -> dict[str, KnownRecord]:
-        return self._state.database.read(
-            lambda connection: records.read(connection, part.part_id, kind, ids),
-            dict[str, KnownRecord](),
-        )
 
     def _is_unchanged(self, version: RecordVersion, known: KnownRecord, digest: str | None) -> bool:
         return (

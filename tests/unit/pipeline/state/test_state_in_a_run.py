@@ -30,10 +30,10 @@ from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state import database as state_database
 from mlcat_ingest.pipeline.state import records
 from mlcat_ingest.pipeline.state import session as session_module
+from mlcat_ingest.pipeline.state.entities import failing_tests
 from mlcat_ingest.pipeline.state.inspection import PartitionSummary, summary
 from mlcat_ingest.pipeline.state.opening import open_state
 from mlcat_ingest.pipeline.state.partitions import PartitionKey
-from mlcat_ingest.pipeline.state.results import failing_tests
 from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
 from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest, RecordVersion
 from mlcat_ingest.sql import database
