@@ -6,7 +6,8 @@ polls.
 
 import threading
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -32,15 +33,26 @@ class Cancellation:
             self.stopped = True
             self.condition.notify_all()
 
+    @contextmanager
+    def once(self, is_so: Callable[[], object], timeout_s: float | None = None) -> Iterator[None]:
+        """Hold the condition once `is_so`, or after `timeout_s`.
+
+        Raises:
+            StoppedError: the run was stopped.
+        """
+        with self.condition:
+            self.condition.wait_for(lambda: self.stopped or is_so(), timeout_s)
+            self.check()
+            yield
+
     def pause(self, seconds: float) -> None:
         """Return after `seconds`.
 
         Raises:
             StoppedError: the run was stopped.
         """
-        with self.condition:
-            self.condition.wait_for(lambda: self.stopped, timeout=seconds)
-        self.check()
+        with self.once(lambda: False, seconds):
+            return
 
     def check(self) -> None:
         """Return unless the run was stopped.
@@ -70,12 +82,9 @@ class Channel(Generic[T]):
         Raises:
             StoppedError: the run was stopped.
         """
-        condition = self._cancellation.condition
-        with condition:
-            condition.wait_for(lambda: self._cancellation.stopped or len(self._items) < self._size)
-            self._cancellation.check()
+        with self._cancellation.once(lambda: len(self._items) < self._size):
             self._items.append(item)
-            condition.notify_all()
+            self._cancellation.condition.notify_all()
 
     def close(self, error: BaseException | None = None) -> None:
         """End the channel; `error` is what ended it early."""
@@ -90,17 +99,12 @@ class Channel(Generic[T]):
         Raises:
             StoppedError: the run was stopped.
         """
-        condition = self._cancellation.condition
         while True:
-            with condition:
-                condition.wait_for(
-                    lambda: self._cancellation.stopped or self._items or self._closed
-                )
-                self._cancellation.check()
+            with self._cancellation.once(lambda: self._items or self._closed):
                 if not self._items:
                     return
                 item = self._items.popleft()
-                condition.notify_all()
+                self._cancellation.condition.notify_all()
             yield item
 
 
@@ -116,7 +120,8 @@ class InFlight:
         self._cancellation = cancellation
         self._claimed: set[str] = set()
         self._buffered: set[str] = set()
-        self._releases = 0
+        self.releases = 0
+        """How often URNs were released."""
 
     def claim(self, urns: Collection[str]) -> bool:
         """Claim all of `urns`, or return False where one of them is buffered.
@@ -125,19 +130,15 @@ class InFlight:
             StoppedError: the run was stopped.
         """
         requested = frozenset(urns)
-        with self._cancellation.condition:
-            self._cancellation.condition.wait_for(
-                lambda: (
-                    self._cancellation.stopped
-                    or self._claimed.isdisjoint(requested)
-                    or not self._buffered.isdisjoint(requested)
-                )
+        with self._cancellation.once(
+            lambda: (
+                self._claimed.isdisjoint(requested) or not self._buffered.isdisjoint(requested)
             )
-            self._cancellation.check()
-            if not self._claimed.isdisjoint(requested):
-                return False
-            self._claimed.update(requested)
-            return True
+        ):
+            is_free = self._claimed.isdisjoint(requested)
+            if is_free:
+                self._claimed.update(requested)
+            return is_free
 
     def mark_buffered(self, urns: Collection[str]) -> None:
         """Note that `urns` wait for a batch to fill."""
@@ -154,13 +155,8 @@ class InFlight:
         """End the claims on `urns`."""
         with self._cancellation.condition:
             self._claimed.difference_update(urns)
-            self._releases += 1
+            self.releases += 1
             self._cancellation.condition.notify_all()
-
-    @property
-    def releases(self) -> int:
-        """How often URNs were released."""
-        return self._releases
 
     def wait_for_release(self, since: int) -> None:
         """Wait until `releases` is not `since` any more.
@@ -168,11 +164,8 @@ class InFlight:
         Raises:
             StoppedError: the run was stopped.
         """
-        with self._cancellation.condition:
-            self._cancellation.condition.wait_for(
-                lambda: self._cancellation.stopped or self._releases != since
-            )
-            self._cancellation.check()
+        with self._cancellation.once(lambda: self.releases != since):
+            return
 
     def wait_until_idle(self) -> bool:
         """Wait until all claimed URNs are buffered; return whether there are none.
@@ -180,9 +173,5 @@ class InFlight:
         Raises:
             StoppedError: the run was stopped.
         """
-        with self._cancellation.condition:
-            self._cancellation.condition.wait_for(
-                lambda: self._cancellation.stopped or len(self._claimed) == len(self._buffered)
-            )
-            self._cancellation.check()
+        with self._cancellation.once(lambda: len(self._claimed) == len(self._buffered)):
             return not self._claimed
