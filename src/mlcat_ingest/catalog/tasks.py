@@ -21,8 +21,8 @@ from mlcat_ingest.catalog.store.reindex import (
     count_aspects,
     reindex_batch,
 )
-from mlcat_ingest.catalog.store.rows import now_ms
 from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.core.clock import now_ms
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.metadata.codec import dumps, loads
 

@@ -4,7 +4,6 @@ A file is whole at any moment, and never takes the place of a device.
 """
 
 import re
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import click
 
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli.options import OutputSettings
+from mlcat_ingest.core.clock import now_ms
 from mlcat_ingest.pipeline.report.report import EXIT_FAILED, EXIT_OK
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class OutputFiles:
             return None
         from mlcat_ingest.pipeline.evaluate.quality_gate import QualityGateOptions, junit_lines
 
-        path, started_at_ms = self.junit_file, time.time_ns() // 1_000_000
+        path, started_at_ms = self.junit_file, now_ms()
         if path is None:
             return QualityGateOptions(self.fail_on_tests)
 

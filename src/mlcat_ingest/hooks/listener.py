@@ -11,11 +11,11 @@ import inspect
 import logging
 import os
 import threading
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from mlcat_ingest.core.clock import now_ms
 from mlcat_ingest.core.environment import SWITCH, is_on
 from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.errors import RecipeError
@@ -79,7 +79,7 @@ class Listener:
             os.environ.get("MLFLOW_WORKSPACE", ""),
             self._settings.recipe,
             model=model,
-            **{"at_ms": _now_ms(), **move},
+            **{"at_ms": now_ms(), **move},
         )
         try:
             if not self._spool.put(event):
@@ -168,9 +168,9 @@ def _reporting(
     status = DELETED if name in _REMOVING else ""
 
     def changed(*args: Any, **options: Any) -> Any:
-        since_ms = _now_ms()
+        since_ms = now_ms()
         result = change(*args, **options)
-        at_ms = _now_ms() + 1
+        at_ms = now_ms() + 1
         run_guarded(
             lambda: notify(result, parameters.bind(*args, **options).arguments, since_ms, at_ms)
         )
@@ -191,10 +191,6 @@ def _reporting(
 
     setattr(changed, _MARK, True)
     return changed
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def is_own_tag(key: Any) -> bool:

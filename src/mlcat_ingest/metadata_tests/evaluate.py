@@ -13,11 +13,11 @@ a URN, the path goes on with an aspect of that entity, as in
 
 import hashlib
 import logging
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol
 
+from mlcat_ingest.core.clock import now_ms
 from mlcat_ingest.errors import DefinitionError, InvalidUrnError
 from mlcat_ingest.metadata.aspects.assets import TestResult, TestResults
 from mlcat_ingest.metadata.aspects.common import AuditStamp
@@ -322,7 +322,7 @@ def evaluate(
     paths = {path for test in tests for path in test.definition.paths()}
     reader = _PropertyReader(fetch, results.keys(), paths)
     existing = [urn for urn in results if reader.exists(urn)]
-    stamp = AuditStamp(time=time.time_ns() // 1_000_000, actor=actor)
+    stamp = AuditStamp(time=now_ms(), actor=actor)
     values = _values(reader, existing, tests)
     for urn in existing:
         for test in _about(tests, urn):

@@ -131,9 +131,7 @@ class InFlight:
         """
         requested = frozenset(urns)
         with self._cancellation.once(
-            lambda: (
-                self._claimed.isdisjoint(requested) or not self._buffered.isdisjoint(requested)
-            )
+            lambda: self._claimed.isdisjoint(requested) or not self._buffered.isdisjoint(requested)
         ):
             is_free = self._claimed.isdisjoint(requested)
             if is_free:

@@ -415,14 +415,10 @@ class PipelineRun:
 
     def _judge(self) -> None:
         """Look at the results of metadata tests, while the state and the catalog are open."""
-        cause, tally = self._context.cancellation.cause, self._tally
+        cause = self._context.cancellation.cause
         if self._gate is not None and not isinstance(cause, KeyboardInterrupt):
-            self._verdict = self._gate.judge(
-                self._state.entities,
-                tally.not_evaluated,
-                tally.unevaluated_tests,
-                ask_names=cause is None,
-            )
+            known, evaluation = self._state.entities, self._tally.evaluation
+            self._verdict = self._gate.judge(known, evaluation, ask_names=cause is None)
 
     def _publish(self) -> None:
         """Write the report to the catalog, if it is open and keeps anything."""

@@ -9,7 +9,6 @@ Migrations are an ordered list of named steps, each recorded in the database tha
 import os
 import re
 import sqlite3
-import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 from urllib.parse import quote, unquote, urlsplit
 
+from mlcat_ingest.core.clock import now_ms
 from mlcat_ingest.core.environment import restrict
 from mlcat_ingest.errors import NotAuthorizedError, ProtocolMismatchError, RecipeError
 
@@ -316,7 +316,7 @@ def migrate(engine: Engine, component: str, migrations: Sequence[Migration]) -> 
             connection.execute(
                 "INSERT INTO mlcat_migration (component, position, name, applied_at_ms)"
                 " VALUES (?, ?, ?, ?)",
-                *(component, position, migration.name, time.time_ns() // 1_000_000),
+                *(component, position, migration.name, now_ms()),
             )
     return [migration.name for migration in left]
 

@@ -29,10 +29,10 @@ from mlcat_ingest.catalog.store.rows import (
     Key,
     RowChanges,
     distinct_chunks,
-    now_ms,
     write_changes,
 )
 from mlcat_ingest.catalog.store.version_sets import VERSION_ASPECTS, VersionSets, needed_by
+from mlcat_ingest.core.clock import now_ms
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.aspects.assets import INCIDENT_INFO
 from mlcat_ingest.metadata.aspects.governance import DOMAINS

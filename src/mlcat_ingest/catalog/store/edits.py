@@ -18,7 +18,7 @@ from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store import reads
 from mlcat_ingest.catalog.store.batch import Batch
 from mlcat_ingest.catalog.store.prepare import owner_type, prepare
-from mlcat_ingest.catalog.store.rows import now_ms
+from mlcat_ingest.core.clock import now_ms
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.aspects.governance import (
     DEPRECATION,

@@ -1,6 +1,5 @@
 """The rows that a batch makes, and the statements that put them into the tables."""
 
-import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -64,11 +63,6 @@ class EventRow(NamedTuple):
     value: str
     system_metadata: str | None
     modified_ms: int
-
-
-def now_ms() -> int:
-    """Return the time, in milliseconds since the epoch."""
-    return time.time_ns() // 1_000_000
 
 
 def distinct_chunks(values: Iterable[Any], size: int | None = None) -> Iterator[list[Any]]:

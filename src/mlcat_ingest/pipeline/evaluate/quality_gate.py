@@ -7,21 +7,22 @@ did not change, those of the run that evaluated it. An entity without a result n
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from typing import Final
 
-from mlcat_ingest.client.base import Catalog
+from mlcat_ingest.client.base import Catalog, TestOutcome
+from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.core.text import plural, printable
 from mlcat_ingest.errors import MlcatError, StateUnavailableError
-from mlcat_ingest.metadata.aspects.assets import TEST_INFO
 from mlcat_ingest.metadata.labels import label_of
+from mlcat_ingest.metadata.registry import implied_aspect
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
-from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.merge.rules import properties_aspect
-from mlcat_ingest.pipeline.report.report import FailedTest, TestVerdict, Verdict
+from mlcat_ingest.metadata.urn import by_entity_type
+from mlcat_ingest.pipeline.report.report import EvaluationSummary, FailedTest, TestVerdict, Verdict
 from mlcat_ingest.pipeline.state.entities import EntityResult, KnownEntities
 
 log = logging.getLogger(__name__)
@@ -41,21 +42,7 @@ class QualityGateResult:
     tests: tuple[TestVerdict, ...] = ()
     """All tests that the pattern matches, by URN; those of the verdict may be the first few."""
     results: KnownEntities | None = None
-
-    def entities(self, test: str) -> Iterator[tuple[str, EntityResult]]:
-        """Yield the entities with a result of `test`, in the order of their URNs.
-
-        Cost: one pass over the last results, streamed.
-        """
-        if self.results is not None:
-            yield from self.results.with_result(
-                lambda outcome: test in outcome.failing or test in outcome.passing
-            )
-
-    def entities_without_result(self) -> Iterator[str]:
-        """Yield the entities that have no result."""
-        if self.results is not None:
-            yield from self.results.without_result()
+    """None without `tests`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,66 +70,57 @@ class QualityGate:
         self._test_urns = test_urns
 
     def judge(
-        self,
-        results: KnownEntities,
-        not_evaluated: str | None,
-        unevaluated_tests: Mapping[str, str],
-        *,
-        ask_names: bool,
+        self, results: KnownEntities, evaluation: EvaluationSummary, *, ask_names: bool
     ) -> Verdict:
-        """Return the verdict.
+        """Return the verdict; `evaluation` has the reasons of tests that were not evaluated.
 
-        `not_evaluated` is the reason why evaluation stopped, and `unevaluated_tests` has the
-        reasons of single tests. With `ask_names` the names of the tests are read from the service.
+        With `ask_names` the names of tests and entities are read from the service.
 
-        Cost: one request for the names of a batch of tests; one pass over the last results.
+        Cost: one request for the names of a batch of a type; one pass over the last results.
         """
         try:
-            return self._give(
-                self._result(results, not_evaluated, unevaluated_tests, ask_names=ask_names)
-            )
+            result = self._result(results, evaluation, ask_names=ask_names)
         except StateUnavailableError:
             log.debug("reading results failed", exc_info=True)
-            reason = not_evaluated or "the results cannot be read from the state database"
-            return self._give(QualityGateResult(Verdict(self._pattern, not_evaluated=(reason,))))
-
-    def _give(self, result: QualityGateResult) -> Verdict:
+            why = evaluation.not_evaluated or "the results cannot be read from the state database"
+            result = QualityGateResult(Verdict(self._pattern, not_evaluated=(why,)))
         if self._keep is not None:
             self._keep(result)
         return result.verdict
 
     def _result(
-        self,
-        results: KnownEntities,
-        not_evaluated: str | None,
-        unevaluated_tests: Mapping[str, str],
-        *,
-        ask_names: bool,
+        self, results: KnownEntities, evaluation: EvaluationSummary, *, ask_names: bool
     ) -> QualityGateResult:
-        groups = results.results()
-        evaluated: set[str] = set()
+        groups, unevaluated = results.results(), evaluation.unevaluated_tests
+        known = set(unevaluated)
         for group, _ in groups:
-            evaluated.update(group.outcome.passing, group.outcome.failing)
-        urns = sorted(evaluated.union(self._test_urns, unevaluated_tests))
+            known.update(group.outcome.passing, group.outcome.failing)
+        urns = known.union(self._test_urns)
         names = self._names(urns) if ask_names else {}
         matching = [
-            urn for urn in urns if self._search(urn) or (urn in names and self._search(names[urn]))
+            urn
+            for urn in sorted(urns)
+            if self._search(urn) or (urn in names and self._search(names[urn]))
         ]
         tests = tuple(_verdict(urn, names.get(urn), groups) for urn in matching)
-        unevaluated = results.count_without_result()
+        without_result = results.count_without_result()
         examples = list(_examples(results, frozenset(matching)))
-        known = evaluated | unevaluated_tests.keys()
+        labels = self._names({one.entity for one in examples}) if ask_names else {}
         verdict = Verdict(
             pattern=self._pattern,
             tests=tuple(
                 sorted(tests, key=lambda one: (-one.newly_failing, -one.failing, one.urn))[:TESTS]
             ),
-            unevaluated=unevaluated,
+            unevaluated=without_result,
             not_evaluated=(
-                *self._gaps(tests, known, unevaluated, not_evaluated),
-                *_reasons(tests, unevaluated_tests),
+                *self._gaps(tests, known, without_result, evaluation.not_evaluated),
+                *(
+                    f"{one.label}: {unevaluated[one.urn]}"
+                    for one in tests
+                    if one.urn in unevaluated
+                ),
             ),
-            examples=self._with_names(examples) if ask_names else tuple(examples),
+            examples=tuple(replace(one, name=labels.get(one.entity)) for one in examples),
         )
         return QualityGateResult(verdict, tests, results)
 
@@ -167,35 +145,19 @@ class QualityGate:
             what = "no evaluated metadata test" if evaluated else "nothing was evaluated: no test"
             yield f"{what} matches {self._pattern!r}"
 
-    def _with_names(self, examples: Sequence[FailedTest]) -> tuple[FailedTest, ...]:
-        """Return `examples` with the names of their entities; one request an entity type."""
-        by_type: dict[str, set[str]] = {}
-        for example in examples:
-            by_type.setdefault(entity_type_of(example.entity), set()).add(example.entity)
-        labels: dict[str, str | None] = {}
-        try:
-            for entity_type, urns in by_type.items():
-                aspect = properties_aspect(entity_type)
-                stored = self._sink.read_many(sorted(urns), [aspect]) if aspect else {}
-                for urn, aspects in stored.items():
-                    properties = aspects.get(aspect)
-                    label = None if properties is None else label_of(urn, properties.value)
-                    labels[urn] = label and printable(label)
-        except MlcatError as error:
-            log.warning("the names of entities cannot be read: %s", error)
-        return tuple(replace(example, name=labels.get(example.entity)) for example in examples)
-
-    def _names(self, urns: Sequence[str]) -> dict[str, str]:
+    def _names(self, urns: Iterable[str]) -> dict[str, str]:
+        """Return the names of tests or entities, as far as they have one and can be read."""
         names: dict[str, str] = {}
         try:
-            for start in range(0, len(urns), MAX_REQUEST_ITEMS):
-                stored = self._sink.read_many(urns[start : start + MAX_REQUEST_ITEMS], [TEST_INFO])
-                for urn, aspects in stored.items():
-                    name = aspects[TEST_INFO].value.get("name") if TEST_INFO in aspects else None
-                    if isinstance(name, str) and name:
-                        names[urn] = printable(name)
+            for entity_type, members in by_entity_type(urns).items():
+                aspect = implied_aspect(entity_type) or ""
+                for batch in chunks(sorted(members) if aspect else (), MAX_REQUEST_ITEMS):
+                    for urn, stored in self._sink.read_many(batch, [aspect]).items():
+                        label = label_of(urn, stored[aspect].value) if aspect in stored else None
+                        if label is not None:
+                            names[urn] = printable(label)
         except MlcatError as error:
-            log.warning("the names of metadata tests cannot be read: %s", error)
+            log.warning("the names of metadata tests and entities cannot be read: %s", error)
         return names
 
 
@@ -206,10 +168,6 @@ def _verdict(urn: str, name: str | None, groups: Sequence[tuple[EntityResult, in
         counts["failing"] += entities * (urn in result.outcome.failing)
         counts["newly_failing"] += entities * (urn in result.newly_failing)
     return TestVerdict(urn, name, counts["passing"], counts["failing"], counts["newly_failing"])
-
-
-def _reasons(tests: Iterable[TestVerdict], unevaluated: Mapping[str, str]) -> Iterator[str]:
-    return (f"{test.label}: {unevaluated[test.urn]}" for test in tests if test.urn in unevaluated)
 
 
 def _examples(results: KnownEntities, matching: frozenset[str]) -> Iterator[FailedTest]:
@@ -248,15 +206,22 @@ def junit_lines(result: QualityGateResult, name: str, started_at_ms: int) -> Ite
     for number, test in enumerate(result.tests):
         counts = (test.passing + test.failing, test.failing, 0)
         yield _suite(test.label, name, number, started, counts)
-        for urn, entity in result.entities(test.urn):
+        of_test = partial(_has_result, test.urn)
+        for urn, entity in result.results.with_result(of_test) if result.results else ():
+            content = ""
             if test.urn in entity.outcome.failing:
-                yield _failure(urn, test, newly=test.urn in entity.newly_failing)
-            else:
-                yield f"    <testcase{_case(urn, test.label)}/>\n"
+                word = "newly failing" if test.urn in entity.newly_failing else "still failing"
+                message = _quote(f"{word}: {test.label}")
+                content = f'<failure type="metadata-test" message={message}/>'
+            yield _case(urn, test.label, content)
         yield _END
     if result.verdict.not_evaluated:
         yield from _skipped_suite(result, name, started)
     yield "</testsuites>\n"
+
+
+def _has_result(test: str, outcome: TestOutcome) -> bool:
+    return test in outcome.failing or test in outcome.passing
 
 
 _END: Final = "    <system-out/>\n    <system-err/>\n  </testsuite>\n"
@@ -274,30 +239,22 @@ def _suite(
     )
 
 
-def _failure(urn: str, test: TestVerdict, *, newly: bool) -> str:
-    word = "newly failing" if newly else "still failing"
-    return (
-        f"    <testcase{_case(urn, test.label)}>"
-        f'<failure type="metadata-test" message={_quote(f"{word}: {test.label}")}/>'
-        "</testcase>\n"
-    )
-
-
 def _skipped_suite(result: QualityGateResult, package: str, started: str) -> Iterator[str]:
     """Yield a suite of the entities without a result, or of the gate itself."""
     verdict = result.verdict
     label = f"not evaluated: {verdict.pattern}"
     number, count = len(result.tests), verdict.unevaluated or 1
     yield _suite(label, package, number, started, (count, 0, count))
-    urns = result.entities_without_result() if verdict.unevaluated else iter([verdict.pattern])
-    for urn in urns:
-        reason = _quote("; ".join(verdict.not_evaluated))
-        yield f"    <testcase{_case(urn, label)}><skipped message={reason}/></testcase>\n"
+    results = result.results if verdict.unevaluated else None
+    reason = _quote("; ".join(verdict.not_evaluated))
+    for urn in [verdict.pattern] if results is None else results.without_result():
+        yield _case(urn, label, f"<skipped message={reason}/>")
     yield _END
 
 
-def _case(urn: str, label: str) -> str:
-    return f' name={_quote(urn)} classname={_quote(label)} time="0"'
+def _case(urn: str, label: str, content: str) -> str:
+    start = f'    <testcase name={_quote(urn)} classname={_quote(label)} time="0"'
+    return f"{start}>{content}</testcase>\n" if content else f"{start}/>\n"
 
 
 def _quote(value: object) -> str:

@@ -3,11 +3,11 @@
 import contextlib
 import logging
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
+from mlcat_ingest.core.clock import now_ms
 from mlcat_ingest.core.environment import make_folder, opener
 from mlcat_ingest.core.text import printable
 from mlcat_ingest.errors import SkippableError
@@ -87,7 +87,7 @@ class DeadLetters:
             "record": record and printable(record),
             "reason": printable(reason),
             "attempt": attempt,
-            "at_ms": time.time_ns() // 1_000_000,
+            "at_ms": now_ms(),
         }
         line = self._mask(_line(letter, proposal))
         with self._lock:

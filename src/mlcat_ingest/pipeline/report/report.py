@@ -142,11 +142,11 @@ class EvaluationSummary:
     """Results that pass, one per test and entity."""
     failing: int = 0
     """Results that fail, one per test and entity."""
-    failing_tests: Mapping[str, int] = field(default_factory=dict)
+    failing_tests: dict[str, int] = field(default_factory=dict)
     """Number of entities that fail a test, by the URN of the test."""
     not_evaluated: str | None = None
     """Reason why no entity, or no further entity, was evaluated."""
-    unevaluated_tests: Mapping[str, str] = field(default_factory=dict)
+    unevaluated_tests: dict[str, str] = field(default_factory=dict)
     """Reason why a test could not be evaluated, by the URN of the test."""
     where: "base.EvaluatedBy | None" = None
     """`service` or `client`: the side that evaluated."""

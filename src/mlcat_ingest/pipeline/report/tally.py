@@ -5,11 +5,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from http import HTTPStatus
 from typing import Any, Final
 
-from mlcat_ingest.client.base import EvaluatedBy, Evaluation
+from mlcat_ingest.client.base import Evaluation
+from mlcat_ingest.core.clock import now_ms
 from mlcat_ingest.core.text import printable
 from mlcat_ingest.errors import LACKS_PERMISSION, NotAuthorizedError
 from mlcat_ingest.links.rules import Links
@@ -24,7 +25,6 @@ from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
 from mlcat_ingest.pipeline.report.progress import Progress
 from mlcat_ingest.pipeline.report.report import (
     COUNTERS,
-    DanglingDataset,
     EntityCounts,
     EvaluationSummary,
     FailedRecord,
@@ -78,7 +78,7 @@ class Tally:
         self._name = name
         self._mask = mask
         self._lock = threading.Lock()
-        self._started_at_ms = _now_ms()
+        self._started_at_ms = now_ms()
         self._run_id = run_id or new_run_id(name, self._started_at_ms)
         self._started_s = time.monotonic()
         self._counters = {name: Counter[str]() for name in COUNTERS}
@@ -95,11 +95,8 @@ class Tally:
         self._lineage = LineageSummary()
         self._linked: Counter[str] = Counter()
         self._links: Counter[str] = Counter()
-        self._evaluated: Counter[str] = Counter()
-        self._failing_tests: Counter[str] = Counter()
-        self._not_evaluated: str | None = None
-        self._unevaluated_tests: dict[str, str] = {}
-        self._evaluated_where: EvaluatedBy | None = None
+        self.evaluation = EvaluationSummary()
+        """The results of metadata tests so far."""
 
     def clean(self, text: str) -> str:
         """Return a text as it is kept and shown: without secrets and control characters."""
@@ -216,20 +213,29 @@ class Tally:
 
     def tests_evaluated(self, evaluation: Evaluation) -> None:
         """Count the outcomes of one evaluation call."""
+        outcomes, reason = evaluation.outcomes.values(), evaluation.not_evaluated
         with self._lock:
-            for outcome in evaluation.outcomes.values():
-                self._evaluated["passing"] += len(outcome.passing)
-                self._evaluated["failing"] += len(outcome.failing)
-                self._failing_tests.update(outcome.failing)
-            self._evaluated["entities"] += len(evaluation.outcomes)
-            if evaluation.not_evaluated is not None:
-                self._not_evaluated = self.clean(evaluation.not_evaluated)
-            if evaluation.outcomes:
-                self._evaluated_where = evaluation.where
-            for urn, reason in evaluation.unevaluated.items():
-                self._unevaluated_tests.setdefault(urn, self.clean(reason))
-        for urn, reason in evaluation.not_stored.items():
-            self.note("test_results_not_stored", f"{urn}: {reason}")
+            before = self.evaluation
+            failing_tests = Counter(before.failing_tests)
+            for outcome in outcomes:
+                failing_tests.update(outcome.failing)
+            self.evaluation = EvaluationSummary(
+                evaluated=before.evaluated + len(outcomes),
+                passing=before.passing + sum(len(outcome.passing) for outcome in outcomes),
+                failing=before.failing + sum(len(outcome.failing) for outcome in outcomes),
+                failing_tests=dict(failing_tests.most_common()),
+                not_evaluated=before.not_evaluated if reason is None else self.clean(reason),
+                # The first reason stays.
+                unevaluated_tests=before.unevaluated_tests
+                | {
+                    urn: self.clean(why)
+                    for urn, why in evaluation.unevaluated.items()
+                    if urn not in before.unevaluated_tests
+                },
+                where=evaluation.where if outcomes else before.where,
+            )
+        for urn, why in evaluation.not_stored.items():
+            self.note("test_results_not_stored", f"{urn}: {why}")
 
     def features(self, links: Iterable[Links]) -> None:
         """Count the links of models to their features."""
@@ -244,33 +250,8 @@ class Tally:
 
     def lineage(self, summary: LineageSummary) -> None:
         """Keep the look-up of the datasets that models used."""
-        reason = summary.not_checked
-        clean = replace(
-            summary,
-            dangling=tuple(
-                DanglingDataset(
-                    self.clean(dataset.urn),
-                    dataset.models,
-                    tuple(map(self.clean, dataset.nearest)),
-                )
-                for dataset in summary.dangling
-            ),
-            not_checked=None if reason is None else self.clean(reason),
-        )
         with self._lock:
-            self._lineage = clean
-
-    @property
-    def not_evaluated(self) -> str | None:
-        """Why nothing, or nothing more, was evaluated."""
-        with self._lock:
-            return self._not_evaluated
-
-    @property
-    def unevaluated_tests(self) -> Mapping[str, str]:
-        """The reasons of tests that could not be evaluated, on all or some entities, by URN."""
-        with self._lock:
-            return dict(self._unevaluated_tests)
+            self._lineage = summary
 
     def progress(self) -> Progress:
         """Return how far the run is."""
@@ -279,20 +260,9 @@ class Tally:
                 records=self._counters["records"].total(),
                 entities=self._counts.total(),
                 written=sum(n for (_, kind), n in self._counts.items() if kind in _WRITTEN),
-                evaluated=self._evaluated["entities"],
+                evaluated=self.evaluation.evaluated,
                 elapsed_s=time.monotonic() - self._started_s,
             )
-
-    def _evaluation(self) -> EvaluationSummary:
-        return EvaluationSummary(
-            evaluated=self._evaluated["entities"],
-            passing=self._evaluated["passing"],
-            failing=self._evaluated["failing"],
-            failing_tests=dict(self._failing_tests.most_common()),
-            not_evaluated=self._not_evaluated,
-            unevaluated_tests=dict(self._unevaluated_tests),
-            where=self._evaluated_where,
-        )
 
     def report(
         self,
@@ -312,23 +282,20 @@ class Tally:
             error = self._all_denied()
         interrupted = isinstance(error, KeyboardInterrupt)
         letters = self._letters.path if self._letters.written else None
-        failure = None if error is None or interrupted else failure_of(error, self.clean)
         with self._lock:
-            return Report(
+            report = Report(
                 name=self._name,
                 run_id=self._run_id,
                 started_at_ms=self._started_at_ms,
-                finished_at_ms=_now_ms(),
-                catalog=self.clean(catalog),
-                passes=tuple(
-                    replace(part, why=self.clean(part.why), label=self.clean(part.label))
-                    for part in passes
-                ),
+                finished_at_ms=now_ms(),
+                catalog=catalog,
+                passes=tuple(passes),
                 entities=_by_type(self._counts),
                 changed_groups=len(self._group_hashes),
-                changed_group_urns=tuple(map(self.clean, sorted(self._group_urns))),
-                group_page=self.clean(group_page),
-                dead_letter_file=None if letters is None else self.clean(str(letters)),
+                changed_group_urns=tuple(sorted(self._group_urns)),
+                group_page=group_page,
+                dead_letters=self._letters.written,
+                dead_letter_file=None if letters is None else str(letters),
                 failed_examples=tuple(self._failed),
                 rejected_examples=tuple(
                     replace(one, reason=f"{one.reason} (and {alike - 1:,} others)")
@@ -337,25 +304,26 @@ class Tally:
                     for one in self._rejected
                 ),
                 notes=dict(self._notes.most_common()),
-                note_examples={
-                    kind: tuple(examples) for kind, examples in self._note_examples.items()
-                },
+                note_examples={kind: tuple(some) for kind, some in self._note_examples.items()},
                 lineage=self._lineage,
                 features=FeatureSummary(dict(self._linked.most_common()), **self._links),
-                evaluation=self._evaluation(),
-                failure=failure,
+                evaluation=self.evaluation,
                 interrupted=interrupted,
                 finished=finished,
                 error=error,
                 **(self._counter_values() | uncounted),
             )
+        # The line breaks of an error are ours: each of its lines is clean by itself.
+        failure = None if error is None or interrupted else failure_of(error, self.clean)
+        clean: Report = _each_text(report, self.clean)
+        return replace(clean, name=self._name, run_id=self._run_id, failure=failure)
 
     def _counter_values(self) -> dict[str, Any]:
-        values: dict[str, Any] = {
+        return {
             name: dict(numbers.most_common()) if "label" in COUNTERS[name] else numbers.total()
             for name, numbers in self._counters.items()
+            if name != "dead_letters"
         }
-        return values | {"dead_letters": self._letters.written}
 
     def _all_denied(self) -> NotAuthorizedError | None:
         """Return the error of a run that may write nothing, None for any other."""
@@ -377,14 +345,25 @@ class Tally:
             )
 
 
+def _each_text(value: Any, clean: Callable[[str], str]) -> Any:
+    """Return a report, or a part of it, in which each text is clean; keys stay as they are."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, tuple):
+        return tuple(_each_text(one, clean) for one in value)
+    if isinstance(value, dict):
+        return {key: _each_text(one, clean) for key, one in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        names = [field.name for field in fields(value)]
+        return replace(value, **{name: _each_text(getattr(value, name), clean) for name in names})
+    return value
+
+
 def _by_type(counts: Mapping[tuple[str, str], int]) -> dict[str, EntityCounts]:
-    by_type: dict[str, dict[str, int]] = {}
+    by_type: dict[str, Counter[str]] = {}
     for (entity_type, outcome), count in sorted(counts.items()):
-        by_type.setdefault(entity_type, {})[outcome] = count
-    return {
-        entity_type: EntityCounts(sum(outcomes.values()), **outcomes)
-        for entity_type, outcomes in by_type.items()
-    }
+        by_type.setdefault(entity_type, Counter())[outcome] = count
+    return {kind: EntityCounts(some.total(), **some) for kind, some in by_type.items()}
 
 
 def _changed_groups(outcomes: Iterable[Outcome]) -> Iterator[str]:
@@ -401,7 +380,3 @@ def _changed_groups(outcomes: Iterable[Outcome]) -> Iterator[str]:
             before = merged.stored.get(ML_MODEL_PROPERTIES)
             for aspect in (after, before and before.value):
                 yield from (aspect or {}).get("groups") or ()
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -2,11 +2,11 @@
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
 
+from mlcat_ingest.core.clock import now_ms
 from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.errors import StateDamagedError, StateUnavailableError
 from mlcat_ingest.pipeline.state.opening import translate_errors
@@ -55,7 +55,7 @@ class RunDatabase:
         """Use `engine`, for later runs if `lasting`; `run_ms`, by default now, names the run."""
         self.recipe, self.sink = recipe, sink
         self.lasting = lasting
-        self.run_ms = run_ms or time.time_ns() // 1_000_000
+        self.run_ms = run_ms or now_ms()
         self.failure = None
         self.engine = engine
 

@@ -9,7 +9,6 @@ import hashlib
 import logging
 import os
 import socket
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from mlcat_ingest.core.clock import now_ms
 from mlcat_ingest.errors import RecipeLockedError, StateDamagedError, StateUnavailableError
 from mlcat_ingest.pipeline.state.opening import (
     OTHER_DATABASE,
@@ -149,8 +149,7 @@ def _take_file(path: Path, recipe: str) -> FileLock:
 
 
 def _this_process() -> dict[str, Any]:
-    now_ms = time.time_ns() // 1_000_000
-    return {"pid": os.getpid(), "host": socket.gethostname(), "since_ms": now_ms}
+    return {"pid": os.getpid(), "host": socket.gethostname(), "since_ms": now_ms()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ A partition is all that a recipe reads of one place, for one catalog.
 import hashlib
 import json
 import logging
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from itertools import islice
 from typing import Any, Final
 
+from mlcat_ingest.core.clock import now_ms
 from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.state.database import Rows
@@ -282,7 +282,7 @@ class PartitionPass:
         self.finished: tuple[Mapping[str, Any], bool] | None = None
         self.current_at_ms = row.passed_at_ms
         self.tests = row.tests
-        self._began_at_ms = time.time_ns() // 1_000_000
+        self._began_at_ms = now_ms()
 
     @property
     def entity_types(self) -> Sequence[str]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.evaluate.quality_gate import (
     QualityGateOptions,
     QualityGateResult,
+    _has_result,
     junit_lines,
 )
 from mlcat_ingest.pipeline.report.report import FailedTest, Report, TestVerdict, Verdict
@@ -250,9 +252,10 @@ def test_results_can_be_read_entity_by_entity(world: World) -> None:
 
     def keep(result: QualityGateResult) -> None:
         for test in result.tests:
+            assert result.results is not None
             results = [
                 (urn, test.urn in found.outcome.failing, test.urn in found.newly_failing)
-                for urn, found in result.entities(test.urn)
+                for urn, found in result.results.with_result(partial(_has_result, test.urn))
             ]
             seen.append((test.urn, results))
 
@@ -304,8 +307,6 @@ def test_a_test_that_cannot_be_evaluated_is_named_with_its_reason(world: World) 
 
 def test_a_verdict_without_results_names_no_entity() -> None:
     result = QualityGateResult(Verdict("x", not_evaluated=("down",)))
-    assert not any(result.entities(OWNED))
-    assert not any(result.entities_without_result())
     document = "".join(junit_lines(result, "r", 1_700_000_000_000))
     assert 'timestamp="2023-11-14T22:13:20"' in document
     assert document.count("<testcase") == document.count('<skipped message="down"/>') == 1

@@ -27,7 +27,6 @@ from mlcat_ingest.catalog.store.edits import (
     set_domain,
     set_properties,
 )
-from mlcat_ingest.catalog.store.rows import now_ms
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.store.version_sets import GENERATED
 from mlcat_ingest.catalog.web.graphql.resolvers import (
@@ -43,6 +42,7 @@ from mlcat_ingest.catalog.web.graphql.resolvers import (
     nodes_in,
 )
 from mlcat_ingest.catalog.web.http import check_count
+from mlcat_ingest.core.clock import now_ms
 from mlcat_ingest.metadata.aspects.assets import TAG_PROPERTIES
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES, VERSION_SET_PROPERTIES
 from mlcat_ingest.metadata.aspects.governance import (

@@ -16,7 +16,6 @@ from mlcat_ingest.catalog.schema.values import SYSTEM_ACTOR, AspectVersion, Time
 from mlcat_ingest.catalog.store.graph import delete_references, find_references
 from mlcat_ingest.catalog.store.prepare import check_urn
 from mlcat_ingest.catalog.store.reads import Span, delete_events, read_events
-from mlcat_ingest.catalog.store.rows import now_ms
 from mlcat_ingest.catalog.web.http import (
     RequestContext,
     Schema,
@@ -46,6 +45,7 @@ from mlcat_ingest.catalog.web.rest.proposals import (
     read_proposal,
     unescape_envelope,
 )
+from mlcat_ingest.core.clock import now_ms
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.codec import dumps, embedded
 from mlcat_ingest.metadata.registry import (

@@ -14,7 +14,6 @@ from uuid import NAMESPACE_URL, uuid5
 
 from mlcat_ingest.catalog.store import history
 from mlcat_ingest.catalog.store.history import NO_PERSON, PEOPLE, ChangeFilter, VersionInfo
-from mlcat_ingest.catalog.store.rows import now_ms
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.facts import Piece
 from mlcat_ingest.catalog.web.ui.history import ShownVersion, compared, writers_of
@@ -26,6 +25,7 @@ from mlcat_ingest.catalog.web.ui.text import (
     kind_name,
     moment,
 )
+from mlcat_ingest.core.clock import now_ms
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
 from mlcat_ingest.metadata.aspects.common import STATUS

@@ -7,7 +7,6 @@ create a database or a folder that is not there, and migrate an older database.
 
 import json
 import logging
-import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -18,6 +17,7 @@ from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any, Final, Self, TypeVar
 
+from mlcat_ingest.core.clock import now_ms
 from mlcat_ingest.core.environment import require_extra
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.core.paging import ListingPage, RecentIds, chunks, follow
@@ -296,7 +296,7 @@ class ClientReader(ApiReader, MlflowConnection):
 
     def clock_ms(self) -> int:
         """Return the time by this machine's clock."""
-        return time.time_ns() // 1_000_000
+        return now_ms()
 
     def check_user(self) -> Iterator[Finding]:
         """Yield a warning if the store has further workspaces, which are not read."""

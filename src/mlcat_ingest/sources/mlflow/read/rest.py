@@ -1,7 +1,6 @@
 """Reads an MLflow server over REST: its connections and error replies, and bulk listings only."""
 
 import logging
-import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -11,6 +10,7 @@ from itertools import islice
 from typing import Any, Final, Self
 from urllib.parse import quote, urlsplit, urlunsplit
 
+from mlcat_ingest.core.clock import now_ms
 from mlcat_ingest.core.findings import Finding, UnansweredRequest, longest_pending_request
 from mlcat_ingest.core.paging import ListingPage, RecentIds, chunks, follow
 from mlcat_ingest.errors import (
@@ -331,7 +331,7 @@ class MlflowServer(MlflowConnection):
         try:
             date = parsedate_to_datetime(self._server_date or "")
         except ValueError:
-            return time.time_ns() // 1_000_000
+            return now_ms()
         return int(date.timestamp() * 1000)
 
     def _headers(self, workspace: str | None) -> Mapping[str, str] | None:

@@ -4,13 +4,13 @@ MLflow's tables have no index on times, so each query for the next ids walks ove
 asks for many ids at once, and their rows are read by id.
 """
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
+from mlcat_ingest.core.clock import now_ms
 from mlcat_ingest.core.redaction import redact_url
 from mlcat_ingest.errors import NotAuthorizedError, ProtocolMismatchError
 from mlcat_ingest.metadata.proposal import Note
@@ -181,7 +181,7 @@ class Database(MlflowConnection):
         if self._connection is None:
             connection = self._open.enter_context(self._engine.connect())
             self._connection = connection
-            self._moment_ms = _now_ms()
+            self._moment_ms = now_ms()
             if connection.dialect == "sqlite":
                 self._brief = connection.scalar("PRAGMA journal_mode") != "wal"
             elif connection.dialect in _CLOCK:
@@ -201,7 +201,7 @@ class Database(MlflowConnection):
     def clock_ms(self) -> int:
         """Return the moment that is read, by the database's clock; for SQLite by this machine's."""
         with self.page():
-            return _now_ms() if self._brief else self._moment_ms
+            return now_ms() if self._brief else self._moment_ms
 
     def in_schema(self, address: str) -> str:
         """Return `address` with the schema of the tables, if it is not the default one."""
@@ -296,10 +296,6 @@ class Read:
         """Return the schema in which a table is found; None where a database has no schemas."""
         self._database.statements += 1
         return schema_of(self._connection, listed.name)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _nothing_of(table: str) -> str:
