@@ -116,6 +116,8 @@ class _Axis:
         if self.name != "created":
             return f"{value:.10g}" if step else f"{value:.6g}"
         time = moment(value)
+        if 0 < step < _MINUTE:
+            return f"{time[11:16]}:{value // 1000 % 60:02.0f}"
         return time[:10] if step >= _DAY else time[5:16] if step >= _MINUTE else time
 
 

@@ -128,6 +128,12 @@ def test_an_unknown_colour_is_none(store: Store) -> None:
         ("metrics.auc", -1.7e308, 1.7e308, ["-1.7e+308", "1.7e+308"]),
         ("created", 5 * DAY, 9 * DAY, [f"1970-01-{day:02}" for day in (6, 7, 8, 9, 10)]),
         ("created", DAY, DAY + 7_200_000, ["01-02 00:00", "01-02 01:00", "01-02 02:00"]),
+        (
+            "created",
+            DAY + 59_000,
+            DAY + 62_000,
+            [f"00:{at}" for at in ("00:59", "01:00", "01:01", "01:02")],
+        ),
         ("duration_ms", 0, 240_000, ["0 ms", "1 min", "2 min", "3 min", "4 min"]),
     ],
 )
