@@ -45,14 +45,13 @@ from mlcat_ingest.net.session import (
     LATE,
     MAX_REFUSED_S,
     UNAVAILABLE,
-    CountingAdapter,
     EndlessAnswerError,
     HttpOptions,
-    NoAuth,
     OwnSession,
     PendingRequest,
     RetryPolicy,
     loopback_without_proxy,
+    no_auth,
     retry_after_s,
     skew_s,
 )
@@ -143,11 +142,6 @@ def _no_answer_of(error: BaseException, url: str) -> _NoAnswer:
     hint = next(cure for pattern, cure in _CURES.items() if re.search(pattern, cause))
     is_lasting = cause == _UNKNOWN_HOST or "CERTIFICATE_VERIFY" in cause
     return _NoAnswer(f"does not answer: {cause}", hint, is_lasting)
-
-
-def _wants_tls(status: int, content: bytes) -> bool:
-    """Return whether a reply to http shows that the port speaks https."""
-    return status == 400 and any(words in content for words in _SPEAKS_TLS)
 
 
 def _shows_certificate(url: str) -> bool:
@@ -332,12 +326,11 @@ class Http(Closing):
             first_pause_s=backoff_s,
         )
         self._lock = threading.Lock()
-        self._requests_made = 0
         self._has_served = False
         self._pending: dict[int, PendingRequest] = {}
         self._server_date: tuple[str, float, float] | None = None
-        self._session = OwnSession()
-        self._session.auth = options.auth or user_auth or NoAuth()
+        self._session = OwnSession(options.connections)
+        self._session.auth = options.auth or user_auth or no_auth
         self._renew = options.renew
         self._variables = options.variables
         self._accepted_s: float | None = None
@@ -345,16 +338,13 @@ class Http(Closing):
         self._verify = options.trust.verify
         self._session.cert = options.trust.cert
         self._proxies = loopback_without_proxy(self.base_url)
-        adapter = CountingAdapter(options.connections, self._count)
-        self._session.mount("http://", adapter)
-        self._session.mount("https://", adapter)
         if self._verify is False:
             log.warning("the TLS certificate of %s is not verified", peer)
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
 
     def requests_made(self) -> int:
         """How many requests were sent, retries and redirects included."""
-        return self._requests_made
+        return self._session.sent
 
     @property
     def clock_skew_s(self) -> float | None:
@@ -468,7 +458,9 @@ class Http(Closing):
         if reply.status == HTTPStatus.UNAUTHORIZED and self._session.is_home(reply.url):
             return self._may_be_accepted(pending, auth)
         if is_passing(reply):
-            return self._retry.pause(pending, _words_of(reply), retry_after_s(reply.headers))
+            throttled = " (throttled)" if reply.status == HTTPStatus.TOO_MANY_REQUESTS else ""
+            words = f"answers {reply.status}{throttled}"
+            return self._retry.pause(pending, words, retry_after_s(reply.headers))
         if reply.is_page and reply.ok and self._has_served:
             # After answers of the service itself it is a proxy's, as a 502 would be.
             return self._retry.pause(pending, "answers with a web page", within_s=MAX_REFUSED_S)
@@ -518,7 +510,7 @@ class Http(Closing):
         self._retry.note_answer()
         if date := response.headers.get("Date"):
             self._server_date = date, sent_s, time.time()
-        if response.status_code < 300 and not isinstance(self._session.auth, NoAuth):
+        if response.status_code < 300 and self._session.auth is not no_auth:
             self._accepted_s = time.time()
         with response:
             content = _content_of(response)
@@ -526,14 +518,10 @@ class Http(Closing):
         place = redact_url(response.url or url)
         return Reply(response.status_code, response.headers, content, self.peer, place)
 
-    def _count(self) -> None:
-        with self._lock:
-            self._requests_made += 1
-
     def _checked(self, reply: Reply) -> Reply:
         if reply.status == 401:
             raise self._refused_credentials(reply)
-        if _wants_tls(reply.status, reply.content):
+        if reply.status == 400 and any(words in reply.content for words in _SPEAKS_TLS):
             raise ProtocolMismatchError(
                 f"{self.peer} at {reply.url} does not speak http", hint=_USE_HTTPS
             )
@@ -627,13 +615,6 @@ def _content_of(response: requests.Response) -> bytes:
 
 def _clock_time(time_s: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(time_s))
-
-
-def _words_of(reply: Reply) -> str:
-    """Return how a request failed that has an answer, behind the name of the service."""
-    if reply.status == HTTPStatus.TOO_MANY_REQUESTS:
-        return f"answers {reply.status} (throttled)"
-    return f"answers {reply.status}"
 
 
 def _without_user_info(url: str) -> tuple[str, AuthBase | None]:

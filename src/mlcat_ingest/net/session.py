@@ -18,7 +18,6 @@ import requests
 import urllib3
 from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase
-from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.util.retry import Retry
 
@@ -104,43 +103,40 @@ class HttpOptions:
     connections: int = 8
 
 
+@dataclass(frozen=True)
 class BearerAuth(AuthBase):
     """Puts ``Authorization: Bearer <token>`` on each request and shows the token nowhere."""
 
-    def __init__(self, token: str) -> None:
-        self._token = token
+    _token: str = field(repr=False)
 
     def __call__(self, r: requests.PreparedRequest) -> requests.PreparedRequest:
         """Return the request with its header."""
         r.headers["Authorization"] = f"Bearer {self._token}"
         return r
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, BearerAuth) and other._token == self._token
 
-    def __hash__(self) -> int:
-        return hash(self._token)
-
-    def __repr__(self) -> str:
-        return "BearerAuth(***)"
-
-
-class NoAuth(AuthBase):
-    """Leaves a request as it is; its presence keeps requests from reading ~/.netrc."""
-
-    def __call__(self, r: requests.PreparedRequest) -> requests.PreparedRequest:
-        """Return the request."""
-        return r
+def no_auth(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    """Return a request as it is; that there is something to sign it keeps ~/.netrc unread."""
+    return request
 
 
 class OwnSession(requests.Session):
     """A session for one service: no other address gets its credentials by a redirect.
 
     They are whatever its owner or its service put on a request: `auth`, headers, cookies, and the
-    client certificate.
+    client certificate. `sent` counts its requests, redirects included.
     """
 
     _home: _Origin = ("", "", 0)
+    sent = 0
+
+    def __init__(self, connections: int) -> None:
+        """Keep so many connections; who needs a further one waits."""
+        super().__init__()
+        self._counting = threading.Lock()
+        adapter = _LimitingAdapter(pool_connections=2, pool_maxsize=connections, pool_block=True)
+        self.mount("http://", adapter)
+        self.mount("https://", adapter)
 
     def prepare_request(self, request: requests.Request) -> requests.PreparedRequest:
         """Return the request as it is sent; redirects are not prepared by this."""
@@ -158,6 +154,8 @@ class OwnSession(requests.Session):
             request.headers.update(HEADERS)
             if proxy:
                 request.headers["Proxy-Authorization"] = proxy
+        with self._counting:
+            self.sent += 1
         return super().send(request, **kwargs)
 
     def is_home(self, url: str | None) -> bool:
@@ -339,50 +337,25 @@ class _LimitedResponse(HTTPResponse):
         self.fp = io.BufferedReader(_LimitedFile(self.fp.detach()))
 
 
-class _HttpConnection(HTTPConnection):
-    response_class = _LimitedResponse
+def _limited(pool: type[HTTPConnectionPool]) -> type[HTTPConnectionPool]:
+    connection = type("Connection", (pool.ConnectionCls,), {"response_class": _LimitedResponse})
+    return type("Pool", (pool,), {"ConnectionCls": connection})
 
 
-class _HttpsConnection(HTTPSConnection):
-    response_class = _LimitedResponse
+_POOLS: Final = {"http": _limited(HTTPConnectionPool), "https": _limited(HTTPSConnectionPool)}
 
 
-class _HttpPool(HTTPConnectionPool):
-    ConnectionCls = _HttpConnection
-
-
-class _HttpsPool(HTTPSConnectionPool):
-    ConnectionCls = _HttpsConnection
-
-
-_POOLS: Final = {"http": _HttpPool, "https": _HttpsPool}
-
-
-class CountingAdapter(HTTPAdapter):
-    """An adapter that counts its requests, limits their answers, and retries nothing by itself."""
-
-    def __init__(self, connections: int, on_request: Callable[[], None]) -> None:
-        """Call `on_request` for each request; a pool of `connections` blocks when used up."""
-        self._on_request = on_request
-        super().__init__(pool_connections=2, pool_maxsize=connections, pool_block=True)
+class _LimitingAdapter(HTTPAdapter):
+    """An adapter that limits the answers to its requests, and retries nothing by itself."""
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
-        """Make the pools of connections."""
         super().init_poolmanager(*args, **kwargs)
         self.poolmanager.pool_classes_by_scheme = _POOLS
 
     def proxy_manager_for(self, proxy: str, **kwargs: Any) -> urllib3.ProxyManager:
-        """Return the pools of connections through a proxy."""
         manager: urllib3.ProxyManager = super().proxy_manager_for(proxy, **kwargs)
         manager.pool_classes_by_scheme = _POOLS
         return manager
-
-    def send(
-        self, request: requests.PreparedRequest, *args: Any, **kwargs: Any
-    ) -> requests.Response:
-        """Return the response to a request."""
-        self._on_request()
-        return super().send(request, *args, **kwargs)
 
 
 def skew_s(date: str, sent_s: float, received_s: float) -> float | None:

@@ -31,7 +31,7 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.net import session as http_session
 from mlcat_ingest.net.http import Http, Reply
-from mlcat_ingest.net.session import BearerAuth, CountingAdapter, HttpOptions, Trust
+from mlcat_ingest.net.session import BearerAuth, HttpOptions, Trust
 from mlcat_ingest.testing.service import (
     FailingService,
     ServiceAnswer,
@@ -463,7 +463,7 @@ def test_a_client_certificate_stays_with_its_scheme_host_and_port(
         response.headers["Location"] = target
         return response
 
-    monkeypatch.setattr(CountingAdapter, "send", send)
+    monkeypatch.setattr(requests.adapters.HTTPAdapter, "send", send)
     client("https://h.example", trust=Trust(cert="own.pem")).request("GET", "/old")
     assert certificates == ["own.pem", shown]
 
