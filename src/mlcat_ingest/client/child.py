@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from typing import IO, Any, Final, Self, cast
+from typing import IO, Final, Self, cast
 
 from mlcat_ingest.errors import CatalogUnavailableError, RecipeError
 
@@ -81,16 +81,17 @@ class CatalogChild:
             line = b""  # it ended before it read its order
         finally:
             watch.cancel()
-        answer = _object(line)
-        if "error" in answer:
-            raise RecipeError(str(answer["error"]), hint=answer.get("hint"))
-        if not isinstance(answer.get("url"), str):
-            self._process.kill()
-            self._process.wait()
-            raise CatalogUnavailableError(
-                f"the embedded catalog did not start{self._stderr_tail()}"
-            )
-        return str(answer["url"])
+        with suppress(ValueError):
+            match json.loads(line):
+                case {"error": error, "hint": hint}:
+                    raise RecipeError(error, hint=hint)
+                case {"url": str(url)}:
+                    return url
+                case _:
+                    pass
+        self._process.kill()
+        self._process.wait()
+        raise CatalogUnavailableError(f"the embedded catalog did not start{self._stderr_tail()}")
 
     def exit_reason(self, wait_s: float = 0.0) -> str | None:
         """Return how the child ended and its last words; None while it lives.
@@ -125,11 +126,3 @@ class CatalogChild:
         self._listening.join(_DRAIN_S)
         words = "; ".join(line for line in self._last if line)
         return f": {words}" if words else ""
-
-
-def _object(line: bytes) -> dict[str, Any]:
-    try:
-        answer = json.loads(line)
-    except ValueError:
-        return {}
-    return answer if isinstance(answer, dict) else {}

@@ -31,6 +31,7 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.net.http import IsPassing, Reply
 from mlcat_ingest.net.session import HttpOptions
+from mlcat_ingest.sql.database import sqlite_name
 
 TOKEN_VARIABLE: Final = "MLCAT_CATALOG_TOKEN"  # noqa: S105 - the name of a variable
 """The variable with the token of a `catalog serve` that asks for one, as that command takes it."""
@@ -104,8 +105,17 @@ class EmbeddedCatalog(CatalogClient, Catalog):
 
     def check(self, *, write: bool = False) -> Iterator[Finding]:
         """Yield whether the database can be used; one that does not exist is not made."""
+        file = self._server.file
+        if not self.facts.exists and os.access(file.parent, os.W_OK | os.X_OK):
+            yield Finding("embedded catalog", "ok", f"the first run creates {file}")
+            return
         if not self.facts.exists:
-            yield _would_make(self._server.file)
+            yield Finding(
+                "embedded catalog",
+                "failed",
+                f"cannot create {file}: no writable folder {file.parent}",
+                "create the folder, or set the sink's `db` to another file",
+            )
             return
         try:
             yield Finding("embedded catalog", "ok", self.open())
@@ -124,7 +134,7 @@ class _ServerConnection(Connection):
 
     def __init__(self, db: str) -> None:
         super().__init__(lambda: (self._credentials(), _OPTIONS))
-        self.file = Path(_path_of(db))
+        self.file = Path(sqlite_name(db) or db)
         self._db = db
         self._child: CatalogChild | None = None
         self._served: Credentials | None = None
@@ -232,14 +242,14 @@ def _alive(db: str) -> Running | None:
             return running
         if waited_s > _STARTING_S:
             raise CatalogUnavailableError(
-                f"another catalog has locked {_path_of(db)} and does not answer",
+                f"another catalog has locked {sqlite_name(db) or db} and does not answer",
                 hint=f"check process {running.pid}; it may hang",
             )
         time.sleep(_PAUSE_S)
 
 
 def _credentials_of(db: str, running: Running) -> Credentials:
-    path = _path_of(db)
+    path = sqlite_name(db) or db
     if running.dies_with_parent:
         raise CatalogUnavailableError(
             f"another run is writing to {path} (its catalog is process {running.pid})",
@@ -253,21 +263,3 @@ def _credentials_of(db: str, running: Running) -> Credentials:
             hint=f"set {TOKEN_VARIABLE}",
         )
     return resolve(running.url, token)
-
-
-def _path_of(db: str) -> str:
-    """Return the path of the database's file for a line to the user."""
-    scheme, separator, rest = db.partition(":///")
-    return rest.partition("?")[0] if separator and scheme.startswith("sqlite") else db
-
-
-def _would_make(path: Path) -> Finding:
-    folder = path.parent if str(path.parent) else Path()
-    if os.access(folder, os.W_OK | os.X_OK):
-        return Finding("embedded catalog", "ok", f"the first run creates {path}")
-    return Finding(
-        "embedded catalog",
-        "failed",
-        f"cannot create {path}: no writable folder {folder}",
-        "create the folder, or set the sink's `db` to another file",
-    )

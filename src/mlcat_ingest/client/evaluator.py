@@ -99,17 +99,12 @@ class _NeighbourCache:
             fresh = _read_aspects(self._catalog, lacking, names)
             with self._lock:
                 for urn in lacking:
-                    aspects[urn] = fresh.get(urn, {})
-                    self._keep(urn, names, aspects[urn])
+                    aspects[urn] = found = fresh.get(urn, {})
+                    for name in names:
+                        self._kept[urn, name] = {name: found[name]} if name in found else {}
+                while len(self._kept) > self._size:
+                    self._kept.popitem(last=False)
         return aspects
-
-    def _keep(
-        self, urn: str, names: Iterable[str], aspects: Mapping[str, _ReadAspect | None]
-    ) -> None:
-        for name in names:
-            self._kept[urn, name] = {name: aspects[name]} if name in aspects else {}
-        while len(self._kept) > self._size:
-            self._kept.popitem(last=False)
 
     def forget(self, urns: Collection[str]) -> None:
         """Forget entities, which were written a moment ago."""

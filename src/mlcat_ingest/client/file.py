@@ -97,7 +97,15 @@ class FileCatalog(Catalog):
             try:
                 lines.extend([dumps(proposal.record()) for proposal in neighbours])
             except (CodecError, InvalidUrnError) as error:
-                refused.extend(_unwritable(proposal, error) for proposal in neighbours)
+                refused += [
+                    AspectRejectedError(
+                        urn=proposal.entity_urn,
+                        aspect=proposal.aspect_name,
+                        status=_NOT_SENT,
+                        reason=f"not written: {error}",
+                    )
+                    for proposal in neighbours
+                ]
         if lines:
             with self._lock:
                 self._append(lines)
@@ -107,7 +115,7 @@ class FileCatalog(Catalog):
         if self._file is None:
             raise CatalogUnavailableError(f"the file {self._path} is not open")
         between = b",\n" if self._listed else b"\n"
-        before = b"[\n" if self._listed and self._empty else b"" if self._empty else between
+        before = (b"[\n" if self._listed else b"") if self._empty else between
         self._empty = False
         try:
             self._file.write(before + between.join(lines))
@@ -137,7 +145,8 @@ class FileCatalog(Catalog):
                 return
             try:
                 with file:
-                    file.write(self._end())
+                    whole = b"\n]\n" if self._listed else b"\n"
+                    file.write((b"[]\n" if self._listed else b"") if self._empty else whole)
                     file.flush()
                     os.fsync(file.fileno())
                 if complete:
@@ -148,25 +157,11 @@ class FileCatalog(Catalog):
             except OSError as error:
                 raise self._write_error(error) from error
 
-    def _end(self) -> bytes:
-        if self._listed:
-            return b"[]\n" if self._empty else b"\n]\n"
-        return b"" if self._empty else b"\n"
-
     def _write_error(self, error: OSError) -> CatalogUnavailableError:
         return CatalogUnavailableError(
             f"cannot write {self._partial}: {error.strerror}",
             hint="check the free space of the disk",
         )
-
-
-def _unwritable(proposal: Proposal, error: CodecError | InvalidUrnError) -> AspectRejectedError:
-    return AspectRejectedError(
-        urn=proposal.entity_urn,
-        aspect=proposal.aspect_name,
-        status=_NOT_SENT,
-        reason=f"not written: {error}",
-    )
 
 
 def _sync_folder(folder: Path) -> None:

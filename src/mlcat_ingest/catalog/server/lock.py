@@ -14,6 +14,7 @@ from typing import Self
 
 from mlcat_ingest.core.resources import Closing
 from mlcat_ingest.errors import RecipeError
+from mlcat_ingest.sql.database import sqlite_name
 from mlcat_ingest.sql.filelock import PATIENCE_S, FileLock, holder_of
 
 _log = logging.getLogger(__name__)
@@ -98,15 +99,13 @@ def _description(other: Running | None) -> str:
 
 
 def _database_path(database: str | Path) -> Path:
-    scheme, separator, rest = str(database).partition("://")
-    if not separator:
-        return Path(database).resolve()
-    if not scheme.startswith("sqlite"):
+    name = sqlite_name(str(database))
+    if name is None:
         raise RecipeError(
             "the catalog stores its data in an SQLite file only",
             hint="set a path, such as catalog.db",
         )
-    return Path(rest.removeprefix("/").partition("?")[0]).resolve()
+    return Path(name).resolve()
 
 
 def _lock_path(database: str | Path) -> Path:

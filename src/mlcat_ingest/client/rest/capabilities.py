@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from mlcat_ingest.client.rest.connection import Connection
 from mlcat_ingest.client.rest.responses import ADDRESS_HINT
@@ -90,26 +90,21 @@ class Capabilities:
     @property
     def environments(self) -> frozenset[str]:
         """The environments that entities may have; all where the version is not known."""
-        release = self.release
-        if release is None:
-            return FABRICS
-        return FABRICS - {env for env, since in _ENVIRONMENTS_SINCE.items() if release < since}
+        return FABRICS - {*self._lacking(_ENVIRONMENTS_SINCE)}
 
     @property
     def dropped(self) -> list[str]:
         """Parts of what runs write that the release drops, as the report names them."""
-        release = self.release
-        if release is None:
-            return []
-        return [part for part, since in _STORED_SINCE.items() if release < since]
+        return self._lacking(_STORED_SINCE)
 
     @property
     def lacking_types(self) -> frozenset[str]:
         """The entity types that the release is known to lack."""
+        return frozenset(self._lacking(_TYPES_SINCE))
+
+    def _lacking(self, since: Mapping[str, tuple[int, int]]) -> list[str]:
         release = self.release
-        if release is None:
-            return frozenset()
-        return frozenset(one for one, since in _TYPES_SINCE.items() if release < since)
+        return [one for one, first in since.items() if release is not None and release < first]
 
     @property
     def may_drop(self) -> bool:
@@ -194,20 +189,15 @@ def read_capabilities(connection: Connection) -> Capabilities:
             f"{reply.peer} at {reply.url} is not a catalog service",
             hint=ADDRESS_HINT,
         )
-    return _read_config(config)
-
-
-def _read_config(config: Mapping[str, Any]) -> Capabilities:
     versions = config.get("versions")
     listed = versions if isinstance(versions, dict) else {}
-    version = _version_in(listed.get(_DATAHUB))
-    known = isinstance(version, str) and version not in {"", "null"}
+    datahub, ours = (
+        entry.get("version") if isinstance(entry := listed.get(name), dict) else None
+        for name in (_DATAHUB, _OURS)
+    )
+    known = isinstance(datahub, str) and datahub not in {"", "null"}
     return Capabilities(
         datahub=listed.get(_DATAHUB) is not None,
-        datahub_version=version if known else None,
-        same_version=_version_in(listed.get(_OURS)) == package_version(),
+        datahub_version=datahub if known else None,
+        same_version=ours == package_version(),
     )
-
-
-def _version_in(entry: Any) -> Any:
-    return entry.get("version") if isinstance(entry, dict) else None

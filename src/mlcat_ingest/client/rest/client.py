@@ -14,7 +14,7 @@ from mlcat_ingest.client.rest.credentials import Credentials, resolve
 from mlcat_ingest.client.rest.emitter import Emitter
 from mlcat_ingest.client.rest.evaluate import ServiceEvaluator
 from mlcat_ingest.client.rest.reader import AspectReader
-from mlcat_ingest.client.rest.responses import NO_SUCH_CALL, one_line
+from mlcat_ingest.client.rest.responses import NO_SUCH_CALL, incompatible, one_line
 from mlcat_ingest.client.rest.search import Search
 from mlcat_ingest.core.findings import RequestSide
 from mlcat_ingest.core.resources import Closing
@@ -23,7 +23,6 @@ from mlcat_ingest.errors import (
     CatalogRequestError,
     CatalogUnavailableError,
     CodecError,
-    ProtocolMismatchError,
     RecipeError,
 )
 from mlcat_ingest.metadata.codec import dumps, loads
@@ -261,9 +260,8 @@ class CatalogClient(AspectReader, Emitter, Closing):
             raise self._connection.refusal(reply, what="the query")
         data = answer.get("data") if isinstance(answer, dict) else None
         if not isinstance(data, dict):
-            raise ProtocolMismatchError(
-                f"{reply.peer} at {reply.url} answered a GraphQL query without `data`",
-                hint="check that it is a DataHub-compatible service",
+            raise incompatible(
+                f"{reply.peer} at {reply.url} answered a GraphQL query without `data`"
             )
         return data
 
@@ -331,9 +329,8 @@ def _status_of(reply: Reply, task: str) -> TaskStatus:
     body = reply.json()
     answer = _decode(body["value"] if isinstance(body, dict) and "value" in body else body)
     if not isinstance(answer, dict):
-        raise ProtocolMismatchError(
-            f"{reply.peer} at {reply.url} answered a task's status in an unknown shape",
-            hint="check that it is a DataHub-compatible service",
+        raise incompatible(
+            f"{reply.peer} at {reply.url} answered a task's status in an unknown shape"
         )
     if "error" in answer:
         return TaskStatus(task, error=str(answer["error"]))

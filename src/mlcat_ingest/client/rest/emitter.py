@@ -120,7 +120,7 @@ class Emitter:
         reply = self._connection.write("POST", _ONE, body, is_passing=is_passing_write)
         if reply.status in REFUSED_CONTENT:
             raise next(self._refusals([proposal], reply))
-        self._accept(reply, what=f"{proposal.aspect_name}", urn=proposal.entity_urn)
+        self._accept(reply, what=proposal.aspect_name, urn=proposal.entity_urn)
 
     def write(self, proposals: Sequence[Proposal]) -> list[AspectRejectedError]:
         """Write `proposals` in their order and return those refused; the others are durable.
@@ -248,17 +248,19 @@ class Emitter:
 
     def _denies_some(self, reply: Reply) -> bool:
         """Return whether the token may not write some of a request, but perhaps the others."""
-        if reply.status != HTTPStatus.FORBIDDEN:
-            return False
-        self._denials += not self._took
-        return self._denials <= _DENIALS
+        is_denied = reply.status == HTTPStatus.FORBIDDEN
+        self._denials += is_denied and not self._took
+        return is_denied and self._denials <= _DENIALS
 
     def _refusals(
         self, proposals: Iterable[Proposal], reply: Reply
     ) -> Iterator[AspectRejectedError]:
         reason = self._connection.message(reply)
         proposals = list(proposals)
-        if is_too_large(reply) or (is_unreadable(reply) and _is_beyond_text_limit(proposals)):
+        is_beyond_limit = is_unreadable(reply) and any(
+            len(aspect_text(proposal.aspect)) > MAX_TEXT_CHARS for proposal in proposals
+        )
+        if is_too_large(reply) or is_beyond_limit:
             yield from _rejections_for_size(proposals, reply.status, reason)
             return
         kind = AspectChangedError if is_conflict(reply) else AspectRejectedError
@@ -351,10 +353,6 @@ def _rejections(
         yield kind(
             urn=proposal.entity_urn, aspect=proposal.aspect_name, status=status, reason=reason
         )
-
-
-def _is_beyond_text_limit(proposals: Sequence[Proposal]) -> bool:
-    return any(len(aspect_text(proposal.aspect)) > MAX_TEXT_CHARS for proposal in proposals)
 
 
 def _rejections_for_size(

@@ -124,17 +124,11 @@ class ServiceEvaluator:
         self, urns: Sequence[str], options: Mapping[str, Any], refused: list[str]
     ) -> dict[str, TestOutcome]:
         """Evaluate a refused batch in halves, down to the entities at fault."""
-        if len(urns) == 1:
-            outcome = self._single(urns[0], options, refused)
-            return {} if outcome is None else {urns[0]: outcome}
         middle = len(urns) // 2
+        halves = [half for half in (urns[:middle], urns[middle:]) if half]
         outcomes: dict[str, TestOutcome] = {}
-        for half in (urns[:middle], urns[middle:]):
-            outcomes.update(
-                self._chunk(half, options, refused, batches=True)
-                if len(half) > 1
-                else self._halves(half, options, refused)
-            )
+        for half in halves:
+            outcomes |= self._chunk(half, options, refused, batches=len(half) > 1)
         return outcomes
 
     def _single(
@@ -204,28 +198,27 @@ def _value(reply: Reply) -> object:
 
 
 def _outcomes_by_urn(reply: Reply) -> dict[str, TestOutcome]:
-    value = _value(reply)
-    results = value.get("results") if isinstance(value, dict) else None
-    if not isinstance(results, dict):
-        return {}
-    read = {urn: _outcome(result) for urn, result in results.items()}
-    return {urn: outcome for urn, outcome in read.items() if outcome is not None}
+    match _value(reply):
+        case {"results": dict(results)}:
+            read = {urn: _outcome(result) for urn, result in results.items()}
+            return {urn: outcome for urn, outcome in read.items() if outcome is not None}
+        case _:
+            return {}
 
 
 def _outcome(value: object) -> TestOutcome | None:
     """Return a `TestResults` record as a value, None if it is none."""
     if not isinstance(value, dict) or not {"passing", "failing"} & value.keys():
         return None
-    return TestOutcome(_tests(value.get("passing")), _tests(value.get("failing")))
-
-
-def _tests(listed: object) -> tuple[str, ...]:
-    entries = listed if isinstance(listed, list) else []
-    return tuple(
-        entry["test"]
-        for entry in entries
-        if isinstance(entry, dict) and isinstance(entry.get("test"), str)
+    passing, failing = (
+        tuple(
+            entry["test"]
+            for entry in (listed if isinstance(listed, list) else ())
+            if isinstance(entry, dict) and isinstance(entry.get("test"), str)
+        )
+        for listed in map(value.get, ("passing", "failing"))
     )
+    return TestOutcome(passing, failing)
 
 
 def _holds(stored: TestOutcome | None, outcomes: TestOutcome) -> bool:

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 
 from mlcat_ingest.client.base import StoredAspect, stamp_of
 from mlcat_ingest.client.rest.connection import Connection
-from mlcat_ingest.client.rest.responses import NO_SUCH_CALL, in_parts
+from mlcat_ingest.client.rest.responses import NO_SUCH_CALL, in_parts, incompatible
 from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.errors import ProtocolMismatchError
 from mlcat_ingest.metadata.codec import dumps
@@ -60,13 +60,13 @@ class AspectReader:
         if not reply.ok:
             raise self._connection.refusal(reply, what=f"reading {aspect}", urn=urn)
         body = reply.json()
-        wrapped = body.get("aspect") if isinstance(body, dict) else None
         # One key, the record's full name: {"com.linkedin.….MLModelProperties": {…}}.
-        values = list(wrapped.values()) if isinstance(wrapped, dict) else []
-        if len(values) != 1 or not isinstance(values[0], dict):
-            raise _unknown_shape(reply)
-        value: Aspect = values[0]
-        return value
+        match body:
+            case {"aspect": {**wrapped}} if len(wrapped) == 1:
+                (value,) = wrapped.values()
+                if isinstance(value, dict):
+                    return value
+        raise _unknown_shape(reply)
 
     def read_many(
         self, urns: Sequence[str], aspects: Collection[str]
@@ -102,10 +102,8 @@ class AspectReader:
         wanted = list(dict.fromkeys(aspects))
         by_type = by_entity_type(urns)
         entities: dict[str, dict[str, StoredAspect]] = {}
-        if not wanted:
-            # Without a name the service would send every aspect.
-            return entities
-        for entity_type, members in by_type.items():
+        # Without a name the service would send every aspect.
+        for entity_type, members in by_type.items() if wanted else ():
             read = partial(self._read_chunk, entity_type, aspects=wanted, values=values)
             for chunk in chunks(members, MAX_REQUEST_ITEMS):
                 for _, part in in_parts(read, chunk):
@@ -249,7 +247,4 @@ def _stored_aspects(
 
 
 def _unknown_shape(reply: Reply) -> ProtocolMismatchError:
-    return ProtocolMismatchError(
-        f"{reply.peer} at {reply.url} sent an unknown reply",
-        hint="check that it is a DataHub-compatible service",
-    )
+    return incompatible(f"{reply.peer} at {reply.url} sent an unknown reply")

@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import Final, TypeVar
 
 from mlcat_ingest.core.text import visible_text
-from mlcat_ingest.errors import CatalogRequestError, CodecError
+from mlcat_ingest.errors import CatalogRequestError, CodecError, ProtocolMismatchError
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.net.http import Reply, is_read_failure, is_unavailable
 from mlcat_ingest.net.session import TIMEOUTS
@@ -87,6 +87,11 @@ def server_message(reply: Reply) -> str:
     return one_line(f"{title}: {sentence}" if title and sentence else title or sentence) or (
         "no message"
     )
+
+
+def incompatible(sentence: str) -> ProtocolMismatchError:
+    """Return the error that a service sent something else than a catalog service sends."""
+    return ProtocolMismatchError(sentence, hint="check that it is a DataHub-compatible service")
 
 
 def is_conflict(reply: Reply) -> bool:

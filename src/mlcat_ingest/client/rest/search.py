@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any, Final
 
 from mlcat_ingest.client.base import SourceEntities
-from mlcat_ingest.client.rest.responses import in_parts
+from mlcat_ingest.client.rest.responses import in_parts, incompatible
 from mlcat_ingest.core.paging import ListingPage, RecentIds, chunks, follow
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import ProtocolMismatchError
@@ -109,7 +109,10 @@ class Search:
         """
         wanted = _of_source(entity_type, source, removed=removed)
         first = _scroll(self._query, wanted, None)
-        return SourceEntities(_int(first.get("total")), _pages(self._query, wanted, first))
+        total = first.get("total")
+        if not isinstance(total, int):
+            raise _unknown_shape()
+        return SourceEntities(total, _pages(self._query, wanted, first))
 
     def members(self, group: str) -> Iterator[list[str]]:
         """Yield the URNs of the models in a group, removed ones too, in pages; some come twice.
@@ -196,7 +199,7 @@ class Search:
             "orFilters": [{"and": [*conditions, _LIVE]} for conditions in alternatives],
             "searchFlags": _ALL_VERSIONS,
         }
-        return _pages(self._query, wanted, _scroll(self._query, wanted, None))
+        return _pages(self._query, wanted)
 
     def metadata_tests(self) -> Iterator[list[str]]:
         """Yield the URNs of the live metadata tests, in pages.
@@ -207,7 +210,7 @@ class Search:
         Cost: one request for each 1,000.
         """
         wanted = {"types": [ENTITY_TYPES["test"].enum], "orFilters": [{"and": [_LIVE]}]}
-        return _pages(self._query, wanted, _scroll(self._query, wanted, None))
+        return _pages(self._query, wanted)
 
     def with_incidents(self) -> Collection[str]:
         """Return the entity types of whose incidents the catalog keeps a summary.
@@ -296,10 +299,10 @@ def _is(field: str, values: Sequence[str]) -> Mapping[str, Any]:
 
 
 def _pages(
-    query: Query, wanted: Mapping[str, Any], first: Mapping[str, Any]
+    query: Query, wanted: Mapping[str, Any], first: Mapping[str, Any] | None = None
 ) -> Iterator[list[str]]:
     def fetch(after: str | None) -> ListingPage[str]:
-        page = first if after is None else _scroll(query, wanted, after)
+        page = first if first is not None and after is None else _scroll(query, wanted, after)
         urns = _urns(page.get("searchResults") or [])
         return ListingPage(urns, page.get("nextScrollId") if urns else None)
 
@@ -351,14 +354,5 @@ def _urns(results: list[Any]) -> list[str]:
         raise _unknown_shape() from None
 
 
-def _int(value: object) -> int:
-    if not isinstance(value, int):
-        raise _unknown_shape()
-    return value
-
-
 def _unknown_shape() -> ProtocolMismatchError:
-    return ProtocolMismatchError(
-        "the catalog service sent an unknown reply to a search",
-        hint="check that it is a DataHub-compatible service",
-    )
+    return incompatible("the catalog service sent an unknown reply to a search")
