@@ -215,7 +215,14 @@ class _Drain:
         self._runs += len(done.intersection(ids))
         self._models += len(done.intersection(models))
         self._elsewhere += len(outcome.unknown)
-        _log_unknown(claimed, outcome.unknown)
+        if unknown := outcome.unknown:
+            places = {event.tracking_uri for event in events if event.run_id in unknown}
+            log.info(
+                "ignored %s outside this recipe, such as %s in %s",
+                plural(len(unknown), "finished run"),
+                unknown[0],
+                ", ".join(sorted(places)[:3]),
+            )
         return done
 
     def result(self, *, busy: bool) -> DrainResult:
@@ -227,19 +234,6 @@ class _Drain:
                 summary, exit_code=code, failure=bad.failure, dead_letter_file=letters
             )
         return DrainResult(summary, bad)
-
-
-def _log_unknown(claimed: Sequence[ClaimedEvent], unknown: Sequence[str]) -> None:
-    if unknown:
-        places = sorted(
-            {event.event.tracking_uri for event in claimed if event.event.run_id in unknown}
-        )
-        log.info(
-            "ignored %s outside this recipe, such as %s in %s",
-            plural(len(unknown), "finished run"),
-            unknown[0],
-            ", ".join(places[:3]),
-        )
 
 
 def drain_all(spool: EventSpool, recipe: str, server: str) -> str | None:

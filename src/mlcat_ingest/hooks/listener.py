@@ -11,7 +11,8 @@ import inspect
 import logging
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -47,6 +48,8 @@ ResultT = TypeVar("ResultT")
 OnEvent = Callable[..., object]
 """Called as `Listener` is."""
 Attach = Callable[[Any, OnEvent, Callable[[], str]], None]
+_OnCall = Callable[[Any, Sequence[Any], Mapping[str, Any], int], None]
+"""Takes the result of a call, its arguments, and when it began, in epoch milliseconds."""
 
 
 class Listener:
@@ -115,68 +118,67 @@ def listen(registry: Any, on_event: OnEvent, uri_of: Callable[[Any], str], attac
     `uri_of` returns the tracking URI that an argument of `get_store` means, and `attach` is one of
     the two functions below. False is returned where this MLflow is not one that can be listened to.
     """
-    get_store = getattr(registry, "get_store", None)
-    if not callable(get_store) or not hasattr(registry, "__dict__"):
+    if not hasattr(registry, "__dict__"):
         return False
-    if getattr(get_store, _MARK, False):
-        return True
 
-    def get_attached_store(store_uri: Any = None, *args: Any, **options: Any) -> Any:
-        store = get_store(store_uri, *args, **options)
-        run_guarded(lambda: attach(store, on_event, lambda: uri_of(store_uri)))
-        return store
+    def attach_to(store: Any, args: Sequence[Any], options: Mapping[str, Any], _: int) -> None:
+        attach(store, on_event, lambda: uri_of(args[0] if args else options.get("store_uri")))
 
-    setattr(get_attached_store, _MARK, True)
-    registry.get_store = get_attached_store
+    return _hear(registry, "get_store", lambda _: attach_to)
+
+
+def _hear(owner: Any, name: str, listener: Callable[[Callable[..., Any]], _OnCall]) -> bool:
+    """Let the `listener` to a method hear of each call that returned; False if there is none.
+
+    A method has one listener: where there is one already, nothing changes.
+    """
+    method = getattr(owner, name, None)
+    if not callable(method):
+        return False
+    if not getattr(method, _MARK, False):
+        on_call = listener(method)
+
+        def heard(*args: Any, **options: Any) -> Any:
+            since_ms = now_ms()
+            result = method(*args, **options)
+            run_guarded(lambda: on_call(result, args, options, since_ms))
+            return result
+
+        setattr(heard, _MARK, True)
+        setattr(owner, name, heard)
     return True
 
 
 def attach_runs(store: Any, on_end: OnEvent, uri: Callable[[], str]) -> None:
     """Let one tracking store tell `on_end` of runs that end, unless it does so already."""
-    update = getattr(store, "update_run_info", None)
-    if not callable(update) or getattr(update, _MARK, False):
-        return
-    tracking_uri = uri()
 
-    def update_run_info(*args: Any, **options: Any) -> Any:
-        info = update(*args, **options)
-        run_guarded(lambda: _notify_end(info, on_end, tracking_uri))
-        return info
+    def listener(_: object) -> _OnCall:
+        tracking_uri = uri()
 
-    setattr(update_run_info, _MARK, True)
-    store.update_run_info = update_run_info
+        def on_call(info: Any, *_: object) -> None:
+            if (status := str(info.status)) in END_STATES:
+                on_end(str(info.run_id), status, tracking_uri)
 
+        return on_call
 
-def _notify_end(info: Any, on_end: OnEvent, tracking_uri: str) -> None:
-    status = str(info.status)
-    if status in END_STATES:
-        on_end(str(info.run_id), status, tracking_uri)
+    _hear(store, "update_run_info", listener)
 
 
 def attach_models(store: Any, on_change: OnEvent, uri: Callable[[], str]) -> None:
     """Let one store of registered models tell `on_change` of changes, unless it does so already."""
     for name in REGISTRY_CHANGES:
-        change = getattr(store, name, None)
-        if callable(change) and not getattr(change, _MARK, False):
-            setattr(store, name, _reporting(name, change, on_change, uri()))
+        _hear(store, name, partial(_listener_to_changes, name, on_change, uri))
 
 
-def _reporting(
-    name: str, change: Callable[..., Any], on_change: OnEvent, tracking_uri: str
-) -> Callable[..., Any]:
-    parameters = inspect.signature(change)
+def _listener_to_changes(
+    name: str, on_change: OnEvent, uri: Callable[[], str], change: Callable[..., Any]
+) -> _OnCall:
+    parameters, tracking_uri = inspect.signature(change), uri()
     status = DELETED if name in _REMOVING else ""
 
-    def changed(*args: Any, **options: Any) -> Any:
-        since_ms = now_ms()
-        result = change(*args, **options)
+    def on_call(result: Any, args: Any, options: Any, since_ms: int) -> None:
         at_ms = now_ms() + 1
-        run_guarded(
-            lambda: notify(result, parameters.bind(*args, **options).arguments, since_ms, at_ms)
-        )
-        return result
-
-    def notify(result: Any, given: Mapping[str, Any], since_ms: int, at_ms: int) -> None:
+        given = parameters.bind(*args, **options).arguments
         key = given.get("key") or getattr(given.get("tag"), "key", "")
         if is_own_tag(key):
             return
@@ -189,8 +191,7 @@ def _reporting(
         for model in dict.fromkeys(filter(None, map(given.get, ("name", "new_name")))):
             on_change(run_id, status, tracking_uri, str(model), **move)
 
-    setattr(changed, _MARK, True)
-    return changed
+    return on_call
 
 
 def is_own_tag(key: Any) -> bool:

@@ -169,6 +169,13 @@ class Sender:
             os.close(lease)
 
     def _spawn(self, lease: int, log: IO[bytes]) -> "subprocess.Popen[bytes]":
+        env = _drain_environment(self._settings.recipe)
+        if self._settings.token:
+            env["MLCAT_TOKEN"] = self._settings.token
+        if self._settings.server:
+            env["MLCAT_SERVER"] = self._settings.server
+        if self._uri != redact_url(self._uri):
+            env[URI_VARIABLE] = self._uri
         return subprocess.Popen(  # noqa: S603 - this interpreter, our module
             [
                 *(sys.executable, "-P", "-m", "mlcat_ingest.hooks.background", str(lease)),
@@ -177,17 +184,7 @@ class Sender:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            env=self._environment(),
+            env=env,
             start_new_session=True,
             pass_fds=(lease,),
         )
-
-    def _environment(self) -> dict[str, str]:
-        env = _drain_environment(self._settings.recipe)
-        if self._settings.token:
-            env["MLCAT_TOKEN"] = self._settings.token
-        if self._settings.server:
-            env["MLCAT_SERVER"] = self._settings.server
-        if self._uri != redact_url(self._uri):
-            env[URI_VARIABLE] = self._uri
-        return env

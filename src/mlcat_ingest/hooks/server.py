@@ -23,7 +23,8 @@ from mlcat_ingest.hooks.settings import HookSettings
 def create_app() -> Any:
     """Return MLflow's application, listened to."""
     run_guarded(_listen)
-    if _serves_asgi():
+    # MLflow starts uvicorn by default since 3.5; its other servers take a Flask app.
+    if os.environ.get("_MLFLOW_SGI_NAME") == "uvicorn":
         from mlflow.server.fastapi_app import app as asgi
 
         return asgi
@@ -38,11 +39,6 @@ def create_app_with_auth() -> Any:
     from mlflow.server.auth import create_app as with_auth
 
     return with_auth()
-
-
-def _serves_asgi() -> bool:
-    """Return whether MLflow starts uvicorn, its default since 3.5; the others take a Flask app."""
-    return os.environ.get("_MLFLOW_SGI_NAME") == "uvicorn"
 
 
 def _listen() -> None:

@@ -66,20 +66,22 @@ def with_config(config: Mapping[str, Any], environ: Mapping[str, str]) -> dict[s
     problems = "; ".join(_problems(given))
     if problems:
         raise RecipeError(f"invalid hook config: {problems}")
-    overrides = {VARIABLES[name]: _text(value) for name, value in given.items()}
+    overrides = {
+        VARIABLES[name]: str(int(value) if isinstance(value, bool) else value)
+        for name, value in given.items()
+    }
     places = {VARIABLES["recipe"], VARIABLES["server"]}
     hidden = places if places & overrides.keys() else set()
     return {**{name: value for name, value in environ.items() if name not in hidden}, **overrides}
 
 
-def _text(value: Any) -> str:
-    return str(int(value)) if isinstance(value, bool) else str(value)
-
-
 def _problems(given: Mapping[Any, Any]) -> Iterator[str]:
     for name, value in given.items():
         if name not in VARIABLES:
-            yield f"unknown key {name!r}{_nearest(name)}"
+            from difflib import get_close_matches
+
+            near = get_close_matches(str(name), VARIABLES, 1)
+            yield f"unknown key {name!r}" + (f", did you mean {near[0]!r}?" if near else "")
         elif expected := _expected_type(name, value):
             yield f"{name!r} must be {expected}, not {type(value).__name__}"
     if given.get("recipe") and given.get("server"):
@@ -98,13 +100,6 @@ def _expected_type(name: str, value: Any) -> str:
         return "" if value in {"first", "all"} else "'first' or 'all'"
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return "" if number and 0 <= value <= LONGEST_S else f"seconds from 0 to {LONGEST_S:.0f}"
-
-
-def _nearest(name: Any) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(str(name), VARIABLES, 1)
-    return f", did you mean {near[0]!r}?" if near else ""
 
 
 _RANKS = ["RANK", "LOCAL_RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"]
