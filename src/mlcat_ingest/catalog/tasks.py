@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from sqlalchemy import func, insert, select, update
 from sqlalchemy.engine import Connection
@@ -30,44 +30,25 @@ _EVENTS_AT_ONCE: Final = 1_000
 _NODE_ID: Final = select(setting.c.value).where(setting.c.name == "node_id")
 
 
-@dataclass(frozen=True, slots=True)
-class Reindexing:
-    """Makes the edges of entities, and the search index, anew from their aspects."""
+REINDEX: Final = "reindex"
+"""The kind of a task that makes the edges of entities, and the search index, from their aspects."""
 
-    scope: ReindexScope
-    kind: ClassVar[str] = "reindex"
-
-    def total(self, connection: Connection) -> int:
-        """Return how many aspects will be looked at."""
-        return count_aspects(connection, self.scope)
-
-    def step(self, connection: Connection, place: int) -> BatchProgress | None:
-        """Mend the edges and the index of the next entities; None where none was left."""
-        return reindex_batch(connection, self.scope, place)
+TRUNCATE: Final = "truncate"
+"""The kind of a task that deletes events of a timeseries aspect, of all entities of one type."""
 
 
 @dataclass(frozen=True, slots=True)
-class Truncation:
-    """Deletes events of a timeseries aspect, of all entities of one type."""
+class _Job:
+    """Work in batches, each inside a transaction.
 
-    entity_type: str
-    span: Span
-    kind: ClassVar[str] = "truncate"
+    `total` is how many aspects will be looked at, or events deleted; `step` does the next batch,
+    which begins at a place, and returns None where nothing was left.
+    """
 
-    def total(self, connection: Connection) -> int:
-        """Return how many events there are to delete."""
-        return count_events(connection, self.entity_type, self.span)
+    kind: str
+    total: Callable[[Connection], int]
+    step: Callable[[Connection, int], BatchProgress | None]
 
-    def step(self, connection: Connection, place: int) -> BatchProgress | None:
-        """Delete the next events; None where none was left."""
-        gone = truncate_batch(connection, self.entity_type, self.span, _EVENTS_AT_ONCE)
-        if not gone:
-            return None
-        return BatchProgress(place + 1 if gone == _EVENTS_AT_ONCE else None, deleted=gone)
-
-
-Job = Reindexing | Truncation
-"""Work in batches, each inside a transaction; the batch after the last result begins at `place`."""
 
 _log = logging.getLogger(__name__)
 
@@ -124,7 +105,7 @@ class TaskRow:
     def done(self) -> int:
         """How much of `status.total` is done."""
         counted = self.status.deleted
-        if self.kind == Reindexing.kind:
+        if self.kind == REINDEX:
             counted = self.status.updated + self.status.noops
         return min(counted, self.status.total)
 
@@ -174,13 +155,27 @@ class Tasks:
 
     def reindex(self, scope: ReindexScope) -> str:
         """Start making edges and index of `scope` anew; return the task's id, `<node>:<number>`."""
-        return self._start(Reindexing(scope))
+        return self._start(
+            _Job(
+                REINDEX,
+                lambda connection: count_aspects(connection, scope),
+                lambda connection, place: reindex_batch(connection, scope, place),
+            )
+        )
 
     def truncate(self, entity_type: str, span: Span) -> str:
         """Start deleting events of the entities of one type and return the task's id."""
-        return self._start(Truncation(entity_type, span))
 
-    def _start(self, job: Job) -> str:
+        def step(connection: Connection, place: int) -> BatchProgress | None:
+            gone = truncate_batch(connection, entity_type, span, _EVENTS_AT_ONCE)
+            following = place + 1 if gone == _EVENTS_AT_ONCE else None
+            return BatchProgress(following, deleted=gone) if gone else None
+
+        return self._start(
+            _Job(TRUNCATE, lambda connection: count_events(connection, entity_type, span), step)
+        )
+
+    def _start(self, job: _Job) -> str:
         def register(connection: Connection) -> int:
             status = _IndexTaskStatus(total=job.total(connection))
             new = insert(task).values(
@@ -214,7 +209,7 @@ class Tasks:
             **failure,
         }
 
-    def _run(self, task_id: int, job: Job) -> None:
+    def _run(self, task_id: int, job: _Job) -> None:
         started = time.monotonic_ns()
         status = _IndexTaskStatus(total=self._store.read(job.total))
         failure: str | None = None
@@ -228,7 +223,9 @@ class Tasks:
         final = {"completed": 1, "run_time_nanos": run_time_nanos, "failure": failure}
         self._store.change(lambda connection: _save(connection, task_id, status, **final))
 
-    def _work(self, job: Job, status: _IndexTaskStatus, save: Callable[[Connection], None]) -> None:
+    def _work(
+        self, job: _Job, status: _IndexTaskStatus, save: Callable[[Connection], None]
+    ) -> None:
         def batch(connection: Connection) -> int | None:
             done = job.step(connection, place)
             if done is None:

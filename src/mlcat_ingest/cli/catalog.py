@@ -138,7 +138,7 @@ def _rebuild_index(database: str) -> int:
         raise RecipeError(f"no catalog at {path}")
     with ServerLock.acquire(database), closing(Store.open(database)) as store:
         progress = ReindexProgress()
-        return store.change(lambda connection: rebuild(connection, progress))
+        return store.change(rebuild, progress)
 
 
 class ReindexProgress(LogInterval):

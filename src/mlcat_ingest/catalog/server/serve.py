@@ -50,13 +50,12 @@ class _Wait(NamedTuple):
 class _SlowConnections:
     """Closes connections whose client does not send its request, or does not take the answer."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         self._waits: dict[Any, tuple[_Wait, float]] = {}
 
     def close(self, connections: Collection[Any]) -> None:
         """Close those of `connections`, uvicorn's protocols, that have waited for too long."""
-        now_s = self._clock()
+        now_s = time.monotonic()
         before, self._waits = self._waits, {}
         for connection in connections:
             wait = _wait_of(connection)
@@ -89,8 +88,8 @@ class _AcceptErrors:
     asyncio tries again by itself, and logs each try.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._pace = Pace(_LINE_S, clock)
+    def __init__(self) -> None:
+        self._pace = Pace(_LINE_S)
 
     def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")

@@ -3,7 +3,7 @@
 It is computed on the stored state inside one transaction.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import starmap
 from typing import Any, Final, NamedTuple
 
@@ -14,7 +14,7 @@ from mlcat_ingest.catalog.errors import (
     InvalidProposalError,
     VersionConflictError,
 )
-from mlcat_ingest.catalog.schema.values import Moment, Write, WriteResult, is_series, moment_of
+from mlcat_ingest.catalog.schema.values import Write, WriteResult, is_series, moment_of
 from mlcat_ingest.catalog.schema.virtual import DEFAULT_VERSION, default_aspect, key_edges
 from mlcat_ingest.catalog.search.document import IndexedEntity
 from mlcat_ingest.catalog.search.fields import is_indexed
@@ -207,7 +207,10 @@ class Batch:
 
     def _read(self, pairs: Collection[tuple[str, str]]) -> None:
         """Read the stored state of aspects, by URN and name, that this batch did not change."""
-        self._read_entities(urn for urn, _ in pairs if urn not in self._read_urns)
+        for urns in distinct_chunks(urn for urn, _ in pairs if urn not in self._read_urns):
+            for urn, *found in select_in(self._connection, _FIND_ENTITIES, urns):
+                self._entities[urn] = _ExistingEntity(*found)
+            self._read_urns.update(urns)
         self._read_pairs.update(pairs)
         names = sorted({name for _, name in pairs})
         known = {urn: self._entities[urn].id for urn, _ in pairs if urn in self._entities}
@@ -219,19 +222,9 @@ class Batch:
                     self._rows[key] = row
                     self._changes.stored.add(key)
         keys = ((known[urn], name) for urn, name in pairs if urn in known)
-        self._read_last_versions([key[0] for key in keys if key not in self._rows], names)
-
-    def _read_entities(self, urns: Iterable[str]) -> None:
-        for chunk in distinct_chunks(urns):
-            for urn, *known in select_in(self._connection, _FIND_ENTITIES, chunk):
-                self._entities[urn] = _ExistingEntity(*known)
-            self._read_urns.update(chunk)
-
-    def _read_last_versions(self, absent: Sequence[int], names: Sequence[str]) -> None:
-        for ids in distinct_chunks(absent):
-            for entity_id, name, version in select_in(
-                self._connection, _FIND_LAST_VERSIONS, ids, names
-            ):
+        for ids in distinct_chunks(key[0] for key in keys if key not in self._rows):
+            last = select_in(self._connection, _FIND_LAST_VERSIONS, ids, names)
+            for entity_id, name, version in last:
                 self._last_versions.setdefault((entity_id, name), version)
 
     def _value(self, urn: str, name: str) -> Mapping[str, Any] | None:
@@ -359,7 +352,10 @@ class Batch:
         if item.is_key:
             return WriteResult(write.urn, write.aspect, 1, changed=state.version == 0)
         if item.moment is not None:
-            self._put_event(known, item, item.moment, content)
+            series = (known.id, write.aspect)
+            self._changes.events[series, item.moment] = EventRow(
+                *series, *item.moment, content.text, item.system_metadata, self._now_ms
+            )
             return WriteResult(write.urn, write.aspect, 0, changed=True)
         if state.text is not None and _is_same(state.text, content.text):
             return WriteResult(write.urn, write.aspect, state.version, changed=False)
@@ -401,11 +397,3 @@ class Batch:
             self._new[known.id].add(row.aspect, content.value, self._now_ms)
         self._changes.edges[key] = content.edges
         return row
-
-    def _put_event(
-        self, known: _ExistingEntity, item: PreparedWrite, moment: Moment, content: StorableValue
-    ) -> None:
-        key = (known.id, item.write.aspect)
-        self._changes.events[key, moment] = EventRow(
-            *key, *moment, content.text, item.system_metadata, self._now_ms
-        )

@@ -4,14 +4,13 @@ Source: the annotations `isLineage` and `isUpstream` on relationships in DataHub
 1.7; a test holds the two tables against the SDK's copy of it.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Final, Literal, get_args, get_origin
 
 from sqlalchemy import case, false, func, literal, or_, select, tuple_, union
 from sqlalchemy.engine import Connection
-from sqlalchemy.sql.expression import ColumnElement, FromClause, Select
+from sqlalchemy.sql.expression import FromClause, Select
 
 from mlcat_ingest.catalog.schema.tables import aspect, edge, entity
 from mlcat_ingest.catalog.schema.values import (
@@ -61,10 +60,6 @@ FROM_DESTINATION: Final = _edges_of("upstream") | _UNTYPED
 
 TO_DESTINATION: Final = _edges_of("downstream") | {("api", "Produces")}
 """Entity type and relationship of edges whose destination comes from their source."""
-
-
-def _to_whole_entity(edges: FromClause) -> ColumnElement[bool]:
-    return ~edges.c.destination.startswith("urn:li:schemaField:")
 
 
 _other = entity.alias("other")
@@ -235,8 +230,9 @@ def _of_kinds(
     columns: Select[Any], kinds: EdgeKinds, edges: FromClause = edge, sources: FromClause = entity
 ) -> Select[Any]:
     kind = tuple_(sources.c.entity_type, edges.c.relationship)
+    to_whole_entity = ~edges.c.destination.startswith("urn:li:schemaField:")
     return columns.select_from(edges.join(sources, sources.c.id == edges.c.source_id)).where(
-        kind.in_(sorted(kinds)), _to_whole_entity(edges)
+        kind.in_(sorted(kinds)), to_whole_entity
     )
 
 
@@ -281,22 +277,16 @@ def delete_references(store: Store, urn: str) -> References:
 
     Cost: a dozen SQL statements for each 500 aspects.
     """
-    references = store.read(lambda connection: find_references(connection, urn))
+    references = store.read(find_references, urn)
     after: tuple[int, str] | None = (0, "")
     while after is not None:
-        after = store.change(partial(_delete_batch, urn=urn, after=after))
+        after = store.change(_delete_batch, urn, after)
     return references
 
 
 def _delete_batch(
     connection: Connection, urn: str, after: tuple[int, str]
 ) -> tuple[int, str] | None:
-    rows = _referring(connection, urn, after)
-    Batch(connection, UNKNOWN_ACTOR).apply([prepare(write) for write in _writes(rows, urn)])
-    return (rows[-1].entity_id, rows[-1].aspect) if len(rows) == _AT_ONCE else None
-
-
-def _referring(connection: Connection, urn: str, after: tuple[int, str]) -> Sequence[Any]:
     edges = _edges_naming(urn).subquery()
     key = tuple_(aspect.c.entity_id, aspect.c.aspect)
     query = (
@@ -309,16 +299,14 @@ def _referring(connection: Connection, urn: str, after: tuple[int, str]) -> Sequ
         .order_by(aspect.c.entity_id, aspect.c.aspect)
         .limit(_AT_ONCE)
     )
-    return connection.execute(query).all()
-
-
-def _writes(rows: Sequence[Any], urn: str) -> Iterator[Write]:
+    rows = connection.execute(query).all()
+    writes = []
     for row in rows:
         left = without_reference(row.aspect, loads(row.value), urn)
-        if left is None:
-            yield Write(row.urn, row.aspect, change="DELETE")
-        else:
-            yield Write(row.urn, row.aspect, left)
+        deletion = Write(row.urn, row.aspect, change="DELETE")
+        writes.append(prepare(deletion if left is None else Write(row.urn, row.aspect, left)))
+    Batch(connection, UNKNOWN_ACTOR).apply(writes)
+    return (rows[-1].entity_id, rows[-1].aspect) if len(rows) == _AT_ONCE else None
 
 
 _GONE: Final = object()

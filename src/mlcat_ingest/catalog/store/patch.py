@@ -161,12 +161,9 @@ def _given_keys(given: Any) -> dict[Path, KeyPaths]:
     return keys
 
 
-_NESTED: Final = "\u241f"
-
-
 def _key_path(name: str) -> Path:
     """Return where a key field is in an entry; a name with U+241F leads into a nested object."""
-    return tuple(name.split(_NESTED))
+    return tuple(name.split("\u241f"))
 
 
 @cache
@@ -549,16 +546,14 @@ def _to_tree(lineages: Any) -> tuple[dict[str, Any], list[Any]]:
 
 
 def _place(entry: Any) -> tuple[str, str, str] | None:
-    if not isinstance(entry, dict):
-        return None
-    endpoints = (entry.get("upstreams"), entry.get("downstreams"))
-    names = (entry.get("transformOperation") or _NONE, entry.get("query") or _NONE)
-    texts = all(
-        isinstance(urns, list) and all(isinstance(u, str) for u in urns) for urns in endpoints
-    )
-    if not texts or len(entry["downstreams"]) != 1 or not all(isinstance(n, str) for n in names):
-        return None
-    return names[0], entry["downstreams"][0], names[1]
+    match entry:
+        case {"upstreams": [*upstreams], "downstreams": [str(downstream)]}:
+            names = (entry.get("transformOperation") or _NONE, entry.get("query") or _NONE)
+            if all(isinstance(text, str) for text in (*upstreams, *names)):
+                return names[0], downstream, names[1]
+        case _:
+            pass
+    return None
 
 
 def _to_entries(tree: Any, others: list[Any]) -> list[Any]:

@@ -230,19 +230,13 @@ def get_version(connection: Connection, urn: str, name: str, version: int) -> As
         )
     )
     row = connection.execute(query).first()
-    if row is not None:
-        return AspectVersion(*row)
-    return _former_default(connection, urn, name) if version == DEFAULT_VERSION else None
-
-
-def _former_default(connection: Connection, urn: str, name: str) -> AspectVersion | None:
-    """Return the default that an aspect was before anybody wrote it."""
-    query = select(entity.c.entity_type, entity.c.created_ms, entity.c.created_by)
-    row = connection.execute(query.where(entity.c.urn == urn)).first()
+    if row is not None or version != DEFAULT_VERSION:
+        return None if row is None else AspectVersion(*row)
+    # The default that the aspect was before anybody wrote it.
+    known = select(entity.c.entity_type, entity.c.created_ms, entity.c.created_by)
+    row = connection.execute(known.where(entity.c.urn == urn)).first()
     value = None if row is None else default_aspect(urn, row.entity_type, name)
-    if row is None or value is None:
-        return None
-    return _default_version(value, (row.created_ms, row.created_by))
+    return None if row is None or value is None else _default_version(value, (row[1], row[2]))
 
 
 def related_entities(

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final, Generic, Self, TypeVar, cast
+from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar, cast
 
 from sqlalchemy import insert, select
 from sqlalchemy.engine import URL, Connection, Engine
@@ -76,6 +76,7 @@ def _add_platforms(connection: Connection) -> None:
     connection.execute(insert(setting).values(name=_SETTING, value="1"))
 
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
@@ -280,20 +281,18 @@ class Store:
 
         Cost: one SQL statement for each thousand URNs.
         """
-        return self.read(
-            lambda connection: reads.get_many(connection, urns, aspects, values=values)
-        )
+        return self.read(reads.get_many, urns, aspects, values=values)
 
     def get_version(self, urn: str, name: str, version: int) -> AspectVersion | None:
         """Return an aspect as of `version`, 1 being the first; 0 means the latest.
 
         Versions of an aspect that was deleted stay readable as long as its entity is there.
         """
-        return self.read(lambda connection: reads.get_version(connection, urn, name, version))
+        return self.read(reads.get_version, urn, name, version)
 
     def exists(self, urns: Collection[str]) -> set[str]:
         """Return those of `urns` that exist."""
-        return self.read(lambda connection: reads.existing(connection, urns))
+        return self.read(reads.existing, urns)
 
     def related_entities(
         self,
@@ -317,15 +316,12 @@ class Store:
 
         Cost: one SQL statement for each thousand URNs.
         """
-        return self.read(
-            lambda db: reads.related_entities(
-                db, urns, relationships, direction, start, count, include_removed=include_removed
-            )
-        )
+        wanted = (urns, relationships, direction, start, count)
+        return self.read(reads.related_entities, *wanted, include_removed=include_removed)
 
     def list_urns(self, entity_type: str, start: int = 0, count: int = 100) -> UrnPage:
         """Return a page of the URNs of one entity type, the oldest entity first."""
-        return self.read(lambda connection: reads.list_urns(connection, entity_type, start, count))
+        return self.read(reads.list_urns, entity_type, start, count)
 
     def search(self, request: SearchRequest) -> SearchPage:
         """Return the page of entities that `request` asks for; what was acknowledged is found.
@@ -335,16 +331,18 @@ class Store:
 
         Cost: a dozen SQL statements, however many entities there are.
         """
-        return self.read(lambda connection: search(connection, request))
+        return self.read(search, request)
 
-    def read(self, question: Callable[[Connection], T]) -> T:
+    def read(
+        self, question: Callable[Concatenate[Connection, P], T], *args: P.args, **options: P.kwargs
+    ) -> T:
         """Return what `question` finds; all of its statements see the same state of the data."""
         with (
             self._failures.translated(),
             self._engine.connect() as connection,
             connection.begin(),
         ):
-            return question(connection)
+            return question(connection, *args, **options)
 
     # --- writing ---------------------------------------------------------------------------------
 
@@ -383,13 +381,15 @@ class Store:
 
         return self.change(remove)
 
-    def change(self, job: Callable[[Connection], T]) -> T:
+    def change(
+        self, job: Callable[Concatenate[Connection, P], T], *args: P.args, **options: P.kwargs
+    ) -> T:
         """Run `job` in the one writer's transaction and return its result once it is durable.
 
         Raises:
             MlcatError: whatever `job` raised; nothing of it was written.
         """
-        return self._writer.run(job)
+        return self._writer.run(lambda connection: job(connection, *args, **options))
 
 
 @contextmanager

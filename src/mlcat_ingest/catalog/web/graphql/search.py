@@ -5,7 +5,6 @@ Lineage is one hop of an entity, or a search along lineage over several hops.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, Final
 
 from graphql import GraphQLResolveInfo
@@ -347,7 +346,7 @@ def _walk(info: GraphQLResolveInfo, reach: Reach, inputs: Mapping[str, Any], hop
 
     def neighbours(urns: Sequence[str]) -> Iterator[tuple[str, str]]:
         context.check_time()
-        pages = context.store.read(partial(lineage, urns=urns, query=page))
+        pages = context.store.read(lineage, urns, page)
         return ((urn, end.urn) for urn, ends in pages.items() for end in ends.entities)
 
     walk(reach, neighbours, hops, EDGES_AT_ONCE // _EDGES_EACH, followed)

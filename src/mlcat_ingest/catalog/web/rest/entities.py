@@ -7,7 +7,6 @@ Source: `emit_mce` of DataHub's Python client; `EntityResource.java`;
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
 from typing import Any, Final, TypeAlias
 
 from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError, NotFoundError
@@ -164,7 +163,7 @@ class Aspects(Resource):
         """Return the newest events that match; of the newest ten thousand, where there are more."""
         read = limit
         while True:
-            events = self._store.read(partial(read_events, urn=urn, span=span, limit=read))
+            events = self._store.read(read_events, urn, span, read)
             matching = [event for event in events if _matches(event.value, wanted)]
             # A filter may leave too few: twice as many are read until there are enough.
             if len(matching) >= limit or len(events) < read or read >= self._limits.page_size:
@@ -264,7 +263,7 @@ class Entities(Resource):
         if "aspectName" in params:
             times = params.get("startTimeMillis"), params.get("endTimeMillis")
             span = Span(params["aspectName"], *times)
-            events = self._store.change(lambda connection: delete_events(connection, urn, span))
+            events = self._store.change(delete_events, urn, span)
             return {"urn": urn, "rows": 0, "timeseriesRows": events}
         gone = self._store.delete(urn)
         return {"urn": urn, "rows": gone.rows, "timeseriesRows": gone.timeseries_rows}
@@ -280,7 +279,7 @@ class Entities(Resource):
         urn = request.params["urn"]
         check_urn(urn)
         if request.params.get("dryRun"):
-            references = self._store.read(lambda connection: find_references(connection, urn))
+            references = self._store.read(find_references, urn)
         else:
             references = delete_references(self._store, urn)
         return {

@@ -3,7 +3,7 @@
 from typing import Final
 
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.catalog.tasks import Reindexing, TaskRow, Truncation, list_tasks
+from mlcat_ingest.catalog.tasks import REINDEX, TRUNCATE, TaskRow, list_tasks
 from mlcat_ingest.catalog.web.ui.lists import PAGE_ROWS, ListColumn, Listing, pager
 from mlcat_ingest.catalog.web.ui.text import duration, moment
 from mlcat_ingest.core.text import plural
@@ -11,14 +11,14 @@ from mlcat_ingest.core.text import plural
 PATH: Final = "/tasks"
 
 _KINDS: Final = {
-    Reindexing.kind: "Rebuild of edges and search index",
-    Truncation.kind: "Deletion of events",
+    REINDEX: "Rebuild of edges and search index",
+    TRUNCATE: "Deletion of events",
 }
 
 
 def tasks_page(store: Store, start: int) -> Listing:
     """Return a page of the index tasks, the newest first."""
-    total, rows = store.read(lambda connection: list_tasks(connection, start, PAGE_ROWS))
+    total, rows = store.read(list_tasks, start, PAGE_ROWS)
     part = pager(total, start, len(rows), lambda at: f"{PATH}?start={at}")
     return Listing(rows, _COLUMNS, part, "No index tasks.", "Index tasks", title="Index tasks")
 
@@ -34,7 +34,7 @@ def _result(task: TaskRow) -> str:
     status = task.status
     if task.failure:
         return task.failure
-    if task.kind == Truncation.kind:
+    if task.kind == TRUNCATE:
         return f"{plural(status.deleted, 'event')} deleted"
     return (
         f"{plural(status.updated, 'aspect')} mended, "
