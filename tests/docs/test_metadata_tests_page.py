@@ -18,6 +18,7 @@ from mlcat_ingest.metadata_tests.evaluate import evaluate, read_test
 from mlcat_ingest.recipe.loader import parse
 from mlcat_ingest.recipe.metadata_test_files import read_tests
 from mlcat_ingest.workflows.schema import metadata_tests_schema
+from support.fakes import kept_in
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reference" / "metadata-tests.md").read_text()
@@ -148,7 +149,7 @@ CARD: dict[str, dict[str, Any]] = {
 def missing(model: Mapping[str, Mapping[str, Any]]) -> int:
     """Return how many parts are missing that only people know."""
     kept = {name: [KeptVersion(1, value, 1, "ada")] for name, value in model.items()}
-    return sum(part.by == "a person" for part in passport(URN, {URN: kept}).missing)
+    return sum(part.by == "a person" for part in passport(URN, kept_in({URN: kept})).missing)
 
 
 def test_the_suite_asks_for_the_parts_of_a_card_that_people_write() -> None:

@@ -4,8 +4,10 @@
 
 The world is a registered model with two aliases, the hook and webhooks, passes, and drains. Events
 are lost or late, calls overlap, writes come late and in another order, runs are killed, the state
-is lost, the catalog is restored from a backup, and people overwrite the property. The code under
-test is all that a sighting passes: the listing, the merge and the answer.
+is lost, the catalog is restored from a backup, and people overwrite the properties, with aliases
+that never were. Other recipes write the group and carry on what is there. The catalog keeps its
+newest versions, and the record of sightings is lost. The code under test is all that a sighting
+passes: the listing, the merge, the versions that are kept, and the answer.
 """
 
 import argparse
@@ -25,11 +27,16 @@ from mlcat_ingest.metadata.aliases import (
     with_sightings,
 )
 from mlcat_ingest.metadata.mlflow_keys import ALIASES
+from mlcat_ingest.metadata.passport import KeptVersion
 from mlcat_ingest.metadata.reserved import ALIAS_LOG
+from mlcat_ingest.workflows.when import in_versions
 
 NAMES: Final = ("champion", "next")
 DAY_MS: Final = 86_400_000
-BREAKS: Final = ("webhook is exact", "write is the window", "former until now", "absent is none")
+BREAKS: Final = (
+    *("webhook is exact", "write is the window", "former until now", "absent is none"),
+    *("version is when it was read", "anybody's version counts", "the oldest version is new"),
+)
 """Rules that can be broken on purpose: each makes some answer wrong."""
 
 
@@ -55,7 +62,8 @@ class World:
     versions: list[str] = field(default_factory=lambda: ["1"])
     truth: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
     stored: dict[str, Any] = field(default_factory=dict)
-    backups: list[dict[str, Any]] = field(default_factory=list)
+    backups: list[tuple[dict[str, Any], list[KeptVersion]]] = field(default_factory=list)
+    kept: list[KeptVersion] = field(default_factory=list)
     spool: list[Sighting] = field(default_factory=list)
     readings: list[Reading] = field(default_factory=list)
     checkpoint: tuple[int, int, Mapping[str, str]] | None = None
@@ -151,8 +159,7 @@ class World:
             fresh[ALIASES] = json.dumps(one.aliases)
         fresh = dict(with_sightings(fresh, self.stored))
         kept = {ALIAS_LOG: self.stored[ALIAS_LOG]} if ALIAS_LOG in self.stored else {}
-        self.backups.append(self.stored)
-        self.stored = {**kept, **fresh}
+        self.store({**kept, **fresh}, "recipe r")
         self.claimed.update(decode(self.stored.get(ALIAS_LOG)))
         if killed < 0.2:
             return
@@ -162,18 +169,33 @@ class World:
         else:
             self.spool = [event for event in self.spool if event not in one.events]
 
+    def store(self, custom: dict[str, Any], writer: str) -> None:
+        """Write the group's properties, of which the catalog keeps the newest versions."""
+        self.backups.append((self.stored, [*self.kept]))
+        self.stored = custom
+        number = self.kept[0].number + 1 if self.kept else 1
+        value = {"customProperties": custom}
+        self.kept = [KeptVersion(number, value, self.now_ms, writer), *self.kept[: self.seed % 4]]
+
     def read_and_write(self) -> None:
         self.read()
         self.write()
 
     def disturb(self) -> None:
-        match self.random.randrange(4):
+        match self.random.randrange(7):
             case 0:
                 self.checkpoint = None
             case 1 if self.backups:
-                self.stored = dict(self.random.choice(self.backups))
+                self.stored, self.kept = self.random.choice(self.backups)
             case 2:
-                self.stored = {}
+                self.store({}, self.random.choice(("user ada", "recipe other")))
+            case 3:
+                lie = json.dumps({self.random.choice(NAMES): "999"})
+                self.store({**self.stored, ALIASES: lie}, self.random.choice(("user ada", "")))
+            case 4:
+                self.store({**self.stored, "k": "v"}, "recipe other")
+            case 5:
+                self.stored = {key: self.stored[key] for key in self.stored if key != ALIAS_LOG}
             case _:
                 self.spool = self.random.sample(self.spool, k=len(self.spool) // 2)
 
@@ -193,15 +215,28 @@ class World:
         """Yield each answer that is not true."""
         yield from (one for one in self.claimed if not self.held(one))
         log = decode(self.stored.get(ALIAS_LOG))
+        seen = [*log, *self.seen_in_versions()]
         for alias in NAMES:
             for _ in range(4):
                 begin_ms = self.random.randint(1_000 * DAY_MS - 10_000, self.now_ms + 10_000)
                 end_ms = begin_ms + self.random.choice((0, DAY_MS - 1))
-                found = answer(log, alias, begin_ms, end_ms)
-                if not self.is_true(found, begin_ms, end_ms):
-                    yield alias, begin_ms, end_ms, found
+                for known in (log, seen):
+                    found = answer(known, alias, begin_ms, end_ms)
+                    if not self.is_true(found, begin_ms, end_ms):
+                        yield alias, begin_ms, end_ms, found
                 if self.lossless and (last := self.last(log, alias, begin_ms)) is not None:
                     yield alias, begin_ms, last
+
+    def seen_in_versions(self) -> list[Sighting]:
+        kept = self.kept
+        if self.broken == "anybody's version counts":
+            kept = [one._replace(writer="recipe r") for one in kept]
+        if self.broken == "the oldest version is new":
+            kept = [one._replace(number=len(kept) - at) for at, one in enumerate(kept)]
+        found = list(in_versions(kept))
+        if self.broken == "version is when it was read":
+            found = [one._replace(begin_ms=one.end_ms) for one in found]
+        return found
 
     def is_true(self, found: AliasEvidence, begin_ms: int, end_ms: int) -> bool:
         within = all(begin_ms <= one.begin_ms <= one.end_ms <= end_ms for one in found.within)

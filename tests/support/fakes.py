@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from mlcat_ingest.client.base import Evaluation, SourceEntities, TestOutcome
 from mlcat_ingest.core.findings import Finding
+from mlcat_ingest.metadata.passport import Kept
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
 from mlcat_ingest.sources.base import Finished, Page, ReadRequest, RecordVersion, Source
 from mlcat_ingest.testing.recording import RecordingCatalog
@@ -170,3 +171,8 @@ class FakeSink(RecordingCatalog):
                 for urn in urns
             }
         )
+
+
+def kept_in(entities: Mapping[str, Kept]) -> Callable[[str], Kept]:
+    """Return what reads the kept versions of one of these entities, and of no other."""
+    return lambda urn: entities.get(urn, {})

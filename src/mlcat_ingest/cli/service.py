@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from mlcat_ingest.client.rest.client import CatalogClient
 
 
-_NOT_FOUND = 404
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 
 
@@ -55,13 +55,15 @@ def get(entity: str, aspect: str | None, server: str | None, token: str | None) 
             value = client.get_aspect(urn, aspect)
             if value is None:
                 raise CatalogRequestError(
-                    f"the catalog has no aspect {aspect} of {urn}", status=_NOT_FOUND, urn=urn
+                    f"the catalog has no aspect {aspect} of {urn}",
+                    status=HTTPStatus.NOT_FOUND,
+                    urn=urn,
                 )
             output.out_json(value)
             return
         stored = client.read_many([urn], aspects_of(urn, "name an aspect")).get(urn)
     if not stored:
-        raise CatalogRequestError(f"the catalog has no {urn}", status=_NOT_FOUND, urn=urn)
+        raise CatalogRequestError(f"the catalog has no {urn}", status=HTTPStatus.NOT_FOUND, urn=urn)
     values = {name: item.value for name, item in stored.items()}
     output.out_json(values)
 
@@ -268,20 +270,25 @@ def explain_command(
     return EXIT_OK
 
 
-def _end_of_day(_: click.Context, __: click.Parameter, day: datetime | None) -> int | None:
-    """Return the last millisecond of a day in UTC."""
-    if day is None:
+def _span(_: click.Context, __: click.Parameter, text: str | None) -> tuple[int, int] | None:
+    """Return the first and the last millisecond of a day, or of a time; those of UTC."""
+    if text is None:
         return None
-    start = day.replace(tzinfo=UTC)
+    try:
+        start = datetime.fromisoformat(text)
+    except ValueError as error:
+        known = "such as 2026-01-31, 2026-01-31T12:00 or 2026-01-31T12:00+01:00"
+        raise click.BadParameter(f"{text!r} is no day and no time of ISO 8601, {known}") from error
+    start = start if start.tzinfo else start.replace(tzinfo=UTC)
     if start > datetime.now(UTC):
-        raise click.BadParameter(f"{day.date()} is in the future")
-    return int((start + timedelta(days=1)).timestamp() * 1000) - 1
+        raise click.BadParameter(f"{text} is in the future")
+    begin_ms = (start - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
+    return begin_ms, begin_ms + (86_399_999 if len(text) <= len("2026-01-31") else 0)
 
 
 def _on_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return the option of a day, with its help."""
-    kind = click.DateTime(["%Y-%m-%d"])
-    return click.option("--on", "on_ms", metavar="DATE", type=kind, callback=_end_of_day, help=text)
+    """Return the option of a day or a time, with its help."""
+    return click.option("--on", "on", metavar="DATE", callback=_span, help=text)
 
 
 @click.command(
@@ -299,11 +306,15 @@ def _on_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     help="Markdown, a model card of Hugging Face, a bill of materials of CycloneDX 1.6 (JSON), the "
     "parts of Annex IV of the EU AI Act (Markdown), or all as JSON.",
 )
-@_on_option("As it was at the end of this day (UTC, for example 2026-01-31).")
-@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write it there.")
+@_on_option("As it was at the end of this day or at this time (UTC, 2026-01-31T12:00).")
+@click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write it there."
+)
 @catalog_options
 @output_options
-def card(model: str, form: str, on_ms: int | None, out: Path | None, **catalog: Any) -> None:
+def card(
+    model: str, form: str, on: tuple[int, int] | None, out: Path | None, **catalog: Any
+) -> None:
     """Print the card of a model: a run, or a version of a registered model.
 
     NAME is that of a run, a run's id, churn@3 or churn:champion. An alias means the version that
@@ -317,20 +328,21 @@ def card(model: str, form: str, on_ms: int | None, out: Path | None, **catalog: 
     interrupted.
     """
     from mlcat_ingest.cli.files import write_whole
-    from mlcat_ingest.metadata.cards import FORMS
+    from mlcat_ingest.metadata.card_formats import FORMS
     from mlcat_ingest.workflows.card import read_passport
     from mlcat_ingest.workflows.names import urn_of
 
     with open_catalog(**catalog) as (opened, _):
         urn = urn_of(opened, model, ("version", "run", "model"))
-        text = FORMS[form](read_passport(opened, urn, on_ms))
+        text = FORMS[form](read_passport(opened, urn, on and on[1]))
     if out is None:
         output.out(text.removesuffix("\n"))
         return
     try:
         write_whole(out, [text])
     except OSError as error:
-        raise click.UsageError(f"--out: {out} cannot be written: {error.strerror}") from error
+        why = f"{error.strerror}; name a file in a folder that is there and that you may write to"
+        raise click.UsageError(f"--out: {out} cannot be written: {why}") from error
 
 
 @click.command(
@@ -341,18 +353,18 @@ def card(model: str, form: str, on_ms: int | None, out: Path | None, **catalog: 
 @click.argument("alias")
 @click.argument("of", type=click.Choice(["of"]), metavar="of")
 @click.argument("model", type=checked_name, metavar="MODEL")
-@_on_option("A day (UTC, for example 2026-01-31). Default: now.")
+@_on_option("A day or a time (UTC, 2026-01-31 or 2026-01-31T12:00). Default: now.")
 @catalog_options
 @_json_option
 @output_options
 def when_command(
-    alias: str, of: str, model: str, on_ms: int | None, *, as_json: bool, **catalog: Any
+    alias: str, of: str, model: str, on: tuple[int, int] | None, *, as_json: bool, **catalog: Any
 ) -> int:
     """Show which version of the registered model MODEL had ALIAS on a date.
 
     "exact": it had it at a moment of that day, which an event or a pass proves. "interval": nothing
     proves that for the day, and the moves nearest to it are shown. "not known": the first evidence
-    is later. An alias that moved away and back unseen is in no answer.
+    is later. An alias that moved away and back unseen is in no answer, and neither are stages.
 
     Exit status: 0 something is known; 1 nothing is, or the catalog failed; 2 invalid command or
     recipe, or several models have the name; 130 interrupted.
@@ -361,11 +373,11 @@ def when_command(
 
     del of
     now_ms = int(datetime.now(UTC).timestamp() * 1000)
-    begin_ms, end_ms = (now_ms, now_ms) if on_ms is None else (on_ms - 86_399_999, on_ms)
+    begin_ms, end_ms = on or (now_ms, now_ms)
     with open_catalog(**catalog) as (opened, _):
         found = when(opened, alias, model, begin_ms, end_ms)
     date = datetime.fromtimestamp(begin_ms / 1000, UTC)
-    shown = f"{date:%Y-%m-%d %H:%M:%S} UTC" if on_ms is None else f"{date:%Y-%m-%d}"
+    shown = f"{date:%Y-%m-%d %H:%M:%S} UTC" if begin_ms == end_ms else f"{date:%Y-%m-%d}"
     lines = when_lines(found, f"{alias} of {model} on {shown}")
     output.out_either(when_data(found), lines, as_json=as_json)
     return EXIT_OK if found.certainty != "not known" else EXIT_FAILED

@@ -7,6 +7,9 @@ by the clock of MLflow's server, an alias was at a version, or at none. Nothing 
 - A webhook: MLflow signs it some time after the move, so the window has an end and no beginning.
 - A pass that finds other aliases than the catalog has: the window is that of its own listing. With
   it come the aliases that the pass before, which its checkpoint knows, had listed, in its window.
+- A version of the group's properties that the catalog keeps: a recipe that wrote other aliases had
+  read them by then, so the window has an end, by the catalog's clock, and no beginning. Who only
+  carries on what stands there, and who is no recipe, proves nothing.
 - A pass that finds the same aliases writes nothing, and leaves no sighting until one differs.
 - An event may be lost, and an alias may move away and back between two windows. So no sighting
   proves where the alias was at another moment, and none of a day proves that whole day.
@@ -25,17 +28,20 @@ from typing import Final, Literal, NamedTuple
 
 from mlcat_ingest.core.text import json_or_none
 from mlcat_ingest.metadata.mlflow_keys import ALIASES
-from mlcat_ingest.metadata.proposal import Aspect
+from mlcat_ingest.metadata.proposal import CUSTOM, Aspect, custom_properties
 from mlcat_ingest.metadata.reserved import ALIAS_LOG
 
 MOST: Final = 300
 """Sightings that a group keeps, the newest ones."""
 
-By = Literal["event", "webhook", "pass"]
+By = Literal["event", "webhook", "pass", "version"]
 
-_BY: Final = {"event": "registry event", "webhook": "webhook", "pass": "pass"}
-
-_CUSTOM: Final = "customProperties"
+_BY: Final[Mapping[By, str]] = {
+    "event": "registry event",
+    "webhook": "webhook",
+    "pass": "pass",
+    "version": "kept version",
+}
 
 _ANY: Final = ""
 """The alias of a sighting that is of all that a listing did not have."""
@@ -132,8 +138,8 @@ def _spelled_out(found: Sequence[Sighting], named: Iterable[str]) -> Iterable[Si
 def without_sightings(aspects: Mapping[str, Aspect]) -> Mapping[str, Aspect]:
     """Return aspects as every reading of an equal source has them, whenever that is."""
     return {
-        name: {**aspect, _CUSTOM: {key: custom[key] for key in custom if key != ALIAS_LOG}}
-        if isinstance(custom := aspect.get(_CUSTOM), Mapping)
+        name: {**aspect, CUSTOM: {key: custom[key] for key in custom if key != ALIAS_LOG}}
+        if (custom := custom_properties(aspect))
         else aspect
         for name, aspect in aspects.items()
     }

@@ -11,7 +11,7 @@ from typing import Final
 
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.mlflow_keys import ARTIFACT_SOURCE, RUN_ID
-from mlcat_ingest.metadata.proposal import Aspect, Note
+from mlcat_ingest.metadata.proposal import Aspect, Note, custom_properties
 
 _CREATED: Final = "created"
 _ORIGINS: Final = (RUN_ID, ARTIFACT_SOURCE)
@@ -30,7 +30,7 @@ def is_another(before: Aspect, now: Aspect) -> bool:
     times = _created_ms(before), _created_ms(now)
     if None not in times:
         return times[0] != times[1]
-    customs = before.get("customProperties") or {}, now.get("customProperties") or {}
+    customs = custom_properties(before), custom_properties(now)
     pairs = [tuple(custom.get(key) for custom in customs) for key in _ORIGINS]
     return any(None not in pair and pair[0] != pair[1] for pair in pairs)
 

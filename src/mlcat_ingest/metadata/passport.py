@@ -5,7 +5,7 @@ What a reader expects and the catalog does not have is missing; nothing is guess
 """
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile, zip_longest
 from pathlib import Path
@@ -22,14 +22,13 @@ from mlcat_ingest.metadata.diff import AspectDiff, diff_aspect, entries_of, valu
 from mlcat_ingest.metadata.entries import LISTS, same_json, single_fields
 from mlcat_ingest.metadata.labels import name_in
 from mlcat_ingest.metadata.mlflow_keys import DATASETS, RUN_MODEL
-from mlcat_ingest.metadata.proposal import Aspect
+from mlcat_ingest.metadata.proposal import CUSTOM, Aspect, custom_properties
 from mlcat_ingest.metadata.registry import ASPECTS, KEY_ASPECTS
 from mlcat_ingest.metadata.reserved import SOURCE_KEY, is_own
 
 MOST_VERSIONS: Final = 100
 """Versions of one aspect that are looked at, the newest."""
 
-_CUSTOM: Final = "customProperties"
 _PLACES: Final = {common.BROWSE_PATHS, common.BROWSE_PATHS_V2, common.DATA_PLATFORM_INSTANCE}
 _NOT_SHOWN: Final = {*_PLACES, FORMS, *KEY_ASPECTS}
 """Aspects that say nothing of the model itself."""
@@ -39,6 +38,7 @@ _OF_THE_RUN: Final = frozenset({"training", "environment", "code", "data", "eval
 
 _SYSTEM: Final = "urn:li:corpuser:__datahub_system"
 _NAMELESS: Final = ("urn:li:corpuser:unknown", _SYSTEM, "")
+_RECIPE: Final = "recipe "
 _NO_RUN: Final = "no-run-id-provided"
 _NOT_KEPT: Final = "not known: before the oldest version that is kept or read"
 _DELETED: Final = "aspects that were deleted since"
@@ -79,6 +79,11 @@ class KeptVersion(NamedTuple):
     value: Aspect
     written_ms: int | None
     writer: str
+
+    @property
+    def is_by_recipe(self) -> bool:
+        """Whether the writer is known as a recipe."""
+        return self.writer.startswith(_RECIPE)
 
 
 Kept = Mapping[str, Sequence[KeptVersion]]
@@ -154,7 +159,7 @@ def date_of(epoch_ms: int | None) -> str:
 def writer_text(aspect: str, actor: str, system: Mapping[str, Any]) -> str:
     """Return who wrote a version: the recipe with its run, and the user, as far as named."""
     recipe, run = system.get("pipelineName"), system.get("runId")
-    parts = [f"recipe {recipe}"] if recipe else []
+    parts = [f"{_RECIPE}{recipe}"] if recipe else []
     parts += [f"run {run}"] if run and run != _NO_RUN else []
     parts += [f"user {name_in(actor)}"] if actor.lower() not in _NAMELESS else []
     by_catalog = aspect == TEST_RESULTS or actor == _SYSTEM
@@ -162,10 +167,10 @@ def writer_text(aspect: str, actor: str, system: Mapping[str, Any]) -> str:
     return ", ".join(parts) or nameless
 
 
-def related(kept: Kept) -> list[str]:
+def _related(kept: Kept) -> list[str]:
     """Return the entities beside the model that its passport is made from: run and tests."""
-    properties = (version.value.get(_CUSTOM) or {} for version in kept.get(ML_MODEL_PROPERTIES, ()))
-    found = [custom.get(RUN_MODEL) for custom in properties]
+    properties = (custom_properties(version.value) for version in kept.get(ML_MODEL_PROPERTIES, ()))
+    found = [_text(custom.get(RUN_MODEL)) for custom in properties]
     for version in kept.get(TEST_RESULTS, ()):
         sides = (version.value.get(side) or () for side in ("failing", "passing"))
         found += [entry.get("test") for entries in sides for entry in entries]
@@ -173,13 +178,15 @@ def related(kept: Kept) -> list[str]:
 
 
 def passport(
-    urn: str, entities: Mapping[str, Kept], on_ms: int | None = None, claims: Claims | None = None
+    urn: str, read: Callable[[str], Kept], on_ms: int | None = None, claims: Claims | None = None
 ) -> Passport:
     """Return the passport of the model `urn`, made from none of its aspects if it was not there.
 
-    `entities` has the kept versions of the model and of those that `related` names. By `claims` the
+    What is kept of the model is `read`, and then of its run and of its tests. By `claims` the
     writers of values are known whose first version is not kept.
     """
+    kept_of_model = read(urn)
+    entities = {urn: kept_of_model} | {one: read(one) for one in _related(kept_of_model)}
     unknown: list[str] = []
     past = {one: _at(one, kept, on_ms, unknown) for one, kept in entities.items()}
     subject = past.get(urn, {})
@@ -188,7 +195,7 @@ def passport(
     properties = _newest(subject, ML_MODEL_PROPERTIES)
     own = [*_lines(urn, subject, names, claims or {})]
     known = {(line.topic, line.label) for line in own}
-    run = _text((properties.get(_CUSTOM) or {}).get(RUN_MODEL))
+    run = _text(custom_properties(properties).get(RUN_MODEL))
     own += [
         line
         for line in _lines(run, past.get(run, {}), names, {})
@@ -247,8 +254,8 @@ def _lines(urn: str, past: Kept, names: Mapping[str, str], claims: Claims) -> It
             number, _, written_ms, writer = versions[_first(values, key)]
             if number != 1 and number == versions[-1].number:
                 claim = claims.get((aspect, *key)) or claims.get((aspect, field, ""))
-                writer = f"recipe {claim}" if claim else _NOT_KEPT
-            source = f"{aspect}.{field}.{entry}" if field == _CUSTOM else f"{aspect}.{field}"
+                writer = f"{_RECIPE}{claim}" if claim else _NOT_KEPT
+            source = f"{aspect}.{field}.{entry}" if field == CUSTOM else f"{aspect}.{field}"
             found += [
                 (at, CardLine(topic, *texts, urn, source, number, writer, written_ms))
                 for texts in _texts(field, entry, part, label, main, names)
@@ -258,7 +265,7 @@ def _lines(urn: str, past: Kept, names: Mapping[str, str], claims: Claims) -> It
 
 def _place(aspect: str, field: str, entry: str) -> tuple[Any, ...]:
     family = f"{entry.rpartition('.')[0]}.*"
-    keys = [(field, entry), (field, family)] if field == _CUSTOM else [(aspect, field)]
+    keys = [(field, entry), (field, family)] if field == CUSTOM else [(aspect, field)]
     found = (_FIELDS[key] for key in keys if key in _FIELDS)
     return next(found, (len(_FIELDS), "other", "", ""))
 
@@ -273,7 +280,7 @@ def _texts(
     field: str, entry: str, part: Any, label: str, main: str, names: Mapping[str, str]
 ) -> list[tuple[str, str, str]]:
     """Return label, value and detail of a part; those of each in a list of datasets."""
-    label = label or (entry if field == _CUSTOM else field)
+    label = label or (entry if field == CUSTOM else field)
     if entry == DATASETS and (datasets := _objects(part)):
         return [
             (_text(one.get("context")) or label, _text(one.get("name")), _detail(one, "context"))

@@ -10,6 +10,9 @@ from mlcat_ingest.metadata.urn import entity_type_of
 Aspect = Mapping[str, Any]
 """One aspect as a JSON object; the typed forms are in `metadata.aspects`."""
 
+CUSTOM: Final = "customProperties"
+"""The field of a properties aspect that holds what has no field of its own, the base too."""
+
 IF_VERSION_MATCH: Final = "If-Version-Match"
 """The header of a proposal that names the version it was merged with."""
 
@@ -22,6 +25,12 @@ NO_SUCH_VERSION: Final = "999999999"
 _JSON = "application/json"
 
 ChangeType = Literal["UPSERT", "CREATE", "CREATE_ENTITY", "UPDATE", "PATCH", "DELETE", "RESTATE"]
+
+
+def custom_properties(properties: Aspect) -> Mapping[str, object]:
+    """Return the custom properties of a properties aspect, none where they are no object."""
+    custom = properties.get(CUSTOM)
+    return custom if isinstance(custom, dict) else {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,8 @@ from pydantic import (
 
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.aspects.declaration import fields
+from mlcat_ingest.metadata.card_sections import HEADINGS, is_read
 from mlcat_ingest.metadata.codec import content_hash
-from mlcat_ingest.metadata.model_card import HEADINGS, is_read
 from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.recipe.draft import Draft, draft_of, read_draft
 from mlcat_ingest.recipe.fields import Duration, NotContent, Public, PublicStr, RecipeModel

@@ -1,13 +1,22 @@
 """The passport of a model, read from a catalog service by the versions that it keeps."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from functools import partial
+from http import HTTPStatus
 from typing import Any
 
 from mlcat_ingest.client.base import Reads
 from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.errors import CatalogRequestError, RecipeError
-from mlcat_ingest.metadata import passport as cards
-from mlcat_ingest.metadata.passport import Kept, KeptVersion, Passport
+from mlcat_ingest.metadata.passport import (
+    MOST_VERSIONS,
+    Kept,
+    KeptVersion,
+    Passport,
+    date_of,
+    passport,
+    writer_text,
+)
 from mlcat_ingest.metadata.registry import ENTITY_TYPES
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.workflows.explain import explain
@@ -30,21 +39,22 @@ def read_passport(catalog: Reads, urn: str, on_ms: int | None = None) -> Passpor
         raise RecipeError("the catalog keeps no versions", hint="set `sink` to a catalog service")
     entries = explain(catalog, urn, ENTITY_TYPES["mlModel"].aspects).entries
     claims = {(one.aspect, one.field, one.entry or ""): ", ".join(one.recipes) for one in entries}
-    subject = _kept(catalog, urn)
-    others = {one: _kept(catalog, one) for one in cards.related(subject)}
-    made = cards.passport(urn, {urn: subject} | others, on_ms, claims)
+    made = passport(urn, partial(kept_versions, catalog), on_ms, claims)
     if on_ms is not None and all(one != urn for one, *_ in made.made_from):
         why = "; ".join(made.unknown) or "its first version is younger"
-        message = f"the catalog does not know {urn} at {cards.date_of(on_ms)}: {why}"
-        raise CatalogRequestError(message, status=404, urn=urn)
+        message = f"the catalog does not know {urn} at {date_of(on_ms)}: {why}"
+        raise CatalogRequestError(message, status=HTTPStatus.NOT_FOUND, urn=urn)
     return made
 
 
-def _kept(catalog: CatalogClient, urn: str) -> Kept:
-    """Return the versions that the catalog keeps of each aspect of an entity, the newest first."""
-    wanted = dict.fromkeys(sorted(ENTITY_TYPES[entity_type_of(urn)].aspects), 0)
+def kept_versions(catalog: CatalogClient, urn: str, aspects: Collection[str] | None = None) -> Kept:
+    """Return the versions that the catalog keeps of each of `aspects`, or all, of an entity.
+
+    The newest `MOST_VERSIONS` of each are read.
+    """
+    wanted = dict.fromkeys(sorted(aspects or ENTITY_TYPES[entity_type_of(urn)].aspects), 0)
     kept: dict[str, list[KeptVersion]] = {}
-    for _ in range(cards.MOST_VERSIONS):
+    for _ in range(MOST_VERSIONS):
         read = catalog.read_versions(urn, wanted)
         wanted = {}
         for name, envelope in read.items():
@@ -63,6 +73,6 @@ def _kept(catalog: CatalogClient, urn: str) -> Kept:
 def _version(aspect: str, envelope: Mapping[str, Any]) -> KeptVersion:
     system = envelope.get("systemMetadata") or {}
     stamp = envelope.get("auditStamp") or system.get("aspectModified") or {}
-    writer = cards.writer_text(aspect, str(stamp.get("actor") or ""), system)
+    writer = writer_text(aspect, str(stamp.get("actor") or ""), system)
     value = envelope.get("value") or {}
     return KeptVersion(int(system.get("version") or 0), value, stamp.get("time"), writer)

@@ -19,16 +19,11 @@ from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import MlcatError, RecipeError, SkippableError
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.identity import Writer, other_writer_note
-from mlcat_ingest.metadata.proposal import Aspect, Entity
+from mlcat_ingest.metadata.proposal import Aspect, Entity, custom_properties
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS, SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.applied import NOTHING, applied_key, bases_by_writer, writer_id_of
-from mlcat_ingest.pipeline.merge.provenance import (
-    custom_properties,
-    is_removed,
-    stored_properties,
-    with_all_sources,
-)
+from mlcat_ingest.pipeline.merge.provenance import is_removed, stored_properties, with_all_sources
 from mlcat_ingest.pipeline.merge.rules import DATASET, properties_aspect
 from mlcat_ingest.pipeline.read.feature_tables import PrimaryKeys, refuse_equal_identities
 from mlcat_ingest.pipeline.state.inspection import dead_letter_finding, state_findings

@@ -6,6 +6,7 @@ or another tool, unless the service computes it.
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from http import HTTPStatus
 from itertools import groupby
 from shlex import quote
 from typing import Any, Final, Literal
@@ -17,7 +18,7 @@ from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.diff import entries_of, value_text
 from mlcat_ingest.metadata.entries import COLLECTIONS, keys_of, single_fields
 from mlcat_ingest.metadata.labels import label_of, with_label
-from mlcat_ingest.metadata.proposal import Aspect
+from mlcat_ingest.metadata.proposal import Aspect, custom_properties
 from mlcat_ingest.metadata.registry import key_aspect_name
 from mlcat_ingest.metadata.reserved import SOURCE_KEY, is_own
 from mlcat_ingest.metadata.urn import entity_type_of
@@ -31,7 +32,7 @@ from mlcat_ingest.pipeline.merge.applied import (
     key_fingerprint,
     writer_id_of,
 )
-from mlcat_ingest.pipeline.merge.provenance import custom_properties, is_removed, stored_properties
+from mlcat_ingest.pipeline.merge.provenance import is_removed, stored_properties
 from mlcat_ingest.pipeline.merge.retract import OF_THE_SERVICE
 from mlcat_ingest.pipeline.merge.rules import COMPUTED, UNOWNED
 from mlcat_ingest.workflows.plan_render import Line
@@ -39,7 +40,6 @@ from mlcat_ingest.workflows.plan_render import Line
 ENTRIES_SHOWN: Final = 50
 """Entries of one field that are shown."""
 
-_NOT_FOUND: Final = 404
 _NAME_CHARS: Final = 44
 _VALUE_CHARS: Final = 32
 
@@ -99,7 +99,7 @@ def explain(catalog: Reads, urn: str, aspects: Collection[str]) -> Explanation:
     """
     stored = catalog.read_many([urn], aspects).get(urn)
     if not stored:
-        raise CatalogRequestError(f"the catalog has no {urn}", status=_NOT_FOUND, urn=urn)
+        raise CatalogRequestError(f"the catalog has no {urn}", status=HTTPStatus.NOT_FOUND, urn=urn)
     properties = stored_properties(urn, stored) or NOTHING
     custom = custom_properties(properties)
     bases = bases_by_writer(custom)

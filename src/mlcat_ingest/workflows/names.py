@@ -7,6 +7,7 @@ number or alias. Names are compared whole, with their case. Several entities are
 
 import re
 from collections.abc import Iterator, Sequence
+from http import HTTPStatus
 from itertools import islice
 from typing import Final, Literal, Protocol, get_args
 
@@ -17,15 +18,14 @@ from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_GROUP_PROPERTIES, ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.labels import label_of, name_in, with_label
 from mlcat_ingest.metadata.mlflow_keys import RUN_ID
-from mlcat_ingest.metadata.proposal import Aspect
+from mlcat_ingest.metadata.proposal import Aspect, custom_properties
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import PREFIX, entity_type_of
 from mlcat_ingest.pipeline.merge.applied import NOTHING
-from mlcat_ingest.pipeline.merge.provenance import custom_properties, stored_properties
+from mlcat_ingest.pipeline.merge.provenance import stored_properties
 from mlcat_ingest.recipe.loader import nearest
 from mlcat_ingest.sources.mlflow.values.records import PropertyKey
 
-_NOT_FOUND: Final = 404
 _MOST: Final = 20
 """Entities of one name that are listed, and parts of a name that are looked for."""
 
@@ -147,7 +147,7 @@ def _nothing(catalog: SearchedCatalog, text: str, kinds: Sequence[Kind]) -> Cata
     model, version = _split(text) if "version" in kinds else ("", "")
     if known.get(model) == "registered model":
         what = f"the catalog has no version or alias {version!r} of {model!r}"
-        return CatalogRequestError(what, status=_NOT_FOUND)
+        return CatalogRequestError(what, status=HTTPStatus.NOT_FOUND)
     begin = _split(text)[0]
     registered = [name for name, kind in known.items() if kind == "registered model"]
     has_groups = "experiment" in kinds and not begin
@@ -162,6 +162,6 @@ def _nothing(catalog: SearchedCatalog, text: str, kinds: Sequence[Kind]) -> Cata
             hint = f"{hint}; name {one}"
     return CatalogRequestError(
         f"the catalog has no {asked} named {text!r}",
-        status=_NOT_FOUND,
+        status=HTTPStatus.NOT_FOUND,
         hint=hint,
     )

@@ -1,20 +1,27 @@
 """The answer of where an alias of a registered model was; `metadata.aliases` says what it knows."""
 
-from collections.abc import Iterator
-from itertools import groupby, pairwise
-from typing import Any
+from collections.abc import Iterator, Sequence
+from http import HTTPStatus
+from itertools import groupby, pairwise, zip_longest
+from typing import Any, Final
 
+from mlcat_ingest.client.rest.client import CatalogClient
 from mlcat_ingest.core.text import printable
 from mlcat_ingest.errors import CatalogRequestError, RecipeError
-from mlcat_ingest.metadata.aliases import AliasEvidence, answer, decode, versions_in
+from mlcat_ingest.metadata.aliases import AliasEvidence, Sighting, answer, decode, versions_in
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_GROUP_PROPERTIES
 from mlcat_ingest.metadata.mlflow_keys import ALIASES
+from mlcat_ingest.metadata.passport import KeptVersion
+from mlcat_ingest.metadata.proposal import custom_properties
 from mlcat_ingest.metadata.reserved import ALIAS_LOG
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.applied import NOTHING
-from mlcat_ingest.pipeline.merge.provenance import custom_properties, stored_properties
+from mlcat_ingest.pipeline.merge.provenance import stored_properties
+from mlcat_ingest.workflows.card import kept_versions
 from mlcat_ingest.workflows.names import SearchedCatalog, urn_of
 from mlcat_ingest.workflows.plan_render import Line
+
+_STAGES: Final = frozenset({"production", "staging", "archived"})
 
 
 def when(
@@ -27,24 +34,51 @@ def when(
         RecipeError: several models have the name, or the URN is of something else.
         MlcatError: the catalog cannot be read.
 
-    Cost: one request, and those of `urn_of`.
+    Cost: one request, and those of `urn_of`; where the record begins later, one for each of the
+    newest versions of the group's properties that the catalog keeps.
     """
     urn = urn_of(catalog, model, ["registered model"])
     if entity_type_of(urn) != "mlModelGroup":
         raise RecipeError(f"{urn} is no registered model", hint="give its name, such as churn")
     stored = catalog.read_many([urn], [ML_MODEL_GROUP_PROPERTIES]).get(urn)
     if not stored:
-        raise CatalogRequestError(f"the catalog has no {urn}", status=404, urn=urn)
+        raise CatalogRequestError(f"the catalog has no {urn}", status=HTTPStatus.NOT_FOUND, urn=urn)
     custom = custom_properties(stored_properties(urn, stored) or NOTHING)
     sightings = decode(custom.get(ALIAS_LOG))
+    found = answer(sightings, alias, begin_ms, end_ms)
+    if found.certainty == "not known" and isinstance(catalog, CatalogClient):
+        kept = kept_versions(catalog, urn, [ML_MODEL_GROUP_PROPERTIES])
+        sightings += in_versions(kept.get(ML_MODEL_GROUP_PROPERTIES, ()))
+        found = answer(sightings, alias, begin_ms, end_ms)
     known = sorted({one.alias for one in sightings})
     if alias not in known:
         hint = f"known are {', '.join(known)}" if known else None
         if number := versions_in(custom.get(ALIASES)).get(alias):
             hint = f"it is at version {number} now, and is recorded from its next move on"
+        elif alias.lower() in _STAGES:
+            hint = "the moves of a stage are not recorded; the History of a version names its own"
         what = f"the catalog has no history of alias {alias!r} of {model!r}"
-        raise CatalogRequestError(what, status=404, hint=hint)
-    return answer(sightings, alias, begin_ms, end_ms)
+        raise CatalogRequestError(what, status=HTTPStatus.NOT_FOUND, hint=hint)
+    return found
+
+
+def in_versions(kept: Sequence[KeptVersion]) -> Iterator[Sighting]:
+    """Yield the sightings in the versions of a group's properties, the newest first.
+
+    There is one for each alias that a recipe wrote at another version than it had before. The first
+    of versions whose older ones are not kept has none: it may carry on what anybody wrote.
+    """
+    for one, older in zip_longest(kept, kept[1:]):
+        has_older = one.number == 1 if older is None else one.number == older.number + 1
+        if not has_older or one.written_ms is None or not one.is_by_recipe:
+            continue
+        now, before = (
+            versions_in(custom_properties({} if each is None else each.value).get(ALIASES))
+            for each in (one, older)
+        )
+        for alias in sorted(now.keys() | before.keys()):
+            if now.get(alias) != before.get(alias):
+                yield Sighting(alias, now.get(alias, ""), 0, one.written_ms, "version")
 
 
 def when_lines(found: AliasEvidence, what: str) -> Iterator[Line]:

@@ -93,11 +93,12 @@ def test_the_page_shows_what_the_command_prints(store: SmallStore) -> None:
     [
         ([A, "--on", "2001-01-31"], 1, "at 2001-01-31 23:59:59 UTC: its first version is younger"),
         ([A, "--on", "2999-01-31"], 2, "2999-01-31 is in the future"),
-        ([A, "--on", "yesterday"], 2, "does not match the format"),
+        ([A, "--on", "2001-01-31T12:00+01:00"], 1, "at 2001-01-31 11:00:00 UTC: its first"),
+        ([A, "--on", "yesterday"], 2, "'yesterday' is no day and no time of ISO 8601, such as"),
         ([model_urn("nobody")], 1, "the catalog has no"),
         ([GROUP], 2, "is no model (a card is of a run"),
         (["churn"], 1, "(it is the name of a group, of kind experiment; name a run of it)"),
-        ([A, "--out", "/nowhere/card.md"], 2, "cannot be written"),
+        ([A, "--out", "/nowhere/card.md"], 2, "name a file in a folder that is there"),
     ],
 )
 def test_what_no_card_can_be_made_of(

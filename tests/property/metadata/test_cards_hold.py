@@ -11,9 +11,9 @@ from huggingface_hub import ModelCard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlcat_ingest.metadata.cards import FORMS
+from mlcat_ingest.metadata.card_formats import FORMS
 from mlcat_ingest.metadata.passport import CardLine, Kept, KeptVersion, Passport, passport
-from support.fakes import model_urn
+from support.fakes import kept_in, model_urn
 from support.names import HOSTILE
 
 URN = model_urn("m")
@@ -93,7 +93,7 @@ def rows(text: str) -> list[str]:
 def test_the_judges_take_each_card(
     one: dict[str, Any], two: dict[str, Any], on_ms: int | None
 ) -> None:
-    made = passport(URN, {URN: kept(one, two), RUN: kept(two)}, on_ms)
+    made = passport(URN, kept_in({URN: kept(one, two), RUN: kept(two)}), on_ms)
     assert judge().validate_str(FORMS["cyclonedx"](made)) is None
     card = ModelCard(FORMS["hf"](made), ignore_metadata_errors=False)
     assert card.data.get("model_name") == made.name
@@ -108,7 +108,7 @@ def test_the_judges_take_each_card(
 
 @given(models, models)
 def test_each_line_has_a_source_and_a_writer(one: dict[str, Any], two: dict[str, Any]) -> None:
-    for line in passport(URN, {URN: kept(one, two, oldest=3)}).lines:
+    for line in passport(URN, kept_in({URN: kept(one, two, oldest=3)})).lines:
         assert line.entity == URN
         assert line.source
         assert line.version >= 3
@@ -126,10 +126,10 @@ def test_a_changed_value_changes_its_line_alone(
     before = {"name": "m", **model.get(PROPERTIES, {}), field: [{"name": "lr", "value": "0"}]}
     after = {**before, field: [{"name": "lr", "value": f"1{value}"}]}
     first = {**model, PROPERTIES: before}
-    old = passport(URN, {URN: kept(first)})
-    new = passport(URN, {URN: kept(first, {PROPERTIES: after})})
+    old = passport(URN, kept_in({URN: kept(first)}))
+    new = passport(URN, kept_in({URN: kept(first, {PROPERTIES: after})}))
     (gone,), (came,) = facts(old) - facts(new), facts(new) - facts(old)
     assert (gone.label, gone.value, gone.version) == ("lr", "0", 1)
     assert (came.label, came.value, came.version, came.writer) == ("lr", f"1{value}", 2, "user 1")
     assert len(new.lines) == len(old.lines) + 1
-    assert passport(URN, {URN: kept(first, {PROPERTIES: after})}, 0).lines == old.lines
+    assert passport(URN, kept_in({URN: kept(first, {PROPERTIES: after})}), 0).lines == old.lines

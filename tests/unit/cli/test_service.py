@@ -261,7 +261,7 @@ def test_a_service_that_nothing_names(
     ("words", "message"),
     [
         (("champion", "in", "churn"), "'in' is not 'of'"),
-        (("champion", "of", "churn", "--on", "yesterday"), "'yesterday' does not match"),
+        (("champion", "of", "churn", "--on", "yesterday"), "'yesterday' is no day and no time"),
         (("champion", "of", "churn", "--recipe", "r.yml", "--server", "http://x"), "exclude"),
     ],
 )

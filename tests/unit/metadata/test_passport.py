@@ -5,16 +5,15 @@ from typing import Any
 import pytest
 from markdown_it import MarkdownIt
 
-from mlcat_ingest.metadata.cards import FORMS
+from mlcat_ingest.metadata.card_formats import FORMS
 from mlcat_ingest.metadata.passport import (
     KeptVersion,
     Passport,
     date_of,
     passport,
-    related,
     writer_text,
 )
-from support.fakes import model_urn
+from support.fakes import kept_in, model_urn
 
 URN, RUN = model_urn("m"), model_urn("r")
 DAY = 86_400_000
@@ -47,19 +46,21 @@ HISTORY = {
 
 
 def test_a_line_has_the_version_in_which_its_value_came() -> None:
-    made = passport(URN, {URN: HISTORY}, claims={(PROPERTIES, "hyperParams", "depth"): "old, prod"})
+    made = passport(
+        URN, kept_in({URN: HISTORY}), claims={(PROPERTIES, "hyperParams", "depth"): "old, prod"}
+    )
     assert shown(made, "parameters") == [
         # The version in which it came is not kept: only the base says whose it is.
         ("depth", "2", 3, "recipe old, prod"),
         ("lr", "0.3", 4, "recipe prod, run 4"),
     ]
-    (depth, *_) = shown(passport(URN, {URN: HISTORY}), "parameters")
+    (depth, *_) = shown(passport(URN, kept_in({URN: HISTORY})), "parameters")
     assert depth[3] == "not known: before the oldest version that is kept or read"
     assert made.made_from == ((URN, PROPERTIES, 4), (URN, "ownership", 1))
 
 
 def test_on_a_day_there_is_what_was_written_until_then() -> None:
-    made = passport(URN, {URN: HISTORY}, on_ms=START + 22 * DAY)
+    made = passport(URN, kept_in({URN: HISTORY}), on_ms=START + 22 * DAY)
     assert [line.value for line in made.of("parameters")] == ["2", "0.2"]
     assert made.made_from == ((URN, PROPERTIES, 3),)
     assert made.unknown == ("aspects that were deleted since",)
@@ -69,7 +70,7 @@ def test_on_a_day_there_is_what_was_written_until_then() -> None:
 
 def test_a_passport_names_what_the_catalog_cannot_know() -> None:
     undated = {"globalTags": [version(1, None, tags=[{"tag": "urn:li:tag:x"}])]}
-    made = passport(URN, {URN: HISTORY | undated}, on_ms=START + 10 * DAY)
+    made = passport(URN, kept_in({URN: HISTORY | undated}), on_ms=START + 10 * DAY)
     assert made.made_from == ()
     oldest = f"version 3 ({date_of(START + 20 * DAY)})"
     assert made.unknown == (
@@ -91,8 +92,7 @@ def test_a_version_has_the_code_and_the_data_of_its_run() -> None:
         URN: {PROPERTIES: [version(1, 1, customProperties=of_version)]},
         RUN: {PROPERTIES: [version(2, 2, customProperties=custom)]},
     }
-    assert related(entities[URN]) == [RUN]
-    made = passport(URN, entities)
+    made = passport(URN, kept_in(entities))
     assert [(line.label, line.text, line.entity) for line in made.of("code", "data", "other")] == [
         ("Entry point", "train.py", URN),
         ("mlflow.source.git.commit", "abc", RUN),
@@ -107,8 +107,7 @@ def test_a_test_has_its_name_its_verdict_and_its_time() -> None:
         URN: {"testResults": [version(1, 1, failing=[result], passing=[])]},
         TEST: {"testInfo": [version(1, 1, name="Has an owner")]},
     }
-    assert related(entities[URN]) == [TEST]
-    (line,) = passport(URN, entities).of("tests")
+    (line,) = passport(URN, kept_in(entities)).of("tests")
     assert (line.label, line.text) == (
         "Has an owner",
         f"failed (test {TEST}; lastComputed 2026-01-01 00:00:00 UTC)",
@@ -118,7 +117,7 @@ def test_a_test_has_its_name_its_verdict_and_its_time() -> None:
 def test_a_large_change_is_cut_with_its_rest_counted() -> None:
     after = params(**{f"p{at:02}": "1" for at in range(30)})
     history = {PROPERTIES: [version(2, 2, hyperParams=after), version(1, 1, name="m")]}
-    change, first = passport(URN, {URN: history}).of("changes")
+    change, first = passport(URN, kept_in({URN: history})).of("changes")
     assert change.value.startswith("name  removed: m → ;".replace("  ", " "))
     assert change.value.endswith("and 23 more")
     assert first.value == "first version"
@@ -145,6 +144,6 @@ def test_writers() -> None:
 
 @pytest.mark.parametrize("name", ["C #", "x ##", "# x", "*a* #"])
 def test_the_title_of_a_card_shows_the_whole_name(name: str) -> None:
-    made = passport(URN, {URN: {PROPERTIES: [version(1, 0, name=name)]}})
+    made = passport(URN, kept_in({URN: {PROPERTIES: [version(1, 0, name=name)]}}))
     heading = MarkdownIt().parse(FORMS["md"](made))[1]
     assert "".join(part.content for part in heading.children or ()) == name

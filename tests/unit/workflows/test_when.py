@@ -7,7 +7,8 @@ import pytest
 from mlcat_ingest.client.base import Reads, Searches, StoredAspect, StoredEntity
 from mlcat_ingest.errors import CatalogRequestError, RecipeError
 from mlcat_ingest.metadata.aliases import Sighting, answer, encode
-from mlcat_ingest.workflows.when import when, when_data, when_lines
+from mlcat_ingest.metadata.passport import KeptVersion
+from mlcat_ingest.workflows.when import in_versions, when, when_data, when_lines
 from support.fakes import group_urn, model_urn
 
 GROUP = group_urn("registered:churn")
@@ -109,3 +110,37 @@ def test_the_data() -> None:
 def test_an_alias_without_a_history(custom: dict[str, str], hint: str) -> None:
     with pytest.raises(CatalogRequestError, match=hint):
         when(Catalog(**custom), "next", GROUP, 0, 1)
+
+
+KEPT = [
+    KeptVersion(6, {"customProperties": {"mlflow.aliases": '{"b": "1"}'}}, 6_000, "recipe r"),
+    KeptVersion(5, {"customProperties": {"mlflow.aliases": '{"a": "2"}'}}, 5_000, "recipe r"),
+    KeptVersion(4, {"customProperties": {"mlflow.aliases": '{"a": "2"}'}}, 4_000, "recipe r"),
+    KeptVersion(3, {"customProperties": {"mlflow.aliases": '{"a": "1"}'}}, 3_000, "recipe r"),
+    KeptVersion(2, {"customProperties": {"mlflow.aliases": '{"a": "9"}'}}, 2_000, "user recipe"),
+    KeptVersion(1, {"name": "churn"}, 1_000, "recipe r"),
+]
+
+
+def shown(kept: Sequence[KeptVersion]) -> list[tuple[str, str, int]]:
+    found = list(in_versions(kept))
+    assert all((one.begin_ms, one.by) == (0, "version") for one in found)
+    return [(one.alias, one.version, one.end_ms) for one in found]
+
+
+def test_a_kept_version_proves_what_its_recipe_has_found_changed() -> None:
+    assert shown(KEPT) == [
+        ("a", "", 6_000),
+        ("b", "1", 6_000),
+        ("a", "2", 4_000),
+        ("a", "1", 3_000),
+    ]
+    assert shown(KEPT[:3]) == [("a", "", 6_000), ("b", "1", 6_000)]
+    assert shown([KEPT[0], *KEPT[2:]]) == shown(KEPT)[2:]
+    assert shown([KEPT[3]._replace(number=1)]) == [("a", "1", 3_000)]
+    assert shown([KEPT[3]._replace(number=1, written_ms=None)]) == []
+    assert shown([KEPT[3]._replace(number=1, writer="user ada")]) == []
+
+
+def test_the_window_of_a_kept_version() -> None:
+    assert next(in_versions(KEPT)).window == "at 1970-01-01 00:00:06 UTC or before (kept version)"

@@ -9,11 +9,11 @@ from typing import NamedTuple
 from mlcat_ingest.metadata.aspects.assets import DATASET_PROPERTIES
 from mlcat_ingest.metadata.aspects.untyped import SCHEMA_METADATA
 from mlcat_ingest.metadata.entries import COLLECTIONS, Key, keys_of, same_json, single_fields
-from mlcat_ingest.metadata.proposal import Aspect, Entity
+from mlcat_ingest.metadata.proposal import Aspect, Entity, custom_properties
 from mlcat_ingest.metadata.reserved import DESCRIBED_BY
 from mlcat_ingest.pipeline.merge.applied import NOTHING, AppliedFields
 from mlcat_ingest.pipeline.merge.fields import AppliedField, MergedField, merge_field
-from mlcat_ingest.pipeline.merge.provenance import custom_properties, with_all_sources
+from mlcat_ingest.pipeline.merge.provenance import with_all_sources
 from mlcat_ingest.pipeline.merge.rules import COMPUTED, UNION, UNOWNED, MergeRules, required_values
 
 _NOT_APPLIED = AppliedField()

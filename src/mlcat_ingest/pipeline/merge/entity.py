@@ -9,7 +9,7 @@ from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS
 from mlcat_ingest.metadata.entries import keys_of
 from mlcat_ingest.metadata.identity import Writer, other_writer_note, same_store_note
-from mlcat_ingest.metadata.proposal import Aspect, Entity, Note, Proposal
+from mlcat_ingest.metadata.proposal import CUSTOM, Aspect, Entity, Note, Proposal, custom_properties
 from mlcat_ingest.metadata.reserved import ALIAS_LOG, COPIED_TO, RENAMED_TO, REUSED, SOURCE_KEY
 from mlcat_ingest.pipeline.merge.applied import (
     NOTHING,
@@ -33,8 +33,6 @@ from mlcat_ingest.pipeline.merge.aspects import MergedAspect, merge_aspect, says
 from mlcat_ingest.pipeline.merge.limits import with_short_text, without_surplus
 from mlcat_ingest.pipeline.merge.proposals import propose
 from mlcat_ingest.pipeline.merge.provenance import (
-    CUSTOM,
-    custom_properties,
     is_removed,
     is_reused,
     marks_removed,

@@ -10,9 +10,8 @@ from typing import Final
 
 from mlcat_ingest.core.text import plural, truncation
 from mlcat_ingest.metadata.entries import COLLECTIONS
-from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
+from mlcat_ingest.metadata.proposal import CUSTOM, Aspect, Entity, Note, custom_properties
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
-from mlcat_ingest.pipeline.merge.provenance import CUSTOM, custom_properties
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 
 MAX_TEXT_BYTES: Final = 32_766

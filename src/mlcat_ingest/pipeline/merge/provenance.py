@@ -8,24 +8,14 @@ from mlcat_ingest.client.base import StoredEntity
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.identity import is_another
-from mlcat_ingest.metadata.proposal import Aspect, Entity
+from mlcat_ingest.metadata.proposal import CUSTOM, Aspect, Entity, custom_properties
 from mlcat_ingest.metadata.reserved import SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.applied import NOTHING
 from mlcat_ingest.pipeline.merge.rules import DATASET, properties_aspect, version_set_of
 
-CUSTOM: Final = "customProperties"
-"""The field of a properties aspect that holds what has no field of its own, the base too."""
-
-
 _OF_ONE_STORE: Final = frozenset({"mlFeatureTable", "mlFeature", "mlPrimaryKey"})
 """Entities of feature stores: their URNs do not name the store, so two stores may share one."""
-
-
-def custom_properties(properties: Aspect) -> Mapping[str, object]:
-    """Return the custom properties of a properties aspect, none where they are no object."""
-    custom = properties.get(CUSTOM)
-    return custom if isinstance(custom, dict) else NOTHING
 
 
 def stored_properties(urn: str, stored: StoredEntity) -> Aspect | None:

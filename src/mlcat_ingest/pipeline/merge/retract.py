@@ -22,7 +22,7 @@ from mlcat_ingest.metadata.aspects.common import (
 from mlcat_ingest.metadata.aspects.untyped import SCHEMA_METADATA
 from mlcat_ingest.metadata.entries import map_keys, same_json
 from mlcat_ingest.metadata.identity import Writer, schema_hash
-from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
+from mlcat_ingest.metadata.proposal import CUSTOM, Aspect, Entity, Proposal, custom_properties
 from mlcat_ingest.metadata.registry import ASPECTS, ENTITY_TYPES, key_aspect_name
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.metadata.urn import entity_type_of
@@ -39,13 +39,7 @@ from mlcat_ingest.pipeline.merge.applied import (
 from mlcat_ingest.pipeline.merge.aspects import has_content, rank, without_applied
 from mlcat_ingest.pipeline.merge.entity import Change, MergedEntity, merge_entity
 from mlcat_ingest.pipeline.merge.proposals import propose
-from mlcat_ingest.pipeline.merge.provenance import (
-    CUSTOM,
-    custom_properties,
-    is_removed,
-    marks_removed,
-    stored_properties,
-)
+from mlcat_ingest.pipeline.merge.provenance import is_removed, marks_removed, stored_properties
 from mlcat_ingest.pipeline.merge.rules import DATASET, UNOWNED, MergeRules, properties_aspect
 
 OF_THE_SERVICE: Final = frozenset(

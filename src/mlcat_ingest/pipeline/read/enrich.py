@@ -13,7 +13,7 @@ from mlcat_ingest.metadata.aspects.governance import (
     OWNERSHIP,
     STRUCTURED_PROPERTIES,
 )
-from mlcat_ingest.metadata.model_card import EMPTY_CARD, card_aspects
+from mlcat_ingest.metadata.card_sections import EMPTY_CARD, card_aspects
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Note
 from mlcat_ingest.metadata.registry import ASPECTS, allows
 from mlcat_ingest.metadata.urn import parse

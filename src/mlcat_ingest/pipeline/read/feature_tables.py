@@ -36,11 +36,11 @@ from mlcat_ingest.metadata.proposal import (
     Entity,
     Note,
     Proposal,
+    custom_properties,
 )
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS, PRIMARY_KEYS, SOURCE_KEY
 from mlcat_ingest.metadata.urn import by_entity_type, entity_type_of, parse, raw_parts
 from mlcat_ingest.pipeline.merge.provenance import (
-    custom_properties,
     is_removed,
     refuse_second_store,
     stored_properties,

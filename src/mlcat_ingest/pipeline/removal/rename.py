@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from mlcat_ingest.client.base import Catalog, StoredEntity
 from mlcat_ingest.metadata.aspects.common import EDITABLE_ML_MODEL_GROUP_PROPERTIES, STATUS
 from mlcat_ingest.metadata.identity import Writer
-from mlcat_ingest.metadata.proposal import Aspect, Entity
+from mlcat_ingest.metadata.proposal import CUSTOM, Aspect, Entity, custom_properties
 from mlcat_ingest.metadata.reserved import COPIED_TO, OWN_PREFIX, RENAMED_TO
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.ledger import Ledger
 from mlcat_ingest.pipeline.merge.applied import NOTHING, Base, read_bases
 from mlcat_ingest.pipeline.merge.aspects import without_applied
 from mlcat_ingest.pipeline.merge.entity import MergedEntity, merge_entity
-from mlcat_ingest.pipeline.merge.provenance import CUSTOM, custom_properties, stored_properties
+from mlcat_ingest.pipeline.merge.provenance import stored_properties
 from mlcat_ingest.pipeline.merge.rules import UNION, MergeRules, properties_aspect
 from mlcat_ingest.pipeline.write.conflicts import COPIED, CURATED
 from mlcat_ingest.pipeline.write.delivery import ROUNDS, DeliveryTarget

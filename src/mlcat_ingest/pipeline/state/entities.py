@@ -11,10 +11,10 @@ from typing import Any, Final
 from mlcat_ingest.client.base import StoredEntity, TestOutcome
 from mlcat_ingest.metadata.codec import dumps, loads
 from mlcat_ingest.metadata.identity import Writer
+from mlcat_ingest.metadata.proposal import CUSTOM, custom_properties
 from mlcat_ingest.metadata.urn import PREFIX, entity_type_of
 from mlcat_ingest.pipeline.merge.applied import applied_key, decode, encode, writer_id_of
 from mlcat_ingest.pipeline.merge.entity import MergedEntity, bases_of
-from mlcat_ingest.pipeline.merge.provenance import CUSTOM, custom_properties
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.outcome import Outcome, Stamps
 from mlcat_ingest.pipeline.state import records

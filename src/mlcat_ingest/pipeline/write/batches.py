@@ -11,7 +11,7 @@ from mlcat_ingest.metadata.aspects.common import (
     EDITABLE_ML_MODEL_GROUP_PROPERTIES,
     VERSION_PROPERTIES,
 )
-from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.metadata.proposal import Entity, custom_properties
 from mlcat_ingest.metadata.registry import allows
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
@@ -19,11 +19,7 @@ from mlcat_ingest.pipeline.flow import InFlight
 from mlcat_ingest.pipeline.merge.applied import NOTHING, applied_key
 from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity
 from mlcat_ingest.pipeline.merge.limits import HEAVIEST, weight_of
-from mlcat_ingest.pipeline.merge.provenance import (
-    custom_properties,
-    is_reused,
-    stored_properties,
-)
+from mlcat_ingest.pipeline.merge.provenance import is_reused, stored_properties
 from mlcat_ingest.pipeline.merge.rules import BASE_IN_STATE, version_set_of
 from mlcat_ingest.pipeline.outcome import Outcome
 from mlcat_ingest.pipeline.state.stamps import stamps_of

@@ -21,14 +21,14 @@ from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.core.resources import Closing
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.metadata.aspects.common import STATUS
-from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.metadata.proposal import Entity, custom_properties
 from mlcat_ingest.metadata.registry import allows
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS, SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.applied import NOTHING, read_bases
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
-from mlcat_ingest.pipeline.merge.provenance import custom_properties, is_removed, stored_properties
+from mlcat_ingest.pipeline.merge.provenance import is_removed, stored_properties
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.write.conflicts import COPIED, PermittedReads, write_again
 from mlcat_ingest.pipeline.write.delivery import MakeDelivery

@@ -1,12 +1,19 @@
 """The card of a model as a page shows it: the passport, from the versions in the store."""
 
+from functools import partial
 from typing import Final
 
 from mlcat_ingest.catalog.store import history
 from mlcat_ingest.catalog.store.store import Store
-from mlcat_ingest.metadata import passport as cards
 from mlcat_ingest.metadata.codec import loads
-from mlcat_ingest.metadata.passport import Kept, KeptVersion, Passport
+from mlcat_ingest.metadata.passport import (
+    MOST_VERSIONS,
+    Kept,
+    KeptVersion,
+    Passport,
+    passport,
+    writer_text,
+)
 
 _MOST: Final = 1_000
 """Most versions of one entity that a page reads, the newest."""
@@ -20,9 +27,7 @@ def card_of(store: Store, urn: str) -> Passport:
 
     Cost: three SQL statements for each entity that it is made from.
     """
-    subject = _kept(store, urn)
-    others = {one: _kept(store, one) for one in cards.related(subject)}
-    return cards.passport(urn, {urn: subject} | others)
+    return passport(urn, partial(_kept, store))
 
 
 def _kept(store: Store, urn: str) -> Kept:
@@ -40,7 +45,7 @@ def _kept(store: Store, urn: str) -> Kept:
     for key, one in infos.items():
         left -= sizes[key]
         keys = chosen.setdefault(one.aspect, [])
-        if not keys or (left >= 0 and len(keys) < cards.MOST_VERSIONS):
+        if not keys or (left >= 0 and len(keys) < MOST_VERSIONS):
             keys.append(key)
     texts = store.read(
         lambda sql: history.texts(sql, [key for of in chosen.values() for key in of])
@@ -52,5 +57,5 @@ def _kept(store: Store, urn: str) -> Kept:
 
 
 def _version(info: history.VersionInfo, text: str) -> KeptVersion:
-    writer = cards.writer_text(info.aspect, info.modified_by, info.system_metadata)
+    writer = writer_text(info.aspect, info.modified_by, info.system_metadata)
     return KeptVersion(info.version, loads(text), info.modified_ms, writer)

@@ -20,6 +20,7 @@ from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
 from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.diff import AspectDiff, Sign, diff_aspect, value_text
+from mlcat_ingest.metadata.proposal import custom_properties
 from mlcat_ingest.metadata.reserved import ALIAS_LOG
 
 COMPARED_CHARS: Final = 800_000
@@ -191,10 +192,7 @@ def _moves(
     aspect: str, before: Mapping[str, Any] | None, new: Mapping[str, Any], diff: AspectDiff | None
 ) -> Iterator[str]:
     """Yield the moves of aliases and stages that are new in a version of an aspect."""
-    old, now = (
-        decode(custom.get(ALIAS_LOG)) if isinstance(custom, dict) else []
-        for custom in ((value or {}).get("customProperties") for value in (before, new))
-    )
+    old, now = (decode(custom_properties(value or {}).get(ALIAS_LOG)) for value in (before, new))
     yield from (f"alias {one.alias}: {one.holder}, {one.window}" for one in now if one not in old)
     for field in () if diff is None else diff.fields:
         for change in field.changes:

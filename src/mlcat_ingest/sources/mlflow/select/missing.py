@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.identity import is_another
-from mlcat_ingest.metadata.proposal import Aspect
+from mlcat_ingest.metadata.proposal import CUSTOM, Aspect
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.sources.base import Missing, Unlisted
 from mlcat_ingest.sources.mlflow.read.reader import (
@@ -27,7 +27,6 @@ from mlcat_ingest.sources.mlflow.read.reader import (
 from mlcat_ingest.sources.mlflow.values.joined import DATASET, WorkspaceScope
 from mlcat_ingest.sources.mlflow.values.records import Experiment, PropertyKey
 
-_CUSTOM: Final = "customProperties"
 _PROCESS: Final = "dataProcessInstance"
 _KINDS: Final[tuple[Kind, ...]] = ("experiment", "run", "logged_model", "registered", "version")
 
@@ -124,7 +123,7 @@ def _suspects(
         source = object_of(scope, entity.urn, entity.properties)
         if source is None:
             continue
-        experiment_id = (entity.properties.get(_CUSTOM) or {}).get(PropertyKey.EXPERIMENT_ID)
+        experiment_id = (entity.properties.get(CUSTOM) or {}).get(PropertyKey.EXPERIMENT_ID)
         container = None
         if source.kind in _IN_EXPERIMENTS and experiment_id and experiment_id not in experiments:
             container = MlflowObject("experiment", experiment_id)
@@ -139,7 +138,7 @@ def _tables(
     if links is None:
         return  # the links to their features stay, too
     for entity in unlisted:
-        if PropertyKey.SIGNATURE_OF not in (entity.properties.get(_CUSTOM) or {}):
+        if PropertyKey.SIGNATURE_OF not in (entity.properties.get(CUSTOM) or {}):
             continue
         if not links.from_signature:
             yield Missing(entity.urn, lambda: True, switched_off=True)
@@ -149,7 +148,7 @@ def _tables(
 
 def object_of(scope: WorkspaceScope, urn: str, properties: Aspect) -> MlflowObject | None:
     """Return the object of an entity by its properties, if they lead to the URN that it has."""
-    custom = properties.get(_CUSTOM) or {}
+    custom = properties.get(CUSTOM) or {}
     naming = scope.naming
     registered, version = custom.get(PropertyKey.REGISTERED_MODEL), custom.get(PropertyKey.VERSION)
     run_id, experiment_id = custom.get(PropertyKey.RUN_ID), custom.get(PropertyKey.EXPERIMENT_ID)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.metadata.model_card import EMPTY_CARD, HEADINGS, card_aspects, sections_of
+from mlcat_ingest.metadata.card_sections import EMPTY_CARD, HEADINGS, card_aspects, sections_of
 from mlcat_ingest.metadata.validate import validate_aspect
 
 # As Hugging Face's template has it, filled in part.
