@@ -1,4 +1,4 @@
-"""MCP servers, tools, skills and prompts in a real MLflow, by its own API."""
+"""MCP servers, tools, skills, prompts and agents in a real MLflow, by its own API."""
 
 import json
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Any
 import requests
 
 SECRET = "s3cr3t-value-of-a-header"
-SERVERS, TOOLS, SKILLS, PROMPTS = 3, 40, 5, 20
+SERVERS, TOOLS, SKILLS, PROMPTS, AGENTS = 3, 40, 5, 20, 2
 
 
 class AiStore:
@@ -122,6 +122,28 @@ class AiStore:
         self.registry("runs/update", run_id=run_id, status="FINISHED", end_time=2)
         return run_id
 
+    def add_agent(self, name: str, tags: Mapping[str, str], params: Mapping[str, str]) -> str:
+        """Add an external model of type agent, as `create_external_model` does; return its id."""
+        every = {"mlflow.model.isExternal": "true", **tags}
+        body = {
+            "experiment_id": "0",
+            "name": name,
+            "model_type": "agent",
+            "tags": [{"key": key, "value": value} for key, value in every.items()],
+            "params": [{"key": key, "value": value} for key, value in params.items()],
+        }
+        made = self.ask("POST", "2.0/mlflow/logged-models", body)["model"]["info"]["model_id"]
+        ready = {"model_id": made, "status": "LOGGED_MODEL_READY"}
+        self.ask("PATCH", f"2.0/mlflow/logged-models/{made}", ready)
+        return str(made)
+
+    def tag_agent(self, model_id: str, value: str) -> None:
+        body = {"tags": [{"key": "mlcat.uses", "value": value}]}
+        self.ask("PATCH", f"2.0/mlflow/logged-models/{model_id}/tags", body)
+
+    def delete_agent(self, model_id: str) -> None:
+        self.ask("DELETE", f"2.0/mlflow/logged-models/{model_id}")
+
 
 def seed(url: str) -> AiStore:
     """Fill a server with as many assets as the constants say."""
@@ -144,5 +166,12 @@ def seed(url: str) -> AiStore:
     alias = {"name": "prompt-2", "alias": "production", "version": "1"}
     store.registry("registered-models/alias", **alias)
     store.registry("registered-models/create", name="a model")
+    store.registry("model-versions/create", name="a model", source="s3://bucket/model")
+    store.registry("registered-models/alias", name="a model", alias="best", version="1")
+    helper = store.add_agent("helper", {}, {"llm": "models:/a model/1", "temperature": "0.2"})
+    uses = ["skills:/@acme/skill-0/1", "mcp-servers:/com.example/server-1", "skills:/none"]
+    uses.append("mcp-servers:/com.example/server-2#tool_2")
+    params = {"llm": "models:/a model@best", "team": json.dumps([f"models:/{helper}"])}
+    store.add_agent("planner", {"mlcat.uses": ", ".join(uses)}, params)
     store.add_run(["prompt-2"])
     return store

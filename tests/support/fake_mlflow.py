@@ -20,6 +20,7 @@ from mlcat_ingest.sources.mlflow.read.reader import (
 )
 from mlcat_ingest.sources.mlflow.source import MlflowSource
 from mlcat_ingest.sources.mlflow.values.joined import (
+    JoinedAgent,
     JoinedAsset,
     JoinedDataset,
     JoinedExperiment,
@@ -232,6 +233,8 @@ def shown(record: JoinedRecord) -> str:
             return f"signature of {record.owner}"
         case JoinedDataset():
             return f"dataset {record.urn}"
+        case JoinedAgent():
+            return f"agent {record.model.name}"
         case JoinedAsset():
             return f"{record.asset.kind} {record.asset.name}"
         case RefusedRecord():

@@ -11,6 +11,7 @@ from mlcat_ingest.sources.datasets import Datasets, DatasetsConfig
 from mlcat_ingest.sources.mlflow.read.assets import asset
 from mlcat_ingest.sources.mlflow.values.assets import Asset, AssetVersion
 from mlcat_ingest.sources.mlflow.values.joined import (
+    JoinedAgent,
     JoinedAsset,
     JoinedDataset,
     JoinedExperiment,
@@ -130,6 +131,10 @@ def record_from_json(value: Json) -> JoinedRecord:
     match value:
         case {"asset": made}:
             return JoinedAsset(scope, _asset(made), tuple(value.get("related", ())))
+        case {"agent": made}:
+            uses = {field: tuple(urns) for field, urns in value["uses"].items()}
+            of = Experiment(**value["experiment"])
+            return JoinedAgent(scope, _model(made), of, uses, tuple(value["unknown"]))
         case {"signature_of": made}:
             links = {"links": LinkOptions(from_signature=True)}
             record = record_from_json(

@@ -70,6 +70,9 @@ ENTRY_PREFIXES: Final = (FEATURES_PREFIX, PRIMARY_KEYS)
 FEATURES_TAG: Final = "mlcat.features"
 """The tag by which people say which features a run, logged model or version was made with."""
 
+USES_TAG: Final = "mlcat.uses"
+"""The tag or parameter by which people say which models, skills and tools an agent uses."""
+
 TRAINING_JOB_TAG: Final = "mlcat.training_job"
 """The tag of a run whose value is the URN of the job that trained it, or of one run of the job."""
 

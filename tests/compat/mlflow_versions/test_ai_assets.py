@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -17,9 +18,9 @@ from mlcat_ingest.metadata.registry import ASPECTS, ENTITY_TYPES, KEY_ASPECTS
 from mlcat_ingest.sources.base import Finished, Page, ReadRequest, Runs
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.source import MlflowSource, open_reader
-from mlcat_ingest.sources.mlflow.values.assets import KINDS
+from mlcat_ingest.sources.mlflow.values.assets import AGENT, KINDS
 from mlcat_ingest.sources.mlflow.values.joined import JoinedAsset, JoinedRecord
-from support.ai_store import PROMPTS, SECRET, SERVERS, SKILLS, TOOLS, AiStore, seed
+from support.ai_store import AGENTS, PROMPTS, SECRET, SERVERS, SKILLS, TOOLS, AiStore, seed
 from support.catalog_server import RunningCatalog, running_catalog
 from support.catalog_store import put
 from support.mlflow_readings import entities_of, opened_reader
@@ -36,7 +37,13 @@ SERVER, SKILL, PROMPT = (
     "urn:li:document:mlflow:prompt-2",
 )
 TOOL = "urn:li:api:mlflow:com.example/server-1/tool_4"
-COUNTS = {"service": SERVERS, "api": TOOLS, "agentSkill": SKILLS, "document": PROMPTS}
+COUNTS = {
+    "service": SERVERS,
+    "api": TOOLS,
+    "agentSkill": SKILLS,
+    "document": PROMPTS,
+    "aiAgent": AGENTS,
+}
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +70,7 @@ def store(server: MlflowServer) -> AiStore:
 
 def read(uri: str, include: list[str]) -> tuple[list[Any], list[Entity]]:
     with opened_reader(open_reader(MlflowConfig(tracking_uri=uri))) as reader:
-        assets = [reader.assets(kind) for kind in KINDS.values()]
+        assets = [reader.assets(kind) for kind in KINDS.values() if kind != AGENT]
         return assets, entities_of(reader, include=include)
 
 
@@ -209,10 +216,64 @@ def test_the_life_of_each_kind(world: World, store: AiStore) -> None:
     assert not any(map(world.is_live, (SERVER, TOOL, SKILL)))
 
 
+def agents(world: World) -> dict[str, str]:
+    """Return the URNs of agents by their names."""
+    urns = world.catalog.store.list_urns("aiAgent").urns
+    return {world.stored(urn)["aiAgentInfo"]["name"]: urn for urn in urns}
+
+
+def test_the_life_of_an_agent(world: World, store: AiStore, server: MlflowServer) -> None:
+    world.run()
+    urns = agents(world)
+    helper_id = urns["helper"].rpartition(":")[2]
+    version = "urn:li:mlModel:(urn:li:dataPlatform:mlflow,a model_1,PROD)"
+    helper_model = f"urn:li:mlModel:(urn:li:dataPlatform:mlflow,{helper_id},PROD)"
+    assert world.stored(urns["helper"])["aiAgentDependencies"]["models"] == [version]
+    uses = world.stored(urns["planner"])["aiAgentDependencies"]
+    assert set(uses["models"]) == {version, helper_model}
+    assert uses["skills"] == ["urn:li:agentSkill:mlflow:@acme/skill-0"]
+    tools = {f"urn:li:api:mlflow:com.example/server-1/tool_{at}" for at in range(1, TOOLS, 3)}
+    assert set(uses["tools"]) == {*tools, "urn:li:api:mlflow:com.example/server-2/tool_2"}
+    report = json.loads((world.folder / "report.json").read_text())
+    assert report["notes"]["agent_uses_unknown"] == 1
+
+    edited(world, urns["planner"])
+    theirs = {**uses, "skills": [*uses["skills"], SKILL]}
+    put(world.catalog.store, urns["planner"], aiAgentDependencies=theirs)
+    store.registry("model-versions/create", name="a model", source="s3://bucket/model")
+    store.registry("registered-models/alias", name="a model", alias="best", version="2")
+    store.tag_agent(urns["planner"].rpartition(":")[2], "mcp-servers:/com.example/server-2#tool_2")
+    assert world.run()["aiAgent"]["written"] == 1
+    uses = world.stored(urns["planner"])["aiAgentDependencies"]
+    assert set(uses["models"]) == {version.replace("_1,", "_2,"), helper_model}
+    assert uses["skills"] == [SKILL]
+    assert uses["tools"] == ["urn:li:api:mlflow:com.example/server-2/tool_2"]
+    tags = world.stored(urns["planner"])["globalTags"]["tags"]
+    assert tags == [{"tag": "urn:li:tag:theirs"}]
+    assert world.run("--full") == {}
+
+    store.delete_agent(helper_id)
+    assert world.run("--full")["aiAgent"]["removed"] == 1
+    assert not world.is_live(urns["helper"])
+    assert world.stored(urns["planner"])["aiAgentDependencies"]["models"] == [
+        version.replace("_1,", "_2,")
+    ]
+    with closing(sqlite3.connect(server.db_path)) as database, database:
+        database.execute("UPDATE logged_models SET lifecycle_stage = 'active'")
+    world.run("--full")
+    assert world.is_live(urns["helper"])
+    assert set(agents(world)) == {"helper", "planner"}
+    world.include(["prompts"])
+    world.run("--full")
+    assert not any(map(world.is_live, urns.values()))
+
+
 def test_retract_leaves_nothing(world: World) -> None:
     world.run()
+    planner = agents(world)["planner"]
+    assert call(["explain", planner, "--recipe", str(world.recipe)]) == 0
     assert call(["retract", str(world.recipe), "--yes", "-q"]) == 0
-    for urn in (SERVER, TOOL, SKILL, PROMPT):
+    for urn in (SERVER, TOOL, SKILL, PROMPT, planner):
         left = {name for name, value in world.stored(urn).items() if any(value.values())}
         assert left <= {"status", "dataPlatformInstance", *KEY_ASPECTS, "browsePathsV2"}, urn
         assert not world.is_live(urn)

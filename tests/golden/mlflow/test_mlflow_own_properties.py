@@ -12,6 +12,7 @@ import pytest
 from mlcat_ingest.sources.mlflow.mapping import map_record
 from mlcat_ingest.sources.mlflow.mapping.properties import OWN_KEYS
 from mlcat_ingest.sources.mlflow.values.joined import (
+    JoinedAgent,
     JoinedAsset,
     JoinedDataset,
     JoinedExperiment,
@@ -53,7 +54,7 @@ def with_tags(record: JoinedRecord, more: dict[str, str]) -> JoinedRecord:
         case JoinedAsset():
             asset = record.asset
             return replace(record, asset=replace(asset, tags={**more, **asset.tags}))
-        case JoinedLoggedModel():
+        case JoinedLoggedModel() | JoinedAgent():
             external = record.model
             return replace(record, model=replace(external, tags={**more, **external.tags}))
 
@@ -72,7 +73,7 @@ def tags_of(record: JoinedRecord) -> set[str]:
             return set()
         case JoinedAsset():
             return {*record.asset.tags}
-        case JoinedLoggedModel():
+        case JoinedLoggedModel() | JoinedAgent():
             return {*record.model.tags}
 
 
@@ -103,6 +104,7 @@ def test_the_keys_that_the_golden_records_show_are_the_registered_ones() -> None
 def test_no_tag_takes_a_key_that_the_mapping_writes(case: Path) -> None:
     named = dict.fromkeys(written_keys(), TAG_VALUE)
     found = list(custom_properties(with_tags(golden(case), named)))
-    assert found or isinstance(golden(case), JoinedAsset), "only skills have no properties"
+    without = JoinedAsset | JoinedAgent
+    assert found or isinstance(golden(case), without), "only skills and agents have no properties"
     for custom in found:
         assert TAG_VALUE not in {custom.get(key) for key in written_keys()}

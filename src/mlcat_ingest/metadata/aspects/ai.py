@@ -112,7 +112,7 @@ class _AIAgentSource(TypedDict):
 
 
 class _AIAgentInfo(TypedDict):
-    """An agent: its name, what it does, and its instructions."""
+    """An agent: its name, what it does, and its instructions. MLflow: an external model."""
 
     name: str
     tagline: NotRequired[str]
@@ -123,7 +123,7 @@ class _AIAgentInfo(TypedDict):
     lastModified: AuditStamp
 
 
-aspect("aiAgentInfo", _AIAgentInfo)
+AI_AGENT_INFO: Final = aspect("aiAgentInfo", _AIAgentInfo)
 
 
 class _AIAgentDependencies(TypedDict, total=False):
@@ -134,7 +134,7 @@ class _AIAgentDependencies(TypedDict, total=False):
     models: Annotated[list[str], Edge("AgentUsesModel", "mlModel")]
 
 
-aspect("aiAgentDependencies", _AIAgentDependencies)
+AI_AGENT_DEPENDENCIES: Final = aspect("aiAgentDependencies", _AIAgentDependencies)
 
 
 class _DocumentSource(TypedDict):

@@ -261,7 +261,8 @@ class MlflowConfig(ConnectionConfig):
 
     include: tuple[AssetsName, ...] = ()
     """What is read beside runs and models: `mcp_servers` with their tools (MLflow 3.15), `skills`
-    (3.18) and `prompts`. Each pass reads all of them."""
+    (3.18) and `prompts`, of all of which each pass reads all, and `agents`: external models of type
+    `agent`, read as these are."""
 
     alias_tags: bool = False
     """Whether to add a global tag `mlflow_alias_<alias>` for each alias of a model version."""
@@ -315,7 +316,7 @@ class MlflowConfig(ConnectionConfig):
             raise ValueError(
                 "`reader: database` requires the address of an SQLite, PostgreSQL or MySQL database"
             )
-        if self.reader == "client" and (unread := [*{*self.include} - {"prompts"}]):
+        if self.reader == "client" and (unread := [*{*self.include} - {"prompts", "agents"}]):
             raise ValueError(f"`reader: client` reads no {min(unread)}: delete it from `include`")
         return self
 

@@ -46,7 +46,7 @@ from mlcat_ingest.sources.mlflow.read.checks import OMITS, WORKSPACES
 from mlcat_ingest.sources.mlflow.read.reader import MlflowObject, Reader
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from mlcat_ingest.sources.mlflow.read.signin import find_account
-from mlcat_ingest.sources.mlflow.select.assets import PromptUsers, missing_assets
+from mlcat_ingest.sources.mlflow.select.assets import AssetUsers, join_agents, missing_assets
 from mlcat_ingest.sources.mlflow.select.changes import ChangedRuns, KnownRuns
 from mlcat_ingest.sources.mlflow.select.joins import ParentRuns
 from mlcat_ingest.sources.mlflow.select.missing import find_missing, object_of
@@ -59,10 +59,10 @@ from mlcat_ingest.sources.mlflow.select.selection import (
 )
 from mlcat_ingest.sources.mlflow.select.workspace import WorkspaceReading
 from mlcat_ingest.sources.mlflow.values.assets import (
+    AGENT,
     ENTITY_TYPES,
     KINDS,
     PROMPT,
-    Asset,
 )
 from mlcat_ingest.sources.mlflow.values.joined import (
     COLUMN,
@@ -177,7 +177,7 @@ class MlflowSource(Source[JoinedRecord]):
         self._taken: dict[str, str] = {}
         self._nothing_listed: list[str] = []
         self._listed: Counter[str] = Counter()
-        self._assets: dict[str, dict[str, Mapping[str, Asset]]] = {}
+        self._assets: dict[str, dict[str, Mapping[str, Sequence[str]]]] = {}
         self._naming(DEFAULT_WORKSPACE)
         self._databricks = self._databricks_address()
         self.can_set_tags = config.over_http and config.reader != "client" and not self._databricks
@@ -286,7 +286,7 @@ class MlflowSource(Source[JoinedRecord]):
         if isinstance(request.scope, Runs):
             named = NamedRuns(reader, only, request.scope)
             of_names = reading(named, parents)
-            users = PromptUsers(partition.fingerprints(PROMPT))
+            users = AssetUsers(partition.fingerprints(PROMPT))
             yield from self._pages(reader, of_names, users=users)
             wanted = frozenset(request.scope.models)
             yield from self._asset_pages(reader, scope, partition, users, wanted)
@@ -298,7 +298,7 @@ class MlflowSource(Source[JoinedRecord]):
         if known.last_ms is not None:
             changes = reading(ChangedRuns(reader, only, known, partition), parents)
             try:
-                users = PromptUsers(partition.fingerprints(PROMPT))
+                users = AssetUsers(partition.fingerprints(PROMPT))
                 yield from self._pages(reader, changes, partition, users)
             except ProtocolMismatchError as error:
                 log.warning("cannot list changes; reading everything: %s", error)
@@ -315,7 +315,7 @@ class MlflowSource(Source[JoinedRecord]):
             listed_only=isinstance(request.scope, Remainder),
         )
         everything = reading(runs, parents)
-        users = PromptUsers({})
+        users = AssetUsers({})
         yield from self._pages(reader, everything, partition, users)
         yield from self._asset_pages(reader, scope, partition, users)
         if self._config.limit is None:
@@ -329,12 +329,12 @@ class MlflowSource(Source[JoinedRecord]):
         reader: Reader,
         reading: WorkspaceReading,
         partition: PartitionState | None = None,
-        users: PromptUsers | None = None,
+        users: AssetUsers | None = None,
     ) -> Iterator[Page[JoinedRecord]]:
         """Yield the pages of a reading, and the records that cannot be read behind others."""
         datasets: dict[str, JoinedDataset] = {}
         for records in reading.pages():
-            if users is not None and "prompts" in self._config.include:
+            if users is not None and self._config.include:
                 users.add(records)
             yield Page([*records, *reader.refusals.take()], partition)
             if self._config.lineage.datasets == "create":
@@ -354,23 +354,27 @@ class MlflowSource(Source[JoinedRecord]):
         reader: Reader,
         scope: WorkspaceScope,
         partition: PartitionState,
-        users: PromptUsers,
+        users: AssetUsers,
         named: Collection[str] | None = None,
     ) -> Iterator[Page[JoinedRecord] | Finished]:
         """Yield the AI assets that the recipe includes; of those `named`, only prompts."""
         listed = self._assets.setdefault(scope.source_key, {})
         for kind in (KINDS[name] for name in self._config.include):
-            if named is not None and (kind != PROMPT or not named):
+            if kind == AGENT or (named is not None and (kind != PROMPT or not named)):
                 continue
             assets = reader.assets(kind)
             if assets is None:
                 yield Finished(notes=[Note("assets_not_listed", f"this MLflow lists no {kind}s")])
                 continue
             if named is None:
-                listed[kind] = {asset.name: asset for asset in assets}
+                listed[kind] = {one.name: [t.name for t in one.newest.tools] for one in assets}
             wanted = (one for one in assets if named is None or one.name in named)
             for some in chunks((users.join(scope, one) for one in wanted), _ASSETS_A_PAGE):
                 yield Page([*some, *reader.refusals.take()], partition)
+        listed[AGENT] = dict.fromkeys(users.agents, ())
+        agents = users.agents.values() if "agents" in self._config.include else ()
+        for joined in chunks(join_agents(reader, agents, listed), _ASSETS_A_PAGE):
+            yield Page(joined, partition)
         if refused := reader.refusals.take():
             yield Page(refused, partition)
 

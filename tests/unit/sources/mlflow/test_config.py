@@ -184,6 +184,6 @@ def test_a_key_of_datahubs_own_source_is_reported_what_to_do(key: str, cure: str
 
 
 def test_what_mlflow_client_cannot_read_is_refused_before_a_run() -> None:
-    MlflowConfig(tracking_uri="http://h", reader="client", include=("prompts",))
+    MlflowConfig(tracking_uri="http://h", reader="client", include=("prompts", "agents"))
     with pytest.raises(ValidationError, match="reads no mcp_servers: delete it from `include`"):
         MlflowConfig(tracking_uri="http://h", reader="client", include=("skills", "mcp_servers"))

@@ -6,7 +6,7 @@ from typing import Any, Final
 from mlcat_ingest.errors import RecordError
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.proposal import Entity
-from mlcat_ingest.sources.mlflow.mapping.assets import map_asset
+from mlcat_ingest.sources.mlflow.mapping.assets import map_agent, map_asset
 from mlcat_ingest.sources.mlflow.mapping.datasets import map_dataset
 from mlcat_ingest.sources.mlflow.mapping.groups import (
     map_experiment,
@@ -16,6 +16,7 @@ from mlcat_ingest.sources.mlflow.mapping.groups import (
 from mlcat_ingest.sources.mlflow.mapping.model import map_external_model, map_run
 from mlcat_ingest.sources.mlflow.mapping.signature import map_signature
 from mlcat_ingest.sources.mlflow.values.joined import (
+    JoinedAgent,
     JoinedAsset,
     JoinedDataset,
     JoinedExperiment,
@@ -58,6 +59,7 @@ _MAPPINGS: Final[Mapping[type, Callable[[Any], list[Entity]]]] = {
     JoinedDataset: map_dataset,
     JoinedLoggedModel: map_external_model,
     JoinedAsset: map_asset,
+    JoinedAgent: map_agent,
 }
 
 

@@ -1,4 +1,4 @@
-"""Maps MCP servers to services with their tools as APIs, skills to skills, prompts to documents."""
+"""Maps MCP servers to services, tools to APIs, prompts to documents, skills and agents to such."""
 
 import base64
 import gzip
@@ -22,9 +22,15 @@ from mlcat_ingest.metadata.urn import corp_user
 from mlcat_ingest.sources.mlflow.mapping import properties
 from mlcat_ingest.sources.mlflow.mapping.groups import version_tags
 from mlcat_ingest.sources.mlflow.mapping.text import Truncator, compact_json, truncate_aspect
-from mlcat_ingest.sources.mlflow.values.assets import MCP_SERVER, SKILL, Asset
-from mlcat_ingest.sources.mlflow.values.joined import JoinedAsset, WorkspaceScope
-from mlcat_ingest.sources.mlflow.values.records import PROMPT_TAG, PropertyKey, SubType
+from mlcat_ingest.sources.mlflow.values.assets import AGENT, MCP_SERVER, SKILL, Asset
+from mlcat_ingest.sources.mlflow.values.joined import JoinedAgent, JoinedAsset, WorkspaceScope
+from mlcat_ingest.sources.mlflow.values.records import (
+    NOTE_TAG,
+    PROMPT_TAG,
+    USER_TAG,
+    PropertyKey,
+    SubType,
+)
 
 _LIFECYCLES: Final = {"draft": "EXPERIMENTAL", "active": "PRODUCTION", "deprecated": "DEPRECATED"}
 _TRANSPORTS: Final = {"sse": "SSE", "websocket": "WEBSOCKET"}
@@ -62,17 +68,44 @@ def map_asset(record: JoinedAsset) -> list[Entity]:
             aspects[BROWSE_PATHS_V2] = path
     tagged: Aspect = {GLOBAL_TAGS: {"tags": [{"tag": tag.urn} for tag in tags]}}
     urn = scope.asset(asset.kind, asset.name).urn
-    every = {**_first_aspects(scope, asset, kind), **tagged, **aspects}
+    every = {**_first_aspects(scope, asset.user_id, kind), **tagged, **aspects}
     return [*tags, *tools, Entity(urn, every, notes=tuple(truncator.notes))]
 
 
-def _first_aspects(scope: WorkspaceScope, asset: Asset, kind: SubType | None) -> dict[str, Aspect]:
+def map_agent(record: JoinedAgent) -> list[Entity]:
+    """Return the agent that an external model is, beside the model itself.
+
+    Raises:
+        InvalidUrnError: the id cannot be part of a URN.
+    """
+    model, scope, truncator = record.model, record.scope, Truncator(record.scope.limits)
+    for uri in record.unknown:
+        truncator.note("agent_uses_unknown", f"{model.name or model.model_id}: {uri}")
+    user = scope.owners.urn(model.tags.get(USER_TAG)) or _UNKNOWN
+    removed = record.experiment.lifecycle_stage == "deleted"
+    aspects = {
+        **_first_aspects(scope, model.tags.get(USER_TAG), None),
+        STATUS: properties.REMOVED if removed else properties.ACTIVE,
+        ai.AI_AGENT_DEPENDENCIES: {field: list(urns) for field, urns in record.uses.items()},
+        ai.AI_AGENT_INFO: {
+            "name": truncator.text(model.name or model.model_id, "name"),
+            "description": truncator.description(model.tags.get(NOTE_TAG)),
+            "source": {"type": "EXTERNAL"},
+            **_stamps(user, user, model.created_at_ms, model.last_updated_at_ms),
+        },
+    }
+    return [Entity(scope.asset(AGENT, model.model_id).urn, aspects, notes=tuple(truncator.notes))]
+
+
+def _first_aspects(
+    scope: WorkspaceScope, user: str | None, kind: SubType | None
+) -> dict[str, Aspect]:
     platform = {"platform": scope.naming.platform_urn}
     aspects: dict[str, Aspect] = {
         STATUS: properties.ACTIVE,
         # The URNs do not name the platform.
         DATA_PLATFORM_INSTANCE: scope.platform_instance() or platform,
-        OWNERSHIP: scope.owners.ownership(scope.owners.urn(asset.user_id)),
+        OWNERSHIP: scope.owners.ownership(scope.owners.urn(user)),
     }
     return {**aspects, SUB_TYPES: {"typeNames": [kind.value]}} if kind else aspects
 
@@ -82,7 +115,10 @@ def _tools(scope: WorkspaceScope, asset: Asset) -> Iterator[Entity]:
         truncator = Truncator(scope.limits)
         described = truncator.description(tool.description or tool.title)
         named = {"name": truncator.text(tool.name, "name"), "description": described}
-        aspects = {**_first_aspects(scope, asset, SubType.MCP_TOOL), ai.API_PROPERTIES: named}
+        aspects = {
+            **_first_aspects(scope, asset.user_id, SubType.MCP_TOOL),
+            ai.API_PROPERTIES: named,
+        }
         urn = scope.asset(asset.kind, asset.name, tool.name).urn
         yield Entity(urn, aspects, notes=tuple(truncator.notes))
 
@@ -167,7 +203,7 @@ def _skill(record: JoinedAsset, truncator: Truncator) -> Aspect:
         "name": truncator.text(asset.name, "name"),
         "description": truncator.description(asset.description),
         "sourceRepository": source,
-        **_stamps(record, asset.user_id),
+        **_stamps_of(record, asset.user_id),
     }
 
 
@@ -196,20 +232,26 @@ def _document(record: JoinedAsset, truncator: Truncator) -> Aspect:
         "source": {**source, "externalId": title, **({"externalUrl": link} if link else {})},
         "status": {"state": "PUBLISHED"},
         "contents": {"text": truncator.text(newest.content or "", "text", _TEXT_CHARS)},
-        **_stamps(record, newest.user_id),
+        **_stamps_of(record, newest.user_id),
         "relatedAssets": [{"asset": urn} for urn in users],
     }
     return truncate_aspect(info, truncator)
 
 
-def _stamps(record: JoinedAsset, editor: str | None) -> dict[str, Any]:
-    """Return when an asset was made and changed, which the catalog requires with users."""
+def _stamps_of(record: JoinedAsset, editor: str | None) -> dict[str, Any]:
     asset, owners = record.asset, record.scope.owners
-    created_ms = asset.created_at_ms or 0
-    changed_ms = asset.last_updated_at_ms or created_ms
+    users = owners.urn(asset.user_id), owners.urn(editor)
+    return _stamps(*users, asset.created_at_ms, asset.last_updated_at_ms)
+
+
+def _stamps(
+    maker: str | None, editor: str | None, created_ms: int | None, changed_ms: int | None
+) -> dict[str, Any]:
+    """Return when something was made and changed, which the catalog requires with users."""
+    created_ms = created_ms or 0
     return {
-        "created": {"time": created_ms, "actor": owners.urn(asset.user_id) or _UNKNOWN},
-        "lastModified": {"time": changed_ms, "actor": owners.urn(editor) or _UNKNOWN},
+        "created": {"time": created_ms, "actor": maker or _UNKNOWN},
+        "lastModified": {"time": changed_ms or created_ms, "actor": editor or _UNKNOWN},
     }
 
 

@@ -1,4 +1,4 @@
-"""AI assets of a pass: which models use a prompt, and which assets MLflow lacks now."""
+"""AI assets of a pass: who uses which of them, and which ones MLflow lacks now."""
 
 import re
 from collections import defaultdict
@@ -11,15 +11,22 @@ from urllib.parse import unquote
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.urn import entity_type_of, raw_parts
 from mlcat_ingest.sources.base import Missing, Unlisted
-from mlcat_ingest.sources.mlflow.read.reader import MlflowObject, Reader
+from mlcat_ingest.sources.mlflow.read.listing import id_pieces
+from mlcat_ingest.sources.mlflow.read.reader import Kind, MlflowObject, ModelFilter, Reader
 from mlcat_ingest.sources.mlflow.values.assets import (
+    AGENT,
     ENTITY_TYPES,
+    MCP_SERVER,
     PROMPT,
+    SKILL,
     TOOL,
     Asset,
+    AssetKind,
     linked_prompts,
+    references,
 )
 from mlcat_ingest.sources.mlflow.values.joined import (
+    JoinedAgent,
     JoinedAsset,
     JoinedLoggedModel,
     JoinedRecord,
@@ -34,10 +41,22 @@ _SHORTENED: Final = re.compile("~[0-9a-f]{16}$")
 """The end of a URN that lacks some of the name."""
 
 
-class PromptUsers:
-    """The models that use each prompt: those of earlier passes, and what this one reads.
+_MODEL_ID: Final = re.compile("m-[0-9a-f]{32}")
+_SKILL: Final = re.compile("(?:@[^/@]+/)?[^/@]+")
+_SCHEMES: Final[Mapping[str, AssetKind]] = {"mcp-servers": MCP_SERVER, "skills": SKILL}
+_FIELDS: Final = {MCP_SERVER: "tools", SKILL: "skills"}
+"""The dependencies of an agent that are of a kind."""
+_OBJECTS: Final[Mapping[AssetKind, Kind]] = {PROMPT: "registered", AGENT: "logged_model"}
+"""What MLflow keeps a kind as, if it is none of its own."""
 
-    Cost: holds the URNs of these models.
+ListedAssets = Mapping[str, Mapping[str, Collection[str]]]
+"""The names of assets by kind, each with those of its tools."""
+
+
+class AssetUsers:
+    """The models that use each prompt, of earlier passes and of this one, and agents of this one.
+
+    Cost: holds the URNs of these models, and the agents.
     """
 
     def __init__(self, earlier: Mapping[str, str]) -> None:
@@ -45,6 +64,7 @@ class PromptUsers:
         self._earlier = {name: {*text.split("\n")} - {""} for name, text in earlier.items()}
         self._users = defaultdict[str, set[str]](set)
         self._earlier_with = defaultdict[str, list[set[str]]](list)
+        self.agents: dict[str, JoinedLoggedModel] = {}
         for users in self._earlier.values():
             for urn in users:
                 self._earlier_with[urn].append(users)
@@ -65,6 +85,8 @@ class PromptUsers:
             urn = record.scope.naming.version(record.version.name, record.version.version).urn
         elif isinstance(record, JoinedLoggedModel):
             tagged, urn = [record.model], record.scope.naming.model(record.model.model_id).urn
+            if (record.model.model_type or "").lower() == AGENT:
+                self.agents[record.model.model_id] = record
         else:
             return
         for users in self._earlier_with.pop(urn, ()):
@@ -81,16 +103,82 @@ class PromptUsers:
         return JoinedAsset(scope, asset, tuple(sorted(users)))
 
 
+def join_agents(
+    reader: Reader, agents: Collection[JoinedLoggedModel], listed: ListedAssets
+) -> Iterator[JoinedAgent]:
+    """Yield agents with what they use of the models and of the `listed` assets.
+
+    Cost: a request for each 100 logged models that they name by their ids.
+    """
+    if not agents:
+        return
+    named = [(one, references(one.model.params, one.model.tags)) for one in agents]
+    ids = {uri.partition(":/")[2].lstrip("/") for _, uris in named for uri in uris}
+    experiments = [one.experiment_id for page in reader.experiments() for one in page]
+    made = {
+        model.model_id: model.model_id if model.is_external else model.source_run_id or ""
+        for piece in id_pieces(filter(_MODEL_ID.fullmatch, ids))
+        for page in reader.logged_models(experiments, only=ModelFilter(model_ids=piece))
+        for model in page
+    }
+    registered = {one.name: one.aliases for page in reader.registered_models() for one in page}
+    fields = {"models", *(field for kind, field in _FIELDS.items() if kind in listed)}
+    for one, uris in named:
+        uses: dict[str, set[str]] = {field: set() for field in sorted(fields)}
+        unknown = []
+        for uri in uris:
+            scheme, _, name = uri.partition(":/")
+            name, found = name.lstrip("/"), set[str]()
+            with suppress(InvalidUrnError):
+                if scheme == "models":
+                    found = _models(one.scope, name, registered, made)
+                elif kind := _SCHEMES.get(scheme):
+                    found = _assets(one.scope, kind, name, listed.get(kind, {}))
+            uses.get(_FIELDS.get(_SCHEMES.get(scheme, ""), "models"), set()).update(found)
+            unknown += [] if found else [uri]
+        of_fields = {field: tuple(sorted(urns)) for field, urns in uses.items()}
+        yield JoinedAgent(one.scope, one.model, one.experiment, of_fields, tuple(unknown))
+
+
+def _models(
+    scope: WorkspaceScope,
+    name: str,
+    registered: Mapping[str, Mapping[str, str]],
+    made: Mapping[str, str],
+) -> set[str]:
+    """Return the URN of the model at `models:/<name>`, none for a stage or what is not there."""
+    if run_id := made.get(name):
+        return {scope.naming.model(run_id).urn}
+    of_version, _, version = name.partition("/")
+    of_alias, _, alias = name.rpartition("@")
+    if version.isdecimal() and of_version in registered:
+        return {scope.naming.version(of_version, str(int(version))).urn}
+    number = registered.get(of_alias, {}).get(alias)
+    return set() if number is None else {scope.naming.version(of_alias, number).urn}
+
+
+def _assets(
+    scope: WorkspaceScope, kind: str, name: str, listed: Mapping[str, Collection[str]]
+) -> set[str]:
+    """Return the URN of a skill, or of an MCP server's tool, or of all its tools."""
+    name, _, tool = name.partition("#")
+    if kind == MCP_SERVER:
+        tools = {tool} & {*listed.get(name, ())} if tool else listed.get(name, ())
+        return {scope.asset(kind, name, one).urn for one in tools}
+    parts = _SKILL.match(name)
+    return {scope.asset(kind, parts[0]).urn} if parts and parts[0] in listed else set()
+
+
 def missing_assets(
     reader: Reader,
     scope: WorkspaceScope,
     unlisted: Iterable[Unlisted],
     included: Collection[str],
-    listed: Mapping[str, Mapping[str, Asset]],
+    listed: ListedAssets,
 ) -> Iterator[Missing]:
     """Yield those of `unlisted` whose asset MLflow does not have, or the recipe does not include.
 
-    `listed` are the assets of each kind that this pass listed, by name. An entity whose URN this
+    `listed` are the assets of each kind that this pass listed. An entity whose URN this
     naming would not make is left out, and so is one with a shortened name.
     """
     for entity in unlisted:
@@ -100,14 +188,10 @@ def missing_assets(
             continue
         if kind not in included:
             yield Missing(entity.urn, lambda: True, switched_off=True)
-        elif kind in listed and (found := listed[kind].get(name)) is None:
-            yield Missing(
-                entity.urn,
-                partial(
-                    reader.is_gone, MlflowObject("registered" if kind == PROMPT else kind, name)
-                ),
-            )
-        elif kind in listed and found and tool not in {"", *(t.name for t in found.newest.tools)}:
+        elif kind in listed and (tools := listed[kind].get(name)) is None:
+            target = MlflowObject(_OBJECTS.get(kind, kind), name)
+            yield Missing(entity.urn, partial(reader.is_gone, target))
+        elif kind in listed and tools is not None and tool not in {"", *tools}:
             yield Missing(entity.urn, lambda: True)
 
 

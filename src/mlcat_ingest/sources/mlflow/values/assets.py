@@ -1,4 +1,4 @@
-"""AI assets of MLflow: MCP servers with their tools, skills and prompts, before the mapping.
+"""AI assets of MLflow: MCP servers with tools, skills, prompts and agents, before the mapping.
 
 Every reader gives the same values. Times are epoch milliseconds UTC.
 
@@ -11,17 +11,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
-AssetKind = Literal["mcp server", "skill", "prompt"]
-AssetsName = Literal["mcp_servers", "skills", "prompts"]
+from mlcat_ingest.metadata.reserved import USES_TAG
+
+AssetKind = Literal["mcp server", "skill", "prompt", "agent"]
+AssetsName = Literal["mcp_servers", "skills", "prompts", "agents"]
 
 MCP_SERVER: Final = "mcp server"
 SKILL: Final = "skill"
 PROMPT: Final = "prompt"
+AGENT: Final = "agent"
+"""Also the type of a logged model that is one, as MLflow's documentation has it."""
 
 KINDS: Final[Mapping[AssetsName, AssetKind]] = {
     "mcp_servers": MCP_SERVER,
     "skills": SKILL,
     "prompts": PROMPT,
+    "agents": AGENT,
 }
 """The kind of the records of what a recipe may include."""
 
@@ -30,6 +35,7 @@ ENTITY_TYPES: Final[Mapping[str, AssetKind]] = {
     "api": MCP_SERVER,
     "agentSkill": SKILL,
     "document": PROMPT,
+    "aiAgent": AGENT,
 }
 """The kind that an entity type is made of; a tool of an MCP server is an `api`."""
 
@@ -39,6 +45,8 @@ LINKED_PROMPTS_TAG: Final = "mlflow.linkedPrompts"
 TEXT_TAG: Final = "mlflow.prompt.text"
 """Tag of a version of a prompt."""
 
+_REFERENCE: Final = re.compile("(?:models|skills|mcp-servers):/+[^/]")
+"""A URI as MLflow has it for models and skills, and as this package has it for MCP servers."""
 _SEMVER: Final = re.compile(r"(\d+)(?:\.(\d+))?(?:\.(\d+))?(?:-([0-9A-Za-z.-]+))?(?:\+.*)?")
 
 
@@ -125,9 +133,31 @@ def _order(version: AssetVersion) -> tuple[Any, ...]:
 
 def linked_prompts(tags: Mapping[str, str]) -> frozenset[str]:
     """Return the names of the prompts that a run, logged model or version names in its tag."""
-    try:
-        linked = json.loads(tags.get(LINKED_PROMPTS_TAG) or "[]")
-    except ValueError:
-        linked = ()
-    named = (one.get("name") for one in linked if isinstance(one, dict))
+    named = (one.get("name") for one in _listed(tags, LINKED_PROMPTS_TAG) if isinstance(one, dict))
     return frozenset(name for name in named if isinstance(name, str))
+
+
+def references(params: Mapping[str, str], tags: Mapping[str, str]) -> list[str]:
+    """Return what an agent says that it uses, sorted: URIs of models, skills and MCP servers.
+
+    A parameter says so if it is one URI, or a list of them; so does the tag `mlcat.uses`, of which
+    other texts are returned, too.
+    """
+    declared = {one for of in (params, tags) for one in _texts(of, USES_TAG)}
+    listed = (_texts(params, name) for name in params)
+    return sorted(declared.union(*(of for of in listed if all(map(_REFERENCE.match, of)))))
+
+
+def _texts(values: Mapping[str, str], name: str) -> list[str]:
+    """Return the texts of a list as JSON, or with commas."""
+    found = _listed(values, name) or (values.get(name) or "").split(",")
+    return [text for one in found if isinstance(one, str) and (text := one.strip())]
+
+
+def _listed(values: Mapping[str, str], name: str) -> list[Any]:
+    """Return the items of a list as JSON, none where that cannot be read."""
+    try:
+        found = json.loads(values.get(name) or "[]")
+    except (ValueError, RecursionError):
+        return []
+    return found if isinstance(found, list) else []

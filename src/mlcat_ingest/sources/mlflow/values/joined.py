@@ -26,7 +26,7 @@ from mlcat_ingest.metadata.proposal import Aspect
 from mlcat_ingest.metadata.reserved import FEATURES_TAG
 from mlcat_ingest.sources.base import RecordVersion
 from mlcat_ingest.sources.datasets import Datasets
-from mlcat_ingest.sources.mlflow.values.assets import ENTITY_TYPES, TOOL, Asset
+from mlcat_ingest.sources.mlflow.values.assets import AGENT, ENTITY_TYPES, TOOL, Asset
 from mlcat_ingest.sources.mlflow.values.records import (
     EVALUATED_TAG,
     EVALUATION_TYPE,
@@ -543,6 +543,25 @@ class JoinedAsset:
 
 
 @dataclass(frozen=True, slots=True)
+class JoinedAgent:
+    """An agent, and the URNs of what it `uses`, by field of its dependencies, as far as listed.
+
+    What it names beside these is `unknown` to MLflow, or to the recipe.
+    """
+
+    scope: WorkspaceScope
+    model: LoggedModel
+    experiment: Experiment
+    uses: Mapping[str, tuple[str, ...]]
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def record_version(self) -> RecordVersion | None:
+        """The id of the model."""
+        return RecordVersion(AGENT, self.model.model_id, _record_digest(self))
+
+
+@dataclass(frozen=True, slots=True)
 class RefusedRecord:
     """A record of MLflow that cannot be read: its kind, what names it, and why.
 
@@ -579,6 +598,7 @@ JoinedRecord = (
     | JoinedDataset
     | JoinedLoggedModel
     | JoinedAsset
+    | JoinedAgent
     | RefusedRecord
 )
 """A record that `MlflowSource.read` yields."""

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
+from mlcat_ingest.metadata.reserved import USES_TAG
 from mlcat_ingest.sources.base import Unlisted
-from mlcat_ingest.sources.mlflow.select.assets import PromptUsers, missing_assets
+from mlcat_ingest.sources.mlflow.select.assets import AssetUsers, join_agents, missing_assets
 from mlcat_ingest.sources.mlflow.values.assets import (
+    AGENT,
     LINKED_PROMPTS_TAG,
     MCP_SERVER,
     PROMPT,
     SKILL,
     Asset,
-    AssetVersion,
-    Tool,
 )
 from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedLoggedModel,
@@ -23,7 +23,13 @@ from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedRun,
     JoinedVersion,
 )
-from mlcat_ingest.sources.mlflow.values.records import Experiment, LoggedModel, ModelVersion, Run
+from mlcat_ingest.sources.mlflow.values.records import (
+    Experiment,
+    LoggedModel,
+    ModelVersion,
+    RegisteredModel,
+    Run,
+)
 from support.fake_mlflow import FakeReader, FakeStore
 from support.mlflow_records import a_scope
 
@@ -46,14 +52,14 @@ USERS = {
 
 
 def users(earlier: str, *records: JoinedRecord) -> set[str]:
-    found = PromptUsers({"p": earlier})
+    found = AssetUsers({"p": earlier})
     found.add(records)
     return set(found.join(SCOPE, Asset(PROMPT, "p")).related)
 
 
 def test_a_prompt_has_the_models_that_name_it() -> None:
     assert users("", *RECORDS) == USERS
-    assert PromptUsers({}).join(SCOPE, Asset(SKILL, "p")).related == ()
+    assert AssetUsers({}).join(SCOPE, Asset(SKILL, "p")).related == ()
 
 
 def test_models_that_a_pass_does_not_read_stay_and_others_are_known_anew() -> None:
@@ -62,11 +68,11 @@ def test_models_that_a_pass_does_not_read_stay_and_others_are_known_anew() -> No
     assert users(before, RECORDS[0]) == {before, other}
 
 
-SERVER = Asset(MCP_SERVER, "a/b", versions=(AssetVersion("1", tools=(Tool("t"), Tool("x/y"))),))
-LISTED = {
-    MCP_SERVER: {"a/b": SERVER, "a/none": Asset(MCP_SERVER, "a/none")},
-    SKILL: {"@o/s": Asset(SKILL, "@o/s")},
-    PROMPT: {"p": Asset(PROMPT, "p")},
+LISTED: dict[str, dict[str, list[str]]] = {
+    MCP_SERVER: {"a/b": ["t", "x/y"], "a/none": []},
+    SKILL: {"@o/s": [], "s.2": []},
+    PROMPT: {"p": []},
+    AGENT: {"m-1": []},
 }
 
 
@@ -82,6 +88,8 @@ LISTED = {
         (MCP_SERVER, ["a/c", "t"], "asked"),
         (SKILL, ["@o/s"], "there"),
         (SKILL, ["s"], "asked"),
+        (AGENT, ["m-1"], "there"),
+        (AGENT, ["m-2"], "asked"),
         (PROMPT, ["p, (odd) %"], "asked"),
         (PROMPT, ["p"], "there"),
         (PROMPT, ["p" * 600], "there"),
@@ -113,3 +121,71 @@ def test_an_entity_of_another_place_proves_nothing() -> None:
     assert (
         list(missing_assets(reader, SCOPE, [Unlisted(u, {}) for u in urns], LISTED, LISTED)) == []
     )
+
+
+MADE, EXTERNAL, GONE = ("m-" + one * 32 for one in "abc")
+MODELS = [
+    LoggedModel(MADE, "1", "made", "READY", source_run_id="r1"),
+    LoggedModel(EXTERNAL, "1", "external", "READY", model_type="Agent"),
+]
+STORE = FakeStore([Experiment("1", "e")], [], [RegisteredModel("llm", aliases={"best": "7"})])
+
+
+def uses(reference: str, how: str = "params") -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return what an agent uses, without fields that are empty, and what is unknown of it."""
+    model = LoggedModel("m-1", "1", "a", "READY", model_type="agent")
+    declared = {USES_TAG: reference}
+    model = replace(model, params=declared) if how == "params" else replace(model, tags=declared)
+    agent = JoinedLoggedModel(SCOPE, model, Experiment("1", "e"))
+    reader = FakeReader({"risk": replace(STORE, models=MODELS)}, "risk")
+    (joined,) = join_agents(reader, [agent], LISTED)
+    return {field: urns for field, urns in joined.uses.items() if urns}, joined.unknown
+
+
+@pytest.mark.parametrize(
+    ("reference", "field", "names"),
+    [
+        ("models:/llm/3", "models", [NAMING.version("llm", "3").urn]),
+        ("models:/llm@best", "models", [NAMING.version("llm", "7").urn]),
+        (f"models:/{MADE}", "models", [NAMING.model("r1").urn]),
+        (f"models:/{EXTERNAL}", "models", [NAMING.model(EXTERNAL).urn]),
+        ("skills:/@o/s/3", "skills", [SCOPE.asset(SKILL, "@o/s").urn]),
+        ("skills:/s.2@stable", "skills", [SCOPE.asset(SKILL, "s.2").urn]),
+        (
+            "mcp-servers:/a/b",
+            "tools",
+            [SCOPE.asset(MCP_SERVER, "a/b", t).urn for t in ("t", "x/y")],
+        ),
+        ("mcp-servers:/a/b#x/y", "tools", [SCOPE.asset(MCP_SERVER, "a/b", "x/y").urn]),
+    ],
+)
+def test_an_agent_uses_what_it_refers_to(reference: str, field: str, names: list[str]) -> None:
+    for how in ("params", "tags"):
+        assert uses(reference, how=how) == ({field: tuple(sorted(names))}, ())
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        *("models:/llm/Production", "models:/llm/latest", "models:/llm@other", "models:/none/1"),
+        *(f"models:/{GONE}", "models:/llm", "skills:/none/1", "skills:/@o", "mcp-servers:/a/c"),
+        *("mcp-servers:/a/b#none", "mcp-servers:/a/none", "gpt-x", "s3://bucket/x", "models:/"),
+    ],
+)
+def test_what_is_not_there_or_may_mean_another_thing_is_unknown(reference: str) -> None:
+    assert uses(reference) == ({}, (reference,))
+
+
+def test_what_this_pass_did_not_list_stays() -> None:
+    model = LoggedModel("m-1", "1", "a", "READY", model_type="agent")
+    agent = JoinedLoggedModel(SCOPE, model, Experiment("1", "e"))
+    reader = FakeReader({"risk": STORE}, "risk")
+    (joined,) = join_agents(reader, [agent], {SKILL: {}})
+    assert joined.uses == {"models": (), "skills": ()}
+    assert list(join_agents(reader, [], {})) == []
+
+
+def test_agents_are_external_models_of_that_type() -> None:
+    found = AssetUsers({})
+    found.add(JoinedLoggedModel(SCOPE, model, Experiment("1", "e")) for model in MODELS)
+    assert [*found.agents] == [EXTERNAL]

@@ -8,6 +8,7 @@ from mlcat_ingest.sources.mlflow.values.assets import (
     AssetVersion,
     in_order,
     linked_prompts,
+    references,
 )
 
 
@@ -43,9 +44,30 @@ def test_of_equal_versions_the_one_that_was_made_last_counts() -> None:
         ('[{"version": "1"}, {"name": 3}, "a", null]', set()),
         ('{"name": "a"}', set()),
         ("[", set()),
+        ("[" * 100_000, set()),
         ("", set()),
     ],
 )
 def test_prompts_are_named_in_a_tag(text: str, names: set[str]) -> None:
     assert linked_prompts({LINKED_PROMPTS_TAG: text}) == names
     assert linked_prompts({}) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("params", "tags", "found"),
+    [
+        ({"llm": "models:/llm/1"}, {}, ["models:/llm/1"]),
+        ({"llm": " models:/b/1 , skills:/s"}, {}, ["models:/b/1", "skills:/s"]),
+        ({"team": '["models:/a, b/1", "models:/b@x", 3]'}, {}, ["models:/a, b/1", "models:/b@x"]),
+        ({"prompt": "ask models:/llm/1", "url": "models:"}, {}, []),
+        ({"both": "models:/llm/1, gpt"}, {}, []),
+        ({}, {"replaces": "models:/llm/1"}, []),
+        ({}, {"mlcat.uses": "models:/llm/1, gpt"}, ["gpt", "models:/llm/1"]),
+        ({"mlcat.uses": "gpt"}, {}, ["gpt"]),
+        ({"n": "3", "empty": "", "json": '{"a": 1}', "deep": "[" * 100_000}, {}, []),
+    ],
+)
+def test_an_agent_names_what_it_uses(
+    params: dict[str, str], tags: dict[str, str], found: list[str]
+) -> None:
+    assert references(params, tags) == found
