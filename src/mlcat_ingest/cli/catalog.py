@@ -9,13 +9,15 @@ import click
 
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli.options import (
+    Command,
     OutputSettings,
+    ReadSecret,
     connect,
-    one_token,
-    output_options,
+    listening_options,
+    secret_option,
     service_options,
 )
-from mlcat_ingest.core.environment import local_path, require_extra
+from mlcat_ingest.core.environment import require_extra
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.pipeline.report.progress import LogInterval, log
@@ -24,8 +26,6 @@ from mlcat_ingest.recipe.metadata_test_files import read_test_files, read_tests
 
 if TYPE_CHECKING:
     from mlcat_ingest.catalog.server.lock import Running
-
-_MAX_PORT = 65_535
 
 
 @click.group()
@@ -42,62 +42,31 @@ _db_option = click.option(
 )
 
 
-@command.command(epilog="\b\nExample:\n  mlcat-ingest catalog serve --db catalog.db --port 8080")
+@command.command(cls=Command, examples=["catalog serve --db catalog.db --port 8080"])
 @_db_option
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option(
-    "--port",
-    type=click.IntRange(0, _MAX_PORT),
-    default=8080,
-    show_default=True,
-    help="Port to listen on; 0 selects a free one.",
+@listening_options(8080)
+@secret_option(
+    "token",
+    "MLCAT_CATALOG_TOKEN",
+    "Token for reading and writing; required if the catalog listens beyond loopback. Other users "
+    "of this machine can see it in the process list: prefer MLCAT_CATALOG_TOKEN or a file.",
+    "File with that token.",
 )
-@click.option(
-    "--token",
-    envvar="MLCAT_CATALOG_TOKEN",
-    help="Token for reading and writing; required if the catalog listens beyond "
-    "loopback. Other users of this machine can see it in the process list: prefer "
-    "MLCAT_CATALOG_TOKEN or a file.",
+@secret_option(
+    "read-token",
+    "MLCAT_CATALOG_READ_TOKEN",
+    "A second token, for reading only; prefer MLCAT_CATALOG_READ_TOKEN or a file.",
+    "File with that token.",
 )
-@click.option(
-    "--token-file",
-    envvar="MLCAT_CATALOG_TOKEN_FILE",
-    type=local_path,
-    metavar="PATH",
-    help="File with that token.",
-)
-@click.option(
-    "--read-token",
-    envvar="MLCAT_CATALOG_READ_TOKEN",
-    help="A second token, for reading only; prefer MLCAT_CATALOG_READ_TOKEN or a file.",
-)
-@click.option(
-    "--read-token-file",
-    envvar="MLCAT_CATALOG_READ_TOKEN_FILE",
-    type=local_path,
-    metavar="PATH",
-    help="File with that token.",
-)
-@output_options
-def serve(
-    db: str,
-    host: str,
-    port: int,
-    token: str | None,
-    token_file: Path | None,
-    read_token: str | None,
-    read_token_file: Path | None,
-) -> int:
+def serve(db: str, host: str, port: int, token: ReadSecret, read_token: ReadSecret) -> int:
     """Serve the embedded catalog until Ctrl-C.
 
     It listens on loopback by default. Any other address needs a token, and its pages a sign-in.
     """
     from mlcat_ingest.catalog.server.serve import serve as serve_catalog
 
-    token = one_token("--token", token, token_file)
-    read_token = one_token("--read-token", read_token, read_token_file)
     try:
-        serve_catalog(db, host, port, token=token, read_token=read_token, ready=_announce)
+        serve_catalog(db, host, port, token=token(), read_token=read_token(), ready=_announce)
     except KeyboardInterrupt:
         click.echo("stopped", err=True)
     return EXIT_OK
@@ -107,9 +76,8 @@ def _announce(running: "Running") -> None:
     output.out(f"the catalog is at {running.url} (Ctrl-C stops it)")
 
 
-@command.command(epilog="\b\nExample:\n  mlcat-ingest catalog reindex --db catalog.db")
+@command.command(cls=Command, examples=["catalog reindex --db catalog.db"])
 @_db_option
-@output_options
 def reindex(db: str) -> int:
     """Rebuild the search index and the edges of a catalog from its stored aspects.
 
@@ -155,7 +123,7 @@ def tests() -> None:
     """Check files of metadata tests, and push them to a catalog service."""
 
 
-@tests.command(epilog="\b\nExample:\n  mlcat-ingest catalog tests check recipes/tests/*.yml")
+@tests.command(cls=Command, examples=["catalog tests check recipes/tests/*.yml"])
 @click.argument(
     "files",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
@@ -163,7 +131,6 @@ def tests() -> None:
     nargs=-1,
     required=True,
 )
-@output_options
 def check(files: tuple[Path, ...]) -> int:
     """Validate the metadata tests in each FILE, YAML or JSON, and list every problem.
 
@@ -178,12 +145,10 @@ def check(files: tuple[Path, ...]) -> int:
 
 
 @tests.command(
-    epilog="\b\nExample:\n  mlcat-ingest catalog tests push tests.yml --server "
-    "http://127.0.0.1:8080"
+    cls=Command, examples=["catalog tests push tests.yml --server http://127.0.0.1:8080"]
 )
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @service_options
-@output_options
 def push(file: Path, server: str | None, token: str | None) -> int:
     """Write the metadata tests in FILE, YAML or JSON, to the catalog service.
 

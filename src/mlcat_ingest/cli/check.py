@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mlcat_ingest.cli import output
-from mlcat_ingest.cli.options import output_options, read_recipe
+from mlcat_ingest.cli.options import Command, read_recipe
 from mlcat_ingest.core.environment import stop_on_signals
 from mlcat_ingest.pipeline.report.report import EXIT_FAILED, EXIT_OK
 
@@ -14,15 +14,16 @@ if TYPE_CHECKING:
 
 _SIGNS = {"ok": "ok     ", "warning": "warning", "failed": "FAILED "}
 
-_EXAMPLES = """\b
-Examples:
-  mlcat-ingest check recipe.yml            # test all connections, change nothing
-  mlcat-ingest check recipe.yml --write    # also write a test entity, and delete it
-  mlcat-ingest check recipe.yml --json     # the same as one JSON object
-  mlcat-ingest check http://mlflow:5000    # check a server without a recipe"""
 
-
-@click.command(epilog=_EXAMPLES)
+@click.command(
+    cls=Command,
+    examples=[
+        "check recipe.yml            # test all connections, change nothing",
+        "check recipe.yml --write    # also write a test entity, and delete it",
+        "check recipe.yml --json     # the same as one JSON object",
+        "check http://mlflow:5000    # check a server without a recipe",
+    ],
+)
 @click.argument("recipe")
 @click.option(
     "--write",
@@ -31,7 +32,6 @@ Examples:
     "whether conditional writes are enforced, and delete it permanently.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@output_options
 def command(recipe: str, write: bool, as_json: bool) -> int:  # noqa: FBT001 - click's way
     """Check RECIPE, a file or an MLflow URL: validity, connections and permissions.
 

@@ -3,14 +3,21 @@
 import os
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from mlcat_ingest.cli import output
-from mlcat_ingest.cli.options import ADDRESS, OutputSettings, one_token, output_options, read_recipe
+from mlcat_ingest.cli.options import (
+    ADDRESS,
+    Command,
+    OutputSettings,
+    ReadSecret,
+    listening_options,
+    read_recipe,
+    secret_option,
+)
 from mlcat_ingest.core.environment import local_path, stop_on_signals
 from mlcat_ingest.hooks.settings import HookSettings, spool_of
 from mlcat_ingest.hooks.spool import EventSpool, read_lines
@@ -50,11 +57,10 @@ def command() -> None:
     """Show or drain the spool, the folder of events that are not in the catalog yet."""
 
 
-@command.command(epilog="\b\nExample:\n  mlcat-ingest hooks status recipe.yml --json")
+@command.command(cls=Command, examples=["hooks status recipe.yml --json"])
 @recipe_argument
 @spool_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@output_options
 def status(recipe: str, spool: Path | None, *, as_json: bool) -> None:
     """Show the pending and the dropped events in the spool of RECIPE, a file or an MLflow URL.
 
@@ -91,14 +97,11 @@ def status(recipe: str, spool: Path | None, *, as_json: bool) -> None:
             output.out(line.format(facts[name]))
 
 
-@command.command(
-    epilog="\b\nExample:\n  mlcat-ingest hooks drain recipe.yml --spool /var/spool/mlcat"
-)
+@command.command(cls=Command, examples=["hooks drain recipe.yml --spool /var/spool/mlcat"])
 @recipe_argument
 @click.option("--to", metavar="URL", help="With an MLflow URL: the catalog service to write to.")
 @spool_option
 @click.option("--follow", is_flag=True, help="Drain events as they come, until Ctrl-C or SIGTERM.")
-@output_options
 def drain(recipe: str, to: str | None, spool: Path | None, *, follow: bool) -> int:
     """Ingest the runs and registered models whose events are in the spool of RECIPE.
 
@@ -124,38 +127,18 @@ def drain(recipe: str, to: str | None, spool: Path | None, *, follow: bool) -> i
     return result.summary.exit_code
 
 
-@command.command(epilog="\b\nExample:\n  mlcat-ingest hooks serve recipe.yml --port 8081")
+@command.command(cls=Command, examples=["hooks serve recipe.yml --port 8081"])
 @recipe_argument
 @spool_option
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65_535),
-    default=8081,
-    show_default=True,
-    help="Port to listen on; 0 selects a free one.",
+@listening_options(8081)
+@secret_option(
+    "secret",
+    "MLCAT_WEBHOOK_SECRET",
+    "Secret of the webhook in MLflow. Other users of this machine can see it in the process list: "
+    "prefer MLCAT_WEBHOOK_SECRET or a file.",
+    "File with that secret.",
 )
-@click.option(
-    "--secret",
-    envvar="MLCAT_WEBHOOK_SECRET",
-    help="Secret of the webhook in MLflow. Other users of this machine can see it in the process "
-    "list: prefer MLCAT_WEBHOOK_SECRET or a file.",
-)
-@click.option(
-    "--secret-file",
-    envvar="MLCAT_WEBHOOK_SECRET_FILE",
-    type=click.Path(path_type=Path),
-    help="File with that secret.",
-)
-@output_options
-def serve(
-    recipe: str,
-    spool: Path | None,
-    host: str,
-    port: int,
-    secret: str | None,
-    secret_file: Path | None,
-) -> int:
+def serve(recipe: str, spool: Path | None, host: str, port: int, secret: ReadSecret) -> int:
     """Receive webhooks of MLflow, as events for RECIPE, until Ctrl-C.
 
     The default of RECIPE is MLCAT_RECIPE. Drains start as on a server with the hook.
@@ -163,8 +146,7 @@ def serve(
     from mlcat_ingest.hooks.listener import Listener
     from mlcat_ingest.hooks.webhooks import Webhooks, serve_webhooks
 
-    read_secret = partial(one_token, "--secret", secret, secret_file)
-    if not read_secret():
+    if not secret():
         raise click.UsageError("no secret of the webhook; set MLCAT_WEBHOOK_SECRET")
     if ADDRESS.match(recipe):
         raise click.UsageError("webhooks are received for a recipe, which has to be a file")
@@ -172,7 +154,7 @@ def serve(
     folder = spool_of(recipe, str(spool or ""))
     settings = HookSettings.of({**os.environ, "MLCAT_RECIPE": recipe, "MLCAT_SPOOL": str(folder)})
     with stop_on_signals(), suppress(KeyboardInterrupt):
-        serve_webhooks(Webhooks(read_secret, Listener(settings)), host, port, _announce)
+        serve_webhooks(Webhooks(secret, Listener(settings)), host, port, _announce)
     return EXIT_OK
 
 

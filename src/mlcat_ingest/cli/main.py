@@ -15,7 +15,7 @@ from typing import IO, Final, NoReturn, cast
 import click
 
 from mlcat_ingest.cli import output
-from mlcat_ingest.cli.options import SEE_MORE, OutputSettings, quiet_option, verbose_option
+from mlcat_ingest.cli.options import QUIET, SEE_MORE, VERBOSE, OutputSettings
 from mlcat_ingest.cli.output import exit_code_of
 from mlcat_ingest.core.environment import require_posix
 from mlcat_ingest.errors import MlcatError, interrupt_behind
@@ -135,13 +135,14 @@ def _version(context: click.Context, _: click.Parameter, value: bool) -> None:  
     callback=_version,
     help="Print the version and exit.",
 )
-@quiet_option
-@verbose_option
 def cli() -> None:
     """Ingest MLflow runs and feature stores into a DataHub-compatible catalog.
 
     `mlcat-ingest recipe.yml` runs a recipe; `mlcat-ingest http://mlflow:5000` needs no recipe.
     """
+
+
+cli.params += (QUIET, VERBOSE)
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:

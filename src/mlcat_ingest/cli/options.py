@@ -4,17 +4,17 @@ import functools
 import logging
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
 from mlcat_ingest.cli import output
-from mlcat_ingest.core.environment import require_extra
+from mlcat_ingest.core.environment import local_path, require_extra
 from mlcat_ingest.core.text import printable
 from mlcat_ingest.errors import InvalidUrnError, RecipeError
 from mlcat_ingest.pipeline.report.progress import OnProgress, PlainProgress
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("mlcat_ingest.cli")
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
 SEE_MORE: Final = "; run with -vv for a traceback"
 """Follows an unexpected error."""
 
 LogFormat = Literal["text", "json"]
+
+ReadSecret = Callable[[], str | None]
+"""Returns a secret, None where none is given; its file is read anew."""
 
 
 @dataclass
@@ -110,45 +110,42 @@ def _log_format(context: click.Context, _: click.Parameter, value: LogFormat | N
         context.ensure_object(OutputSettings).log_format = value
 
 
-def output_options(command: Callable[P, R]) -> Callable[P, R]:
-    """Add -v, -q and --log-format, and set up logging before the command starts."""
-
-    @functools.wraps(command)
-    def start(*args: P.args, **kwargs: P.kwargs) -> R:
-        OutputSettings.current().start_logging()
-        return command(*args, **kwargs)
-
-    for option in (
-        click.option(
-            "--log-format",
-            type=click.Choice(["text", "json"]),
-            expose_value=False,
-            callback=_log_format,
-            help="Format of log lines and progress on stderr.",
-        ),
-        quiet_option,
-        verbose_option,
-    ):
-        start = option(start)
-    return start
-
-
-verbose_option = click.option(
-    "-v",
-    "--verbose",
+VERBOSE: Final = click.Option(
+    ["-v", "--verbose"],
     count=True,
     expose_value=False,
     callback=_verbose,
     help="More output: -v adds debug messages, -vv tracebacks.",
 )
-quiet_option = click.option(
-    "-q",
-    "--quiet",
+QUIET: Final = click.Option(
+    ["-q", "--quiet"],
     is_flag=True,
     expose_value=False,
     callback=_quiet,
     help="Print only warnings and errors.",
 )
+_LOG_FORMAT: Final = click.Option(
+    ["--log-format"],
+    type=click.Choice(["text", "json"]),
+    expose_value=False,
+    callback=_log_format,
+    help="Format of log lines and progress on stderr.",
+)
+
+
+class Command(click.Command):
+    """A command with its examples, and with -v, -q and --log-format; logging is set up first."""
+
+    def __init__(self, *args: Any, examples: Sequence[str], **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        lines = "".join(f"\n  mlcat-ingest {example}" for example in examples)
+        self.epilog = f"\b\nExample{'s' if len(examples) > 1 else ''}:{lines}"
+        self.params += (VERBOSE, QUIET, _LOG_FORMAT)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Set up logging, and start the command."""
+        OutputSettings.current().start_logging()
+        return super().invoke(ctx)
 
 
 def service_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -369,8 +366,53 @@ def read_recipe(recipe: str, to: str | None = None, **options: Any) -> "Resolved
     return resolve(Recipe.for_tracking_uri(recipe, to, **options))
 
 
-def one_token(option: str, token: str | None, file: Path | None) -> str | None:
-    """Return a token, given as it is or in a file; it is masked in all output from now on."""
+def listening_options(port: int) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Return what adds --host and --port, by default `port`, to a command that serves."""
+
+    def add(command: Callable[..., int]) -> Callable[..., int]:
+        command = click.option(
+            "--port",
+            type=click.IntRange(0, 65_535),
+            default=port,
+            show_default=True,
+            help="Port to listen on; 0 selects a free one.",
+        )(command)
+        return click.option(
+            "--host", default="127.0.0.1", show_default=True, help="Address to listen on."
+        )(command)
+
+    return add
+
+
+def secret_option(
+    name: str, variable: str, text: str, file_text: str
+) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Return what adds --NAME, a secret, and --NAME-file, its file, with their help.
+
+    The command gets a function that returns the secret, None for none, and reads the file anew.
+    """
+    key = name.replace("-", "_")
+
+    def add(command: Callable[..., int]) -> Callable[..., int]:
+        @functools.wraps(command)
+        def start(**given: Any) -> int:
+            secret = functools.partial(_secret, f"--{name}", given[key], given.pop(f"{key}_file"))
+            return command(**{**given, key: secret})
+
+        start = click.option(
+            f"--{name}-file",
+            envvar=f"{variable}_FILE",
+            type=local_path,
+            metavar="PATH",
+            help=file_text,
+        )(start)
+        return click.option(f"--{name}", envvar=variable, help=text)(start)
+
+    return add
+
+
+def _secret(option: str, token: str | None, file: Path | None) -> str | None:
+    """Return a secret, given as it is or in a file; it is masked in all output from now on."""
     from mlcat_ingest.recipe.secrets import SECRETS
 
     if token and file is not None:

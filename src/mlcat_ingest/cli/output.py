@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -104,23 +104,19 @@ def traceback_of(error: BaseException) -> str:
 
 _COLOURS: Final = {"plain": "none", "added": "green", "changed": "yellow", "removed": "red"}
 
-_NOTABLE: "Final[Mapping[Style, Sequence[str]]]" = {
-    "removed": (
-        "FAILED ",
-        "  gate         failed",
-        "    newly failing:",
-        "  refused",
-        "  not usable",
-    ),
-    "changed": (
-        "warning",
-        "  note ",
-        "    still failing:",
-        "    not evaluated:",
-    ),
-    "added": ("  gate         passed",),
+_NOTABLE: "Final[Mapping[str, Style]]" = {
+    "FAILED ": "removed",
+    "  gate         failed": "removed",
+    "    newly failing:": "removed",
+    "  refused": "removed",
+    "  not usable": "removed",
+    "warning": "changed",
+    "  note ": "changed",
+    "    still failing:": "changed",
+    "    not evaluated:": "changed",
+    "  gate         passed": "added",
 }
-"""How lines of reports and findings begin, by the colour that they have on a terminal."""
+"""The styles of lines of reports and findings, by how they begin."""
 
 
 class StdoutError(MlcatError):
@@ -180,9 +176,8 @@ def out_report(text: str) -> None:
     """Write a report to stdout; what somebody should look at is coloured on a terminal."""
     from mlcat_ingest.workflows.plan_render import Line
 
-    by_start = {start: style for style, starts in _NOTABLE.items() for start in starts}
     out_lines(
-        Line(line, next((by_start[start] for start in by_start if line.startswith(start)), "plain"))
+        Line(line, next((_NOTABLE[start] for start in _NOTABLE if line.startswith(start)), "plain"))
         for line in text.split("\n")
     )
 

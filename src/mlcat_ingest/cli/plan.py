@@ -9,10 +9,10 @@ import click
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli.files import fail_on_tests_option
 from mlcat_ingest.cli.options import (
+    Command,
     OutputSettings,
     ReadingOptions,
     adopt_option,
-    output_options,
     reading_options,
     service_options,
 )
@@ -30,12 +30,14 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    epilog="\b\nExamples:\n"
-    "  mlcat-ingest plan recipe.yml\n"
-    "  mlcat-ingest plan recipe.yml --full --exit-code\n"
-    "  mlcat-ingest plan recipe.yml --fail-on-tests has-owner\n"
-    "  mlcat-ingest plan features.yml --impact\n"
-    "  mlcat-ingest plan recipe.yml --json | jq -r 'select(.field == \"removed\").urn'"
+    cls=Command,
+    examples=[
+        "plan recipe.yml",
+        "plan recipe.yml --full --exit-code",
+        "plan recipe.yml --fail-on-tests has-owner",
+        "plan features.yml --impact",
+        "plan recipe.yml --json | jq -r 'select(.field == \"removed\").urn'",
+    ],
 )
 @reading_options
 @click.option("--json", "as_json", is_flag=True, help="Print all changes as JSON Lines.")
@@ -47,7 +49,6 @@ if TYPE_CHECKING:
     "are any.",
 )
 @fail_on_tests_option
-@output_options
 def command(
     reading: ReadingOptions,
     fail_on_tests: re.Pattern[str] | None,
@@ -128,14 +129,9 @@ def _print_entities(entities: "Iterator[EntityDiff]", *, as_json: bool) -> None:
             output.out_json_line(data)
 
 
-@click.command(
-    epilog="\b\nExamples:\n"
-    "  mlcat-ingest verify recipe.yml\n"
-    "  mlcat-ingest verify recipe.yml --json | tail -n 1"
-)
+@click.command(cls=Command, examples=["verify recipe.yml", "verify recipe.yml --json | tail -n 1"])
 @click.argument("recipe")
 @click.option("--json", "as_json", is_flag=True, help="Print all changes and the summary as JSON.")
-@output_options
 def verify_command(recipe: str, *, as_json: bool) -> int:
     """Compare the catalog with all that the sources have, and change nothing.
 
@@ -168,10 +164,12 @@ def verify_command(recipe: str, *, as_json: bool) -> int:
 
 
 @click.command(
-    epilog="\b\nExamples:\n"
-    "  mlcat-ingest retract recipe.yml\n"
-    "  mlcat-ingest retract recipe.yml --yes --json > retracted.jsonl\n"
-    "  mlcat-ingest retract --recipe-name old-recipe --server http://datahub.example.com:8080"
+    cls=Command,
+    examples=[
+        "retract recipe.yml",
+        "retract recipe.yml --yes --json > retracted.jsonl",
+        "retract --recipe-name old-recipe --server http://datahub.example.com:8080",
+    ],
 )
 @click.argument("recipe", required=False)
 @click.option(
@@ -186,7 +184,6 @@ def verify_command(recipe: str, *, as_json: bool) -> int:
 @click.option("--yes", is_flag=True, help="Skip the confirmation.")
 @click.option("--json", "as_json", is_flag=True, help="Print all entities as JSON Lines.")
 @service_options
-@output_options
 def retract_command(*, yes: bool, as_json: bool, **named: Any) -> int:
     """Undo everything that RECIPE, a file or an MLflow URL, has written to its catalog.
 

@@ -9,7 +9,7 @@ import click
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli.files import OutputFiles, output_file_options
 from mlcat_ingest.cli.hooks import print_drain, spool_option
-from mlcat_ingest.cli.options import OutputSettings, ReadingOptions, output_options, reading_options
+from mlcat_ingest.cli.options import Command, OutputSettings, ReadingOptions, reading_options
 from mlcat_ingest.cli.output import exit_code_of
 from mlcat_ingest.core.environment import stop_on_signals
 from mlcat_ingest.core.resources import collecting_every, share_one_heap
@@ -28,19 +28,20 @@ _OBJECTS_BETWEEN_COLLECTIONS: Final = 20_000
 
 
 @click.command(
-    epilog="\b\nExamples:\n"
-    "  mlcat-ingest recipe.yml\n"
-    "  mlcat-ingest run recipe.yml --report report.json --log-format json\n"
-    "  mlcat-ingest recipe.yml --fail-on-tests 'has-owner' --junit tests.xml\n"
-    "  mlcat-ingest recipe.yml --metrics-file /var/lib/node_exporter/mlflow.prom\n"
-    "  mlcat-ingest recipe.yml --changes changes.jsonl\n"
-    "  mlcat-ingest http://mlflow:5000 --to http://catalog:8080 --limit 100"
+    cls=Command,
+    examples=[
+        "recipe.yml",
+        "run recipe.yml --report report.json --log-format json",
+        "recipe.yml --fail-on-tests 'has-owner' --junit tests.xml",
+        "recipe.yml --metrics-file /var/lib/node_exporter/mlflow.prom",
+        "recipe.yml --changes changes.jsonl",
+        "http://mlflow:5000 --to http://catalog:8080 --limit 100",
+    ],
 )
 @reading_options
 @output_file_options
 @spool_option
 @click.option("--dry-run", is_flag=True, help="Show the changes without writing them; see `plan`.")
-@output_options
 def command(reading: ReadingOptions, spool: Path | None, *, dry_run: bool, **files: Any) -> int:
     """Run RECIPE: a YAML or JSON file, `-` for standard input, or the URL of an MLflow server.
 

@@ -12,13 +12,13 @@ import click
 
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli.options import (
+    Command,
     OutputSettings,
     catalog_options,
     checked_name,
     checked_urn,
     connect,
     open_catalog,
-    output_options,
     service_options,
 )
 from mlcat_ingest.errors import CatalogRequestError, RecipeError
@@ -34,22 +34,23 @@ _json_option = click.option("--json", "as_json", is_flag=True, help="Print a JSO
 
 
 @click.command(
-    epilog="\b\nExamples:\n"
-    "  mlcat-ingest get iris@3 status\n"
-    "  mlcat-ingest get 'urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,iris,PROD)'"
+    cls=Command,
+    examples=[
+        "get iris@3 status",
+        "get 'urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,iris,PROD)'",
+    ],
 )
 @click.argument("entity", type=checked_name, metavar="NAME|URN")
 @click.argument("aspect", required=False)
 @service_options
-@output_options
-def get(entity: str, aspect: str | None, server: str | None, token: str | None) -> None:
+def get(entity: str, aspect: str | None, **service: Any) -> None:
     """Print ASPECT of an entity as JSON, or all its aspects by name.
 
     NAME is that of a model, experiment or run, a run's id, churn@3 or churn:champion.
     """
     from mlcat_ingest.workflows.names import urn_of
 
-    with connect(server, token) as client:
+    with connect(**service) as client:
         urn = urn_of(client, entity)
         if aspect is not None:
             value = client.get_aspect(urn, aspect)
@@ -104,23 +105,24 @@ def _object(
 
 
 @click.command(
-    epilog="\b\nExample:\n"
-    "  mlcat-ingest query '{ mlModelGroup(urn: \"urn:li:mlModelGroup:("
-    "urn:li:dataPlatform:mlflow,iris,PROD)\") { name } }'"
+    cls=Command,
+    examples=[
+        (
+            "query '{ mlModelGroup(urn: \"urn:li:mlModelGroup:("
+            "urn:li:dataPlatform:mlflow,iris,PROD)\") { name } }'"
+        )
+    ],
 )
 @click.argument("graphql")
 @click.option(
     "--variables", metavar="JSON", callback=_object, help="Variables of the query, one JSON object."
 )
 @service_options
-@output_options
-def query(
-    graphql: str, variables: dict[str, Any] | None, server: str | None, token: str | None
-) -> None:
+def query(graphql: str, variables: dict[str, Any] | None, **service: Any) -> None:
     """Send the query GRAPHQL (`-`: standard input) and print the reply's data as JSON."""
     if graphql == "-":
         graphql = sys.stdin.read()
-    with connect(server, token) as client:
+    with connect(**service) as client:
         data = client.graphql(graphql, variables)
     output.out_json(data)
 
@@ -128,7 +130,7 @@ def query(
 _TIMEOUT_S: Final = 300
 
 
-@click.command(epilog="\b\nExample:\n  mlcat-ingest task 'oTUltX4IQMOUUVeiohTt8A:124' --wait")
+@click.command(cls=Command, examples=["task 'oTUltX4IQMOUUVeiohTt8A:124' --wait"])
 @click.argument("task", metavar="NODE:ID")
 @click.option("--wait", is_flag=True, help="Wait until the task has ended.")
 @click.option(
@@ -139,10 +141,7 @@ _TIMEOUT_S: Final = 300
     help=f"Maximum wait in seconds with --wait. Default: {_TIMEOUT_S}.",
 )
 @service_options
-@output_options
-def task(
-    task: str, timeout_s: float | None, server: str | None, token: str | None, *, wait: bool
-) -> int:
+def task(task: str, timeout_s: float | None, *, wait: bool, **service: Any) -> int:
     """Print the status of the task NODE:ID as JSON.
 
     Exit status: 0 the task is known; 1 the task is unknown, or --wait timed out.
@@ -150,7 +149,7 @@ def task(
     if timeout_s is not None and not wait:
         raise click.UsageError("--timeout requires --wait")
     longest_s = _TIMEOUT_S if timeout_s is None else timeout_s
-    with connect(server, token) as client:
+    with connect(**service) as client:
         status = client.wait(task, timeout_s=longest_s) if wait else client.task_status(task)
     if status.error is not None:
         OutputSettings.current().print_error(status.error)
@@ -166,8 +165,8 @@ def task(
 
 
 @click.command(
-    epilog="\b\nExample:\n"
-    "  mlcat-ingest evaluate --push 'urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,iris,PROD)'"
+    cls=Command,
+    examples=["evaluate --push 'urn:li:mlModelGroup:(urn:li:dataPlatform:mlflow,iris,PROD)'"],
 )
 @click.argument("urns", nargs=-1, required=True, type=checked_urn, metavar="URN...")
 @click.option("--push", is_flag=True, help="Have the service store the results.")
@@ -180,15 +179,7 @@ def task(
     help="Evaluate only this test; repeatable.",
 )
 @service_options
-@output_options
-def evaluate(
-    urns: tuple[str, ...],
-    tests: tuple[str, ...],
-    server: str | None,
-    token: str | None,
-    *,
-    push: bool,
-) -> int:
+def evaluate(urns: tuple[str, ...], tests: tuple[str, ...], *, push: bool, **service: Any) -> int:
     """Evaluate the metadata tests of the entities URN and print their outcomes.
 
     Exit status: 0 all entities were evaluated, passing or failing; 1 some could not be evaluated,
@@ -198,7 +189,7 @@ def evaluate(
 
     print_error = OutputSettings.current().print_error
     code = EXIT_OK
-    with connect(server, token) as client:
+    with connect(**service) as client:
         for batch in chunks(urns, MAX_REQUEST_ITEMS):
             evaluation = client.evaluator.evaluate_batch(batch, should_push=push, test_urns=tests)
             for urn, outcome in evaluation.outcomes.items():
@@ -236,17 +227,13 @@ def _show(urn: str, outcome: "TestOutcome") -> None:
 
 
 @click.command(
-    epilog="\b\nExamples:\n"
-    "  mlcat-ingest explain iris:champion\n"
-    "  mlcat-ingest explain --recipe recipe.yml --json 'urn:li:mlModel:(…)'"
+    cls=Command,
+    examples=["explain iris:champion", "explain --recipe recipe.yml --json 'urn:li:mlModel:(…)'"],
 )
 @click.argument("entity", type=checked_name, metavar="NAME|URN")
 @catalog_options
 @_json_option
-@output_options
-def explain_command(
-    entity: str, recipe: str | None, server: str | None, token: str | None, *, as_json: bool
-) -> int:
+def explain_command(entity: str, *, as_json: bool, **catalog: Any) -> int:
     """Show who wrote each entry of an entity, and from which record.
 
     NAME is that of a model, experiment or run, a run's id, churn@3 or churn:champion.
@@ -261,9 +248,9 @@ def explain_command(
     from mlcat_ingest.workflows.explain import explain, explanation_data, explanation_lines
     from mlcat_ingest.workflows.names import urn_of
 
-    with open_catalog(recipe, server, token) as (catalog, name):
-        urn = urn_of(catalog, entity)
-        explanation = explain(catalog, urn, aspects_of(urn))
+    with open_catalog(**catalog) as (opened, name):
+        urn = urn_of(opened, entity)
+        explanation = explain(opened, urn, aspects_of(urn))
     as_json = as_json or OutputSettings.current().log_format == "json"
     lines = explanation_lines(explanation, name)
     output.out_either(explanation_data(explanation), lines, as_json=as_json)
@@ -292,9 +279,8 @@ def _on_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 @click.command(
-    epilog="\b\nExamples:\n"
-    "  mlcat-ingest card iris:champion\n"
-    "  mlcat-ingest card iris@3 --format annex-iv --on 2026-06-30 --out annex.md"
+    cls=Command,
+    examples=["card iris:champion", "card iris@3 --format annex-iv --on 2026-06-30 --out annex.md"],
 )
 @click.argument("model", type=checked_name, metavar="NAME|URN")
 @click.option(
@@ -311,7 +297,6 @@ def _on_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     "--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write it there."
 )
 @catalog_options
-@output_options
 def card(
     model: str, form: str, on: tuple[int, int] | None, out: Path | None, **catalog: Any
 ) -> None:
@@ -346,9 +331,11 @@ def card(
 
 
 @click.command(
-    epilog="\b\nExamples:\n"
-    "  mlcat-ingest when champion of churn --on 2026-03-01\n"
-    "  mlcat-ingest when champion of churn --recipe recipe.yml"
+    cls=Command,
+    examples=[
+        "when champion of churn --on 2026-03-01",
+        "when champion of churn --recipe recipe.yml",
+    ],
 )
 @click.argument("alias")
 @click.argument("of", type=click.Choice(["of"]), metavar="of")
@@ -356,7 +343,6 @@ def card(
 @_on_option("A day or a time (UTC, 2026-01-31 or 2026-01-31T12:00). Default: now.")
 @catalog_options
 @_json_option
-@output_options
 def when_command(
     alias: str, of: str, model: str, on: tuple[int, int] | None, *, as_json: bool, **catalog: Any
 ) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mlcat_ingest.cli import output
-from mlcat_ingest.cli.options import OutputSettings, output_options, read_recipe
+from mlcat_ingest.cli.options import Command, OutputSettings, read_recipe
 from mlcat_ingest.cli.output import confirm
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.pipeline.report.report import EXIT_FAILED, EXIT_OK
@@ -31,10 +31,9 @@ def command() -> None:
     """
 
 
-@command.command(epilog="\b\nExample:\n  mlcat-ingest state show recipe.yml --json")
+@command.command(cls=Command, examples=["state show recipe.yml --json"])
 @click.argument("recipe")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@output_options
 def show(recipe: str, *, as_json: bool) -> None:
     """Show the state of RECIPE, a file or an MLflow URL.
 
@@ -52,10 +51,9 @@ def show(recipe: str, *, as_json: bool) -> None:
             output.out(printable(line))
 
 
-@command.command(epilog="\b\nExample:\n  mlcat-ingest state reset recipe.yml --yes")
+@command.command(cls=Command, examples=["state reset recipe.yml --yes"])
 @click.argument("recipe")
 @click.option("--yes", is_flag=True, help="Skip the confirmation.")
-@output_options
 def reset(recipe: str, *, yes: bool) -> int:
     """Delete the state of RECIPE, a file or an MLflow URL: its next run reads everything again.
 

@@ -75,7 +75,7 @@ class Service(Closing):
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> Service:
     made = Service()
-    monkeypatch.setattr("mlcat_ingest.cli.service.connect", lambda *_: made)
+    monkeypatch.setattr("mlcat_ingest.cli.service.connect", lambda **_: made)
     return made
 
 

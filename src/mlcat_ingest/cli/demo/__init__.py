@@ -18,7 +18,7 @@ from typing import Final
 import click
 
 from mlcat_ingest.cli import output
-from mlcat_ingest.cli.options import OutputSettings, output_options
+from mlcat_ingest.cli.options import Command, OutputSettings
 from mlcat_ingest.core.environment import require_extra, stop_on_signals
 from mlcat_ingest.errors import CatalogUnavailableError
 
@@ -64,8 +64,8 @@ Then ingest your own MLflow into it: mlcat-ingest http://localhost:5000 --to {ad
 
 
 @click.command(
-    epilog="\b\nExamples:\n  mlcat-ingest demo\n  mlcat-ingest demo --dir /tmp/demo --no-serve\n"
-    "  mlcat-ingest demo --train --dir trained-demo"
+    cls=Command,
+    examples=["demo", "demo --dir /tmp/demo --no-serve", "demo --train --dir trained-demo"],
 )
 @click.option(
     "--dir",
@@ -87,7 +87,6 @@ Then ingest your own MLflow into it: mlcat-ingest http://localhost:5000 --to {ad
     help=f"Port of the catalog's pages. Default: {PORT}, or a free one if that is in use.",
 )
 @click.option("--no-serve", is_flag=True, help="Stop after the report.")
-@output_options
 def command(folder: Path, port: int | None, *, train: bool, no_serve: bool) -> int:
     """Ingest a small real store, and serve the catalog until Ctrl-C.
 
