@@ -1,16 +1,14 @@
 """`mlcat-ingest check`: the doctor, which connects to every side and changes nothing."""
 
-from typing import TYPE_CHECKING
+from dataclasses import asdict
 
 import click
 
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli.options import Command, read_recipe
 from mlcat_ingest.core.environment import stop_on_signals
+from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.pipeline.report.report import EXIT_FAILED, EXIT_OK
-
-if TYPE_CHECKING:
-    from mlcat_ingest.workflows.check import SideFinding
 
 _SIGNS = {"ok": "ok     ", "warning": "warning", "failed": "FAILED "}
 
@@ -47,13 +45,13 @@ def command(recipe: str, write: bool, as_json: bool) -> int:  # noqa: FBT001 - c
     resolved = read_recipe(recipe)
     from mlcat_ingest.workflows.check import examine
 
-    findings: list[SideFinding] = []
+    findings: list[Finding] = []
     with stop_on_signals():
         for finding in examine(resolved, write=write):
             findings.append(finding)
             if not as_json:
                 output.out_report(_line(finding))
-    failed = sum(finding.finding.outcome == "failed" for finding in findings)
+    failed = sum(finding.outcome == "failed" for finding in findings)
     if as_json:
         output.out_json(
             {
@@ -65,22 +63,15 @@ def command(recipe: str, write: bool, as_json: bool) -> int:  # noqa: FBT001 - c
     return EXIT_FAILED if failed else EXIT_OK
 
 
-def _line(side_finding: "SideFinding") -> str:
-    finding = side_finding.finding
+def _line(finding: Finding) -> str:
     detail = f": {finding.detail}" if finding.detail else ""
     hint = f" ({finding.hint})" if finding.hint else ""
     return _one_line(f"{_SIGNS[finding.outcome]}  {finding.what}{detail}{hint}")
 
 
-def _fields(side_finding: "SideFinding") -> dict[str, str | None]:
-    finding = side_finding.finding
-    return {
-        "side": side_finding.side,
-        "what": _one_line(finding.what),
-        "outcome": finding.outcome,
-        "detail": _one_line(finding.detail),
-        "hint": None if finding.hint is None else _one_line(finding.hint),
-    }
+def _fields(finding: Finding) -> dict[str, str | None]:
+    fields = {name: text and _one_line(text) for name, text in asdict(finding).items()}
+    return {"side": finding.side, **fields}
 
 
 def _one_line(text: str) -> str:

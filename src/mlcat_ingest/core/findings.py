@@ -6,12 +6,16 @@ from typing import Literal, Protocol
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of `mlcat-ingest check`: the check, its outcome, and the cure if it failed."""
+    """One line of `mlcat-ingest check`: the check, its outcome, and the cure if it failed.
+
+    `side` is that of the recipe, such as `source mlflow` or `sink rest`; the command sets it.
+    """
 
     what: str
     outcome: Literal["ok", "warning", "failed"]
     detail: str = ""
     hint: str | None = None
+    side: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,7 +149,7 @@ class MlcatSource(TestableSource):
         try:
             checked = examine(_resolved(config_dict, "recipe"))
             # What it says of a missing sink is true of our command line only.
-            found = [(one.side, one.finding) for one in checked if one.side != "sink"]
+            found = [(one.side, one) for one in checked if one.side != "sink"]
         except MlcatError as error:
             refused = CapabilityReport(capable=False, failure_reason=mask(str(error)))
             return TestConnectionReport(basic_connectivity=refused)

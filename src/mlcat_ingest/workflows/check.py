@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Final, Literal, TypeVar
@@ -60,30 +60,22 @@ def _test_files(files: Sequence[Path]) -> Finding:
     try:
         tests = read_test_files(files)
     except RecipeError as error:
-        return Finding(what, "failed", str(error), error.hint)
-    return Finding(what, "ok", plural(len(tests), "test"))
-
-
-@dataclass(frozen=True, slots=True)
-class SideFinding:
-    """A finding, and the side of the recipe that it is about: `source mlflow`, `sink rest`."""
-
-    side: str
-    finding: Finding
+        return Finding(what, "failed", str(error), error.hint, "recipe")
+    return Finding(what, "ok", plural(len(tests), "test"), side="recipe")
 
 
 def examine(
     resolved: ResolvedRecipe, *, write: bool = False, patience_s: float = PATIENCE_S
-) -> Iterator[SideFinding]:
+) -> Iterator[Finding]:
     """Yield the findings about each side of a recipe; an error of one side hides no other's.
 
     All sides are checked at once. Nothing is changed; with `write`, a test entity is written to the
     catalog and deleted.
     """
     recipe = resolved.recipe
-    yield SideFinding("recipe", Finding("recipe", "ok", f"{recipe.name}: valid"))
+    yield Finding("recipe", "ok", f"{recipe.name}: valid", side="recipe")
     if recipe.evaluate.test_files:
-        yield SideFinding("recipe", _test_files(recipe.evaluate.test_files))
+        yield _test_files(recipe.evaluate.test_files)
     sources = _named(resolved.sources)
     watches = [
         _Watch(name, _source_findings(_cap(source)), patience_s) for name, source in sources.items()
@@ -100,11 +92,11 @@ def examine(
         for finding in watch.findings():
             if finding.outcome == "failed":
                 failed[watch.side] = None
-            yield SideFinding(watch.side, finding)
+            yield finding
     if sink is not None:
         yield from _overlaps(sources, sink, recipe, patience_s, failed)
     if state is not None:
-        yield from (SideFinding(_STATE, finding) for finding in state.findings())
+        yield from state.findings()
 
 
 def _named(sources: Sequence[ResolvedSource]) -> dict[str, ResolvedSource]:
@@ -122,24 +114,20 @@ def _overlaps(
     recipe: Recipe,
     patience_s: float,
     failed: Iterable[str],
-) -> Iterator[SideFinding]:
+) -> Iterator[Finding]:
     if failed:
         why = f"not checked, because of: {', '.join(failed)}"
-        yield SideFinding(_OVERLAP, Finding(_OVERLAPPING, "warning", why))
+        yield Finding(_OVERLAPPING, "warning", why, side=_OVERLAP)
         return
     if len(sources) > 1:
-        identities = _Watch(
-            "sources", _identity_findings(sources.values()), patience_s, late="warning"
-        )
-        yield from (SideFinding(_OVERLAP, finding) for finding in identities.findings())
+        findings = _identity_findings(sources.values())
+        yield from _Watch(_OVERLAP, findings, patience_s, "sources", "warning").findings()
     for name, source in sources.items():
+        findings = _overlap_findings(source, sink, recipe)
         # A large store may need longer for its listings; that is no failure.
-        watch = _Watch(
-            _OVERLAP, _overlap_findings(source, sink, recipe), patience_s, late="warning"
-        )
-        for finding in watch.findings():
+        for finding in _Watch(_OVERLAP, findings, patience_s, late="warning").findings():
             what = finding.what if len(sources) == 1 else f"{finding.what} of {name}"
-            yield SideFinding(_OVERLAP, replace(finding, what=what))
+            yield replace(finding, what=what)
 
 
 def _cap(side: SideT) -> SideT:
@@ -196,9 +184,11 @@ class _Watch:
         side: str,
         findings: Iterable[Finding],
         patience_s: float,
+        what: str | None = None,
         late: Literal["warning", "failed"] = "failed",
     ) -> None:
         self.side = side
+        self._what = side if what is None else what
         self._findings = findings
         self._patience_s = patience_s
         self._late: Literal["warning", "failed"] = late
@@ -211,7 +201,7 @@ class _Watch:
             for finding in self._findings:
                 self._queue.put(finding)
         except MlcatError as error:
-            self._queue.put(Finding(self.side, "failed", error.message, error.hint))
+            self._queue.put(Finding(self._what, "failed", error.message, error.hint))
         finally:
             self._queue.put(None)
 
@@ -221,16 +211,13 @@ class _Watch:
             try:
                 finding = self._queue.get(timeout=max(0.0, self._ends_s - time.monotonic()))
             except Empty:
-                yield Finding(
-                    self.side,
-                    self._late,
-                    f"not done within {self._patience_s:.0f} s",
-                    "the side is too slow, or does not answer",
-                )
+                late = f"not done within {self._patience_s:.0f} s"
+                hint = "the side is too slow, or does not answer"
+                yield Finding(self._what, self._late, late, hint, self.side)
                 return
             if finding is None:
                 break
-            yield finding
+            yield replace(finding, side=self.side)
         self._work.result()
 
 

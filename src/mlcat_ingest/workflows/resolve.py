@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel
 
@@ -24,7 +24,7 @@ from mlcat_ingest.client.config import SINK_ALIASES, SINKS, EmbeddedSinkConfig, 
 from mlcat_ingest.core.environment import require_extra
 from mlcat_ingest.errors import RecipeError, UnknownPluginError
 from mlcat_ingest.recipe.draft import Draft, read_draft
-from mlcat_ingest.recipe.loader import Loc, Origin, Problem, nearest, path_text
+from mlcat_ingest.recipe.loader import Loc, Origin, Problem, did_you_mean, path_text
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.recipe.validate import Models, mask_secrets, validate_config
 from mlcat_ingest.sources.base import Source
@@ -32,8 +32,7 @@ from mlcat_ingest.sources.base import Source
 GROUP = "mlcat_ingest.sources"
 
 
-@dataclass(frozen=True, slots=True)
-class _BuiltIn:
+class _BuiltIn(NamedTuple):
     """The places of a built-in source's configuration (cheap to import) and class: `module:Class`.
 
     Its class may need the modules of an `extra`.
@@ -45,25 +44,16 @@ class _BuiltIn:
 
 
 SOURCES: Mapping[str, _BuiltIn] = {
-    "feast": _BuiltIn(
-        config="mlcat_ingest.sources.feast.config:FeastConfig",
-        source="mlcat_ingest.sources.feast.source:FeastSource",
-        extra="feast",
-    ),
+    "feast": _BuiltIn("feast.config:FeastConfig", "feast.source:FeastSource", "feast"),
     "definitions": _BuiltIn(
-        config="mlcat_ingest.sources.definitions.file_source:DefinitionsConfig",
-        source="mlcat_ingest.sources.definitions.file_source:DefinitionsSource",
+        "definitions.file_source:DefinitionsConfig", "definitions.file_source:DefinitionsSource"
     ),
-    "mlflow": _BuiltIn(
-        config="mlcat_ingest.sources.mlflow.config:MlflowConfig",
-        source="mlcat_ingest.sources.mlflow.source:MlflowSource",
-    ),
+    "mlflow": _BuiltIn("mlflow.config:MlflowConfig", "mlflow.source:MlflowSource"),
     "sagemaker": _BuiltIn(
-        config="mlcat_ingest.sources.sagemaker.config:SagemakerConfig",
-        source="mlcat_ingest.sources.sagemaker.source:SagemakerSource",
-        extra="aws",
+        "sagemaker.config:SagemakerConfig", "sagemaker.source:SagemakerSource", "aws"
     ),
 }
+"""The built-in sources; their modules are those of `mlcat_ingest.sources`."""
 
 
 def source_types() -> list[str]:
@@ -78,11 +68,10 @@ def config_class(name: str) -> type[BaseModel]:
         UnknownPluginError: no such source is installed, or it cannot be used.
     """
     built_in = SOURCES.get(name)
-    model = (
-        load(built_in.config)
-        if built_in is not None
-        else getattr(_plugin(name), "config_class", None)
-    )
+    if built_in is None:
+        model = getattr(_plugin(name), "config_class", None)
+    else:
+        model = load(f"mlcat_ingest.sources.{built_in.config}")
     if not (isinstance(model, type) and issubclass(model, BaseModel)):
         raise UnknownPluginError(
             f"the source plug-in {name!r} has no valid `config_class`",
@@ -102,7 +91,7 @@ def source_class(name: str) -> Any:
     if built_in is not None:
         if built_in.extra is not None:
             require_extra(built_in.extra, f"the source {name}")
-        return load(built_in.source)
+        return load(f"mlcat_ingest.sources.{built_in.source}")
     source_type = _plugin(name)
     if not (isinstance(source_type, type) and issubclass(source_type, Source)):
         raise UnknownPluginError(
@@ -290,9 +279,8 @@ def _configs(data: Mapping[str, Any], origin: Origin, problems: list[Problem]) -
             known = sorted({*SINKS, *SINK_ALIASES}) if loc == _SINK else source_types()
             sentence = str(error)
             if kind not in known:
-                meant = nearest(kind, known)
-                cure = f"did you mean `{meant}`?" if meant else f"available: {', '.join(known)}"
-                sentence = f"is not a {str(loc[0]).rstrip('s')} that is installed; {cure}"
+                cure = did_you_mean(kind, known) or f"; available: {', '.join(known)}"
+                sentence = f"is not a {str(loc[0]).rstrip('s')} that is installed{cure}"
             problems.append(origin.problem((*loc, "type"), sentence))
     return models
 

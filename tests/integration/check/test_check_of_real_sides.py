@@ -57,7 +57,7 @@ def recipe_of(tracking_uri: str, server: str, token: str = TOKEN, **config: Any)
 
 
 def examined(recipe: Recipe, *, write: bool = False) -> dict[str, Finding]:
-    return {one.finding.what: one.finding for one in examine(resolve(recipe), write=write)}
+    return {one.what: one for one in examine(resolve(recipe), write=write)}
 
 
 def failed(found: dict[str, Finding]) -> set[str]:

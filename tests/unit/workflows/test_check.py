@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from mlcat_ingest.recipe.fields import RecipeModel
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sql.engine import TextEngine
-from mlcat_ingest.workflows.check import SAMPLE, SideFinding, examine, overlap
+from mlcat_ingest.workflows.check import SAMPLE, examine, overlap
 from mlcat_ingest.workflows.resolve import ResolvedRecipe, ResolvedSource
 from support.fakes import FakeSink, FakeSource, group_urn, model_urn
 
@@ -41,8 +41,8 @@ def resolved(source: Any, sink: Any = None) -> ResolvedRecipe:
     return ResolvedRecipe(recipe, (source,), sink)
 
 
-def of(found: list[SideFinding], side: str) -> list[Finding]:
-    return [one.finding for one in found if one.side == side]
+def of(found: list[Finding], side: str) -> list[Finding]:
+    return [replace(one, side="") for one in found if one.side == side]
 
 
 @dataclass
@@ -103,7 +103,7 @@ def test_findings_name_their_source(types: tuple[str, ...], names: list[str]) ->
     sources[-1].side = Gone(error=SourceUnavailableError("gone"))
     sides = list(examine(ResolvedRecipe(recipe, sources, sink)))
     [skipped] = of(sides, "overlap")
-    [failed] = [one.side for one in sides if one.finding.outcome == "failed"]
+    [failed] = [one.side for one in sides if one.outcome == "failed"]
     assert skipped.detail == f"not checked, because of: {failed}"
 
 

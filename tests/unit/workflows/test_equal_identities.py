@@ -53,7 +53,7 @@ def test_equal_identities_are_refused_with_their_places(kind: str, first: str, s
     assert report.exit_code == 2
     sentence = f"sources[1] and sources[2] have the same identity, {kind}:"
     assert sentence in str(report.error)
-    [failed] = [found.finding for found in examine(same) if found.finding.outcome == "failed"]
+    [failed] = [found for found in examine(same) if found.outcome == "failed"]
     assert sentence in failed.detail
     others = [both[0].replace("}}", f", server_id: s{i}, instance: s{i}}}}}") for i in range(2)]
     assert Pipeline(resolve(recipe(*others))).run().exit_code == 0
