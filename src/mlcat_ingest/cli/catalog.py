@@ -65,15 +65,14 @@ def serve(db: str, host: str, port: int, token: ReadSecret, read_token: ReadSecr
     """
     from mlcat_ingest.catalog.server.serve import serve as serve_catalog
 
+    def announce(running: "Running") -> None:
+        output.out(f"the catalog is at {running.url} (Ctrl-C stops it)")
+
     try:
-        serve_catalog(db, host, port, token=token(), read_token=read_token(), ready=_announce)
+        serve_catalog(db, host, port, token=token(), read_token=read_token(), ready=announce)
     except KeyboardInterrupt:
         click.echo("stopped", err=True)
     return EXIT_OK
-
-
-def _announce(running: "Running") -> None:
-    output.out(f"the catalog is at {running.url} (Ctrl-C stops it)")
 
 
 @command.command(cls=Command, examples=["catalog reindex --db catalog.db"])

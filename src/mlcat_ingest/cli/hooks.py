@@ -154,12 +154,10 @@ def serve(recipe: str, spool: Path | None, host: str, port: int, secret: ReadSec
     folder = spool_of(recipe, str(spool or ""))
     settings = HookSettings.of({**os.environ, "MLCAT_RECIPE": recipe, "MLCAT_SPOOL": str(folder)})
     with stop_on_signals(), suppress(KeyboardInterrupt):
-        serve_webhooks(Webhooks(secret, Listener(settings)), host, port, _announce)
+        webhooks = Webhooks(secret, Listener(settings))
+        shown = "receiving webhooks at {} (Ctrl-C stops it)"
+        serve_webhooks(webhooks, host, port, lambda address: output.out(shown.format(address)))
     return EXIT_OK
-
-
-def _announce(address: str) -> None:
-    output.out(f"receiving webhooks at {address} (Ctrl-C stops it)")
 
 
 def print_drain(result: "DrainResult", settings: OutputSettings) -> None:

@@ -2,6 +2,7 @@
 
 import gc
 import importlib
+import io
 import os
 import re
 import sys
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
-from typing import IO, Final, NoReturn, cast
+from typing import Final, NoReturn, cast
 
 import click
 
@@ -65,7 +66,11 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command, imported now."""
         del ctx
-        return _load(cmd_name) if cmd_name in COMMANDS else None
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, function = COMMANDS[cmd_name][0].partition(":")
+        imported = importlib.import_module(f"mlcat_ingest.cli.{module}")
+        return cast("click.Command", getattr(imported, function))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read an option of `run` before the recipe as one of `run`."""
@@ -96,12 +101,6 @@ class Commands(click.Group):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
 
-def _load(name: str) -> click.Command:
-    module, _, function = COMMANDS[name][0].partition(":")
-    imported = importlib.import_module(f"mlcat_ingest.cli.{module}")
-    return cast("click.Command", getattr(imported, function))
-
-
 def _no_such(word: str) -> str:
     shown = click.format_filename(word)
     nearest = [f"http://{shown}"] if _HOST.fullmatch(word) else []
@@ -113,26 +112,15 @@ def _no_such(word: str) -> str:
     )
 
 
-def _version(context: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's
-    if value:
-        from mlcat_ingest import __version__
-
-        click.echo(f"mlcat-ingest {__version__}")
-        context.exit()
-
-
 @click.group(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
     subcommand_metavar="RECIPE | URL | COMMAND [ARGS]...",
     epilog="Example: mlcat-ingest recipe.yml",
 )
-@click.option(
-    "--version",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_version,
+@click.version_option(
+    package_name="mlcat-ingest",
+    message="mlcat-ingest %(version)s",
     help="Print the version and exit.",
 )
 def cli() -> None:
@@ -149,11 +137,16 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit with its status."""
     _open_what_is_closed()
     for stream in (sys.stdout, sys.stderr):
-        _never_fail_on_a_character(stream)
+        if isinstance(stream, io.TextIOWrapper):
+            # Output never fails on a character.
+            stream.reconfigure(errors="backslashreplace")
     code = call(args)
     if code == EXIT_INTERRUPTED and threading.active_count() > 1:
         # A request under way in a library's pool would keep the process for its whole timeout.
-        _exit_now(code)
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError):  # the reader has closed it
+                stream.flush()
+        os._exit(code)
     # Python would look for garbage three times more, among all that ends with the process.
     gc.freeze()
     sys.exit(code)
@@ -197,16 +190,3 @@ def _open_what_is_closed() -> None:
         if getattr(sys, name) is None:
             nowhere = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 - to the end
             setattr(sys, name, nowhere)
-
-
-def _never_fail_on_a_character(stream: IO[str]) -> None:
-    reconfigure = getattr(stream, "reconfigure", None)
-    if reconfigure is not None:
-        reconfigure(errors="backslashreplace")
-
-
-def _exit_now(code: int) -> NoReturn:
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError):  # the reader has closed it
-            stream.flush()
-    os._exit(code)

@@ -106,14 +106,12 @@ def _run(
         # Also where standard output takes nothing more.
         failed = files.finish(report)
     if is_default and report.failure is None:
-        settings.print_note(f"To view it: {_how_to_view(DEFAULT_CATALOG)}")
+        from mlcat_ingest.client.embedded import serving_address
+
+        how = serving_address(DEFAULT_CATALOG)
+        how = how or f"mlcat-ingest catalog serve --db {DEFAULT_CATALOG}"
+        settings.print_note(f"To view it: {how}")
     return worst(report.exit_code, failed)
-
-
-def _how_to_view(database: str) -> str:
-    from mlcat_ingest.client.embedded import serving_address
-
-    return serving_address(database) or f"mlcat-ingest catalog serve --db {database}"
 
 
 def _drain(

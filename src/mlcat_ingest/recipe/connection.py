@@ -38,14 +38,15 @@ def _opposite(given: Any) -> bool | None:
     return None if given is None else not given
 
 
-def _verify_of_tls(tls: str | None) -> bool | None:
-    return None if tls is None else tls == "verify"
-
-
 Verify = Annotated[
     bool | None,
     NotContent(),
-    OldKey("tls", Literal["verify", "insecure"] | None, _verify_of_tls, "`verify` or `insecure`"),
+    OldKey(
+        "tls",
+        Literal["verify", "insecure"] | None,
+        {"verify": True, "insecure": False}.get,
+        "`verify` or `insecure`",
+    ),
     OldKey("insecure_tls", bool | None, _opposite, "the opposite"),
     OldKey("disable_ssl_verification", bool | None, _opposite, "the opposite"),
 ]

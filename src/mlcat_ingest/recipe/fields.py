@@ -133,21 +133,17 @@ def none_if_empty(value: Any) -> Any:
 
 
 def _http_address(text: str) -> str:
-    parts = urlsplit(text)
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        # Its own sentences repeat parts of the address.
+        raise ValueError("is not a valid address") from None
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError("must be an address that begins with http:// or https://")
-    if parts.port == 0:
+    if port == 0:
         raise ValueError("has an invalid port")
     return text.rstrip("/")
-
-
-def _checked_address(text: str) -> str:
-    try:
-        return _http_address(text)
-    except ValueError as error:
-        # urlsplit's own sentences repeat parts of the address.
-        ours = str(error) if str(error).startswith(("has ", "must ")) else "is not a valid address"
-        raise ValueError(ours) from None
 
 
 PublicStr = Annotated[
@@ -209,7 +205,7 @@ OptionalSecret = Annotated[
 ServiceUrl = Annotated[
     str,
     StringConstraints(strip_whitespace=True, min_length=1),
-    AfterValidator(_checked_address),
+    AfterValidator(_http_address),
     PublicUrl(),
 ]
 """The http(s) address of a service, without a trailing slash."""
@@ -271,16 +267,14 @@ def below(annotation: Any, step: str | int) -> Any:
                 return arguments[0]
         elif isinstance(member, type) and issubclass(member, BaseModel):
             field = field_named(member, step)
-            return None if field is None else _with_field_docs(field)
+            if field is None or not field.metadata:
+                return None if field is None else field.annotation
+            # Pydantic takes an outer Annotated apart; put together, one walk fits all.
+            annotated: Any = Annotated
+            return annotated[field.annotation, *field.metadata]
         elif origin in {dict, Mapping}:
             return arguments[1]
     return None
-
-
-def _with_field_docs(field: FieldInfo) -> Any:
-    # Pydantic takes an outer Annotated apart; put together, one walk fits all.
-    annotated: Any = Annotated
-    return annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
 
 
 @cache

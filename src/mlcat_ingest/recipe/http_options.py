@@ -4,7 +4,6 @@ Apart from the models, which are loaded without the HTTP library.
 """
 
 from functools import partial
-from pathlib import Path
 
 from requests.auth import AuthBase, HTTPBasicAuth
 
@@ -22,11 +21,21 @@ def http_options(
     Raises:
         RecipeError: a certificate file that is not there, or a user name without a password.
     """
+    files: dict[str, str] = {}
+    for option in ("ca_bundle", "client_cert", "client_key"):
+        if (path := getattr(config, option)) is not None:
+            if not path.exists():
+                raise RecipeError(f"{option}: no file or folder at {path}")
+            files[option] = str(path)
+    cert = files.get("client_cert")
     return HttpOptions(
         auth=auth_of(config, peer),
         renew=partial(auth_of, config, peer),
         headers={name: value.get_secret_value() for name, value in config.headers.items()},
-        trust=Trust(_verify(config), _cert(config)),
+        trust=Trust(
+            config.verify is not False and files.get("ca_bundle", True),
+            (cert, files["client_key"]) if cert and "client_key" in files else cert,
+        ),
         connect_timeout_s=connect_timeout_s,
         read_timeout_s=config.timeout_s,
         retry_for_s=config.retry_for_s,
@@ -53,22 +62,3 @@ def auth_of(config: ConnectionConfig, peer: str) -> AuthBase | None:
         )
     # As bytes, since requests would spell a text in Latin-1 and servers read UTF-8.
     return HTTPBasicAuth(config.username.encode(), current(config.password).encode())
-
-
-def _verify(config: ConnectionConfig) -> bool | str:
-    if config.verify is False:
-        return False
-    return True if config.ca_bundle is None else _existing(config.ca_bundle, "ca_bundle")
-
-
-def _cert(config: ConnectionConfig) -> str | tuple[str, str] | None:
-    if config.client_cert is None:
-        return None
-    cert = _existing(config.client_cert, "client_cert")
-    return cert if config.client_key is None else (cert, _existing(config.client_key, "client_key"))
-
-
-def _existing(path: Path, option: str) -> str:
-    if not path.exists():
-        raise RecipeError(f"{option}: no file or folder at {path}")
-    return str(path)

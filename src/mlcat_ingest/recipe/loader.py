@@ -354,18 +354,17 @@ class _Walk:
         with self._inside(node):
             match node:
                 case yaml.MappingNode():
-                    return self._mapping(node, loc)
+                    entries = self._entries(node, loc)
+                    for key, (key_node, _) in entries.items():
+                        self._out.lines[(*loc, key)] = key_node.start_mark.line + 1
+                    return {
+                        key: self._value(value_node, (*loc, key))
+                        for key, (_, value_node) in entries.items()
+                    }
                 case yaml.SequenceNode():
                     return [self._value(item, (*loc, i)) for i, item in enumerate(node.value)]
                 case _:
                     return _SCALARS.get(node.tag, str)(node.value)
-
-    def _mapping(self, node: yaml.MappingNode, loc: Loc) -> dict[str, Any]:
-        data: dict[str, Any] = {}
-        for key, (key_node, value_node) in self._entries(node, loc).items():
-            self._out.lines[(*loc, key)] = key_node.start_mark.line + 1
-            data[key] = self._value(value_node, (*loc, key))
-        return data
 
     def _entries(self, node: yaml.MappingNode, loc: Loc) -> dict[str, _Entry]:
         """Return the key and value nodes of a mapping, its own first and then those it merges."""

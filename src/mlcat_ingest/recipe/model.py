@@ -209,10 +209,6 @@ ENRICH_FORM = (
 )
 
 
-def _mapping_or_none(value: Any) -> Any:
-    return {} if value is None else value
-
-
 def _test_urn(urn: str) -> str:
     if not urn.startswith("urn:li:test:"):
         raise ValueError("must be the URN of a metadata test: urn:li:test:<id>")
@@ -227,7 +223,7 @@ class PluginSpec(RecipeModel):
         dict[str, Any],
         # The model of that type says what of it is secret.
         Public(),
-        BeforeValidator(_mapping_or_none),
+        BeforeValidator(lambda value: {} if value is None else value),
         PlainSerializer(mask_tree, return_type=dict[str, Any], when_used="json"),
     ] = Field(default_factory=dict)
     """The configuration of that type."""

@@ -146,13 +146,10 @@ def _sentence(detail: ErrorDetails, raw: Any) -> str:
     if kind.startswith(("date", "time")):
         return _MOMENT
     if (sentence := _SENTENCES.get(kind)) is not None:
-        return sentence.format_map({name: _short(value) for name, value in context.items()})
+        # A bound as the recipe's author would write it: 3600 for 3600.0.
+        whole = {k: int(v) for k, v in context.items() if isinstance(v, float) and v.is_integer()}
+        return sentence.format_map({**context, **whole})
     return f"is invalid ({kind.replace('_', ' ')})"
-
-
-def _short(bound: Any) -> Any:
-    """Return a bound as the recipe's author would write it: 3600 for 3600.0."""
-    return int(bound) if isinstance(bound, float) and bound.is_integer() else bound
 
 
 def _unknown_key(key: str, model: type[BaseModel] | None, places: Sequence[str] = ()) -> str:
@@ -247,8 +244,15 @@ _WORD = re.compile(r"(?<![^\W_])[A-Za-z]+(?![^\W_])")
 
 def mask_secrets(config: BaseModel, raw: Mapping[str, Any]) -> None:
     """Mask the secrets of a valid `config`, made of `raw`, in all that is printed from now on."""
-    SECRETS.add(*_secret_values(config), *_secrets_in_text(type(config), raw))
-    SECRETS.add_public((*_public_words(type(config), raw), *_words_of_headers(config)))
+    secrets, public = list(_secret_values(config)), list(_words_of_headers(config))
+    for field, text, is_inside in _texts(type(config), raw):
+        secrets += _secrets_in_url(text)
+        if _is_public(field):
+            public += _public_words(text)
+        elif isinstance(text, SubstitutedText) and not is_inside:
+            secrets += text.pieces
+    SECRETS.add(*secrets)
+    SECRETS.add_public(public)
 
 
 def _secret_values(config: BaseModel) -> Iterator[str]:
@@ -260,23 +264,12 @@ def _secret_values(config: BaseModel) -> Iterator[str]:
             yield from [value] if secret else _secrets_in_url(value)
 
 
-def _secrets_in_text(annotation: Any, raw: Any) -> Iterator[str]:
-    """Yield the secrets in addresses, and values substituted into fields that are not public."""
-    for field, text, public in _texts(annotation, raw):
-        yield from _secrets_in_url(text)
-        if isinstance(text, SubstitutedText) and not (public or _is_public(field)):
-            yield from text.pieces
-
-
-def _public_words(annotation: Any, raw: Any) -> Iterator[str]:
-    """Yield the words of letters in fields that are public themselves, without secrets."""
-    for field, text, _ in _texts(annotation, raw):
-        if not _is_public(field):
-            continue
-        if "://" in text:
-            yield from _WORD.findall(f"{user_info(text)[0]} {redact_url(text)}")
-        elif not (isinstance(text, SubstitutedText) and text.names_secret):
-            yield from _WORD.findall(text)
+def _public_words(text: str) -> list[str]:
+    """Return the words of letters in a field that is public itself, without secrets."""
+    if "://" in text:
+        return _WORD.findall(f"{user_info(text)[0]} {redact_url(text)}")
+    names_secret = isinstance(text, SubstitutedText) and text.names_secret
+    return [] if names_secret else _WORD.findall(text)
 
 
 def _words_of_headers(value: Any) -> Iterator[str]:

@@ -76,21 +76,15 @@ def _absolute(base_dir: Path, path: str) -> str:
     return str(base_dir.absolute() / path)
 
 
-def _path(path: Path, info: ValidationInfo) -> Path:
-    return resolved_path(path, base_dir_of(info))
-
-
-def _url(url: str, info: ValidationInfo) -> str:
-    return resolved_url(checked_text(url), base_dir_of(info))
-
-
-RecipePath = Annotated[Path, AfterValidator(_path), Public()]
+RecipePath = Annotated[
+    Path, AfterValidator(lambda path, info: resolved_path(path, base_dir_of(info))), Public()
+]
 """A file or folder; a relative one starts at the recipe's folder."""
 
 RecipeUrl = Annotated[
     str,
     StringConstraints(strip_whitespace=True, min_length=1),
-    AfterValidator(_url),
+    AfterValidator(lambda url, info: resolved_url(checked_text(url), base_dir_of(info))),
     PublicUrl(),
 ]
 """An address of any kind; relative sqlite files and bare paths start at the recipe's folder."""

@@ -196,10 +196,6 @@ def _hub(platform: str, path: str) -> Place | None:
     return _place_of(platform, "/".join(names))
 
 
-def _hugging_face(uri: _Uri) -> Place | None:
-    return _hub("huggingface", uri.path) if uri.host == "datasets" else None
-
-
 def _dbfs(path: str) -> Place | None:
     return _local(path) if path.startswith("/Volumes/") else _place_of("dbfs", path)
 
@@ -265,7 +261,7 @@ _BY_SCHEME: Final[Mapping[str, Callable[[_Uri], Place | None]]] = {
     "file": lambda uri: _local(unquote(uri.path)),
     "dbfs": lambda uri: _dbfs(uri.path),
     "hdfs": lambda uri: _place_of("hdfs", uri.path),
-    "hf": _hugging_face,
+    "hf": lambda uri: _hub("huggingface", uri.path) if uri.host == "datasets" else None,
     "kaggle": lambda uri: _hub("kaggle", f"{uri.host}{uri.path}"),
 }
 

@@ -201,10 +201,11 @@ class RecordingCatalog(Catalog, Searches, RequestSide):
         return refused
 
     def _store(self, urn: str, entity: Sequence[Proposal]) -> None:
+        key = key_aspect_name(entity_type_of(urn))
         for proposal in entity:
             if proposal.change_type == "DELETE":
                 del self.stored[urn][proposal.aspect_name]
-            elif proposal.aspect_name != _key(urn) or urn not in self.stored:
+            elif urn not in self.stored or proposal.aspect_name != key:
                 self._put(urn, proposal.aspect_name, proposal.aspect)
 
     def _has_moved(self, proposal: Proposal) -> bool:
@@ -259,10 +260,6 @@ class RecordingCatalog(Catalog, Searches, RequestSide):
         with self.lock:
             datasets = [urn for urn in self.stored if entity_type_of(urn) == "dataset"]
         return [[urn for urn in datasets if text in urn] for text in texts]
-
-
-def _key(urn: str) -> str:
-    return key_aspect_name(entity_type_of(urn))
 
 
 def _refusal(

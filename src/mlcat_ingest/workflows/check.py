@@ -78,13 +78,13 @@ def examine(
         yield _test_files(recipe.evaluate.test_files)
     sources = _named(resolved.sources)
     watches = [
-        _Watch(name, _source_findings(_cap(source)), patience_s) for name, source in sources.items()
+        _Watch(name, _findings(_cap(source)), patience_s) for name, source in sources.items()
     ]
     sink, state = resolved.sink, None
     if sink is None:
         watches.append(_Watch("sink", [Finding("sink", "warning", _NO_SINK)], patience_s))
     else:
-        findings = _sink_findings(_cap(sink), write=write)
+        findings = _findings(_cap(sink), write=write)
         watches.append(_Watch(f"sink {sink.type}", findings, patience_s))
         state = _Watch(_STATE, _state_findings(recipe, sink), patience_s)
     failed: dict[str, None] = {}
@@ -142,14 +142,9 @@ def _cap(side: SideT) -> SideT:
     return replace(side, config=side.config.model_copy(update=update))
 
 
-def _source_findings(resolved: ResolvedSource) -> Iterator[Finding]:
-    with closing(resolved.build()) as source:
-        yield from source.check()
-
-
-def _sink_findings(resolved: ResolvedSink, *, write: bool) -> Iterator[Finding]:
-    with closing(resolved.build()) as sink:
-        yield from sink.check(write=write)
+def _findings(side: ResolvedSource | ResolvedSink, **options: bool) -> Iterator[Finding]:
+    with closing(side.build()) as built:
+        yield from built.check(**options)
 
 
 def _identity_findings(sources: Iterable[ResolvedSource]) -> Iterator[Finding]:

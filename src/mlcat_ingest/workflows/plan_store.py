@@ -106,17 +106,13 @@ class PlanStore:
 
         An entity that would be as it was, all in all, is left out.
         """
-        for entity in self._db.execute(_ALL):
-            diff = self._diff(*entity)
+        statement = "SELECT name, before, after FROM aspect WHERE urn = ? ORDER BY name"
+        for urn, existed, label in self._db.execute(_ALL):
+            rows = self._db.execute(statement, (urn,))
+            aspects = {name: (_decode(before), _decode(after)) for name, before, after in rows}
+            diff = diff_entity(urn, existed=bool(existed), aspects=aspects, label=label)
             if diff is not None:
                 yield diff
-
-    def _diff(self, urn: str, existed: int, label: str | None) -> EntityDiff | None:
-        rows = self._db.execute(
-            "SELECT name, before, after FROM aspect WHERE urn = ? ORDER BY name", (urn,)
-        )
-        aspects = {name: (_decode(before), _decode(after)) for name, before, after in rows}
-        return diff_entity(urn, existed=bool(existed), aspects=aspects, label=label)
 
     def removed_features(self) -> Iterator[str]:
         """Yield the feature tables and features that would be removed; nothing may be added."""

@@ -25,7 +25,7 @@ from mlcat_ingest.pipeline.report.tally import Mask, Tally
 from mlcat_ingest.pipeline.state.opening import is_missing
 from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
 from mlcat_ingest.pipeline.write.conflicts import PermittedReads
-from mlcat_ingest.pipeline.write.delivery import Delivery
+from mlcat_ingest.pipeline.write.delivery import Delivery, MakeDelivery
 from mlcat_ingest.pipeline.write.incidents import Incidents
 from mlcat_ingest.pipeline.write.searchable import UrnList, in_chunks
 from mlcat_ingest.pipeline.write.version_sets import LatestVersions
@@ -174,21 +174,11 @@ class Retraction(Closing):
         tally = Tally(self._name, self._mask)
         context = RunContext(PlannedCatalog(self._sink, self._store), Ledger(tally))
         planned = PlannedDelivery(self._store, context)
-        sets = LatestVersions(context, lambda *_: planned)
-        incidents = Incidents(context, lambda *_: planned, self._name)
-        urns = UrnList()
-        try:
+        with closing(UrnList()) as urns:
             _list_ours(urns, self._state, self._sink, self._sources, self._name)
-            for chunk in in_chunks(urns):
-                changed = list(self._read(chunk, context.ledger))
-                sets.watch(changed)
-                context.ledger.report(planned.deliver(changed))
-                incidents.show({}, {one.urn: one.stored for one in changed}, lambda _: "dropped")
+            for _ in self._deliver(urns, context, planned, lambda *_: planned):
                 if progress is not None:
                     progress(tally.progress())
-            sets.settle()
-        finally:
-            urns.close()
         return Plan(self._report(tally), self._store)
 
     def execute(self, progress: OnProgress | None = None) -> Report:
@@ -202,31 +192,39 @@ class Retraction(Closing):
         """
         tally = Tally(self._name, self._mask, DeadLetters(self._dead_letters, self._mask))
         context = RunContext(self._sink, Ledger(tally))
-        delivery = Delivery(context, self._retract)
-        sets = LatestVersions(context, Delivery)
-        incidents = Incidents(context, Delivery, self._name)
         error: BaseException | None = None
         try:
             self._state.invalidate()
             planned = (urn for urn in self._store.urns() if entity_type_of(urn) != "incident")
-            for chunk in in_chunks(planned):
-                changed = list(self._read(chunk, context.ledger))
-                if changed:
-                    # First: once an entity has nothing of the recipe, no retraction reads it again.
-                    incidents.show(
-                        {}, {one.urn: one.stored for one in changed}, lambda _: "dropped"
-                    )
-                    sets.watch(changed)
-                    context.ledger.report(delivery.deliver(changed))
+            delivery = Delivery(context, self._retract)
+            for _ in self._deliver(planned, context, delivery, Delivery):
                 if progress is not None:
                     progress(tally.progress())
-            sets.settle()
             if self._report(tally).exit_code == EXIT_OK:
                 self._state.delete()
         except (MlcatError, KeyboardInterrupt) as caught:
             error = caught
         context.ledger.close(complete=error is None)
         return self._report(tally, error)
+
+    def _deliver(
+        self,
+        urns: Iterable[str],
+        context: RunContext,
+        delivery: Delivery | PlannedDelivery,
+        make_delivery: MakeDelivery,
+    ) -> Iterator[None]:
+        """Deliver what retracts `urns`, with what follows from it; yield after each batch."""
+        sets = LatestVersions(context, make_delivery)
+        incidents = Incidents(context, make_delivery, self._name)
+        for chunk in in_chunks(urns):
+            if changed := list(self._read(chunk, context.ledger)):
+                # First: once an entity has nothing of the recipe, no retraction reads it again.
+                incidents.show({}, {one.urn: one.stored for one in changed}, lambda _: "dropped")
+                sets.watch(changed)
+                context.ledger.report(delivery.deliver(changed))
+            yield
+        sets.settle()
 
     def _retract(self, entity: Entity, stored: StoredEntity | None) -> MergedEntity:
         state = self._state

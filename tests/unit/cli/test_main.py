@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import types
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -33,7 +32,7 @@ def echo(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
 
         return command
 
-    monkeypatch.setattr(main_module, "_load", load)
+    monkeypatch.setattr(main_module.Commands, "get_command", lambda _, __, name: load(name))
     return calls
 
 
@@ -42,7 +41,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     def command() -> None:
         raise error
 
-    monkeypatch.setattr(main_module, "_load", lambda _: command)
+    monkeypatch.setattr(main_module.Commands, "get_command", lambda *_: command)
 
 
 @pytest.mark.parametrize(
@@ -299,13 +298,12 @@ def test_leaving_at_once_survives_streams_that_nobody_reads(
     left: list[int] = []
     monkeypatch.setattr("mlcat_ingest.cli.main.os._exit", left.append)
     monkeypatch.setattr("mlcat_ingest.cli.main.sys.stdout", Closed())
-    leave: Callable[[int], object] = main_module._exit_now
-    leave(130)
+    monkeypatch.setattr("mlcat_ingest.cli.main.gc.freeze", lambda: None)
+    monkeypatch.setattr("mlcat_ingest.cli.main.threading.active_count", lambda: 2)
+    monkeypatch.setattr(main_module, "call", lambda _: 130)
+    with pytest.raises(SystemExit):
+        main_module.main([])
     assert left == [130]
-
-
-def test_a_stream_that_cannot_be_reconfigured_is_left_alone() -> None:
-    main_module._never_fail_on_a_character(types.SimpleNamespace())  # type: ignore[arg-type]
 
 
 # --- python -m mlcat_ingest ----------------------------------------------------------------------

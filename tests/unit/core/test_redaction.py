@@ -19,7 +19,6 @@ from mlcat_ingest.metadata.codec import dumps, text_of
 from mlcat_ingest.net.http import Http
 from mlcat_ingest.net.session import HttpOptions
 from mlcat_ingest.recipe.secrets import mask
-from mlcat_ingest.sources.feast.config import _password_in
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.mapping.model import _commit_url
 from mlcat_ingest.sources.mlflow.values.uris import normalise_uri
@@ -200,7 +199,7 @@ def test_every_place_that_shows_an_address_hides_all_of_the_password() -> None:
         assert text
         assert "head" not in text
         assert "tail" not in text
-    assert _password_in(f"postgresql://bob:{PASSWORD}@h/db") == PASSWORD
+    assert user_info(f"postgresql://bob:{PASSWORD}@h/db") == ("bob", PASSWORD)
 
 
 def test_an_error_of_the_network_hides_all_of_the_password(

@@ -19,12 +19,10 @@ from mlcat_ingest.sources.definitions.format import (
     ColumnSpec,
     DefinitionsDocument,
     KeySpec,
-    PlaceSpec,
     TableSpec,
 )
 from mlcat_ingest.sources.definitions.tables import (
     DatasetPlace,
-    DatasetSource,
     Definition,
     Feature,
     FeatureTable,
@@ -151,16 +149,20 @@ def _naming_sets(
 
 def _table(document: DefinitionsDocument, table: TableSpec) -> FeatureTable:
     given = _fields(table)
-    given["keys"] = tuple(_key(key) for key in table.keys)
+    given["keys"] = tuple(map(_key, table.keys))
     given["features"] = tuple(Feature(**_fields(spec)) for spec in table.features)
     return FeatureTable(namespace=document.namespace, platform=document.platform, **given)
 
 
 def _fields(spec: TableSpec | ColumnSpec) -> dict[str, Any]:
     """Return what a file says of a table, feature or key, by the names that every store has."""
-    tags = {key: value or "" for key, value in spec.tags.items()}
-    sources = None if spec.sources is None else _sources(spec.sources)
-    return {**vars(spec), "tags": tags, "sources": sources}
+    given = {**vars(spec), "tags": {key: value or "" for key, value in spec.tags.items()}}
+    if spec.sources is not None:
+        given["sources"] = tuple(
+            source if isinstance(source, str) else DatasetPlace(source.platform, source.name)
+            for source in spec.sources
+        )
+    return given
 
 
 def _key(key: KeySpec) -> Key:
@@ -168,10 +170,3 @@ def _key(key: KeySpec) -> Key:
     if key.column is not None:
         given["properties"] = {_JOIN_KEY: key.column, **key.properties}
     return Key(**given)
-
-
-def _sources(sources: Iterable[str | PlaceSpec]) -> tuple[DatasetSource, ...]:
-    return tuple(
-        spec if isinstance(spec, str) else DatasetPlace(spec.platform, spec.name)
-        for spec in sources
-    )

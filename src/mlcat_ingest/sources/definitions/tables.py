@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, Final, Literal, NamedTuple, Self, TypeVar, get_args
 from urllib.parse import quote
 
@@ -323,15 +324,12 @@ class _TableMapping:
                 "instance": naming.instance_urn,
             }
         if "owners" not in owned.unread:
-            aspects[OWNERSHIP] = self._ownership(owned.owners)
+            rules = self._scope.owners
+            named = [rules.ownership(rules.urn(owner))["owners"] for owner in owned.owners]
+            aspects[OWNERSHIP] = {"owners": list(chain.from_iterable(named))}
         if "tags" not in described.unread:
             aspects[GLOBAL_TAGS] = {"tags": [{"tag": urn} for urn in self._tags(described.tags)]}
         return aspects
-
-    def _ownership(self, owners: Iterable[str]) -> Aspect:
-        rules = self._scope.owners
-        aspects = [rules.ownership(rules.urn(owner)) for owner in owners]
-        return {"owners": [entry for aspect in aspects for entry in aspect["owners"]]}
 
     def _tags(self, tags: Mapping[str, str]) -> Iterator[str]:
         for key in sorted(tags):

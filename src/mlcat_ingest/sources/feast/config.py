@@ -134,12 +134,6 @@ def kind_of(address: str, named: RegistryType | None = None) -> RegistryKind:
     return "file" if name == "file" or "://" not in address else "object"
 
 
-def _password_in(address: str) -> str | None:
-    """Return the password in `address`, None where it has none."""
-    _, password = user_info(address)
-    return None if password is None else unquote(password)
-
-
 def local_path(address: str) -> str:
     """Return the path of a local file, which may be written as a `file:` address."""
     return unquote(urlsplit(address).path) if address.startswith("file:") else address
@@ -309,19 +303,12 @@ def with_repo_options(config: FeastConfig) -> FeastConfig:
         RecipeError: the file is needed and cannot be read, or does not name a registry.
         RecipeSyntaxError, RecipeValidationError: it is not YAML, or something in it cannot be used.
     """
-    path = config.feature_store_yaml or _in_repo(config)
-    if path is None:
-        return config
-    base_dir = config.repo_path or path.parent
-    return _Repo(path, base_dir).complete(config)
-
-
-def _in_repo(config: FeastConfig) -> Path | None:
-    """Return the repository's own file; None where it neither exists nor is needed."""
-    if config.repo_path is None:
-        return None
-    path = config.repo_path / FILE_NAME
-    return path if config.registry is None or path.is_file() else None
+    path = config.feature_store_yaml
+    if path is None and config.repo_path is not None:
+        path = config.repo_path / FILE_NAME
+        if config.registry is not None and not path.is_file():
+            path = None
+    return config if path is None else _Repo(path, config.repo_path or path.parent).complete(config)
 
 
 class _Repo:
@@ -368,8 +355,8 @@ class _Repo:
         given = {key: text for key, text in raw.items() if text}
         config, problems = validate_config(RegistryConfig, given, ("registry",), self._origin)
         self._problems.extend(problems)
-        if config is not None and (password := _password_in(config.path)):
-            SECRETS.add(password)
+        if config is not None and (password := user_info(config.path)[1]):
+            SECRETS.add(unquote(password))
         return config
 
     def _connections(self) -> dict[str, TableDefaults]:

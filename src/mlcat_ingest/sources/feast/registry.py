@@ -11,7 +11,6 @@ Source: the protobuf definitions of Feast 0.67, package `feast.core`.
 import csv
 import re
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, duration_pb2, times
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
-from mlcat_ingest.core.findings import Finding, RequestSide
+from mlcat_ingest.core.findings import RequestSide
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import ProtocolMismatchError, RecipeError
 
@@ -48,16 +47,11 @@ class _Row(NamedTuple):
     type: str
 
 
-def _read_table() -> Mapping[str, list[_Row]]:
-    """Return the rows of the table by message or enum.
-
-    Feast's SDK writes the value types 30 and 31, though its own definitions have no such numbers.
-    """
-    rows = csv.reader(_TABLE.read_text("utf-8").splitlines()[1:])
-    return {name: [*group] for name, group in groupby(starmap(_Row, rows), itemgetter(0))}
-
-
-_DECLARED: Final = _read_table()
+_ROWS: Final = csv.reader(_TABLE.read_text("utf-8").splitlines()[1:])
+# Feast's SDK writes the value types 30 and 31, though its own definitions have no such numbers.
+_DECLARED: Final[Mapping[str, list[_Row]]] = {
+    name: [*group] for name, group in groupby(starmap(_Row, _ROWS), itemgetter(0))
+}
 ENUMS: Final[Mapping[str, Mapping[int, str]]] = {
     name: {int(row.number): row.name for row in rows}
     for name, rows in _DECLARED.items()
@@ -129,16 +123,10 @@ def _add_field(
         field.type, field.type_name = _FIELD.TYPE_MESSAGE, f".{package}.{kind}"
 
 
-def _filled_pool() -> descriptor_pool.DescriptorPool:
-    pool = descriptor_pool.DescriptorPool()
-    for known in _KNOWN.values():
-        pool.AddSerializedFile(known.serialized_pb)
-    pool.AddSerializedFile(_file().SerializeToString())
-    return pool
-
-
 # A pool of our own: the default one may hold Feast's definitions, if Feast is installed.
-_POOL: Final = _filled_pool()
+_POOL: Final = descriptor_pool.DescriptorPool()
+for _content in (*(known.serialized_pb for known in _KNOWN.values()), _file().SerializeToString()):
+    _POOL.AddSerializedFile(_content)
 
 
 def _class_of(full_name: str) -> type[Message]:
@@ -250,23 +238,6 @@ def bounded(objects: Iterable[RawObject], shown: str, max_bytes: int) -> Iterato
         yield raw
 
 
-def findings(shown: str, objects: Iterable[RawObject], identity: str) -> Iterator[Finding]:
-    """Yield that a registry can be read, its identity, and the objects of each of its projects."""
-    counts: dict[str, Counter[str]] = {}
-    for raw in objects:
-        if raw.kind != "project_metadata":
-            counts.setdefault(raw.project, Counter())[raw.kind] += 1
-    if not counts:
-        hint = "run `feast apply`, and check that the user may read its objects"
-        yield Finding("Feast registry", "warning", f"{shown} is readable and empty", hint)
-        return
-    total = sum(kinds.total() for kinds in counts.values())
-    yield Finding("Feast registry", "ok", f"{shown} is readable: {plural(total, 'object')}")
-    yield Finding("Feast server id", "ok", identity)
-    for project, kinds in sorted(counts.items()):
-        yield Finding("Feast project", "ok", f"{project or 'none'}: {_in_words(kinds)}")
-
-
 def own_id(metadata: Iterable[RawObject], projects: Iterable[RawObject]) -> str | None:
     """Return what a registry is known by wherever it is, None if Feast put nothing such in it.
 
@@ -333,12 +304,3 @@ def raw_object(kind: str, proto: bytes, project: str = "") -> RawObject:
     except (DecodeError, UnicodeDecodeError):
         return RawObject(kind, project, "", proto)
     return RawObject(kind, own or project, name, proto)
-
-
-def _in_words(counts: Counter[str]) -> str:
-    words = (
-        plural(counts[kind], kind.replace("_", " "), named.replace("_", " "))
-        for kind, named in PLURALS.items()
-        if kind != "project" and counts[kind]
-    )
-    return ", ".join(words) or "nothing"

@@ -1,7 +1,8 @@
 """The Feast source: reads the definitions of a registry through one of its transports."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -9,6 +10,7 @@ from google.protobuf.message import DecodeError
 
 from mlcat_ingest.core.findings import Finding
 from mlcat_ingest.core.redaction import redact_url
+from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import MlcatError, RecipeError
 from mlcat_ingest.links.index import FeatureRef, FeatureSet
 from mlcat_ingest.sources.base import Missing, Unlisted
@@ -19,9 +21,9 @@ from mlcat_ingest.sources.feast.files import LocalFile
 from mlcat_ingest.sources.feast.registry import (
     KINDS,
     MESSAGES,
+    PLURALS,
     RawObject,
     RegistryTransport,
-    findings,
     message_class,
     own_id,
 )
@@ -83,12 +85,29 @@ class FeastSource(FeatureSource):
     def check(self) -> Iterator[Finding]:
         """Yield the findings of `mlcat-ingest check`; the registry is read once."""
         try:
-            objects = [raw for kind in self._fetched().values() for raw in kind]
-            identity = self.server_id()
+            objects, identity = self._fetched(), self.server_id()
         except MlcatError as error:
             yield Finding("Feast registry", "failed", error.message, error.hint)
             return
-        yield from findings(self._transport.shown, objects, identity)
+        counts: dict[str, Counter[str]] = defaultdict(Counter)
+        for raw in chain.from_iterable(objects.values()):
+            if raw.kind != "project_metadata":
+                counts[raw.project][raw.kind] += 1
+        shown, total = self._transport.shown, sum(kinds.total() for kinds in counts.values())
+        if not counts:
+            hint = "run `feast apply`, and check that the user may read its objects"
+            yield Finding("Feast registry", "warning", f"{shown} is readable and empty", hint)
+            return
+        yield Finding("Feast registry", "ok", f"{shown} is readable: {plural(total, 'object')}")
+        yield Finding("Feast server id", "ok", identity)
+        for project, kinds in sorted(counts.items()):
+            words = (
+                plural(kinds[kind], kind.replace("_", " "), named.replace("_", " "))
+                for kind, named in PLURALS.items()
+                if kind != "project" and kinds[kind]
+            )
+            listed = ", ".join(words) or "nothing"
+            yield Finding("Feast project", "ok", f"{project or 'none'}: {listed}")
 
     def _takes(self, definition: FeatureTable | Broken) -> bool:
         config = self._config

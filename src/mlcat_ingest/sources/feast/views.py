@@ -9,10 +9,10 @@ Source: `feast.core.DataSource` of Feast 0.67, and the JSON that its contributed
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.aspects.ml import MLFeatureDataType
@@ -36,8 +36,6 @@ from mlcat_ingest.sources.definitions.tables import (
 )
 from mlcat_ingest.sources.feast.config import DEFAULT_SCHEMAS, FeastConfig, TableDefaults
 from mlcat_ingest.sources.feast.registry import value_name
-
-_ItemT = TypeVar("_ItemT")
 
 _NO_DEFAULTS: Final = TableDefaults()
 _OF_PATHS: Final = frozenset("/\\:")
@@ -86,11 +84,6 @@ class _SourceLocation(NamedTuple):
     format: str = ""
 
 
-def _query_digest(query: str) -> str:
-    """Return a digest in place of a query's text, which may hold secrets."""
-    return hashlib.sha256(query.encode()).hexdigest()
-
-
 @dataclass(frozen=True, slots=True)
 class _UpstreamDatasets:
     """The datasets behind data sources, each once.
@@ -107,7 +100,7 @@ class _UpstreamDatasets:
 
     def __add__(self, other: "_UpstreamDatasets") -> "_UpstreamDatasets":
         both = ((getattr(self, one.name), getattr(other, one.name)) for one in fields(self))
-        return _UpstreamDatasets(*(_unique(ours + theirs) for ours, theirs in both))
+        return _UpstreamDatasets(*(tuple(dict.fromkeys(ours + theirs)) for ours, theirs in both))
 
 
 NOTHING: Final = _UpstreamDatasets()
@@ -145,7 +138,8 @@ class Upstreams:
         upstream = _UpstreamDatasets(
             names=(source.name,) if source.name else (),
             datasets=(dataset,) if isinstance(dataset, DatasetPlace) else (),
-            queries=(_query_digest(query),) if query else (),
+            # In place of its text, which may hold secrets.
+            queries=(hashlib.sha256(query.encode()).hexdigest(),) if query else (),
             notes=(dataset,) if isinstance(dataset, Note) else (),
         )
         if source.HasField("batch_source"):
@@ -313,10 +307,6 @@ def _contributed_location(source: Any, default_class: str) -> _SourceLocation | 
     if not platform:
         return _SourceLocation(uri=name)
     return _SourceLocation(platform, name, query=texts.get("query", ""))
-
-
-def _unique(items: Iterable[_ItemT]) -> tuple[_ItemT, ...]:
-    return tuple(dict.fromkeys(items))
 
 
 _SCALARS: Final[Mapping[int, MLFeatureDataType]] = {

@@ -62,7 +62,9 @@ class SagemakerApi(RequestSide):
 
         seen = RecentIds(ACTIONS[method])
         for answers in follow(fetch, listing=ACTIONS[method]):
-            seen.new([repr(_without_token(answer)) for answer in answers])
+            for answer in answers:
+                content = {**(answer or {}), "NextToken": None, "ResponseMetadata": None}
+                seen.new([repr(content)])
             yield from answers
 
     def search(self, resource: str, page: int = PAGE) -> Iterator[Sequence[Record]]:
@@ -149,11 +151,6 @@ class SagemakerApi(RequestSide):
             raise aws_error(error, action) from None
         self.requests += _attempts(answer)
         return answer
-
-
-def _without_token(answer: Record | None) -> Record:
-    given = answer or {}
-    return {key: given[key] for key in given if key not in {"NextToken", "ResponseMetadata"}}
 
 
 def _text(secret: SecretStr | None) -> str | None:

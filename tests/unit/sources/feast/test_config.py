@@ -12,7 +12,6 @@ from mlcat_ingest.recipe.validate import validate_config
 from mlcat_ingest.sources.feast.config import (
     FeastConfig,
     RegistryKind,
-    _password_in,
     kind_of,
     local_path,
 )
@@ -53,9 +52,7 @@ def test_the_type_that_feast_names_comes_first() -> None:
     assert kind_of("duckdb:///x", "sql") == "sql"
 
 
-def test_the_password_and_the_path_in_an_address() -> None:
-    assert _password_in("postgresql://me:p%40ss@h/db") == "p@ss"
-    assert _password_in("sqlite:///x.db") is None
+def test_the_path_in_an_address() -> None:
     assert local_path("file:///a%20b") == "/a b"
 
 
