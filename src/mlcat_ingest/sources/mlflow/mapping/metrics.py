@@ -110,7 +110,8 @@ def _with_last_values(model: LoggedModel, run: Run) -> LoggedModel:
     last = {
         metric.key: metric
         for metric in run.metrics
-        if metric.step and (metric.timestamp_ms or 0) <= until_ms and metric.key not in names
+        if metric.step and (metric.timestamp_ms or 0) <= until_ms
+        if metric.key not in names and metric.model_id in {None, model.model_id}
     }
     copied = [metric for metric in copied if metric.key not in last]
     return replace(model, metrics=(*own, *copied, *last.values())) if last else model

@@ -445,7 +445,10 @@ def test_a_version_has_what_its_run_had_measured_when_the_model_was_logged(
     step: int, created_ms: int, more: tuple[Metric, ...], wanted: dict[str, str]
 ) -> None:
     copied = (Metric("acc", 0.5, 10, 0, run_id=BEE), Metric("lr", 0.1, 10, 0, run_id=BEE))
-    last = (Metric("acc", 0.9, 30, 2), Metric("f1", 0.7, 20, 1), copied[1]._replace(run_id=None))
+    last = (
+        *(Metric("acc", 0.9, 30, 2), Metric("f1", 0.7, 20, 1), copied[1]._replace(run_id=None)),
+        Metric("of_another", 0.8, 20, 1, "m-of-another"),
+    )
     model_id = "m-" + "1" * 32
     facts: dict[str, Any] = {"created_at_ms": created_ms, "metrics": (*copied, *more)}
     model = LoggedModel(model_id, "1", "net", "READY", BEE, **facts)
