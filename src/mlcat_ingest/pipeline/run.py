@@ -352,7 +352,7 @@ class PipelineRun:
         self._latest.settle()
         for part in passes if self._context.sink.facts.index else ():
             with suppress(NotAuthorizedError):  # then nothing could be written either
-                self._repair.repair(self._removal.unfound(part))
+                self._repair.repair(self._removal.unfound(part), part.source)
         # A pass after the checkpoint would not read the entities without a result.
         self._evaluator.flush()
         # Shards were evaluated by the runs that wrote them.

@@ -5,7 +5,7 @@ entity is read after the write, and what it went over is taken from the version 
 """
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from http import HTTPStatus
@@ -91,8 +91,12 @@ class PermittedReads:
         self._granted = False
         self._absent: set[str] = set()
 
-    def read(self, entities: Sequence[Entity]) -> tuple[dict[str, StoredEntity], list[Outcome]]:
+    def read(
+        self, entities: Sequence[Entity], aspects: Collection[str] = ()
+    ) -> tuple[dict[str, StoredEntity], list[Outcome]]:
         """Return what the catalog holds of `entities` of a type, and refusals of those it denies.
+
+        That is all that a merge of them needs, or only the `aspects` that are named.
 
         Raises:
             NotAuthorizedError: none of many reads was granted.
@@ -101,7 +105,7 @@ class PermittedReads:
         and this one does; two for each halving of a denied one.
         """
         try:
-            stored = self._read(entities)
+            stored = self._named(entities, aspects) if aspects else self._read(entities)
         except NotAuthorizedError as error:
             self._denials += not self._granted
             if self._denials > _DENIALS:
@@ -112,19 +116,23 @@ class PermittedReads:
             self._granted = True
             return stored, []
         middle = len(entities) // 2
-        first, first_denied = self.read(entities[:middle])
-        second, second_denied = self.read(entities[middle:])
+        first, first_denied = self.read(entities[:middle], aspects)
+        second, second_denied = self.read(entities[middle:], aspects)
         return first | second, first_denied + second_denied
 
     def _read(self, entities: Sequence[Entity]) -> dict[str, StoredEntity]:
         entity_type = entities[0].entity_type
         if entity_type in self._absent:
-            key = key_aspect_name(entity_type)
-            there = self._sink.read_many([entity.urn for entity in entities], [key])
+            there = self._named(entities, [key_aspect_name(entity_type)])
             entities = [entity for entity in entities if entity.urn in there]
         stored = read_stored(self._sink, self._state, entities)
         (self._absent.discard if stored else self._absent.add)(entity_type)
         return stored
+
+    def _named(
+        self, entities: Sequence[Entity], aspects: Collection[str]
+    ) -> dict[str, StoredEntity]:
+        return {**self._sink.read_many([entity.urn for entity in entities], aspects)}
 
 
 def _denied_read(entity: Entity, reason: str) -> Outcome:

@@ -22,7 +22,7 @@ from mlcat_ingest.core.resources import Closing
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.metadata.aspects.common import STATUS
 from mlcat_ingest.metadata.proposal import Entity, custom_properties
-from mlcat_ingest.metadata.registry import allows
+from mlcat_ingest.metadata.registry import allows, key_aspect_name
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS, SOURCE_KEY
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.context import RunContext
@@ -110,15 +110,15 @@ class LiveEntities(Closing):
         self._lock = threading.Lock()
         self._places: set[tuple[str, str]] = set()
 
-    def add(self, stored: Mapping[str, StoredEntity]) -> None:
-        """Add those of the entities read that are live and name a source."""
+    def add(self, stored: Mapping[str, StoredEntity], source: str | None = None) -> None:
+        """Add those of the entities read that are live, and are of `source` or name theirs."""
         live: list[str] = []
         for urn, entity in stored.items():
             custom = custom_properties(stored_properties(urn, entity) or NOTHING)
-            source, entity_type = custom.get(SOURCE_KEY), entity_type_of(urn)
-            if isinstance(source, str) and entity_type in SEARCHABLE and not is_removed(entity):
+            named, entity_type = source or custom.get(SOURCE_KEY), entity_type_of(urn)
+            if isinstance(named, str) and entity_type in SEARCHABLE and not is_removed(entity):
                 live.append(urn)
-                self._places.add((entity_type, source.partition(",")[0]))
+                self._places.add((entity_type, named.partition(",")[0]))
         with self._lock:
             self.urns.add(live)
 
@@ -177,18 +177,22 @@ class IndexRepair:
         self._context = context
         self._delivery = make_delivery(context, _merge_nothing)
 
-    def repair(self, unfound: Iterable[str]) -> None:
+    def repair(self, unfound: Iterable[str], source: str) -> None:
         """Write those of `unfound` again that are stored and live, if a search lacks them for good.
 
-        Cost: where there are none, nothing; else a read for each batch of them, the searches of
-        `LiveEntities.search`, and a read and a write for each batch that is written.
+        They are of `source`, so that the read of them, which after a first ingest is of all that
+        it wrote, leaves their properties out: a seventeenth of the CPU of such a run.
+
+        Cost: where there are none, nothing; else a read of keys for each batch of them, the
+        searches of `LiveEntities.search`, and a read and a write for each batch that is written.
         """
         sink = self._context.sink
         with closing(UrnList()) as urns, LiveEntities() as live:
             urns.add(unfound)
             reads = PermittedReads(sink, self._context.state)
             for chunk in in_chunks(urns):
-                live.add(reads.read([Entity(urn, {STATUS: NOTHING}) for urn in chunk])[0])
+                aspects = key_aspect_name(entity_type_of(chunk[0])), STATUS
+                live.add(reads.read([Entity(urn, {}) for urn in chunk], aspects)[0], source)
             if not len(live.urns):
                 return
             result = live.search(sink, self._context.cancellation.pause, is_repair=True)
