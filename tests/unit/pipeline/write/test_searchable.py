@@ -1,8 +1,9 @@
 """What a full pass lists and no search finds is written once more, with equal values."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,3 +41,20 @@ def test_what_is_written_once_more_counts_once_unless_it_is_refused(
     assert report.changed_groups == 0
     assert report.exit_code == (4 if refuse else 0)
     assert refuse or report.proposals_sent == sum(map(len, sink.writes))
+
+
+def test_what_a_search_may_lack_is_read_by_key_and_status(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[set[str]] = []
+    read_many = FakeSink.read_many
+
+    def read(self: FakeSink, urns: Sequence[str], aspects: Collection[str]) -> Any:
+        asked.append({*aspects})
+        return read_many(self, urns, aspects)
+
+    monkeypatch.setattr(FakeSink, "read_many", read)
+    sink = Searched(place="fake://catalog")
+    sink.not_indexed = [LOST]
+    Recipe(Server(), f"sqlite:///{tmp_path}/state.db", sink).ingest()
+    assert {"mlModelGroupKey", "status"} in asked
