@@ -21,6 +21,11 @@ def json_or_none(text: object) -> Any:
         return None
 
 
+def compact_json(value: Any) -> str:
+    """Return `value` as JSON without blanks, non-ASCII text as it is."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
 def plural(count: int, noun: str, nouns: str | None = None) -> str:
     """Return a count with its noun in the number that agrees: "1 event", "2,000 events"."""
     if nouns is None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from mlcat_ingest.core.redaction import MASK, redact_secrets
-from mlcat_ingest.core.text import plural, whole_characters
+from mlcat_ingest.core.text import compact_json, plural, whole_characters
 from mlcat_ingest.errors import RecordError
 from mlcat_ingest.metadata.aspects import ai
 from mlcat_ingest.metadata.aspects.common import (
@@ -21,7 +21,7 @@ from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.urn import corp_user
 from mlcat_ingest.sources.mlflow.mapping import properties
 from mlcat_ingest.sources.mlflow.mapping.groups import version_tags
-from mlcat_ingest.sources.mlflow.mapping.text import Truncator, compact_json, truncate_aspect
+from mlcat_ingest.sources.mlflow.mapping.text import Truncator, truncate_aspect
 from mlcat_ingest.sources.mlflow.values.assets import AGENT, MCP_SERVER, SKILL, Asset
 from mlcat_ingest.sources.mlflow.values.joined import JoinedAgent, JoinedAsset, WorkspaceScope
 from mlcat_ingest.sources.mlflow.values.records import (

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from mlcat_ingest.core.redaction import redact_tree, redact_urls
-from mlcat_ingest.core.text import json_or_none, whole_characters
+from mlcat_ingest.core.text import compact_json, json_or_none, whole_characters
 from mlcat_ingest.metadata.aspects.assets import DATASET_PROPERTIES
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_EVALUATION_DATA, ML_MODEL_TRAINING_DATA
 from mlcat_ingest.metadata.aspects.untyped import SCHEMA_METADATA
@@ -33,7 +33,7 @@ from mlcat_ingest.sources.datasets import (
 )
 from mlcat_ingest.sources.mlflow.mapping.properties import PropertiesBuilder
 from mlcat_ingest.sources.mlflow.mapping.signature import column_type, feature_type
-from mlcat_ingest.sources.mlflow.mapping.text import Truncator, compact_json
+from mlcat_ingest.sources.mlflow.mapping.text import Truncator
 from mlcat_ingest.sources.mlflow.values.joined import JoinedDataset, JoinedRecord, JoinedRun
 from mlcat_ingest.sources.mlflow.values.records import (
     CONTEXT_TAG,

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from mlcat_ingest.core.text import whole_characters
+from mlcat_ingest.core.text import compact_json, whole_characters
 from mlcat_ingest.errors import InvalidUrnError, RecordError
 from mlcat_ingest.metadata.aliases import encode
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
@@ -35,7 +35,7 @@ from mlcat_ingest.sources.mlflow.mapping.properties import (
     user_of,
 )
 from mlcat_ingest.sources.mlflow.mapping.signature import add_card, add_documents
-from mlcat_ingest.sources.mlflow.mapping.text import Truncator, compact_json, truncate_aspect
+from mlcat_ingest.sources.mlflow.mapping.text import Truncator, truncate_aspect
 from mlcat_ingest.sources.mlflow.values.joined import (
     JoinedExperiment,
     JoinedRegisteredModel,

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from mlcat_ingest.core.text import compact_json
 from mlcat_ingest.sources.mlflow.mapping.metrics import free_name
 from mlcat_ingest.sources.mlflow.mapping.properties import PropertiesBuilder
-from mlcat_ingest.sources.mlflow.mapping.text import compact_json
 from mlcat_ingest.sources.mlflow.values.records import (
     NAMING_TAG,
     LoggedModel,

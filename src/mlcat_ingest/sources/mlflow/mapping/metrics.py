@@ -122,22 +122,20 @@ def _entries(metrics: Sequence[Metric], custom: PropertiesBuilder) -> list[Entry
     truncator = custom.truncator
     metrics = custom.limit_entries("metrics", metrics, truncator.limits.metrics)
     names = _fit_names([metric.key for metric in metrics], truncator)
-    rows = zip(names, metrics, strict=True)
-    return [_entry(name, metric, truncator) for name, metric in rows]
-
-
-def _entry(name: str, metric: Metric, truncator: Truncator) -> Entry:
-    _, value, time_ms, step, _, dataset, digest, _ = metric
-    entry: Entry = {"name": name, "value": number_text(value)}
-    if time_ms is not None and truncator.time_ms(time_ms, "metric") is not None:
-        entry["createdAt"] = time_ms
-    text = None if step is None else f"step {step}"
-    if dataset:
-        named = f"dataset {dataset} ({digest})" if digest else f"dataset {dataset}"
-        text = truncator.text(f"{text}, {named}" if text else named, "dataset of a metric")
-    if text is not None:
-        entry["description"] = text
-    return entry
+    entries = []
+    for name, metric in zip(names, metrics, strict=True):
+        _, value, time_ms, step, _, dataset, digest, _ = metric
+        entry: Entry = {"name": name, "value": number_text(value)}
+        if time_ms is not None and truncator.time_ms(time_ms, "metric") is not None:
+            entry["createdAt"] = time_ms
+        text = None if step is None else f"step {step}"
+        if dataset:
+            named = f"dataset {dataset} ({digest})" if digest else f"dataset {dataset}"
+            text = truncator.text(f"{text}, {named}" if text else named, "dataset of a metric")
+        if text is not None:
+            entry["description"] = text
+        entries.append(entry)
+    return entries
 
 
 def _unique_names(
@@ -204,8 +202,7 @@ def hyper_params(params: Mapping[str, str], custom: PropertiesBuilder) -> Sequen
     names = custom.limit_entries("parameters", sorted(params), limits.params)
     values = [params[name] for name in names]
     if not are_unchanged(values, limits.value_chars):
-        width = limits.name_chars
-        values = [truncator.text(params[name], f"parameter {name[:width]!r}") for name in names]
+        values = [truncator.text(params[name], "parameter", name=name) for name in names]
     fit = _fit_names(names, truncator)
     return [{"name": name, "value": value} for name, value in zip(fit, values, strict=True)]
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from mlcat_ingest.core.text import compact_json
 from mlcat_ingest.errors import RecordError
 from mlcat_ingest.metadata.aspects.common import SUB_TYPES, VERSION_PROPERTIES
 from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS, OWNERSHIP
@@ -44,7 +45,6 @@ from mlcat_ingest.sources.mlflow.mapping.signature import add_card, add_document
 from mlcat_ingest.sources.mlflow.mapping.text import (
     MAX_INT64,
     Truncator,
-    compact_json,
     truncate_aspect,
 )
 from mlcat_ingest.sources.mlflow.values.joined import JoinedLoggedModel, JoinedRun

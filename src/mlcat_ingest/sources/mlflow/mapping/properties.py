@@ -87,7 +87,7 @@ class PropertiesBuilder:
     def set_own(self, key: PropertyKey, value: str | None) -> None:
         """Add a property of our own where it has a value."""
         if value:
-            name = key.value
+            name: str = key._value_  # `value` is a property, in Python
             self.values[name] = self.truncator.text(value, name)
 
     def add_tags(self, tags: Mapping[str, str], *, without: Collection[str] = ()) -> None:
@@ -97,7 +97,7 @@ class PropertiesBuilder:
         left_out = {NAMING_TAG, *VERDICT_TAGS, *without}
         for key in self.limit_entries("tags", sorted(tags), limits.tags):
             if key not in left_out:
-                value = truncator.text(tags[key], f"tag {key[: limits.name_chars]!r}")
+                value = truncator.text(tags[key], "tag", name=key)
                 self.add(truncator.name(source_name(key), "tag name"), value, "tag.")
 
     def limit_entries(self, what: str, names: Sequence[_T], limit: int) -> Sequence[_T]:

@@ -3,14 +3,20 @@
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
 
+from mlcat_ingest.core.text import compact_json
 from mlcat_ingest.metadata.aspects.ml import MLFeatureDataType
 from mlcat_ingest.metadata.card_sections import card_aspects, is_read, sections_of
 from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.sources.definitions.tables import Feature, FeatureScope, FeatureTable, map_table
 from mlcat_ingest.sources.mlflow.mapping.properties import PropertiesBuilder
-from mlcat_ingest.sources.mlflow.mapping.text import Truncator, compact_json
+from mlcat_ingest.sources.mlflow.mapping.text import Truncator
 from mlcat_ingest.sources.mlflow.values.joined import JoinedSignature, RunFiles
-from mlcat_ingest.sources.mlflow.values.records import Column, PropertyKey, SubType
+from mlcat_ingest.sources.mlflow.values.records import (
+    Column,
+    JsonObjects,
+    PropertyKey,
+    SubType,
+)
 from mlcat_ingest.sources.mlflow.values.signatures import MadeModel
 
 ValueT = TypeVar("ValueT")
@@ -122,9 +128,9 @@ def _all_have(values: Mapping[str, ValueT], models: Sequence[MadeModel]) -> Valu
     return first if same else None
 
 
-def _columns_text(part: str, columns: Sequence[Column], custom: PropertiesBuilder) -> str:
+def _columns_text(part: str, columns: JsonObjects, custom: PropertiesBuilder) -> str:
     """Return a part of a signature as JSON that one property has room for, if need be cut."""
-    text = compact_json(columns)
+    text = columns.text
     room = custom.truncator.limits.value_chars
     if len(text) <= room:
         return text

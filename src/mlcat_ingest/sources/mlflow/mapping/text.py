@@ -1,6 +1,5 @@
 """Truncates texts and aspects to the sizes of the catalog, and replaces unusable characters."""
 
-import json
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -48,14 +47,21 @@ class Truncator:
             self.note("characters_replaced", where)
         return cleaned
 
-    def text(self, text: str, where: str, limit: int | None = None) -> str:
-        """Return `text` cleaned and cut to `limit` characters, those of a value by default."""
+    def text(self, text: str, where: str, limit: int | None = None, name: str | None = None) -> str:
+        """Return `text` cleaned and cut to `limit` characters, those of a value by default.
+
+        Notes name it by `where` and, of several, its `name`.
+        """
         if limit is None:
             limit = self.limits.value_chars
+        if len(text) <= limit and text.isprintable():
+            return text
+        if name is not None:
+            where = f"{where} {name[: self.limits.name_chars]!r}"
         if len(text) > limit:
             self.note("truncated", f"{where}: {plural(len(text), 'character')}")
             return cut(self.clean(text, where), limit)
-        return text if text.isprintable() else self.clean(text, where)
+        return self.clean(text, where)
 
     def name(self, text: str, where: str) -> str:
         """Return the name of a parameter, metric, tag or custom property, likewise."""
@@ -130,11 +136,6 @@ def are_unchanged(texts: Collection[str], limit: int, *without: str) -> bool:
     if not joined.isprintable() or any(part in joined for part in without):
         return False
     return len(joined) <= limit or max(map(len, texts)) <= limit
-
-
-def compact_json(value: Any) -> str:
-    """Return `value` as JSON without blanks, non-ASCII text as it is."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def number_text(value: float) -> str:

@@ -16,6 +16,7 @@ from mlcat_ingest.sources.mlflow.values.joined import (
     WorkspaceScope,
 )
 from mlcat_ingest.sources.mlflow.values.records import (
+    NO_OBJECTS,
     Column,
     ModelDocument,
     ModelVersion,
@@ -144,7 +145,8 @@ def _tables(
     Its name has a digest: models of one name may have several signatures, and no two tables are
     one. So what a table holds follows from its name alone, whichever model is read first.
     """
-    inputs = [] if made.document is None else made.document.signature.get("inputs", ())
+    document = made.document
+    inputs = NO_OBJECTS if document is None else document.signature.get("inputs", NO_OBJECTS)
     columns: dict[str, Column] = {}
     for column in inputs:
         if column_name(column):

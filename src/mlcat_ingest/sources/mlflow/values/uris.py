@@ -195,7 +195,8 @@ class UiLinks:
 
 
 def _quote(text: str) -> str:
-    return quote(text, safe="", errors="replace")
+    is_plain = text.isalnum() and text.isascii()
+    return text if is_plain else quote(text, safe="", errors="replace")
 
 
 def ui_links(

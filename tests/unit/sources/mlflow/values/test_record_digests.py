@@ -21,7 +21,9 @@ from mlcat_ingest.sources.mlflow.values.joined import (
     version_fingerprint,
 )
 from mlcat_ingest.sources.mlflow.values.records import (
+    Column,
     Experiment,
+    JsonObjects,
     Metric,
     ModelDocument,
     ModelVersion,
@@ -66,6 +68,8 @@ def samples(hint: Any) -> Iterator[Any]:
     elif isinstance(origin, type) and issubclass(origin, Sequence):
         yield from ([one] for one in samples(arguments[0]))
         yield []
+    elif hint is JsonObjects:
+        yield from map(JsonObjects, samples(Sequence[Column]))
     else:
         yield from samples_of_class(hint)
 
@@ -130,7 +134,7 @@ def test_what_a_version_has_of_its_registered_model_is_in_its_joined_fingerprint
 @pytest.mark.parametrize("value", NUMBERS)
 def test_a_number_is_no_other_number(value: Any) -> None:
     def digest(number: Any) -> str | None:
-        document = ModelDocument(signature={"inputs": [{"default": number}]})
+        document = ModelDocument(signature={"inputs": JsonObjects([{"default": number}])})
         return _record_digest(
             JoinedRun(
                 SCOPE,
