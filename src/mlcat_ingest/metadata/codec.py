@@ -84,7 +84,7 @@ def canonical(value: object) -> bytes:
 def canonical_bytes(value: object) -> bytes:
     """Return the canonical JSON of `value`, or some bytes of its own where it has no JSON form."""
     try:
-        return canonical(value)
+        return dumps(value, _SORTED)
     except CodecError:
         return repr(value).encode("utf-8", "backslashreplace")
 

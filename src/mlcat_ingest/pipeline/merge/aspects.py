@@ -12,7 +12,7 @@ from mlcat_ingest.metadata.entries import COLLECTIONS, Key, keys_of, same_json, 
 from mlcat_ingest.metadata.proposal import Aspect, Entity, custom_properties
 from mlcat_ingest.metadata.reserved import DESCRIBED_BY
 from mlcat_ingest.pipeline.merge.applied import NOTHING, AppliedFields
-from mlcat_ingest.pipeline.merge.fields import AppliedField, MergedField, merge_field
+from mlcat_ingest.pipeline.merge.fields import AppliedField, merge_field
 from mlcat_ingest.pipeline.merge.provenance import with_all_sources
 from mlcat_ingest.pipeline.merge.rules import COMPUTED, UNION, UNOWNED, MergeRules, required_values
 
@@ -49,23 +49,23 @@ def merge_aspect(
     applied = {field: text for field, text in ours.items() if field not in fresh}
     changes: dict[str, object] = {}
     policies, default = rules.policies.get(name, NOTHING), rules.default
-    applied_field = _NOT_APPLIED
+    unowned, applied_field = UNOWNED.get(name, ()), _NOT_APPLIED
     for field, value in fresh.items():
         known = before.get(field)
         if known is None and value is None:
             continue
-        if field in UNOWNED.get(name, ()):
+        if field in unowned:
             is_open = known is None and field not in COMPUTED.get(name, ())
-            merged = MergedField(value if is_open else known, "")
+            merged, text = value if is_open else known, ""
         else:
             if ours or others:
                 applied_field = AppliedField(ours.get(field, ""), others.get(field, ""))
             policy = policies.get(field, default)
-            merged = merge_field(name, field, policy, known, value, applied_field)
-        if merged.text:
-            applied[field] = merged.text
-        if merged.value is not known:
-            changes[field] = merged.value
+            merged, text = merge_field(name, field, policy, known, value, applied_field)
+        if text:
+            applied[field] = text
+        if merged is not known:
+            changes[field] = merged
     if stored is None:
         # An aspect of nothing but empty values is not worth writing where there is none.
         return MergedAspect(None if says_nothing(fresh) else changes, applied)

@@ -1,7 +1,7 @@
 """The merge of one field: entries of lists and maps by their keys, all else as one value."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from mlcat_ingest.metadata.entries import (
     COLLECTIONS,
@@ -34,11 +34,8 @@ class AppliedField(NamedTuple):
     others: str = ""
 
 
-class MergedField(NamedTuple):
-    """A field after the merge, None where it is not there, and its text in our base."""
-
-    value: object
-    text: str
+MergedField: TypeAlias = tuple[object, str]
+"""A field after the merge, None where it is not there, and its text in our base."""
 
 
 def merge_field(
@@ -67,7 +64,7 @@ def merge_field(
     # An equal value may be claimed: another recipe's, or of our own state before it was lost.
     is_equal = yields and same_json(stored, fresh)
     if yields and not is_equal and not _is_in(fingerprint(stored), applied.ours):
-        return MergedField(stored, "")
+        return stored, ""
     return _merge_value(policy, stored, fresh, applied)
 
 
@@ -87,7 +84,7 @@ def _merge_absent(
             value = list(dict(zip(keys, fresh, strict=True)).values())
     if applied and policy == "union":
         text = join_fingerprints(fingerprints_in(text) | fingerprints_in(applied))
-    return MergedField(value, text)
+    return value, text
 
 
 def _merge_map(
@@ -96,7 +93,7 @@ def _merge_map(
     keys = map_keys(fresh)
     if not isinstance(stored, dict):
         # A stored value of another kind gives way, but not to nothing.
-        return MergedField(fresh or stored, text_of_keys(keys))
+        return fresh or stored, text_of_keys(keys)
     gone, text = _shares(policy, keys, map_keys(stored), applied)
     kept = stored
     if policy == "ours":
@@ -121,9 +118,9 @@ def _merge_list(
     ours = dict(zip(keys_of(aspect_name, name, fresh), fresh, strict=True))
     once = fresh if len(ours) == len(fresh) else list(ours.values())
     if not isinstance(stored, LISTS):
-        return MergedField(once or stored, text_of_keys(tuple(ours)))
+        return once or stored, text_of_keys(tuple(ours))
     if once is fresh and same_json(stored, fresh) and applied.ours == text_of_keys(tuple(ours)):
-        return MergedField(stored, applied.ours)
+        return stored, applied.ours
     keys = keys_of(aspect_name, name, stored)
     gone, text = _shares(policy, tuple(ours), keys, applied)
     if policy == "ours":
@@ -181,22 +178,22 @@ def _merge_value(
     own = fingerprint(fresh)
     value = fresh if policy == "ours" else _overlay(stored, fresh)
     if not same_json(stored, value):
-        return MergedField(value, own)
+        return value, own
     if policy == "ours" or _is_in(own, applied.ours) or _is_in(fingerprint(stored), applied.others):
-        return MergedField(stored, own)
-    return MergedField(stored, "")
+        return stored, own
+    return stored, ""
 
 
 def _clear_value(policy: Policy, stored: object, applied: AppliedField) -> MergedField:
     """Return a value that the source dropped: it is removed only if it is still ours."""
     if policy == "ours":
-        return MergedField(None, "")
+        return None, ""
     own = fingerprint(stored)
     if not _is_in(own, applied.ours):
-        return MergedField(stored, "")
+        return stored, ""
     if policy == "union":
-        return MergedField(stored, own)
-    return MergedField(stored if _is_in(own, applied.others) else None, "")
+        return stored, own
+    return stored if _is_in(own, applied.others) else None, ""
 
 
 def _is_in(own: str, applied: str) -> bool:
@@ -211,4 +208,4 @@ def _overlay(stored: object, fresh: object) -> object:
 
 
 def _field_of(stored: object, value: object, text: str) -> MergedField:
-    return MergedField(stored if same_json(stored, value) else value, text)
+    return stored if same_json(stored, value) else value, text
