@@ -29,7 +29,7 @@ from mlcat_ingest.errors import (
     MlcatError,
     RecipeError,
 )
-from mlcat_ingest.net.http import IsPassing, Reply
+from mlcat_ingest.net.http import IsPassing, Reply, is_unavailable
 from mlcat_ingest.net.session import HttpOptions
 from mlcat_ingest.sql.database import sqlite_name
 
@@ -180,7 +180,11 @@ class _ServerConnection(Connection):
         return UnansweredRequest(str(self.file), seconds, peer="the embedded catalog", what="start")
 
     def request(
-        self, method: str, path: str, body: bytes | None, is_passing: IsPassing | None = None
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        is_passing: IsPassing | None = is_unavailable,
     ) -> Reply:
         """Return the reply to a request; see `Connection.request`."""
         try:

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import ge, gt, le, lt
+from operator import eq, ge, gt, le, lt
 from typing import Any, Final
 
 from sqlalchemy import (
+    Column,
     Text,
     and_,
     cast,
@@ -52,11 +53,20 @@ from mlcat_ingest.metadata.aspects.declaration import Edge, edge_markers, fields
 from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata.reserved import SOURCE_KEY
 
-_RELATIONAL: Final[Mapping[Condition, Callable[[Any, Any], ColumnElement[bool]]]] = {
+_Compares = Callable[[Any, Any], ColumnElement[bool]]
+
+_RELATIONAL: Final[Mapping[Condition, _Compares]] = {
     Condition.GREATER_THAN: gt,
     Condition.GREATER_THAN_OR_EQUAL_TO: ge,
     Condition.LESS_THAN: lt,
     Condition.LESS_THAN_OR_EQUAL_TO: le,
+}
+_OF_TEXT: Final[Mapping[Condition, _Compares]] = {
+    Condition.IEQUAL: lambda column, value: column.collate("NOCASE") == value,
+    Condition.CONTAIN: lambda column, value: column.contains(value, autoescape=True),
+    Condition.START_WITH: lambda column, value: column.startswith(value, autoescape=True),
+    Condition.END_WITH: lambda column, value: column.endswith(value, autoescape=True),
+    **_RELATIONAL,
 }
 
 EXACT: Final = frozenset({Condition.EQUAL, Condition.IN})
@@ -73,25 +83,8 @@ def text_compares(
     values = tuple(values)
     if condition in EXACT:
         return column.in_(values)
-    return or_(false(), *(_text_compares(column, condition, value) for value in values))
-
-
-def _text_compares(
-    column: ColumnElement[str], condition: Condition, value: str
-) -> ColumnElement[bool]:
-    match condition:
-        case Condition.IEQUAL:
-            return column.collate("NOCASE") == value
-        case Condition.CONTAIN:
-            return column.contains(value, autoescape=True)
-        case Condition.START_WITH:
-            return column.startswith(value, autoescape=True)
-        case Condition.END_WITH:
-            return column.endswith(value, autoescape=True)
-        case _ if condition in _RELATIONAL:
-            return _RELATIONAL[condition](column, value)
-        case _:
-            return column == value
+    compares: _Compares = _OF_TEXT.get(condition, eq)
+    return or_(false(), *(compares(column, value) for value in values))
 
 
 def begins_with(column: ColumnElement[str], value: str) -> ColumnElement[bool]:
@@ -122,7 +115,7 @@ def _number_compares(
         # In SQLite every text is greater than every number, and the empty one is the least text.
         return and_(_RELATIONAL[condition](column, value), column < literal("", Text))
     if condition in PATTERNS:
-        return _text_compares(cast(column, Text), condition, str(value))
+        return _OF_TEXT[condition](cast(column, Text), str(value))
     if condition is Condition.IEQUAL and isinstance(value, str):
         return type_coerce(column, Text).collate("NOCASE") == value
     return column == value
@@ -189,6 +182,17 @@ def _has_keyword(among: Select[tuple[int]], ids: Sequence[int] | None) -> Entity
         lambda _: searched.c.profile_id.in_(having),
         match=match,
         profile=profile.c.id.in_(having),
+    )
+
+
+def _with_row(
+    entity_id: Column[Any], holds: ColumnElement[bool], *, scans: bool = False
+) -> EntityPredicate:
+    """Return the predicate of entities with a row in the table of `entity_id` that `holds`."""
+    return EntityPredicate(
+        check=lambda at: exists(entity_id).where(entity_id == at, holds),
+        among=select(entity_id).where(holds),
+        scans=scans,
     )
 
 
@@ -306,10 +310,7 @@ def _number(connection: Connection, field: str, name: str, criterion: Criterion)
     if criterion.condition is not Condition.EXISTS:
         holds = number_compares(table.c.value, criterion.condition, criterion.values)
         having = and_(having, holds)
-    return EntityPredicate(
-        check=lambda at: exists(table.c.value).where(table.c.entity_id == at, having),
-        among=select(table.c.entity_id).where(having),
-    )
+    return _with_row(table.c.entity_id, having)
 
 
 def _is_about_source(criterion: Criterion) -> bool:
@@ -365,11 +366,8 @@ def _edges(
             if not any(value.startswith(_URN) for value in criterion.values):
                 condition = Condition.EQUAL
         holds = and_(text_compares(edge.c.destination, condition, values), holds)
-    return EntityPredicate(
-        check=lambda at: exists(edge.c.aspect).where(edge.c.source_id == at, holds),
-        among=select(edge.c.source_id).where(holds),
-        scans=condition in {*PATTERNS, Condition.IEQUAL, Condition.EXISTS},
-    )
+    scans = condition in {*PATTERNS, Condition.IEQUAL, Condition.EXISTS}
+    return _with_row(edge.c.source_id, holds, scans=scans)
 
 
 def _tests(criterion: Criterion) -> EntityPredicate:
@@ -380,10 +378,7 @@ def _tests(criterion: Criterion) -> EntityPredicate:
         return always(holds=False)
     wanted = [name for name, value in TEST_STATES.items() if exists_only or value in values]
     holds = and_(edge.c.destination.in_(TESTS), edge.c.relationship.in_(wanted))
-    return EntityPredicate(
-        check=lambda at: exists(edge.c.aspect).where(edge.c.source_id == at, holds),
-        among=select(edge.c.source_id).where(holds),
-    )
+    return _with_row(edge.c.source_id, holds)
 
 
 def _urns_named(connection: Connection, values: list[str]) -> list[str]:
@@ -457,10 +452,8 @@ def _urn(criterion: Criterion) -> EntityPredicate:
     # Under another name: a search that sorts by URN has the table already.
     named = entity.alias()
     compared = _indexed_compares(named.c.urn, criterion.condition, criterion.values)
-    return EntityPredicate(
-        check=lambda at: exists(named.c.id).where(named.c.id == at, compared),
-        among=select(named.c.id).where(compared),
-        scans=criterion.condition in {*_WITHIN, Condition.IEQUAL},
+    return _with_row(
+        named.c.id, compared, scans=criterion.condition in {*_WITHIN, Condition.IEQUAL}
     )
 
 

@@ -158,12 +158,6 @@ class SearchPage:
 
 def _is_sortable(value: Any) -> bool:
     """Return whether a column can be compared with `value`; anybody may make up a scroll id."""
-    match value:
-        case None | str() | float():
-            return True
-        case bool():
-            return False
-        case int():
-            return -(2**63) <= value < 2**63
-        case _:
-            return False
+    if isinstance(value, int):
+        return not isinstance(value, bool) and -(2**63) <= value < 2**63
+    return isinstance(value, str | float | None)

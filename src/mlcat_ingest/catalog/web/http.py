@@ -401,17 +401,19 @@ def _split(text: str) -> Sequence[str]:
     return parts
 
 
+_KINDS: Final[Mapping[type, str]] = {
+    type(None): "null",
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+    str: "a string",
+    list: "a list",
+}
+
+
 def json_type(value: Any) -> str:
     """Return what `value` is called in JSON."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "a boolean"
-    if isinstance(value, int | float):
-        return "a number"
-    if isinstance(value, str):
-        return "a string"
-    return "a list" if isinstance(value, list) else "an object"
+    return _KINDS.get(type(value), "an object")
 
 
 PREFIXES: Final = ("", "/gms", "/api/gms")

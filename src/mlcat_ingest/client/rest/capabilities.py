@@ -170,7 +170,7 @@ def read_capabilities(connection: Connection) -> Capabilities:
     Cost: one request.
     """
     try:
-        reply = connection.get("/config")
+        reply = connection.read("/config")
     except AuthenticationError as error:
         if error.context.get("status") == 401:
             raise

@@ -215,7 +215,7 @@ class CatalogClient(AspectReader, Emitter, Closing):
         Source: DataHub's Rest.li resource ``/entities``, action ``delete``.
         Cost: one request.
         """
-        reply = self._connection.write("POST", "/entities?action=delete", dumps({"urn": urn}))
+        reply = self._connection.request("POST", "/entities?action=delete", dumps({"urn": urn}))
         if not reply.ok:
             raise self._connection.refusal(reply, what="the deletion", urn=urn)
 
@@ -242,9 +242,9 @@ class CatalogClient(AspectReader, Emitter, Closing):
             body["operationName"] = operation_name
         path, content = "/api/graphql", dumps(body)
         if "mutation" in query:
-            reply = self._connection.write("POST", path, content)
+            reply = self._connection.request("POST", path, content)
         else:
-            reply = self._connection.post(path, content)
+            reply = self._connection.read(path, content)
         if reply.status in NO_SUCH_CALL:
             raise self._connection.wrong_address(reply)
         # A refused query may come with its errors in GraphQL's own shape.
@@ -280,7 +280,7 @@ class CatalogClient(AspectReader, Emitter, Closing):
         Cost: one request.
         """
         body = {"task": task} if task is not None else {"nodeId": node_id, "taskId": task_id}
-        reply = self._connection.post("/operations?action=getEsTaskStatus", dumps(body))
+        reply = self._connection.read("/operations?action=getEsTaskStatus", dumps(body))
         if reply.status in NO_SUCH_CALL:
             raise self._connection.wrong_address(reply)
         if not reply.ok:

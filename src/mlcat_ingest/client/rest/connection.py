@@ -110,39 +110,27 @@ class Connection(RequestSide):
         """Seconds that the service's clock is ahead of ours, None before its first answer."""
         return None if self._opened is None else self._opened.clock_skew_s
 
-    def get(self, path: str) -> Reply:
-        """Return the reply to a GET of `path`, which is percent-encoded already.
+    def read(self, path: str, body: bytes | None = None) -> Reply:
+        """Return the reply to a GET of `path`, or to a POST of the JSON text `body` that reads.
 
-        Raises:
-            AuthenticationError: the token is missing or wrong; says where it came from.
-            CatalogUnavailableError, RateLimitedError, ProtocolMismatchError: as `Http.request`.
+        `path` is percent-encoded already. Raises as `request`.
         """
-        return self.request("GET", path, None)
+        return self.request("GET" if body is None else "POST", path, body, None)
 
-    def post(self, path: str, body: bytes) -> Reply:
-        """Return the reply to a POST of the JSON text `body` that reads; raises as `get`."""
-        return self.request("POST", path, body)
-
-    def write(
+    def request(
         self,
         method: str,
         path: str,
         body: bytes | None = None,
-        *,
-        is_passing: IsPassing | None = None,
+        is_passing: IsPassing | None = is_unavailable,
     ) -> Reply:
         """Return the reply to a request that writes: what it says may be why it fails.
 
-        `is_passing` is that of `Http.request`. Raises as `get`.
-        """
-        return self.request(method, path, body, is_passing or is_unavailable)
+        `is_passing` is that of `Http.request`; a request without it only reads.
 
-    def request(
-        self, method: str, path: str, body: bytes | None, is_passing: IsPassing | None = None
-    ) -> Reply:
-        """Return the reply to a request of `path`, one that reads without `is_passing`.
-
-        Raises as `get`.
+        Raises:
+            AuthenticationError: the token is missing or wrong; says where it came from.
+            CatalogUnavailableError, RateLimitedError, ProtocolMismatchError: as `Http.request`.
         """
         try:
             return self._http.request(

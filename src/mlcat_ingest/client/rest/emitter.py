@@ -117,7 +117,7 @@ class Emitter:
         Cost: one request.
         """
         body = b'{"proposal":' + self._encode(proposal) + b',"async":"false"}'
-        reply = self._connection.write("POST", _ONE, body, is_passing=is_passing_write)
+        reply = self._connection.request("POST", _ONE, body, is_passing_write)
         if reply.status in REFUSED_CONTENT:
             raise next(self._refusals([proposal], reply))
         self._accept(reply, what=proposal.aspect_name, urn=proposal.entity_urn)
@@ -180,7 +180,7 @@ class Emitter:
                 continue
             place = (entity_type_of(proposal.entity_urn), proposal.entity_urn, proposal.aspect_name)
             path = "/".join(quote(part, safe="") for part in place)
-            reply = self._connection.write("DELETE", f"/openapi/v3/entity/{path}")
+            reply = self._connection.request("DELETE", f"/openapi/v3/entity/{path}")
             # Deleting an aspect takes another privilege than writing one.
             if reply.status in {*NO_SUCH_CALL, *REFUSED_CONTENT, HTTPStatus.FORBIDDEN}:
                 return reply
@@ -223,14 +223,17 @@ class Emitter:
         need not be a record's. A whole batch waits until such a fault has passed, as long as other
         requests do; parts of it do not wait again.
         """
-        body = _body(part)
+        data = [group.data for group in part]
+        data[0] = _HEAD + data[0]
+        data[-1] += _TAIL
+        body = b",".join(data)
 
         def is_passing(reply: Reply) -> bool:
             # One entity is soon stored: sent again it is there already, or a conflict.
             is_late = reply.status == HTTPStatus.GATEWAY_TIMEOUT and len(part) == 1
             return is_late or (is_passing_write if whole else is_unacknowledged)(reply)
 
-        reply = self._connection.write("POST", _MANY, body, is_passing=is_passing)
+        reply = self._connection.request("POST", _MANY, body, is_passing)
         for _ in range(_RESENDS):
             if reply.ok or not (
                 (whole and _is_fault(reply))
@@ -238,7 +241,7 @@ class Emitter:
             ):
                 break
             time.sleep(RESEND_PAUSE_S)
-            reply = self._connection.write("POST", _MANY, body, is_passing=is_unacknowledged)
+            reply = self._connection.request("POST", _MANY, body, is_unacknowledged)
         return reply
 
     def _may_be_a_records_fault(self, reply: Reply) -> bool:
@@ -300,13 +303,6 @@ class Emitter:
                 f"{reply.status} with {text}",
                 hint="a proxy may answer in its place: see the proxy's log",
             )
-
-
-def _body(groups: Sequence[_EntityBatch]) -> bytes:
-    data = [group.data for group in groups]
-    data[0] = _HEAD + data[0]
-    data[-1] += _TAIL
-    return b",".join(data)
 
 
 def _is_fault(reply: Reply) -> bool:

@@ -150,7 +150,7 @@ class ServiceEvaluator:
     def _ask(self, action: str, body: Mapping[str, Any]) -> Reply:
         if self._stopped is not None:
             raise _StoppedError(str(self._stopped), lacks_call=self._stopped.lacks_call)
-        reply = self._connection.write("POST", f"/test?action={action}", dumps(body))
+        reply = self._connection.request("POST", f"/test?action={action}", dumps(body))
         if reply.status == 403:
             reason = f"no permission to evaluate metadata tests ({self._reason(reply)})"
             raise self._stop(reason, lacks_call=False)

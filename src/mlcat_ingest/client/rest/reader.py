@@ -52,7 +52,7 @@ class AspectReader:
 
         Cost: one request.
         """
-        reply = self._connection.get(
+        reply = self._connection.read(
             f"/aspects/{quote(urn, safe='')}?aspect={quote(aspect, safe='')}&version={version}"
         )
         if reply.status == 404:
@@ -121,9 +121,8 @@ class AspectReader:
             name: {"headers": {"If-Version-Match": str(version)}} if version else {}
             for name, version in versions.items()
         }
-        kind = quote(entity_type_of(urn), safe="")
-        path = f"/openapi/v3/entity/{kind}/batchGet?systemMetadata=true"
-        reply = self._connection.post(path, dumps([{"urn": urn, **wanted}]))
+        path = _batch_path(entity_type_of(urn))
+        reply = self._connection.read(path, dumps([{"urn": urn, **wanted}]))
         found = dict(self._entities_in(reply, [urn])).get(urn, {})
         return {name: found[name] for name in versions if isinstance(found.get(name), dict)}
 
@@ -149,7 +148,7 @@ class AspectReader:
         if after is not None:
             query["scrollId"] = after
         path = f"/openapi/v3/relationship/{entity_type_of(urn)}/{quote(urn, safe='')}"
-        reply = self._connection.get(f"{path}?{urlencode(query)}")
+        reply = self._connection.read(f"{path}?{urlencode(query)}")
         if reply.status in NO_SUCH_CALL:
             return None
         if not reply.ok:
@@ -165,10 +164,8 @@ class AspectReader:
         if not self._batch_get:
             return self._one_by_one(urns, aspects)
         wanted: dict[str, dict[str, str]] = {name: {} for name in aspects}
-        kind = quote(entity_type, safe="")
-        path = f"/openapi/v3/entity/{kind}/batchGet?systemMetadata=true"
-        path += "" if values else "&values=false"
-        reply = self._connection.post(path, dumps([{"urn": urn, **wanted} for urn in urns]))
+        path = _batch_path(entity_type) + ("" if values else "&values=false")
+        reply = self._connection.read(path, dumps([{"urn": urn, **wanted} for urn in urns]))
         if reply.status not in NO_SUCH_CALL or self._names(reply, entity_type):
             return [
                 (urn, _stored_aspects(entity, aspects, reply, values=values))
@@ -208,7 +205,7 @@ class AspectReader:
         if len(aspects) == 1 and aspects[0] in KEY_ASPECTS:
             return self._key_of(urn, aspects[0])
         names = ",".join(quote(name, safe="") for name in aspects)
-        reply = self._connection.get(f"/entitiesV2/{quote(urn, safe='')}?aspects=List({names})")
+        reply = self._connection.read(f"/entitiesV2/{quote(urn, safe='')}?aspects=List({names})")
         if reply.status == 404:
             return {}
         if not reply.ok:
@@ -226,6 +223,10 @@ class AspectReader:
     def _key_of(self, urn: str, name: str) -> dict[str, StoredAspect]:
         value = self.get_aspect(urn, name)
         return {} if value is None else {name: StoredAspect(value)}
+
+
+def _batch_path(entity_type: str) -> str:
+    return f"/openapi/v3/entity/{quote(entity_type, safe='')}/batchGet?systemMetadata=true"
 
 
 def _stored_aspects(

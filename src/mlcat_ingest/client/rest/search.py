@@ -108,11 +108,11 @@ class Search:
         Cost: one request for each 1,000.
         """
         wanted = _of_source(entity_type, source, removed=removed)
-        first = _scroll(self._query, wanted, None)
+        first = self._page(wanted)
         total = first.get("total")
         if not isinstance(total, int):
             raise _unknown_shape()
-        return SourceEntities(total, _pages(self._query, wanted, first))
+        return SourceEntities(total, self._found(wanted, first))
 
     def members(self, group: str) -> Iterator[list[str]]:
         """Yield the URNs of the models in a group, removed ones too, in pages; some come twice.
@@ -165,7 +165,7 @@ class Search:
             # Behind this a DataHub server refuses; a service without the scroll may have no such
             # end.
             if start == _MAX_START and (edges := self._scroll(urn, edge, None)) is not None:
-                yield from _scrolled_edges(self._scroll, urn, edge, edges, total)
+                yield from self._scrolled_edges(urn, edge, edges, total)
                 return
             data = self._query(query, {"urn": urn, "start": start, "count": _PAGE})
             listed = (data.get(root) or {}).get("relationships") or {}
@@ -199,7 +199,7 @@ class Search:
             "orFilters": [{"and": [*conditions, _LIVE]} for conditions in alternatives],
             "searchFlags": _ALL_VERSIONS,
         }
-        return _pages(self._query, wanted)
+        return self._found(wanted)
 
     def metadata_tests(self) -> Iterator[list[str]]:
         """Yield the URNs of the live metadata tests, in pages.
@@ -210,7 +210,7 @@ class Search:
         Cost: one request for each 1,000.
         """
         wanted = {"types": [ENTITY_TYPES["test"].enum], "orFilters": [{"and": [_LIVE]}]}
-        return _pages(self._query, wanted)
+        return self._found(wanted)
 
     def with_incidents(self) -> Collection[str]:
         """Return the entity types of whose incidents the catalog keeps a summary.
@@ -254,30 +254,52 @@ class Search:
         data = self._query(text, inputs)
         return [_urns((data.get(f"r{n}") or {}).get("searchResults") or []) for n in asked]
 
+    def _scrolled_edges(
+        self, urn: str, edge: str, first: Mapping[str, Any], total: int
+    ) -> Iterator[list[str]]:
+        def fetch(after: str | None) -> ListingPage[tuple[str, str]]:
+            page = first if after is None else self._scroll(urn, edge, after) or {"results": []}
+            try:
+                ends = [
+                    (str(result["source"]["urn"]), str(result["destination"]["urn"]))
+                    for result in page["results"]
+                ]
+            except (KeyError, TypeError):
+                raise _unknown_shape() from None
+            return ListingPage(ends, page.get("scrollId") if ends else None)
 
-def _scrolled_edges(
-    scroll: Scroll, urn: str, edge: str, edges: Mapping[str, Any], total: int
-) -> Iterator[list[str]]:
-    def fetch(after: str | None) -> ListingPage[tuple[str, str]]:
-        page_of_edges = edges if after is None else scroll(urn, edge, after) or {"results": []}
-        try:
-            ends = [
-                (str(result["source"]["urn"]), str(result["destination"]["urn"]))
-                for result in page_of_edges["results"]
-            ]
-        except (KeyError, TypeError):
-            raise _unknown_shape() from None
-        return ListingPage(ends, page_of_edges.get("scrollId") if ends else None)
+        seen, count = RecentIds(_LISTING), 0
+        for ends in follow(fetch, listing=_LISTING):
+            seen.new([f"{source} {destination}" for source, destination in ends])
+            # DataHub servers may exchange INCOMING and OUTGOING, and list the edges that leave.
+            page = [source for source, destination in ends if destination == urn]
+            if page:
+                count += len(page)
+                yield page
+        _check_whole(count, total, urn)
 
-    seen, count = RecentIds(_LISTING), 0
-    for ends in follow(fetch, listing=_LISTING):
-        seen.new([f"{source} {destination}" for source, destination in ends])
-        # DataHub servers may list the edges that leave the entity: INCOMING and OUTGOING exchanged.
-        page = [source for source, destination in ends if destination == urn]
-        if page:
-            count += len(page)
-            yield page
-    _check_whole(count, total, urn)
+    def _found(
+        self, wanted: Mapping[str, Any], first: Mapping[str, Any] | None = None
+    ) -> Iterator[list[str]]:
+        """Yield the entities of the types and filters that are `wanted`; `first` is a page read."""
+
+        def fetch(after: str | None) -> ListingPage[str]:
+            page = first if first is not None and after is None else self._page(wanted, after)
+            urns = _urns(page.get("searchResults") or [])
+            return ListingPage(urns, page.get("nextScrollId") if urns else None)
+
+        seen = RecentIds(_LISTING)
+        for urns in follow(fetch, listing=_LISTING):
+            seen.new(urns)
+            if urns:
+                yield urns
+
+    def _page(self, wanted: Mapping[str, Any], after: str | None = None) -> Mapping[str, Any]:
+        page = {"query": "*", "scrollId": after, "count": _PAGE}
+        result = self._query(_SCROLL, {"input": {**wanted, **page}}).get("scrollAcrossEntities")
+        if not isinstance(result, dict):
+            raise _unknown_shape()
+        return result
 
 
 def _check_whole(count: int, total: int, urn: str) -> None:
@@ -296,30 +318,6 @@ _ALL_VERSIONS: Final = {"filterNonLatestVersions": False}
 
 def _is(field: str, values: Sequence[str]) -> Mapping[str, Any]:
     return {"field": field, "values": list(values), "condition": "EQUAL"}
-
-
-def _pages(
-    query: Query, wanted: Mapping[str, Any], first: Mapping[str, Any] | None = None
-) -> Iterator[list[str]]:
-    def fetch(after: str | None) -> ListingPage[str]:
-        page = first if first is not None and after is None else _scroll(query, wanted, after)
-        urns = _urns(page.get("searchResults") or [])
-        return ListingPage(urns, page.get("nextScrollId") if urns else None)
-
-    seen = RecentIds(_LISTING)
-    for urns in follow(fetch, listing=_LISTING):
-        seen.new(urns)
-        if urns:
-            yield urns
-
-
-def _scroll(query: Query, wanted: Mapping[str, Any], after: str | None) -> Mapping[str, Any]:
-    """Return a page of the entities of the types and filters that are `wanted`."""
-    page = {"query": "*", "scrollId": after, "count": _PAGE}
-    result = query(_SCROLL, {"input": {**wanted, **page}}).get("scrollAcrossEntities")
-    if not isinstance(result, dict):
-        raise _unknown_shape()
-    return result
 
 
 def _of_source(entity_type: str, source: str | None, *, removed: bool) -> Mapping[str, Any]:

@@ -58,10 +58,10 @@ def test_a_token_that_was_rotated_while_a_process_runs_is_read_anew(
     catalog.open()
     accepted[0] = "second-made-up-token"
     token.write_text(f"{accepted[0]}\n")
-    assert catalog._connection.get("/config").ok
+    assert catalog._connection.read("/config").ok
     # Who writes it anew a moment later finds the former one in use.
     token.unlink()
-    assert catalog._connection.get("/config").ok
+    assert catalog._connection.read("/config").ok
     assert catalog._connection.mask(f"Bearer {accepted[0]}") == "Bearer ***"
     assert accepted[0] not in secrets.mask(f"Bearer {accepted[0]}")
 

@@ -256,17 +256,15 @@ def rest_routes(endpoints: Sequence[Endpoint], limits: Limits) -> Sequence[Route
         Route(
             pattern,
             endpoint(_dispatcher(path, endpoints_of_path), limits),
-            methods=_METHODS if _is_restli(path) else {row.method for row in endpoints_of_path},
+            # A wrong method is Rest.li's to refuse, which has no status 405.
+            methods={row.method for row in endpoints_of_path}
+            if path.startswith("/openapi") or path in OPEN_PATHS
+            else _METHODS,
         )
         # The rest of any path may look like a URN.
         for path, endpoints_of_path in sorted(rows.items(), key=lambda row: row[0] == ENTITY)
         for pattern in _patterns(path)
     ]
-
-
-def _is_restli(path: str) -> bool:
-    """Return whether wrong methods are the endpoint's to refuse: Rest.li has no status 405."""
-    return not path.startswith("/openapi") and path not in OPEN_PATHS
 
 
 def _patterns(path: str) -> tuple[str, ...]:
