@@ -7,7 +7,7 @@ none.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, TypeVar, get_args, get_origin
+from typing import Any, Final, TypeVar
 
 from mlcat_ingest.catalog.limits import Limits
 from mlcat_ingest.catalog.store.store import Store
@@ -19,50 +19,10 @@ from mlcat_ingest.catalog.web.http import (
     read_parameter,
     read_value,
 )
+from mlcat_ingest.catalog.web.rest import json_schema as js
 from mlcat_ingest.catalog.web.rest.proposals import read_parameters
-from mlcat_ingest.metadata.aspects.declaration import bare, fields, required_keys
 
 Method = TypeVar("Method", bound=Callable[..., object])
-
-TEXT: Final[Schema] = {"type": "string"}
-FLAG: Final[Schema] = {"type": "boolean"}
-INTEGER: Final[Schema] = {"type": "integer"}
-WHOLE: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": 2**63 - 1}
-
-OBJECT: Final[Schema] = {"type": "object"}
-URN: Final[Schema] = {"type": "string", "pattern": "^urn:li:[A-Za-z][A-Za-z0-9]*:"}
-
-
-def ref(name: str) -> Schema:
-    """Return the reference to a schema of `schemas.COMPONENTS`."""
-    return {"$ref": f"#/components/schemas/{name}"}
-
-
-def array(items: Schema) -> Schema:
-    """Return the schema of a list of `items`."""
-    return {"type": "array", "items": items}
-
-
-def record(*required: str, **properties: Schema) -> Schema:
-    """Return the schema of an object with `properties`; others may be there too."""
-    schema: dict[str, Any] = {"type": "object", "properties": properties}
-    return schema | ({"required": list(required)} if required else {})
-
-
-def schema_of(hint: object) -> Schema:
-    """Return the schema of a declared record, or of the type of one of its fields."""
-    required = required_keys(hint)
-    if required is not None:
-        members = {name: schema_of(field.hint) for name, field in fields(hint).items()}
-        return record(*sorted(required), **members)
-    origin, of = get_origin(hint), get_args(hint)
-    if origin is Literal:
-        return {**TEXT, "enum": list(of)}
-    if origin is list:
-        return array(schema_of(bare(of[0])[0]))
-    if origin is dict:
-        return {**OBJECT, "additionalProperties": schema_of(of[1])}
-    return TEXT if hint is str else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +31,7 @@ class Parameter:
 
     name: str
     description: str
-    schema: Schema = field(default_factory=lambda: TEXT)
+    schema: Schema = field(default_factory=lambda: js.TEXT)
     required: bool = False
 
 
@@ -140,11 +100,11 @@ class Endpoint:
             given = request.json() if request.body else {}
             if isinstance(self.body, type):
                 return read_parameters(self.action, self.body, given)
-            return read_value(given, self.body or OBJECT)
+            return read_value(given, self.body or js.OBJECT)
         declared = {one.name: one.schema for one in self.parameters}
         given = {name: read_parameter(request.query, name, of) for name, of in declared.items()}
         required = (one.name for one in self.parameters if one.required)
-        return read_value(given, record(*required, **declared))
+        return read_value(given, js.record(*required, **declared))
 
     @property
     def name(self) -> str:
@@ -171,7 +131,7 @@ def action(
 
     `returns` is the schema of its result; None is an empty object.
     """
-    answer = OBJECT if returns is None else record("value", value=returns)
+    answer = js.OBJECT if returns is None else js.record("value", value=returns)
     return Endpoint("POST", path, {200: answer}, refuses, (), body, name, reads)
 
 
@@ -189,49 +149,3 @@ class Resource:
             for name, method in vars(type(self)).items()
             if callable(method) and "endpoint" in vars(method)
         ]
-
-
-_TEXTS: Final[Schema] = {"type": "object", "additionalProperties": TEXT}
-
-
-def entity_schema(aspect: Schema) -> Schema:
-    """Return the schema of an entity whose every member but `urn` is an `aspect`."""
-    return {**record("urn", urn=URN), "additionalProperties": aspect}
-
-
-def aspect_write(value: Schema) -> Schema:
-    """Return the schema of what is written to an aspect, with the one of its `value`."""
-    metadata = {**OBJECT, **ref("SystemMetadata")}
-    return record("value", value=value, systemMetadata=metadata, headers=_TEXTS)
-
-
-COMPONENTS: Final[Mapping[str, Schema]] = {
-    "RestliError": record(
-        *("exceptionClass", "message", "status"), exceptionClass=TEXT, message=TEXT, status=WHOLE
-    ),
-    "OpenApiError": record(*("error", "message"), error=TEXT, message=TEXT),
-    "SystemMetadata": record(
-        lastObserved=WHOLE, runId=TEXT, lastRunId=TEXT, version=TEXT, properties=_TEXTS
-    ),
-    "PatchStep": record(
-        *("op", "path"),
-        op={"type": "string", "enum": ["add", "remove", "replace", "test", "copy", "move"]},
-        path=TEXT,
-        value={},
-    ),
-    "Patch": {
-        "anyOf": [
-            array(ref("PatchStep")),
-            record(
-                "patch",
-                patch=array(ref("PatchStep")),
-                arrayPrimaryKeys={"type": "object", "additionalProperties": array(TEXT)},
-                forceGenericPatch=FLAG,
-            ),
-        ]
-    },
-    "AspectValue": record(value=OBJECT, systemMetadata=ref("SystemMetadata")),
-    "AspectRead": record(headers=_TEXTS),
-    "Entity": entity_schema(ref("AspectValue")),
-    "EntityRead": entity_schema(ref("AspectRead")),
-}

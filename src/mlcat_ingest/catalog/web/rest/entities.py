@@ -21,21 +21,8 @@ from mlcat_ingest.catalog.web.http import (
     check_count,
     json_list,
 )
-from mlcat_ingest.catalog.web.rest.endpoint import (
-    FLAG,
-    INTEGER,
-    OBJECT,
-    TEXT,
-    URN,
-    WHOLE,
-    Endpoint,
-    Parameter,
-    Resource,
-    action,
-    array,
-    record,
-    ref,
-)
+from mlcat_ingest.catalog.web.rest import json_schema as js
+from mlcat_ingest.catalog.web.rest.endpoint import Endpoint, Parameter, Resource, action
 from mlcat_ingest.catalog.web.rest.proposals import (
     ManyProposals,
     OneProposal,
@@ -60,18 +47,18 @@ _WRITTEN: Final = "success"
 
 
 def _few(items: Schema) -> Schema:
-    return {**array(items), "maxItems": SEARCH_CRITERIA}
+    return {**js.array(items), "maxItems": SEARCH_CRITERIA}
 
 
-_CRITERION: Final = record(
+_CRITERION: Final = js.record(
     "field",
-    field=TEXT,
-    values={**array(TEXT), "maxItems": SEARCH_VALUES},
-    value=TEXT,
-    condition={**TEXT, "enum": ["EQUAL", ""]},
-    negated={**FLAG, "enum": [False]},
+    field=js.TEXT,
+    values={**js.array(js.TEXT), "maxItems": SEARCH_VALUES},
+    value=js.TEXT,
+    condition={**js.TEXT, "enum": ["EQUAL", ""]},
+    negated={**js.FLAG, "enum": [False]},
 )
-_FILTER: Final = record(**{"or": _few(record(**{"and": _few(_CRITERION)}))})
+_FILTER: Final = js.record(**{"or": _few(js.record(**{"and": _few(_CRITERION)}))})
 
 _Alternatives: TypeAlias = Sequence[Mapping[str, Collection[str]]]
 """Fields with their values, all of which an event has; one of the alternatives has to hold."""
@@ -80,13 +67,13 @@ _Alternatives: TypeAlias = Sequence[Mapping[str, Collection[str]]]
 class Aspects(Resource):
     """The endpoints of `/aspects`."""
 
-    @action("/aspects", "ingestProposal", body=OneProposal, returns=TEXT, refuses=(422,))
+    @action("/aspects", "ingestProposal", body=OneProposal, returns=js.TEXT, refuses=(422,))
     def ingest_proposal(self, request: RequestContext) -> str:
         """Write one proposal; it is stored when this replies, with any value of `async`."""
         self._store.write([read_proposal(unescape_envelope(request.params["proposal"]))])
         return _WRITTEN
 
-    @action("/aspects", "ingestProposalBatch", body=ManyProposals, returns=TEXT, refuses=(422,))
+    @action("/aspects", "ingestProposalBatch", body=ManyProposals, returns=js.TEXT, refuses=(422,))
     def ingest_proposal_batch(self, request: RequestContext) -> str:
         """Write all proposals of a batch, in their order, or none of them."""
         proposals = json_list(request.params["proposals"], "proposals", self._limits.proposals)
@@ -96,14 +83,14 @@ class Aspects(Resource):
     @Endpoint(
         "GET",
         "/aspects/{urn}",
-        {200: record("version", "aspect", version=WHOLE, aspect=OBJECT)},
+        {200: js.record("version", "aspect", version=js.WHOLE, aspect=js.OBJECT)},
         (404,),
         (
             Parameter("aspect", "Name of the aspect.", required=True),
             Parameter(
                 "version",
                 "0 for the latest version, 1 for the oldest of the earlier ones, -1 for the last.",
-                INTEGER,
+                js.INTEGER,
                 required=True,
             ),
         ),
@@ -131,16 +118,16 @@ class Aspects(Resource):
         "/aspects",
         "getTimeseriesAspectValues",
         reads=True,
-        body=record(
+        body=js.record(
             *("urn", "aspect"),
-            urn=URN,
-            entity=TEXT,
-            aspect=TEXT,
-            limit={**WHOLE, "default": 100},
-            latestValue=FLAG,
+            urn=js.URN,
+            entity=js.TEXT,
+            aspect=js.TEXT,
+            limit={**js.WHOLE, "default": 100},
+            latestValue=js.FLAG,
             filter=_FILTER,
         ),
-        returns=record("values", values=array(record("aspect", aspect=OBJECT))),
+        returns=js.record("values", values=js.array(js.record("aspect", aspect=js.OBJECT))),
     )
     def get_values(self, request: RequestContext) -> dict[str, Any]:
         """Read the events of a timeseries aspect of one entity, the newest first."""
@@ -211,14 +198,14 @@ def _event_item(aspect: str, event: TimeseriesEvent) -> dict[str, Any]:
 
 
 _SNAPSHOT: Final = "com.linkedin.metadata.snapshot."
-_OBJECTS: Final[Schema] = {**OBJECT, "additionalProperties": OBJECT}
-_RECORDS: Final = record("urn", "aspects", urn=URN, aspects=array(_OBJECTS))
-_ENTITY: Final = record("value", value={**OBJECT, "additionalProperties": _RECORDS})
-_DELETION: Final = record(
-    "urn", urn=URN, aspectName=TEXT, startTimeMillis=WHOLE, endTimeMillis=WHOLE
+_OBJECTS: Final[Schema] = {**js.OBJECT, "additionalProperties": js.OBJECT}
+_RECORDS: Final = js.record("urn", "aspects", urn=js.URN, aspects=js.array(_OBJECTS))
+_ENTITY: Final = js.record("value", value={**js.OBJECT, "additionalProperties": _RECORDS})
+_DELETION: Final = js.record(
+    "urn", urn=js.URN, aspectName=js.TEXT, startTimeMillis=js.WHOLE, endTimeMillis=js.WHOLE
 )
-_DELETED: Final = record(
-    *("urn", "rows", "timeseriesRows"), urn=URN, rows=WHOLE, timeseriesRows=WHOLE
+_DELETED: Final = js.record(
+    *("urn", "rows", "timeseriesRows"), urn=js.URN, rows=js.WHOLE, timeseriesRows=js.WHOLE
 )
 
 
@@ -228,9 +215,9 @@ class Entities(Resource):
     @Endpoint(
         "GET",
         "/entitiesV2/{urn}",
-        {200: record("urn", "aspects", urn=URN)},
+        {200: js.record("urn", "aspects", urn=js.URN)},
         parameters=(
-            Parameter("aspects", "Names of the aspects to return: `List(a,b)`.", array(TEXT)),
+            Parameter("aspects", "Names of the aspects to return: `List(a,b)`.", js.array(js.TEXT)),
         ),
     )
     def get(self, request: RequestContext) -> dict[str, Any]:
@@ -271,8 +258,8 @@ class Entities(Resource):
     @action(
         "/entities",
         "deleteReferences",
-        body=record("urn", urn=URN, dryRun=FLAG),
-        returns=record("total", total=WHOLE, relatedAspects=array(OBJECT)),
+        body=js.record("urn", urn=js.URN, dryRun=js.FLAG),
+        returns=js.record("total", total=js.WHOLE, relatedAspects=js.array(js.OBJECT)),
     )
     def delete_references(self, request: RequestContext) -> dict[str, Any]:
         """Remove an entity from every aspect that names it, or only list these aspects."""
@@ -297,7 +284,7 @@ class Entities(Resource):
     @action(
         "/entities",
         "ingest",
-        body=record("entity", entity=_ENTITY, systemMetadata=ref("SystemMetadata")),
+        body=js.record("entity", entity=_ENTITY, systemMetadata=js.ref("SystemMetadata")),
         refuses=(422,),
     )
     def ingest(self, request: RequestContext) -> None:

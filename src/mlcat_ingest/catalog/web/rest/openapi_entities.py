@@ -33,21 +33,8 @@ from mlcat_ingest.catalog.web.http import (
     read_value,
     whole,
 )
-from mlcat_ingest.catalog.web.rest.endpoint import (
-    FLAG,
-    OBJECT,
-    TEXT,
-    URN,
-    WHOLE,
-    Endpoint,
-    Parameter,
-    Resource,
-    array,
-    aspect_write,
-    entity_schema,
-    record,
-    ref,
-)
+from mlcat_ingest.catalog.web.rest import json_schema as js
+from mlcat_ingest.catalog.web.rest.endpoint import Endpoint, Parameter, Resource
 from mlcat_ingest.catalog.web.rest.proposals import make_write, patch_of
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.aspects.common import STATUS
@@ -61,10 +48,12 @@ ENTITY: Final = f"{ENTITIES}/{{urn}}"
 ENTITY_ASPECT: Final = f"{ENTITY}/{{aspectName}}"
 
 SHOWN: Final = (
-    Parameter("systemMetadata", "Whether to return system metadata.", {**FLAG, "default": False}),
-    Parameter("values", "Whether to return values.", {**FLAG, "default": True}),
+    Parameter(
+        "systemMetadata", "Whether to return system metadata.", {**js.FLAG, "default": False}
+    ),
+    Parameter("values", "Whether to return values.", {**js.FLAG, "default": True}),
 )
-_FROM_0: Final[Schema] = {**WHOLE, "default": 0}
+_FROM_0: Final[Schema] = {**js.WHOLE, "default": 0}
 _SOURCE: Final = {"eventSource": "openapi"}
 _TYPES: Final = {name.lower(): name for name in ENTITY_TYPES}
 _KNOWN_ASPECTS: Final = {name.lower(): name for name in ASPECTS}
@@ -146,7 +135,7 @@ def _urn_of(item: Any, at: int, check: Callable[[str], object]) -> str:
     Raises:
         BadRequestError: there is none, or `check` refuses it.
     """
-    urn: str = read_value(json_object(item, f"[{at}]").get("urn"), TEXT, f"[{at}].urn")
+    urn: str = read_value(json_object(item, f"[{at}]").get("urn"), js.TEXT, f"[{at}].urn")
     try:
         check(urn)
     except InvalidUrnError as error:
@@ -200,14 +189,14 @@ def entity_items(
 
 _NOT_FOUND: Final = Answer(404)
 ASPECTS_SHOWN: Final = Parameter(
-    "aspects", "Names of the aspects to return, separated by commas or repeated.", array(TEXT)
+    "aspects", "Names of the aspects to return, separated by commas or repeated.", js.array(js.TEXT)
 )
 
 
 class EntityReads(Resource):
     """The endpoints that read entities by their URNs."""
 
-    @Endpoint("GET", ENTITY, {200: ref("Entity")}, (404,), (ASPECTS_SHOWN, *SHOWN))
+    @Endpoint("GET", ENTITY, {200: js.ref("Entity")}, (404,), (ASPECTS_SHOWN, *SHOWN))
     def get(self, request: RequestContext) -> Answer:
         """Read the named aspects of one entity; without names, all of them."""
         target = target_of(request)
@@ -237,7 +226,7 @@ class EntityReads(Resource):
     @Endpoint(
         "GET",
         ENTITY_ASPECT,
-        {200: ref("AspectValue")},
+        {200: js.ref("AspectValue")},
         (404,),
         (*SHOWN, Parameter("version", "Version of the aspect; 0 is the latest.", _FROM_0)),
     )
@@ -253,10 +242,10 @@ class EntityReads(Resource):
     @Endpoint(
         "POST",
         "/openapi/v3/entity/{entityType}/batchGet",
-        {200: array(ref("Entity"))},
+        {200: js.array(js.ref("Entity"))},
         (404,),
         SHOWN,
-        array(ref("EntityRead")),
+        js.array(js.ref("EntityRead")),
         reads=True,
     )
     def batch_get(self, request: RequestContext) -> list[dict[str, Any]]:
@@ -336,32 +325,32 @@ class RelationshipReads(Resource):
         "GET",
         "/openapi/relationships/v1/",
         {
-            200: record(
+            200: js.record(
                 *("start", "count", "total", "entities"),
-                start=WHOLE,
-                count=WHOLE,
-                total=WHOLE,
-                entities=array(
-                    record(*("urn", "relationshipType"), urn=URN, relationshipType=TEXT)
+                start=js.WHOLE,
+                count=js.WHOLE,
+                total=js.WHOLE,
+                entities=js.array(
+                    js.record(*("urn", "relationshipType"), urn=js.URN, relationshipType=js.TEXT)
                 ),
             )
         },
         parameters=(
-            Parameter("urn", "URN of the entity.", URN, required=True),
+            Parameter("urn", "URN of the entity.", js.URN, required=True),
             Parameter(
                 "direction",
                 "OUTGOING: to what the entity refers to; INCOMING: to what refers to it.",
-                {**TEXT, "enum": _DIRECTIONS},
+                {**js.TEXT, "enum": _DIRECTIONS},
                 required=True,
             ),
             Parameter(
                 "relationshipTypes",
                 "Names of relationships, repeated or separated by commas.",
-                array(TEXT),
+                js.array(js.TEXT),
                 required=True,
             ),
             Parameter("start", "How many to skip.", _FROM_0),
-            Parameter("count", "How many to return at most.", {**WHOLE, "default": 200}),
+            Parameter("count", "How many to return at most.", {**js.WHOLE, "default": 200}),
         ),
     )
     def get_related(self, request: RequestContext) -> dict[str, Any]:
@@ -390,16 +379,16 @@ class RelationshipReads(Resource):
 _ASYNC: Final = Parameter(
     "async",
     "Status 202 instead of 200; the write is synchronous in both cases.",
-    {**FLAG, "default": True},
+    {**js.FLAG, "default": True},
 )
 
 
-_ONE: Final = aspect_write(OBJECT)
+_ONE: Final = js.aspect_write(js.OBJECT)
 _WRITES: Final[Mapping[Change, Schema]] = {
-    "UPSERT": array(entity_schema(_ONE)),
-    "PATCH": array(entity_schema(aspect_write(ref("Patch")))),
+    "UPSERT": js.array(js.entity_schema(_ONE)),
+    "PATCH": js.array(js.entity_schema(js.aspect_write(js.ref("Patch")))),
 }
-_WRITTEN: Final[Mapping[int, Schema]] = dict.fromkeys((200, 202), array(ref("Entity")))
+_WRITTEN: Final[Mapping[int, Schema]] = dict.fromkeys((200, 202), js.array(js.ref("Entity")))
 
 
 class EntityWrites(Resource):
@@ -421,12 +410,14 @@ class EntityWrites(Resource):
     @Endpoint(
         "POST",
         ENTITY_ASPECT,
-        {200: ref("Entity")},
+        {200: js.ref("Entity")},
         (404, 412),
         (
             *SHOWN,
             Parameter(
-                "createIfNotExists", "Whether to refuse one that exists.", {**FLAG, "default": True}
+                "createIfNotExists",
+                "Whether to refuse one that exists.",
+                {**js.FLAG, "default": True},
             ),
         ),
         _ONE,
@@ -439,7 +430,7 @@ class EntityWrites(Resource):
             "CREATE" if request.params["createIfNotExists"] else "UPSERT",
         )
 
-    @Endpoint("PATCH", ENTITY_ASPECT, {200: ref("Entity")}, (404,), SHOWN, ref("Patch"))
+    @Endpoint("PATCH", ENTITY_ASPECT, {200: js.ref("Entity")}, (404,), SHOWN, js.ref("Patch"))
     def patch_aspect(self, request: RequestContext) -> dict[str, Any]:
         """Edit one aspect of one entity; it is made where missing."""
         return self._write_one(request, {"value": json_object(request.json())}, "PATCH")
@@ -451,9 +442,9 @@ class EntityWrites(Resource):
         (404,),
         (
             Parameter(
-                "aspects", "Names of the aspects to delete, separated by commas.", array(TEXT)
+                "aspects", "Names of the aspects to delete, separated by commas.", js.array(js.TEXT)
             ),
-            Parameter("clear", "Whether to keep the entity itself.", FLAG),
+            Parameter("clear", "Whether to keep the entity itself.", js.FLAG),
         ),
     )
     def delete(self, request: RequestContext) -> Answer:

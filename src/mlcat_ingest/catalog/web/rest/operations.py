@@ -18,18 +18,8 @@ from mlcat_ingest.catalog.store.reindex import ReindexScope
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.tasks import Tasks
 from mlcat_ingest.catalog.web.http import RequestContext, Schema, json_list
-from mlcat_ingest.catalog.web.rest.endpoint import (
-    FLAG,
-    INTEGER,
-    OBJECT,
-    TEXT,
-    URN,
-    WHOLE,
-    Resource,
-    action,
-    array,
-    record,
-)
+from mlcat_ingest.catalog.web.rest import json_schema as js
+from mlcat_ingest.catalog.web.rest.endpoint import Resource, action
 from mlcat_ingest.catalog.web.rest.openapi_entities import entity_type_named
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS, TestResults
 from mlcat_ingest.metadata.codec import dumps
@@ -54,8 +44,8 @@ class Operations(Resource):
         "/operations",
         "getEsTaskStatus",
         reads=True,
-        body=record(task=TEXT, nodeId=TEXT, taskId={**INTEGER, "minimum": 0}),
-        returns=TEXT,
+        body=js.record(task=js.TEXT, nodeId=js.TEXT, taskId={**js.INTEGER, "minimum": 0}),
+        returns=js.TEXT,
     )
     def get_es_task_status(self, request: RequestContext) -> str:
         """Read the status of a task: JSON text in `value`, an `error` in it for an unknown one."""
@@ -68,8 +58,8 @@ class Operations(Resource):
     @action(
         "/operations",
         "restoreIndices",
-        body=record(urn=URN, urnLike={**TEXT, "maxLength": SEARCH_PATTERN_CHARS}),
-        returns=TEXT,
+        body=js.record(urn=js.URN, urnLike={**js.TEXT, "maxLength": SEARCH_PATTERN_CHARS}),
+        returns=js.TEXT,
     )
     def restore_indices(self, request: RequestContext) -> str:
         """Start making edges and index anew of one URN, of those like a pattern, or of all."""
@@ -81,19 +71,19 @@ class Operations(Resource):
     @action(
         "/operations",
         "truncateTimeseriesAspect",
-        body=record(
+        body=js.record(
             *("entityType", "aspect", "endTimeMillis"),
-            entityType=TEXT,
-            aspect=TEXT,
-            endTimeMillis=WHOLE,
-            dryRun={**FLAG, "default": True},
-            forceDeleteByQuery=FLAG,
-            forceReindex=FLAG,
+            entityType=js.TEXT,
+            aspect=js.TEXT,
+            endTimeMillis=js.WHOLE,
+            dryRun={**js.FLAG, "default": True},
+            forceDeleteByQuery=js.FLAG,
+            forceReindex=js.FLAG,
             # Only an Elasticsearch has a use for these.
-            batchSize=WHOLE,
-            timeoutSeconds=WHOLE,
+            batchSize=js.WHOLE,
+            timeoutSeconds=js.WHOLE,
         ),
-        returns=TEXT,
+        returns=js.TEXT,
     )
     def truncate_timeseries_aspect(self, request: RequestContext) -> str:
         """Start deleting the events up to a moment, or only count them, which is the default."""
@@ -162,12 +152,14 @@ _TEST_PAGE: Final = 1_000
 
 
 _OPTIONS: Final[Mapping[str, Schema]] = {
-    "testUrns": array(URN),
-    "tests": array(URN),
-    "shouldPush": FLAG,
-    "push": FLAG,
+    "testUrns": js.array(js.URN),
+    "tests": js.array(js.URN),
+    "shouldPush": js.FLAG,
+    "push": js.FLAG,
 }
-_OUTCOME: Final = record("passing", "failing", passing=array(OBJECT), failing=array(OBJECT))
+_OUTCOME: Final = js.record(
+    "passing", "failing", passing=js.array(js.OBJECT), failing=js.array(js.OBJECT)
+)
 
 
 class MetadataTests(Resource):
@@ -177,7 +169,7 @@ class MetadataTests(Resource):
         "/test",
         "evaluate",
         reads=True,
-        body=record("urn", urn=URN, **_OPTIONS),
+        body=js.record("urn", urn=js.URN, **_OPTIONS),
         returns=_OUTCOME,
         refuses=(404,),
     )
@@ -193,8 +185,8 @@ class MetadataTests(Resource):
         "/test",
         "batchEvaluate",
         reads=True,
-        body=record("urns", urns=array(URN), **_OPTIONS),
-        returns=record("results", results={"type": "object", "additionalProperties": _OUTCOME}),
+        body=js.record("urns", urns=js.array(js.URN), **_OPTIONS),
+        returns=js.record("results", results={"type": "object", "additionalProperties": _OUTCOME}),
     )
     def batch_evaluate(self, request: RequestContext) -> dict[str, Any]:
         """Evaluate the metadata tests of many entities; those not in the catalog are left out."""

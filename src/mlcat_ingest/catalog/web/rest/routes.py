@@ -28,18 +28,8 @@ from mlcat_ingest.catalog.web.http import (
     endpoint,
     is_openapi,
 )
-from mlcat_ingest.catalog.web.rest.endpoint import (
-    COMPONENTS,
-    IN_PATHS,
-    OBJECT,
-    TEXT,
-    Endpoint,
-    Parameter,
-    Resource,
-    record,
-    ref,
-    schema_of,
-)
+from mlcat_ingest.catalog.web.rest import json_schema as js
+from mlcat_ingest.catalog.web.rest.endpoint import IN_PATHS, Endpoint, Parameter, Resource
 from mlcat_ingest.catalog.web.rest.entities import Aspects, Entities
 from mlcat_ingest.catalog.web.rest.openapi_entities import (
     ENTITY,
@@ -68,7 +58,7 @@ class _OpenApiDocument(Resource):
     def __init__(self, endpoints: Sequence[Endpoint]) -> None:
         self._document = describe((*endpoints, *self.endpoints()))
 
-    @Endpoint("GET", PATH, {200: OBJECT})
+    @Endpoint("GET", PATH, {200: js.OBJECT})
     def get(self, _request: RequestContext) -> Mapping[str, Any]:
         """Read the description of all REST endpoints, an OpenAPI document."""
         return self._document
@@ -93,7 +83,7 @@ def describe(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
         "security": [{}, {"token": []}],
         "paths": dict(paths),
         "components": {
-            "schemas": dict(COMPONENTS),
+            "schemas": dict(js.COMPONENTS),
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }
@@ -123,7 +113,7 @@ def _entry(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     if parameters:
         entry["parameters"] = parameters
     bodies = [
-        schema_of(row.body) if isinstance(row.body, type) else row.body
+        js.schema_of(row.body) if isinstance(row.body, type) else row.body
         for row in endpoints
         if row.body is not None
     ]
@@ -153,7 +143,7 @@ def _responses(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
         for status, schemas in bodies.items()
     }
     first = endpoints[0]
-    error = ref("OpenApiError" if is_openapi(first.path) else "RestliError")
+    error = js.ref("OpenApiError" if is_openapi(first.path) else "RestliError")
     has_body = first.method != "HEAD"
     refused = sorted(
         {*_ALWAYS, *(status for row in endpoints for status in row.refuses)}
@@ -180,7 +170,7 @@ def _json(schema: Schema) -> dict[str, Any]:
 class Config(Resource):
     """The endpoints that every client may read, without a token too."""
 
-    @Endpoint("GET", "/config", {200: record("noCode", noCode={"const": "true"})})
+    @Endpoint("GET", "/config", {200: js.record("noCode", noCode={"const": "true"})})
     def config(self, _request: RequestContext) -> dict[str, Any]:
         """Say what this service can do, in the terms in which DataHub's clients ask.
 
@@ -201,7 +191,7 @@ class Config(Resource):
             "timeZone": "GMT",
         }
 
-    @Endpoint("GET", "/health", {200: record("status", status=TEXT)})
+    @Endpoint("GET", "/health", {200: js.record("status", status=js.TEXT)})
     def health(self, _request: RequestContext) -> dict[str, Any]:
         """Say that the service answers."""
         return {"status": "ok"}

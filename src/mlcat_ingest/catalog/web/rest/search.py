@@ -12,20 +12,8 @@ from mlcat_ingest.catalog.search.request import (
     SortKey,
 )
 from mlcat_ingest.catalog.web.http import RequestContext, read_value
-from mlcat_ingest.catalog.web.rest.endpoint import (
-    FLAG,
-    OBJECT,
-    TEXT,
-    URN,
-    WHOLE,
-    Endpoint,
-    Parameter,
-    Resource,
-    action,
-    array,
-    record,
-    ref,
-)
+from mlcat_ingest.catalog.web.rest import json_schema as js
+from mlcat_ingest.catalog.web.rest.endpoint import Endpoint, Parameter, Resource, action
 from mlcat_ingest.catalog.web.rest.openapi_entities import (
     ASPECTS_SHOWN,
     ENTITIES,
@@ -35,39 +23,39 @@ from mlcat_ingest.catalog.web.rest.openapi_entities import (
     entity_type_named,
 )
 
-_COUNT: Final = {**WHOLE, "default": 10}
-_QUERY: Final = {**TEXT, "default": MATCH_ALL}
-_ORDER: Final = {**TEXT, "enum": ["ASCENDING", "DESCENDING"], "default": "ASCENDING"}
-_CRITERIA: Final = array(
-    record(
+_COUNT: Final = {**js.WHOLE, "default": 10}
+_QUERY: Final = {**js.TEXT, "default": MATCH_ALL}
+_ORDER: Final = {**js.TEXT, "enum": ["ASCENDING", "DESCENDING"], "default": "ASCENDING"}
+_CRITERIA: Final = js.array(
+    js.record(
         "field",
-        field=TEXT,
-        values={**array(TEXT), "default": ()},
-        condition={**TEXT, "enum": [one.value for one in Condition], "default": "EQUAL"},
-        negated={**FLAG, "default": False},
+        field=js.TEXT,
+        values={**js.array(js.TEXT), "default": ()},
+        condition={**js.TEXT, "enum": [one.value for one in Condition], "default": "EQUAL"},
+        negated={**js.FLAG, "default": False},
     )
 )
 _PAGING: Final = (
     Parameter("query", "Words, or `*`.", _QUERY),
     Parameter("count", "How many to return at most.", _COUNT),
     Parameter("scrollId", "The `scrollId` of the page before."),
-    Parameter("sort", "Field to sort by.", {**TEXT, "default": "urn"}),
+    Parameter("sort", "Field to sort by.", {**js.TEXT, "default": "urn"}),
     Parameter("sortOrder", "The order of it.", _ORDER),
-    Parameter("includeSoftDelete", "Whether to find removed ones.", {**FLAG, "default": False}),
+    Parameter("includeSoftDelete", "Whether to find removed ones.", {**js.FLAG, "default": False}),
     *SHOWN,
 )
-_SCROLL: Final = record(
-    entities={**array(TEXT), "default": ()},
-    aspects=array(TEXT),
-    filter=record(**{"and": array(record("criteria", criteria=_CRITERIA))}),
-    sortCriteria=array(record("field", field=TEXT, order=_ORDER)),
+_SCROLL: Final = js.record(
+    entities={**js.array(js.TEXT), "default": ()},
+    aspects=js.array(js.TEXT),
+    filter=js.record(**{"and": js.array(js.record("criteria", criteria=_CRITERIA))}),
+    sortCriteria=js.array(js.record("field", field=js.TEXT, order=_ORDER)),
 )
-_PAGE: Final = record(
+_PAGE: Final = js.record(
     *("entities", "facets", "totalCount"),
-    entities=array(ref("Entity")),
-    facets=array(OBJECT),
-    totalCount=WHOLE,
-    scrollId=TEXT,
+    entities=js.array(js.ref("Entity")),
+    facets=js.array(js.OBJECT),
+    totalCount=js.WHOLE,
+    scrollId=js.TEXT,
 )
 
 
@@ -106,15 +94,15 @@ class SearchReads(Resource):
     @action(
         "/entities",
         "search",
-        body=record(
+        body=js.record(
             "entity",
             input=_QUERY,
-            entity=TEXT,
-            start={**WHOLE, "default": 0},
+            entity=js.TEXT,
+            start={**js.WHOLE, "default": 0},
             count=_COUNT,
-            filter=record(**{"or": array(record(**{"and": _CRITERIA}))}),
+            filter=js.record(**{"or": js.array(js.record(**{"and": _CRITERIA}))}),
         ),
-        returns=record(entities=array(record(entity=URN)), numEntities=WHOLE),
+        returns=js.record(entities=js.array(js.record(entity=js.URN)), numEntities=js.WHOLE),
         reads=True,
     )
     def search(self, request: RequestContext) -> dict[str, Any]:
