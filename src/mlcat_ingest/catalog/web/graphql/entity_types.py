@@ -15,60 +15,40 @@ from mlcat_ingest.catalog.web.graphql.resolvers import (
     Node,
     Record,
     Resolver,
-    aspect,
-    aspect_entity,
     associated_urn,
     bad_request,
     context_of,
-    entry_entity,
     kind_of,
     node_of,
     nodes_in,
     objects,
     page_of,
-    part,
     parts_of,
-    pick_field,
-    record_entity,
-    record_list,
     selected_fields,
-    stored_as,
     texts,
 )
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import InvalidUrnError
-from mlcat_ingest.metadata.aspects.ai import DOCUMENT_INFO, DOCUMENT_SETTINGS
+from mlcat_ingest.metadata.aspects.ai import DOCUMENT_SETTINGS
 from mlcat_ingest.metadata.aspects.assets import (
     DATA_PLATFORM_INFO,
     DATASET_PROPERTIES,
-    INCIDENT_INFO,
     INCIDENTS_SUMMARY,
 )
 from mlcat_ingest.metadata.aspects.common import (
     BROWSE_PATHS_V2,
     CONTAINER,
     DATA_PLATFORM_INSTANCE,
-    STATUS,
     SUB_TYPES,
-    VERSION_PROPERTIES,
-    VERSION_SET_PROPERTIES,
 )
 from mlcat_ingest.metadata.aspects.governance import (
-    DEPRECATION,
     DOMAINS,
     GLOBAL_TAGS,
-    GLOSSARY_TERMS,
-    INSTITUTIONAL_MEMORY,
-    OWNERSHIP,
-    STRUCTURED_PROPERTIES,
 )
 from mlcat_ingest.metadata.aspects.processes import (
     DATA_PROCESS_INSTANCE_PROPERTIES,
-    ML_TRAINING_RUN_PROPERTIES,
 )
 from mlcat_ingest.metadata.aspects.untyped import (
-    FORMS,
-    PROPERTY_DEFINITION,
     SCHEMA_METADATA,
 )
 from mlcat_ingest.metadata.urn import KINDS as URN_KINDS
@@ -85,14 +65,12 @@ _NO_RUN: Final = (None, NO_RUN)
 _NAMED_PLATFORM: Final = frozenset({"chart", "dashboard", "dataFlow"})
 
 
-def properties(node: Node, _info: GraphQLResolveInfo) -> Record | None:
-    """Return the properties aspect of an entity."""
-    return node.record(node.kind.properties)
+def _properties(node: Node, _info: GraphQLResolveInfo) -> Record | None:
+    return node.record("")
 
 
-def property_of_entity(field: str) -> Resolver:
-    """Return the resolver that gives one field of the entity's properties aspect."""
-    return lambda node, _info: (node.aspect(node.kind.properties) or {}).get(field)
+def _editable(node: Node, _info: GraphQLResolveInfo) -> Record | None:
+    return node.record(node.kind.editable)
 
 
 def custom_properties(record: Record, _info: GraphQLResolveInfo) -> list[Record]:
@@ -121,9 +99,9 @@ def _platform(node: Node, _info: GraphQLResolveInfo) -> Node | None:
     return Node(urn, kind_of("dataPlatform"), cohort) if urn.startswith(_PLATFORM) else None
 
 
-def _status(node: Node, _info: GraphQLResolveInfo) -> Record | None:
-    value = node.aspect(STATUS)
-    return None if value is None else Record(node, {"removed": value.get("removed") is True})
+def _is_set(name: str) -> Resolver:
+    """Return the resolver of a flag of a record, which is false where it is not set."""
+    return lambda record, _info: record.value.get(name) is True
 
 
 def _aspects(
@@ -169,23 +147,25 @@ ENTITY: Final[Fields] = {
     "type": lambda node, _info: node.kind.enum,
     "exists": lambda node, _info: node.cohort.exists(node.urn),
     "lastIngested": _last_ingested,
-    "status": _status,
     "aspects": _aspects,
     "privileges": lambda _node, _info: {"canEditProperties": True},
     "relationships": _relationships,
     "platform": _platform,
-    "origin": part(2),
-    "description": property_of_entity("description"),
-    "properties": properties,
+    "origin": 2,
+    "description": ".description",
+    "properties": _properties,
     # Older names of the same.
-    "info": properties,
-    "featureProperties": properties,
-    "featureTableProperties": properties,
-    "primaryKeyProperties": properties,
-    "editableProperties": lambda node, _info: node.record(node.kind.editable),
-    "editableInfo": lambda node, _info: node.record(node.kind.editable),
+    "info": _properties,
+    "featureProperties": _properties,
+    "featureTableProperties": _properties,
+    "primaryKeyProperties": _properties,
+    "editableProperties": _editable,
+    "editableInfo": _editable,
 }
-"""Fields that any entity type may have; a field means the same in each of them."""
+"""Fields that any entity type may have; a field means the same in each of them.
+
+Those that have the name of an aspect are that aspect.
+"""
 
 
 _SINGLE: Final = ("mlModel", "mlModelGroup", "mlFeature", "mlFeatureTable")
@@ -279,44 +259,9 @@ BOXES: Final = {field: type_name for type_name, field in _BOXES.values()}
 """Field of a boxed value to its GraphQL type."""
 
 
-def _references(field: str, *, unset: list[Node] | None = None) -> Resolver:
-    """Return the resolver of a list of URNs that reads as a list of entities, in stored order."""
-    pick = pick_field(field)
-
-    def resolve(record: Record, _info: GraphQLResolveInfo) -> list[Node] | None:
-        if not isinstance(record.value.get(field), list):
-            return unset
-        node = record.node
-        return node.references(node.kind.properties or "", field, pick, pick(record.value))
-
-    return resolve
-
-
 def _texts(field: str) -> Resolver:
     """Return the resolver of a list of texts; where it is unset, an empty one."""
     return lambda record, _info: texts(record.value.get(field))
-
-
-def _named_by(field: str) -> Resolver:
-    """Return the resolver of the entity that `field` of a record names."""
-
-    def resolve(record: Record, info: GraphQLResolveInfo) -> Node | None:
-        return next(iter(nodes_in(info, texts([record.value.get(field)])).values()), None)
-
-    return resolve
-
-
-_actor = _named_by("actor")
-
-
-def _inner(field: str, name: str) -> Resolver:
-    """Return the resolver of the member `name` of an object in `field`."""
-
-    def resolve(record: Record, _info: GraphQLResolveInfo) -> Any:
-        value = record.value.get(field)
-        return value.get(name) if isinstance(value, dict) else None
-
-    return resolve
 
 
 def _lineage_info(record: Record, _info: GraphQLResolveInfo) -> Record | None:
@@ -349,7 +294,7 @@ def _name_in_aspect(aspect_name: str, field: str) -> Resolver:
 
 def _titled_properties(node: Node, info: GraphQLResolveInfo) -> Record | None:
     """Return the properties with the title of a chart or dashboard as their name."""
-    record = properties(node, info)
+    record = _properties(node, info)
     return record and Record(node, {"name": record.value.get("title"), **record.value})
 
 
@@ -382,11 +327,7 @@ def _schema_metadata(
     return None if stored is None else Record(node, stored.value)
 
 
-_FEATURE: Final[Fields] = {
-    "name": part(1),
-    "featureNamespace": part(0),
-    "dataType": property_of_entity("dataType"),
-}
+_FEATURE: Final[Fields] = {"name": 1, "featureNamespace": 0, "dataType": ".dataType"}
 
 
 def _type_info(node: Node, _info: GraphQLResolveInfo) -> Mapping[str, str | None]:
@@ -396,95 +337,61 @@ def _type_info(node: Node, _info: GraphQLResolveInfo) -> Mapping[str, str | None
     return {"qualifiedName": name, "type": None if kind is None else kind.enum}
 
 
-_FEATURE_PROPERTIES: Final[Fields] = {"sources": _references("sources")}
-
 TYPES: Final[Mapping[str, Fields]] = {
     "Incident": {
-        "incidentType": property_of_entity("type"),
-        "incidentStatus": property_of_entity("status"),
-        "entity": aspect_entity(INCIDENT_INFO, "entities"),
-        **{
-            name: property_of_entity(name)
-            for name in ("customType", "title", "startedAt", "created", "source")
-        },
+        "incidentType": ".type",
+        "incidentStatus": ".status",
+        "entity": ".entities",
+        **{name: f".{name}" for name in ("customType", "title", "startedAt", "created", "source")},
     },
-    "IncidentSource": {
-        "source": lambda source, info: nodes_in(info, texts([source.get("sourceUrn")])).get(
-            source.get("sourceUrn")
-        )
-    },
-    "MLModel": {"name": part(1)},
+    "IncidentSource": {"source": "sourceUrn"},
+    "MLModel": {"name": 1},
     "MLModelProperties": {
-        "version": _inner("version", "versionTag"),
+        "version": "version.versionTag",
         "hyperParameters": _first_hyper_parameter,
         "hyperParameterMap": _hyper_parameter_map,
         "mlFeatures": lambda record, _info: texts(record.value.get("mlFeatures")) or None,
-        "groups": _references("groups", unset=[]),
-        "deployments": _references("deployments"),
         "tags": _texts("tags"),
         "mlModelLineageInfo": _lineage_info,
     },
-    "MLModelGroup": {"name": part(1)},
+    "MLModelGroup": {"name": 1},
     "MLModelGroupProperties": {"mlModelLineageInfo": _lineage_info},
     "MLFeature": _FEATURE,
-    "MLFeatureProperties": _FEATURE_PROPERTIES,
-    "MLFeatureTable": {"name": part(1)},
-    "MLFeatureTableProperties": {
-        "mlFeatures": _references("mlFeatures"),
-        "mlPrimaryKeys": _references("mlPrimaryKeys"),
-    },
+    "MLFeatureTable": {"name": 1},
     "MLPrimaryKey": _FEATURE,
-    "MLPrimaryKeyProperties": _FEATURE_PROPERTIES,
-    "MLModelDeployment": {"name": part(1)},
+    "MLModelDeployment": {"name": 1},
     "DataPlatform": {
-        "name": part(0),
+        "name": 0,
         "displayName": _name_in_aspect(DATA_PLATFORM_INFO, "displayName"),
     },
-    "DataPlatformInstance": {"instanceId": part(1)},
+    "DataPlatformInstance": {"instanceId": 1},
     "Dataset": {
         "name": _name_in_aspect(DATASET_PROPERTIES, "name"),
         "schemaMetadata": _schema_metadata,
     },
-    "DatasetProperties": {"created": _inner("created", "time")},
+    "DatasetProperties": {"created": "created.time"},
     "SchemaMetadata": {
-        "fields": record_list("fields"),
-        "platformUrn": stored_as("platform"),
+        "platformUrn": "platform",
         "datasetUrn": associated_urn,
-        "createdAt": _inner("created", "time"),
+        "createdAt": "created.time",
     },
-    "DataFlow": {"orchestrator": part(0), "flowId": part(1), "cluster": part(2)},
-    "DataJob": {"dataFlow": _first_part, "jobId": part(1)},
-    "DataProcessInstance": {
-        "name": _name_in_aspect(DATA_PROCESS_INSTANCE_PROPERTIES, "name"),
-        "mlTrainingRunProperties": aspect(ML_TRAINING_RUN_PROPERTIES),
-    },
-    "Chart": {"tool": part(0), "chartId": part(1), "properties": _titled_properties},
-    "Dashboard": {"tool": part(0), "dashboardId": part(1), "properties": _titled_properties},
-    "Document": {"subType": _sub_type, "settings": aspect(DOCUMENT_SETTINGS)},
-    "DocumentRelatedAsset": {"asset": entry_entity(DOCUMENT_INFO, "asset", "relatedAssets")},
-    "DocumentRelatedDocument": {
-        "document": entry_entity(DOCUMENT_INFO, "document", "relatedDocuments")
-    },
-    "DocumentParentDocument": {"document": _named_by("document")},
-    "CorpUser": {"username": part(0)},
-    "CorpGroup": {"name": part(0)},
-    "Tag": {"name": part(0)},
-    "GlossaryTerm": {
-        "name": part(0),
-        "hierarchicalName": part(0),
-        "description": property_of_entity("definition"),
-    },
-    "GlossaryTermProperties": {"description": stored_as("definition")},
-    "GlossaryNodeProperties": {"description": stored_as("definition")},
-    "Domain": {"id": part(0)},
-    "StructuredPropertyEntity": {"definition": properties},
-    "StructuredPropertyDefinition": {
-        "valueType": record_entity(PROPERTY_DEFINITION, "valueType"),
-        "entityTypes": _references("entityTypes"),
-    },
+    "DataFlow": {"orchestrator": 0, "flowId": 1, "cluster": 2},
+    "DataJob": {"dataFlow": _first_part, "jobId": 1},
+    "DataProcessInstance": {"name": _name_in_aspect(DATA_PROCESS_INSTANCE_PROPERTIES, "name")},
+    "Chart": {"tool": 0, "chartId": 1, "properties": _titled_properties},
+    "Dashboard": {"tool": 0, "dashboardId": 1, "properties": _titled_properties},
+    "Document": {"subType": _sub_type, "settings": DOCUMENT_SETTINGS},
+    "CorpUser": {"username": 0},
+    "CorpGroup": {"name": 0},
+    "Tag": {"name": 0},
+    "GlossaryTerm": {"name": 0, "hierarchicalName": 0, "description": ".definition"},
+    "GlossaryTermProperties": {"description": "definition"},
+    "GlossaryNodeProperties": {"description": "definition"},
+    "Domain": {"id": 0},
+    "StructuredPropertyEntity": {"definition": _properties},
     "DataTypeEntity": {"info": _type_info},
     "EntityTypeEntity": {"info": _type_info},
-    "SchemaFieldEntity": {"fieldPath": part(1), "parent": _first_part},
+    "SchemaFieldEntity": {"fieldPath": 1, "parent": _first_part},
 }
 """The fields of entity types and of their properties that are not read by their own names."""
 
@@ -499,24 +406,9 @@ PROPERTY_VALUES: Final = {field: type_name for type_name, field in _VALUE_BOXES.
 """Field of a boxed value of a structured property to its GraphQL type."""
 
 
-def _deprecation(node: Node, _info: GraphQLResolveInfo) -> Record | None:
-    value = node.aspect(DEPRECATION)
-    if value is None:
-        return None
-    return Record(node, {**value, "deprecated": value.get("deprecated") is True})
-
-
-_domain_node = aspect_entity(DOMAINS, "domains")
-
-
-def _domain(node: Node, info: GraphQLResolveInfo) -> Record | None:
-    domain = _domain_node(node, info)
-    return None if domain is None else Record(node, {"domain": domain})
-
-
-def _author(record: Record, info: GraphQLResolveInfo) -> Node | None:
-    stamp = record.value.get("createStamp")
-    return _actor(Record(record.node, stamp), info) if isinstance(stamp, dict) else None
+def _domain(node: Node, _info: GraphQLResolveInfo) -> Record | None:
+    record = node.record(DOMAINS)
+    return record if record is not None and record.entities("domains") else None
 
 
 def _typed_values(values: Any) -> Iterable[dict[str, Any]]:
@@ -533,15 +425,11 @@ def _value_entities(record: Record, info: GraphQLResolveInfo) -> list[Node]:
     return list(nodes_in(info, strings).values())
 
 
-_named_ownership_type = entry_entity(OWNERSHIP, "typeUrn", "owners")
-
-
 def _ownership_type(record: Record, info: GraphQLResolveInfo) -> Node | None:
     """Return the type that an entry names, or the one that DataHub keeps for its older `type`."""
     older = record.value.get("type")
     if record.value.get("typeUrn") or not isinstance(older, str):
-        named: Node | None = _named_ownership_type(record, info)
-        return named
+        return next(iter(record.entities("typeUrn")), None)
     urn = owner_type(older)
     return nodes_in(info, [urn]).get(urn)
 
@@ -563,67 +451,44 @@ def _incidents(node: Node, info: GraphQLResolveInfo, **arguments: Any) -> dict[s
 
 GOVERNED: Final[Fields] = {
     "incidents": _incidents,
-    "ownership": aspect(OWNERSHIP),
-    "tags": aspect(GLOBAL_TAGS),
-    "glossaryTerms": aspect(GLOSSARY_TERMS),
+    "tags": GLOBAL_TAGS,
     "domain": _domain,
-    "institutionalMemory": aspect(INSTITUTIONAL_MEMORY),
-    "deprecation": _deprecation,
-    "dataPlatformInstance": aspect_entity(DATA_PLATFORM_INSTANCE, "instance"),
-    "container": aspect_entity(CONTAINER, "container"),
-    "subTypes": aspect(SUB_TYPES),
-    "structuredProperties": aspect(STRUCTURED_PROPERTIES),
-    "forms": aspect(FORMS),
-    "browsePathV2": aspect(BROWSE_PATHS_V2),
-    "versionProperties": aspect(VERSION_PROPERTIES),
+    "dataPlatformInstance": f"{DATA_PLATFORM_INSTANCE}.instance",
+    "container": f"{CONTAINER}.container",
+    "browsePathV2": BROWSE_PATHS_V2,
     "relatedDocuments": _related_documents,
 }
 """Fields of the interfaces GovernedEntity, BrowsableEntity, SupportsVersions, SupportsIncidents."""
 
 RECORDS: Final[Mapping[str, Fields]] = {
-    "Deprecation": {
-        "actorEntity": record_entity(DEPRECATION, "actor"),
-        "replacement": record_entity(DEPRECATION, "replacement"),
-    },
-    "Owner": {
-        "owner": entry_entity(OWNERSHIP, "owner", "owners"),
-        "ownershipType": _ownership_type,
-    },
-    "TagAssociation": {"tag": entry_entity(GLOBAL_TAGS, "tag", "tags")},
-    "GlossaryTermAssociation": {
-        "term": entry_entity(GLOSSARY_TERMS, "urn", "terms"),
-        "actor": entry_entity(GLOSSARY_TERMS, "actor", "terms"),
-    },
+    "Status": {"removed": _is_set("removed")},
+    "Deprecation": {"deprecated": _is_set("deprecated"), "actorEntity": "actor"},
+    "Owner": {"ownershipType": _ownership_type},
+    "DomainAssociation": {"domain": "domains"},
+    "GlossaryTermAssociation": {"term": "urn"},
     "InstitutionalMemoryMetadata": {
-        "label": stored_as("description"),
-        "author": _author,
-        "created": stored_as("createStamp"),
+        "label": "description",
+        "author": "createStamp.actor",
+        "created": "createStamp",
     },
     "StructuredPropertiesEntry": {
-        "structuredProperty": entry_entity(STRUCTURED_PROPERTIES, "propertyUrn", "properties"),
+        "structuredProperty": "propertyUrn",
         "values": lambda record, _info: [
             Record(record.node, typed) for typed in _typed_values(record.value.get("values"))
         ],
         "valueEntities": _value_entities,
     },
-    "Forms": {
-        name: record_list(name) for name in ("completedForms", "incompleteForms", "verifications")
-    },
-    "FormAssociation": {"form": entry_entity(FORMS, "urn", "completedForms", "incompleteForms")},
-    "FormVerificationAssociation": {"form": entry_entity(FORMS, "form", "verifications")},
-    "ResolvedAuditStamp": {"actor": _actor},
-    "BrowsePathV2": {"path": record_list("path")},
-    "BrowsePathEntry": {
-        "name": stored_as("id"),
-        "entity": entry_entity(BROWSE_PATHS_V2, "urn", "path"),
-    },
+    "FormAssociation": {"form": "urn"},
+    "BrowsePathEntry": {"name": "id", "entity": "urn"},
     "VersionProperties": {
-        "versionSet": record_entity(VERSION_PROPERTIES, "versionSet"),
-        "aliases": record_list("aliases"),
-        "isLatest": lambda record, _info: record.value.get("isLatest") is True,
-        "created": stored_as("metadataCreatedTimestamp"),
-        "createdInSource": stored_as("sourceCreatedTimestamp"),
+        "isLatest": _is_set("isLatest"),
+        "created": "metadataCreatedTimestamp",
+        "createdInSource": "sourceCreatedTimestamp",
     },
-    "VersionSet": {"latestVersion": aspect_entity(VERSION_SET_PROPERTIES, "latest")},
+    "VersionSet": {"latestVersion": ".latest"},
 }
-"""The records behind those fields, as far as they are not read by their own names."""
+"""The records behind those fields, as far as they are not read by their own names.
+
+Where a record of the schema has entities, or an entity has an aspect by its name, the type of the
+field says it.
+"""

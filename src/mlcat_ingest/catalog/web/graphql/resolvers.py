@@ -16,8 +16,16 @@ from graphql import (
     FieldNode,
     FragmentSpreadNode,
     GraphQLError,
+    GraphQLInterfaceType,
+    GraphQLNamedType,
+    GraphQLNonNull,
+    GraphQLObjectType,
+    GraphQLOutputType,
     GraphQLResolveInfo,
+    GraphQLUnionType,
     InlineFragmentNode,
+    get_named_type,
+    is_list_type,
 )
 
 from mlcat_ingest.catalog.limits import Limits
@@ -47,8 +55,8 @@ class Edges:
     include_removed: bool = True
 
 
-Pick = Callable[[Mapping[str, Any]], Iterable[str]]
-"""Takes an aspect and gives the URNs of one of its fields."""
+Place = tuple[str, ...]
+"""The name of an aspect, and those of the fields that lead to a value in it, through lists too."""
 
 Aspects = Mapping[str, AspectVersion]
 """The stored aspects of one entity, by name."""
@@ -124,16 +132,15 @@ class Cohort:
         self._members = members
         self._places: dict[str, int] | None = None
         self._requested: set[str] = set()
-        self._children: dict[tuple[str, str], Cohort] = {}
+        self._children: dict[Place, Cohort] = {}
         self._related: dict[Edges, dict[str, RelatedPage]] = {}
         self._lineage: dict[LineageQuery, dict[str, LineagePage]] = {}
 
-    def child(self, aspect: str, field: str, pick: Pick) -> "Cohort":
-        """Return the cohort of what `field` of `aspect` refers to, in all members together."""
-        key = (aspect, field)
-        if key not in self._children:
-            self._children[key] = Cohort(self.loader, lambda: self._referenced_urns(aspect, pick))
-        return self._children[key]
+    def child(self, place: Place) -> "Cohort":
+        """Return the cohort of what all members together refer to at a place."""
+        if place not in self._children:
+            self._children[place] = Cohort(self.loader, lambda: self._referenced_urns(place))
+        return self._children[place]
 
     def members(self) -> Sequence[str]:
         """Return the URNs of the cohort, each once."""
@@ -141,10 +148,10 @@ class Cohort:
             self._members = list(dict.fromkeys(self._members()))
         return self._members
 
-    def _referenced_urns(self, aspect: str, pick: Pick) -> Iterable[str]:
+    def _referenced_urns(self, place: Place) -> Iterable[str]:
         for urn in self.members():
-            if (stored := self.aspect(urn, aspect)) is not None:
-                yield from pick(stored.value)
+            if (stored := self.aspect(urn, place[0])) is not None:
+                yield from _texts_at(stored.value, place[1:])
 
     def _neighbours(self, urn: str, at_once: int = NEIGHBOURS) -> Sequence[str]:
         """Return the stretch of the cohort, `at_once` long, that `urn` is in."""
@@ -209,6 +216,17 @@ class Cohort:
         return pages[urn]
 
 
+def _texts_at(value: object, path: Sequence[str]) -> Iterator[str]:
+    """Yield the texts at `path` in a value; of a list those in each entry."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _texts_at(item, path)
+    elif path and isinstance(value, dict):
+        yield from _texts_at(value.get(path[0]), path[1:])
+    elif not path and isinstance(value, str):
+        yield value
+
+
 def _at_once(count: int) -> int:
     """Return for how many entities a page of `count` edges may be read in one go."""
     return min(NEIGHBOURS, max(1, EDGES_AT_ONCE // max(count, 1)))
@@ -255,24 +273,44 @@ class Node:
         return None if stored is None else stored.value
 
     def record(self, name: str | None) -> "Record | None":
-        """Return a stored aspect as a record, or None."""
+        """Return a stored aspect as a record, or None; an empty name is that of the properties."""
+        name = self.kind.properties if name == "" else name
         value = self.aspect(name)
-        return None if value is None else Record(self, value)
-
-    def references(self, aspect: str, field: str, pick: Pick, urns: Iterable[str]) -> "list[Node]":
-        """Return the entities `urns`, which are those that `field` of this entity refers to."""
-        cohort = self.cohort.child(aspect, field, pick)
-        return [node for urn in urns if (node := node_of(urn, cohort)) is not None]
+        return Record(self, value, (name,)) if name and value is not None else None
 
 
 class Record:
-    """A JSON object inside an aspect of `node`; its fields are read by their own names."""
+    """A JSON object at a place in an aspect of `node`; its fields are read by their own names.
 
-    __slots__ = ("node", "value")
+    One that is not stored has no place.
+    """
 
-    def __init__(self, node: Node, value: Mapping[str, Any]) -> None:
+    __slots__ = ("node", "place", "value")
+
+    def __init__(self, node: Node, value: Mapping[str, Any], place: Place = ()) -> None:
         self.node = node
         self.value = value
+        self.place = place
+
+    def record(self, name: str) -> "Record | None":
+        """Return the object in a field as a record, or None."""
+        value = self.value.get(name)
+        return Record(self.node, value, (*self.place, name)) if isinstance(value, dict) else None
+
+    def records(self, name: str) -> "list[Record]":
+        """Return the objects of a list as records; where it is unset there are none."""
+        place = (*self.place, name)
+        return [Record(self.node, item, place) for item in objects(self.value.get(name))]
+
+    def entities(self, name: str) -> list[Node]:
+        """Return the entities whose URNs a field holds, one or a list, in stored order.
+
+        They are a cohort with those that the same field of the node's neighbours refers to.
+        """
+        value = self.value.get(name)
+        cohort = self.node.cohort.child((*self.place, name))
+        urns = texts(value if isinstance(value, list) else [value])
+        return [node for urn in urns if (node := node_of(urn, cohort)) is not None]
 
 
 def node_of(urn: str, cohort: Cohort) -> Node | None:
@@ -287,8 +325,12 @@ def node_of(urn: str, cohort: Cohort) -> Node | None:
 Resolver = Callable[..., Any]
 """Takes the parent value, the resolve info and the field's arguments; returns the field's value."""
 
-Fields = Mapping[str, Resolver]
-"""The resolvers of one object type, by field."""
+Fields = Mapping[str, Resolver | str | int]
+"""The fields of one object type: their resolvers, or where they are stored.
+
+That is the name of another field of the record, or the path to it in dots, which begins with the
+aspect if it leads from an entity: `.title` is in its properties. A number is a part of the URN.
+"""
 
 
 class StopQuery(BaseException):
@@ -379,17 +421,56 @@ def plain(source: Any, info: GraphQLResolveInfo, **_arguments: Any) -> Any:
     return _inside(source, name)
 
 
-def stored_as(name: str) -> Resolver:
-    """Return the resolver of a field of a record that is stored under another name."""
-    return lambda record, _info: _inside(record, name)
+def stored_at(path: str, wanted: GraphQLOutputType) -> Resolver:
+    """Return the resolver of what is stored at `path`, the URNs of entities if they are `wanted`.
+
+    What other resolvers made has it by that name.
+    """
+    *steps, last = path.split(".")
+    read = _reader(wanted)
+
+    def resolve(source: Any, _info: GraphQLResolveInfo) -> Any:
+        if isinstance(source, dict):
+            return source.get(last)
+        for step in steps:
+            source = source and source.record(step)
+        return source and read(source, last)
+
+    return resolve
+
+
+def _reader(wanted: GraphQLOutputType) -> Callable[[Any, str], Any]:
+    """Return what reads a field of a record, or an aspect of an entity, as a type says."""
+    nullable = wanted.of_type if isinstance(wanted, GraphQLNonNull) else wanted
+    named, is_list = get_named_type(wanted), is_list_type(nullable)
+    unset: list[Node] | None = None if nullable is wanted else []
+    if is_entity(named) and is_list:
+        return lambda one, name: (
+            one.entities(name) if isinstance(one.value.get(name), list) else unset
+        )
+    if is_entity(named):
+        return lambda one, name: next(iter(one.entities(name)), None)
+    if isinstance(named, GraphQLObjectType):
+        return Record.records if is_list else lambda one, name: one.record(name)
+    return _inside
+
+
+def is_entity(named: GraphQLNamedType) -> bool:
+    """Return whether values of a type are entities."""
+    if isinstance(named, GraphQLUnionType):
+        return all(map(is_entity, named.types))
+    if isinstance(named, GraphQLObjectType):
+        return any(interface.name == "Entity" for interface in named.interfaces)
+    return isinstance(named, GraphQLInterfaceType) and named.name == "Entity"
 
 
 def _inside(record: Record, name: str) -> Any:
     value = record.value.get(name)
     if isinstance(value, dict):
-        return Record(record.node, value)
+        return record.record(name)
     if isinstance(value, list):
-        return [Record(record.node, item) if isinstance(item, dict) else item for item in value]
+        node, place = record.node, (*record.place, name)
+        return [Record(node, item, place) if isinstance(item, dict) else item for item in value]
     return value
 
 
@@ -403,79 +484,6 @@ def objects(items: Any) -> list[dict[str, Any]]:
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
-def pick_field(field: str) -> Pick:
-    """Return what picks the URNs of `field`, which holds one or a list of them."""
-
-    def pick(value: Mapping[str, Any]) -> list[str]:
-        urns = value.get(field)
-        return texts(urns if isinstance(urns, list) else [urns])
-
-    return pick
-
-
-def _pick_from_lists(lists: Iterable[str], field: str) -> Pick:
-    """Return what picks the URNs that `field` of each record in any of the `lists` holds."""
-    names = tuple(lists)
-
-    def pick(value: Mapping[str, Any]) -> list[str]:
-        return texts([item.get(field) for name in names for item in objects(value.get(name))])
-
-    return pick
-
-
-def aspect(name: str) -> Resolver:
-    """Return the resolver of a whole aspect as a record."""
-    return lambda node, _info: node.record(name)
-
-
-def record_entity(name: str, field: str) -> Resolver:
-    """Return the resolver of the entity that `field` of an aspect names, the first of a list."""
-    pick = pick_field(field)
-
-    def resolve(record: Record, _info: GraphQLResolveInfo) -> Node | None:
-        nodes = record.node.references(name, field, pick, list(pick(record.value))[:1])
-        return nodes[0] if nodes else None
-
-    return resolve
-
-
-def aspect_entity(name: str, field: str) -> Resolver:
-    """Return the resolver, for an entity, of what `record_entity` gives for one of its aspects."""
-    named = record_entity(name, field)
-
-    def resolve(node: Node, info: GraphQLResolveInfo) -> Any:
-        record = node.record(name)
-        return None if record is None else named(record, info)
-
-    return resolve
-
-
-def entry_entity(name: str, field: str, *lists: str) -> Resolver:
-    """Return the resolver of the entity that `field` of an entry of a list of an aspect names."""
-    pick = _pick_from_lists(lists, field)
-
-    def resolve(record: Record, _info: GraphQLResolveInfo) -> Node | None:
-        urn = record.value.get(field)
-        if not isinstance(urn, str):
-            return None
-        nodes = record.node.references(name, field, pick, [urn])
-        return nodes[0] if nodes else None
-
-    return resolve
-
-
-def record_list(field: str) -> Resolver:
-    """Return the resolver of a list of records; where it is unset, an empty one."""
-    return lambda record, _info: [
-        Record(record.node, item) for item in objects(record.value.get(field))
-    ]
-
-
 def associated_urn(record: Record, _info: GraphQLResolveInfo) -> str:
     """Return the URN of the entity that the record is part of."""
     return record.node.urn
-
-
-def part(index: int) -> Resolver:
-    """Return the resolver that gives a part of the URN verbatim."""
-    return lambda node, _info: node.part(index)

@@ -9,24 +9,29 @@ from typing import Any, Final
 from graphql import (
     DefinitionNode,
     DocumentNode,
-    FieldDefinitionNode,
     GraphQLEnumType,
     GraphQLError,
     GraphQLField,
     GraphQLInterfaceType,
+    GraphQLNonNull,
     GraphQLObjectType,
+    GraphQLOutputType,
     GraphQLResolveInfo,
     GraphQLScalarType,
     GraphQLSchema,
     GraphQLUnionType,
+    InputObjectTypeDefinitionNode,
     InterfaceTypeDefinitionNode,
     IntValueNode,
     ObjectTypeDefinitionNode,
     ValueNode,
     build_ast_schema,
     get_named_type,
+    is_list_type,
     parse,
+    value_from_ast_untyped,
 )
+from graphql import Node as AstNode
 
 from mlcat_ingest.catalog.web.graphql.entity_types import (
     BOXES,
@@ -39,8 +44,17 @@ from mlcat_ingest.catalog.web.graphql.entity_types import (
     custom_properties,
 )
 from mlcat_ingest.catalog.web.graphql.mutations import MUTATIONS
-from mlcat_ingest.catalog.web.graphql.resolvers import Fields, Node, Resolver, associated_urn, plain
+from mlcat_ingest.catalog.web.graphql.resolvers import (
+    Fields,
+    Node,
+    Resolver,
+    associated_urn,
+    is_entity,
+    plain,
+    stored_at,
+)
 from mlcat_ingest.catalog.web.graphql.search import LINEAGE, LINEAGE_SEARCH, SEARCH
+from mlcat_ingest.metadata.registry import ASPECTS
 
 _TABLES: Final[Sequence[Mapping[str, Fields]]] = (
     {"Query": LOOK_UPS, "Mutation": MUTATIONS},
@@ -68,6 +82,13 @@ _BOXED: Final[Mapping[str, Mapping[str, str]]] = {
 
 _UNANSWERED: Final = "unanswered"
 """The directive of the fields that are always null."""
+
+_WithFields = ObjectTypeDefinitionNode | InterfaceTypeDefinitionNode | InputObjectTypeDefinitionNode
+_WITH: Final = "with"
+"""The directive of a definition that names others, whose fields it has, too."""
+
+_SHARED: Final = "_"
+"""The beginning of the names of definitions that only `@with` is for."""
 
 _INT64: Final = range(-(2**63), 2**63)
 
@@ -100,27 +121,44 @@ def _object_type(schema: GraphQLSchema, name: str) -> GraphQLObjectType:
 
 
 def _attach(owner: GraphQLObjectType, fields: Fields) -> None:
-    for name, resolver in fields.items():
+    for name, given in fields.items():
         if name not in owner.fields:
             raise TypeError(f"a resolver for {owner.name}.{name}, which is not in the schema")
-        owner.fields[name].resolve = resolver
+        owner.fields[name].resolve = _resolver(given, owner.fields[name].type)
+
+
+def _resolver(given: Resolver | str | int, wanted: GraphQLOutputType) -> Resolver:
+    if isinstance(given, str):
+        return stored_at(given, wanted)
+    return given if callable(given) else lambda node, _info: node.part(given)
 
 
 def _complete(owner: GraphQLObjectType) -> None:
     """Give fields without a resolver the common one, and enum fields their check of values."""
-    is_entity = any(interface.name == "Entity" for interface in owner.interfaces)
     for name, field in owner.fields.items():
         if _is_unanswered(field):
             field.resolve = _null
-        if is_entity and field.resolve is None:
-            if name not in _ENTITY_FIELDS:
-                raise TypeError(f"no resolver for {owner.name}.{name}")
-            field.resolve = _ENTITY_FIELDS[name]
-        elif field.resolve is None and name in _RECORD_FIELDS:
-            field.resolve = _RECORD_FIELDS[name]
+        if field.resolve is None:
+            field.resolve = _common_resolver(owner, name, field.type)
         enum = get_named_type(field.type)
         if isinstance(enum, GraphQLEnumType) and not owner.name.startswith("__"):
             field.resolve = _enum_resolver(field.resolve or plain, enum)
+
+
+def _common_resolver(
+    owner: GraphQLObjectType, name: str, wanted: GraphQLOutputType
+) -> Resolver | None:
+    """Return the resolver of a field that its type's table does not name; None is `plain`."""
+    if is_entity(owner):
+        if name not in _ENTITY_FIELDS and name not in ASPECTS:
+            raise TypeError(f"no resolver for {owner.name}.{name}")
+        return _resolver(_ENTITY_FIELDS.get(name, name), wanted)
+    if name in _RECORD_FIELDS:
+        return _resolver(_RECORD_FIELDS[name], wanted)
+    is_list_of_records = isinstance(wanted, GraphQLNonNull) and is_list_type(wanted.of_type)
+    return (
+        stored_at(name, wanted) if is_list_of_records or is_entity(get_named_type(wanted)) else None
+    )
 
 
 def _is_unanswered(field: GraphQLField) -> bool:
@@ -176,11 +214,11 @@ def _make_long(scalar: object) -> None:
 
 
 def _schema_document() -> DocumentNode:
-    """Return the definitions of every file, each object type with the fields of its interfaces.
+    """Return the definitions of every file, each with the fields that it has from others.
 
     SDL has no inheritance: a type has to repeat what its interfaces declare. In our files a field
-    that many types share is declared once, at the interface, and copied here. A field that
-    a type declares itself stays as it is.
+    that many types share is declared once, at an interface of theirs, or at what their directive
+    `@with` names, and copied here. A field that a type declares itself stays as it is.
     """
     folder = files("mlcat_ingest.catalog.web.graphql") / "sdl"
     texts = [
@@ -189,28 +227,29 @@ def _schema_document() -> DocumentNode:
         if file.name.endswith(".graphql")
     ]
     definitions = parse("\n".join(texts), no_location=True).definitions
-    inherited = {
-        definition.name.value: definition.fields
-        for definition in definitions
-        if isinstance(definition, InterfaceTypeDefinitionNode)
-    }
-    return DocumentNode(definitions=tuple(_with_fields_of(one, inherited) for one in definitions))
-
-
-def _with_fields_of(
-    definition: DefinitionNode, inherited: Mapping[str, Sequence[FieldDefinitionNode]]
-) -> DefinitionNode:
-    """Return an object type with those fields of its interfaces that it does not declare."""
-    if not isinstance(definition, ObjectTypeDefinitionNode):
-        return definition
-    own = {field.name.value for field in definition.fields or ()}
-    handed_down = (
-        field
-        for interface in definition.interfaces or ()
-        for field in inherited.get(interface.name.value, ())
-        if field.name.value not in own
+    given = {one.name.value: one for one in definitions if isinstance(one, _WithFields)}
+    return DocumentNode(
+        definitions=tuple(
+            _whole(one, given) if isinstance(one, _WithFields) else one
+            for one in definitions
+            if not (isinstance(one, _WithFields) and one.name.value.startswith(_SHARED))
+        )
     )
+
+
+def _whole(definition: _WithFields, given: Mapping[str, _WithFields]) -> DefinitionNode:
     parts = {key: getattr(definition, key) for key in definition.keys}
-    return ObjectTypeDefinitionNode(
-        **{**parts, "fields": (*handed_down, *(definition.fields or ()))}
-    )
+    directives = tuple(one for one in definition.directives or () if one.name.value != _WITH)
+    fields = tuple(_fields_of(definition, given).values())
+    return type(definition)(**{**parts, "directives": directives, "fields": fields})
+
+
+def _fields_of(definition: _WithFields, given: Mapping[str, _WithFields]) -> dict[str, AstNode]:
+    """Return the fields of a definition, those of its interfaces and of its `@with` first."""
+    names = [one.name.value for one in getattr(definition, "interfaces", None) or ()]
+    for directive in definition.directives or ():
+        if directive.name.value == _WITH:
+            names += value_from_ast_untyped(directive.arguments[0].value)
+    shared = [_fields_of(given[name], given) for name in names]
+    own: dict[str, AstNode] = {field.name.value: field for field in definition.fields or ()}
+    return {name: field for fields in [*shared, own] for name, field in fields.items()}

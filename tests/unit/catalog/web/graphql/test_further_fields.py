@@ -276,15 +276,22 @@ def test_kinds_beside_the_ml_ones(store: Store) -> None:
 
 
 def test_a_kind_without_properties_has_none(store: Store) -> None:
-    from mlcat_ingest.catalog.web.graphql.entity_types import ENTITY, property_of_entity
-    from mlcat_ingest.catalog.web.graphql.resolvers import KINDS, Cohort, Loader, Node
+    from graphql import GraphQLString
+
+    from mlcat_ingest.catalog.web.graphql.entity_types import ENTITY
+    from mlcat_ingest.catalog.web.graphql.resolvers import (
+        KINDS,
+        Cohort,
+        Loader,
+        Node,
+        stored_at,
+    )
 
     urn = "urn:li:schemaField:(x,y)"
     node = Node(urn, KINDS["schemaField"], Cohort(Loader(store), [urn]))
-    assert ENTITY["properties"](node, None) is None
-    assert ENTITY["editableProperties"](node, None) is None
-    assert property_of_entity("description")(node, None) is None
-    assert ENTITY["platform"](node, None) is None
+    for name in ("properties", "editableProperties", "platform"):
+        assert ENTITY[name](node, None) is None  # type: ignore[operator]
+    assert stored_at(".description", GraphQLString)(node, None) is None
 
 
 def test_when_an_entity_was_last_seen(store: Store) -> None:
