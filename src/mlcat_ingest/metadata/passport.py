@@ -27,7 +27,7 @@ from mlcat_ingest.metadata.registry import ASPECTS, KEY_ASPECTS
 from mlcat_ingest.metadata.reserved import SOURCE_KEY, is_own
 
 MOST_VERSIONS: Final = 100
-"""Versions of one aspect that are looked at, the newest."""
+"""Versions of one aspect that are asked for one by one, and whose changes are shown."""
 
 _PLACES: Final = {common.BROWSE_PATHS, common.BROWSE_PATHS_V2, common.DATA_PLATFORM_INSTANCE}
 _NOT_SHOWN: Final = {*_PLACES, FORMS, *KEY_ASPECTS}
@@ -316,9 +316,10 @@ def _parts(aspect: str, value: Aspect) -> Iterator[tuple[tuple[str, str], Any]]:
 
 
 def _changes(urn: str, past: Kept) -> Iterator[CardLine]:
-    """Yield what each version changed, the newest of an aspect first."""
+    """Yield what each of the newest versions of an aspect changed."""
     for aspect, versions in past.items():
-        for version, older in zip_longest(versions, versions[1:]):
+        newest = versions[:MOST_VERSIONS], versions[1 : MOST_VERSIONS + 1]
+        for version, older in zip_longest(*newest):
             number, value, written_ms, writer = version
             text = "first version" if number == 1 else _NOT_KEPT
             if older is not None:

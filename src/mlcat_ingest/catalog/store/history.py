@@ -11,7 +11,7 @@ from sqlalchemy.sql.expression import ColumnElement, Select
 from mlcat_ingest.catalog.schema.tables import aspect, aspect_history, edge, entity
 from mlcat_ingest.catalog.schema.values import BACKGROUND_TYPES, SYSTEM_ACTOR, UNKNOWN_ACTOR
 from mlcat_ingest.catalog.store.rows import distinct_chunks
-from mlcat_ingest.metadata.codec import loads
+from mlcat_ingest.metadata.codec import dumps, loads
 
 VersionKey = tuple[int, str, int]
 """The id of an entity, the name of an aspect, and a version of it."""
@@ -45,12 +45,13 @@ class VersionInfo(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ChangeFilter:
-    """The changes to show: by a person, of entities of a type, of groups and their members.
+    """The changes to show: by a person or recipe, of entities of a type, of groups and members.
 
-    They are URNs and a type, empty for all of them. `PEOPLE` are all writers with a name.
+    They are URNs, a name and a type, empty for all. `PEOPLE` are all writers with a name.
     """
 
     person: str = ""
+    recipe: str = ""
     entity_type: str = ""
     groups: tuple[str, ...] = ()
 
@@ -76,6 +77,23 @@ def versions(
     query = select(both, func.count().over()).order_by(*newest_first).offset(start).limit(count)
     rows = connection.execute(query).all()
     return (rows[0][-1] if rows else 0), [VersionInfo._make(row[:-1]) for row in rows]
+
+
+def newest_versions(connection: Connection, urn: str, most: int) -> list[VersionInfo]:
+    """Return the newest `most` versions of each aspect that `urn` has, the newest first."""
+    now = aspect.alias()
+    known = select(now.c.aspect, now.c.version).join(entity, entity.c.id == now.c.entity_id)
+    of = known.add_columns(now.c.entity_id).where(entity.c.urn == urn).subquery()
+    found = [
+        VersionInfo._make(row)
+        for table in _TABLES
+        for row in connection.execute(
+            _infos(table, table.c.version > of.c.version - most).join(
+                of, and_(of.c.entity_id == table.c.entity_id, of.c.aspect == table.c.aspect)
+            )
+        )
+    ]
+    return sorted(found, key=lambda one: -one.version)
 
 
 def moments(
@@ -148,6 +166,11 @@ def _moments_in(table: Table, wanted: ChangeFilter, before: Moment | None) -> Se
         by = table.c.modified_by
         named = by.not_in(NO_PERSON) if wanted.person == PEOPLE else by == wanted.person
         query = query.where(named)
+    if wanted.recipe:
+        written = table.c.system_metadata
+        # To look for the name is far cheaper than to parse each text.
+        query = query.where(func.instr(written, dumps(wanted.recipe).decode()) > 0)
+        query = query.where(func.json_extract(written, "$.pipelineName") == wanted.recipe)
     # Of an expression no other index is used than that of the time.
     changed = table.c.entity_id + 0
     if wanted.groups:

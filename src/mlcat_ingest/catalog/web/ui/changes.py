@@ -24,6 +24,7 @@ from mlcat_ingest.catalog.web.ui.text import (
     entity_type,
     kind_name,
     moment,
+    scalar,
 )
 from mlcat_ingest.core.clock import now_ms
 from mlcat_ingest.core.text import plural
@@ -39,6 +40,7 @@ _CHANGES: Final = 8
 """Most changes that are shown of one version."""
 
 _PERSON: Final = f"{PREFIX}corpuser:"
+_RECIPE: Final = "recipe:"
 _DAY_MS: Final = 86_400_000
 _BEFORE: Final = re.compile(r"(\d{1,18})-(\d{1,18})", re.ASCII)
 
@@ -95,13 +97,13 @@ class ChangeSet:
 class ChangesPage:
     """A page of changes; `older` is the address of the next one, None on the last.
 
-    `people` and `kinds` are the values to choose from, with their names; `chosen` are those of the
+    `writers` and `kinds` are the values to choose from, with their names; `chosen` are those of the
     address.
     """
 
     entities: tuple[ChangedEntity, ...]
     chosen: Mapping[str, str] = field(default_factory=dict)
-    people: Mapping[str, str] = field(default_factory=dict)
+    writers: Mapping[str, str] = field(default_factory=dict)
     kinds: Mapping[str, str] = field(default_factory=dict)
     older: str | None = None
 
@@ -132,12 +134,14 @@ def changes_page(store: Store, query: Mapping[str, str]) -> ChangesPage:
     comparison of at most `history.COMPARED_CHARS` characters.
     """
     chosen = {key: text for key in _FILTERS if (text := query.get(key, "").strip())}
-    person = chosen.get("by", "")
+    by = chosen.get("by", "")
+    recipe = by.removeprefix(_RECIPE) if by.startswith(_RECIPE) else ""
+    person = "" if recipe else by
     if person and person != PEOPLE and not entity_type(person):
         person = chosen["by"] = f"{_PERSON}{person}"
     group = chosen.get("group", "")
     groups = (urns_named(store, "mlModelGroup", group) or (group,)) if group else ()
-    wanted = ChangeFilter(person, chosen.get("kind", ""), groups)
+    wanted = ChangeFilter(person, recipe, chosen.get("kind", ""), groups)
     given = _BEFORE.fullmatch(query.get("before", ""))
     before = None if given is None else (int(given[1]), int(given[2]))
     found = store.read(lambda sql: history.moments(sql, wanted, before, PAGE_ROWS + 1))
@@ -145,6 +149,7 @@ def changes_page(store: Store, query: Mapping[str, str]) -> ChangesPage:
     versions = store.read(lambda sql: history.versions_at(sql, page))
     writers = {one.modified_by for one in versions} | {person}
     people = names_of(store, sorted(writers.difference(NO_PERSON, ("", PEOPLE))))
+    recipes = {scalar(one.system_metadata.get("pipelineName")) for one in versions} | {recipe}
     older = "-".join(map(str, page[-1])) if len(found) > len(page) else None
     kinds = dict.fromkeys(("", *KIND_LABELS, wanted.entity_type))
     return ChangesPage(
@@ -155,7 +160,8 @@ def changes_page(store: Store, query: Mapping[str, str]) -> ChangesPage:
             [one for one in versions if not one.with_entity and one.aspect != TEST_RESULTS],
         ),
         chosen,
-        {"": "anybody", PEOPLE: "people", **people},
+        {"": "anybody", PEOPLE: "people", **people}
+        | {f"{_RECIPE}{name}": f"recipe {name}" for name in sorted(recipes - {""})},
         {name: kind_name(name, plural=True) for name in kinds} | {"": "all kinds"},
         None if older is None else _href(PATH, chosen | {"before": older}),
     )

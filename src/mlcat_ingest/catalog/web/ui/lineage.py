@@ -28,6 +28,7 @@ from mlcat_ingest.catalog.web.ui.lists import (
     ListRow,
     custom_of,
     entity_columns,
+    kinds_of,
     pager,
     rows_of,
 )
@@ -206,6 +207,8 @@ def _tree(store: Store, origin: str, *, upstream: bool) -> LineageTree:
     reach = Reach(origin, MOST)
     walk(reach, links.read, HOPS, MOST)
     rows = {row.urn: row for row in rows_of(store, [origin, *reach.degrees])}
+    beyond = (other for urn in rows for other in links.behind(urn)[0] if other not in rows)
+    kinds = kinds_of(store, [*islice(beyond, COUNTED)]) | {urn: rows[urn].kind for urn in rows}
     drawn = {origin}
     way = "upstream" if upstream else "downstream"
 
@@ -221,7 +224,10 @@ def _tree(store: Store, origin: str, *, upstream: bool) -> LineageTree:
                 folded.append(other)
             elif other != origin and rows[other].kind != _EXPERIMENT:
                 nodes.append(node(other, again=other in drawn))
-        fold = Fold(_named(folded, whole=whole), _list_href(origin, urn, way)) if folded else None
+        fold = None
+        if folded:
+            text = _named(folded, kinds, whole=whole)
+            fold = Fold(text, _list_href(origin, urn, way))
         return LineageNode(row, tuple(nodes), fold, again)
 
     return LineageTree(
@@ -258,12 +264,15 @@ def _list_href(origin: str, urn: str, way: str, start: int = 0) -> str:
     )
 
 
-def _named(folded: Sequence[str], *, whole: bool) -> str:
-    """Return the number of some entities, and what they are called if they have one type."""
-    types = {*map(entity_type, folded)}
-    several = len(folded) > 1 or not whole
-    kind = kind_name(types.pop(), plural=several) if len(types) == 1 else "more"
-    return f"+{len(folded):,} {'' if whole else 'or more '}{kind[:1].lower()}{kind[1:]}"
+def _named(folded: Sequence[str], kinds: Mapping[str, str], *, whole: bool) -> str:
+    """Return the number of some entities, and what they are called if all are called alike."""
+    types = {urn: kind_name(entity_type(urn)) for urn in folded}
+    called = {kinds.get(urn, name) for urn, name in types.items()}
+    called = called if len(called) == 1 else {*types.values()}
+    [kind] = called if len(called) == 1 else ["more"]
+    words = " ".join(word if word.isupper() else word.lower() for word in kind.split())
+    several = len(called) == 1 and (len(folded) > 1 or not whole)
+    return f"+{len(folded):,} {'' if whole else 'or more '}{words}{'s' if several else ''}"
 
 
 def _picture(nodes: Mapping[str, ListRow | Fold], edges: Iterable[tuple[str, str]]) -> Picture:

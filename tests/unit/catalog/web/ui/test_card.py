@@ -1,7 +1,10 @@
 """The tab of the card: missing parts first, each line with its source and its writer."""
 
+import pytest
+
 from mlcat_ingest.catalog.schema.values import Write
 from mlcat_ingest.catalog.store.store import Store
+from mlcat_ingest.catalog.web.ui import card
 from support.catalog_store import group, model, put, statements
 from support.names import HOSTILE
 from support.pages import at, get, page
@@ -40,6 +43,20 @@ def test_only_models_have_a_card_and_versions_cost_nothing(store: Store) -> None
     with statements(store) as many:
         get(store, at(URN, TAB))
     assert len(many) == len(few)
+
+
+def test_an_aspect_is_shown_however_often_another_one_changed(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(card, "_MOST", 110)
+    put(store, URN, mlModelProperties={"name": "m"}, intendedUse={"primaryUses": ["Rank leads"]})
+    for number in range(120):
+        put(store, URN, mlModelProperties={"name": "m", "type": str(number)})
+    found = page(store, at(URN, TAB)).text
+    assert "Use Rank leads intendedUse.primaryUses , version 1" in found
+    # The value came before the versions that are read; the changes of the newest 100 are shown.
+    assert "Name m mlModelProperties.name , version 12 not known: before the oldest" in found
+    assert found.count("mlModelProperties , version ") == 100
 
 
 def test_old_versions_of_a_large_aspect_are_not_read(store: Store) -> None:

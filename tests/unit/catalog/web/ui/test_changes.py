@@ -158,6 +158,24 @@ def filled(store: Store, clock: list[int]) -> Store:
     return store
 
 
+def test_changes_of_a_recipe_are_found_by_its_name(store: Store, clock: list[int]) -> None:
+    for number, name in enumerate(["nightly", "night", 'a"%\\é', ""]):
+        properties = {"pipelineName": "nightly"} if not name else None
+        metadata = {"pipelineName": name, "properties": properties} if name else properties
+        written = Write(model(f"m{number}"), "mlModelProperties", {}, system_metadata=metadata)
+        store.write([written._replace(value={"name": f"m{number}"})])
+        clock[0] += 1
+
+    def found(recipe: str) -> list[str]:
+        shown = changes_page(store, {"by": f"recipe:{recipe}"})
+        assert shown.writers[f"recipe:{recipe}"] == f"recipe {recipe}"
+        return [one.row.name for one in shown.entities]
+
+    assert (found("nightly"), found("night"), found('a"%\\é')) == (["m3", "m0"], ["m1"], ["m2"])
+    assert found("other") == []
+    assert "recipe nightly" in page(store, "/changes").text.partition("Atom feed")[0]
+
+
 @pytest.mark.parametrize(
     ("query", "names"),
     [

@@ -203,6 +203,19 @@ def test_links_beyond_those_shown_are_one_line_and_one_box(
     assert text in lists(store, ORDERS)
 
 
+@pytest.mark.parametrize(
+    ("kinds", "text"), [(["Run"], "+4 runs"), (["Run", "Model Version"], "+4 models")]
+)
+def test_links_that_are_not_shown_are_called_by_their_kind(
+    store: Store, kinds: list[str], text: str
+) -> None:
+    trained_on(store, ORDERS, EACH + 4)
+    for number in range(EACH + 4):
+        kind = kinds[number % len(kinds)]
+        put(store, model(f"m{number:04}"), subTypes={"typeNames": [kind]})
+    assert text in lists(store, ORDERS)
+
+
 def test_the_line_of_links_that_are_not_shown_opens_the_list_of_all(store: Store) -> None:
     put(store, feature("t", "f"), mlFeatureProperties={"sources": [ORDERS]})
     features = {"mlFeatures": [feature("t", "f")]}
