@@ -378,8 +378,7 @@ class WorkspaceReading:
             for version in run.versions:
                 self._started_models[version.name] = None
                 self._awaited.pop((version.name, version.version), None)
-                model = run.models.get(version.model_id or "")
-                yield replace(self._without_run(version), model=model, run=run)
+                yield replace(self._without_run(version), model=run.model_of(version), run=run)
 
     def _without_run(self, version: ModelVersion) -> JoinedVersion:
         return JoinedVersion(self._scope, version, self._listed.registered.get(version.name))

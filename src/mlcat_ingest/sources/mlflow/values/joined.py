@@ -442,6 +442,20 @@ class JoinedRun:
             if metric.dataset_name and metric.run_id in (None, self.run_id)
         )
 
+    def model_of(self, version: ModelVersion) -> LoggedModel | None:
+        """Return the listed model that a version was made from: by its id, or its run and name.
+
+        Source: `RunsArtifactRepository` of MLflow 3.17, which takes any of several of one name.
+        """
+        if version.model_id:
+            return self.models.get(version.model_id)
+        models = [
+            model
+            for model in self.models.values()
+            if f"runs:/{self.run_id}/{model.name}" == (version.source or "").rstrip("/")
+        ]
+        return models[0] if len(models) == 1 else None
+
     @property
     def made_several(self) -> bool:
         """True if the run made several models of MLflow 3."""

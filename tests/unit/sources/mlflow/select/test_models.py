@@ -458,3 +458,22 @@ def test_a_version_has_what_its_run_had_measured_when_the_model_was_logged(
     found = entities_of(a_source(reader))["urn:li:mlModel:(urn:li:dataPlatform:mlflow,net_1,PROD)"]
     metrics = found.aspects["mlModelProperties"]["trainingMetrics"]
     assert {one["name"]: one["value"] for one in metrics} == wanted
+
+
+@pytest.mark.parametrize(("names", "wanted"), [(("net", "tree"), ["f1"]), (("tree", "tree"), [])])
+def test_the_source_of_a_version_names_a_model_of_its_run(
+    names: tuple[str, str], wanted: list[str]
+) -> None:
+    metrics = [(Metric(key, 0.9, 5, 0, run_id=BEE),) for key in ("acc", "f1")]
+    models = [
+        LoggedModel(f"m-{at}" + "0" * 31, "1", name, "READY", BEE, created_at_ms=7, metrics=of)
+        for at, (name, of) in enumerate(zip(names, metrics, strict=True))
+    ]
+    run = a_run(BEE, model_outputs=tuple(ModelOutput(model.model_id, 0) for model in models))
+    version = ModelVersion("net", "1", BEE, f"runs:/{BEE}/tree")
+    reader = a_reader(models, [run], registered=[RegisteredModel("net")], versions=[version])
+    found = entities_of(a_source(reader))["urn:li:mlModel:(urn:li:dataPlatform:mlflow,net_1,PROD)"]
+    properties = found.aspects["mlModelProperties"]
+    assert [one["name"] for one in properties["trainingMetrics"]] == wanted
+    assert ("mlflow.model_id" in properties["customProperties"]) is bool(wanted)
+    assert ("model_of_version_unknown" in {note.kind for note in found.notes}) is not bool(wanted)
