@@ -208,13 +208,12 @@ def evaluate(urns: tuple[str, ...], tests: tuple[str, ...], *, push: bool, **ser
 
 def _absent(client: "CatalogClient", urns: Sequence[str]) -> list[str]:
     """Return those of `urns` that the catalog does not hold; removed ones it does."""
+    from mlcat_ingest.client.base import each_type
     from mlcat_ingest.metadata.registry import key_aspect_name
     from mlcat_ingest.metadata.urn import entity_type_of
 
-    there: set[str] = set()
-    for entity_type in dict.fromkeys(map(entity_type_of, urns)):
-        urns_of_type = [urn for urn in urns if entity_type_of(urn) == entity_type]
-        there.update(client.read_many(urns_of_type, [key_aspect_name(entity_type)]))
+    keys = {urn: [key_aspect_name(entity_type_of(urn))] for urn in urns}
+    there = each_type(client.read_many, keys)
     return [urn for urn in urns if urn not in there]
 
 

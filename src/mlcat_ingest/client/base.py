@@ -6,9 +6,9 @@ the catalog cannot do it.
 """
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol, TypeVar
 
 from mlcat_ingest.core.findings import Finding, NoRequests, RequestSide
 from mlcat_ingest.errors import (
@@ -19,6 +19,7 @@ from mlcat_ingest.errors import (
 )
 from mlcat_ingest.metadata.proposal import Aspect, Proposal
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
+from mlcat_ingest.metadata.urn import by_entity_type
 
 CANNOT_ANSWER: Final = (CatalogRequestError, NotAuthorizedError, ProtocolMismatchError)
 """Errors of a catalog that is up and does not answer a question: it lacks the call, or the token
@@ -60,6 +61,8 @@ def written_at_ms(aspect: StoredAspect) -> int:
     parts = (aspect.stamp or "").split()
     return int(parts[1]) if len(parts) > 1 and parts[1].isdecimal() else 2**63
 
+
+StoredT = TypeVar("StoredT")
 
 StoredEntity = Mapping[str, StoredAspect]
 """Aspect name to stored aspect; empty for an entity that the catalog does not have."""
@@ -117,6 +120,22 @@ class Reads(Protocol):
 
         Cost: one request for a batch of URNs of one entity type.
         """
+
+
+def each_type(
+    read: Callable[[list[str], list[str]], Mapping[str, StoredT]],
+    wanted: Mapping[str, Iterable[str]],
+) -> dict[str, StoredT]:
+    """Return what `read` gives of entities: of each type the aspects that are `wanted` of any.
+
+    Raises and costs as `read`, which is called once an entity type.
+    """
+    found: dict[str, StoredT] = {}
+    for members in by_entity_type(wanted).values():
+        names = set[str]().union(*map(wanted.__getitem__, members))
+        if names:
+            found.update(read(members, sorted(names)))
+    return found
 
 
 class Searches(Protocol):

@@ -57,7 +57,7 @@ from mlcat_ingest.pipeline.report.report import PassSummary, Report, Verdict, fa
 from mlcat_ingest.pipeline.report.tally import Mask, Tally
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
 from mlcat_ingest.pipeline.state.session import StateSession
-from mlcat_ingest.pipeline.write.batches import BatchWriter, Merger, NewEntityLimit
+from mlcat_ingest.pipeline.write.batches import BatchWriter, Merger
 from mlcat_ingest.pipeline.write.delivery import Delivery, MakeDelivery
 from mlcat_ingest.pipeline.write.searchable import IndexRepair
 from mlcat_ingest.pipeline.write.verdicts import Verdicts
@@ -178,24 +178,19 @@ class PipelineRun:
         )
         self._repair = IndexRepair(context, make_delivery)
         self._deferred = DeferredRemovals()
-        limit = NewEntityLimit(recipe.limits)
         defer = self._deferred.partition
-        merger = partial(Merger, clears_reused=self._clears_reused)
-        self._merger = merger(context, in_flight, self._writer, self._latest, limit, merge, defer)
+        self._merger = Merger(context, in_flight, self._writer, self._latest, recipe, merge, defer)
 
         delivery = make_delivery(context, merge_copy)
         copier = GroupCopier(sink, delivery, self._ledger)
         self._removal = Removal(context, self._deferred, copier, self._keys, recipe.limits)
 
-    @property
-    def _clears_reused(self) -> bool:
-        return self._options.recipe.reused_names == "clear"
-
     def _merge(self, entity: Entity, stored: StoredEntity | None) -> MergedEntity:
         state = self._state
         # A policy that keeps what a source dropped would keep the tag of a test that passes.
         policies = self._policies if entity.verdicts is None else {}
-        rules = MergeRules(state.writer, policies, clears_reused=self._clears_reused)
+        clears_reused = self._options.recipe.reused_names == "clear"
+        rules = MergeRules(state.writer, policies, clears_reused=clears_reused)
         can_read = self._context.sink.facts.keeps
         return merge_or_leave(entity, stored, rules, state.entities.base, can_read=can_read)
 

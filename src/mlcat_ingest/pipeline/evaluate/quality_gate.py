@@ -14,14 +14,12 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from mlcat_ingest.client.base import Catalog, TestOutcome
-from mlcat_ingest.core.paging import chunks
+from mlcat_ingest.client.base import Catalog, TestOutcome, each_type
 from mlcat_ingest.core.text import plural, printable
 from mlcat_ingest.errors import MlcatError, StateUnavailableError
 from mlcat_ingest.metadata.labels import label_of
 from mlcat_ingest.metadata.registry import implied_aspect
-from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
-from mlcat_ingest.metadata.urn import by_entity_type
+from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.report.report import EvaluationSummary, FailedTest, TestVerdict, Verdict
 from mlcat_ingest.pipeline.state.entities import EntityResult, KnownEntities
 
@@ -149,13 +147,13 @@ class QualityGate:
         """Return the names of tests or entities, as far as they have one and can be read."""
         names: dict[str, str] = {}
         try:
-            for entity_type, members in by_entity_type(urns).items():
-                aspect = implied_aspect(entity_type) or ""
-                for batch in chunks(sorted(members) if aspect else (), MAX_REQUEST_ITEMS):
-                    for urn, stored in self._sink.read_many(batch, [aspect]).items():
-                        label = label_of(urn, stored[aspect].value) if aspect in stored else None
-                        if label is not None:
-                            names[urn] = printable(label)
+            aspects = {urn: implied_aspect(entity_type_of(urn)) or "" for urn in sorted(urns)}
+            wanted = {urn: [aspect] for urn, aspect in aspects.items() if aspect}
+            for urn, stored in each_type(self._sink.read_many, wanted).items():
+                aspect = stored.get(aspects[urn])
+                label = None if aspect is None else label_of(urn, aspect.value)
+                if label is not None:
+                    names[urn] = printable(label)
         except MlcatError as error:
             log.warning("the names of metadata tests and entities cannot be read: %s", error)
         return names

@@ -24,6 +24,11 @@ def stored_properties(urn: str, stored: StoredEntity) -> Aspect | None:
     return None if aspect is None else aspect.value
 
 
+def custom_of(urn: str, stored: StoredEntity) -> Mapping[str, object]:
+    """Return the custom properties of a stored entity, none where it has none."""
+    return custom_properties(stored_properties(urn, stored) or NOTHING)
+
+
 def is_removed(stored: StoredEntity) -> bool:
     """Return whether an entity is marked as removed in the catalog."""
     status = stored.get(STATUS)

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 from mlcat_ingest.client.base import Catalog, StoredEntity
 from mlcat_ingest.metadata.aspects.common import EDITABLE_ML_MODEL_GROUP_PROPERTIES, STATUS
@@ -13,7 +14,7 @@ from mlcat_ingest.pipeline.ledger import Ledger
 from mlcat_ingest.pipeline.merge.applied import NOTHING, Base, read_bases
 from mlcat_ingest.pipeline.merge.aspects import without_applied
 from mlcat_ingest.pipeline.merge.entity import MergedEntity, merge_entity
-from mlcat_ingest.pipeline.merge.provenance import stored_properties
+from mlcat_ingest.pipeline.merge.provenance import custom_of
 from mlcat_ingest.pipeline.merge.rules import UNION, MergeRules, properties_aspect
 from mlcat_ingest.pipeline.write.conflicts import COPIED, CURATED
 from mlcat_ingest.pipeline.write.delivery import ROUNDS, DeliveryTarget
@@ -67,9 +68,12 @@ class GroupCopier:
             source = stored.get(old)
             if source is None or target == old or target not in stored:
                 return
-            if is_copied(custom_properties(stored_properties(old, source) or NOTHING)):
+            custom = custom_of(old, source)
+            if is_copied(custom):
                 return
-            applied = self._applied_to(old, source)
+            # What any recipe wrote on it, as far as its bases are known.
+            remembered = partial(self._state.entities.base, old)
+            applied = read_bases(custom, self._state.writer, remembered).joined
             theirs = dict(_foreign(old, source, NOTHING, applied))
             if copied == (target, theirs):
                 self._mark(old, source, {RENAMED_TO: target, COPIED_TO: target})
@@ -82,12 +86,6 @@ class GroupCopier:
             if not self._write(merged, old):
                 return
             self._mark(old, source, {RENAMED_TO: target, COPIED_TO: ""})
-
-    def _applied_to(self, group: str, stored: StoredEntity) -> Base:
-        """Return what any recipe wrote on `group`, as far as its bases are known."""
-        custom = custom_properties(stored_properties(group, stored) or NOTHING)
-        base = self._state.entities.base
-        return read_bases(custom, self._state.writer, lambda: base(group)).joined
 
     def _follow(self, old: str, new: str) -> tuple[str, Mapping[str, StoredEntity]]:
         """Return the name that the group `new` has by now, and the groups that were read."""
@@ -122,7 +120,7 @@ def _main_aspect(group: str) -> str:
 
 def new_name(group: str, stored: StoredEntity) -> str | None:
     """Return the group that `group` was copied to, None for one that was not."""
-    name = custom_properties(stored_properties(group, stored) or NOTHING).get(RENAMED_TO)
+    name = custom_of(group, stored).get(RENAMED_TO)
     return name if isinstance(name, str) else None
 
 

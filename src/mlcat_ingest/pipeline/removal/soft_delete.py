@@ -2,8 +2,9 @@
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from tempfile import SpooledTemporaryFile
 from typing import Any, Final, Self
 
@@ -53,7 +54,7 @@ class DeferredRemovals:
     def __init__(self) -> None:
         """Start with none, and defer the removals that come."""
         self._lock = threading.Lock()
-        self._file: SpooledTemporaryFile[bytes] | None = None
+        self._file = SpooledTemporaryFile[bytes](_IN_MEMORY_BYTES)
         self._urns: dict[str, int] = {}
         self._unserializable: list[Entity] = []
         self._open = False
@@ -96,7 +97,6 @@ class DeferredRemovals:
                 return
             self._urns[entity.urn] = content
             if line:
-                self._file = self._file or SpooledTemporaryFile[bytes](_IN_MEMORY_BYTES)
                 self._file.write(line + b"\n")
             else:
                 self._unserializable.append(entity)  # the catalog will refuse it, in its own words
@@ -104,11 +104,10 @@ class DeferredRemovals:
     def release(self) -> Iterator[Entity]:
         """Yield the deferred entities, and defer no more until `restart`."""
         self._open = True
-        if self._file is not None:
-            self._file.seek(0)
-            for line in self._file:
-                urn, aspects, adds_only = loads(line)
-                yield Entity(urn, aspects, adds_only=frozenset(adds_only))
+        self._file.seek(0)
+        for line in self._file:
+            urn, aspects, adds_only = loads(line)
+            yield Entity(urn, aspects, adds_only=frozenset(adds_only))
         yield from self._unserializable
 
     def restart(self) -> None:
@@ -116,13 +115,12 @@ class DeferredRemovals:
         with self._lock:
             self._open = self.new_groups = False
             self._urns, self._unserializable = {}, []
-            self.close()
+            self._file.close()
+            self._file = SpooledTemporaryFile[bytes](_IN_MEMORY_BYTES)
 
     def close(self) -> None:
         """Delete the file; safe to call twice."""
-        file, self._file = self._file, None
-        if file is not None:
-            file.close()
+        self._file.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,29 +303,20 @@ class Removal:
     ) -> Iterator[_MissingEntity]:
         if Capability.MISSING not in source.capabilities:
             return
-        yield from self._missing_of_groups(source, {part.source: part for part in passes})
-        if not self._context.state.remembers:
-            self._note_without_state(source)
-            return
-        for part in passes:
-            if part.finished is None:
-                continue
-            new_groups = self._deferred.new_groups
-            for batch in self._unlisted.after(part, waiting, new_groups=new_groups):
-                entities = {entity.urn: entity for entity in batch}
-                for missing in source.missing(part.source, batch):
-                    yield _MissingEntity.of(part.source, missing, entities[missing.urn], part)
-
-    def _missing_of_groups(
-        self, source: Source[Any], passes: Mapping[str, PartitionPass]
-    ) -> Iterator[_MissingEntity]:
         groups, self.named = self.named, []
-        for group in groups:
-            for batch in filter(None, self._unlisted.of_group(group)):
+        unlisted = [(group.source, self._unlisted.of_group(group)) for group in groups]
+        if self._context.state.remembers:
+            after = partial(self._unlisted.after, new_groups=self._deferred.new_groups)
+            ended = [part for part in passes if part.finished is not None]
+            unlisted += [(part.source, after(part, waiting)) for part in ended]
+        else:
+            self._note_without_state(source)
+        by_source = {part.source: part for part in passes}
+        for key, batches in unlisted:
+            for batch in filter(None, batches):
                 entities = {entity.urn: entity for entity in batch}
-                for missing in source.missing(group.source, batch):
-                    entity, part = entities[missing.urn], passes.get(group.source)
-                    yield _MissingEntity.of(group.source, missing, entity, part)
+                for missing in source.missing(key, batch):
+                    yield _MissingEntity.of(key, missing, entities[missing.urn], by_source.get(key))
 
     def _note_without_state(self, source: Source[Any]) -> None:
         if Capability.FEATURES in source.capabilities and self._context.sink.facts.keeps:

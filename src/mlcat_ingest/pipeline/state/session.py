@@ -10,7 +10,7 @@ from enum import Enum, auto
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from mlcat_ingest.client.base import Catalog
+from mlcat_ingest.client.base import Catalog, each_type
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import (
     NotAuthorizedError,
@@ -21,7 +21,7 @@ from mlcat_ingest.errors import (
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.registry import key_aspect_name
-from mlcat_ingest.metadata.urn import by_entity_type
+from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.report.report import PassSummary
 from mlcat_ingest.pipeline.state import partitions, records
 from mlcat_ingest.pipeline.state.database import RunDatabase
@@ -330,7 +330,7 @@ class StateSession:
                 self._check_identity(connection, key, partition.identity)
                 row = partitions.begin(connection, key, settings, partition.identity)
                 why = self._why_full(connection, row)
-                sample = {} if why else _sample(connection, row.key)
+                sample = [] if why else _sample(connection, row.key)
                 known = records.read_columns(connection, row.key.id, self.entities.earlier)
         except StateUnavailableError:
             return None
@@ -489,21 +489,19 @@ def _renaming(recipe: str, before: str, now: str, entities: str = "its entities"
     )
 
 
-def _sample(connection: SqlConnection, key: PartitionKey) -> dict[str, list[str]]:
-    """Return a sample of the entities that were written, by type."""
+def _sample(connection: SqlConnection, key: PartitionKey) -> list[str]:
+    """Return a sample of the entities that were written."""
     urns = records.sample(connection, key.id, secrets.token_hex(16), SAMPLE)
-    return by_entity_type(urns or records.sample(connection, key.id, "", SAMPLE))
+    return urns or records.sample(connection, key.id, "", SAMPLE)
 
 
-def _is_missing(sink: Catalog, sample: Mapping[str, Sequence[str]]) -> bool:
+def _is_missing(sink: Catalog, sample: Iterable[str]) -> bool:
     """Return whether the catalog lacks some of a sample of what was written to it.
 
     Otherwise a run would believe the state of a catalog that was emptied.
     """
-    return any(
-        len(sink.read_many(members, [key_aspect_name(entity_type)])) < len(members)
-        for entity_type, members in sample.items()
-    )
+    keys = {urn: [key_aspect_name(entity_type_of(urn))] for urn in sample}
+    return len(each_type(sink.read_many, keys)) < len(keys)
 
 
 def _example_of_renaming(before: str, now: str, urns: Iterable[str]) -> tuple[str, str]:

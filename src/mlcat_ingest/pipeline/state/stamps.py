@@ -6,10 +6,11 @@ its merge reads has one, and none is computed by the service.
 """
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from mlcat_ingest.client.base import CANNOT_ANSWER, StoredAspect, stamp_of
+from mlcat_ingest.client.base import CANNOT_ANSWER, StoredAspect, each_type, stamp_of
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
 from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.proposal import Proposal
@@ -90,16 +91,11 @@ def matching(kept: Sequence[str], read: ReadStamps) -> list[bool]:
     Cost: one request for a batch of entities of a type.
     """
     records: list[Mapping[str, Stamps]] = [loads(text) for text in kept]
-    names: dict[str, set[str]] = {}
-    urns: dict[str, dict[str, None]] = {}
+    wanted: defaultdict[str, set[str]] = defaultdict(set)
     for urn, stamps in (item for record in records for item in record.items()):
-        entity_type = entity_type_of(urn)
-        urns.setdefault(entity_type, {})[urn] = None
-        names.setdefault(entity_type, set()).update(stamps or (key_aspect_name(entity_type),))
-    stored: dict[str, Mapping[str, str | None]] = {}
+        wanted[urn].update(stamps or (key_aspect_name(entity_type_of(urn)),))
     try:
-        for entity_type, members in urns.items():
-            stored.update(read(list(members), sorted(names[entity_type])))
+        stored = each_type(read, wanted)
     except CANNOT_ANSWER as error:
         log.info("stamps cannot be read, so values are compared: %s", error)
         return [False] * len(records)

@@ -11,15 +11,15 @@ from mlcat_ingest.metadata.aspects.common import (
     EDITABLE_ML_MODEL_GROUP_PROPERTIES,
     VERSION_PROPERTIES,
 )
-from mlcat_ingest.metadata.proposal import Entity, custom_properties
+from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.registry import allows
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
 from mlcat_ingest.pipeline.flow import InFlight
-from mlcat_ingest.pipeline.merge.applied import NOTHING, applied_key
+from mlcat_ingest.pipeline.merge.applied import applied_key
 from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity
 from mlcat_ingest.pipeline.merge.limits import HEAVIEST, weight_of
-from mlcat_ingest.pipeline.merge.provenance import is_reused, stored_properties
+from mlcat_ingest.pipeline.merge.provenance import custom_of, is_reused
 from mlcat_ingest.pipeline.merge.rules import BASE_IN_STATE, version_set_of
 from mlcat_ingest.pipeline.outcome import Outcome
 from mlcat_ingest.pipeline.state.stamps import stamps_of
@@ -32,32 +32,7 @@ from mlcat_ingest.pipeline.write.conflicts import (
 )
 from mlcat_ingest.pipeline.write.delivery import DeliveryTarget
 from mlcat_ingest.pipeline.write.version_sets import LatestVersions
-from mlcat_ingest.recipe.model import LimitsSpec
-
-
-class NewEntityLimit:
-    """The limit on entities that a run creates in the catalog."""
-
-    def __init__(self, limits: LimitsSpec) -> None:
-        """Let as many through as `limits` allows."""
-        self._limit = limits.max_new_entities
-        self._admitted = 0
-        self._lock = threading.Lock()
-
-    def admit(self, count: int) -> None:
-        """Return if `count` more may be created.
-
-        Raises:
-            LimitError: they would pass the limit; none of them counts as admitted.
-        """
-        with self._lock:
-            if self._admitted + count > self._limit:
-                raise LimitError(
-                    f"more than {plural(self._limit, 'new entity', 'new entities')} would be "
-                    "created; the run stopped at this limit",
-                    hint="raise limits.max_new_entities, or narrow the source",
-                )
-            self._admitted += count
+from mlcat_ingest.recipe.model import Recipe
 
 
 class BatchWriter:
@@ -177,22 +152,21 @@ class Merger:
         in_flight: InFlight,
         writer: BatchWriter,
         latest: LatestVersions,
-        limit: NewEntityLimit,
+        recipe: Recipe,
         merge: Merge,
         defer: Callable[[Sequence[MergedEntity]], tuple[Sequence[MergedEntity], Sequence[str]]],
-        *,
-        clears_reused: bool = False,
     ) -> None:
         """Merge by `merge`, and hand changed entities to `writer`.
 
         `defer` parts merged entities into those to write, and the URNs of deferred removals.
         """
-        self._clears_reused = clears_reused
+        self._clears_reused = recipe.reused_names == "clear"
         self._context = context
         self._in_flight = in_flight
         self._writer = writer
         self._latest = latest
-        self._limit = limit
+        self._most_new = self._new_left = recipe.limits.max_new_entities
+        self._lock = threading.Lock()
         self._merge_one = merge
         self._defer = defer
         self._reads = PermittedReads(context.sink, context.state)
@@ -233,7 +207,14 @@ class Merger:
             if not one.proposals
         ]
         self._writer.settle([*denied, *unchanged])
-        self._limit.admit(sum(entity.change == "created" for entity in changed))
+        with self._lock:
+            self._new_left -= sum(entity.change == "created" for entity in changed)
+            if self._new_left < 0:
+                raise LimitError(
+                    f"more than {plural(self._most_new, 'new entity', 'new entities')} would be "
+                    "created; the run stopped at this limit",
+                    hint="raise limits.max_new_entities, or narrow the source",
+                )
         self._writer.add(changed)
 
     def _without_former(
@@ -263,7 +244,7 @@ def _was_of_others(merged: MergedEntity) -> bool:
         return False
     if merged.entity_type in BASE_IN_STATE:
         return merged.without_base
-    custom = custom_properties(stored_properties(merged.urn, merged.stored) or NOTHING)
+    custom = custom_of(merged.urn, merged.stored)
     return applied_key(merged.writer.name) not in custom
 
 

@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from http import HTTPStatus
-from typing import Final, Literal
+from typing import Final
 
-from mlcat_ingest.client.base import Catalog, StoredAspect, StoredEntity
+from mlcat_ingest.client.base import Catalog, StoredAspect, StoredEntity, each_type
 from mlcat_ingest.errors import AspectChangedError, CatalogUnavailableError, NotAuthorizedError
 from mlcat_ingest.metadata.aspects.common import (
     EDITABLE_ML_MODEL_GROUP_PROPERTIES,
@@ -60,13 +60,7 @@ def read_stored(
 
     Cost: one request for a batch of entities of a type, and a statement for each 500.
     """
-    by_type: dict[str, list[Entity]] = {}
-    for entity in entities:
-        by_type.setdefault(entity.entity_type, []).append(entity)
-    stored: dict[str, StoredEntity] = {}
-    for members in by_type.values():
-        names = frozenset[str]().union(*map(aspects_to_read, members))
-        stored.update(sink.read_many([entity.urn for entity in members], sorted(names)))
+    stored = each_type(sink.read_many, {one.urn: aspects_to_read(one) for one in entities})
     return state.entities.with_newest_bases(stored, state.writer)
 
 
@@ -191,10 +185,6 @@ MAX_VERSIONS: Final = 20
 a DataHub server keeps."""
 
 
-_Enforcement = Literal["checked", "ignored", "none"]
-"""Versions that a write names are checked, or not; or the sink holds nothing and has none."""
-
-
 class ConflictGuard:
     """Guards writes against conflicts: optimistic locking, or a look at the versions afterwards.
 
@@ -207,7 +197,7 @@ class ConflictGuard:
         self._context = context
         self._merge = merge
         self._lock = threading.Lock()
-        self._enforcement: _Enforcement | None = None
+        self._checks: bool | None = None
 
     def learn(self, batch: Sequence[MergedEntity]) -> None:
         """Find out whether the catalog checks versions, if that is not known yet.
@@ -221,9 +211,10 @@ class ConflictGuard:
         is accepted; the other workers wait.
         """
         with self._lock:
-            if self._enforcement is None:
-                self._enforcement = self._known_enforcement()
-            probe = _probe(batch) if self._enforcement is None else ()
+            if self._checks is None:
+                facts = self._context.sink.facts
+                self._checks = facts.enforces_conditions if facts.keeps else False
+            probe = _probe(batch) if self._checks is None else ()
             if not probe:
                 return
             try:
@@ -234,29 +225,23 @@ class ConflictGuard:
                 return  # the next batch is tried
             urn, names = probe[0].entity_urn, [proposal.aspect_name for proposal in probe]
             if not refused and self._context.sink.read_many([urn], names).get(urn):
-                self._enforcement = "ignored"
+                self._checks = False
             elif any(isinstance(error, AspectChangedError) for error in refused):
-                self._enforcement = "checked"
+                self._checks = True
             # Refused for its content, or dropped by a server that does not know it: the next batch
             # is tried.
-
-    def _known_enforcement(self) -> _Enforcement | None:
-        if not self._context.sink.facts.keeps:
-            return "none"
-        enforced = self._context.sink.facts.enforces_conditions
-        return None if enforced is None else "checked" if enforced else "ignored"
 
     @property
     def checks_versions(self) -> bool:
         """True once it is known that the catalog checks conditions."""
-        return self._enforcement == "checked"
+        return self._checks is True
 
     def with_conditions(self, proposals: Sequence[Proposal]) -> Sequence[Proposal]:
         """Return `proposals`, without their conditions where these are known not to be checked.
 
         Some services make something else of a condition that they do not know.
         """
-        if self._enforcement not in {"ignored", "none"}:
+        if self._checks is not False:
             return proposals
         return [replace(proposal, headers=None) for proposal in proposals]
 
@@ -271,7 +256,7 @@ class ConflictGuard:
         Cost: if versions are not checked, one read an entity type, and one for each version of
         another writer; else one read an entity type with hidden entities.
         """
-        ignored = self._enforcement == "ignored"
+        ignored = self._checks is False and self._context.sink.facts.keeps
         if not ignored:
             self._context.ledger.count(
                 unverified=sum(

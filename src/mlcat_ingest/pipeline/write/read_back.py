@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from mlcat_ingest.client.base import StoredEntity
+from mlcat_ingest.client.base import StoredEntity, each_type
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.metadata.registry import ASPECTS, key_aspect_name
@@ -30,34 +30,23 @@ PAUSE_S: Final = 1.0
 """How long a missing value may take to reach the database replica that a server reads from."""
 
 
-class _UrnGroup(NamedTuple):
-    """Entities whose URNs a server uses or drops alike; `env` is "" where URNs have none."""
+class _Sent(NamedTuple):
+    """An aspect as it was sent, with the names of those of its fields that are not empty.
 
-    entity_type: str
-    env: str
+    A server stores or drops alike what is of one entity type and environment, its `group`.
+    """
 
-    def __str__(self) -> str:
-        return f"{self.entity_type} in {self.env}" if self.env else self.entity_type
-
-
-class _Shape(NamedTuple):
-    """An aspect as it was sent: the names of its fields that are not empty."""
-
-    group: _UrnGroup
+    group: str
     aspect: str
     fields: tuple[str, ...]
 
-
-class _SentValue(NamedTuple):
-    """An aspect of a group, or a field of it; `field` is None for the aspect."""
-
-    group: _UrnGroup
-    aspect: str
-    field: str | None
+    @property
+    def parts(self) -> "list[_Sent]":
+        """The aspect as a whole, which has no fields, and each field alone."""
+        return [self._replace(fields=one) for one in ((), *((name,) for name in self.fields))]
 
     def __str__(self) -> str:
-        name = self.aspect if self.field is None else f"{self.aspect}.{self.field}"
-        return f"{self.group.entity_type}: {name}"
+        return ".".join([f"{self.group.partition(' ')[0]}: {self.aspect}", *self.fields])
 
 
 class ReadBack:
@@ -67,27 +56,22 @@ class ReadBack:
         """Read from the catalog, and count what it does not store."""
         self._context = context
         self._lock = threading.Lock()
-        self._entities: Counter[_UrnGroup] = Counter()
-        self._shapes: Counter[_Shape] = Counter()
-        self._samples: defaultdict[_SentValue, list[str]] = defaultdict(list)
+        self._entities: Counter[str] = Counter()
+        self._sent: Counter[_Sent] = Counter()
+        self._samples: defaultdict[_Sent, list[str]] = defaultdict(list)
 
     def take(self, arrived: Sequence[MergedEntity]) -> None:
         """Take note of entities that the catalog acknowledged."""
-        sent = [(merged.urn, shape) for merged in arrived for shape in _shapes_of(merged)]
-        counts = Counter([shape for _, shape in sent])
+        all_sent = [(merged.urn, sent) for merged in arrived for sent in _sent_of(merged)]
+        counts = Counter([sent for _, sent in all_sent])
         with self._lock:
             self._entities.update([_group_of(merged.urn) for merged in arrived])
-            rare = {shape for shape in counts if self._shapes[shape] < SAMPLES}
-            self._shapes.update(counts)
-            for urn, shape in sent if rare else ():
-                if shape in rare:
-                    self._sample(urn, shape)
-
-    def _sample(self, urn: str, shape: _Shape) -> None:
-        for field in (None, *shape.fields):
-            urns = self._samples[_SentValue(shape.group, shape.aspect, field)]
-            if len(urns) < SAMPLES:
-                urns.append(urn)
+            rare = {sent for sent in counts if self._sent[sent] < SAMPLES}
+            self._sent.update(counts)
+            for urn, sent in all_sent if rare else ():
+                for part in sent.parts if sent in rare else ():
+                    if len(self._samples[part]) < SAMPLES:
+                        self._samples[part].append(urn)
 
     def finish(self) -> None:
         """Count what is not stored of all that was written.
@@ -116,66 +100,48 @@ class ReadBack:
             self._context.ledger.invalidate_stamps()
 
     def _count_dropped(self) -> Counter[str]:
-        stored = self._read()
+        wanted: defaultdict[str, set[str]] = defaultdict(set)
+        groups: defaultdict[str, set[str]] = defaultdict(set)
+        for sent, urns in self._samples.items():
+            groups[sent.group].update(urns)
+            for urn in urns:
+                # The key aspect shows whether the entity is there at all.
+                wanted[urn] |= {sent.aspect, key_aspect_name(entity_type_of(urn))}
+        stored = each_type(self._context.sink.read_many, wanted)
         dropped: Counter[str] = Counter()
-        for group, urns in self._sample_urns().items():
-            missing = urns.keys() - stored.keys()
-            if len(missing) == len(urns):
+        for group, sampled in groups.items():
+            missing = sampled - stored.keys()
+            if len(missing) == len(sampled):
                 dropped[f"{group}: the entity"] = self._entities[group]
             else:
                 dropped.update(f"{urn}: the entity" for urn in missing)
         lost = {sent for sent in self._samples if self._is_lost(sent, stored)}
-        for shape, count in self._shapes.items():
-            whole = _SentValue(shape.group, shape.aspect, None)
-            if whole in lost:
-                dropped[str(whole)] += count
-                continue
-            for field in shape.fields:
-                sent = whole._replace(field=field)
-                if sent in lost:
-                    dropped[str(sent)] += count
+        for sent, count in self._sent.items():
+            whole, *fields = sent.parts
+            for part in lost.intersection([whole] if whole in lost else fields):
+                dropped[str(part)] += count
         return dropped
 
-    def _is_lost(self, sent: _SentValue, stored: Mapping[str, StoredEntity]) -> bool:
-        entities = [stored[urn] for urn in self._samples[sent] if urn in stored]
-        if sent.field is None:
-            return bool(entities) and all(sent.aspect not in entity for entity in entities)
-        values = [entity[sent.aspect].value for entity in entities if sent.aspect in entity]
-        return bool(values) and all(not value.get(sent.field) for value in values)
-
-    def _sample_urns(self) -> dict[_UrnGroup, dict[str, None]]:
-        """Return the URNs of the samples by group, each once."""
-        groups: dict[_UrnGroup, dict[str, None]] = {}
-        for sent, urns in self._samples.items():
-            groups.setdefault(sent.group, {}).update(dict.fromkeys(urns))
-        return groups
-
-    def _read(self) -> dict[str, StoredEntity]:
-        urns: dict[str, dict[str, None]] = {}
-        aspects: dict[str, set[str]] = {}
-        for sent, sampled in self._samples.items():
-            entity_type = sent.group.entity_type
-            urns.setdefault(entity_type, {}).update(dict.fromkeys(sampled))
-            # The key aspect shows whether the entity is there at all.
-            aspects.setdefault(entity_type, {key_aspect_name(entity_type)}).add(sent.aspect)
-        stored: dict[str, StoredEntity] = {}
-        for entity_type, members in urns.items():
-            stored.update(self._context.sink.read_many(list(members), aspects[entity_type]))
-        return stored
+    def _is_lost(self, part: _Sent, stored: Mapping[str, StoredEntity]) -> bool:
+        entities = [stored[urn] for urn in self._samples[part] if urn in stored]
+        if not part.fields:
+            return bool(entities) and all(part.aspect not in entity for entity in entities)
+        values = [entity[part.aspect].value for entity in entities if part.aspect in entity]
+        return bool(values) and not any(value.get(part.fields[0]) for value in values)
 
 
-def _shapes_of(merged: MergedEntity) -> Iterator[_Shape]:
+def _sent_of(merged: MergedEntity) -> Iterator[_Sent]:
     group = _group_of(merged.urn)
     for proposal in merged.proposals:
         name = proposal.aspect_name
         spec = ASPECTS.get(name)
         if proposal.change_type != "DELETE" and not (spec and spec.timeseries):
             sent = without_computed(name, proposal.aspect)
-            yield _Shape(group, name, tuple(filter(sent.get, sent)))
+            yield _Sent(group, name, tuple(filter(sent.get, sent)))
 
 
-def _group_of(urn: str) -> _UrnGroup:
+def _group_of(urn: str) -> str:
     entity_type = entity_type_of(urn)
     kind = KINDS.get(entity_type)
     has_env = kind is not None and kind.parts[-1] is UrnPart.FABRIC
-    return _UrnGroup(entity_type, urn.rpartition(",")[2][:-1] if has_env else "")
+    return f"{entity_type} in {urn.rpartition(',')[2][:-1]}" if has_env else entity_type

@@ -28,7 +28,7 @@ from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.applied import NOTHING, read_bases
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
-from mlcat_ingest.pipeline.merge.provenance import is_removed, stored_properties
+from mlcat_ingest.pipeline.merge.provenance import custom_of, is_removed
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.write.conflicts import COPIED, PermittedReads, write_again
 from mlcat_ingest.pipeline.write.delivery import MakeDelivery
@@ -114,8 +114,8 @@ class LiveEntities(Closing):
         """Add those of the entities read that are live, and are of `source` or name theirs."""
         live: list[str] = []
         for urn, entity in stored.items():
-            custom = custom_properties(stored_properties(urn, entity) or NOTHING)
-            named, entity_type = source or custom.get(SOURCE_KEY), entity_type_of(urn)
+            named = source or custom_of(urn, entity).get(SOURCE_KEY)
+            entity_type = entity_type_of(urn)
             if isinstance(named, str) and entity_type in SEARCHABLE and not is_removed(entity):
                 live.append(urn)
                 self._places.add((entity_type, named.partition(",")[0]))

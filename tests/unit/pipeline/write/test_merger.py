@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.errors import LimitError, NotAuthorizedError
+from mlcat_ingest.errors import NotAuthorizedError
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
-from mlcat_ingest.pipeline.write.batches import NewEntityLimit
-from mlcat_ingest.recipe.model import LimitsSpec
 from mlcat_ingest.sources.base import Finished, Page, Partition, ReadRequest, RecordVersion
 from support.fakes import FakeRecord, FakeSink, FakeSource, model_urn
 from support.recipes import a_recipe, run
@@ -112,17 +110,6 @@ def test_the_first_base_on_what_others_stored_comes_with_all_of_it(
 
 
 # --- the limit on new entities -------------------------------------------------------------------
-
-
-def test_a_refused_chunk_does_not_count_as_admitted() -> None:
-    limit = NewEntityLimit(LimitsSpec(max_new_entities=3))
-    limit.admit(2)
-    with pytest.raises(LimitError, match="more than 3 new entities"):
-        limit.admit(2)
-    limit.admit(1)
-    with pytest.raises(LimitError):
-        limit.admit(1)
-    limit.admit(0)
 
 
 def test_entities_that_are_there_already_are_not_new(sink: FakeSink) -> None:
