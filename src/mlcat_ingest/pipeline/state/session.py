@@ -330,13 +330,14 @@ class StateSession:
                 self._check_identity(connection, key, partition.identity)
                 row = partitions.begin(connection, key, settings, partition.identity)
                 why = self._why_full(connection, row)
-                sample = [] if why else _sample(connection, row.key)
+                sample = {} if why else _sample(connection, row.key)
                 known = records.read_columns(connection, row.key.id, self.entities.earlier)
         except StateUnavailableError:
             return None
         if any(other.source == key.source for other in self._passes):
             raise equal_identities("two sources", key.source)
-        if _is_missing(sink, sample):
+        # Otherwise a run would believe the state of a catalog that was emptied.
+        if len(each_type(sink.read_many, sample)) < len(sample):
             why = "the catalog lacks entities that were written"
         partition_pass = PartitionPass(partition, row, why, known)
         log.info("%s: %s", partition_pass.label, partition_pass.why)
@@ -489,19 +490,11 @@ def _renaming(recipe: str, before: str, now: str, entities: str = "its entities"
     )
 
 
-def _sample(connection: SqlConnection, key: PartitionKey) -> list[str]:
-    """Return a sample of the entities that were written."""
+def _sample(connection: SqlConnection, key: PartitionKey) -> dict[str, list[str]]:
+    """Return the key aspects of a sample of the entities that were written, by URN."""
     urns = records.sample(connection, key.id, secrets.token_hex(16), SAMPLE)
-    return urns or records.sample(connection, key.id, "", SAMPLE)
-
-
-def _is_missing(sink: Catalog, sample: Iterable[str]) -> bool:
-    """Return whether the catalog lacks some of a sample of what was written to it.
-
-    Otherwise a run would believe the state of a catalog that was emptied.
-    """
-    keys = {urn: [key_aspect_name(entity_type_of(urn))] for urn in sample}
-    return len(each_type(sink.read_many, keys)) < len(keys)
+    urns = urns or records.sample(connection, key.id, "", SAMPLE)
+    return {urn: [key_aspect_name(entity_type_of(urn))] for urn in urns}
 
 
 def _example_of_renaming(before: str, now: str, urns: Iterable[str]) -> tuple[str, str]:
