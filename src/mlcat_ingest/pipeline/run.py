@@ -202,11 +202,7 @@ class PipelineRun:
         """
         sink, cancellation = self._context.sink, self._context.cancellation
         try:
-            self._wait(self._start("identify", self._identify), progress)
-            cancellation.check()
-            if not sink.facts.exists:
-                self._wait(self._start("contact", self._contact), progress)
-                cancellation.check()
+            self._wait(self._start("contact", self._contact), progress)
             self._state.open(
                 sink,
                 needs_results=self._gate is not None,
@@ -214,7 +210,6 @@ class PipelineRun:
             )
             self._state.writer = replace(self._state.writer, name=self._options.recipe.name)
             self._wait(self._start("connect", self._connect), progress)
-            cancellation.check()
             log.info("%s %s", self._options.doing, self._catalog)
             count = min(sink.facts.connections, MOST_WORKERS)
             workers = [self._start("write", self._work) for _ in range(count)]
@@ -232,12 +227,11 @@ class PipelineRun:
         """The entities that are removed if the next complete pass lacks them, too."""
         return tuple(self._removal.next_pass)
 
-    def _identify(self) -> None:
-        self._unread = refuse_equal_identities(self._sources)
-
     def _contact(self) -> None:
-        """Read a page of every source: where one does not answer, no empty catalog is left."""
-        for source in self._sources:
+        self._unread = refuse_equal_identities(self._sources)
+        # Where a source does not answer, no empty catalog is left.
+        for source in () if self._context.sink.facts.exists else self._sources:
+            self._context.cancellation.check()
             next(iter(source.read(request_for(source, self._options.scope, NullState()))), None)
 
     def _connect(self) -> None:
@@ -273,7 +267,10 @@ class PipelineRun:
         if failure is None and (over_limit or isinstance(self._options.scope, Shards)):
             self._evaluator.catch_up(self._state.partition_passes())
         if failure is None and isinstance(self._options.scope, Changes | Everything | Remainder):
-            self._note_unread()
+            # The sources of earlier runs that this one did not list: nothing of them goes.
+            for key, count in self._state.unread_records():
+                left = f"{plural(count, 'record')} of a source that this run did not list"
+                self._ledger.note("unlisted_kept", f"{key}: {left}")
         if failure or over_limit:
             self._context.cancellation.stop(failure or over_limit)
 
@@ -287,12 +284,6 @@ class PipelineRun:
             part.why = f"{part.why}; {why}"
         if not passes:
             self._failed.append(PassSummary(source.place, full=False, why=why, label=name))
-
-    def _note_unread(self) -> None:
-        """Note the sources of earlier runs that this one did not list: nothing of them goes."""
-        for source, count in self._state.unread_records():
-            detail = f"{source}: {plural(count, 'record')} of a source that this run did not list"
-            self._ledger.note("unlisted_kept", detail)
 
     def _read(self, source: Source[Any], begun: int) -> BaseException | None:
         """Bring all of `source` into the catalog; return what made that end early.
@@ -448,6 +439,7 @@ class PipelineRun:
             if keep is not None and time.monotonic() - kept_s >= KEEP_EVERY_S:
                 kept_s = time.monotonic()
                 keep(self._report(finished=False))
+        self._context.cancellation.check()
 
     def _let_finish(self) -> None:
         """Give requests under way a moment, so that what they achieve is counted."""

@@ -242,6 +242,9 @@ class Evaluator:
         self._waiting: list[str] = []
         self._client = ClientEvaluator(context.sink)
         self._fallback = FallbackEvaluator(context.sink.evaluator, self._client)
+        self._evaluates: Evaluates = context.sink.evaluator
+        if spec.where != "service" and context.sink.facts.keeps:
+            self._evaluates = self._client if spec.where == "client" else self._fallback
         self._over = not spec.enabled
         if self._over:
             self._stop("switched off in the recipe")
@@ -268,16 +271,6 @@ class Evaluator:
     def _stop(self, reason: str) -> None:
         self._over = True
         self._context.ledger.evaluated(Evaluation(not_evaluated=reason))
-
-    @property
-    def _may_use_client(self) -> bool:
-        return self._spec.where != "service" and self._context.sink.facts.keeps
-
-    @property
-    def _evaluates(self) -> Evaluates:
-        if not self._may_use_client:
-            return self._context.sink.evaluator
-        return self._client if self._spec.where == "client" else self._fallback
 
     @property
     def _client_evaluates(self) -> bool:
@@ -371,10 +364,9 @@ class Evaluator:
         return bool(self._spec.verdicts.digest) or any(_SHOWN in part.tests for part in parts)
 
     def _digest_of_tests(self, passes: Sequence[PartitionPass]) -> str | None:
-        if not self._may_use_client:
-            return None
-        earlier = any(part.tests.partition(_SHOWN)[0] for part in passes)
-        if self._spec.where == "auto" and not (earlier or self._fallback.uses_client):
+        may_use_client = self._evaluates is self._client or self._evaluates is self._fallback
+        earlier = may_use_client and any(part.tests.partition(_SHOWN)[0] for part in passes)
+        if not (earlier or self._client_evaluates):
             return None
         tests = self._client.tests(self._spec.test_urns)
         self._context.ledger.evaluated(Evaluation(unevaluated=tests.unevaluated))

@@ -112,8 +112,28 @@ def proposals_of(report: Report, listing: RecipeListing) -> Iterator[Proposal]:
     if len(set(listing.sources)) == 1:
         info["platform"] = f"urn:li:dataPlatform:{types}"
     yield Proposal(source, DATAHUB_INGESTION_SOURCE_INFO, info)
-    yield Proposal(run, DATAHUB_EXECUTION_REQUEST_INPUT, _input(report, source, info["config"]))
-    yield Proposal(run, DATAHUB_EXECUTION_REQUEST_RESULT, _result(report, listing))
+    asked = {
+        "task": _TASK,
+        "args": {"recipe": info["config"]["recipe"], "version": listing.version},
+        "executorId": _EXECUTOR,
+        "requestedAt": report.started_at_ms,
+        "source": {"type": _TRIGGER, "ingestionSource": source},
+    }
+    yield Proposal(run, DATAHUB_EXECUTION_REQUEST_INPUT, asked)
+    text = as_text(report)
+    result = {
+        "status": "SUCCESS" if report.exit_code == EXIT_OK else "FAILURE",
+        "startTimeMs": report.started_at_ms,
+        "durationMs": report.finished_at_ms - report.started_at_ms,
+        # The beginning has the outcome.
+        "report": text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 2]}\n…",
+        "structuredReport": {
+            "type": _REPORT_TYPE,
+            "serializedValue": _as_json_text(report, listing),
+            "contentType": "application/json",
+        },
+    }
+    yield Proposal(run, DATAHUB_EXECUTION_REQUEST_RESULT, result)
 
 
 def system_metadata(report: Report) -> dict[str, Any]:
@@ -136,30 +156,6 @@ def source_urn(name: str) -> str:
     """Return the URN that the runs of the recipe `name` are listed under."""
     digest = hashlib.sha256(f"mlcat-ingest:{name}".encode()).hexdigest()[:32]
     return f"urn:li:dataHubIngestionSource:cli-{digest}"
-
-
-def _input(report: Report, source: str, config: dict[str, str]) -> dict[str, Any]:
-    return {
-        "task": _TASK,
-        "args": {"recipe": config["recipe"], "version": config["version"]},
-        "executorId": _EXECUTOR,
-        "requestedAt": report.started_at_ms,
-        "source": {"type": _TRIGGER, "ingestionSource": source},
-    }
-
-
-def _result(report: Report, listing: RecipeListing) -> dict[str, Any]:
-    return {
-        "status": "SUCCESS" if report.exit_code == EXIT_OK else "FAILURE",
-        "startTimeMs": report.started_at_ms,
-        "durationMs": report.finished_at_ms - report.started_at_ms,
-        "report": _cut(as_text(report)),
-        "structuredReport": {
-            "type": _REPORT_TYPE,
-            "serializedValue": _as_json_text(report, listing),
-            "contentType": "application/json",
-        },
-    }
 
 
 def _as_json_text(report: Report, listing: RecipeListing) -> str:
@@ -234,8 +230,3 @@ def _entries(title: str, records: Sequence[FailedRecord]) -> Iterator[dict[str, 
 
 def _entry(title: str, message: str, context: Sequence[str] = ()) -> dict[str, Any]:
     return {"title": title, "message": message, "context": list(context)}
-
-
-def _cut(text: str) -> str:
-    """Return the beginning of `text`: it has the outcome."""
-    return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 2]}\n…"

@@ -7,9 +7,8 @@ Source: Prometheus' text-based exposition format, version 0.0.4.
 """
 
 import json
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
-from functools import partial
 from typing import Any, Final
 
 from mlcat_ingest.core.text import plural
@@ -321,16 +320,20 @@ def _examples(what: str, count: int, examples: tuple[Any, ...]) -> Iterator[str]
 PREFIX: Final = "mlcat_ingest_"
 LAST_SUCCESS: Final = f"{PREFIX}last_success_timestamp_seconds"
 
-_Labels = Mapping[str, str]
+_Family = tuple[str, str, Sequence[tuple[Mapping[str, str], float]]]
+"""Name and help text of a metric, and its numbers, each with its labels."""
 _OUTCOMES: Final = tuple(one.name for one in fields(EntityCounts) if one.name != "read")
 
 
 def as_prometheus(report: Report, before: str = "") -> str:
     """Return the metrics of `report`; `before` is the text of the file of the last run."""
-    last_success_s = (
-        report.finished_at_ms / 1000 if report.arrived else _last_success(before, report.name)
-    )
-    return "".join(_families(report, last_success_s))
+    lines: list[str] = []
+    for name, help_text, samples in _families(report, before):
+        metric = f"{PREFIX}{name}"
+        lines += f"# HELP {metric} {help_text}", f"# TYPE {metric} gauge"
+        for labels, value in samples:
+            lines.append(f"{_series(metric, {'recipe': report.name, **labels})} {float(value)!r}")
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _last_success(text: str, recipe: str) -> float | None:
@@ -345,105 +348,59 @@ def _last_success(text: str, recipe: str) -> float | None:
     return None
 
 
-def _families(report: Report, last_success_s: float | None) -> Iterator[str]:
-    def gauge(name: str, help_text: str, value: float) -> str:
-        return _family(report.name, name, help_text, ({}, value))
-
+def _families(report: Report, before: str) -> Iterator[_Family]:
     finished_s = report.finished_at_ms / 1000
-    yield gauge("up", "Whether everything arrived in the last run.", report.arrived)
-    yield gauge("exit_code", "Exit status of the last run.", report.exit_code)
-    yield gauge("last_run_timestamp_seconds", "End of the last run.", finished_s)
+    last_success_s = finished_s if report.arrived else _last_success(before, report.name)
+    yield "up", "Whether everything arrived in the last run.", [({}, report.arrived)]
+    yield "exit_code", "Exit status of the last run.", [({}, report.exit_code)]
+    yield "last_run_timestamp_seconds", "End of the last run.", [({}, finished_s)]
     if last_success_s is not None:
         help_text = "End of the last run in which everything arrived."
-        yield gauge("last_success_timestamp_seconds", help_text, last_success_s)
-    yield gauge("duration_seconds", "Wall time of the last run.", report.duration_s)
-    yield from _of_counters(report)
-    yield from _of_entities(report)
-    yield _family(
-        report.name,
-        "requests",
-        "Requests sent, retries included.",
-        ({"side": "source"}, report.source_requests),
-        ({"side": "catalog"}, report.catalog_requests),
-    )
-    yield from _of_tests(report)
-    yield from _of_parts(report)
-
-
-def _of_counters(report: Report) -> Iterator[str]:
+        yield LAST_SUCCESS.removeprefix(PREFIX), help_text, [({}, last_success_s)]
+    yield "duration_seconds", "Wall time of the last run.", [({}, report.duration_s)]
     for name, shown, numbers in report.counters():
         if "help_text" in shown:
             labels = [shown["label"]] if "label" in shown else []
-            samples = ((dict.fromkeys(labels, value), count) for value, count in numbers.items())
-            yield _family(report.name, shown.get("metric", name), shown["help_text"], *samples)
-
-
-def _of_entities(report: Report) -> Iterator[str]:
-    yield _family(
-        report.name,
-        "entities",
-        "Entities by type and outcome.",
-        *(
-            ({"type": kind, "outcome": outcome}, getattr(counts, outcome))
-            for kind, counts in report.entities.items()
-            for outcome in _OUTCOMES
-        ),
-    )
-
-
-def _of_tests(report: Report) -> Iterator[str]:
-    tests, gate, family = report.evaluation, report.gate, partial(_family, report.name)
-    help_text = "Entities whose metadata tests were evaluated."
-    yield family("evaluated_entities", help_text, ({}, tests.evaluated))
-    yield family(
-        "test_results",
-        "Results of metadata tests.",
-        ({"outcome": "passing"}, tests.passing),
-        ({"outcome": "failing"}, tests.failing),
-    )
-    help_text = "Whether the evaluation failed or was incomplete."
-    yield family("evaluation_stopped", help_text, ({}, tests.not_evaluated is not None))
-    if gate is not None:
-        yield family("gate_passed", "Whether --fail-on-tests passed.", ({}, gate.passed))
-        yield family(
-            "gate_results",
-            "Last known results of the tests that match --fail-on-tests.",
-            ({"outcome": "passing"}, gate.passing),
-            ({"outcome": "failing"}, gate.failing),
-            ({"outcome": "newly_failing"}, gate.newly_failing),
-        )
-
-
-def _of_parts(report: Report) -> Iterator[str]:
-    """Yield the age of the data in the catalog, for each place that is read."""
-    finished = [
+            counts = [(dict.fromkeys(labels, value), count) for value, count in numbers.items()]
+            yield shown.get("metric", name), shown["help_text"], counts
+    entities = [
+        ({"type": kind, "outcome": outcome}, getattr(counts, outcome))
+        for kind, counts in report.entities.items()
+        for outcome in _OUTCOMES
+    ]
+    yield "entities", "Entities by type and outcome.", entities
+    requests = {"source": report.source_requests, "catalog": report.catalog_requests}
+    sides = [({"side": side}, count) for side, count in requests.items()]
+    yield "requests", "Requests sent, retries included.", sides
+    yield from _of_tests(report)
+    # The age of the data in the catalog, for each place that is read.
+    current = [
         ({"source": place.source, "instance": place.instance}, place.current_at_ms / 1000)
         for place in report.passes
         if place.current_at_ms is not None
     ]
-    yield _family(
-        report.name,
-        "current_timestamp_seconds",
-        "Time up to which the catalog matches the source: start of the last complete pass.",
-        *finished,
-    )
-    yield _family(
-        report.name,
-        "lag_seconds",
-        "Lag of the catalog behind the source at the end of the run.",
-        *((labels, report.finished_at_ms / 1000 - at_s) for labels, at_s in finished),
-    )
+    help_text = "Time up to which the catalog matches the source: start of the last complete pass."
+    yield "current_timestamp_seconds", help_text, current
+    help_text = "Lag of the catalog behind the source at the end of the run."
+    yield "lag_seconds", help_text, [(place, finished_s - at_s) for place, at_s in current]
 
 
-def _family(recipe: str, name: str, help_text: str, *samples: tuple[_Labels, float]) -> str:
-    metric = f"{PREFIX}{name}"
-    lines = [f"# HELP {metric} {help_text}", f"# TYPE {metric} gauge"]
-    for labels, value in samples:
-        lines.append(f"{_series(metric, {'recipe': recipe, **labels})} {float(value)!r}")
-    return "".join(f"{line}\n" for line in lines)
+def _of_tests(report: Report) -> Iterator[_Family]:
+    tests, gate = report.evaluation, report.gate
+    help_text = "Entities whose metadata tests were evaluated."
+    yield "evaluated_entities", help_text, [({}, tests.evaluated)]
+    results = [({"outcome": outcome}, getattr(tests, outcome)) for outcome in _SUMS[:2]]
+    yield "test_results", "Results of metadata tests.", results
+    help_text = "Whether the evaluation failed or was incomplete."
+    yield "evaluation_stopped", help_text, [({}, tests.not_evaluated is not None)]
+    if gate is not None:
+        yield "gate_passed", "Whether --fail-on-tests passed.", [({}, gate.passed)]
+        help_text = "Last known results of the tests that match --fail-on-tests."
+        sums = [({"outcome": outcome}, getattr(gate, outcome)) for outcome in _SUMS]
+        yield "gate_results", help_text, sums
 
 
-def _series(metric: str, labels: _Labels) -> str:
+def _series(metric: str, labels: Mapping[str, str]) -> str:
     pairs = ",".join(f'{name}="{_escape(value)}"' for name, value in labels.items())
     return f"{metric}{{{pairs}}}"
 
