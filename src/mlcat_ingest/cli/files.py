@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from mlcat_ingest.cli import output
-from mlcat_ingest.cli.options import OutputSettings
+from mlcat_ingest.cli.options import OutputSettings, options
 from mlcat_ingest.core.clock import now_ms
 from mlcat_ingest.pipeline.report.report import EXIT_FAILED, EXIT_OK
 
@@ -158,13 +158,6 @@ def _metrics(report: "Report", path: Path) -> Iterator[str]:
     yield as_prometheus(report, before.decode("utf-8", "replace"))
 
 
-def output_file_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Add the options of `OutputFiles`."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
-
-
 def _pattern(
     context: click.Context, param: click.Parameter, value: str | None
 ) -> re.Pattern[str] | None:
@@ -188,7 +181,7 @@ fail_on_tests_option = click.option(
 )
 _FILE: Final = click.Path(dir_okay=False, writable=True, path_type=Path)
 _FILE_OR_STDOUT: Final = click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path)
-_OPTIONS: Final = (
+output_file_options = options(
     click.option(
         "--report",
         "report_file",
@@ -218,3 +211,4 @@ _OPTIONS: Final = (
         help="With --fail-on-tests: write the results as JUnit XML, one case per entity and test.",
     ),
 )
+"""The options of `OutputFiles`."""

@@ -85,7 +85,11 @@ def status(recipe: str, spool: Path | None, *, as_json: bool) -> None:
     if as_json:
         output.out_json(facts)
         return
-    output.out(f"{facts['spool']}\n  waiting   {facts['waiting']}{_since(events.oldest_ms())}")
+    since = ""
+    if (oldest_ms := events.oldest_ms()) is not None:
+        oldest = datetime.fromtimestamp(oldest_ms / 1000, UTC)
+        since = f", the oldest since {oldest:%Y-%m-%d %H:%M:%S} UTC"
+    output.out(f"{facts['spool']}\n  waiting   {facts['waiting']}{since}")
     for name, line in (
         ("for_others", "  of these  {} for recipes with other names"),
         ("draining", "  a drain is running"),
@@ -168,10 +172,3 @@ def print_drain(result: "DrainResult", settings: OutputSettings) -> None:
         refused = f"the catalog refused some proposals, see {result.report.dead_letter_file}"
         settings.print_error(f"hooks: {result.report.failure or refused}", result.report.error)
     settings.print_note(f"hooks: {hooks_line(result.summary)}")
-
-
-def _since(oldest_ms: int | None) -> str:
-    if oldest_ms is None:
-        return ""
-    oldest = datetime.fromtimestamp(oldest_ms / 1000, UTC)
-    return f", the oldest since {oldest:%Y-%m-%d %H:%M:%S} UTC"

@@ -148,25 +148,34 @@ class Command(click.Command):
         return super().invoke(ctx)
 
 
-def service_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --server and --token: which catalog service to ask."""
-    command = click.option(
-        "--token",
-        help="Bearer token. Other users of this machine can see it in the process list: "
-        "prefer MLCAT_TOKEN, DATAHUB_GMS_TOKEN or ~/.datahubenv.",
-    )(command)
-    return click.option(
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def options(*added: Decorator) -> Decorator:
+    """Return what adds options and arguments to a command, in this order."""
+    return lambda command: functools.reduce(lambda made, add: add(made), reversed(added), command)
+
+
+service_options = options(
+    click.option(
         "--server",
         metavar="URL",
         help="Address of the catalog service. Default: MLCAT_SERVER, DATAHUB_GMS_URL, then "
         "~/.datahubenv.",
-    )(command)
+    ),
+    click.option(
+        "--token",
+        help="Bearer token. Other users of this machine can see it in the process list: "
+        "prefer MLCAT_TOKEN, DATAHUB_GMS_TOKEN or ~/.datahubenv.",
+    ),
+)
+"""Which catalog service to ask."""
 
-
-def catalog_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --recipe, --server and --token: which catalog to read; see `open_catalog`."""
-    option = click.option("--recipe", metavar="RECIPE", help="Read the catalog of this recipe.")
-    return option(service_options(command))
+catalog_options = options(
+    click.option("--recipe", metavar="RECIPE", help="Read the catalog of this recipe."),
+    service_options,
+)
+"""Which catalog to read; see `open_catalog`."""
 
 
 @contextmanager
@@ -306,12 +315,10 @@ def reading_options(command: Callable[..., int]) -> Callable[..., int]:
         named = {name: given.pop(name) for name in ReadingOptions.__dataclass_fields__}
         return command(ReadingOptions(**named), **given)
 
-    for option in reversed(_OPTIONS):
-        start = option(start)
-    return start
+    return _reading_options(start)
 
 
-_OPTIONS: Final = (
+_reading_options = options(
     click.argument("recipe"),
     click.option(
         "--to", metavar="URL", help="With an MLflow URL: the catalog service to write to."
@@ -366,49 +373,48 @@ def read_recipe(recipe: str, to: str | None = None, **options: Any) -> "Resolved
     return resolve(Recipe.for_tracking_uri(recipe, to, **options))
 
 
-def listening_options(port: int) -> Callable[[Callable[..., int]], Callable[..., int]]:
+def listening_options(port: int) -> Decorator:
     """Return what adds --host and --port, by default `port`, to a command that serves."""
-
-    def add(command: Callable[..., int]) -> Callable[..., int]:
-        command = click.option(
+    return options(
+        click.option(
+            "--host", default="127.0.0.1", show_default=True, help="Address to listen on."
+        ),
+        click.option(
             "--port",
             type=click.IntRange(0, 65_535),
             default=port,
             show_default=True,
             help="Port to listen on; 0 selects a free one.",
-        )(command)
-        return click.option(
-            "--host", default="127.0.0.1", show_default=True, help="Address to listen on."
-        )(command)
-
-    return add
+        ),
+    )
 
 
-def secret_option(
-    name: str, variable: str, text: str, file_text: str
-) -> Callable[[Callable[..., int]], Callable[..., int]]:
+def secret_option(name: str, variable: str, text: str, file_text: str) -> Decorator:
     """Return what adds --NAME, a secret, and --NAME-file, its file, with their help.
 
     The command gets a function that returns the secret, None for none, and reads the file anew.
     """
     key = name.replace("-", "_")
 
-    def add(command: Callable[..., int]) -> Callable[..., int]:
+    def passed(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
-        def start(**given: Any) -> int:
+        def start(**given: Any) -> Any:
             secret = functools.partial(_secret, f"--{name}", given[key], given.pop(f"{key}_file"))
             return command(**{**given, key: secret})
 
-        start = click.option(
+        return start
+
+    return options(
+        click.option(f"--{name}", envvar=variable, help=text),
+        click.option(
             f"--{name}-file",
             envvar=f"{variable}_FILE",
             type=local_path,
             metavar="PATH",
             help=file_text,
-        )(start)
-        return click.option(f"--{name}", envvar=variable, help=text)(start)
-
-    return add
+        ),
+        passed,
+    )
 
 
 def _secret(option: str, token: str | None, file: Path | None) -> str | None:

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from pathlib import Path
@@ -244,7 +245,7 @@ def explain_command(entity: str, *, as_json: bool, **catalog: Any) -> int:
     Exit status: 0 the entity was found; 1 the catalog does not have the entity, or it failed; 2
     invalid command or recipe, or several entities have the name; 130 interrupted.
     """
-    from mlcat_ingest.workflows.explain import explain, explanation_data, explanation_lines
+    from mlcat_ingest.workflows.explain import explain, explanation_lines
     from mlcat_ingest.workflows.names import urn_of
 
     with open_catalog(**catalog) as (opened, name):
@@ -252,7 +253,7 @@ def explain_command(entity: str, *, as_json: bool, **catalog: Any) -> int:
         explanation = explain(opened, urn, aspects_of(urn))
     as_json = as_json or OutputSettings.current().log_format == "json"
     lines = explanation_lines(explanation, name)
-    output.out_either(explanation_data(explanation), lines, as_json=as_json)
+    output.out_either(asdict(explanation), lines, as_json=as_json)
     return EXIT_OK
 
 

@@ -107,27 +107,27 @@ def _fabric(text: str) -> str:
 def _owner_type(text: str) -> str:
     if text in get_args(OwnershipType):
         return text
-    if not text.startswith("urn:li:ownershipType:"):
-        known = ", ".join(sorted(get_args(OwnershipType)))
-        raise ValueError(
-            f"is not an ownership type; use one of {known}, or the URN of an ownershipType"
-        )
-    try:
-        check(text)
-    except InvalidUrnError as error:
-        raise ValueError(f"is not a valid ownershipType: {error}") from None
-    return text
+    known = ", ".join(sorted(get_args(OwnershipType)))
+    raise ValueError(
+        f"is not an ownership type; use one of {known}, or the URN of an ownershipType"
+    )
 
 
-def _urn_validator(entity_type: str, *others: str) -> Callable[[str], str]:
-    """Return a validator that reads a URN of one of these types, or a name of the first."""
+def urn_validator(
+    entity_type: str, *others: str, name: Callable[[str], str] | None = None
+) -> Callable[[str], str]:
+    """Return a validator that reads a URN of one of these types; `name` reads any other text.
+
+    Without it, that is a name of the first type.
+    """
+    types = (entity_type, *others)
 
     def read(text: str) -> str:
         try:
             if not text.startswith(PREFIX):
-                return build(entity_type, text)
-            if entity_type_of(text) not in {entity_type, *others}:
-                raise ValueError(f"must be a name or a URN of a {entity_type}")
+                return build(entity_type, text) if name is None else name(text)
+            if entity_type_of(text) not in types:
+                raise ValueError(f"is not the URN of a {' or '.join(types)}")
             check(text)
         except InvalidUrnError as error:
             raise ValueError(f"is not a valid {entity_type}: {error}") from None
@@ -144,22 +144,22 @@ Fabric = Annotated[
 ]
 """One of the catalog's 17 environments, in any case."""
 
-OwnerType = Annotated[PublicStr, AfterValidator(_owner_type)]
+OwnerType = Annotated[PublicStr, AfterValidator(urn_validator("ownershipType", name=_owner_type))]
 """A kind of ownership: one of the catalog's own, or the URN of one that its users defined."""
 
-TagRef = Annotated[PublicStr, AfterValidator(_urn_validator("tag"))]
+TagRef = Annotated[PublicStr, AfterValidator(urn_validator("tag"))]
 """A tag, by name or URN; read into its URN."""
 
-TermRef = Annotated[PublicStr, AfterValidator(_urn_validator("glossaryTerm"))]
+TermRef = Annotated[PublicStr, AfterValidator(urn_validator("glossaryTerm"))]
 """A glossary term, by id or URN; read into its URN."""
 
-DomainRef = Annotated[PublicStr, AfterValidator(_urn_validator("domain"))]
+DomainRef = Annotated[PublicStr, AfterValidator(urn_validator("domain"))]
 """A domain, by id or URN; read into its URN."""
 
-OwnerRef = Annotated[PublicStr, AfterValidator(_urn_validator("corpuser", "corpGroup"))]
+OwnerRef = Annotated[PublicStr, AfterValidator(urn_validator("corpuser", "corpGroup"))]
 """A user by name, or a user or group by URN; read into its URN."""
 
-PropertyRef = Annotated[PublicStr, AfterValidator(_urn_validator("structuredProperty"))]
+PropertyRef = Annotated[PublicStr, AfterValidator(urn_validator("structuredProperty"))]
 """A structured property, by its qualified name or URN; read into its URN."""
 
 

@@ -5,7 +5,7 @@ or another tool, unless the service computes it.
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import groupby
 from shlex import quote
@@ -70,21 +70,27 @@ class _ExplainedEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class _RecipeBase:
+    """How many entries a base claims, None for one that is not readable, and the id in it."""
+
+    entries: int | None
+    writer_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """An entity, entry by entry.
 
-    `recipes` maps each recipe with a base on it to the number of entries that the base claims, None
-    for a base that is not readable, and `writer_ids` to the id in it. `sources` and `url` name the
-    record that it comes from.
+    `name` is its label. `recipes` maps each recipe with a base on it to what that says. `sources`
+    and `url` name the record that it comes from.
     """
 
     urn: str
-    label: str | None
+    name: str | None
     removed: bool
     sources: tuple[str, ...]
     url: str | None
-    recipes: Mapping[str, int | None]
-    writer_ids: Mapping[str, str]
+    recipes: Mapping[str, _RecipeBase]
     entries: tuple[_ExplainedEntry, ...]
 
 
@@ -111,8 +117,10 @@ def explain(catalog: Reads, urn: str, aspects: Collection[str]) -> Explanation:
         is_removed(stored),
         tuple(sources.split(",")) if isinstance(sources, str) else (),
         url if isinstance(url, str) else None,
-        {writer: None if base is None else _count(base) for writer, base in bases.items()},
-        {writer: writer_id_of(custom[applied_key(writer)]) for writer in bases},
+        {
+            writer: _RecipeBase(_count(base), writer_id_of(custom[applied_key(writer)]) or None)
+            for writer, base in bases.items()
+        },
         tuple(
             entry
             for name, aspect in sorted(stored.items())
@@ -122,7 +130,9 @@ def explain(catalog: Reads, urn: str, aspects: Collection[str]) -> Explanation:
     )
 
 
-def _count(base: Base) -> int:
+def _count(base: Base | None) -> int | None:
+    if base is None:
+        return None
     return sum(len(fingerprints_in(text)) for fields in base.values() for text in fields.values())
 
 
@@ -165,7 +175,7 @@ def _other_writer(aspect: str, field: str) -> Writer:
 
 def explanation_lines(explanation: Explanation, recipe: str | None = None) -> Iterator[Line]:
     """Yield the entity, the recipes that wrote to it, and its entries; `recipe` is the user's."""
-    yield Line(printable(with_label(explanation.urn, explanation.label)))
+    yield Line(printable(with_label(explanation.urn, explanation.name)))
     for text in _facts(explanation, recipe):
         yield Line(f"  {printable(text)}")
     for aspect, of_aspect in groupby(explanation.entries, lambda entry: entry.aspect):
@@ -196,9 +206,10 @@ def _facts(explanation: Explanation, recipe: str | None) -> Iterator[str]:
         yield f"             {explanation.url}"
     if explanation.removed:
         yield "status       soft-deleted"
-    for name, count in explanation.recipes.items():
+    for name, base in explanation.recipes.items():
+        count = base.entries
         claims = "its base is unreadable" if count is None else plural(count, "entry", "entries")
-        claims += f" (writer id {base_id})" if (base_id := explanation.writer_ids[name]) else ""
+        claims += f" (writer id {base.writer_id})" if base.writer_id else ""
         hint = f"; if it no longer exists: mlcat-ingest retract --recipe-name {quote(name)}"
         yield f"recipe       {name}: {claims}{', this recipe' if name == recipe else hint}"
     if not explanation.recipes:
@@ -210,19 +221,3 @@ def _writer(entry: _ExplainedEntry) -> str:
         return f"recipe {', '.join(entry.recipes)}"
     name = _WRITERS[entry.written_by]
     return f"{name}, after recipe {', '.join(entry.changed_since)}" if entry.changed_since else name
-
-
-def explanation_data(explanation: Explanation) -> dict[str, Any]:
-    """Return the explanation as JSON data, whole."""
-    return {
-        "urn": explanation.urn,
-        "name": explanation.label,
-        "removed": explanation.removed,
-        "sources": list(explanation.sources),
-        "url": explanation.url,
-        "recipes": {
-            name: {"entries": count, "writer_id": explanation.writer_ids[name] or None}
-            for name, count in explanation.recipes.items()
-        },
-        "entries": [asdict(entry) for entry in explanation.entries],
-    }

@@ -26,20 +26,19 @@ class PlannedDelivery:
     def deliver(self, batch: Sequence[MergedEntity]) -> Sequence[Outcome]:
         """Store `batch`, and return it as arrived but for what cannot be sent."""
         self._ledger.ended(self._ledger.begin(batch))
-        return [self._plan(merged) for merged in batch]
+        outcomes: list[Outcome] = []
+        for merged in batch:
+            refusals: tuple[Refusal, ...] = ()
+            try:
+                self._store.add(merged)
+            except CodecError as error:
+                reason = f"cannot be sent: {error}"
+                refusals = tuple(Refusal(proposal, reason, 1) for proposal in merged.proposals)
+            outcomes.append(Outcome(merged, refusals))
+        return outcomes
 
     def finish(self) -> None:
         """Do nothing: a plan stores nothing."""
-
-    def _plan(self, merged: MergedEntity) -> Outcome:
-        try:
-            self._store.add(merged)
-        except CodecError as error:
-            reason = f"cannot be sent: {error}"
-            return Outcome(
-                merged, tuple(Refusal(proposal, reason, 1) for proposal in merged.proposals)
-            )
-        return Outcome(merged)
 
 
 OnRead = Callable[[Mapping[str, StoredEntity]], None]

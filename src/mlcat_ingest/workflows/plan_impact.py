@@ -92,15 +92,12 @@ def _read_models(catalog: Catalog, models: dict[str, _Model | None], urns: Itera
     names = (properties_aspect("mlModel"), STATUS, GLOBAL_TAGS, VERSION_PROPERTIES)
     for batch in chunks(new, MAX_REQUEST_ITEMS):
         stored = catalog.read_many(batch, names)
-        models.update((urn, _model(urn, stored.get(urn, {}))) for urn in batch)
-
-
-def _model(urn: str, stored: StoredEntity) -> _Model | None:
-    if is_removed(stored):
-        return None
-    stages = (stage.lower() for stage in _stages(urn, stored))
-    name = label_of(urn, stored_properties(urn, stored)) or urn
-    return _Model(name, not _PRODUCTION.isdisjoint(stages))
+        for urn in batch:
+            entity = stored.get(urn, {})
+            stages = (stage.lower() for stage in _stages(urn, entity))
+            name = label_of(urn, stored_properties(urn, entity)) or urn
+            model = _Model(name, not _PRODUCTION.isdisjoint(stages))
+            models[urn] = None if is_removed(entity) else model
 
 
 def _stages(urn: str, stored: StoredEntity) -> Iterator[str]:

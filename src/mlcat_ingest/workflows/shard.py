@@ -30,7 +30,7 @@ from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.sources.base import Capability, Remainder, Shard, Shards, Source
 from mlcat_ingest.workflows.ingest import listing_of, state_options_of
-from mlcat_ingest.workflows.resolve import ResolvedRecipe, ResolvedSink, resolve
+from mlcat_ingest.workflows.resolve import ResolvedRecipe, resolve
 
 MOST: Final = 16
 """Shards of a recipe, unless asked for otherwise."""
@@ -76,7 +76,15 @@ class Sharding:
         """
         self._resolved = recipe if isinstance(recipe, ResolvedRecipe) else resolve(recipe)
         self._recipe = self._resolved.recipe
-        self._sink = _writable_sink(self._resolved)
+        sink = self._resolved.sink
+        if sink is None or sink.type != "rest":
+            written = "none" if sink is None else f"`{sink.type}`"
+            raise RecipeError(
+                f"shards of the recipe {self._recipe.name!r} write concurrently, which needs a "
+                f"sink of type `rest`; the recipe has {written}",
+                hint="add `sink: {type: rest, config: {server: …}}`",
+            )
+        self._sink = sink
         self._writer_ids: Sequence[str] = self._recipe.writer_ids or ()
         for at in range(len(self._resolved.sources)):
             self._source(at)
@@ -190,20 +198,3 @@ def _group_of(source: int, group: Sequence[Shard]) -> ShardGroup:
     return ShardGroup(
         source, f"{group[0].label}{more}", _size(group), tuple(sorted(shard.key for shard in group))
     )
-
-
-def _writable_sink(resolved: ResolvedRecipe) -> ResolvedSink:
-    """Return the sink, if several processes can write to it at once.
-
-    Raises:
-        RecipeError: they cannot.
-    """
-    sink = resolved.sink
-    if sink is None or sink.type != "rest":
-        written = "none" if sink is None else f"`{sink.type}`"
-        raise RecipeError(
-            f"shards of the recipe {resolved.recipe.name!r} write concurrently, which needs "
-            f"a sink of type `rest`; the recipe has {written}",
-            hint="add `sink: {type: rest, config: {server: …}}`",
-        )
-    return sink

@@ -1,6 +1,7 @@
 """Explanations: whose each entry is, as the bases on the entity say."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
 
 import pytest
 
@@ -14,7 +15,6 @@ from mlcat_ingest.workflows.explain import (
     Explanation,
     _ExplainedEntry,
     explain,
-    explanation_data,
     explanation_lines,
 )
 from support.fakes import model_urn
@@ -79,7 +79,7 @@ def test_a_base_says_whose_an_entry_is() -> None:
         }
     )
     assert explanation.recipes.keys() == {"prod", "old", "broken"}
-    assert explanation.recipes["broken"] is None
+    assert explanation.recipes["broken"].entries is None
     assert (explanation.sources, explanation.removed) == (("fake:0:default",), True)
     of_properties = entries(explanation, "customProperties")
     assert of_properties.keys() == {"k", "mine"}
@@ -104,7 +104,7 @@ def test_a_base_says_whose_an_entry_is() -> None:
     assert "mlcat-ingest retract --recipe-name old" in text
     assert "--recipe-name prod" not in text
     assert "mlcat.applied.broken" not in text
-    data = explanation_data(explanation)
+    data = asdict(explanation)
     assert {
         "aspect": HOME,
         "field": "customProperties",

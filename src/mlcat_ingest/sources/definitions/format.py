@@ -1,44 +1,25 @@
 """The format of definitions files: a `DefinitionsDocument` is the checked content of one."""
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag
 
-from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.aspects.ml import MLFeatureDataType
-from mlcat_ingest.metadata.urn import PREFIX, check, entity_type_of
 from mlcat_ingest.recipe.fields import PublicStr, RecipeModel
+from mlcat_ingest.recipe.values import urn_validator
 from mlcat_ingest.sources.datasets import Platform
 
 
-def _check_urn(text: str, types: Container[str], noun: str, otherwise: str) -> str:
-    try:
-        if entity_type_of(text) not in types:
-            raise ValueError(otherwise)
-        check(text)
-    except InvalidUrnError as error:
-        raise ValueError(f"is not the URN of a {noun}: {error}") from None
-    return text
+def _no_urn(text: str) -> str:
+    del text
+    raise ValueError("must be the URN of a dataset, or {platform: ..., name: ...}")
 
 
-def _dataset_urn(text: str) -> str:
-    if not text.startswith(PREFIX):
-        raise ValueError("must be the URN of a dataset, or {platform: ..., name: ...}")
-    return _check_urn(text, {"dataset"}, "dataset", "is not the URN of a dataset")
-
-
-def _owner(text: str) -> str:
-    if not text.startswith("urn:"):
-        return text
-    otherwise = "must be a name, or the URN of a corpuser or corpGroup"
-    return _check_urn(text, {"corpuser", "corpGroup"}, "user or group", otherwise)
-
-
-_Owner = Annotated[PublicStr, AfterValidator(_owner)]
+_Owner = Annotated[PublicStr, AfterValidator(urn_validator("corpuser", "corpGroup", name=str))]
 """A name that the recipe's `owners` apply to, or the URN of a user or group."""
 
-_DatasetUrn = Annotated[PublicStr, AfterValidator(_dataset_urn)]
+_DatasetUrn = Annotated[PublicStr, AfterValidator(urn_validator("dataset", name=_no_urn))]
 """The URN of a dataset, taken as it is."""
 
 

@@ -109,8 +109,12 @@ class FeatureSource(Source[FeatureTable | Broken]):
                 definitions.append(definition)
             if isinstance(definition, FeatureTable):
                 columns += _columns(definition)
-                if self._takes(definition):
-                    yield from _coming(self._scope, definition)
+                with suppress(InvalidUrnError):  # it comes by its name, unless it can have none
+                    if self._takes(definition):
+                        name = self._scope.of(definition).table(definition)
+                        first = next(map_table(self._scope, definition)).urn
+                        column = None if first == name.urn else first
+                        yield ComingTable(name.urn, name.name, self._scope.source_key, column)
         self._held = definitions if columns <= HELD_COLUMNS else None
 
     def read(self, request: ReadRequest) -> Iterator[Page[FeatureTable | Broken] | Finished]:
@@ -232,12 +236,3 @@ class FeatureSource(Source[FeatureTable | Broken]):
 
 def _columns(table: FeatureTable) -> int:
     return len(table.features) + len(table.keys)
-
-
-def _coming(scope: FeatureScope, table: FeatureTable) -> Iterator[ComingTable]:
-    """Yield `table` by its name, unless it can have none."""
-    with suppress(InvalidUrnError):
-        name = scope.of(table).table(table)
-        first = next(map_table(scope, table)).urn
-        column = None if first == name.urn else first
-        yield ComingTable(name.urn, name.name, scope.source_key, column)

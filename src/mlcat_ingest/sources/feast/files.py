@@ -170,22 +170,19 @@ class S3Object(_FileRegistry):
         raise AssertionError
 
     def _content(self) -> bytes:
+        if self._client is None:
+            options, config = self._config.s3, self._config
+            session = open_session(profile_name=options.profile, region_name=options.region)
+            settings = client_settings(timeout_s=config.timeout_s, retries=self._retries)
+            self._client = session.client("s3", endpoint_url=self._endpoint, config=settings)
         self.requests += 1
-        answer = self._s3().get_object(Bucket=self._bucket, Key=self._key)
+        answer = self._client.get_object(Bucket=self._bucket, Key=self._key)
         body, size, limit = answer["Body"], answer["ContentLength"], self._config.max_bytes
         with body:
             if size > limit:
                 raise too_large(self.shown, size, limit)
             content: bytes = body.read()
         return content
-
-    def _s3(self) -> Any:
-        if self._client is None:
-            options, config = self._config.s3, self._config
-            session = open_session(profile_name=options.profile, region_name=options.region)
-            settings = client_settings(timeout_s=config.timeout_s, retries=self._retries)
-            self._client = session.client("s3", endpoint_url=self._endpoint, config=settings)
-        return self._client
 
     def close(self) -> None:
         """Close the connections; safe to call twice."""
@@ -230,16 +227,13 @@ class StoredObject(_FileRegistry):
         if len(content) > self._max_bytes:
             raise too_large(self.shown, len(content), self._max_bytes)
         if size is not None and len(content) < size:
-            raise SourceUnavailableError(
-                f"{self.shown} ends after {len(content):,} of {plural(size, 'byte')}",
-                hint="try again once `feast apply` has finished",
-            )
-        if _version(before) != _version(after):
-            raise SourceUnavailableError(
-                f"{self.shown} changed during the download",
-                hint="try again once `feast apply` has finished",
-            )
-        return content
+            problem = f"ends after {len(content):,} of {plural(size, 'byte')}"
+        elif any(before.get(name) != after.get(name) for name in ("size", *_VERSIONS)):
+            problem = "changed during the download"
+        else:
+            return content
+        hint = "try again once `feast apply` has finished"
+        raise SourceUnavailableError(f"{self.shown} {problem}", hint=hint)
 
     def _file_system(self) -> Any:
         if self._protocol in _EXTRAS:
@@ -284,11 +278,6 @@ class StoredObject(_FileRegistry):
             f"cannot download the registry {self.shown}: {name}: {text}",
             hint="check that the store is reachable and `storage_options` are correct",
         )
-
-
-def _version(info: dict[str, Any]) -> tuple[object, ...]:
-    """Return the version of an object's content, as far as the store tells it."""
-    return tuple(info.get(name) for name in ("size", *_VERSIONS))
 
 
 def _in_fsspec(address: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:

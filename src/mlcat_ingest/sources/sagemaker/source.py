@@ -2,9 +2,10 @@
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, partial
+from itertools import chain
 from typing import Any, ClassVar, Final
 
 from mlcat_ingest.core.findings import Finding
@@ -95,23 +96,16 @@ _NEEDED: Final = (
 _DELETING: Final = "Deleting"
 
 
-@dataclass(frozen=True, slots=True)
-class _FeatureMetadata:
-    """Description and parameters that people gave to one feature."""
-
-    description: str | None = None
-    parameters: Mapping[str, str] = field(default_factory=dict)
+_Metadata = Mapping[tuple[str, str], Record]
+"""What people said of features, by group and feature: `Description` and `Parameters`."""
 
 
 @dataclass(frozen=True, slots=True)
 class _GroupMapping:
-    """Maps groups to tables.
-
-    `metadata` is that of features, by group and feature; None where it was not read.
-    """
+    """Maps groups to tables; `metadata` is None where it was not read."""
 
     own_folder: bool
-    metadata: Mapping[tuple[str, str], _FeatureMetadata] | None
+    metadata: _Metadata | None
 
     def table(self, group: Record) -> FeatureTable:
         """Return a group as a table; if its tags are None, they could not be read."""
@@ -148,16 +142,18 @@ class _GroupMapping:
         self, group_name: str, definition: Record, group: Record, notes: list[Note]
     ) -> dict[str, Any]:
         name = str(definition["FeatureName"])
-        metadata = (self.metadata or {}).get((group_name, name), _FeatureMetadata())
+        metadata = (self.metadata or {}).get((group_name, name), {})
+        given = metadata.get("Parameters") or ()
+        parameters = {str(one["Key"]): str(one.get("Value", "")) for one in given}
         properties = _properties(definition, _COLUMN_PROPERTIES)
-        for key, value in metadata.parameters.items():
-            properties[f"sagemaker.parameter.{key}"] = value
+        properties |= {f"sagemaker.parameter.{key}": text for key, text in parameters.items()}
         if name == group.get("EventTimeFeatureName"):
             properties["sagemaker.event_time"] = "true"
         return {
             "name": name,
-            "type": _type(name, definition, group, metadata, notes),
-            "description": metadata.description,
+            "type": chosen_type(name, parameters.get(TYPE_TAG), notes)
+            or _type(name, definition, group, notes),
+            "description": metadata.get("Description") or None,
             "properties": properties,
             "unread": frozenset({"description"}) if self.metadata is None else frozenset(),
         }
@@ -176,11 +172,7 @@ class _GroupMapping:
             yield DatasetPlace("s3", place)
 
 
-def _type(
-    name: str, definition: Record, group: Record, metadata: _FeatureMetadata, notes: list[Note]
-) -> MLFeatureDataType:
-    if chosen := chosen_type(name, metadata.parameters.get(TYPE_TAG), notes):
-        return chosen
+def _type(name: str, definition: Record, group: Record, notes: list[Note]) -> MLFeatureDataType:
     if name == group.get("EventTimeFeatureName"):
         return "TIME"
     collection, scalar = definition.get("CollectionType"), definition.get("FeatureType")
@@ -242,18 +234,15 @@ class SagemakerSource(FeatureSource):
         Cost: one request, two where there are no groups.
         """
         if not self._location:
-            first = next((group for page in self._first() for group in page), None)
+            try:
+                first = next(chain.from_iterable(self._api.search("FeatureGroup", 1)), None)
+            except NotAuthorizedError:
+                first = next(chain.from_iterable(self._api.list_groups()), None)
             arn = "" if first is None else str(first.get("FeatureGroupArn", ""))
             parts = arn.split(":")
             account_region = (parts[4], parts[3]) if len(parts) > 5 else self._api.caller()
             self._location = "_".join(account_region)
         return self._location
-
-    def _first(self) -> Iterator[Sequence[Record]]:
-        try:
-            yield from self._api.search("FeatureGroup", 1)
-        except NotAuthorizedError:
-            yield from self._api.list_groups()
 
     def _instance(self) -> str | None:
         """Return account and region, which the names of groups do not contain."""
@@ -280,27 +269,18 @@ class SagemakerSource(FeatureSource):
                 yield replace(table, notes=(*notes, *table.notes)) if notes else table
                 notes = ()
 
-    def _feature_metadata(
-        self,
-    ) -> tuple[Mapping[tuple[str, str], _FeatureMetadata] | None, tuple[Note, ...]]:
+    def _feature_metadata(self) -> tuple[_Metadata | None, tuple[Note, ...]]:
         """Return the metadata of features, None and a note where it cannot be read."""
         if not self._config.feature_metadata:
             return None, ()
-        metadata: dict[tuple[str, str], _FeatureMetadata] = {}
         try:
-            for page in self._api.search("FeatureMetadata"):
-                for record in page:
-                    parameters = record.get("Parameters") or ()
-                    feature = _FeatureMetadata(
-                        record.get("Description") or None,
-                        {
-                            str(parameter["Key"]): str(parameter.get("Value", ""))
-                            for parameter in parameters
-                        },
-                    )
-                    if feature != _FeatureMetadata():
-                        key = str(record["FeatureGroupName"]), str(record["FeatureName"])
-                        metadata[key] = feature
+            metadata = {
+                (str(record["FeatureGroupName"]), str(record["FeatureName"])): {
+                    key: record[key] for key in ("Description", "Parameters") if key in record
+                }
+                for record in chain.from_iterable(self._api.search("FeatureMetadata"))
+                if record.get("Description") or record.get("Parameters")
+            }
         except (NotAuthorizedError, ProtocolMismatchError) as error:
             log.warning("cannot read descriptions and parameters of features: %s", error)
             return None, (Note("feature_metadata_unread", error.message),)
@@ -309,17 +289,15 @@ class SagemakerSource(FeatureSource):
     def _groups(self) -> Iterator[Record | Broken]:
         """Yield every group, with None for tags that could not be read."""
         try:
-            for page in self._api.search("FeatureGroup"):
-                for group in page:
-                    if all(group.get(name) for name in _NEEDED):
-                        yield group
-                    else:
-                        yield from self._describe(str(group["FeatureGroupName"]))
+            for group in chain.from_iterable(self._api.search("FeatureGroup")):
+                if all(group.get(name) for name in _NEEDED):
+                    yield group
+                else:
+                    yield from self._describe(str(group["FeatureGroupName"]))
         except NotAuthorizedError as error:
             log.warning("describing feature groups one by one: %s", error)
-            for page in self._api.list_groups():
-                for summary in page:
-                    yield from self._describe(str(summary["FeatureGroupName"]))
+            for summary in chain.from_iterable(self._api.list_groups()):
+                yield from self._describe(str(summary["FeatureGroupName"]))
 
     def _describe(self, name: str) -> Iterator[Record | Broken]:
         """Yield a group that Search does not give as a whole, unless it is gone since."""
@@ -376,17 +354,15 @@ class SagemakerSource(FeatureSource):
                 errors[action] = error
                 return None
 
-        described = first("sagemaker:Search", lambda: next(self._api.search("FeatureGroup", 1), ()))
-        first(
-            "sagemaker:Search of features",
-            lambda: next(self._api.search("FeatureMetadata", 1), ()),
-        )
-        summary = first("sagemaker:ListFeatureGroups", lambda: next(self._api.list_groups(), ()))
+        api = self._api
+        described = first("sagemaker:Search", lambda: next(api.search("FeatureGroup", 1), ()))
+        first("sagemaker:Search of features", lambda: next(api.search("FeatureMetadata", 1), ()))
+        summary = first("sagemaker:ListFeatureGroups", lambda: next(api.list_groups(), ()))
         group = described or summary
         if group is not None:
             name, arn = str(group["FeatureGroupName"]), str(group["FeatureGroupArn"])
-            first("sagemaker:DescribeFeatureGroup", lambda: [self._api.describe(name) or {}])
-            first("sagemaker:ListTags", lambda: self._api.tags(arn))
+            first("sagemaker:DescribeFeatureGroup", lambda: [api.describe(name) or {}])
+            first("sagemaker:ListTags", lambda: api.tags(arn))
         # Without Search and List nothing can be read.
         neither = errors["sagemaker:Search"] and errors["sagemaker:ListFeatureGroups"]
         for action, denial in errors.items():

@@ -15,7 +15,6 @@ from mlcat_ingest.sources.definitions.tables import (
 )
 from mlcat_ingest.sources.sagemaker.source import (
     _TABLE_PROPERTIES,
-    _FeatureMetadata,
     _GroupMapping,
 )
 
@@ -78,14 +77,14 @@ def test_a_type_that_is_not_known_is_noted_and_no_error() -> None:
 
 @pytest.mark.parametrize("chosen", ["COUNT", "count", " Count "])
 def test_people_choose_the_type_of_a_column_in_any_case(chosen: str) -> None:
-    metadata = {("t", "n"): _FeatureMetadata(parameters={"mlcat.type": chosen})}
+    metadata = {("t", "n"): {"Parameters": [{"Key": "mlcat.type", "Value": chosen}]}}
     mapping = _GroupMapping(own_folder=True, metadata=metadata)
     found = mapping.table(group("t", "id:String", "n:Integral"))
     assert (found.features[-1].type, found.notes) == ("COUNT", ())
 
 
 def test_a_chosen_type_that_there_is_not_is_noted() -> None:
-    metadata = {("t", "n"): _FeatureMetadata(parameters={"mlcat.type": "number"})}
+    metadata = {("t", "n"): {"Parameters": [{"Key": "mlcat.type", "Value": "number"}]}}
     mapping = _GroupMapping(own_folder=True, metadata=metadata)
     found = mapping.table(group("t", "id:String", "n:Integral"))
     assert found.features[-1].type == "ORDINAL"
@@ -126,7 +125,13 @@ def test_datahub_defect_tags_and_descriptions_are_dropped() -> None:
 
 def test_datahub_defect_what_people_wrote_of_features_is_dropped() -> None:
     metadata = {
-        ("t", "rate"): _FeatureMetadata("how often", {"unit": "1/h", "mlcat.type": "INTERVAL"})
+        ("t", "rate"): {
+            "Description": "how often",
+            "Parameters": [
+                {"Key": "unit", "Value": "1/h"},
+                {"Key": "mlcat.type", "Value": "INTERVAL"},
+            ],
+        }
     }
     found = _GroupMapping(own_folder=True, metadata=metadata).table(group("t"))
     rate = found.features[1]
