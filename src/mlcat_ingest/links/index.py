@@ -10,10 +10,11 @@ cannot be read is an error of its own.
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from mlcat_ingest.errors import InvalidUrnError
 from mlcat_ingest.metadata.naming import Name, Naming
@@ -106,18 +107,15 @@ def spec_features(text: str) -> list[Ref]:
     columns = content.get("input_columns") if isinstance(content, Mapping) else None
     if not isinstance(columns, list):
         raise UnreadableFileError("the list `input_columns` is missing")
-    return list(_spec_refs(columns))
-
-
-def _spec_refs(columns: list[Any]) -> Iterator[Ref]:
-    for entry in columns:
-        for name, facts in entry.items() if isinstance(entry, Mapping) else ():
-            if not isinstance(facts, Mapping) or facts.get("source") != "feature_store":
-                continue
+    named = (item for one in columns if isinstance(one, Mapping) for item in one.items())
+    refs: list[Ref] = []
+    for name, facts in named:
+        if isinstance(facts, Mapping) and facts.get("source") == "feature_store":
             table, feature = facts.get("table_name"), facts.get("feature_name", name)
             is_ref = isinstance(table, str) and isinstance(feature, str) and table and feature
             if is_ref and facts.get("include") is not False:
-                yield Ref(str(table), str(feature))
+                refs.append(Ref(str(table), str(feature)))
+    return refs
 
 
 def listed_features(text: str) -> list[str]:
@@ -367,37 +365,24 @@ class Features:
         holding = [index for index in self._indexes if namespace in index.namespaces]
         return bool(holding) and all(index.complete for index in holding)
 
-    def with_column(self, column: str) -> Sequence[IndexedTable]:
-        """Return the tables that have a feature of this name.
-
-        Cost: an index of all features by name, made when first asked for.
-        """
-        return self._by_column.get(column, ())
-
-    def with_source(self, dataset: str) -> Sequence[IndexedTable]:
-        """Return the tables that are made from the dataset of this URN.
-
-        Cost: an index of all tables by source, made when first asked for.
-        """
-        return self._by_source.get(dataset, ())
+    @cached_property
+    def by_column(self) -> Mapping[str, Sequence[IndexedTable]]:
+        """The tables that have a feature, by its name. Cost: made when first asked for."""
+        return self._by(lambda table: table.features)
 
     @cached_property
-    def _by_column(self) -> Mapping[str, list[IndexedTable]]:
-        return self._group_tables(lambda table: table.features)
+    def by_source(self) -> Mapping[str, Sequence[IndexedTable]]:
+        """The tables that are made from a dataset, by its URN. Cost: as of `by_column`."""
+        return self._by(lambda table: table.sources)
 
-    @cached_property
-    def _by_source(self) -> Mapping[str, list[IndexedTable]]:
-        return self._group_tables(lambda table: table.sources)
-
-    def _group_tables(
+    def _by(
         self, names: Callable[[IndexedTable], Iterable[str]]
-    ) -> dict[str, list[IndexedTable]]:
-        groups: dict[str, list[IndexedTable]] = {}
-        for index in self._indexes:
-            for table in index.tables():
-                for name in () if table.labels else names(table):
-                    groups.setdefault(name, []).append(table)
-        return groups
+    ) -> dict[str, Sequence[IndexedTable]]:
+        groups = defaultdict[str, list[IndexedTable]](list)
+        for table in (table for index in self._indexes for table in index.tables()):
+            for name in () if table.labels else names(table):
+                groups[name].append(table)
+        return {**groups}
 
 
 def _urns(tables: Iterable[IndexedTable], feature: str) -> Iterator[str]:

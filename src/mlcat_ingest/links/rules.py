@@ -58,11 +58,6 @@ class FeastTags:
     retrieval: str | None = None
 
     @property
-    def names_features(self) -> bool:
-        """True if they say anything about features at all."""
-        return bool(self.refs or self.is_cut or self.service)
-
-    @property
     def is_training(self) -> bool:
         """True if the features they are about were asked for to train with."""
         return self.retrieval in {None, "historical"}
@@ -89,7 +84,7 @@ def feast_tags(tags: Mapping[str, str], params: Mapping[str, str]) -> FeastTags 
         service=values.get(FEAST_SERVICE) or None,
         retrieval=values.get(_RETRIEVAL) or None,
     )
-    return result if result.names_features else None
+    return result if result.refs or result.is_cut or result.service else None
 
 
 def _number(text: str | None) -> int | None:
@@ -211,19 +206,16 @@ Rule = Callable[[Case], Candidate | None]
 
 def _declared_features(case: Case) -> Candidate | None:
     """Features that people named, by the tag `mlcat.features`."""
-    texts = list(entries(case.evidence.declared or ""))
-    return Candidate(DECLARED, tuple(_declared_matches(case, texts))) if texts else None
-
-
-def _declared_matches(case: Case, texts: Iterable[str]) -> Iterator[FeatureMatch]:
-    for text in texts:
+    matches: list[FeatureMatch] = []
+    for text in entries(case.evidence.declared or ""):
         ref = table_ref(text)
         if is_feature_urn(text):
-            yield case.features.look_up_urn(text)
+            matches.append(case.features.look_up_urn(text))
         elif ref is None or text.startswith("urn:"):
-            yield FeatureMatch(text, "unknown")
+            matches.append(FeatureMatch(text, "unknown"))
         else:
-            yield from case.look_up([ref])
+            matches += case.look_up([ref])
+    return Candidate(DECLARED, tuple(matches)) if matches else None
 
 
 def feature_spec(case: Case) -> Candidate | None:
@@ -356,7 +348,7 @@ def dataset_match(case: Case) -> Candidate | None:
     refs: dict[str, list[Ref]] = {}
     for dataset in case.evidence.datasets:
         names = dataset.columns if signature is None else dataset.columns & signature
-        for table in case.features.with_source(dataset.urn) if names else ():
+        for table in case.features.by_source.get(dataset.urn, ()) if names else ():
             for name in names & table.features:
                 refs.setdefault(name, []).append(table.ref(name))
     return _guess(case, DATASET_MATCH, refs, "matched by the columns of a dataset")
@@ -369,10 +361,10 @@ def signature_names(case: Case) -> Candidate | None:
     refs_by_column: dict[str, list[Ref]] = {}
     for column in case.evidence.columns:
         table_name, _, feature = column.rpartition("__")
-        refs = [table.ref(column) for table in case.features.with_column(column)]
+        refs = [table.ref(column) for table in case.features.by_column.get(column, ())]
         refs += [
             table.ref(feature)
-            for table in (case.features.with_column(feature) if table_name else ())
+            for table in (case.features.by_column.get(feature, ()) if table_name else ())
             if table.table == table_name
         ]
         if refs:
@@ -447,19 +439,15 @@ def verify(candidate: Candidate, exists: Exists, *, dangling: bool) -> Links:
     unknown: list[FeatureMatch] = []
     complete = candidate.complete
     for match in candidate.matches:
-        if match.state == "made" and match.urn is not None:
-            there.add(match.urn)
-            continue
-        if match.state not in {"held", "to_ask"} or match.urn is None:
-            unknown.append(match)
-            continue
-        answer = exists(match.urn)
-        if answer or (answer is None and match.state == "held"):
-            there.add(match.urn)
-        elif answer is None:
+        answer: bool | None = match.state == "made"
+        if match.urn is not None and match.state in {"held", "to_ask"}:
+            answer = exists(match.urn)
+        if answer is None and match.state == "to_ask":
             complete = False
-        else:
+        elif match.urn is None or answer is False:
             unknown.append(match)
+        else:
+            there.add(match.urn)
     lacking = [match for match in unknown if match.state not in {"ambiguous", "no_input"}]
     if dangling:
         there.update(match.urn for match in lacking if match.urn is not None)

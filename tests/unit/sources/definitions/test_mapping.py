@@ -201,7 +201,7 @@ def test_what_could_not_be_read_makes_the_index_incomplete() -> None:
 def test_the_datasets_of_a_table_are_by_their_urns() -> None:
     index = read(table("t", "a", sources=(DatasetPlace("s3", "lake/t/dt=1/x.parquet"),)))
     urn = "urn:li:dataset:(urn:li:dataPlatform:s3,lake/t,PROD)"
-    (found,) = Features([index]).with_source(urn)
+    (found,) = Features([index]).by_source[urn]
     assert found.table == "t"
 
 
