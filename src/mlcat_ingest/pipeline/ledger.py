@@ -183,7 +183,7 @@ class Ledger:
         return self.state.remembers
 
     def _save_many(self) -> None:
-        if self._tracker.row_count >= ROWS:
+        if len(self._tracker.rows) >= ROWS:
             self._flush()
 
     def drained(self) -> bool:

@@ -140,8 +140,15 @@ def state_findings(url: str, recipe: str) -> Iterator[Finding]:
         with translate_errors(url):
             finding = _usable(engine, url, path)
             yield finding
-            if finding.outcome != "failed":
-                yield _lockable(engine, url, recipe)
+            runs = None if finding.outcome == "failed" else holder(engine, url, recipe)
+        lock = lock_file(url, recipe)
+        if runs is not None:
+            what = f"a run of {recipe!r} is in progress: {runs}"
+            yield Finding(_LOCK, "warning", what, "wait for it")
+        elif finding.outcome != "failed" and lock is not None:
+            yield _place(_LOCK, lock, OTHER_DATABASE, "free")
+        elif finding.outcome != "failed":
+            yield Finding(_LOCK, "ok", "free")
     except StateDamagedError as error:
         yield Finding(_STATE, "warning", error.message, error.hint)
     except MlcatError as error:
@@ -168,18 +175,6 @@ def _usable(engine: Engine, url: str, path: Path | None) -> Finding:
     if not allowed:
         return Finding(_STATE, "failed", f"{printable_url(url)} is not writable", OTHER_DATABASE)
     return Finding(_STATE, "ok", printable_url(url))
-
-
-def _lockable(engine: Engine, url: str, recipe: str) -> Finding:
-    runs = holder(engine, url, recipe)
-    if runs is not None:
-        return Finding(
-            _LOCK, "warning", f"a run of {recipe!r} is in progress: {runs}", "wait for it"
-        )
-    path = lock_file(url, recipe)
-    if path is not None:
-        return _place(_LOCK, path, OTHER_DATABASE, "free")
-    return Finding(_LOCK, "ok", "free")
 
 
 def _place(what: str, path: Path, hint: str, well: str) -> Finding:

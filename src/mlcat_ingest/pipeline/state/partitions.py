@@ -14,6 +14,7 @@ from typing import Any, Final
 from mlcat_ingest.core.clock import now_ms
 from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.report.report import PassSummary
 from mlcat_ingest.pipeline.state.database import Rows
 from mlcat_ingest.pipeline.state.opening import (
     is_missing,
@@ -283,6 +284,11 @@ class PartitionPass:
         self.current_at_ms = row.passed_at_ms
         self.tests = row.tests
         self._began_at_ms = now_ms()
+
+    def summary(self) -> PassSummary:
+        """Return how the partition is read, for the report."""
+        full, place, at_ms = self.full is not None, self.key.instance, self.current_at_ms
+        return PassSummary(self.key.source, full, self.why, place, at_ms, self.label)
 
     @property
     def entity_types(self) -> Sequence[str]:

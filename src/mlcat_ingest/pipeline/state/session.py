@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
+from functools import partial
 from tempfile import TemporaryDirectory
 from typing import Final
 
@@ -395,26 +396,11 @@ class StateSession:
         With `why_unread`, also the partitions that only earlier runs read.
         """
         passes = self.partition_passes()
-        return [
-            PassSummary(
-                part.key.source,
-                part.full is not None,
-                part.why,
-                part.key.instance,
-                part.current_at_ms,
-                part.label,
-            )
-            for part in passes
-        ] + [
-            PassSummary(
-                row.key.source,
-                full=False,
-                why=why_unread,
-                instance=row.key.instance,
-                current_at_ms=row.passed_at_ms,
-            )
-            for row in self._known
-            if why_unread is not None and row.key not in {part.key for part in passes}
+        read = {part.key for part in passes}
+        unread = [row for row in self._known if why_unread is not None and row.key not in read]
+        return [part.summary() for part in passes] + [
+            PassSummary(row.key.source, False, why_unread or "", row.key.instance, row.passed_at_ms)
+            for row in unread
         ]
 
     def unread_records(self) -> Iterator[tuple[str, int]]:
@@ -425,16 +411,14 @@ class StateSession:
         read = {part.source for part in self.partition_passes()}
         for row in self._known:
             if row.key.source.partition("#")[0] not in read and row.checkpoint != {}:
-                counts = self._counts(row)
+                known = partial(partitions.counts, key=row.key)
+                counts = self.database.read(known, dict[str, partitions.Counts]())
                 if counts:
                     yield row.key.source, sum(count.records for count in counts.values())
 
     def unread_keys(self) -> list[str]:
         """Return these sources alone."""
         return [key for key, _ in self.unread_records()]
-
-    def _counts(self, row: PartitionRow) -> Mapping[str, partitions.Counts]:
-        return self.database.read(lambda connection: partitions.counts(connection, row.key), {})
 
     def source_keys(self) -> list[str]:
         """Return the keys of the sources that earlier runs read for this catalog."""

@@ -48,11 +48,6 @@ class TrackedRecord:
         """The entities of the record that the catalog has, as far as the state knows."""
         return () if self.known is None else self.known.urns
 
-    @property
-    def is_held(self) -> bool:
-        """True if further records are read because of this one: they may not arrive."""
-        return self.version.leads
-
     def take(self, outcome: Outcome, stamps: Stamps | None, reason: str) -> None:
         """Take what became of an entity, its `stamps`, and the reason if it was refused."""
         self.left.discard(outcome.urn)
@@ -67,6 +62,8 @@ class TrackedRecord:
 
     def row(self) -> RecordRow:
         """Return the row that is stored once its entities have arrived, or some were refused."""
+        # A pass over changes may see only some of the records that an entity is made of.
+        is_whole = self.is_compared and self.part.full is not None and not self.reason
         return RecordRow(
             part_id=self.part.part_id,
             kind=self.version.kind,
@@ -78,7 +75,7 @@ class TrackedRecord:
             joined_fingerprint=self.version.joined_fingerprint,
             reason=self.reason[:REASON_CHARS],
             seen_in_pass=self.part.number,
-            aspect_stamps=self._stamps_text(),
+            aspect_stamps=dumps(self.stamps).decode() if is_whole and self.stamps else "",
         )
 
     def unfinished(self) -> Iterator[RecordRow]:
@@ -93,16 +90,11 @@ class TrackedRecord:
             yield row._replace(
                 digest="",
                 urns="\n".join(dict.fromkeys((*known.urns, *self.urns))),
-                fingerprint="" if self.is_held else row.fingerprint,
+                fingerprint="" if self.version.leads else row.fingerprint,
                 reason=records.UNFINISHED,
                 seen_in_pass=0,
                 aspect_stamps="",
             )
-
-    def _stamps_text(self) -> str:
-        # A pass over changes may see only some of the records that an entity is made of.
-        is_whole = self.is_compared and self.part.full is not None and not self.reason
-        return dumps(self.stamps).decode() if is_whole and self.stamps else ""
 
 
 class Tracker:
@@ -122,7 +114,8 @@ class Tracker:
         self._clean = clean
         self._lock = threading.Lock()
         self._waiting: dict[str, list[list[TrackedRecord]]] = {}
-        self._rows: list[RecordRow] = []
+        self.rows: list[RecordRow] = []
+        """The rows that wait to be saved."""
         self._held: list[RecordRow] = []
         self._written: set[int] = set()
         self.refused_without_record = False
@@ -209,7 +202,10 @@ class Tracker:
         if not self._state.remembers or record is None:
             return True
         part, version, known = record.part, record.version, record.known
-        record.digest = (not looked_up and version.digest) or _digest_of(entities)
+        # What has no JSON form has no hash: it is refused when it is written.
+        record.digest = (not looked_up and version.digest) or (
+            record_hash([[entity.urn, *entity.aspects.items()] for entity in entities]) or ""
+        )
         if part.full is None and known and self._is_unchanged(version, known, record.digest):
             self._touch(part, version.kind, [version.id])
             return False
@@ -219,8 +215,8 @@ class Tracker:
         if part.number > 1:
             self._written.update(map(hash, record.urns))
         with self._lock:
-            if record.is_held:
-                self._rows += record.unfinished()  # before the rows of what it leads to
+            if version.leads:
+                self.rows += record.unfinished()  # before the rows of what it leads to
             for urn in record.urns:
                 self._waiting.setdefault(urn, []).append([record])
             if not record.urns:
@@ -257,7 +253,7 @@ class Tracker:
         """Take the rows to save before `urns` are written: those of before equal nothing then."""
         with self._lock:
             writing = [one for urn in urns for one in self._waiting.get(urn, [[]])[0]]
-            rows, self._rows = [*self._rows, *chain(*(one.unfinished() for one in writing))], []
+            rows, self.rows = [*self.rows, *chain(*(one.unfinished() for one in writing))], []
             return rows
 
     def settle(self, outcomes: Iterable[Outcome]) -> None:
@@ -282,21 +278,16 @@ class Tracker:
                     if not record.left:
                         self._add_row(record)
 
-    @property
-    def row_count(self) -> int:
-        """How many rows wait to be saved."""
-        return len(self._rows)
-
     def take_rows(self) -> list[RecordRow]:
         """Take the rows that wait to be saved."""
         with self._lock:
-            rows, self._rows = self._rows, []
+            rows, self.rows = self.rows, []
             return rows
 
     def release_held(self) -> None:
         """Have all rows wait to be saved, once all that was read is settled."""
         with self._lock:
-            self._rows.extend(self._held)
+            self.rows.extend(self._held)
             self._held = []
 
     def forget(self) -> None:
@@ -305,9 +296,10 @@ class Tracker:
             self._waiting.clear()
 
     def _add_row(self, record: TrackedRecord) -> None:
-        if record.is_held:
-            self._rows += record.unfinished()
-        (self._held if record.is_held else self._rows).append(record.row())
+        # What this one leads to is read because of it, and may not arrive.
+        if record.version.leads:
+            self.rows += record.unfinished()
+        (self._held if record.version.leads else self.rows).append(record.row())
 
     def _is_unchanged(self, version: RecordVersion, known: KnownRecord, digest: str | None) -> bool:
         return (
@@ -321,8 +313,3 @@ class Tracker:
         self._state.database.change(
             lambda connection: records.touch(connection, part.part_id, kind, ids, part.number)
         )
-
-
-def _digest_of(entities: Sequence[Entity]) -> str:
-    # What has no JSON form is refused when it is written.
-    return record_hash([[entity.urn, *entity.aspects.items()] for entity in entities]) or ""
