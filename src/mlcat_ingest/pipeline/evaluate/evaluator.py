@@ -19,10 +19,10 @@ from mlcat_ingest.client.base import (
 )
 from mlcat_ingest.client.evaluator import ClientEvaluator, FallbackEvaluator
 from mlcat_ingest.core.paging import chunks
-from mlcat_ingest.errors import AspectChangedError, CodecError, RecipeError, SourceUnavailableError
+from mlcat_ingest.core.text import json_or_none
+from mlcat_ingest.errors import AspectChangedError, RecipeError, SourceUnavailableError
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
-from mlcat_ingest.metadata.codec import loads
 from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, NOT_STORED, Aspect
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS, TESTS_AT_TAG, TESTS_TAG
 from mlcat_ingest.metadata.urn import entity_type_of
@@ -100,13 +100,13 @@ class VerdictWriter:
                     left.discard(urn)
                     if problem is not None:
                         failed.add(urn)
+                    self._context.cancellation.check()
                     self._count(urn, problem)
             except SourceUnavailableError as error:
                 self._give_up(str(error))
         return failed | left if self._is_over else failed
 
     def _count(self, urn: str, problem: str | None) -> None:
-        self._context.cancellation.check()
         if problem is None:
             self._was_taken = True
             self._context.ledger.count(verdicts_written=1)
@@ -143,25 +143,22 @@ def create_tests(catalog: Catalog, tests: Mapping[str, FileTest]) -> str | None:
 
     Cost: one read and one write for a batch of tests, one more read where another writer was first.
     """
+    condition = {IF_VERSION_MATCH: NOT_STORED}
     try:
-        return _create(catalog, tests)
+        for urns in chunks(sorted(tests), MAX_REQUEST_ITEMS):
+            absent = _absent(catalog, tests, urns)
+            while absent:
+                proposals = [replace(tests[urn].proposal, headers=condition) for urn in absent]
+                refused = catalog.write(proposals)
+                for one in refused:
+                    if not isinstance(one, AspectChangedError):
+                        return f"{tests[one.urn].file}: a metadata test cannot be created: {one}"
+                # Another writer created one of them, so each round leaves fewer.
+                absent = _absent(catalog, tests, [one.urn for one in refused])
+                if len(absent) == len(proposals):
+                    return f"the metadata test {absent[0]} cannot be created: {refused[0]}"
     except CANNOT_ANSWER as error:
         return f"the recipe's metadata tests cannot be created: {error.message}"
-
-
-def _create(catalog: Catalog, tests: Mapping[str, FileTest]) -> str | None:
-    for urns in chunks(sorted(tests), MAX_REQUEST_ITEMS):
-        absent = _absent(catalog, tests, urns)
-        while absent:
-            condition = {IF_VERSION_MATCH: NOT_STORED}
-            refused = catalog.write([replace(tests[u].proposal, headers=condition) for u in absent])
-            for error in refused:
-                if not isinstance(error, AspectChangedError):
-                    return f"{tests[error.urn].file}: a metadata test cannot be created: {error}"
-            # Another writer created one of them, so each round leaves fewer.
-            before, absent = absent, _absent(catalog, tests, [error.urn for error in refused])
-            if len(absent) == len(before):
-                return f"the metadata test {absent[0]} cannot be created: {refused[0]}"
     return None
 
 
@@ -188,21 +185,13 @@ def _difference(own: Aspect, stored: Aspect) -> str | None:
     Definitions are compared as JSON, whatever their white space.
     """
     for field, value in own.items():
+        values: list[object] = [value, stored.get(field)]
         if field == "definition":
-            texts = (value, stored.get(field) or {})
-            mine, theirs = (_json(definition.get("json")) for definition in texts)
-            if mine != theirs:
-                return field
-        elif stored.get(field) != value:
+            texts = [(one or {}).get("json") for one in (value, stored.get(field))]
+            values = [json_or_none(text) or text for text in texts]
+        if values[0] != values[1]:
             return field
     return None
-
-
-def _json(text: object) -> object:
-    try:
-        return loads(text) if isinstance(text, str) else text
-    except CodecError:
-        return text
 
 
 ShowVerdicts = Callable[[Evaluation, Mapping[str, Aspect]], set[str]]
@@ -293,8 +282,8 @@ class Evaluator:
 
         A client that evaluates need not read what was merged.
         """
-        here = [one for one in outcomes if not (one.refusals or one.merged.is_removed)]
-        here = [one for one in here if one.kind != "left_out"]
+        gone = {"rejected", "left_out"}
+        here = [one for one in outcomes if one.kind not in gone and not one.merged.is_removed]
         written = [outcome for outcome in here if outcome.was_written]
         if self._client_evaluates and not self._over:
             self._client.keep_written(

@@ -55,12 +55,11 @@ def as_text(report: Report, *, cause: bool = True) -> str:
             *_evaluation(report),
             *gate_lines(report.gate),
             *_hooks(report.hooks),
-            *_notes(report),
+            *note_lines(report, report.notes.keys() - _SENTENCES),
             *_examples("not usable", report.failed_records, report.failed_examples),
             *_examples("refused", report.rejected, report.rejected_examples),
             *_counters(report, by_label=True),
-            *_letters(report),
-            _requests(report),
+            *_end(report),
         ]
     )
 
@@ -85,8 +84,7 @@ def retraction_text(report: Report) -> str:
                 for kind, counts in report.entities.items()
             ),
             *findings(report),
-            *_letters(report),
-            _requests(report),
+            *_end(report),
         ]
     )
 
@@ -94,7 +92,7 @@ def retraction_text(report: Report) -> str:
 def findings(report: Report) -> Iterator[str]:
     """Yield the lines about counters, notes, failed records and refused entities."""
     yield from _counters(report)
-    yield from _notes(report)
+    yield from note_lines(report, report.notes.keys() - _SENTENCES)
     yield from _examples("not usable", report.failed_records, report.failed_examples)
     yield from _examples("refused", report.rejected, report.rejected_examples)
 
@@ -136,11 +134,6 @@ def _headline(report: Report, *, cause: bool) -> str:
     if report.gate is not None and not report.gate.passed:
         return f"{report.name}: {what} arrived {took}, but metadata tests did not pass"
     return f"{report.name}: {what} arrived {took}"
-
-
-def _requests(report: Report) -> str:
-    source, catalog = report.source_requests, report.catalog_requests
-    return f"  requests     {source:,} to the source, {catalog:,} to the catalog"
 
 
 def _width(report: Report) -> int:
@@ -289,10 +282,6 @@ def hooks_line(drain: HooksSummary) -> str:
     return f"processed {events} of {named}{elsewhere}; {drain.left:,} remaining"
 
 
-def _notes(report: Report) -> Iterator[str]:
-    return note_lines(report, report.notes.keys() - _SENTENCES)
-
-
 def note_lines(report: Report, kinds: Container[str]) -> Iterator[str]:
     """Yield the lines about notes of some kinds."""
     for kind, count in report.notes.items():
@@ -302,9 +291,11 @@ def note_lines(report: Report, kinds: Container[str]) -> Iterator[str]:
                 yield f"    {example}"
 
 
-def _letters(report: Report) -> Iterator[str]:
+def _end(report: Report) -> Iterator[str]:
     if report.dead_letter_file is not None:
         yield f"  dead letters {report.dead_letters:,} in {report.dead_letter_file}"
+    source, catalog = report.source_requests, report.catalog_requests
+    yield f"  requests     {source:,} to the source, {catalog:,} to the catalog"
 
 
 def _examples(what: str, count: int, examples: tuple[Any, ...]) -> Iterator[str]:

@@ -256,15 +256,15 @@ class ConflictGuard:
         Cost: if versions are not checked, one read an entity type, and one for each version of
         another writer; else one read an entity type with hidden entities.
         """
-        ignored = self._checks is False and self._context.sink.facts.keeps
-        if not ignored:
-            self._context.ledger.count(
-                unverified=sum(
-                    any(map(_is_unconditional, written.proposals)) for written in arrived
-                )
-            )
-        to_read = [written for written in arrived if ignored or _hidden_as_unused(written)]
         context = self._context
+        ignored = self._checks is False and context.sink.facts.keeps
+        if not ignored:
+            unconditional = (
+                any(one.headers is None and one.aspect_name not in KEY_ASPECTS for one in proposals)
+                for proposals in (written.proposals for written in arrived)
+            )
+            context.ledger.count(unverified=sum(unconditional))
+        to_read = [written for written in arrived if ignored or _hidden_as_unused(written)]
         stored = read_stored(context.sink, context.state, [one.entity for one in to_read])
         retries = []
         for written in to_read:
@@ -278,7 +278,7 @@ class ConflictGuard:
                     proposals = (status, *merged.proposals)
                     merged = merged._replace(change="updated", proposals=proposals)
                 retries.append(merged)
-        self._context.ledger.count(conflicts=len(retries))
+        context.ledger.count(conflicts=len(retries))
         return [written for written in retries if written.proposals]
 
     def _unhide(self, written: MergedEntity, now: StoredEntity) -> Proposal | None:
@@ -379,10 +379,6 @@ def _probe(batch: Sequence[MergedEntity]) -> Sequence[Proposal]:
     never = {IF_VERSION_MATCH: NO_SUCH_VERSION}
     smallest = min(filter(None, fitting), key=len, default=[])
     return [replace(proposal, headers=never) for proposal in smallest]
-
-
-def _is_unconditional(proposal: Proposal) -> bool:
-    return proposal.headers is None and proposal.aspect_name not in KEY_ASPECTS
 
 
 def _hidden_as_unused(written: MergedEntity) -> bool:

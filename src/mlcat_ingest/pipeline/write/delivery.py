@@ -8,7 +8,7 @@ write, are not sent again. A write is idempotent: sent twice after a lost reply,
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 from itertools import count
@@ -253,12 +253,10 @@ class Delivery:
             if self._context.sink.read_stamps([last.urn], names).get(last.urn, {}) != before:
                 return
 
-    def _read(self, entities: Sequence[Entity]) -> Mapping[str, StoredEntity]:
-        return read_stored(self._context.sink, self._context.state, entities)
-
     def _merge_conflicted(self, conflicted: Sequence[MergedEntity]) -> Iterator[MergedEntity]:
         """Read `conflicted` again and yield them merged anew."""
-        stored = self._read([before.entity for before in conflicted])
+        sink, state = self._context.sink, self._context.state
+        stored = read_stored(sink, state, [before.entity for before in conflicted])
         changed = 0
         for before in conflicted:
             if not before.stored and not stored.get(before.urn):
@@ -297,8 +295,9 @@ class Delivery:
         # Without aspects it is only written once more: nothing of it is the source's.
         several = len(merged.proposals) > 1 and entity.aspects and not entity.only_if_absent
         denied = errors[0].status == HTTPStatus.FORBIDDEN
+        whole = _refusal_of(merged, errors, attempt)
         if denied or not by_aspect or not several or not main_aspect:
-            return _refusal_of(merged, errors, attempt)
+            return whole
         too_large = {error.aspect for error in errors if isinstance(error, AspectTooLargeError)}
         # The properties first: without them there is no base for any of the others.
         names = [proposal.aspect_name for proposal in merged.proposals]
@@ -307,15 +306,12 @@ class Delivery:
         for name in names:
             fresh = entity.aspects.get(name)
             if name in too_large:
-                whole = _refusal_of(merged, errors, attempt).refusals
-                refusals.extend(
-                    refusal for refusal in whole if refusal.proposal.aspect_name == name
-                )
+                refusals += [one for one in whole.refusals if one.proposal.aspect_name == name]
             elif fresh is not None:
                 alone = replace(entity, aspects={name: fresh})
                 refusals.extend(self._deliver_aspect(alone, again=merged.is_rewrite))
             if refusals and name == main_aspect:
-                return _refusal_of(merged, errors, attempt)
+                return whole
         return Outcome(merged, tuple(refusals))
 
     def _deliver_aspect(self, entity: Entity, *, again: bool) -> Iterator[Refusal]:
@@ -324,7 +320,7 @@ class Delivery:
         It is written `again` though equal where the entity was, or where a request that was sent
         twice has met what it had written itself.
         """
-        stored = self._read([entity])
+        stored = read_stored(self._context.sink, self._context.state, [entity])
         merged = self._merge(entity, stored.get(entity.urn))
         if again or not merged.proposals:
             merged = write_again(merged)
@@ -370,19 +366,18 @@ def _split(entities: Sequence[MergedEntity], size: int) -> Iterator[list[MergedE
 def _refusal_of(
     merged: MergedEntity, errors: Sequence[AspectRejectedError], attempt: int
 ) -> Outcome:
-    reasons = {error.aspect: _reason(error) for error in errors}
+    reasons = {
+        error.aspect: f"{error.status} {error.reason}" if error.status else error.reason
+        for error in errors
+    }
     # The first refusal is the one that is reported: that of the aspect at fault.
     at_fault = {error.aspect for error in errors if isinstance(error, AspectTooLargeError)}
     proposals = sorted(merged.proposals, key=lambda proposal: proposal.aspect_name not in at_fault)
-    first = _reason(errors[0])
+    first, status = reasons[errors[0].aspect], errors[0].status
     return Outcome(
         merged,
         tuple(
-            Refusal(proposal, reasons.get(proposal.aspect_name, first), attempt, errors[0].status)
+            Refusal(proposal, reasons.get(proposal.aspect_name, first), attempt, status)
             for proposal in proposals
         ),
     )
-
-
-def _reason(error: AspectRejectedError) -> str:
-    return f"{error.status} {error.reason}" if error.status else error.reason

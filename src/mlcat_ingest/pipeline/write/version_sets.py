@@ -87,6 +87,12 @@ class _VersionSet:
     latest: str | None = None
     first: str | None = None
 
+    def to_read(self, latest: str) -> set[str]:
+        """Return the versions that decide about the set, whose stored latest is `latest`."""
+        if latest in self.new and not self.marked:
+            return {self.best.urn, latest} if latest != self.best.urn else set()
+        return {self.best.urn, latest, *self.marked, *self.new} - {""}
+
 
 class LatestVersions:
     """Orders the writes of versions, and moves `latest` at the end where it is not the best.
@@ -183,10 +189,9 @@ class LatestVersions:
                     self._counted[outcome.urn] = outcome.kind
                 sent = self._sent.pop(outcome.urn, None)
                 if sent is not None:
-                    self._note_sent(sent, outcome)
+                    self._note_sent(self._set(_set_of(sent)), sent, outcome)
 
-    def _note_sent(self, sent: MergedEntity, outcome: Outcome) -> None:
-        version_set = self._set(_set_of(sent))
+    def _note_sent(self, version_set: _VersionSet, sent: MergedEntity, outcome: Outcome) -> None:
         sort_id = _sort_id(sent)
         if version_set.first == sent.urn:
             version_set.first = None
@@ -259,7 +264,7 @@ class LatestVersions:
     def _settle(self, sets: Mapping[str, _VersionSet]) -> None:
         stored = self._read(sets, VERSION_SET_PROPERTIES)
         self._expected = _latest_in(stored)
-        names = {urn: _versions_to_read(sets[urn], now) for urn, now in self._expected.items()}
+        names = {urn: sets[urn].to_read(now) for urn, now in self._expected.items()}
         stored.update(self._read(chain(*names.values()), VERSION_PROPERTIES, STATUS))
         entities: list[Entity] = []
         for urn, now in self._expected.items():
@@ -358,13 +363,6 @@ def _value_after(merged: MergedEntity, name: str, before: Aspect | None) -> Aspe
 
 def _place(version: Aspect) -> tuple[object, object]:
     return version.get("versionSet"), version.get("sortId")
-
-
-def _versions_to_read(version_set: _VersionSet, latest: str) -> set[str]:
-    """Return the versions that decide about a set whose stored latest is `latest`."""
-    if latest in version_set.new and not version_set.marked:
-        return {version_set.best.urn, latest} if latest != version_set.best.urn else set()
-    return {version_set.best.urn, latest, *version_set.marked, *version_set.new} - {""}
 
 
 def _live(
