@@ -341,14 +341,10 @@ def pending(
             hint="restore a backup, or use another database",
         )
     if len(done) > len(known):
-        raise _newer(connection, component, done[len(known) :])
+        steps = ", ".join(map(repr, done[len(known) :]))
+        raise RecipeError(
+            f"the {component} database {connection.name} was made by a newer version of "
+            f"mlcat-ingest: it has {steps}, which this version does not know",
+            hint="upgrade mlcat-ingest, or use another database",
+        )
     return migrations[len(done) :]
-
-
-def _newer(connection: SqlConnection, component: str, foreign: list[str]) -> RecipeError:
-    steps = ", ".join(map(repr, foreign))
-    return RecipeError(
-        f"the {component} database {connection.name} was made by a newer version of mlcat-ingest: "
-        f"it has {steps}, which this version does not know",
-        hint="upgrade mlcat-ingest, or use another database",
-    )

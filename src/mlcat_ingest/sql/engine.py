@@ -104,8 +104,12 @@ def open_engine(where: str | Path) -> Engine:
         def prepare(raw: Any, _record: object) -> None:
             prepare_sqlite(url.database or "", raw, durable=True)
 
+        def begin(connection: Connection) -> None:
+            writes = connection.get_execution_options().get("mlcat_write", False)
+            connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
         event.listen(engine, "connect", prepare)
-        event.listen(engine, "begin", _begin_sqlite)
+        event.listen(engine, "begin", begin)
     return engine
 
 
@@ -117,11 +121,6 @@ def _missing_driver() -> RecipeError:
         f"a PostgreSQL database needs psycopg2 beside SQLAlchemy {__version__}",
         hint="pip install psycopg2-binary",
     )
-
-
-def _begin_sqlite(connection: Connection) -> None:
-    immediate = connection.get_execution_options().get("mlcat_write", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
 
 
 @contextmanager

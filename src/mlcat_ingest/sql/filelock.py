@@ -33,9 +33,7 @@ class FileLock:
         self._handle = handle
 
     @classmethod
-    def take(
-        cls, path: Path, holder: Mapping[str, Any], *, patience_s: float = PATIENCE_S
-    ) -> Self | None:
+    def take(cls, path: Path, holder: Mapping[str, Any]) -> Self | None:
         """Return the lock, or None where another process, or another part of this one, has it.
 
         Raises:
@@ -47,7 +45,7 @@ class FileLock:
         with ExitStack() as unless_taken:
             unless_taken.callback(os.close, handle)
             # A process that only looks holds the lock for a moment too.
-            if not _retry(lambda: _lock(handle), patience_s):
+            if not _retry(lambda: _lock(handle)):
                 return None
             lock = cls(handle)
             lock.write(holder)
@@ -67,7 +65,7 @@ class FileLock:
             self._handle = -1
 
 
-def holder_of(path: Path, *, patience_s: float = PATIENCE_S) -> Mapping[str, Any] | None:
+def holder_of(path: Path) -> Mapping[str, Any] | None:
     """Return the description of a lock's holder, empty if there is none yet; None if it is free."""
     try:
         handle = open_file(path, os.O_RDONLY)
@@ -77,7 +75,7 @@ def holder_of(path: Path, *, patience_s: float = PATIENCE_S) -> Mapping[str, Any
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         # While it is being rewritten the file is empty.
-        holder = _retry(lambda: json.loads(os.pread(handle, 4096, 0)), patience_s)
+        holder = _retry(lambda: json.loads(os.pread(handle, 4096, 0)))
         return holder if isinstance(holder, dict) else {}
     else:
         return None
@@ -90,9 +88,9 @@ def _lock(handle: int) -> bool:
     return True
 
 
-def _retry(attempt: Callable[[], T], patience_s: float) -> T | None:
+def _retry(attempt: Callable[[], T]) -> T | None:
     """Return the result of `attempt`, made again while it fails; None when the time is up."""
-    deadline = time.monotonic() + patience_s
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         with suppress(BlockingIOError, ValueError):
             return attempt()

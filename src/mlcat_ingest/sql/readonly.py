@@ -9,20 +9,16 @@ apart by the text of their messages. In a language that is not known here, an er
 that may pass later.
 """
 
+import csv
 import re
 import sqlite3
 from functools import partial
+from pathlib import Path
 from typing import Final, NamedTuple
 
+from mlcat_ingest import errors
 from mlcat_ingest.core.redaction import redact_url, redact_urls
-from mlcat_ingest.errors import (
-    AuthenticationError,
-    MlcatError,
-    NotAuthorizedError,
-    ProtocolMismatchError,
-    RecipeError,
-    SourceUnavailableError,
-)
+from mlcat_ingest.errors import MlcatError
 from mlcat_ingest.sql.database import (
     Engine,
     SqlConnection,
@@ -84,76 +80,23 @@ class DatabaseOwner(NamedTuple):
     noun: str
 
 
-class _FailureKind(NamedTuple):
-    """One kind of failure: the pattern of the drivers' messages, and our error with the cure."""
+_FAILURES: Final = [
+    *csv.DictReader(Path(__file__).with_name("failures.csv").read_text("utf-8").splitlines())
+]
+"""The kinds of failures: the pattern of the drivers' messages, our error, its sentence, the cure.
 
-    regex: str
-    error: type[MlcatError]
-    sentence: str
-    cure: str
-
-
-_KINDS: Final = (
-    _FailureKind(
-        regex=r"password|role .* does not exist|not permitted to log in|no pg_hba\.conf entry"
-        r"|access denied for user (?!.* to database)",
-        error=AuthenticationError,
-        sentence="rejects the login",
-        cure="check the user name and password in the address",
-    ),
-    _FailureKind(
-        regex=r"permission denied|access denied|command denied",
-        error=NotAuthorizedError,
-        sentence="denies reading",
-        cure="grant the user SELECT on {program}'s tables; nothing else is needed",
-    ),
-    _FailureKind(
-        regex=r"unable to open database file",
-        error=NotAuthorizedError,
-        sentence="cannot be opened",
-        cure="make the file readable; beside a server in WAL mode, make its folder writable too",
-    ),
-    _FailureKind(
-        regex=r"database .* does not exist|unknown database",
-        error=RecipeError,
-        sentence="does not exist",
-        cure="check the name of the database in the address",
-    ),
-    _FailureKind(
-        regex=r"not a database|no such (table|column)|does(n't| not) exist|unknown (table|column)",
-        error=ProtocolMismatchError,
-        sentence="does not hold the tables of {program}",
-        cure="check that the address is that of {program}'s own tables",
-    ),
-    _FailureKind(
-        regex=r"is locked|statement timeout|lock wait timeout",
-        error=SourceUnavailableError,
-        sentence="is locked for too long",
-        cure="a migration may be running; try again later, or raise `timeout_s`",
-    ),
-    _FailureKind(
-        regex=r"malformed|corrupt|invalid page|could not decode",
-        error=SourceUnavailableError,
-        sentence="is damaged",
-        cure="restore it; for SQLite, `PRAGMA integrity_check` shows the damage",
-    ),
-    _FailureKind(
-        regex="",
-        error=SourceUnavailableError,
-        sentence="does not answer",
-        cure="check that it is running and the address is correct",
-    ),
-)
+The first match counts."""
 
 
 def failure(holder: DatabaseOwner, where: str, error: Exception) -> MlcatError:
     """Return the error to raise for one of the engine's, of the database at `where`."""
     message = _driver_message(error, where)
-    kind = next(kind for kind in _KINDS if re.search(kind.regex, message, re.IGNORECASE))
+    kind = next(row for row in _FAILURES if re.search(row["regex"], message, re.IGNORECASE))
     words = holder._asdict()
-    return kind.error(
-        f"the {holder.noun} {redact_url(where)} {kind.sentence.format(**words)}: {message}",
-        hint=kind.cure.format(**words),
+    error_class: type[MlcatError] = getattr(errors, kind["error"])
+    return error_class(
+        f"the {holder.noun} {redact_url(where)} {kind['sentence'].format(**words)}: {message}",
+        hint=kind["cure"].format(**words),
     )
 
 
@@ -165,15 +108,11 @@ def _driver_message(error: Exception, where: str) -> str:
     # MySQL's drivers give a number before the text.
     texts = [text for text in cause.args if isinstance(text, str)]
     message = " ".join(" ".join(texts).split())
-    password = _password(where)
+    password = None
+    if sqlite_name(where) is None:
+        from mlcat_ingest.sql.engine import database_url
+
+        password = database_url(where).password
     if not message or (password is not None and password in message):
         return type(cause).__name__
     return redact_urls(message)[:_MAX_MESSAGE_CHARS]
-
-
-def _password(where: str) -> str | None:
-    if sqlite_name(where) is not None:
-        return None
-    from mlcat_ingest.sql.engine import database_url
-
-    return database_url(where).password

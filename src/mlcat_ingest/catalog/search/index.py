@@ -118,7 +118,7 @@ def refresh(
     known = known or {}
     for chunk in _chunks([*ids, *known]):
         sources = {at: known[at] for at in chunk if at in known}
-        sources |= _read_sources(connection, [at for at in chunk if at not in known])
+        sources |= read_sources(connection, [at for at in chunk if at not in known])
         documents = {at: make_document(source) for at, source in sources.items()}
         keyword_ids = _KeywordIds(connection, documents.values())
         entries = {at: keyword_ids.entry(document) for at, document in documents.items()}
@@ -159,24 +159,18 @@ def read_sources(
 
     Cost: two SQL statements for each 500 entities.
     """
-    for chunk in _chunks(ids):
-        yield from _read_sources(connection, chunk).items()
-
-
-def _read_sources(connection: Connection, ids: list[int]) -> dict[int, IndexedEntity]:
-    if not ids:
-        return {}
-    query = select(entity.c.id, entity.c.urn, entity.c.entity_type, entity.c.created_ms)
-    rows = connection.execute(query.where(entity.c.id.in_(ids)))
-    sources = {row.id: IndexedEntity(row.urn, row.entity_type, row.created_ms) for row in rows}
     indexed = or_(
         aspect.c.aspect.in_(sorted(ASPECT_NAMES)),
         *(aspect.c.aspect.endswith(ending) for ending in BODY_ENDINGS),
     )
+    query = select(entity.c.id, entity.c.urn, entity.c.entity_type, entity.c.created_ms)
     stored = select(aspect.c.entity_id, aspect.c.aspect, aspect.c.value, aspect.c.modified_ms)
-    for row in connection.execute(stored.where(aspect.c.entity_id.in_(ids), indexed)):
-        sources[row.entity_id].add(row.aspect, loads(row.value), row.modified_ms)
-    return sources
+    for chunk in _chunks(ids):
+        rows = connection.execute(query.where(entity.c.id.in_(chunk)))
+        sources = {row.id: IndexedEntity(row.urn, row.entity_type, row.created_ms) for row in rows}
+        for row in connection.execute(stored.where(aspect.c.entity_id.in_(chunk), indexed)):
+            sources[row.entity_id].add(row.aspect, loads(row.value), row.modified_ms)
+        yield from sources.items()
 
 
 class _KeywordIds:
@@ -244,7 +238,10 @@ def _replace_entries(
     connection: Connection, ids: list[int], entries: Mapping[int, _IndexEntry]
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Put `entries` in the place of what the index has of `ids`; return the ids of their sets."""
-    old_entries = _read_entries(connection, ids)
+    old_entries = {
+        row[0]: _IndexEntry(row[1], row[2], tuple(row[3:]))
+        for row in select_in(connection, _FIND_ENTRIES, ids)
+    }
     profiles: Counter[str] = Counter()
     numeric_field_sets: Counter[str] = Counter()
     deleted: list[tuple[Any, ...]] = []
@@ -274,13 +271,6 @@ def _replace_entries(
         _recount(connection, profile, profiles),
         _recount(connection, numeric_field_set, numeric_field_sets),
     )
-
-
-def _read_entries(connection: Connection, ids: list[int]) -> dict[int, _IndexEntry]:
-    return {
-        row[0]: _IndexEntry(row[1], row[2], tuple(row[3:]))
-        for row in select_in(connection, _FIND_ENTRIES, ids)
-    }
 
 
 def _recount(connection: Connection, table: Table, changes: Mapping[str, int]) -> dict[str, int]:

@@ -155,7 +155,8 @@ def _by_age(
         if len(page) == count:
             break
         if start and not ids:
-            start -= _size(connection, selection, words, named)
+            size = selection.query(func.count(), words=words).where(selection.id.not_in(named))
+            start -= connection.scalar(size) or 0
         elif ids:
             start = 0
     return page
@@ -166,11 +167,6 @@ def _halves(selection: Selection) -> tuple[str, str]:
     everywhere = all_of(selection.terms)
     in_name = up_to(1, everywhere)
     return in_name, f"({everywhere}) NOT ({in_name})"
-
-
-def _size(connection: Connection, selection: Selection, words: str, named: Sequence[int]) -> int:
-    query = selection.query(func.count(), words=words).where(selection.id.not_in(named))
-    return connection.scalar(query) or 0
 
 
 def scrolled_page(

@@ -158,9 +158,10 @@ class EntityPredicate:
             condition = entity_id.in_(self.among)
         return not_(condition) if self.negated else condition
 
-    def profile_condition(self) -> ColumnElement[bool] | None:
-        """Return the condition on a profile, None where profiles do not decide it."""
-        return not_(self.profile) if self.negated and self.profile is not None else self.profile
+    def profile_condition(self) -> ColumnElement[bool]:
+        """Return the condition on a profile, where profiles decide it."""
+        condition = true() if self.profile is None else self.profile
+        return not_(condition) if self.negated else condition
 
 
 def always(*, holds: bool) -> EntityPredicate:

@@ -1,6 +1,6 @@
 """The selection of a search: its entities, by the terms and the criteria of the request."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Final
@@ -173,31 +173,32 @@ def _condition(
     *,
     individually: bool,
 ) -> ColumnElement[bool]:
-    """Return the condition that all `predicates` hold, and all of one of the `alternatives`."""
+    """Return the condition on an entity that all `predicates` hold, and one of `alternatives`."""
+    return _together(
+        predicates,
+        alternatives,
+        lambda predicate: predicate.condition(entity_id, individually=individually),
+    )
 
-    def together(group: Predicates) -> ColumnElement[bool]:
-        return and_(
-            true(),
-            *(predicate.condition(entity_id, individually=individually) for predicate in group),
-        )
 
-    if not alternatives:
-        return together(predicates)
-    return and_(together(predicates), or_(*map(together, alternatives)))
+def _together(
+    common: Predicates,
+    alternatives: Sequence[Predicates],
+    condition_of: Callable[[EntityPredicate], ColumnElement[bool]],
+) -> ColumnElement[bool]:
+    """Return the condition that all of `common` hold, and all of one of the `alternatives`."""
+
+    def all_of(group: Predicates) -> ColumnElement[bool]:
+        return and_(true(), *map(condition_of, group))
+
+    every = all_of(common)
+    return and_(every, or_(*map(all_of, alternatives))) if alternatives else every
 
 
 def _profile_condition(
     common: Predicates, alternatives: Sequence[Predicates]
 ) -> ColumnElement[bool] | None:
     """Return the whole condition on a profile, None where profiles do not know."""
-
-    def together(group: Predicates) -> ColumnElement[bool] | None:
-        conditions = [predicate.profile_condition() for predicate in group]
-        known = [condition for condition in conditions if condition is not None]
-        return and_(true(), *known) if len(known) == len(conditions) else None
-
-    every = together(common)
-    if every is None or not alternatives:
-        return every
-    options = [option for option in map(together, alternatives) if option is not None]
-    return and_(every, or_(*options)) if len(options) == len(alternatives) else None
+    if any(predicate.profile is None for predicate in chain(common, *alternatives)):
+        return None
+    return _together(common, alternatives, EntityPredicate.profile_condition)

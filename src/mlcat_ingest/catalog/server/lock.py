@@ -15,7 +15,7 @@ from typing import Self
 from mlcat_ingest.core.resources import Closing
 from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.sql.database import sqlite_name
-from mlcat_ingest.sql.filelock import PATIENCE_S, FileLock, holder_of
+from mlcat_ingest.sql.filelock import FileLock, holder_of
 
 _log = logging.getLogger(__name__)
 
@@ -30,11 +30,8 @@ class Running:
     dies_with_parent: bool = False
 
 
-class ServerLock(Closing):
+class ServerLock(FileLock, Closing):
     """Held by the one server of a database file, from before it opens the file."""
-
-    def __init__(self, lock: FileLock) -> None:
-        self._lock = lock
 
     @classmethod
     def acquire(cls, database: str | Path) -> Self:
@@ -45,7 +42,7 @@ class ServerLock(Closing):
         """
         path = _lock_path(database)
         try:
-            taken = FileLock.take(path, asdict(Running(os.getpid())), patience_s=PATIENCE_S)
+            taken = cls.take(path, asdict(Running(os.getpid())))
         except OSError as error:
             raise RecipeError(
                 f"cannot create the lock file {path}: {error.strerror}",
@@ -57,20 +54,20 @@ class ServerLock(Closing):
                 f"{_description(read_lock(database))}",
                 hint="use or stop that catalog, or set another database",
             )
-        return cls(taken)
+        return taken
 
     def announce(self, running: Running) -> None:
         """Write the address of the server for others to read."""
-        self._lock.write(asdict(running))
+        self.write(asdict(running))
 
     def close(self) -> None:
         """Let others have the database; safe to call twice."""
-        self._lock.release()
+        self.release()
 
 
 def read_lock(database: str | Path) -> Running | None:
     """Return the server that is alive on a database (a path, or an SQLite URL), if there is one."""
-    holder = holder_of(_lock_path(database), patience_s=PATIENCE_S)
+    holder = holder_of(_lock_path(database))
     if holder is None:
         return None
     try:

@@ -260,14 +260,16 @@ class Emitter:
     ) -> Iterator[AspectRejectedError]:
         reason = self._connection.message(reply)
         proposals = list(proposals)
-        is_beyond_limit = is_unreadable(reply) and any(
-            len(aspect_text(proposal.aspect)) > MAX_TEXT_CHARS for proposal in proposals
-        )
-        if is_too_large(reply) or is_beyond_limit:
-            yield from _rejections_for_size(proposals, reply.status, reason)
-            return
-        kind = AspectChangedError if is_conflict(reply) else AspectRejectedError
-        yield from _rejections(proposals, reply.status, reason, kind)
+        large: Proposal | None = None
+        if is_too_large(reply) or (
+            is_unreadable(reply) and any(_text_chars(one) > MAX_TEXT_CHARS for one in proposals)
+        ):
+            named = [one for one in proposals if f"aspect={one.aspect_name}" in reason]
+            large = max(named or proposals, key=_text_chars, default=None)
+        kind = AspectChangedError if large is None and is_conflict(reply) else AspectRejectedError
+        for one in proposals:
+            own = AspectTooLargeError if one is large else kind
+            yield from _rejections([one], reply.status, reason, own)
 
     def _accept_part(self, part: Sequence[_EntityBatch], reply: Reply) -> None:
         count = sum(len(group.proposals) for group in part)
@@ -339,6 +341,10 @@ def _proposals(groups: Sequence[_EntityBatch]) -> Iterator[Proposal]:
     return (proposal for group in groups for proposal in group.proposals)
 
 
+def _text_chars(proposal: Proposal) -> int:
+    return len(aspect_text(proposal.aspect))
+
+
 def _rejections(
     proposals: Iterable[Proposal],
     status: int,
@@ -349,16 +355,3 @@ def _rejections(
         yield kind(
             urn=proposal.entity_urn, aspect=proposal.aspect_name, status=status, reason=reason
         )
-
-
-def _rejections_for_size(
-    proposals: Sequence[Proposal], status: int, reason: str
-) -> Iterator[AspectRejectedError]:
-    """Yield the refusal of each proposal of an entity, and of which one for its size."""
-    named = [
-        proposal for proposal in proposals if f"aspect={proposal.aspect_name}" in reason
-    ] or proposals
-    large = max(named, key=lambda proposal: len(aspect_text(proposal.aspect)), default=None)
-    for proposal in proposals:
-        kind = AspectTooLargeError if proposal is large else AspectRejectedError
-        yield from _rejections([proposal], status, reason, kind)

@@ -11,7 +11,8 @@ import logging
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any, Final, NoReturn
 
 from mlcat_ingest.client.base import Evaluation, TestOutcome
 from mlcat_ingest.client.rest.connection import Connection
@@ -35,11 +36,7 @@ NO_TESTS: Final = "the service has no metadata tests"
 
 
 class _StoppedError(Exception):
-    """The service does not evaluate; the text says why, and whether it lacks the call."""
-
-    def __init__(self, reason: str, *, lacks_call: bool) -> None:
-        super().__init__(reason)
-        self.lacks_call = lacks_call
+    """The service does not evaluate, for the reason that `ServiceEvaluator` keeps."""
 
 
 class ServiceEvaluator:
@@ -53,7 +50,7 @@ class ServiceEvaluator:
         self._connection = connection
         self._reader = reader
         self._lock = threading.Lock()
-        self._stopped: _StoppedError | None = None
+        self._stopped: Evaluation | None = None
         self._batches = True
         self._push_checked = False
 
@@ -91,8 +88,8 @@ class ServiceEvaluator:
                 if should_push:
                     results = self._check_push(chunk, results)
                 outcomes.update(results)
-        except _StoppedError as stopped:
-            return Evaluation(outcomes, not_evaluated=str(stopped), lacks_call=stopped.lacks_call)
+        except _StoppedError:
+            return replace(self._stopped or Evaluation(), outcomes=outcomes)
         if urns and not outcomes:
             return Evaluation(not_evaluated=refused[0] if refused else NO_RESULTS)
         return Evaluation(outcomes)
@@ -138,8 +135,7 @@ class ServiceEvaluator:
         if reply.ok:
             return _outcome(_value(reply))
         if reply.status in NO_SUCH_CALL or _unknown_action(reply):
-            reason = f"{NO_TESTS} ({self._reason(reply)})"
-            raise self._stop(reason, lacks_call=True)
+            self._stop(f"{NO_TESTS} ({self._reason(reply)})", lacks_call=True)
         error = self._connection.refusal(reply, what="an evaluation of metadata tests", urn=urn)
         if not isinstance(error, CatalogRequestError):
             raise error
@@ -149,16 +145,15 @@ class ServiceEvaluator:
 
     def _ask(self, action: str, body: Mapping[str, Any]) -> Reply:
         if self._stopped is not None:
-            raise _StoppedError(str(self._stopped), lacks_call=self._stopped.lacks_call)
+            raise _StoppedError
         reply = self._connection.request("POST", f"/test?action={action}", dumps(body))
         if reply.status == 403:
-            reason = f"no permission to evaluate metadata tests ({self._reason(reply)})"
-            raise self._stop(reason, lacks_call=False)
+            self._stop(f"no permission to evaluate metadata tests ({self._reason(reply)})")
         return reply
 
-    def _stop(self, reason: str, *, lacks_call: bool) -> _StoppedError:
-        self._stopped = _StoppedError(reason, lacks_call=lacks_call)
-        return self._stopped
+    def _stop(self, reason: str, *, lacks_call: bool = False) -> NoReturn:
+        self._stopped = Evaluation(not_evaluated=reason, lacks_call=lacks_call)
+        raise _StoppedError
 
     def _reason(self, reply: Reply) -> str:
         return f"{reply.status}: {self._connection.message(reply)}"

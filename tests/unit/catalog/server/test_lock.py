@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mlcat_ingest.catalog.server import lock
 from mlcat_ingest.catalog.server.lock import Running, ServerLock, read_lock
 from mlcat_ingest.errors import RecipeError
+from mlcat_ingest.sql import filelock
 
 
 def test_who_holds_the_lock_is_known_until_it_is_released(tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ def test_who_holds_the_lock_is_known_until_it_is_released(tmp_path: Path) -> Non
 def test_a_second_server_is_reported_where_the_first_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lock, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(filelock, "PATIENCE_S", 0.0)
     database = tmp_path / "c.db"
     (tmp_path / "link.db").symlink_to(database)
     with ServerLock.acquire(database) as held:
@@ -46,7 +46,7 @@ def test_a_second_server_is_reported_where_the_first_is(
 def test_a_lock_that_says_nothing_is_a_lock_still(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lock, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(filelock, "PATIENCE_S", 0.0)
     path = tmp_path / "c.db.lock"
     with path.open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from mlcat_ingest.catalog.errors import BadRequestError, InvalidProposalError, NotFoundError
 from mlcat_ingest.catalog.limits import SEARCH_CRITERIA, SEARCH_VALUES
-from mlcat_ingest.catalog.schema.values import SYSTEM_ACTOR, AspectVersion, TimeseriesEvent, Write
+from mlcat_ingest.catalog.schema.values import SYSTEM_ACTOR, TimeseriesEvent, Write
 from mlcat_ingest.catalog.store.graph import delete_references, find_references
 from mlcat_ingest.catalog.store.prepare import check_urn
 from mlcat_ingest.catalog.store.reads import Span, delete_events, read_events
@@ -231,11 +231,14 @@ class Entities(Resource):
         if entity_type not in ENTITY_TYPES:
             raise NotFoundError(f"{entity_type!r} is not an entity type of this catalog")
         stored = self._store.get_many([urn], request.params.get("aspects") or None)
-        aspects = {name: _envelope(name, aspect) for name, aspect in stored.get(urn, {}).items()}
+        aspects = {
+            name: _envelope(name, embedded(aspect.text), aspect.modified_ms, aspect.modified_by)
+            | {"systemMetadata": aspect.wire_system_metadata()}
+            for name, aspect in stored.get(urn, {}).items()
+        }
         key = key_aspect_name(entity_type)
         if key not in aspects:
-            made_up = {"time": now_ms(), "actor": SYSTEM_ACTOR}
-            aspects[key] = _bare_envelope(key, _key_of(urn, key), made_up)
+            aspects[key] = _envelope(key, _key_of(urn, key), now_ms(), SYSTEM_ACTOR)
         return {"urn": urn, "entityName": entity_type, "aspects": aspects}
 
     @action("/entities", "delete", body=_DELETION, returns=_DELETED)
@@ -304,13 +307,8 @@ def _key_of(urn: str, name: str) -> Mapping[str, str]:
     return dict(zip(names, parts, strict=True))
 
 
-def _envelope(name: str, stored: AspectVersion) -> dict[str, Any]:
-    made = {"time": stored.modified_ms, "actor": stored.modified_by}
-    envelope = _bare_envelope(name, embedded(stored.text), made)
-    return {**envelope, "systemMetadata": stored.wire_system_metadata()}
-
-
-def _bare_envelope(name: str, value: Any, created: Mapping[str, Any]) -> dict[str, Any]:
+def _envelope(name: str, value: Any, made_ms: int, made_by: str) -> dict[str, Any]:
+    created = {"time": made_ms, "actor": made_by}
     return {"name": name, "type": "VERSIONED", "version": 0, "value": value, "created": created}
 
 

@@ -276,7 +276,6 @@ def _system_metadata(value: Any) -> Mapping[str, Any] | None:
 #
 # A text that itself holds such an escape, backslash and all, cannot be told from an altered one.
 # Only proposals that name this client are looked at.
-_CLIENT: Final = "acryl-datahub"
 _ESCAPE: Final = re.compile(r"\\u([0-9a-f]{4})")
 _LONGER: Final = re.compile(r"\\u[123ef][0-9a-f]{4}")
 # Headers and the properties of the system metadata are the deepest texts of an envelope.
@@ -285,10 +284,12 @@ _LEVELS: Final = 3
 
 def unescape_envelope(proposal: Any) -> Any:
     """Return a proposal as it was before the client altered it; any other value as it is."""
-    if not isinstance(proposal, dict) or not _is_from_client(proposal):
-        return proposal
-    envelope = {name: value for name, value in proposal.items() if name != "aspect"}
-    return proposal | _each_text(envelope, _LEVELS)
+    match proposal:
+        case {"systemMetadata": {"properties": {"clientId": "acryl-datahub"}}}:
+            envelope = {name: value for name, value in proposal.items() if name != "aspect"}
+            return proposal | _each_text(envelope, _LEVELS)
+        case _:
+            return proposal
 
 
 def unescape(text: str) -> str:
@@ -302,12 +303,6 @@ def _undone(escape: re.Match[str]) -> str:
     code = int(escape[1], 16)
     # The client made escapes neither of ASCII nor of lone surrogates.
     return escape[0] if code < 0x80 or 0xD800 <= code < 0xE000 else chr(code)
-
-
-def _is_from_client(proposal: Mapping[str, Any]) -> bool:
-    metadata = proposal.get("systemMetadata")
-    properties = metadata.get("properties") if isinstance(metadata, dict) else None
-    return isinstance(properties, dict) and properties.get("clientId") == _CLIENT
 
 
 def _each_text(value: Any, levels: int) -> Any:
