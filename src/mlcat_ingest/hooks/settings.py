@@ -38,20 +38,14 @@ class HookConfig(TypedDict, total=False):
     """Longest wait for a drain at the end of the process."""
 
 
-VARIABLES: Final = {
-    "recipe": "MLCAT_RECIPE",
-    "server": "MLCAT_SERVER",
-    "token": "MLCAT_TOKEN",
-    "spool": "MLCAT_SPOOL",
-    "send": "MLCAT_HOOK_SEND",
-    "ranks": "MLCAT_HOOK_RANKS",
-    "debounce_s": "MLCAT_HOOK_DEBOUNCE_S",
-    "flush_s": "MLCAT_HOOK_FLUSH_S",
-}
-"""Names of a config, and the variables that say the same."""
-
 _PATHS: Final = ("recipe", "spool")
 _TEXTS: Final = ("server", "token")
+
+VARIABLES: Final = {
+    name: f"MLCAT_{'' if name in (*_PATHS, *_TEXTS) else 'HOOK_'}{name.upper()}"
+    for name in HookConfig.__annotations__
+}
+"""Names of a config, and the variables that say the same: MLCAT_RECIPE, MLCAT_HOOK_SEND."""
 
 
 def with_config(config: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, str]:

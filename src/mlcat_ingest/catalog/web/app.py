@@ -238,11 +238,8 @@ class _Guard:
                 if permission is None:
                     raise _unauthenticated()
                 scope[MAY_WRITE] = permission == "write"
-            elif (session := self._session(scope)) is not None:
-                scope[MAY_WRITE] = self._sessions.may_write(session)
-                scope[CSRF] = self._sessions.form_token(session)
+            elif self._take_session(scope):
                 scope[SIGNED_IN] = True
-                scope[ACTOR] = self._sessions.actor(session)
             elif scope in self._pages and self._pages.by_browser(scope):
                 await redirect_to_sign_in(scope)(scope, receive, send)
                 return
@@ -252,11 +249,15 @@ class _Guard:
                 raise _unauthenticated()
         await self._app(scope, receive, send)
 
-    def _session(self, scope: Scope) -> str | None:
-        """Return the open session of a request to the pages; no other request may use one."""
-        session = HTTPConnection(scope).cookies.get(SESSION_COOKIE, "")
-        is_taken = self._sessions.is_open(session) and self._pages.take_session(scope)
-        return session if is_taken else None
+    def _take_session(self, scope: Scope) -> bool:
+        """Give a request to the pages what its open session may; no other request may use one."""
+        cookie = HTTPConnection(scope).cookies.get(SESSION_COOKIE, "")
+        session = self._sessions.find(cookie)
+        if session is None or not self._pages.take_session(scope):
+            return False
+        scope[MAY_WRITE], scope[ACTOR] = session.may_write, session.actor
+        scope[CSRF] = self._sessions.form_token(cookie)
+        return True
 
 
 def _unauthenticated(

@@ -191,18 +191,14 @@ class Sessions:
             self._started.popitem(last=False)
         return session
 
-    def is_open(self, session: str) -> bool:
-        """Return whether a session of this id was started, and neither ended nor expired."""
+    def find(self, session: str) -> "_Session | None":
+        """Return the session of this id that was started, and neither ended nor expired."""
         started = self._started.get(session)
-        return started is not None and self._clock() < started.expiry_s
+        return started if started is not None and self._clock() < started.expiry_s else None
 
-    def may_write(self, session: str) -> bool:
-        """Return whether an open session was started with the token that permits writing."""
-        return self.is_open(session) and self._started[session].may_write
-
-    def actor(self, session: str) -> str:
-        """Return the URN of the user of an open session."""
-        return self._started[session].actor
+    def is_open(self, session: str) -> bool:
+        """Return whether there is a session of this id."""
+        return self.find(session) is not None
 
     def end(self, session: str) -> None:
         """End a session; an unknown id is none."""
