@@ -184,10 +184,8 @@ def recipe_of(given: RecipeSource, conn_id: str | None, mlflow_conn_id: str | No
         recipe = Recipe.parse(given, label="inline recipe", environ=environ)
     else:
         recipe = Recipe.load(Path(given), environ)
-    return recipe if conn_id is None else _into(recipe, conn_id)
-
-
-def _into(recipe: Recipe, conn_id: str) -> Recipe:
+    if conn_id is None:
+        return recipe
     sink = recipe.sink
     names_catalog = sink is not None and (
         sink.type not in {"rest", "datahub-rest"} or {"server", "token"} & sink.config.keys()

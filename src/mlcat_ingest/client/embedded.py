@@ -7,7 +7,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
@@ -29,7 +29,7 @@ from mlcat_ingest.errors import (
     MlcatError,
     RecipeError,
 )
-from mlcat_ingest.net.http import IsPassing, Reply, is_unavailable
+from mlcat_ingest.net.http import Reply
 from mlcat_ingest.net.session import HttpOptions
 from mlcat_ingest.sql.database import sqlite_name
 
@@ -68,7 +68,7 @@ class EmbeddedCatalog(CatalogClient, Catalog):
     @property
     def facts(self) -> CatalogFacts:
         """The facts of the catalog; it exists if the database has a file."""
-        return replace(super().facts, exists=self._server.file.exists())
+        return replace(super().facts, exists=self._server.file.exists(), group_page="")
 
     def open(self, *, read_only: bool = False) -> str:
         """Use the server that is alive on the database, or start one; return the database.
@@ -92,16 +92,11 @@ class EmbeddedCatalog(CatalogClient, Catalog):
     ) -> dict[str, dict[str, StoredAspect]]:
         return {} if self._absent else super()._read(urns, aspects, values=values)
 
-    def graphql(
-        self,
-        query: str,
-        variables: Mapping[str, Any] | None = None,
-        operation_name: str | None = None,
-    ) -> dict[str, Any]:
+    def graphql(self, *args: Any, **options: Any) -> dict[str, Any]:
         """Return the `data` of a GraphQL query; a database that does not exist has no entities."""
         if self._absent:
             return {"scrollAcrossEntities": {"total": 0}}
-        return super().graphql(query, variables, operation_name)
+        return super().graphql(*args, **options)
 
     def check(self, *, write: bool = False) -> Iterator[Finding]:
         """Yield whether the database can be used; one that does not exist is not made."""
@@ -179,25 +174,19 @@ class _ServerConnection(Connection):
         seconds = time.monotonic() - since_s
         return UnansweredRequest(str(self.file), seconds, peer="the embedded catalog", what="start")
 
-    def request(
-        self,
-        method: str,
-        path: str,
-        body: bytes | None = None,
-        is_passing: IsPassing | None = is_unavailable,
-    ) -> Reply:
+    def request(self, *args: Any, **options: Any) -> Reply:
         """Return the reply to a request; see `Connection.request`."""
         try:
-            return super().request(method, path, body, is_passing)
+            return super().request(*args, **options)
         except CatalogUnavailableError as error:
             explained = self._explain_exit(error)
             if explained is error:
                 raise
             raise explained from error
 
-    def refusal(self, reply: Reply, *, what: str, urn: str | None = None) -> MlcatError:
-        """Return the error for a reply that refuses `what`; see `Connection.refusal`."""
-        error = super().refusal(reply, what=what, urn=urn)
+    def refusal(self, *args: Any, **options: Any) -> MlcatError:
+        """Return the error for a reply that refuses something; see `Connection.refusal`."""
+        error = super().refusal(*args, **options)
         return self._explain_exit(error) if isinstance(error, CatalogUnavailableError) else error
 
     def _explain_exit(self, error: CatalogUnavailableError) -> CatalogUnavailableError:

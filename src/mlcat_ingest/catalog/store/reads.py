@@ -45,12 +45,10 @@ class Span:
 
     def conditions(self) -> list[ColumnElement[bool]]:
         """Return what holds of the rows in the span."""
+        at_ms, start_ms, end_ms = timeseries.c.timestamp_ms, self.start_ms, self.end_ms
         conditions = [timeseries.c.aspect == self.aspect]
-        if self.start_ms is not None:
-            conditions.append(timeseries.c.timestamp_ms >= self.start_ms)
-        if self.end_ms is not None:
-            conditions.append(timeseries.c.timestamp_ms <= self.end_ms)
-        return conditions
+        conditions += [] if start_ms is None else [at_ms >= start_ms]
+        return conditions + ([] if end_ms is None else [at_ms <= end_ms])
 
 
 def read_events(

@@ -109,7 +109,11 @@ class VersionSets:
         version_set, sort_id = value["versionSet"], value["sortId"]
         set_properties = self._before(version_set, VERSION_SET_PROPERTIES)
         scheme = value.get("versioningScheme", defaults(VERSION_PROPERTIES)["versioningScheme"])
-        _check_type(urn, version_set)
+        expected = key_aspect(version_set)[1]["entityType"]
+        if entity_type_of(urn) != expected:
+            raise InvalidProposalError(
+                f"Version Set specified entity type does not match, expected type: {expected}"
+            )
         if set_properties is not None:
             _check_scheme(set_properties["versioningScheme"], scheme, sort_id)
         self._check_unique(urn, version_set, sort_id, value["version"].get("versionTag"))
@@ -208,14 +212,6 @@ def _set_latest(version_set: str, scheme: str, latest: str) -> Write:
 
 def _mark_latest(urn: str, value: Mapping[str, Any], *, is_latest: bool) -> Write:
     return Write(urn, VERSION_PROPERTIES, {**value, IS_LATEST: is_latest}, "RESTATE")
-
-
-def _check_type(urn: str, version_set: str) -> None:
-    expected = key_aspect(version_set)[1]["entityType"]
-    if entity_type_of(urn) != expected:
-        raise InvalidProposalError(
-            f"Version Set specified entity type does not match, expected type: {expected}"
-        )
 
 
 def _check_scheme(expected: str, scheme: str, sort_id: str) -> None:

@@ -1,10 +1,9 @@
 """The REST catalog that a recipe names, ours or DataHub's."""
 
 from collections.abc import Iterator
-from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 
-from mlcat_ingest.client.base import Catalog, CatalogFacts
+from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.client.config import RestSinkConfig
 from mlcat_ingest.client.rest.checks import check_service
 from mlcat_ingest.client.rest.client import CatalogClient
@@ -26,19 +25,8 @@ class RestCatalog(CatalogClient, Catalog):
             max_proposals=config.batch_size,
             max_bytes=config.batch_bytes,
             server_version=config.server_version,
+            ui_url=config.ui_url,
         )
-        self._config = config
-
-    @property
-    def facts(self) -> CatalogFacts:
-        """The facts of the service, as far as it is open; see `CatalogClient.facts`."""
-        return super().facts if self._capabilities is None else self._known_facts
-
-    @cached_property
-    def _known_facts(self) -> CatalogFacts:
-        # A run asks for them at each entity, and they do not change any more.
-        group_page = self.connect().group_page(self.server, self._config.ui_url)
-        return replace(super().facts, group_page=group_page)
 
     def check(self, *, write: bool = False) -> Iterator[Finding]:
         """Yield what the service answers to each kind of request; see `Catalog.check`.

@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic, sleep
 from typing import Any, Final
 
@@ -70,10 +70,12 @@ class CatalogClient(AspectReader, Emitter, Closing):
         max_proposals: int = MAX_REQUEST_ITEMS,
         max_bytes: int = MAX_REQUEST_BYTES,
         server_version: str | None = None,
+        ui_url: str | None = None,
     ) -> None:
         """Resolve the address and the token; `connection`, if given, has them and the options.
 
-        `server_version` is DataHub's version, in place of what the service says.
+        `server_version` is DataHub's version, in place of what the service says; `ui_url` is the
+        address of its pages, if it is not that of the service.
 
         Raises:
             RecipeError: there is no usable address or token.
@@ -86,6 +88,8 @@ class CatalogClient(AspectReader, Emitter, Closing):
         self._lock = threading.Lock()
         self._server_version = server_version
         self._capabilities: Capabilities | None = None
+        self._facts = CatalogFacts(batch_size=max_proposals, may_drop=True)
+        self._ui_url = ui_url
         self._search = Search(self.graphql, self.incoming)
         self._evaluator = ServiceEvaluator(connection, self)
 
@@ -107,17 +111,7 @@ class CatalogClient(AspectReader, Emitter, Closing):
     @property
     def facts(self) -> CatalogFacts:
         """The facts of the service, as far as it is open."""
-        service, size = self._capabilities, self._max_proposals
-        if service is None:
-            return CatalogFacts(batch_size=size, may_drop=True)
-        return CatalogFacts(
-            batch_size=size,
-            connections=self._connection.connections,
-            enforces_conditions=service.enforces_conditions,
-            may_drop=service.may_drop,
-            lacking_types=service.lacking_types,
-            index="current" if service.same_version else "behind",
-        )
+        return self._facts
 
     @property
     def address(self) -> str:
@@ -150,6 +144,15 @@ class CatalogClient(AspectReader, Emitter, Closing):
                 capabilities = read_capabilities(self._connection)
                 if self._server_version is not None:
                     capabilities = Capabilities(datahub=True, datahub_version=self._server_version)
+                self._facts = replace(
+                    self._facts,
+                    connections=self._connection.connections,
+                    enforces_conditions=capabilities.enforces_conditions,
+                    may_drop=capabilities.may_drop,
+                    lacking_types=capabilities.lacking_types,
+                    index="current" if capabilities.same_version else "behind",
+                    group_page=capabilities.group_page(self.server, self._ui_url),
+                )
                 self._capabilities = capabilities
             return self._capabilities
 

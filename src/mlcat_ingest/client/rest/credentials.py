@@ -86,7 +86,10 @@ def resolve(
     address = _address(chosen.server, chosen.server_from)
     if holder is None or not holder.token:
         return Credentials(address, server_from=chosen.server_from)
-    _check_token(holder.token, holder.token_from)
+    if not (holder.token.isascii() and holder.token.isprintable()):
+        raise RecipeError(
+            f"the token from {holder.token_from} contains characters that HTTP headers do not allow"
+        )
     return Credentials(address, holder.token, chosen.server_from, holder.token_from)
 
 
@@ -139,8 +142,7 @@ def _file_place(path: Path) -> Iterator[_SettingPlace]:
         log.warning("%s is not YAML and is ignored", _FILE)
         return
     settings = content if isinstance(content, dict) else {}
-    gms = settings.get("gms")
-    nested = gms if isinstance(gms, dict) else {}
+    nested = gms if isinstance(gms := settings.get("gms"), dict) else {}
     yield _SettingPlace(
         _clean(nested.get("server", settings.get("gms.server"))),
         _clean(nested.get("token", settings.get("gms.token"))),
@@ -177,10 +179,3 @@ def _address(server: str, origin: str) -> str:
     if parts.query or parts.fragment:
         raise RecipeError(f"the server's address from {origin} ends in a query or a fragment")
     return server.rstrip("/")
-
-
-def _check_token(token: str, origin: str) -> None:
-    if not (token.isascii() and token.isprintable()):
-        raise RecipeError(
-            f"the token from {origin} contains characters that HTTP headers do not allow"
-        )

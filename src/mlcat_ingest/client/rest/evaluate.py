@@ -58,10 +58,17 @@ class ServiceEvaluator:
         self, urn: str, *, should_push: bool = False, test_urns: Sequence[str] = ()
     ) -> Evaluation:
         """Evaluate the tests of one entity; raises as `evaluate_batch`. Cost: one request."""
-        return self._run([urn], should_push=should_push, test_urns=test_urns, batches=False)
+        return self.evaluate_batch(
+            [urn], should_push=should_push, test_urns=test_urns, batches=False
+        )
 
     def evaluate_batch(
-        self, urns: Sequence[str], *, should_push: bool = False, test_urns: Sequence[str] = ()
+        self,
+        urns: Sequence[str],
+        *,
+        should_push: bool = False,
+        test_urns: Sequence[str] = (),
+        batches: bool = True,
     ) -> Evaluation:
         """Evaluate the tests of `urns`; no `test_urns` means every test that applies.
 
@@ -71,12 +78,8 @@ class ServiceEvaluator:
 
         Cost: one request for a batch of URNs, or one a URN where the service has no batch call;
         one more for the first push; some sixteen more for each URN that a batch is refused for.
+        Without `batches` it is one request a URN.
         """
-        return self._run(urns, should_push=should_push, test_urns=test_urns, batches=True)
-
-    def _run(
-        self, urns: Sequence[str], *, should_push: bool, test_urns: Sequence[str], batches: bool
-    ) -> Evaluation:
         options: dict[str, Any] = {"shouldPush": should_push, "push": should_push}
         if test_urns:
             options |= {"testUrns": list(test_urns), "tests": list(test_urns)}

@@ -26,7 +26,8 @@ from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.registry import ASPECTS
 from mlcat_ingest.metadata_tests.evaluate import evaluate, merge_results, read_tests
 
-_TASK: Final = re.compile(r"[a-zA-Z0-9_-]+:[0-9]+")
+# More digits than a long has would only cost time to read.
+_TASK: Final = re.compile(r"([a-zA-Z0-9_-]+):0*([0-9]{1,19})")
 _MAX_TASK_ID: Final = 2**63 - 1
 _REINDEXING: Final = "Reindexing the aspect without the deleted records. "
 _DELETING: Final = "Issuing a delete by query request. "
@@ -124,28 +125,20 @@ def _series(entity_type: str, aspect: str) -> tuple[str, str]:
 def _task_of(params: Mapping[str, Any]) -> tuple[str, int]:
     task, node_id, task_id = params.get("task"), params.get("nodeId"), params.get("taskId")
     separate = f"{node_id}:{task_id}" if node_id and task_id else None
-    if task is None and separate is None:
+    named = {one for one in (task, separate) if one is not None}
+    if len(named) != 1:
+        which = "only one of" if named else "either"
         raise BadRequestError(
-            "Please specify either Node ID + task ID OR composite task parameters"
+            f"Please specify {which} Node ID + task ID OR composite task parameters"
         )
-    if task is not None and separate is not None and task != separate:
-        raise BadRequestError(
-            "Please specify only one of Node ID + task ID OR composite task parameters"
-        )
-    return _parse_task(task if task is not None else str(separate))
-
-
-def _parse_task(task: str) -> tuple[str, int]:
-    node_id, _, digits = task.partition(":")
-    # More digits than a long has would only cost time to read.
-    usable = _TASK.fullmatch(task) is not None and len(digits.lstrip("0")) < 20
-    task_id = int(digits) if usable else 0
-    if not 0 < task_id <= _MAX_TASK_ID:
+    (task,) = named
+    match = _TASK.fullmatch(task)
+    if match is None or not 0 < int(match[2]) <= _MAX_TASK_ID:
         raise BadRequestError(
             "Task should be in the form nodeId:taskId e.g. aB1cdEf2GHIJKLMnoPQr3S:123456 "
             f"(got {task})"
         )
-    return node_id, task_id
+    return match[1], int(match[2])
 
 
 _TEST_PAGE: Final = 1_000

@@ -103,7 +103,12 @@ def read_proposal(proposal: Mapping[str, Any]) -> Write:
     if not urn:
         raise InvalidProposalError("entityUrn: missing")
     entity_type = _entity_type(proposal, urn)
-    change = _change(proposal)
+    named = proposal.get("changeType")
+    if named is None:
+        raise InvalidProposalError("changeType: missing")
+    if named in _NOT_PROPOSED:
+        raise InvalidProposalError(f"ChangeType not supported: [{named}]")
+    change = _CHANGES[named]
     aspect, value = _content(proposal, entity_type, change)
     return make_write(
         urn,
@@ -113,15 +118,6 @@ def read_proposal(proposal: Mapping[str, Any]) -> Write:
         headers=proposal.get("headers", {}),
         system_metadata=proposal.get("systemMetadata"),
     )
-
-
-def _change(proposal: Mapping[str, Any]) -> Change:
-    named = proposal.get("changeType")
-    if named is None:
-        raise InvalidProposalError("changeType: missing")
-    if named in _NOT_PROPOSED:
-        raise InvalidProposalError(f"ChangeType not supported: [{named}]")
-    return _CHANGES[named]
 
 
 def _entity_type(proposal: Mapping[str, Any], urn: str) -> str:
