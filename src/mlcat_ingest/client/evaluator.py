@@ -151,40 +151,33 @@ def _entries_of(aspects: WrittenEntity) -> int:
     return len(values) + sum(len(value) for value in values if isinstance(value, list | dict))
 
 
+@dataclass(slots=True)
 class _EntityReader:
     """Reads the entities of a batch with the first `fetch`, and their neighbours with the others.
 
     If all of them were just written, only aspects that are not known from that are read.
 
     Attributes:
+        extra: aspects of the entities to read, too.
+        written: what is known of the entities from their last write.
         entities: the aspects of the entities; one that the catalog does not have is left out.
     """
 
-    def __init__(
-        self,
-        catalog: Reads,
-        neighbours: _NeighbourCache,
-        extra: Sequence[str],
-        written: Mapping[str, WrittenEntity],
-    ) -> None:
-        """Read the aspects `extra` of the entities too; `written` is known of them."""
-        self._written = written
-        self._catalog = catalog
-        self._neighbours = neighbours
-        self._extra = extra
-        self._fetched = False
-        self.entities: Aspects = {}
+    catalog: Reads
+    neighbours: _NeighbourCache
+    extra: Sequence[str]
+    written: Mapping[str, WrittenEntity]
+    entities: Aspects | None = None
 
     def fetch(self, urns: Collection[str], names: Collection[str] | None) -> Aspects:
         """Return the aspects `names` of `urns`; see `FetchAspects`."""
-        if self._fetched:
-            return self._neighbours.read(urns, names or ())
-        self._fetched = True
-        wanted = {*(names or ()), *self._extra}
-        if self._written.keys() >= set(urns):
+        if self.entities is not None:
+            return self.neighbours.read(urns, names or ())
+        wanted = {*(names or ()), *self.extra}
+        if self.written.keys() >= set(urns):
             self.entities = self._read_unknown(urns, wanted)
             return self.entities
-        existing = _read_aspects(self._catalog, urns, wanted, with_key=True)
+        existing = _read_aspects(self.catalog, urns, wanted, with_key=True)
         self.entities = {
             urn: aspects
             for urn, aspects in existing.items()
@@ -196,14 +189,14 @@ class _EntityReader:
         unknown: dict[str, set[str]] = {}
         entities: Aspects = {}
         for urn in urns:
-            written = self._written[urn]
+            written = self.written[urn]
             entities[urn] = {
                 name: _ReadAspect(value) for name, value in written.items() if value is not None
             }
             unknown.setdefault(entity_type_of(urn), set()).update(wanted - written.keys())
         for entity_type, names in unknown.items():
             members = [urn for urn in urns if entity_type_of(urn) == entity_type]
-            for urn, aspects in _read_aspects(self._catalog, members, names).items():
+            for urn, aspects in _read_aspects(self.catalog, members, names).items():
                 entities[urn].update(aspects)
         return entities
 
@@ -384,8 +377,9 @@ class ClientEvaluator(Evaluates):
             _ACTOR,
             lambda urn, test: unreadable.setdefault(urn, set()).add(test),
         )
-        existing = {urn: results[urn] for urn in urns if urn in reader.entities}
-        return _Batch(existing, frozenset(test.urn for test in tests), unreadable, reader)
+        entities = reader.entities or {}
+        existing = {urn: results[urn] for urn in urns if urn in entities}
+        return _Batch(existing, frozenset(test.urn for test in tests), unreadable, entities)
 
     def _push(self, batch: "_Batch") -> dict[str, str]:
         """Write the results that changed; return the entities where that was refused, and why."""
@@ -421,12 +415,12 @@ class ClientEvaluator(Evaluates):
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """The results of some entities, under `tests`, and the tests that are `unreadable` on them."""
+    """The results of some `entities` by `tests`, and the tests that are `unreadable` on them."""
 
     results: Mapping[str, TestResults]
     tests: frozenset[str]
     unreadable: Mapping[str, Collection[str]]
-    reader: _EntityReader
+    entities: Aspects
 
     def outcomes(self) -> dict[str, TestOutcome]:
         """Return the outcomes of the entities on which all tests could be evaluated."""
@@ -444,11 +438,10 @@ class _Batch:
 
     def stored_results(self) -> dict[str, tuple[Aspect, str | None]]:
         """Return `testResults` as they were read with the entities, and their versions."""
-        entities = self.reader.entities
         return {
-            urn: _stored_results(entities[urn])
+            urn: _stored_results(self.entities[urn])
             for urn in self.results
-            if entities[urn].get(TEST_RESULTS, _READ) is not None
+            if self.entities[urn].get(TEST_RESULTS, _READ) is not None
         }
 
     def proposal(self, urn: str, stored: Aspect, version: str | None) -> Proposal | None:

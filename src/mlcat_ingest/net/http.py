@@ -316,7 +316,7 @@ class Http(Closing):
         self.base_url, user_auth = _without_user_info(base_url.rstrip("/"))
         self.peer = peer
         self._unavailable = unavailable
-        self._timeout = (options.connect_timeout_s, options.read_timeout_s)
+        self._options = options
         self._reads = reads
         self._retry = RetryPolicy(
             peer,
@@ -331,14 +331,11 @@ class Http(Closing):
         self._server_date: tuple[str, float, float] | None = None
         self._session = OwnSession(options.connections)
         self._session.auth = options.auth or user_auth or no_auth
-        self._renew = options.renew
-        self._variables = options.variables
         self._accepted_s: float | None = None
         self._session.headers.update({**HEADERS, **options.headers})
-        self._verify = options.trust.verify
         self._session.cert = options.trust.cert
         self._proxies = loopback_without_proxy(self.base_url)
-        if self._verify is False:
+        if options.trust.verify is False:
             log.warning("the TLS certificate of %s is not verified", peer)
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
 
@@ -473,7 +470,7 @@ class Http(Closing):
 
         A service that has lost its database refuses credentials that it has just accepted.
         """
-        auth = None if self._renew is None else self._renew()
+        auth = None if self._options.renew is None else self._options.renew()
         if auth is not None and auth != self._session.auth:
             self._session.auth, self._accepted_s = auth, None
         if self._session.auth != refused:
@@ -500,8 +497,8 @@ class Http(Closing):
             params=params,
             data=body,
             headers=headers,
-            timeout=self._timeout,
-            verify=self._verify,
+            timeout=(self._options.connect_timeout_s, self._options.read_timeout_s),
+            verify=self._options.trust.verify,
             proxies=self._proxies,
             # requests turns a redirected POST into a GET, which would look like a success.
             allow_redirects=method in {"GET", "HEAD"},
@@ -550,7 +547,7 @@ class Http(Closing):
     def _refused_credentials(self, reply: Reply) -> AuthenticationError:
         accepted = ""
         hint = _credentials_hint(
-            self._session.auth, reply.headers.get("WWW-Authenticate", ""), self._variables
+            self._session.auth, reply.headers.get("WWW-Authenticate", ""), self._options.variables
         )
         if not self._session.is_home(reply.url):
             hint = "a redirect leads there, and credentials do not follow it; use that address"

@@ -192,39 +192,33 @@ class PendingRequest:
     failing_since_s: float = 0.0
 
 
+@dataclass(eq=False)
 class RetryPolicy:
     """The pauses between attempts of requests to one service; safe for several threads.
 
     A request is tried again for `retry_for_s` after its first failure, and `retries` times at most
-    where that is given; for `FIRST_CONTACT_S` at most until the service has answered.
+    where that is given; for `FIRST_CONTACT_S` at most until the service has answered. `peer` names
+    the service in the log, `address` is without secrets.
     """
 
-    def __init__(
-        self,
-        peer: str,
-        address: str,
-        *,
-        retry_for_s: float,
-        retries: int | None,
-        first_pause_s: float,
-    ) -> None:
-        """Keep the bounds; `peer` names the service in the log, `address` is without secrets."""
-        self._peer = peer
-        self._address = address
-        self._retry_for_s = retry_for_s
-        self._retries = retries
-        self._first_pause_s = first_pause_s
+    peer: str
+    address: str
+    retry_for_s: float
+    retries: int | None
+    first_pause_s: float
+    _is_reported = False
+
+    def __post_init__(self) -> None:
         self._ended = threading.Event()
-        self._is_reported = False
 
     @property
     def was_reached(self) -> bool:
         """Tell whether the service has answered any client of this process."""
-        return self._address in REACHED
+        return self.address in REACHED
 
     def note_answer(self) -> None:
         """Remember that the service has answered."""
-        REACHED.add(self._address)
+        REACHED.add(self.address)
 
     def pause(
         self,
@@ -240,32 +234,32 @@ class RetryPolicy:
         with the time for retries, or `within_s`.
         """
         patience_s = inf if self.was_reached else FIRST_CONTACT_S
-        retry_for_s = min(self._retry_for_s, within_s, patience_s)
+        retry_for_s = min(self.retry_for_s, within_s, patience_s)
         now_s = monotonic()
         if not pending.failures:
             pending.failing_since_s = now_s
         pending.failures += 1
         pending.failure = failure
         left_s = pending.failing_since_s + retry_for_s - now_s
-        is_last = self._retries is not None and pending.failures > self._retries
+        is_last = self.retries is not None and pending.failures > self.retries
         if is_last or left_s <= 0 or self._ended.is_set():
             return False
         if asked_s is None:
-            doubled_s = self._first_pause_s * 2 ** min(pending.failures - 1, 16)
+            doubled_s = self.first_pause_s * 2 ** min(pending.failures - 1, 16)
             asked_s = min(MAX_PAUSE_S, doubled_s) * _RANDOM.uniform(0.5, 1)
         pause_s = min(asked_s, MAX_RETRY_AFTER_S, left_s)
         if now_s - pending.failing_since_s + pause_s >= LONG_WAIT_S and not self._is_reported:
             self._is_reported = True
             place = redact_url(pending.url)
             sentence = "waiting for %s at %s, which %s; it is tried again for up to %s"
-            log.warning(sentence, self._peer, place, failure, _duration(retry_for_s))
+            log.warning(sentence, self.peer, place, failure, _duration(retry_for_s))
         return not wait(self._ended, pause_s)
 
     def reset(self) -> None:
         """Take note of an answer: the next wait is reported again."""
         if self._is_reported:
             self._is_reported = False
-            log.info("%s answers again", self._peer)
+            log.info("%s answers again", self.peer)
 
     def end(self) -> None:
         """End every pause at once; no request is tried again from now on."""

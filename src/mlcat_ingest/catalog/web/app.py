@@ -6,6 +6,7 @@ Access control, a limit on requests at once, errors as responses, metrics.
 import logging
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
 from time import perf_counter
 from typing import Final
@@ -196,6 +197,7 @@ def _refuse_other_hosts(scope: Scope, host: str) -> None:
         )
 
 
+@dataclass(frozen=True)
 class _Guard:
     """ASGI middleware that passes a request on, or refuses it.
 
@@ -205,20 +207,11 @@ class _Guard:
     through the browser of a user of this machine.
     """
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        authenticator: Authenticator | None,
-        sessions: Sessions,
-        pages: PageRequests,
-        open_paths: Collection[str],
-    ) -> None:
-        """Guard `app`; without an `authenticator` there is no token, and anybody may."""
-        self._app = app
-        self._authenticator = authenticator
-        self._sessions = sessions
-        self._pages = pages
-        self._open_paths = frozenset(open_paths)
+    app: ASGIApp
+    authenticator: Authenticator | None
+    sessions: Sessions
+    pages: PageRequests
+    open_paths: Collection[str]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or send a browser without a session to the sign-in.
@@ -228,35 +221,35 @@ class _Guard:
             TooManyRequestsError: the client tried too many wrong tokens.
             ForbiddenError: a page of another site sent the request.
         """
-        if scope["type"] == "http" and scope["path"] not in self._open_paths:
+        if scope["type"] == "http" and scope["path"] not in self.open_paths:
             headers = Headers(scope=scope)
-            if self._authenticator is None:
+            if self.authenticator is None:
                 _refuse_other_sites(headers)
-                scope[CSRF] = self._sessions.form_token("")
+                scope[CSRF] = self.sessions.form_token("")
             elif (token := _bearer_token(headers)) is not None:
-                permission = self._authenticator.permission(token, client_address(scope))
+                permission = self.authenticator.permission(token, client_address(scope))
                 if permission is None:
                     raise _unauthenticated()
                 scope[MAY_WRITE] = permission == "write"
             elif self._take_session(scope):
                 scope[SIGNED_IN] = True
-            elif scope in self._pages and self._pages.by_browser(scope):
+            elif scope in self.pages and self.pages.by_browser(scope):
                 await redirect_to_sign_in(scope)(scope, receive, send)
                 return
-            elif self._pages.by_browser(scope):
+            elif self.pages.by_browser(scope):
                 raise _unauthenticated("the session ended", hint=_SEND_AGAIN)
             else:
                 raise _unauthenticated()
-        await self._app(scope, receive, send)
+        await self.app(scope, receive, send)
 
     def _take_session(self, scope: Scope) -> bool:
         """Give a request to the pages what its open session may; no other request may use one."""
         cookie = HTTPConnection(scope).cookies.get(SESSION_COOKIE, "")
-        session = self._sessions.find(cookie)
-        if session is None or not self._pages.take_session(scope):
+        session = self.sessions.find(cookie)
+        if session is None or not self.pages.take_session(scope):
             return False
         scope[MAY_WRITE], scope[ACTOR] = session.may_write, session.actor
-        scope[CSRF] = self._sessions.form_token(cookie)
+        scope[CSRF] = self.sessions.form_token(cookie)
         return True
 
 
