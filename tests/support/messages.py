@@ -1,6 +1,7 @@
 """The texts of the package that a user can see."""
 
 import ast
+import csv
 import json
 from collections.abc import Iterator
 from functools import cache
@@ -16,12 +17,21 @@ PACKAGE = Path(__file__).parents[2] / "src" / "mlcat_ingest"
 def messages() -> tuple[tuple[str, str], ...]:
     """Return each text with its place: literals of several words, help texts, recipe keys.
 
+    Those of tables of failures are among them.
+
     Where a value is put in, the text has its expression in braces.
     """
     found = [
         (f"{path.relative_to(PACKAGE)}:{node.lineno}", text)
         for path in sorted(PACKAGE.rglob("*.py"))
         for node, text in _literals(path)
+        if " " in text.strip()
+    ]
+    found += [
+        (f"{path.relative_to(PACKAGE)}:{at}", text)
+        for path in sorted(PACKAGE.rglob("failures.csv"))
+        for at, row in enumerate(csv.reader(path.read_text("utf-8").splitlines()), 1)
+        for text in row
         if " " in text.strip()
     ]
     found += [(context.command_path, context.get_help()) for context in commands()]
