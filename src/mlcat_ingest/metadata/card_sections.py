@@ -84,6 +84,15 @@ _HEADINGS: Final[Mapping[_CardField, Sequence[str]]] = {
     ),
 }  # fmt: skip
 
+CARD_FIELDS: Final[Mapping[str, Mapping[str, str]]] = {
+    aspect: {
+        field: next(place.part for place in _HEADINGS if place[:2] == (aspect, field))
+        for field in fields
+    }
+    for aspect, fields in EMPTY_CARD.items()
+}
+"""The fields that people write, by aspect, with the part of their records, empty for none."""
+
 _PLACES: Final = {heading: place for place, names in _HEADINGS.items() for heading in names}
 
 HEADINGS: Final = tuple(_PLACES)
@@ -92,7 +101,8 @@ HEADINGS: Final = tuple(_PLACES)
 _TEXTS: Final = frozenset({"caveatDescription", "recommendations"})
 """Fields and parts that are one text; all others are lists of entries."""
 
-_USERS: Final[Mapping[str, str]] = {name.casefold(): name for name in get_args(IntendedUserType)}
+USERS: Final[Sequence[str]] = get_args(IntendedUserType)
+_USERS: Final = {name.casefold(): name for name in USERS}
 
 _FRONT_MATTER: Final = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)\n---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 _HEADING: Final = re.compile(r" {0,3}#{1,6}[ \t]+(.*)")
@@ -147,6 +157,51 @@ def card_aspects(sections: Sections) -> CardAspects:
         if entries:
             aspects[name][field] = _value(aspects[name][field], part or field, part, entries)
     return CardAspects(aspects, unfit)
+
+
+def card_texts(aspect: str, value: Aspect) -> dict[str, str]:
+    """Return the text of each field that people write of an aspect, an entry a line."""
+    return {field: _text(value.get(field), part) for field, part in CARD_FIELDS[aspect].items()}
+
+
+def with_card_texts(aspect: str, value: Aspect, texts: Mapping[str, str]) -> Aspect:
+    """Return the value of an aspect with other `texts` of some fields; what has none stays."""
+    changed = {
+        field: _rewritten(value.get(field), field, CARD_FIELDS[aspect][field], text)
+        for field, text in texts.items()
+    }
+    united = {**value, **changed}
+    return {field: content for field, content in united.items() if content is not None}
+
+
+def _text(content: Any, part: str) -> str:
+    if isinstance(content, Mapping):
+        return content.get(part) or ""
+    return content if isinstance(content, str) else "\n".join(_by_line(content or (), part))
+
+
+def _by_line(entries: Sequence[Any], part: str) -> dict[str, str]:
+    """Return the entries, or those in the part of the entries, by the lines that they are."""
+    groups = (entry.get(part) or () if part else (entry,) for entry in entries)
+    return {" ".join(text.split()): text for texts in groups for text in texts}
+
+
+def _rewritten(content: Any, field: str, part: str, text: str) -> Any:
+    if (part or field) in _TEXTS:
+        whole = text.strip() or None
+        record = {**(content or {}), part: whole}
+        return {key: one for key, one in record.items() if one is not None} if part else whole
+    known = _by_line(content or (), part)
+    lines = filter(None, (" ".join(line.split()) for line in text.splitlines()))
+    entries = [known.get(line, line) for line in dict.fromkeys(lines)]
+    if field == "primaryUsers":
+        entries = [_USERS.get(line.casefold(), line) for line in entries]
+    if not part:
+        return entries
+    # What the entries say beside their groups stays.
+    records = [{**entry, part: []} for entry in content or [{}]]
+    records[0] = {**records[0], part: entries}
+    return [entry for entry in records if any(entry.values())]
 
 
 def _value(known: Any, key: str, part: str, entries: Sequence[str]) -> Any:

@@ -150,6 +150,13 @@ class Passport:
         return [line for line in self.lines if line.topic in topics]
 
 
+def title_and_label(aspect: str, field: str, part: str) -> tuple[str, str]:
+    """Return the title of the topic that a field, or a part of it, is in, and its label there."""
+    keys = (aspect, f"{field}.{part}"), (aspect, field)
+    _, topic, label, _ = next(_FIELDS[key] for key in keys if key in _FIELDS)
+    return _TOPICS[str(topic)].title, str(label)
+
+
 def date_of(epoch_ms: int | None) -> str:
     """Return a time of a card as text."""
     text = "time not known" if epoch_ms is None else str(with_dates("time", epoch_ms))

@@ -1,14 +1,18 @@
 """`card` of a model that two recipes wrote and DataHub's SDK edited, on both kinds of services."""
 
 import json
+import re
 import urllib.request
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import pytest
 
 from mlcat_ingest.cli.main import call
+from support import small_store
+from support.catalog_server import running_catalog
 from support.fakes import model_urn
 from support.sdk_warnings import SDK_WARNINGS
 from support.small_store import GROUP, A, SmallStore
@@ -65,6 +69,31 @@ def test_a_text_of_a_person_is_in_the_card_and_survives_the_next_ingest(
     assert edited["parameters", "lr"]["value"] == "0.9"
     assert edited["parameters", "lr"]["version"] == 2
     assert "recipe" not in edited["parameters", "lr"]["writer"]
+
+
+def test_a_text_of_the_form_is_in_the_card_and_survives_the_next_ingest(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with running_catalog(tmp_path / "served.db") as catalog:
+        url = catalog.url
+        store = small_store.make(tmp_path, url)
+        assert call([prod := store.recipe("prod", "report_to_catalog: false\n"), "-q"]) == 0
+        page = f"{url}/entity/{quote(A, safe='')}"
+        with urllib.request.urlopen(f"{page}?edit=1") as reply:
+            hidden = r'type="hidden" name="(\w+)" value="([^"]*)"'
+            form = {**dict(re.findall(hidden, reply.read().decode())), "mitigations": PURPOSE}
+        request = urllib.request.Request(page, urlencode(form).encode(), {"Origin": url})
+        with urllib.request.urlopen(request) as reply:
+            assert reply.status == 200
+        for _ in range(2):
+            found = lines(store)["oversight", "Mitigation"]
+            assert (found["value"], found["version"]) == (PURPOSE, 1)
+            assert found["source"] == "mlModelEthicalConsiderations.mitigations"
+            assert call([prod, "--full", "-q"]) == 0
+        capfd.readouterr()
+        assert call(["explain", A, "--server", url]) == 0
+        explained = capfd.readouterr().out.partition("mlModelEthicalConsiderations")[2]
+        assert "a person or tool" in explained.partition("mlModelProperties")[0]
 
 
 def test_the_same_versions_make_the_same_card(store: SmallStore) -> None:

@@ -71,10 +71,18 @@ def test_an_entity_is_edited_by_keyboard_alone_and_without_scripts(
         keys.press("Tab")
         keys.type("Use churn 2.")
         keys.press("Tab")
+        keys.press("Enter")  # opens what is of the card
+        keys.press("Tab")
+        keys.type("Rank leads")
+        for _ in range(13):
+            keys.press("Tab")
         keys.press("Enter")
         expect(page.get_by_role("region", name="Description")).to_have_text("By jane.")
         expect(page.get_by_role("status")).to_have_text("Deprecated. Use churn 2.")
         shown = page.locator("main")
+        page.get_by_role("link", name="Card").click()
+        expect(shown.get_by_role("cell", name="Rank leads")).to_be_visible()
+        page.go_back()
         for text in ("gold", "pii", "Wiki"):
             expect(shown.get_by_role("link", name=text)).to_be_visible()
         expect(shown.get_by_role("link", name="jane")).to_be_visible()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Annotated, Any, Final
 
 from sqlalchemy.engine import Connection
@@ -26,7 +27,15 @@ from mlcat_ingest.errors import CodecError, MlcatError
 from mlcat_ingest.metadata import urn as urns
 from mlcat_ingest.metadata.aspects import governance
 from mlcat_ingest.metadata.aspects.assets import TAG_PROPERTIES
+from mlcat_ingest.metadata.card_sections import (
+    CARD_FIELDS,
+    USERS,
+    card_aspects,
+    card_texts,
+    with_card_texts,
+)
 from mlcat_ingest.metadata.codec import dumps, loads
+from mlcat_ingest.metadata.passport import title_and_label
 from mlcat_ingest.metadata.proposal import NOT_STORED
 from mlcat_ingest.metadata.registry import allows, key_aspect
 
@@ -51,19 +60,31 @@ class EditForm:
     removed: Annotated[Sequence[str], "the chosen ones of what removes an entry"]
     problems: Annotated[Mapping[str, str], "why it was not saved, by field"]
     theirs: Annotated[Mapping[str, str], "what others wrote meanwhile, by field"]
+    card: Annotated[Mapping[str, Mapping[str, tuple[str, str]]], "titles of texts, by aspect"]
 
 
 def _text_aspects(urn: str) -> dict[str, str]:
-    """Return the texts that users edit in an entity of this type, with the aspects they are in."""
-    described, deprecation = edits.description_aspect(urn), governance.DEPRECATION
+    """Return the texts that users edit in an entity of this type, with the aspects they are in.
+
+    An aspect of a card has several texts, and its own name here.
+    """
+    described = edits.description_aspect(urn)
     texts = {"description": described} if described else {}
-    return texts | ({"note": deprecation} if allows(entity_type(urn), deprecation) else {})
+    texts |= {"note": governance.DEPRECATION} | {aspect: aspect for aspect in CARD_FIELDS}
+    return {name: aspect for name, aspect in texts.items() if allows(entity_type(urn), aspect)}
 
 
-def can_edit(urn: str) -> bool:
-    """Return whether users edit entities of this type."""
-    listed = any(allows(entity_type(urn), aspect) for aspect, _ in _LISTS.values())
-    return listed or bool(_text_aspects(urn))
+def _texts_in(name: str, value: Mapping[str, Any]) -> dict[str, str]:
+    """Return the texts in the value of an aspect as they are in the form."""
+    texts = card_texts(name, value) if name in CARD_FIELDS else {name: value.get(name)}
+    return {field: _plain(text) for field, text in texts.items()}
+
+
+def edited_fields(urn: str) -> list[str]:
+    """Return the ids in the form of what users edit in entities of this type, empty for nothing."""
+    texts = ([*CARD_FIELDS.get(name, (name,))] for name in _text_aspects(urn))
+    listed = (name for name, (aspect, _) in _LISTS.items() if allows(entity_type(urn), aspect))
+    return [*chain.from_iterable(texts), *listed]
 
 
 def edit_form(
@@ -75,11 +96,11 @@ def edit_form(
         NotFoundError: there is no such entity, or nothing of it is edited.
     """
     aspects = store.get_many([urn]).get(urn)
-    if aspects is None or not can_edit(urn):
+    if aspects is None or not edited_fields(urn):
         raise NotFoundError(f"nothing of {urn!r} can be edited here")
-    stored = {}
+    stored: dict[str, str] = {}
     for name, aspect in _text_aspects(urn).items():
-        stored[name] = _plain(value_of(aspects, aspect).get(name))
+        stored |= _texts_in(name, value_of(aspects, aspect))
         stored[f"{name}_version"] = _stamp(aspects.get(aspect))
     if value_of(aspects, governance.DEPRECATION).get("deprecated"):
         stored["deprecated"] = "on"
@@ -91,11 +112,21 @@ def edit_form(
         if allows(entity_type(urn), _LISTS[name][0])
     }
     removed = [] if sent is None else sent.getlist("remove")
-    theirs = {name: stored[name] for name in conflicts}
+    card = {
+        aspect: {field: title_and_label(aspect, field, part) for field, part in fields.items()}
+        for aspect, fields in CARD_FIELDS.items()
+        if f"{aspect}_version" in stored
+    }
+    theirs = {
+        name: "\n\n".join(f"{card[name][field][1]}: {stored[field]}" for field in card[name])
+        if name in card
+        else stored[name]
+        for name in conflicts
+    }
     if "note" in theirs:
         state = "Deprecated" if "deprecated" in stored else "Not deprecated"
         theirs["note"] = ": ".join(filter(None, (state, stored["note"])))
-    return EditForm(texts, entries, removed, problems, theirs)
+    return EditForm(texts, entries, removed, problems, theirs, card)
 
 
 def _typed(
@@ -109,6 +140,10 @@ def _typed(
     # A field keeps the version that its writer saw, until what others wrote is shown.
     seen = {f"{name}_version": stored[f"{name}_version"] for name in conflicts}
     texts = {name: _plain(sent[name]) for name in sent if name != "remove"} | seen
+    for name in CARD_FIELDS.keys() & {*conflicts}:
+        former, _ = _shown(store, urn, name, sent.get(f"{name}_version", ""))
+        was = _texts_in(name, former)
+        texts |= {field: stored[field] for field in was if texts.get(field) == was[field]}
     if "note" in conflicts:
         before, _ = _shown(store, urn, governance.DEPRECATION, sent.get("note_version", ""))
         if bool(before.get("deprecated")) is ("deprecated" in sent):
@@ -178,15 +213,8 @@ def _steps(
     store: Store, urn: str, sent: Mapping[str, str]
 ) -> Iterator[tuple[str, Callable[[], Edit]]]:
     """Yield each change that was made in the form: its field, and what makes the edit."""
+    yield from _text_steps(store, urn, sent)
     typed = {name: text.strip() for name, text in sent.items()}
-    for name, aspect in _text_aspects(urn).items():
-        shown, version = _shown(store, urn, aspect, sent.get(f"{name}_version", ""))
-        value: dict[str, Any] = {name: sent.get(name, "")}
-        if name == "note":
-            value["deprecated"] = "deprecated" in sent
-        is_sent = not sent.keys().isdisjoint({*value, f"{name}_version"})
-        if is_sent and value != {key: shown.get(key) or type(value[key])() for key in value}:
-            yield name, partial(_new_text, urn, shown, value, version)
     if typed.get("tag"):
         named = urns_named(store, "tag", typed["tag"])
         names = names_of(store, named)
@@ -196,6 +224,26 @@ def _steps(
         yield "owner", lambda: _new_owner(typed["owner"], typed.get("owner_type", ""))
     if typed.get("url") or typed.get("label"):
         yield "url", lambda: _new_link(urn, typed.get("url", ""), typed.get("label", ""))
+
+
+def _text_steps(
+    store: Store, urn: str, sent: Mapping[str, str]
+) -> Iterator[tuple[str, Callable[[], Edit]]]:
+    for name, aspect in _text_aspects(urn).items():
+        shown, version = _shown(store, urn, aspect, sent.get(f"{name}_version", ""))
+        if name in CARD_FIELDS:
+            was = _texts_in(name, shown).items()
+            changed = {field: sent.get(field, "") for field, text in was}
+            changed = {field: changed[field] for field, text in was if changed[field] != text}
+            if changed and not sent.keys().isdisjoint({*changed, f"{name}_version"}):
+                yield name, partial(_new_card, name, changed, version)
+            continue
+        value: dict[str, Any] = {name: sent.get(name, "")}
+        if name == "note":
+            value["deprecated"] = "deprecated" in sent
+        is_sent = not sent.keys().isdisjoint({*value, f"{name}_version"})
+        if is_sent and value != {key: shown.get(key) or type(value[key])() for key in value}:
+            yield name, partial(_new_text, urn, shown, value, version)
 
 
 def _shown(store: Store, urn: str, aspect: str, stamp: str) -> tuple[Mapping[str, Any], str]:
@@ -220,6 +268,18 @@ def _new_text(urn: str, shown: Mapping[str, Any], value: Mapping[str, Any], vers
         stays = {key: shown[key] for key in shown if key != "actor" and value["deprecated"]}
         edit = edits.deprecate({**stays, **value})
     return replace(edit, expected_version=version)
+
+
+def _new_card(aspect: str, texts: Mapping[str, str], version: str) -> Edit:
+    if unfit := card_aspects({"users": texts.get("primaryUsers", "").split()}).unfit:
+        raise BadRequestError(f"Users are {', '.join(USERS)}: none is {', '.join(unfit['users'])}.")
+    absent = "Failed to update {urn}. {urn} does not exist."
+    return Edit(
+        aspect,
+        lambda value, _stamp: with_card_texts(aspect, value, texts),
+        absent,
+        expected_version=version,
+    )
 
 
 def _removal(key: str) -> Edit:

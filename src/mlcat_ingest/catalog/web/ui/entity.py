@@ -16,7 +16,7 @@ from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui import ingestion
 from mlcat_ingest.catalog.web.ui.card import card_of
 from mlcat_ingest.catalog.web.ui.children import children_of, nested_rows
-from mlcat_ingest.catalog.web.ui.edit import can_edit
+from mlcat_ingest.catalog.web.ui.edit import edited_fields
 from mlcat_ingest.catalog.web.ui.facts import Overview, Piece, overview
 from mlcat_ingest.catalog.web.ui.history import HistoryPage, history_page
 from mlcat_ingest.catalog.web.ui.ingestion import IngestionPage
@@ -171,6 +171,7 @@ class EntityPage:
     removed: Annotated[bool, "whether it is soft-deleted"]
     json_href: Annotated[str, "its aspects as JSON"]
     edit_href: Annotated[str, "the form by which users edit it, if they can"]
+    edited_fields: Annotated[Sequence[str], "what they edit there, by its place in the address"]
     unknown_tab: Annotated[str, "the tab of the address, if the entity has none of that name"]
     shown_tab: str
     tabs: Sequence[Tab]
@@ -199,6 +200,7 @@ def entity_page(store: Store, urn: str, query: QueryParams, start: int) -> Entit
     identity = Identity.of(urn)
     tab = query.get("tab", "")
     chosen = tab if tab in counts else first
+    fields = edited_fields(urn) if subject.ingested else []
     return EntityPage(
         urn=urn,
         href=entity_href(urn),
@@ -222,7 +224,8 @@ def entity_page(store: Store, urn: str, query: QueryParams, start: int) -> Entit
         ingested=subject.ingested,
         removed=is_removed(subject.aspects),
         json_href=entity_href(urn, format="json"),
-        edit_href=entity_href(urn, edit=1) if subject.ingested and can_edit(urn) else "",
+        edit_href=entity_href(urn, edit=1) if fields else "",
+        edited_fields=fields,
         unknown_tab=tab if tab and tab not in counts else "",
         shown_tab=_LABELS[chosen],
         tabs=[
