@@ -124,7 +124,8 @@ class ChangesPage:
             by_writers: dict[tuple[Piece, ...], list[ChangedEntity]] = {}
             for one in of_day:
                 by_writers.setdefault(one.writers, []).append(one)
-            yield day, [*map(_change_set, by_writers.values())]
+            cut = None if self.older is None else self.entities[-1]
+            yield day, [_change_set(of, is_cut=of[-1] is cut) for of in by_writers.values()]
 
 
 def changes_page(store: Store, query: Mapping[str, str]) -> ChangesPage:
@@ -172,12 +173,14 @@ def latest_changes(store: Store) -> ChangesPage:
 
     Cost: some six SQL statements.
     """
-    found = store.read(lambda sql: history.moments(sql, ChangeFilter(), None, PAGE_ROWS))
+    found = store.read(lambda sql: history.moments(sql, ChangeFilter(), None, PAGE_ROWS + 1))
     since_ms = now_ms() - _DAY_MS
     recent = [one for one in found if one[0] >= since_ms]
+    older = PATH if len(recent) > PAGE_ROWS else None
+    recent = recent[:PAGE_ROWS]
     versions = store.read(lambda sql: history.versions_at(sql, recent))
     removals = [one for one in versions if one.aspect == STATUS and not one.with_entity]
-    return ChangesPage(_changed(store, versions, removals))
+    return ChangesPage(_changed(store, versions, removals), older=older)
 
 
 def _changed(
@@ -210,7 +213,8 @@ def _removes(version: ShownVersion) -> bool:
     return any(change.field == "removed" and change.new == "true" for change in changes)
 
 
-def _change_set(entities: Sequence[ChangedEntity]) -> ChangeSet:
+def _change_set(entities: Sequence[ChangedEntity], *, is_cut: bool) -> ChangeSet:
+    """Return the changes of one writer; there are more than are counted if the page cuts them."""
     changed: list[ChangedEntity] = []
     folded: dict[tuple[str, str], dict[str, ChangedEntity]] = {}
     for one in entities:
@@ -218,8 +222,9 @@ def _change_set(entities: Sequence[ChangedEntity]) -> ChangeSet:
             changed.append(one)
         else:
             folded.setdefault((one.row.kind, one.outcome), {})[one.row.urn] = one
+    least = "at least " if is_cut else ""
     texts = {
-        f"{plural(len(of), kind)} {outcome}": [*of.values()]
+        f"{least}{plural(len(of), kind)} {outcome}": [*of.values()]
         for (kind, outcome), of in folded.items()
     }
     return ChangeSet(entities[0], texts, changed)

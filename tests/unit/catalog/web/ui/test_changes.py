@@ -4,6 +4,7 @@ import re
 import xml.etree.ElementTree as ET
 from datetime import UTC, datetime
 from functools import partial
+from html import unescape
 from typing import Any
 from urllib.parse import quote
 from uuid import UUID
@@ -16,6 +17,7 @@ from mlcat_ingest.catalog.store import batch
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.changes import changes_page
 from mlcat_ingest.catalog.web.ui.lists import PAGE_ROWS
+from mlcat_ingest.core.clock import now_ms
 from support.catalog_store import group, model, put, statements
 from support.names import HOSTILE
 from support.pages import at, get, page
@@ -70,6 +72,21 @@ def test_changes_are_by_day_and_ingestion_the_newest_first(store: Store, clock: 
         "12:00 UTC by recipe nightly , run r2 a Model changed description old → new "
         f"{day:%Y-%m-%d} 12:00 UTC by recipe nightly , run r1 2 Models created : b , a"
     )
+
+
+def test_counts_of_a_page_that_ends_in_an_ingestion_say_that_there_are_more(
+    store: Store, clock: list[int]
+) -> None:
+    clock[0] = now_ms()
+    for number in range(PAGE_ROWS + 1):
+        write(store, model(f"m{number}"), {"name": "m"}, run="r1")
+    clock[0] += 1
+    write(store, model("other"), {"name": "other"}, run="r2")
+    for shown in (text(store), page(store, "/").text):
+        assert "run r2 1 Model created : other" in shown
+        assert f"run r1 at least {PAGE_ROWS - 1} Models created" in shown
+    *_, older = re.findall(r'href="([^"]+)" rel="next"', get(store, "/changes").text)
+    assert "run r1 2 Models created" in page(store, unescape(older)).text
 
 
 def test_results_of_metadata_tests_are_no_values_to_read(store: Store, clock: list[int]) -> None:
