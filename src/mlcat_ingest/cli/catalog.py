@@ -84,28 +84,20 @@ def reindex(db: str) -> int:
     its `restoreIndices` operation does it instead.
     """
     require_extra("catalog", "the embedded catalog")
-    entities = _rebuild_index(db)
-    output.out(f"indexed {plural(entities, 'entity', 'entities')}")
-    return EXIT_OK
-
-
-def _rebuild_index(database: str) -> int:
-    """Make search index and edges in `database` anew and return the number of its entities.
-
-    Raises:
-        RecipeError: there is no catalog, or somebody serves it.
-    """
     from mlcat_ingest.catalog.server.lock import ServerLock
     from mlcat_ingest.catalog.store.reindex import rebuild
     from mlcat_ingest.catalog.store.store import Store
     from mlcat_ingest.sql.engine import database_url
 
-    path = Path(database_url(database).database or "")
+    path = Path(database_url(db).database or "")
     if not path.is_file() or not path.stat().st_size:
         raise RecipeError(f"no catalog at {path}")
-    with ServerLock.acquire(database), closing(Store.open(database)) as store:
+    # Somebody who serves it has the lock.
+    with ServerLock.acquire(db), closing(Store.open(db)) as store:
         progress = ReindexProgress()
-        return store.change(rebuild, progress)
+        entities = store.change(rebuild, progress)
+    output.out(f"indexed {plural(entities, 'entity', 'entities')}")
+    return EXIT_OK
 
 
 class ReindexProgress(LogInterval):

@@ -158,24 +158,18 @@ def _metrics(report: "Report", path: Path) -> Iterator[str]:
     yield as_prometheus(report, before.decode("utf-8", "replace"))
 
 
-def _pattern(
-    context: click.Context, param: click.Parameter, value: str | None
-) -> re.Pattern[str] | None:
-    if value is None:
-        return None
+def _pattern(text: str) -> re.Pattern[str]:
     try:
-        return re.compile(value)
+        return re.compile(text)
     except re.error as error:
-        raise click.BadParameter(
-            f"{value!r} is not a regular expression: {error}", ctx=context, param=param
-        ) from error
+        raise click.BadParameter(f"{text!r} is not a regular expression: {error}") from error
 
 
 fail_on_tests_option = click.option(
     "--fail-on-tests",
     "fail_on_tests",
     metavar="REGEX",
-    callback=_pattern,
+    type=_pattern,
     help="Exit with status 3 if any entity fails, or has no result for, a metadata test "
     "whose URN or name matches REGEX.",
 )

@@ -37,7 +37,7 @@ spool_option = click.option(
 )
 
 
-def _path_of(_: click.Context, __: click.Parameter, recipe: str) -> str:
+def _path_of(recipe: str) -> str:
     # A shell expands `~` in an argument, but nothing does in a variable.
     if ADDRESS.match(recipe) and not recipe.startswith("file:"):
         return recipe
@@ -45,7 +45,7 @@ def _path_of(_: click.Context, __: click.Parameter, recipe: str) -> str:
     return recipe if path.is_dir() else str(path)  # the folder of an MLflow store
 
 
-recipe_argument = click.argument("recipe", envvar="MLCAT_RECIPE", callback=_path_of)
+recipe_argument = click.argument("recipe", envvar="MLCAT_RECIPE", type=_path_of)
 
 
 @click.group(

@@ -91,17 +91,13 @@ def aspects_of(urn: str, hint: str | None = None) -> list[str]:
     return sorted(kind.aspects)
 
 
-def _object(
-    context: click.Context, parameter: click.Parameter, text: str | None
-) -> dict[str, Any] | None:
-    if text is None:
-        return None
+def _object(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise click.BadParameter(f"not JSON: {error}", context, parameter) from None
+        raise click.BadParameter(f"not JSON: {error}") from None
     if not isinstance(value, dict):
-        raise click.BadParameter("not a JSON object", context, parameter)
+        raise click.BadParameter("not a JSON object")
     return value
 
 
@@ -116,7 +112,7 @@ def _object(
 )
 @click.argument("graphql")
 @click.option(
-    "--variables", metavar="JSON", callback=_object, help="Variables of the query, one JSON object."
+    "--variables", metavar="JSON", type=_object, help="Variables of the query, one JSON object."
 )
 @service_options
 def query(graphql: str, variables: dict[str, Any] | None, **service: Any) -> None:

@@ -328,7 +328,13 @@ def evaluate(
         for test in _about(tests, urn):
             match _outcome(test.definition, values, urn):
                 case "passing" | "failing" as outcome:
-                    results[urn][outcome].append(_result(test, outcome, stamp))
+                    result = TestResult(
+                        test=test.urn,
+                        type="SUCCESS" if outcome == "passing" else "FAILURE",
+                        testDefinitionMd5=test.md5,
+                        lastComputed=stamp,
+                    )
+                    results[urn][outcome].append(result)
                 case "unreadable" if on_unreadable is not None:
                     on_unreadable(urn, test.urn)
     return results
@@ -410,17 +416,6 @@ def _outcome(
     if not values.has(urn, definition.rules):
         return "unreadable"
     return "passing" if _holds(definition.rules, values.read, urn) else "failing"
-
-
-def _result(
-    test: MetadataTest, outcome: Literal["passing", "failing"], stamp: AuditStamp
-) -> TestResult:
-    return TestResult(
-        test=test.urn,
-        type="SUCCESS" if outcome == "passing" else "FAILURE",
-        testDefinitionMd5=test.md5,
-        lastComputed=stamp,
-    )
 
 
 def _holds(predicate: Predicate, values: Mapping[tuple[str, str], Sequence[Any]], urn: str) -> bool:

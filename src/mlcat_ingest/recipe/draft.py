@@ -112,9 +112,6 @@ class _Expander:
         return text.rstrip("\r\n")
 
 
-_ALIASES = (("pipeline_name", "name"), ("source", "sources"))
-
-
 @dataclass(frozen=True, slots=True)
 class Draft:
     """A recipe's file as data under its current keys, with the problems found before validation."""
@@ -188,7 +185,7 @@ def _in_our_keys(data: Mapping[str, Any], origin: Origin, problems: list[Problem
     """Return the draft, with `pipeline_name` as `name` and `source` as the one of `sources`."""
     out = {key: value for key, value in data.items() if key != "$schema"}
     spelled: dict[Loc, Loc] = {}
-    for other, ours in _ALIASES:
+    for other, ours in (("pipeline_name", "name"), ("source", "sources")):
         if other not in out:
             continue
         value = out.pop(other)

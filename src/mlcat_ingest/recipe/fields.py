@@ -350,10 +350,9 @@ class RecipeModel(BaseModel):
 
 def content_of(config: RecipeModel) -> dict[str, Any]:
     """Return the values of all fields that affect the written content."""
-    fields = type(config).model_fields.items()
     outside = {
         name
-        for name, field in fields
-        if any(isinstance(metadata, NotContent) for metadata in field.metadata)
+        for name, field in type(config).model_fields.items()
+        if any(isinstance(mark, NotContent) for mark in field.metadata)
     }
     return config.model_dump(exclude=outside)

@@ -58,9 +58,14 @@ def diff_entity(
     if not changed and existed:
         return None
     diffs = (diff_aspect(name, *pair) for name, pair in changed.items() if name != STATUS)
+    states = changed.get(STATUS, (None, None))
+    was, will = ((state or NOTHING).get("removed") is True for state in states)
+    action: Action = "update" if existed else "create"
+    if existed and was != will:
+        action = "remove" if will else "revive"
     return EntityDiff(
         urn,
-        _action(existed, *changed.get(STATUS, (None, None))),
+        action,
         tuple(diff for diff in diffs if diff is not None),
         proposals=len(changed),
         label=label,
@@ -93,15 +98,6 @@ def values_of(merged: MergedEntity, proposal: Proposal) -> tuple[Aspect | None, 
         None if before is None else {k: v for k, v in before.value.items() if k not in unsent},
         None if proposal.change_type == "DELETE" else after,
     )
-
-
-def _action(existed: bool, old: Aspect | None, new: Aspect | None) -> Action:  # noqa: FBT001 - private
-    was, will = ((value or NOTHING).get("removed") is True for value in (old, new))
-    if not existed:
-        return "create"
-    if was != will:
-        return "remove" if will else "revive"
-    return "update"
 
 
 def label_of_merged(merged: MergedEntity) -> str | None:

@@ -151,8 +151,7 @@ def _change_lines(start: str, field: str, change: Change) -> Iterator[Line]:
 def head_lines(report: Report) -> Iterator[Line]:
     """Yield the head: the recipe of the plan, and how each place was read."""
     yield Line(f"{report.name}: plan, nothing was written")
-    for summary in report.passes:
-        yield Line(summary.line)
+    yield from (Line(summary.line) for summary in report.passes)
 
 
 def total_lines(plan: Plan) -> Iterator[Line]:
@@ -161,8 +160,7 @@ def total_lines(plan: Plan) -> Iterator[Line]:
     where = f" → {report.catalog}" if report.catalog else ""
     yield Line(f"  records      {report.records:,} read{where}")
     yield from counts_lines(plan)
-    for line in gate_lines(report.gate):
-        yield Line(line)
+    yield from map(Line, gate_lines(report.gate))
 
 
 def counts_lines(plan: Plan) -> Iterator[Line]:
@@ -171,8 +169,7 @@ def counts_lines(plan: Plan) -> Iterator[Line]:
     width = max(map(len, (*report.entities, *totals.actions)), default=0)
     for kind in sorted({*report.entities, *totals.actions}):
         yield Line(f"  {kind:<{max(width, 12)}} {', '.join(_counts(kind, plan))}")
-    for line in findings(report):
-        yield Line(line)
+    yield from map(Line, findings(report))
     yield Line(
         f"  requests     {report.source_requests:,} to the source, {report.catalog_requests:,} to "
         f"the catalog; writing takes {totals.write_requests:,} more for "

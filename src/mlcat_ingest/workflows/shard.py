@@ -107,8 +107,11 @@ class Sharding:
             sources = [stack.enter_context(closing(self._source(at))) for at in places]
             refuse_equal_identities(sources)
             for at, source in enumerate(sources):
-                groups = _balance(source.shards(), most, least_size)
-                shard_groups.extend(_group_of(at, group) for group in groups)
+                for group in _balance(source.shards(), most, least_size):
+                    more = f" and {len(group) - 1} more" if len(group) > 1 else ""
+                    keys = tuple(sorted(shard.key for shard in group))
+                    label = f"{group[0].label}{more}"
+                    shard_groups.append(ShardGroup(at, label, _size(group), keys))
         return shard_groups
 
     def read(
@@ -191,10 +194,3 @@ def _balance(shards: Iterable[Shard], most: int, least_size: int) -> list[list[S
 
 def _size(group: Iterable[Shard]) -> int:
     return sum(shard.size for shard in group)
-
-
-def _group_of(source: int, group: Sequence[Shard]) -> ShardGroup:
-    more = f" and {len(group) - 1} more" if len(group) > 1 else ""
-    return ShardGroup(
-        source, f"{group[0].label}{more}", _size(group), tuple(sorted(shard.key for shard in group))
-    )

@@ -114,7 +114,10 @@ def command(folder: Path, port: int | None, *, train: bool, no_serve: bool) -> i
         output.out(_NEXT.format(address=address, recipe=folder / RECIPE_FILE))
         if not no_serve:
             output.out(f"\nOpen {address} to look around; Ctrl-C stops it.")
-            _wait(server)
+            try:
+                server.wait()
+            except KeyboardInterrupt:
+                click.echo("stopped", err=True)
     return code
 
 
@@ -127,13 +130,6 @@ def _default_port() -> int:
         except OSError:
             return 0
     return PORT
-
-
-def _wait(server: "subprocess.Popen[str]") -> None:
-    try:
-        server.wait()
-    except KeyboardInterrupt:
-        click.echo("stopped", err=True)
 
 
 @contextmanager

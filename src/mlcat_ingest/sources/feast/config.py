@@ -134,11 +134,6 @@ def kind_of(address: str, named: RegistryType | None = None) -> RegistryKind:
     return "file" if name == "file" or "://" not in address else "object"
 
 
-def local_path(address: str) -> str:
-    """Return the path of a local file, which may be written as a `file:` address."""
-    return unquote(urlsplit(address).path) if address.startswith("file:") else address
-
-
 def _type(named: Any) -> Any:
     if isinstance(named, str) and named.startswith("snowflake"):
         raise ValueError(

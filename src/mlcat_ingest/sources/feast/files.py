@@ -9,11 +9,10 @@ import sys
 import time
 from abc import abstractmethod
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from mlcat_ingest.core.environment import require_extra
+from mlcat_ingest.core.environment import local_path, require_extra
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import (
     AuthenticationError,
@@ -87,11 +86,11 @@ class _FileRegistry(RegistryTransport):
 class LocalFile(_FileRegistry):
     """Reads a registry file; Feast writes it in place, so that a reader may meet half of one."""
 
-    def __init__(self, path: Path, *, max_bytes: int) -> None:
+    def __init__(self, address: str, config: FeastConfig) -> None:
         """Keep the path; the file is opened by `fetch`."""
-        self.shown = str(path)
-        self._path = path
-        self._max_bytes = max_bytes
+        self._path = local_path(address)
+        self.shown = str(self._path)
+        self._max_bytes = config.max_bytes
 
     def server_id(self) -> str:
         """Return the absolute path, without links."""

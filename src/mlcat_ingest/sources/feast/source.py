@@ -2,9 +2,9 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
 from itertools import chain
-from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from google.protobuf.message import DecodeError
 
@@ -16,8 +16,7 @@ from mlcat_ingest.links.index import FeatureRef, FeatureSet
 from mlcat_ingest.sources.base import Missing, Unlisted
 from mlcat_ingest.sources.definitions.source import FeatureSource
 from mlcat_ingest.sources.definitions.tables import Broken, Definition, FeatureTable
-from mlcat_ingest.sources.feast.config import FeastConfig, kind_of, local_path, with_repo_options
-from mlcat_ingest.sources.feast.files import LocalFile
+from mlcat_ingest.sources.feast.config import FeastConfig, RegistryKind, kind_of, with_repo_options
 from mlcat_ingest.sources.feast.registry import (
     KINDS,
     MESSAGES,
@@ -30,6 +29,15 @@ from mlcat_ingest.sources.feast.registry import (
 from mlcat_ingest.sources.feast.views import ColumnMapper, Upstreams, ViewName, Views
 
 _UsedT = TypeVar("_UsedT")
+
+_TRANSPORTS: Final[Mapping[RegistryKind, tuple[str, str]]] = {
+    "file": ("files", "LocalFile"),
+    "s3": ("files", "S3Object"),
+    "object": ("files", "StoredObject"),
+    "sql": ("database", "DatabaseRegistry"),
+    "remote": ("grpc", "GrpcRegistry"),
+}
+"""The modules and classes of transports, imported when they are needed."""
 
 
 class FeastSource(FeatureSource):
@@ -220,26 +228,10 @@ def transport_for(config: FeastConfig) -> RegistryTransport:
         raise RecipeError(
             "feast: no registry in the recipe or in feature_store.yaml", hint="set `registry`"
         )
-    address = registry.path
-    match kind_of(address, registry.registry_type):
-        case "sql":
-            from mlcat_ingest.sources.feast.database import DatabaseRegistry
-
-            return DatabaseRegistry(address, config)
-        case "remote":
-            from mlcat_ingest.sources.feast.grpc import GrpcRegistry
-
-            return GrpcRegistry(address, config)
-        case "s3":
-            from mlcat_ingest.sources.feast.files import S3Object
-
-            return S3Object(address, config)
-        case "object":
-            from mlcat_ingest.sources.feast.files import StoredObject
-
-            return StoredObject(address, config)
-        case "file":
-            return LocalFile(Path(local_path(address)), max_bytes=config.max_bytes)
+    module, name = _TRANSPORTS[kind_of(registry.path, registry.registry_type)]
+    imported = import_module(f"mlcat_ingest.sources.feast.{module}")
+    transport: RegistryTransport = getattr(imported, name)(registry.path, config)
+    return transport
 
 
 def _may_hide(config: FeastConfig) -> bool:

@@ -3,8 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from pydantic import SecretStr
-
 from mlcat_ingest.core.findings import RequestSide
 from mlcat_ingest.core.paging import ListingPage, RecentIds, follow
 from mlcat_ingest.sources.aws import NO_SUCH, aws_error, client_settings, open_session
@@ -113,12 +111,13 @@ class SagemakerApi(RequestSide):
         """
         config = self._config
         if self._session is None:
+            keys = {
+                f"aws_{key}": None if secret is None else secret.get_secret_value()
+                for key in ("access_key_id", "secret_access_key", "session_token")
+                for secret in [getattr(config, key)]
+            }
             self._session = open_session(
-                aws_access_key_id=_text(config.access_key_id),
-                aws_secret_access_key=_text(config.secret_access_key),
-                aws_session_token=_text(config.session_token),
-                region_name=config.region,
-                profile_name=config.profile,
+                **keys, region_name=config.region, profile_name=config.profile
             )
         return self._session.client(
             service,
@@ -151,10 +150,6 @@ class SagemakerApi(RequestSide):
             raise aws_error(error, action) from None
         self.requests += _attempts(answer)
         return answer
-
-
-def _text(secret: SecretStr | None) -> str | None:
-    return None if secret is None else secret.get_secret_value()
 
 
 def _attempts(answer: Record) -> int:

@@ -22,7 +22,6 @@ from mlcat_ingest.testing.conformance.rules import (
     SOURCE,
     AnySource,
     Found,
-    Reading,
     SourceSubject,
     attempt,
     content_of,
@@ -201,7 +200,13 @@ def _texts(subject: SourceSubject) -> Iterator[tuple[str, str]]:
     with _log_messages(messages), closing(subject.make()) as source:
         yield "`check`", _shown(attempt(lambda: list(source.check())))
         reading = read_all(source)
-        yield from _texts_of(reading, source)
+        for partition in reading.partitions:
+            yield "the partition", str(partition)
+        for key, checkpoint in reading.checkpoints.items():
+            yield f"the checkpoint of {key}", str(checkpoint)
+        for record in reading.records:
+            yield f"the version of {name_of(record)}", str(record.record_version)
+            yield name_of(record), _shown(entities_of(source, record))
         if subject.make_unreachable is not None:
             unreachable = subject.make_unreachable()
             failure = attempt(lambda: read_all(unreachable))
@@ -214,16 +219,6 @@ def _texts(subject: SourceSubject) -> Iterator[tuple[str, str]]:
 
 def _shown(outcome: object) -> str:
     return words_of(outcome) if isinstance(outcome, Exception) else str(outcome)
-
-
-def _texts_of(reading: Reading, source: AnySource) -> Iterator[tuple[str, str]]:
-    for partition in reading.partitions:
-        yield "the partition", str(partition)
-    for key, checkpoint in reading.checkpoints.items():
-        yield f"the checkpoint of {key}", str(checkpoint)
-    for record in reading.records:
-        yield f"the version of {name_of(record)}", str(record.record_version)
-        yield name_of(record), _shown(entities_of(source, record))
 
 
 @contextmanager

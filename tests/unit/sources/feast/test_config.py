@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from mlcat_ingest.core.environment import local_path
 from mlcat_ingest.errors import MissingExtraError
 from mlcat_ingest.recipe.loader import Origin
 from mlcat_ingest.recipe.validate import validate_config
@@ -13,7 +14,6 @@ from mlcat_ingest.sources.feast.config import (
     FeastConfig,
     RegistryKind,
     kind_of,
-    local_path,
 )
 from mlcat_ingest.sources.feast.files import S3Object
 
@@ -53,7 +53,7 @@ def test_the_type_that_feast_names_comes_first() -> None:
 
 
 def test_the_path_in_an_address() -> None:
-    assert local_path("file:///a%20b") == "/a b"
+    assert local_path("file:///a%20b") == Path("/a b")
 
 
 @pytest.mark.parametrize(
