@@ -216,10 +216,9 @@ def _absent(client: "CatalogClient", urns: Sequence[str]) -> list[str]:
 
 def _show(urn: str, outcome: "TestOutcome") -> None:
     output.out(f"{urn}: {len(outcome.passing)} passing, {len(outcome.failing)} failing")
-    for test in outcome.passing:
-        output.out(f"  passing  {test}")
-    for test in outcome.failing:
-        output.out(f"  failing  {test}")
+    for kind in ("passing", "failing"):
+        for test in getattr(outcome, kind):
+            output.out(f"  {kind}  {test}")
 
 
 @click.command(

@@ -3,7 +3,6 @@
 import hashlib
 import re
 from functools import lru_cache
-from pathlib import Path
 from typing import Annotated, Final, Self
 
 from pydantic import AfterValidator, Field, model_validator
@@ -91,7 +90,14 @@ class Owners:
             RecipeValidationError: its `map` is none of names to names.
         """
         config = config or OwnersConfig()
-        more = {} if config.map_file is None else _read_map(Path(config.map_file))
+        more: dict[str, str] = {}
+        if config.map_file is not None:
+            hint = "correct `owners.map_file` in the recipe"
+            parsed, origin = read_file(config.map_file, "owners file", hint)
+            map_file, problems = validate_config(_MapFile, parsed.data, (), origin)
+            if map_file is None or parsed.problems:
+                raise origin.error([*parsed.problems, *problems])
+            more = map_file.map
         self._map = {name.lower(): urn for name, urn in {**more, **config.map}.items()}
         self._ignored = frozenset(name.lower() for name in config.ignore)
         self._pattern = re.compile(config.pattern) if config.pattern else None
@@ -125,14 +131,6 @@ class Owners:
     def ownership(self, urn: str | None) -> Aspect:
         """Return the `ownership` aspect with the owner `urn`, empty for None."""
         return _NOBODY if urn is None else {"owners": [{"owner": urn, **self._type}]}
-
-
-def _read_map(path: Path) -> dict[str, str]:
-    parsed, origin = read_file(path, "owners file", "correct `owners.map_file` in the recipe")
-    map_file, problems = validate_config(_MapFile, parsed.data, (), origin)
-    if map_file is None or parsed.problems:
-        raise origin.error([*parsed.problems, *problems])
-    return map_file.map
 
 
 class FeaturesConfig(RecipeModel):

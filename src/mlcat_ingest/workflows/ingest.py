@@ -17,7 +17,7 @@ from mlcat_ingest.pipeline.report.progress import OnProgress
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.run import OnReport, PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state.session import StateOptions, StatePolicy, StateSession, names_of
-from mlcat_ingest.pipeline.write.delivery import Delivery, MakeDelivery, OnWritten
+from mlcat_ingest.pipeline.write.delivery import Delivery, OnWritten
 from mlcat_ingest.recipe import secrets
 from mlcat_ingest.recipe.fields import content_of
 from mlcat_ingest.recipe.model import Recipe, dead_letter_file
@@ -101,7 +101,8 @@ class Pipeline:
             listing=listing_of(self._resolved),
             run_id=run_id,
         )
-        run = PipelineRun(self.build_sources(), self.build_sink(), options, _delivery(changes))
+        delivery = partial(Delivery, on_written=changes)
+        run = PipelineRun(self.build_sources(), self.build_sink(), options, delivery)
         return run.execute(progress, keep)
 
     def run_named(
@@ -134,7 +135,7 @@ class Pipeline:
         )
         able = {Capability.RUNS, Capability.FEATURES}
         sources = [source for source in self.build_sources() if able & source.capabilities]
-        run = PipelineRun(sources, sink, options, _delivery(changes))
+        run = PipelineRun(sources, sink, options, partial(Delivery, on_written=changes))
         report = run.execute()
         unknown = [run_id for run_id in named.ids if run_id not in run.found_ids]
         return NamedRunsResult(report, unknown, _refused_names(named, letters))
@@ -232,10 +233,6 @@ def _impacts(sink: Catalog, plan: "Plan") -> "Iterator[Impact]":
         yield from find_impacts(sink, plan.feature_removals())
     finally:
         sink.close(complete=False)
-
-
-def _delivery(changes: OnWritten | None) -> MakeDelivery:
-    return Delivery if changes is None else partial(Delivery, on_written=changes)
 
 
 def listing_of(resolved: ResolvedRecipe) -> RecipeListing | None:

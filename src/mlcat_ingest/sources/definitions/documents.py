@@ -71,14 +71,12 @@ class _DefinedNames:
         for name, references in document.sets.items():
             for i, text in enumerate(references):
                 if (document.namespace, text) not in self.features:
-                    sentence = self._unknown_feature(document.namespace, text)
+                    known = (known for of, known in self.features if of == document.namespace)
+                    sentence = "must have the form <table>:<feature>"
+                    if ":" in text:
+                        meant = did_you_mean(text, known)
+                        sentence = f"is not a feature of any definitions file{meant}"
                     yield origin.problem(("sets", name, i), sentence)
-
-    def _unknown_feature(self, namespace: str | None, text: str) -> str:
-        if ":" not in text:
-            return "must have the form <table>:<feature>"
-        known = (known for of, known in self.features if of == namespace)
-        return f"is not a feature of any definitions file{did_you_mean(text, known)}"
 
 
 def read_definitions(paths: Iterable[Path]) -> list[Definition]:
