@@ -13,7 +13,7 @@ from mlcat_ingest.errors import (
     RecipeError,
     SourceUnavailableError,
 )
-from mlcat_ingest.sources.feast.config import FeastConfig
+from mlcat_ingest.sources.feast.config import FeastConfig, RegistryConfig
 from mlcat_ingest.sources.feast.files import LocalFile
 from mlcat_ingest.sources.feast.source import transport_for
 
@@ -22,7 +22,9 @@ ENTITY = bytes([0x0A, 0x06, 0x0A, 0x04, 0x0A, 0x02]) + b"id"
 
 
 def file_at(path: Path) -> LocalFile:
-    return LocalFile(str(path), FeastConfig(registry=str(path), max_bytes=1024))
+    return LocalFile(
+        str(path), FeastConfig(registry=RegistryConfig(path=str(path)), max_bytes=1024)
+    )
 
 
 def test_the_objects_of_a_file_are_read_through_a_plain_path_and_a_file_address(
