@@ -100,7 +100,7 @@ def test_a_map_in_a_file_where_the_recipe_wins(tmp_path: Path) -> None:
         ("map: {a: b", RecipeSyntaxError, "owners.yml"),
         ("a: b", RecipeValidationError, "map: is required"),
         ("map:\n  a: b\n  a: c", RecipeValidationError, "owners.yml:3: map.a: duplicate key"),
-        ("map:\n  a: 'urn:li:tag:x'", RecipeValidationError, "owners.yml:2: map.a: is not the URN of a"),
+        ("map:\n  a: 'urn:li:tag:x'", RecipeValidationError, "owners.yml:2: map.a: is not the URN"),
     ],
 )
 def test_a_file_that_cannot_be_used(
