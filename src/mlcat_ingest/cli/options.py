@@ -265,11 +265,6 @@ class ReadingOptions:
     adopt_since_ms: int | None = None
     no_input: bool = False
 
-    @property
-    def is_address(self) -> bool:
-        """True if there is no recipe, only the address of a server."""
-        return ADDRESS.match(self.recipe) is not None
-
     def resolve(self, settings: OutputSettings, doing: str) -> "tuple[ResolvedRecipe, bool]":
         """Return the recipe with a sink, and True if that is the default: the embedded catalog.
 

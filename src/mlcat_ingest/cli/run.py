@@ -9,7 +9,13 @@ import click
 from mlcat_ingest.cli import output
 from mlcat_ingest.cli.files import OutputFiles, output_file_options
 from mlcat_ingest.cli.hooks import print_drain, spool_option
-from mlcat_ingest.cli.options import Command, OutputSettings, ReadingOptions, reading_options
+from mlcat_ingest.cli.options import (
+    ADDRESS,
+    Command,
+    OutputSettings,
+    ReadingOptions,
+    reading_options,
+)
 from mlcat_ingest.cli.output import exit_code_of
 from mlcat_ingest.core.environment import stop_on_signals
 from mlcat_ingest.core.resources import collecting_every, share_one_heap
@@ -83,7 +89,7 @@ def _run(
     resolved, is_default = reading.resolve(settings, "writing to")
     pipeline = Pipeline(resolved)
     changes = files.open_changes()
-    if reading.is_address:
+    if ADDRESS.match(reading.recipe):
         from mlcat_ingest.recipe.dump import recipe_to_yaml
 
         settings.print_note("# The recipe of this run; save it to change it.")

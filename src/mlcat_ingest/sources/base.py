@@ -163,6 +163,19 @@ class NullState(PartitionState, RunState):
         return self
 
 
+class AskedState(NullState):
+    """A state that keeps each partition that a source asked for, with what it got."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Partition, PartitionState]] = []
+
+    def partition(self, partition: Partition) -> PartitionState:
+        """Return the state of `partition`, a new object each time."""
+        state = NullState()
+        self.asked.append((partition, state))
+        return state
+
+
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
     """A request to read: a scope, and the state that knows the checkpoint of each partition."""

@@ -29,7 +29,7 @@ from mlcat_ingest.pipeline.write.delivery import Delivery, MakeDelivery
 from mlcat_ingest.pipeline.write.incidents import Incidents
 from mlcat_ingest.pipeline.write.searchable import UrnList, in_chunks
 from mlcat_ingest.pipeline.write.version_sets import LatestVersions
-from mlcat_ingest.sources.base import NullState, Partition, PartitionState, ReadRequest, Source
+from mlcat_ingest.sources.base import AskedState, ReadRequest, Source
 from mlcat_ingest.workflows.plan import Plan
 from mlcat_ingest.workflows.plan_catalog import PlannedCatalog, PlannedDelivery
 from mlcat_ingest.workflows.plan_store import PlanStore
@@ -77,23 +77,12 @@ def _list_ours(
 
 
 def _keys_of(sources: Sequence[Source[Any]]) -> list[str]:
-    names = _Names()
+    state = AskedState()
     for source in sources:
         with closing(source):
-            for _ in source.read(ReadRequest(state=names)):
+            for _ in source.read(ReadRequest(state=state)):
                 pass  # further partitions may come with further pages
-    return list(dict.fromkeys(names.keys))
-
-
-class _Names(NullState):
-    """A state that only takes note of the keys of the partitions that sources read."""
-
-    def __init__(self) -> None:
-        self.keys: list[str] = []
-
-    def partition(self, partition: Partition) -> PartitionState:
-        self.keys.append(partition.key)
-        return super().partition(partition)
+    return list(dict.fromkeys(partition.key for partition, _ in state.asked))
 
 
 class Retraction(Closing):

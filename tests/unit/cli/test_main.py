@@ -12,7 +12,7 @@ import pytest
 
 from mlcat_ingest.cli import main as main_module
 from mlcat_ingest.cli.main import COMMANDS, cli
-from mlcat_ingest.cli.options import ReadingOptions
+from mlcat_ingest.cli.options import ADDRESS
 from mlcat_ingest.errors import CatalogUnavailableError, RecipeError, RecipeValidationError
 from support.cli import Invoke
 from support.machine import needs_dev_full
@@ -360,5 +360,4 @@ def test_characters_that_a_terminal_lacks_are_escaped() -> None:
     [("databricks", True), ("databricks://dev", True), ("databricks.yml", False), ("-", False)],
 )
 def test_databricks_is_an_address(word: str, *, is_address: bool) -> None:
-    reading = ReadingOptions(word)
-    assert reading.is_address is is_address
+    assert bool(ADDRESS.match(word)) is is_address

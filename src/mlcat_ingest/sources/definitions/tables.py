@@ -30,15 +30,14 @@ from mlcat_ingest.sources.base import RecordVersion
 from mlcat_ingest.sources.datasets import DatasetName, Datasets
 from mlcat_ingest.sources.options import Owners
 
-FEATURE_TYPES: Final[Mapping[str, MLFeatureDataType]] = {
+_FEATURE_TYPES: Final[Mapping[str, MLFeatureDataType]] = {
     name: name for name in get_args(MLFeatureDataType)
 }
-"""The data types of features by name, for those that a tag names."""
 
 
 def chosen_type(column: str, text: str | None, notes: list[Note]) -> MLFeatureDataType | None:
     """Return the type that people chose for a column by the tag of that name, in any case."""
-    chosen = None if text is None else FEATURE_TYPES.get(text.strip().upper())
+    chosen = None if text is None else _FEATURE_TYPES.get(text.strip().upper())
     if text is not None and chosen is None:
         notes.append(Note("feature_type_unknown", f"{column}: {TYPE_TAG} is {text!r}"))
     return chosen

@@ -71,8 +71,6 @@ _OVER_GRPC: Final = (
 DEFAULT_SCHEMAS: Final = {"postgres": "public", "redshift": "public", "snowflake": "PUBLIC"}
 """The schema that Feast takes by platform where only the database is named."""
 
-_FEASTS_OWN = "is an option of Feast itself; delete it"
-
 FILE_NAME: Final = "feature_store.yaml"
 
 _VARIABLE: Final = re.compile(r"\$(?:(\w+)|\{([^}]*)\})")
@@ -153,11 +151,13 @@ class RegistryConfig(RecipeModel):
     """A registry, in the keys of `registry:` in Feast's own feature_store.yaml."""
 
     key_hints: ClassVar[Mapping[str, str]] = {
-        "cache_ttl_seconds": _FEASTS_OWN,
-        "cache_mode": _FEASTS_OWN,
-        "purge_feast_metadata": _FEASTS_OWN,
-        "s3_additional_kwargs": _FEASTS_OWN,
-        "sqlalchemy_config_kwargs": _FEASTS_OWN,
+        **dict.fromkeys(
+            (
+                *("cache_ttl_seconds", "cache_mode", "purge_feast_metadata"),
+                *("s3_additional_kwargs", "sqlalchemy_config_kwargs"),
+            ),
+            "is an option of Feast itself; delete it",
+        ),
         "registry_store_type": "follows from the address here; delete it",
         "read_path": "is `path` here: nothing is written",
         "is_tls": "is `verify: true` beside `registry` here",

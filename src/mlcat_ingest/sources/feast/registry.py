@@ -143,11 +143,6 @@ MESSAGES: Final[Mapping[str, type[Any]]] = {
 """The class of each message by its name at Feast, such as `FeatureViewSpec`, and of each frame."""
 
 
-def message_class(kind: str) -> type[Any]:
-    """Return the message that holds an object of a registry: `FeatureView` of a `feature_view`."""
-    return MESSAGES[kind.title().replace("_", "")]
-
-
 def value_name(enum: str, number: int) -> str:
     """Return Feast's name of a value of an enum, or the number itself where it has none."""
     return ENUMS[enum].get(number, str(number))

@@ -23,7 +23,6 @@ from mlcat_ingest.sources.feast.registry import (
     PLURALS,
     RawObject,
     RegistryTransport,
-    message_class,
     own_id,
 )
 from mlcat_ingest.sources.feast.views import ColumnMapper, Upstreams, ViewName, Views
@@ -169,7 +168,7 @@ class _RegistryDecoder:
 
     def _decode(self, kind: str, use: Callable[[RawObject, Any], _UsedT]) -> Iterator[_UsedT]:
         """Yield the results of `use` for the objects of a kind; note those that are broken."""
-        message = message_class(kind)
+        message = MESSAGES[kind.title().replace("_", "")]
         for raw in self._objects.get(kind, ()):
             try:
                 used = use(raw, message.FromString(raw.proto))

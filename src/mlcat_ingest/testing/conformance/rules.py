@@ -11,9 +11,9 @@ from mlcat_ingest.metadata.aliases import without_sightings
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.sources.base import (
+    AskedState,
     Everything,
     Finished,
-    NullState,
     Page,
     Partition,
     PartitionState,
@@ -148,19 +148,6 @@ class SourceSubject:
             return list(mapped_entities(source, read_all(source).records))
 
 
-class _AskedState(NullState):
-    """A state that keeps each partition that a source asked for."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[Partition, PartitionState]] = []
-
-    def partition(self, partition: Partition) -> PartitionState:
-        """Return the state of `partition`, a new object each time."""
-        state = NullState()
-        self.asked.append((partition, state))
-        return state
-
-
 @dataclass(frozen=True)
 class Reading:
     """The items that one `read` yielded in their order, and the partitions that it asked for."""
@@ -204,7 +191,7 @@ class Reading:
 
 def read_all(source: AnySource, scope: ReadScope | None = None) -> Reading:
     """Read `scope` of a source, everything by default, to its end; raises as the source does."""
-    state = _AskedState()
+    state = AskedState()
     items: list[object] = []
     requests: list[int] = []
     for item in source.read(ReadRequest(scope or Everything(), state)):
