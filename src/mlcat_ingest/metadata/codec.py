@@ -23,6 +23,7 @@ _TO_SHAPE: Final = bytes.maketrans(b"123456789,[- \t\r\n", b"000000000:::::::")
 _LONG_INTEGER: Final = b":" + b"0" * 19
 _PLAIN: Final = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 _SORTED: Final = _PLAIN | orjson.OPT_SORT_KEYS
+_TEXT: Final = frozenset({str})
 _NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
 _MIN_INTEGER: Final = -(2**63)
 _MAX_INTEGER: Final = 2**64 - 1
@@ -191,9 +192,15 @@ def loads(data: bytes | str) -> Any:
     """
     try:
         raw = data.encode() if isinstance(data, str) else data
-        if _may_hold_long_integer(raw):
+        try:
+            value = orjson.loads(raw)
+        except ValueError:
+            if not _may_hold_long_integer(raw):
+                raise
             return _loads_wide(raw)
-        return orjson.loads(raw)
+        # An object of texts alone, such as the tags of a run, has no number that was changed.
+        is_text = type(value) is dict and _TEXT.issuperset(map(type, value.values()))
+        return value if is_text or not _may_hold_long_integer(raw) else _loads_wide(raw)
     except RecursionError as error:
         raise CodecError("not usable JSON: nested too deeply") from error
     except ValueError as error:

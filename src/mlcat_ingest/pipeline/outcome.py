@@ -48,7 +48,7 @@ class Outcome(NamedTuple):
     @property
     def urn(self) -> str:
         """The URN of the entity."""
-        return self.merged.urn
+        return self.merged.entity.urn
 
     @property
     def kind(self) -> Change | Literal["rejected", "still_removed"]:

@@ -62,16 +62,15 @@ class ReadBack:
 
     def take(self, arrived: Sequence[MergedEntity]) -> None:
         """Take note of entities that the catalog acknowledged."""
-        all_sent = [(merged.urn, sent) for merged in arrived for sent in _sent_of(merged)]
-        counts = Counter([sent for _, sent in all_sent])
         with self._lock:
-            self._entities.update([_group_of(merged.urn) for merged in arrived])
-            rare = {sent for sent in counts if self._sent[sent] < SAMPLES}
-            self._sent.update(counts)
-            for urn, sent in all_sent if rare else ():
-                for part in sent.parts if sent in rare else ():
-                    if len(self._samples[part]) < SAMPLES:
-                        self._samples[part].append(urn)
+            for merged in arrived:
+                group = _group_of(merged.urn)
+                self._entities[group] += 1
+                for sent in _sent_of(group, merged):
+                    self._sent[sent] += 1
+                    for part in sent.parts if self._sent[sent] <= SAMPLES else ():
+                        if len(self._samples[part]) < SAMPLES:
+                            self._samples[part].append(merged.urn)
 
     def finish(self) -> None:
         """Count what is not stored of all that was written.
@@ -130,8 +129,7 @@ class ReadBack:
         return bool(values) and not any(value.get(part.fields[0]) for value in values)
 
 
-def _sent_of(merged: MergedEntity) -> Iterator[_Sent]:
-    group = _group_of(merged.urn)
+def _sent_of(group: str, merged: MergedEntity) -> Iterator[_Sent]:
     for proposal in merged.proposals:
         name = proposal.aspect_name
         spec = ASPECTS.get(name)

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from mlcat_ingest.metadata.reserved import OWN_PREFIX
 from mlcat_ingest.sources.mlflow.mapping.properties import PropertiesBuilder, source_name
-from mlcat_ingest.sources.mlflow.mapping.text import Truncator, are_unchanged, number_text
+from mlcat_ingest.sources.mlflow.mapping.text import Truncator, are_unchanged, number_texts
 from mlcat_ingest.sources.mlflow.values.joined import JoinedRun
 from mlcat_ingest.sources.mlflow.values.records import LoggedModel, Metric, ModelOutput, Run
 
@@ -122,10 +122,11 @@ def _entries(metrics: Sequence[Metric], custom: PropertiesBuilder) -> list[Entry
     truncator = custom.truncator
     metrics = custom.limit_entries("metrics", metrics, truncator.limits.metrics)
     names = _fit_names([metric.key for metric in metrics], truncator)
+    texts = number_texts([metric.value for metric in metrics])
     entries = []
-    for name, metric in zip(names, metrics, strict=True):
-        _, value, time_ms, step, _, dataset, digest, _ = metric
-        entry: Entry = {"name": name, "value": number_text(value)}
+    for name, value, metric in zip(names, texts, metrics, strict=True):
+        _, _, time_ms, step, _, dataset, digest, _ = metric
+        entry: Entry = {"name": name, "value": value}
         if time_ms is not None and truncator.time_ms(time_ms, "metric") is not None:
             entry["createdAt"] = time_ms
         text = None if step is None else f"step {step}"

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from mlcat_ingest.core.redaction import redact_urls
@@ -138,13 +138,15 @@ def are_unchanged(texts: Collection[str], limit: int, *without: str) -> bool:
     return len(joined) <= limit or max(map(len, texts)) <= limit
 
 
-def number_text(value: float) -> str:
-    """Return the shortest text that reads back as `value`; NaN and infinities by name.
+def number_texts(values: Iterable[float]) -> list[str]:
+    """Return the shortest texts that read back as `values`; NaN and infinities by name.
 
     The largest finite double is an infinity that a SQL store clamped.
     """
-    if -SQL_CLAMP < value < SQL_CLAMP:
-        return repr(value)
+    return [repr(one) if -SQL_CLAMP < one < SQL_CLAMP else _name_of(one) for one in values]
+
+
+def _name_of(value: float) -> str:
     if math.isnan(value):
         return "NaN"
     return "Infinity" if value > 0 else "-Infinity"

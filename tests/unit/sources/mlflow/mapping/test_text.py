@@ -12,7 +12,7 @@ from mlcat_ingest.sources.mlflow.mapping.text import (
     Truncator,
     _shrink,
     cut,
-    number_text,
+    number_texts,
     truncate_aspect,
 )
 from mlcat_ingest.sources.mlflow.values.joined import SizeLimits
@@ -59,7 +59,7 @@ def test_a_text_cut_twice_tells_its_first_length() -> None:
     ],
 )
 def test_numbers_have_their_shortest_exact_text(value: float, text: str) -> None:
-    assert number_text(value) == text
+    assert number_texts([value]) == [text]
 
 
 def test_times_beyond_64_bits_are_left_out_and_noted() -> None:

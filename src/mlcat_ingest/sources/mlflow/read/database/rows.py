@@ -196,7 +196,20 @@ def _metrics(rows: list[Row], names: _SharedKeys) -> tuple[Metric, ...]:
     rows.sort(key=_NAME)
     return tuple(
         [
-            Metric(names[key], _NAN if is_nan else value, time or None, step or 0)
+            # The class would make the same by a call in Python, a hundredth of a first ingest.
+            tuple.__new__(
+                Metric,
+                (
+                    names[key],
+                    _NAN if is_nan else value,
+                    time or None,
+                    step or 0,
+                    None,
+                    None,
+                    None,
+                    None,
+                ),
+            )
             for _, key, value, is_nan, time, step in rows
         ]
     )
