@@ -12,11 +12,9 @@ from mlcat_ingest.metadata.entries import COLLECTIONS, Key, keys_of, same_json, 
 from mlcat_ingest.metadata.proposal import Aspect, Entity, custom_properties
 from mlcat_ingest.metadata.reserved import DESCRIBED_BY
 from mlcat_ingest.pipeline.merge.applied import NOTHING, AppliedFields
-from mlcat_ingest.pipeline.merge.fields import AppliedField, merge_field
+from mlcat_ingest.pipeline.merge.fields import AppliedField, absent_field, merge_field
 from mlcat_ingest.pipeline.merge.provenance import with_all_sources
 from mlcat_ingest.pipeline.merge.rules import COMPUTED, UNION, UNOWNED, MergeRules, required_values
-
-_NOT_APPLIED = AppliedField()
 
 
 class MergedAspect(NamedTuple):
@@ -49,7 +47,7 @@ def merge_aspect(
     applied = {field: text for field, text in ours.items() if field not in fresh}
     changes: dict[str, object] = {}
     policies, default = rules.policies.get(name, NOTHING), rules.default
-    unowned, applied_field = UNOWNED.get(name, ()), _NOT_APPLIED
+    unowned = UNOWNED.get(name, ())
     for field, value in fresh.items():
         known = before.get(field)
         if known is None and value is None:
@@ -58,10 +56,12 @@ def merge_aspect(
             is_open = known is None and field not in COMPUTED.get(name, ())
             merged, text = value if is_open else known, ""
         else:
-            if ours or others:
-                applied_field = AppliedField(ours.get(field, ""), others.get(field, ""))
-            policy = policies.get(field, default)
-            merged, text = merge_field(name, field, policy, known, value, applied_field)
+            policy, text = policies.get(field, default), ours.get(field, "")
+            if known is None:
+                merged, text = absent_field(name, field, policy, value, text)
+            else:
+                applied_field = AppliedField(text, others.get(field, ""))
+                merged, text = merge_field(name, field, policy, known, value, applied_field)
         if text:
             applied[field] = text
         if merged is not known:

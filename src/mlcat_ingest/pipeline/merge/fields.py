@@ -46,13 +46,11 @@ def merge_field(
     fresh: object,
     applied: AppliedField,
 ) -> MergedField:
-    """Return a field with the entries of others and the value of the source.
+    """Return a stored field with the entries of others and the value of the source.
 
-    None and empty collections in `fresh` mean that the source has nothing there; one of `stored`
-    and `fresh` is not None. The value is `stored` itself where nothing changes.
+    None and empty collections in `fresh` mean that the source has nothing there. The value is
+    `stored` itself where nothing changes.
     """
-    if stored is None:
-        return _merge_absent(aspect_name, name, policy, fresh, applied.ours)
     shape = stored if fresh is None else fresh
     if name not in single_fields(aspect_name):
         if isinstance(shape, dict):
@@ -68,7 +66,7 @@ def merge_field(
     return _merge_value(policy, stored, fresh, applied)
 
 
-def _merge_absent(
+def absent_field(
     aspect_name: str, name: str, policy: Policy, fresh: object, applied: str
 ) -> MergedField:
     """Return a field that is not stored: all of it is ours."""

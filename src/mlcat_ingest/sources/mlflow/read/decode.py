@@ -331,16 +331,20 @@ def metrics(entries: Sequence[Json] | None) -> tuple[Metric, ...]:
     if not entries:
         return ()
     made = [
-        Metric(
-            entry["key"],
-            # float() reads "NaN", "Infinity" and "-Infinity" too.
-            float(entry.get("value", 0.0)),
-            int(at) if (at := entry.get("timestamp")) else None,
-            int(entry.get("step") or 0),
-            entry.get("model_id") or None,
-            entry.get("dataset_name") or None,
-            entry.get("dataset_digest") or None,
-            entry.get("run_id") or None,
+        # As in `rows`, what the class would make by a call in Python.
+        tuple.__new__(
+            Metric,
+            (
+                entry["key"],
+                # float() reads "NaN", "Infinity" and "-Infinity" too.
+                float(entry.get("value", 0.0)),
+                int(at) if (at := entry.get("timestamp")) else None,
+                int(entry.get("step") or 0),
+                entry.get("model_id") or None,
+                entry.get("dataset_name") or None,
+                entry.get("dataset_digest") or None,
+                entry.get("run_id") or None,
+            ),
         )
         for entry in entries
     ]
