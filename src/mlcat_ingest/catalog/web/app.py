@@ -132,15 +132,10 @@ class ErrorResponses:
         return json_response(answer.value, answer.status, answer.headers)
 
 
-class Border:
-    """ASGI middleware where every error becomes a response."""
+def answer_errors(app: ASGIApp, errors: ErrorResponses) -> ASGIApp:
+    """Return middleware where every error becomes a response."""
 
-    def __init__(self, app: ASGIApp, errors: ErrorResponses) -> None:
-        self._app = app
-        self._errors = errors
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, and answer in the place of an error."""
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
         started = False
 
         async def watch(message: Message) -> None:
@@ -149,14 +144,16 @@ class Border:
             await send(message)
 
         try:
-            await self._app(scope, receive, watch)
+            await app(scope, receive, watch)
         except ClientDisconnect:
             _log.debug("a client disconnected before its request was read")
         except Exception as error:
-            response = self._errors.to_error(error, scope)
+            response = errors.to_error(error, scope)
             if started:
                 raise
             await response(scope, receive, send)
+
+    return call
 
 
 def _address_check(app: ASGIApp, host: str | None) -> ASGIApp:
@@ -279,37 +276,28 @@ def _netloc(origin: str) -> str | None:
         return None
 
 
-class _Throttle:
-    """ASGI middleware that turns requests away while too many are in hand.
+def _throttle(app: ASGIApp, at_once: int, open_paths: Collection[str]) -> ASGIApp:
+    """Return middleware that turns requests away while too many are in hand.
 
-    Each request holds its body in memory, so their number bounds the memory of the service.
+    Each request holds its body in memory, so their number bounds the memory of the service. Those
+    to `open_paths` are not counted.
     """
+    in_hand = 0
 
-    def __init__(self, app: ASGIApp, at_once: int, open_paths: Collection[str]) -> None:
-        """Pass `at_once` requests to `app` at most; those to `open_paths` are not counted."""
-        self._app = app
-        self._at_once = at_once
-        self._open_paths = frozenset(open_paths)
-        self._in_hand = 0
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on.
-
-        Raises:
-            TooManyRequestsError: as many requests as allowed are in hand.
-        """
-        if scope["type"] != "http" or scope["path"] in self._open_paths:
-            await self._app(scope, receive, send)
-            return
-        if self._in_hand >= self._at_once:
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        nonlocal in_hand
+        is_counted = scope["type"] == "http" and scope["path"] not in open_paths
+        if is_counted and in_hand >= at_once:
             raise TooManyRequestsError(
-                f"too many concurrent requests; the limit is {self._at_once}; try again"
+                f"too many concurrent requests; the limit is {at_once}; try again"
             )
-        self._in_hand += 1
+        in_hand += is_counted
         try:
-            await self._app(scope, receive, send)
+            await app(scope, receive, send)
         finally:
-            self._in_hand -= 1
+            in_hand -= is_counted
+
+    return call
 
 
 class ServiceMetrics:
@@ -335,21 +323,15 @@ class ServiceMetrics:
         return Response(generate_latest(self._registry), media_type=CONTENT_TYPE_LATEST)
 
 
-class Measure:
-    """ASGI middleware that counts requests and their time."""
+def measure(app: ASGIApp, metrics: ServiceMetrics, routes: Sequence[Route]) -> ASGIApp:
+    """Return middleware that counts requests and their time; the labels are paths of `routes`."""
+    # By identity: the router of a mounted prefix, which answers for unknown paths, has no hash.
+    # Of the paths of one endpoint the first names it.
+    labels = {id(route.endpoint): _label(route) for route in reversed(routes)}
 
-    def __init__(self, app: ASGIApp, metrics: ServiceMetrics, routes: Sequence[Route]) -> None:
-        """Count what passes to `app`; the labels are the paths of `routes`."""
-        self._app = app
-        self._metrics = metrics
-        # By identity: the router of a mounted prefix, which answers for unknown paths, has no hash.
-        # Of the paths of one endpoint the first names it.
-        self._labels = {id(route.endpoint): _label(route) for route in reversed(routes)}
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on and count it once it is answered."""
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await app(scope, receive, send)
             return
         status = 0
         started = perf_counter()
@@ -361,12 +343,14 @@ class Measure:
             await send(message)
 
         try:
-            await self._app(scope, receive, watch)
+            await app(scope, receive, watch)
         finally:
             # Only paths of our own routes become labels: a client's paths have no limit.
-            label = self._labels.get(id(scope.get("endpoint")), "none")
-            self._metrics.requests.labels(label, str(status)).inc()
-            self._metrics.seconds.labels(label).observe(perf_counter() - started)
+            label = labels.get(id(scope.get("endpoint")), "none")
+            metrics.requests.labels(label, str(status)).inc()
+            metrics.seconds.labels(label).observe(perf_counter() - started)
+
+    return call
 
 
 def _label(route: Route) -> str:
@@ -409,21 +393,20 @@ def create_app(
         open_pages |= {SIGN_IN, SIGN_OUT}
     open_paths = _open_paths() | open_pages
     errors = ErrorResponses(renderer, page_requests)
-    guard = Middleware(
-        _Guard,
-        authenticator=authenticator,
-        sessions=sessions,
-        pages=page_requests,
-        open_paths=open_paths,
-    )
     app = Starlette(
         routes=[*mounts, *interface, counters, *pages],
         middleware=[
-            Middleware(Measure, metrics=metrics, routes=[*interface, counters, *pages]),
-            Middleware(Border, errors=errors),
+            Middleware(measure, metrics=metrics, routes=[*interface, counters, *pages]),
+            Middleware(answer_errors, errors=errors),
             Middleware(_address_check, host=None if token else host),
-            guard,
-            Middleware(_Throttle, at_once=limits.requests_at_once, open_paths=open_paths),
+            Middleware(
+                _Guard,
+                authenticator=authenticator,
+                sessions=sessions,
+                pages=page_requests,
+                open_paths=open_paths,
+            ),
+            Middleware(_throttle, at_once=limits.requests_at_once, open_paths=open_paths),
         ],
         exception_handlers={HTTPException: errors.to_http_error},
     )

@@ -13,12 +13,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from mlcat_ingest.catalog.errors import BusyError
 from mlcat_ingest.catalog.server.serve import _terminating_cleanly
 from mlcat_ingest.catalog.web.app import (
-    Border,
     ErrorResponses,
-    Measure,
     PageRequests,
     ServiceMetrics,
+    answer_errors,
     create_app,
+    measure,
 )
 from mlcat_ingest.catalog.web.ui.pages import Renderer
 from support.asgi import call as send
@@ -55,7 +55,7 @@ async def fails_in_the_middle(_scope: Scope, _receive: Receive, send: Send) -> N
 
 
 def test_an_error_before_the_answer_becomes_the_answer() -> None:
-    sent = call(Border(fails_at_once, ERRORS), HTTP)
+    sent = call(answer_errors(fails_at_once, ERRORS), HTTP)
     assert sent[0]["status"] == 503
     assert (b"retry-after", b"1") in sent[0]["headers"]
     assert b'"message":"busy"' in sent[1]["body"]
@@ -63,7 +63,7 @@ def test_an_error_before_the_answer_becomes_the_answer() -> None:
 
 def test_an_error_in_the_middle_of_an_answer_breaks_it_off() -> None:
     with pytest.raises(BusyError):
-        call(Border(fails_in_the_middle, ERRORS), HTTP)
+        call(answer_errors(fails_in_the_middle, ERRORS), HTTP)
 
 
 def test_only_requests_are_counted() -> None:
@@ -73,7 +73,7 @@ def test_only_requests_are_counted() -> None:
         seen.append(scope["type"])
 
     metrics = ServiceMetrics()
-    call(Measure(app, metrics, []), {"type": "lifespan"})
+    call(measure(app, metrics, []), {"type": "lifespan"})
     assert seen == ["lifespan"]
     assert [sample for metric in metrics.requests.collect() for sample in metric.samples] == []
 

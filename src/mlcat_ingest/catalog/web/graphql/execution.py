@@ -208,14 +208,14 @@ _TOO_MANY_TOKENS: Final = "tokens. Parsing aborted"
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedQuery:
+class _PreparedQuery:
     """A query that is ready to run, or the errors that it is refused with."""
 
     document: DocumentNode | None
     errors: tuple[GraphQLError, ...] = ()
 
 
-def prepare(query: str, limits: Limits) -> PreparedQuery:
+def prepare(query: str, limits: Limits) -> _PreparedQuery:
     """Return `query` parsed, checked and validated, from the cache if it is there.
 
     Cost: 2 ms or so for a query of 40 fields that is not in the cache, else nothing.
@@ -223,9 +223,9 @@ def prepare(query: str, limits: Limits) -> PreparedQuery:
     return (_prepare if len(query) > CACHED_CHARS else _cached)(query, limits)
 
 
-def _prepare(query: str, limits: Limits) -> PreparedQuery:
+def _prepare(query: str, limits: Limits) -> _PreparedQuery:
     if len(query) > limits.query_chars:
-        return PreparedQuery(None, (_too_long(limits.query_chars, "characters"),))
+        return _PreparedQuery(None, (_too_long(limits.query_chars, "characters"),))
     try:
         document = parse(query, max_lexical_tokens=limits.query_tokens)
         check_complexity(document, limits)
@@ -233,14 +233,14 @@ def _prepare(query: str, limits: Limits) -> PreparedQuery:
     except GraphQLSyntaxError as error:
         too_long = _TOO_MANY_TOKENS in error.message
         refusal = _too_long(limits.query_tokens, "'grammar' tokens") if too_long else None
-        return PreparedQuery(None, (refusal or syntax_error(query, error),))
+        return _PreparedQuery(None, (refusal or syntax_error(query, error),))
     except QueryTooComplexError as error:
-        return PreparedQuery(None, (query_error(error.message, ABORTED),))
+        return _PreparedQuery(None, (query_error(error.message, ABORTED),))
     except RecursionError:
-        return PreparedQuery(None, (query_error("the query is nested too deeply", ABORTED),))
+        return _PreparedQuery(None, (query_error("the query is nested too deeply", ABORTED),))
     if errors:
-        return PreparedQuery(None, validation_errors(document, errors))
-    return PreparedQuery(document)
+        return _PreparedQuery(None, validation_errors(document, errors))
+    return _PreparedQuery(document)
 
 
 _cached = lru_cache(_CACHED_QUERIES)(_prepare)

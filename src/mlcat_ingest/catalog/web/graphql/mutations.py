@@ -4,7 +4,6 @@ Source: DataHub's GraphQL API. The order of versions is left to the catalog.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
 from uuid import uuid4
@@ -57,25 +56,21 @@ _FIRST: Final = "AAAAAAAA"
 _MOST_VERSIONS: Final = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
-    """The properties of a version that is linked; the source's time is in ms, UTC."""
-
-    label: str
-    comment: str | None = None
-    source_created_ms: int | None = None
-    source_created_by: str | None = None
+Inputs = Mapping[str, Any]
+"""The input of a mutation, as graphql-core has read it."""
 
 
-def link(store: Store, version_set: str, urn: str, version: Version) -> bool:
-    """Make `urn` the newest version of `version_set`; either is made where it is missing.
+def link(store: Store, inputs: Inputs) -> bool:
+    """Make an entity the newest version of a version set; either is made where it is missing.
 
-    Return whether it is new there: a version that is in a set stays as it is.
+    `inputs` are a `LinkVersionInput`. Return whether the version is new there: one that is in a set
+    stays as it is.
 
     Raises:
         BadRequestError: the set is for entities of another type.
         InvalidProposalError: another version was linked at the same time.
     """
+    version_set, urn = inputs["versionSet"], inputs["linkedEntity"]
     _check_set(version_set, urn)
     stored = store.get_many([version_set, urn], {VERSION_SET_PROPERTIES, VERSION_PROPERTIES})
     if VERSION_PROPERTIES in stored.get(urn, {}):
@@ -83,8 +78,8 @@ def link(store: Store, version_set: str, urn: str, version: Version) -> bool:
     set_properties = stored.get(version_set, {}).get(VERSION_SET_PROPERTIES)
     scheme = GENERATED if set_properties is None else set_properties.value["versioningScheme"]
     latest = None if set_properties is None else set_properties.value["latest"]
-    value = _version_value(version_set, version, scheme, _sort_id(store, scheme, latest, version))
-    store.write([Write(urn, VERSION_PROPERTIES, value, "CREATE")])
+    sort_id = inputs["version"] if scheme != GENERATED else _sort_id(store, latest)
+    store.write([Write(urn, VERSION_PROPERTIES, _version_value(inputs, scheme, sort_id), "CREATE")])
     return True
 
 
@@ -123,29 +118,25 @@ def _check_set(version_set: str, urn: str) -> None:
         raise BadRequestError(f"{version_set} is a version set of {meant}, not of {entity_type}")
 
 
-def _version_value(
-    version_set: str, version: Version, scheme: str, sort_id: str
-) -> Mapping[str, Any]:
+def _version_value(inputs: Inputs, scheme: str, sort_id: str) -> Mapping[str, Any]:
     stamp = {"time": now_ms(), "actor": UNKNOWN_ACTOR}
     value: dict[str, Any] = {
-        "versionSet": version_set,
-        "version": {"versionTag": version.label, "metadataAttribution": stamp},
+        "versionSet": inputs["versionSet"],
+        "version": {"versionTag": inputs["version"], "metadataAttribution": stamp},
         "sortId": sort_id,
         "versioningScheme": scheme,
         "metadataCreatedTimestamp": stamp,
     }
-    if version.comment is not None:
-        value["comment"] = version.comment
-    if version.source_created_ms is not None:
-        actor = version.source_created_by or UNKNOWN_ACTOR
-        value["sourceCreatedTimestamp"] = {"time": version.source_created_ms, "actor": actor}
+    if inputs.get("comment") is not None:
+        value["comment"] = inputs["comment"]
+    if inputs.get("sourceTimestamp") is not None:
+        actor = inputs.get("sourceCreator") or UNKNOWN_ACTOR
+        value["sourceCreatedTimestamp"] = {"time": inputs["sourceTimestamp"], "actor": actor}
     return value
 
 
-def _sort_id(store: Store, scheme: str, latest: str | None, version: Version) -> str:
-    """Return what sorts the new version behind the latest, or is its own order by the scheme."""
-    if scheme != GENERATED:
-        return version.label
+def _sort_id(store: Store, latest: str | None) -> str:
+    """Return what sorts a new version behind the latest."""
     former = None if latest is None else _read_aspect(store, latest, VERSION_PROPERTIES)
     return _FIRST if former is None else next_sort_id(former.value["sortId"])
 
@@ -187,25 +178,14 @@ def _after_leaving(store: Store, version_set: str, urn: str) -> list[Write]:
 _TAG: Final = f"{PREFIX}tag:"
 
 
-def _link_version(
-    _root: Any, info: GraphQLResolveInfo, **arguments: Mapping[str, Any]
-) -> Node | None:
+def _link_version(_root: Any, info: GraphQLResolveInfo, **arguments: Inputs) -> Node | None:
     inputs = arguments["input"]
-    version = Version(
-        inputs["version"],
-        inputs.get("comment"),
-        inputs.get("sourceTimestamp"),
-        inputs.get("sourceCreator"),
-    )
-    version_set = inputs["versionSet"]
-    if not link(context_of(info).store, version_set, inputs["linkedEntity"], version):
+    if not link(context_of(info).store, inputs):
         return None
-    return nodes_in(info, [version_set]).get(version_set)
+    return nodes_in(info, [inputs["versionSet"]]).get(inputs["versionSet"])
 
 
-def _unlink_version(
-    _root: Any, info: GraphQLResolveInfo, **arguments: Mapping[str, Any]
-) -> Node | None:
+def _unlink_version(_root: Any, info: GraphQLResolveInfo, **arguments: Inputs) -> Node | None:
     inputs = arguments["input"]
     urn = inputs.get("unlinkedEntity")
     if urn is None:
@@ -214,7 +194,7 @@ def _unlink_version(
     return None if version_set is None else nodes_in(info, [version_set]).get(version_set)
 
 
-def _create_tag(_root: Any, info: GraphQLResolveInfo, **arguments: Mapping[str, Any]) -> str:
+def _create_tag(_root: Any, info: GraphQLResolveInfo, **arguments: Inputs) -> str:
     inputs = arguments["input"]
     urn = f"{_TAG}{inputs.get('id') or uuid4()}"
     if urn in context_of(info).store.get_many([urn], ()):
@@ -224,9 +204,6 @@ def _create_tag(_root: Any, info: GraphQLResolveInfo, **arguments: Mapping[str, 
         value["description"] = inputs["description"]
     context_of(info).store.write([Write(urn, TAG_PROPERTIES, value)])
     return urn
-
-
-Inputs = Mapping[str, Any]
 
 
 def _edits(edit_of: Callable[[Inputs], Edit]) -> Resolver:
@@ -253,7 +230,7 @@ def _check_size(info: GraphQLResolveInfo, inputs: Inputs) -> None:
 
 
 def _edit(info: GraphQLResolveInfo, urns: Sequence[str], edit: Edit) -> None:
-    context_of(info).store.change(lambda sql: make_edits(sql, urns, [edit], UNKNOWN_ACTOR))
+    context_of(info).store.change(make_edits, urns, [edit], UNKNOWN_ACTOR)
 
 
 def _listed(inputs: Inputs, name: str) -> Sequence[Any]:

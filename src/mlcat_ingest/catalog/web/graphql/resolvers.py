@@ -66,6 +66,10 @@ Members = Sequence[str] | Callable[[], Iterable[str]]
 _NOTHING: Final[Aspects] = {}
 
 
+_EXISTENCE: Final = ""
+"""The name of no aspect, of which is loaded whether the entities exist."""
+
+
 class Loader:
     """The stored aspects that one request has read so far.
 
@@ -74,51 +78,35 @@ class Loader:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._whole: dict[str, Aspects] = {}
-        self._single: dict[str, dict[str, Aspects]] = {}
+        self._loaded: dict[str | None, dict[str, Aspects]] = {None: {}}
         self._exist: dict[str, bool] = {}
 
-    def load_whole(self, urns: Collection[str]) -> None:
-        """Load every aspect of those of `urns` that are not loaded yet."""
-        if missing := [urn for urn in urns if urn not in self._whole]:
-            self._whole.update(self._read(missing, None))
-
-    def load_aspect(self, urns: Collection[str], aspect: str) -> None:
-        """Load one aspect of those of `urns` that are not loaded yet."""
+    def load(self, urns: Collection[str], aspect: str | None) -> None:
+        """Load an aspect, or with None every one, of those of `urns` of which it is not loaded."""
         if missing := [urn for urn in urns if not self.holds(urn, aspect)]:
-            self._single.setdefault(aspect, {}).update(self._read(missing, {aspect}))
+            stored = self.store.get_many(missing, None if aspect is None else {aspect})
+            self._exist.update((urn, urn in stored) for urn in missing)
+            found = {urn: stored.get(urn, _NOTHING) for urn in missing}
+            self._loaded.setdefault(aspect, {}).update(found)
 
-    def load_existence(self, urns: Collection[str]) -> None:
-        """Find out which of `urns` exist, where that is not known yet."""
-        if missing := [urn for urn in urns if urn not in self._exist]:
-            self._read(missing, ())
-
-    def holds(self, urn: str, aspect: str) -> bool:
+    def holds(self, urn: str, aspect: str | None) -> bool:
         """Return whether `aspect` of `urn` was loaded, be it stored or not."""
-        return urn in self._whole or urn in self._single.get(aspect, _NOTHING)
+        if aspect == _EXISTENCE:
+            return urn in self._exist
+        return urn in self._loaded[None] or urn in self._loaded.get(aspect, _NOTHING)
 
-    def exists(self, urn: str) -> bool | None:
-        """Return whether `urn` exists; None where nothing was loaded about it."""
-        return self._exist.get(urn)
+    def exists(self, urn: str) -> bool:
+        """Return whether `urn` exists, of which something was loaded before."""
+        return self._exist[urn]
 
     def aspects(self, urn: str) -> Aspects:
         """Return all loaded aspects of `urn`, of which all were asked for before."""
-        return self._whole.get(urn, _NOTHING)
+        return self._loaded[None].get(urn, _NOTHING)
 
     def aspect(self, urn: str, name: str) -> AspectVersion | None:
         """Return an aspect of `urn` if it is stored and was loaded."""
-        aspects = self._whole.get(urn)
-        if aspects is None:
-            aspects = self._single.get(name, {}).get(urn, _NOTHING)
-        return aspects.get(name)
-
-    def _read(
-        self, urns: Collection[str], aspects: Collection[str] | None
-    ) -> Iterator[tuple[str, Aspects]]:
-        """Read at once, and return what was found, one entry for each of `urns`."""
-        stored = self.store.get_many(urns, aspects)
-        self._exist.update((urn, urn in stored) for urn in urns)
-        return ((urn, stored.get(urn, _NOTHING)) for urn in urns)
+        whole = self._loaded[None]
+        return (whole if urn in whole else self._loaded.get(name, {})).get(urn, _NOTHING).get(name)
 
 
 class Cohort:
@@ -173,22 +161,20 @@ class Cohort:
         if not loader.holds(urn, aspect):
             neighbours = self._neighbours(urn)
             self._requested.add(aspect)
-            if len(self._requested) == 1 and len(neighbours) > 1:
-                loader.load_aspect(neighbours, aspect)
-            else:
-                loader.load_whole(neighbours)
+            is_alone = len(self._requested) == 1 and len(neighbours) > 1
+            loader.load(neighbours, aspect if is_alone else None)
         return loader.aspect(urn, aspect)
 
     def aspects(self, urn: str) -> Aspects:
         """Return all aspects of one of the members, loading its neighbours if need be."""
-        self.loader.load_whole(self._neighbours(urn))
+        self.loader.load(self._neighbours(urn), None)
         return self.loader.aspects(urn)
 
     def exists(self, urn: str) -> bool:
         """Return whether one of the members exists, finding out for its neighbours if need be."""
-        if self.loader.exists(urn) is None:
-            self.loader.load_existence(self._neighbours(urn))
-        return self.loader.exists(urn) is True
+        if not self.loader.holds(urn, _EXISTENCE):
+            self.loader.load(self._neighbours(urn), _EXISTENCE)
+        return self.loader.exists(urn)
 
     def related_page(self, urn: str, edges: Edges) -> RelatedPage:
         """Return a page of the edges of one of the members, and read its neighbours' with it."""
@@ -211,8 +197,7 @@ class Cohort:
         pages = self._lineage.setdefault(query, {})
         if urn not in pages:
             neighbours = self._neighbours(urn, _at_once(query.count))
-            store = self.loader.store
-            pages.update(store.read(lambda connection: lineage(connection, neighbours, query)))
+            pages.update(self.loader.store.read(lineage, neighbours, query))
         return pages[urn]
 
 

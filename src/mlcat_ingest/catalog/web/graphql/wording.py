@@ -7,7 +7,7 @@ Source: graphql-java's `i18n/Validation.properties`, `i18n/Parsing.properties`, 
 
 import csv
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
@@ -19,6 +19,8 @@ from graphql import (
     GraphQLError,
     GraphQLSyntaxError,
     Node,
+    Visitor,
+    visit,
 )
 
 VALIDATION: Final = "ValidationError"
@@ -73,11 +75,17 @@ def query_error(
     return GraphQLError(message, nodes, extensions={"classification": classification}, **more)
 
 
-class _Place(NamedTuple):
-    """The place of a node in its document: the names of the fields around it, and the nodes."""
+class _Places(Visitor):
+    """The nodes around each node of a document, from the outermost on, and the node itself."""
 
-    path: tuple[str, ...] = ()
-    around: tuple[Node, ...] = ()
+    def __init__(self) -> None:
+        super().__init__()
+        self.around: dict[int, list[Node]] = {}
+
+    def enter(self, *visited: Any) -> None:
+        """Note the place of a node; the name is that of graphql-core."""
+        node, _key, parent, _path, ancestors = visited
+        self.around[id(node)] = [one for one in (*ancestors, parent, node) if isinstance(one, Node)]
 
 
 def validation_errors(
@@ -87,36 +95,25 @@ def validation_errors(
 
     Cost: one walk through the document.
     """
-    places = dict(_places(document, _Place()))
-    return tuple(_validation_error(error, places) for error in errors)
+    places = _Places()
+    visit(document, places)
+    return tuple(_validation_error(error, places.around) for error in errors)
 
 
-def _places(node: Node, outer: _Place) -> Iterator[tuple[int, _Place]]:
-    path = outer.path
-    if isinstance(node, FieldNode | FragmentDefinitionNode):
-        path = (*path, node.name.value)
-    place = _Place(path, (*outer.around, node))
-    yield id(node), place
-    for key in node.keys:
-        inner = getattr(node, key)
-        for child in inner if isinstance(inner, tuple) else (inner,):
-            if isinstance(child, Node):
-                yield from _places(child, place)
-
-
-def _validation_error(error: GraphQLError, places: Mapping[int, _Place]) -> GraphQLError:
+def _validation_error(error: GraphQLError, places: Mapping[int, Sequence[Node]]) -> GraphQLError:
     nodes = error.nodes or []
     for translation in _VALIDATION:
         match = translation.pattern.match(error.message)
         if match is None or not nodes:
             continue
         node = nodes[-1 if translation.at_last else 0]
-        place = places.get(id(node), _Place())
-        if translation.around is not None:
-            around = (n for n in reversed(place.around) if isinstance(n, translation.around))
-            node = next(around, node)
+        around = places.get(id(node), ())
+        named = (n for n in around if isinstance(n, FieldNode | FragmentDefinitionNode))
         # graphql-java finds unused fragments once it has seen the whole document.
-        path = "" if translation.kind == _UNUSED_FRAGMENT else "/".join(place.path)
+        is_unused = translation.kind == _UNUSED_FRAGMENT
+        path = "" if is_unused else "/".join(n.name.value for n in named)
+        if translation.around is not None:
+            node = next((n for n in reversed(around) if isinstance(n, translation.around)), node)
         at = f"{translation.kind}@[{path}]" if path else translation.kind
         sentence = translation.sentence.format(*match.groups())
         return query_error(f"Validation error ({at}) : {sentence}", VALIDATION, [node])

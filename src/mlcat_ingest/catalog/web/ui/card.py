@@ -33,9 +33,9 @@ def card_of(store: Store, urn: str) -> Passport:
 
 def _kept(store: Store, urn: str) -> Kept:
     """Return the versions of the aspects of an entity, without the oldest of too large ones."""
-    found = store.read(lambda sql: history.newest_versions(sql, urn, _MOST))
+    found = store.read(history.newest_versions, urn, _MOST)
     infos = {(one.entity_id, one.aspect, one.version): one for one in found}
-    sizes = store.read(lambda sql: history.sizes(sql, infos))
+    sizes = store.read(history.sizes, infos)
     chosen: dict[str, list[history.VersionKey]] = {}
     left = _MOST_CHARS
     for key, one in infos.items():
@@ -43,9 +43,7 @@ def _kept(store: Store, urn: str) -> Kept:
         keys = chosen.setdefault(one.aspect, [])
         if not keys or left >= 0:
             keys.append(key)
-    texts = store.read(
-        lambda sql: history.texts(sql, [key for of in chosen.values() for key in of])
-    )
+    texts = store.read(history.texts, [key for of in chosen.values() for key in of])
     return {
         aspect: [_version(infos[key], texts[key]) for key in keys]
         for aspect, keys in sorted(chosen.items())

@@ -48,7 +48,7 @@ Outcome = Literal["created", "changed", "removed", "evaluated"]
 
 
 @dataclass(frozen=True, slots=True)
-class ChangedEntity:
+class _ChangedEntity:
     """An entity that was created, changed or removed at one moment, by whom, and in what.
 
     It was evaluated if there are only new results of metadata tests, which the page of a test has.
@@ -82,15 +82,15 @@ class ChangedEntity:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeSet:
+class _ChangeSet:
     """The changes of one ingestion, person or tool on one day, the newest first.
 
     Those without values to show are together by a text such as `12 Models created`.
     """
 
-    latest: ChangedEntity
-    folded: Mapping[str, Sequence[ChangedEntity]]
-    changed: Sequence[ChangedEntity]
+    latest: _ChangedEntity
+    folded: Mapping[str, Sequence[_ChangedEntity]]
+    changed: Sequence[_ChangedEntity]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class ChangesPage:
     address.
     """
 
-    entities: tuple[ChangedEntity, ...]
+    entities: tuple[_ChangedEntity, ...]
     chosen: Mapping[str, str] = field(default_factory=dict)
     writers: Mapping[str, str] = field(default_factory=dict)
     kinds: Mapping[str, str] = field(default_factory=dict)
@@ -118,10 +118,10 @@ class ChangesPage:
         return _href(FEED, self.chosen)
 
     @property
-    def days(self) -> Iterator[tuple[str, list[ChangeSet]]]:
+    def days(self) -> Iterator[tuple[str, list[_ChangeSet]]]:
         """The changes by day and by who made them."""
         for day, of_day in groupby(self.entities, lambda one: one.day):
-            by_writers: dict[tuple[Piece, ...], list[ChangedEntity]] = {}
+            by_writers: dict[tuple[Piece, ...], list[_ChangedEntity]] = {}
             for one in of_day:
                 by_writers.setdefault(one.writers, []).append(one)
             cut = None if self.older is None else self.entities[-1]
@@ -145,9 +145,9 @@ def changes_page(store: Store, query: Mapping[str, str]) -> ChangesPage:
     wanted = ChangeFilter(person, recipe, chosen.get("kind", ""), groups)
     given = _BEFORE.fullmatch(query.get("before", ""))
     before = None if given is None else (int(given[1]), int(given[2]))
-    found = store.read(lambda sql: history.moments(sql, wanted, before, PAGE_ROWS + 1))
+    found = store.read(history.moments, wanted, before, PAGE_ROWS + 1)
     page = found[:PAGE_ROWS]
-    versions = store.read(lambda sql: history.versions_at(sql, page))
+    versions = store.read(history.versions_at, page)
     writers = {one.modified_by for one in versions} | {person}
     people = names_of(store, sorted(writers.difference(NO_PERSON, ("", PEOPLE))))
     recipes = {scalar(one.system_metadata.get("pipelineName")) for one in versions} | {recipe}
@@ -173,19 +173,19 @@ def latest_changes(store: Store) -> ChangesPage:
 
     Cost: some six SQL statements.
     """
-    found = store.read(lambda sql: history.moments(sql, ChangeFilter(), None, PAGE_ROWS + 1))
+    found = store.read(history.moments, ChangeFilter(), None, PAGE_ROWS + 1)
     since_ms = now_ms() - _DAY_MS
     recent = [one for one in found if one[0] >= since_ms]
     older = PATH if len(recent) > PAGE_ROWS else None
     recent = recent[:PAGE_ROWS]
-    versions = store.read(lambda sql: history.versions_at(sql, recent))
+    versions = store.read(history.versions_at, recent)
     removals = [one for one in versions if one.aspect == STATUS and not one.with_entity]
     return ChangesPage(_changed(store, versions, removals), older=older)
 
 
 def _changed(
     store: Store, found: Sequence[VersionInfo], compare: Sequence[VersionInfo]
-) -> tuple[ChangedEntity, ...]:
+) -> tuple[_ChangedEntity, ...]:
     """Return the entities whose versions were found, with what those to `compare` changed."""
     # What was removed comes first: no large value is in the way of it.
     compare = sorted(compare, key=lambda one: one.aspect != STATUS)
@@ -203,7 +203,7 @@ def _changed(
             outcome = "removed"
         elif {one.aspect for one in versions} == {TEST_RESULTS}:
             outcome = "evaluated"
-        entities.append(ChangedEntity(rows[urn], modified_ms, outcome, by[versions[0]], changes))
+        entities.append(_ChangedEntity(rows[urn], modified_ms, outcome, by[versions[0]], changes))
     return tuple(entities)
 
 
@@ -213,10 +213,10 @@ def _removes(version: ShownVersion) -> bool:
     return any(change.field == "removed" and change.new == "true" for change in changes)
 
 
-def _change_set(entities: Sequence[ChangedEntity], *, is_cut: bool) -> ChangeSet:
+def _change_set(entities: Sequence[_ChangedEntity], *, is_cut: bool) -> _ChangeSet:
     """Return the changes of one writer; there are more than are counted if the page cuts them."""
-    changed: list[ChangedEntity] = []
-    folded: dict[tuple[str, str], dict[str, ChangedEntity]] = {}
+    changed: list[_ChangedEntity] = []
+    folded: dict[tuple[str, str], dict[str, _ChangedEntity]] = {}
     for one in entities:
         if one.outcome == "changed" and one.versions:
             changed.append(one)
@@ -227,7 +227,7 @@ def _change_set(entities: Sequence[ChangedEntity], *, is_cut: bool) -> ChangeSet
         f"{least}{plural(len(of), kind)} {outcome}": [*of.values()]
         for (kind, outcome), of in folded.items()
     }
-    return ChangeSet(entities[0], texts, changed)
+    return _ChangeSet(entities[0], texts, changed)
 
 
 def _href(path: str, query: Mapping[str, str]) -> str:

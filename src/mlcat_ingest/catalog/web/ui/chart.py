@@ -39,7 +39,7 @@ _SPANS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class _Tick:
     """A value of an axis, `at` percent of its length; a label near an end is anchored there."""
 
     at: float
@@ -48,7 +48,7 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True)
-class ChartPoint:
+class _ChartPoint:
     """A model in a chart, its place in percent of both axes from the left and the top."""
 
     href: str
@@ -65,9 +65,9 @@ class Chart:
     y: Annotated[str, "the metric, such as `metrics.auc`"]
     x: Annotated[str, "what it is drawn over: `created`, `duration_ms`, a metric or a parameter"]
     colour: Annotated[str, "what the colours mean: `status`, a metric or a parameter"]
-    points: Sequence[ChartPoint]
-    up: Annotated[Sequence[Tick], "the ticks of the metric"]
-    across: Annotated[Sequence[Tick], "the ticks of what it is drawn over"]
+    points: Sequence[_ChartPoint]
+    up: Annotated[Sequence[_Tick], "the ticks of the metric"]
+    across: Annotated[Sequence[_Tick], "the ticks of what it is drawn over"]
     legend: Annotated[Sequence[str], "the value, or the first and last one, of each colour"]
     omitted: Annotated[int, "how many of the oldest models have no point"]
 
@@ -84,7 +84,7 @@ class _Axis:
         part = (value / 2 - low) / span if span > 0 else 0.5
         return round(_MARGIN + part * (100 - 2 * _MARGIN), 2)
 
-    def ticks(self) -> list[Tick]:
+    def ticks(self) -> list[_Tick]:
         """Return some round values with their labels; else those of both ends."""
         step = self._step()
         count = range(math.ceil(self.low / step), math.floor(self.high / step) + 1) if step else ()
@@ -104,10 +104,10 @@ class _Axis:
         power = 10.0 ** math.floor(math.log10(least))
         return next((factor * power for factor in (1, 2, 5) if factor * power >= least), 10 * power)
 
-    def _tick(self, value: float, step: float) -> Tick:
+    def _tick(self, value: float, step: float) -> _Tick:
         at = self.at(value)
         anchor = "start" if at < _EDGE else "end" if at > 100 - _EDGE else "middle"
-        return Tick(at, self.label(value, step), anchor)
+        return _Tick(at, self.label(value, step), anchor)
 
     def label(self, value: float, step: float = 0) -> str:
         """Return a value as text; that of a tick as short as the step to the next one allows."""
@@ -130,23 +130,23 @@ def draw(store: Store, request: SearchRequest, y: str, x: str, colour: str) -> C
     Cost: a walk through all hits, and the properties of `POINTS` models.
     """
     third = "" if colour == STATUS else colour
-    total, found = store.read(lambda sql: points(sql, request, y, x, third))
+    total, found = store.read(points, request, y, x, third)
     shown = [one for one in found if math.isfinite(one.x) and math.isfinite(one.y)]
     if not shown:
         return None
     across = _Axis(x, min(one.x for one in shown), max(one.x for one in shown))
     up = _Axis(y, min(one.y for one in shown), max(one.y for one in shown))
-    described = store.read(lambda sql: _described(sql, [one.urn for one in shown]))
+    described = store.read(_described, [one.urn for one in shown])
     values = {
         one.urn: described[one.urn][1] if colour == STATUS else "" if one.z is None else one.z
         for one in shown
     }
     legend, places = _legend({*values.values()})
 
-    def circle(point: Point) -> ChartPoint:
+    def circle(point: Point) -> _ChartPoint:
         value = values[point.urn]
         texts = (_titled(up, point.y), _titled(across, point.x), _whole(value))
-        return ChartPoint(
+        return _ChartPoint(
             entity_href(point.urn),
             across.at(point.x),
             round(100 - up.at(point.y), 2),

@@ -46,14 +46,14 @@ class _ComparedRow:
 
 
 @dataclass(frozen=True, slots=True)
-class ComparePage:
+class _ComparePage:
     """The comparison of models."""
 
     models: Sequence[ListRow]
     sections: Annotated[Sequence[tuple[str, Sequence[_ComparedRow]]], "by their labels"]
 
 
-def compare_page(store: Store, urns: Sequence[str], chosen: Sequence[str] = ()) -> ComparePage:
+def compare_page(store: Store, urns: Sequence[str], chosen: Sequence[str] = ()) -> _ComparePage:
     """Return the comparison of models.
 
     `chosen` has the order with the best value first, for metrics of which the reader said it.
@@ -85,7 +85,7 @@ def compare_page(store: Store, urns: Sequence[str], chosen: Sequence[str] = ()) 
             if name.startswith(family)
         ]
         sections.append((label, sorted(rows, key=lambda row: not row.differs)))
-    return ComparePage(models, [(label, rows) for label, rows in sections if rows])
+    return _ComparePage(models, [(label, rows) for label, rows in sections if rows])
 
 
 def _row(

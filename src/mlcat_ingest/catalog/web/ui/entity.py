@@ -140,7 +140,7 @@ class _Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Tab:
+class _Tab:
     """A section of an entity's page, with the number of what it lists if that is known."""
 
     label: str
@@ -174,7 +174,7 @@ class EntityPage:
     edited_fields: Annotated[Sequence[str], "what they edit there, by its place in the address"]
     unknown_tab: Annotated[str, "the tab of the address, if the entity has none of that name"]
     shown_tab: str
-    tabs: Sequence[Tab]
+    tabs: Sequence[_Tab]
     overview: Annotated[Overview | None, "this and the others: of the shown tab"] = None
     rule: Annotated[RuleInWords | None, "the definition of a metadata test in words"] = None
     runs: Annotated[RunsTable | None, "the models of a group"] = None
@@ -229,7 +229,7 @@ def entity_page(store: Store, urn: str, query: QueryParams, start: int) -> Entit
         unknown_tab=tab if tab and tab not in counts else "",
         shown_tab=_LABELS[chosen],
         tabs=[
-            Tab(
+            _Tab(
                 _LABELS[key],
                 entity_href(urn) if key == first else entity_href(urn, tab=key),
                 key == chosen,

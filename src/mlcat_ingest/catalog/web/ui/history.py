@@ -35,7 +35,7 @@ _RUN: Final = "urn:li:dataHubExecutionRequest:"
 
 
 @dataclass(frozen=True, slots=True)
-class ChangedValue:
+class _ChangedValue:
     """One change: of the entry `label` of a field, or of the whole field."""
 
     sign: Sign
@@ -59,13 +59,13 @@ class ShownVersion:
     created: bool = False
     note: str = ""
     moves: tuple[str, ...] = ()
-    changes: tuple[ChangedValue, ...] = ()
+    changes: tuple[_ChangedValue, ...] = ()
     more: int = 0
     compare_href: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Revision:
+class _Revision:
     """The versions that one writer wrote at one moment."""
 
     when: str
@@ -77,7 +77,7 @@ class Revision:
 class HistoryPage:
     """A page of the history of an entity, the newest revision first."""
 
-    revisions: tuple[Revision, ...]
+    revisions: tuple[_Revision, ...]
     pager: Pager
 
 
@@ -86,7 +86,7 @@ def history_page(store: Store, urn: str, start: int) -> HistoryPage:
 
     Cost: half a dozen SQL statements, and the comparison of at most `COMPARED_CHARS` characters.
     """
-    total, found = store.read(lambda sql: history.versions(sql, urn, start, PAGE_ROWS))
+    total, found = store.read(history.versions, urn, start, PAGE_ROWS)
     hrefs = [entity_href(urn, tab="history", start=start + at) for at in range(len(found))]
     # What is too large even as the first of a page is compared on none.
     hrefs[:1] = [""] * len(hrefs[:1])
@@ -96,7 +96,7 @@ def history_page(store: Store, urn: str, start: int) -> HistoryPage:
     for (when, by), group in groupby(
         zip(found, writers, shown, strict=True), lambda entry: (entry[0].modified_ms, entry[1])
     ):
-        revisions.append(Revision(moment(when), by, tuple(version for *_, version in group)))
+        revisions.append(_Revision(moment(when), by, tuple(version for *_, version in group)))
     return HistoryPage(
         tuple(revisions),
         pager(total, start, len(found), lambda at: entity_href(urn, tab="history", start=at)),
@@ -135,7 +135,7 @@ def _values(
 ) -> Mapping[VersionKey, Mapping[str, Any] | None]:
     """Return the values of versions and of those before them; None for those not compared."""
     keys = dict.fromkeys(key for entry in found for key in _keys(entry))
-    sizes = store.read(lambda sql: history.sizes(sql, keys))
+    sizes = store.read(history.sizes, keys)
     chosen: set[VersionKey] = set()
     left = COMPARED_CHARS
     for entry in found:
@@ -144,7 +144,7 @@ def _values(
         if size <= left:
             left -= size
             chosen |= wanted
-    texts = store.read(lambda sql: history.texts(sql, chosen))
+    texts = store.read(history.texts, chosen)
     return dict.fromkeys(sizes) | {key: loads(text) for key, text in texts.items()}
 
 
@@ -202,7 +202,7 @@ def _moves(
                 yield f"{what} {'set' if change.sign == 'added' else 'taken away'}"
 
 
-def _changes(diff: AspectDiff) -> Iterator[ChangedValue]:
+def _changes(diff: AspectDiff) -> Iterator[_ChangedValue]:
     for field in diff.fields:
         for change in field.changes:
             old, new = (
@@ -210,9 +210,9 @@ def _changes(diff: AspectDiff) -> Iterator[ChangedValue]:
                 for value in _differing(change.old, change.new)
             )
             label = cut(change.label, _LABEL_CHARS)
-            yield ChangedValue(change.sign, field.field, label, old, new)
+            yield _ChangedValue(change.sign, field.field, label, old, new)
         if field.reordered and not field.changes:
-            yield ChangedValue("changed", field.field, "", "", "in another order")
+            yield _ChangedValue("changed", field.field, "", "", "in another order")
 
 
 def _differing(old: Any, new: Any) -> tuple[Any, Any]:

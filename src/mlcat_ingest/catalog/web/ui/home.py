@@ -45,7 +45,7 @@ _OF_MACHINE: Final = re.compile(r"metrics\.system/|time|duration|latency|epoch",
 
 
 @dataclass(frozen=True, slots=True)
-class KindCount:
+class _KindCount:
     """A kind of entities: how many there are, and where they are listed."""
 
     label: str
@@ -54,11 +54,11 @@ class KindCount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HomePage:
+class _HomePage:
     """The first page."""
 
-    kinds: Annotated[Sequence[KindCount], "the ML kinds"]
-    other_kinds: Sequence[KindCount]
+    kinds: Annotated[Sequence[_KindCount], "the ML kinds"]
+    other_kinds: Sequence[_KindCount]
     empty: Annotated[bool, "whether there is no entity of an ML kind"]
     changes: Annotated[ChangesPage, "those of the last day"]
     runs: Annotated[Listing, "the latest runs"]
@@ -67,21 +67,21 @@ class HomePage:
     tasks: Annotated[int, "how many index tasks there are"]
 
 
-def home(store: Store) -> HomePage:
+def home(store: Store) -> _HomePage:
     """Return the first page. Of the tests the `PAGE_ROWS` newest are looked at.
 
     Cost: some forty SQL statements, whatever the number of entities.
     """
     counts, removed = (dict(store.search(one).facets[0].counts) for one in (_COUNTS, _REMOVED))
 
-    def kind(name: str) -> KindCount:
+    def kind(name: str) -> _KindCount:
         count = counts.get(name, 0)
         label = kind_name(name, plural=count != 1)
         label += f", {removed[name]:,} removed" if name in removed else ""
-        return KindCount(label, count, kind_href(name))
+        return _KindCount(label, count, kind_href(name))
 
     prominent = (*_PROMINENT, *filter(counts.get, _PROMINENT_IF_ANY))
-    return HomePage(
+    return _HomePage(
         kinds=[*map(kind, prominent)],
         other_kinds=[*map(kind, sorted(counts.keys() - prominent))],
         empty=counts.keys().isdisjoint(prominent),
@@ -89,7 +89,7 @@ def home(store: Store) -> HomePage:
         runs=_recent_runs(store),
         tests=_failing_tests(store),
         recipes=recipes_page(store, 0, _RECIPES),
-        tasks=store.read(lambda connection: list_tasks(connection, 0, 0))[0],
+        tasks=store.read(list_tasks, 0, 0)[0],
     )
 
 

@@ -151,7 +151,7 @@ def recipes_page(store: Store, start: int = 0, count: int = PAGE_ROWS) -> Listin
     """
     page = store.search(newest(RECIPE, start, count))
     urns = [hit.urn for hit in page.hits]
-    latest = store.read(lambda connection: _latest(connection, urns))
+    latest = store.read(_latest, urns)
     by_urn = dict(zip(latest.values(), _runs(store, list(latest.values())), strict=True))
     names = names_of(store, urns)
     rows = [

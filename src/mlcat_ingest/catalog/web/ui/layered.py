@@ -33,7 +33,7 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
+class _Drawing:
     """The place of each node, the places that each edge leads through, and how often edges cross.
 
     Both ends of an edge are counted; an edge of a node to itself is not drawn.
@@ -54,7 +54,7 @@ class _Graph:
     position: list[int] = field(default_factory=list)
 
 
-def draw(count: int, edges: Iterable[Edge]) -> Drawing:
+def draw(count: int, edges: Iterable[Edge]) -> _Drawing:
     """Draw a graph of `count` nodes; edges lead to later layers, but for one in each cycle."""
     given = dict.fromkeys(edge for edge in edges if edge[0] != edge[1])
     forward = _without_cycles(count, given)
@@ -68,7 +68,7 @@ def draw(count: int, edges: Iterable[Edge]) -> Drawing:
     for edge, drawn in forward.items():
         way = [places[at] for at in chains[drawn]]
         ways[edge] = way if edge == drawn else way[::-1]
-    return Drawing(places[:count], ways, crossings)
+    return _Drawing(places[:count], ways, crossings)
 
 
 def _neighbours(count: int, edges: Iterable[Edge]) -> tuple[list[list[int]], list[list[int]]]:

@@ -65,7 +65,7 @@ _ROW: Final = _HEIGHT + 12
 
 
 @dataclass(frozen=True, slots=True)
-class Fold:
+class _Fold:
     """The links of an entity that are not drawn, and the address of a list of all its links."""
 
     text: str
@@ -81,12 +81,12 @@ class LineageNode:
 
     row: ListRow
     nodes: tuple["LineageNode", ...]
-    fold: Fold | None
+    fold: _Fold | None
     again: bool
 
 
 @dataclass(frozen=True, slots=True)
-class LineageTree:
+class _LineageTree:
     """What is reached in one direction; it is `partial`, or as `deep` as is shown, or whole."""
 
     label: str
@@ -96,24 +96,24 @@ class LineageTree:
 
 
 @dataclass(frozen=True, slots=True)
-class PictureNode:
+class _PictureNode:
     """A box: its upper left corner, and the entity or the fold in it."""
 
     x: int
     y: int
     row: ListRow | None
-    fold: Fold | None
+    fold: _Fold | None
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class _Picture:
     """Boxes, and the paths between them by SVG's commands; a path may lead `back`, from its end."""
 
     width: int
     height: int
     node_width: int
     node_height: int
-    nodes: Sequence[PictureNode]
+    nodes: Sequence[_PictureNode]
     paths: Sequence[tuple[str, Annotated[bool, "back"]]]
 
 
@@ -121,8 +121,8 @@ class Picture:
 class LineageView:
     """The lineage of an entity, upstream first: as trees, and both trees in one picture."""
 
-    trees: tuple[LineageTree, LineageTree]
-    picture: Annotated[Picture | None, "none where both trees are empty"]
+    trees: tuple[_LineageTree, _LineageTree]
+    picture: Annotated[_Picture | None, "none where both trees are empty"]
     hops: int = HOPS
     most: int = MOST
     each: int = EACH
@@ -134,7 +134,7 @@ def lineage_view(store: Store, urn: str) -> LineageView:
     Cost: at most a handful of SQL statements and a search for each hop, one more for the names.
     """
     up, down = (_tree(store, urn, upstream=upstream) for upstream in (True, False))
-    nodes: dict[str, ListRow | Fold] = {urn: up.root.row}
+    nodes: dict[str, ListRow | _Fold] = {urn: up.root.row}
     edges = [
         (start, end) if tree is down else (end, start)
         for tree in (up, down)
@@ -143,7 +143,7 @@ def lineage_view(store: Store, urn: str) -> LineageView:
     return LineageView((up, down), _picture(nodes, edges) if edges else None)
 
 
-def _edges(node: LineageNode, nodes: dict[str, ListRow | Fold]) -> Iterator[tuple[str, str]]:
+def _edges(node: LineageNode, nodes: dict[str, ListRow | _Fold]) -> Iterator[tuple[str, str]]:
     """Yield the links of a tree, away from its root, and note what they lead to."""
     for other in node.nodes:
         nodes[other.row.urn] = other.row
@@ -202,7 +202,7 @@ class _Links:
         return [other for other in own if entity_type(other) == "mlFeature"]
 
 
-def _tree(store: Store, origin: str, *, upstream: bool) -> LineageTree:
+def _tree(store: Store, origin: str, *, upstream: bool) -> _LineageTree:
     links = _Links(store, origin, upstream=upstream)
     reach = Reach(origin, MOST)
     walk(reach, links.read, HOPS, MOST)
@@ -227,10 +227,10 @@ def _tree(store: Store, origin: str, *, upstream: bool) -> LineageTree:
         fold = None
         if folded:
             text = _named(folded, kinds, whole=whole)
-            fold = Fold(text, _list_href(origin, urn, way))
+            fold = _Fold(text, _list_href(origin, urn, way))
         return LineageNode(row, tuple(nodes), fold, again)
 
-    return LineageTree(
+    return _LineageTree(
         f"{way.capitalize()}: {_WAYS[way]}",
         node(origin),
         reach.partial,
@@ -275,19 +275,19 @@ def _named(folded: Sequence[str], kinds: Mapping[str, str], *, whole: bool) -> s
     return f"+{len(folded):,} {'' if whole else 'or more '}{words}{'s' if several else ''}"
 
 
-def _picture(nodes: Mapping[str, ListRow | Fold], edges: Iterable[tuple[str, str]]) -> Picture:
+def _picture(nodes: Mapping[str, ListRow | _Fold], edges: Iterable[tuple[str, str]]) -> _Picture:
     numbers = {key: at for at, key in enumerate(nodes)}
     drawing = draw(len(nodes), [(numbers[start], numbers[end]) for start, end in edges])
     boxes = [
-        PictureNode(
+        _PictureNode(
             place.layer * _COLUMN,
             _y(place),
             node if isinstance(node, ListRow) else None,
-            node if isinstance(node, Fold) else None,
+            node if isinstance(node, _Fold) else None,
         )
         for node, place in zip(nodes.values(), drawing.nodes, strict=True)
     ]
-    return Picture(
+    return _Picture(
         max(box.x for box in boxes) + _WIDTH,
         max(_y(place) for way in drawing.ways.values() for place in way) + _HEIGHT,
         _WIDTH,

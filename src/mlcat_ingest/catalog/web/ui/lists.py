@@ -127,7 +127,7 @@ class ListRow:
     custom: Mapping[str, str] = field(default_factory=dict)
     marks: tuple[str, ...] = ()
     numbers: Mapping[str, str] = field(default_factory=dict)
-    first: frozenset[str] = frozenset()
+    first: tuple[str, ...] = ()
     maker: "ListRow | None" = None
     aliases: tuple[str, ...] = ()
     stage: str = ""
@@ -477,10 +477,10 @@ def page_directions(
     )
 
 
-def at_first_step(properties: Mapping[str, Any]) -> frozenset[str]:
+def at_first_step(properties: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the metrics of a registered version that are of the first step, of any dataset."""
     of_version = RUN_MODEL in (properties.get("customProperties") or {})
-    return frozenset(
+    return tuple(
         f"metrics.{entry.get('name')}"
         for entry in properties.get("trainingMetrics") or []
         if of_version and scalar(entry.get("description")).partition(",")[0] == FIRST_STEP

@@ -88,12 +88,12 @@ _WORD_START: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 @dataclass(frozen=True, slots=True)
-class Clause:
+class _Clause:
     """A condition in words: `text` with its `values`, or what holds of the `parts` below it."""
 
     text: str
     values: tuple[Piece, ...] = ()
-    parts: "tuple[Clause, ...]" = ()
+    parts: "tuple[_Clause, ...]" = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +105,8 @@ class RuleInWords:
     """
 
     kinds: str = ""
-    condition: Clause | None = None
-    requirement: Clause | None = None
+    condition: _Clause | None = None
+    requirement: _Clause | None = None
     problem: str = ""
 
 
@@ -180,7 +180,7 @@ def _values(predicate: Predicate) -> Iterator[str]:
                 yield from _values(part)
 
 
-def _clause(predicate: Predicate, values: Mapping[str, Piece], *, negated: bool = False) -> Clause:
+def _clause(predicate: Predicate, values: Mapping[str, Piece], *, negated: bool = False) -> _Clause:
     match predicate:
         case Not(part):
             return _clause(part, values, negated=not negated)
@@ -189,20 +189,20 @@ def _clause(predicate: Predicate, values: Mapping[str, Piece], *, negated: bool 
         case All((part,)) | AnyOf((part,)):
             return _clause(part, values, negated=negated)
         case All(()) | AnyOf(()):
-            return Clause("no entity" if negated == isinstance(predicate, All) else "every entity")
+            return _Clause("no entity" if negated == isinstance(predicate, All) else "every entity")
         case All():
             text = "not all of these hold:" if negated else "all of these hold:"
         case _:
             text = "none of these holds:" if negated else "at least one of these holds:"
-    return Clause(text, parts=tuple(_clause(part, values) for part in predicate.parts))
+    return _Clause(text, parts=tuple(_clause(part, values) for part in predicate.parts))
 
 
-def _comparison(comparison: Comparison, names: Mapping[str, Piece], *, negated: bool) -> Clause:
+def _comparison(comparison: Comparison, names: Mapping[str, Piece], *, negated: bool) -> _Clause:
     verb = _VERBS[comparison.operator][negated]
     values = tuple(names.get(value) or Piece(f"“{value}”") for value in comparison.values)
     if len(values) > 1:
         verb += " any of" if "not" in verb else " one of"
-    return Clause(f"{_subject(comparison.path)} {verb}", values)
+    return _Clause(f"{_subject(comparison.path)} {verb}", values)
 
 
 def _subject(path: str) -> str:

@@ -255,7 +255,7 @@ class _Columns:
         Cost: two walks through the models of the group, three where parameters are equal.
         """
         whole = RunsView(view.urn).request(0)
-        numbers = store.read(lambda sql: numeric_names(sql, whole))
+        numbers = store.read(numeric_names, whole)
         page = store.search(replace(whole, facets=_FACETS, facet_values=_FACET_VALUES))
         some_description = Criterion("description", condition=Condition.EXISTS)
         described = replace(whole, any_of=combine(whole.any_of, ((some_description,),)))
@@ -277,7 +277,7 @@ class _Columns:
         }
         facts = [fact for fact in _FACTS if has[fact]]
         parameters = [name for name in numbers if name.startswith(_PARAMETERS)]
-        equal = store.read(lambda sql: equal_values(sql, whole, parameters)) if parameters else {}
+        equal = store.read(equal_values, whole, parameters) if parameters else {}
         first = [name for name in facts if name not in _AFTER_METRICS]
         last = ("tests", "description")
         usual = [name for name in _usual(numbers) if name not in equal]
@@ -352,7 +352,7 @@ def runs_table(store: Store, view: RunsView, group: Mapping[str, Any]) -> RunsTa
             rows = [view.folded(row) for row in nested_rows(store, roots.urns, view.opened)]
         if not total:
             any_of = request.any_of
-            problem = store.read(lambda sql: unknown_number(sql, any_of)) or problem
+            problem = store.read(unknown_number, any_of) or problem
         chart = _chart(store, view, request, columns.shown)
     except BadRequestError as error:
         problem, chart = error.message, None

@@ -97,7 +97,7 @@ Pieces = Sequence[tuple[str, bool]]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class _Found:
     """An entity that was found."""
 
     row: ListRow
@@ -107,7 +107,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class _Choice:
     """A value that narrows a search; a chosen one leads back."""
 
     label: str
@@ -117,18 +117,18 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchView:
+class _SearchView:
     """A page of what a search finds."""
 
     problem: Annotated[str, "why nothing is found"] = ""
-    rows: Sequence[Found] = ()
+    rows: Sequence[_Found] = ()
     pager: Pager = ONE_PAGE
-    choices: Annotated[Sequence[tuple[str, Sequence[Choice]]], "by the labels of fields"] = ()
+    choices: Annotated[Sequence[tuple[str, Sequence[_Choice]]], "by the labels of fields"] = ()
     orders: Annotated[Sequence[tuple[str, str, bool]], "labels, addresses; true: this one"] = ()
     full_scan: Annotated[bool, "whether every entity was compared"] = False
 
 
-def search_view(store: Store, text: str, query: Mapping[str, str], start: int) -> SearchView:
+def search_view(store: Store, text: str, query: Mapping[str, str], start: int) -> _SearchView:
     """Return a page of what a search for `text` finds, narrowed by the parameters in `query`.
 
     Without a `sort` among them the best match is first, of a search without words the best value of
@@ -160,15 +160,15 @@ def search_view(store: Store, text: str, query: Mapping[str, str], start: int) -
             )
         )
     except BadRequestError as error:
-        return SearchView(error.message)
+        return _SearchView(error.message)
     terms = parse_query(words).terms
     rows = model_rows(store, [hit.urn for hit in page.hits])
     matched = dict.fromkeys(value for hit in page.hits for _, value in hit.matched)
     names = names_of(store, [value for value in matched if entity_type(value)])
-    return SearchView(
-        "" if page.total else store.read(lambda sql: unknown_number(sql, any_of)),
+    return _SearchView(
+        "" if page.total else store.read(unknown_number, any_of),
         [
-            Found(
+            _Found(
                 row,
                 marks(row.name, terms),
                 _snippets(row, hit, terms, names),
@@ -261,20 +261,20 @@ def _href(text: str, chosen: Mapping[str, str], **more: int) -> str:
 
 def _choices(
     store: Store, text: str, chosen: Mapping[str, str], facets: Sequence[Facet], total: int
-) -> list[tuple[str, list[Choice]]]:
+) -> list[tuple[str, list[_Choice]]]:
     """Return the values that narrow the search, by the label of their field.
 
     A chosen one is there even if the values of its field are not counted.
     """
     values = [value for facet in facets for value, _ in facet.counts]
     names = names_of(store, [*values, *chosen.values()])
-    fields: list[tuple[str, list[Choice]]] = []
+    fields: list[tuple[str, list[_Choice]]] = []
     for (key, (_, label)), facet in zip(_NARROWED_BY.items(), facets, strict=True):
         current = chosen.get(key)
         others = {name: value for name, value in chosen.items() if name != key}
         uncounted = [(current, total)] if current is not None else []
         choices = [
-            Choice(
+            _Choice(
                 _LABELS.get(key, names.__getitem__)(value),
                 count,
                 _href(text, others if value == current else others | {key: value}),

@@ -38,6 +38,19 @@ def test_a_page_has_its_values_as_json_and_its_tables_as_cells(store: Store, nam
     assert shown["runs"]["chart"]["y"] == "metrics.auc"
 
 
+def test_metrics_of_the_first_step_are_in_their_stored_order(store: Store) -> None:
+    names = [f"m{at}" for at in range(9, 0, -1)]
+    metrics = [{"name": name, "value": "1", "description": "step 0"} for name in names]
+    of_run = {"mlflow.run_model": model("run")}
+    properties = {"groups": [group("g")], "trainingMetrics": metrics, "customProperties": of_run}
+    put(store, group("g"), mlModelGroupProperties={})
+    put(store, model("v"), mlModelProperties=properties)
+    [[hit, *_], *_] = json.loads(twin(store, at(group("g"))).text)["page"]["runs"]["listing"][
+        "rows"
+    ]
+    assert hit["first"] == [f"metrics.{name}" for name in names]
+
+
 def test_a_search_that_no_encoding_has_is_answered(store: Store) -> None:
     answer = twin(store, "/search?q=%ED%A0%80")
     assert answer.status == 200
