@@ -245,18 +245,15 @@ LOOK_UPS: Final[Fields] = {
 """The fields of `Query` that look entities up by their URNs, and those about the service."""
 
 
-_BOXES: Final[Mapping[str, tuple[str, str]]] = {
-    "string": ("StringBox", "stringValue"),
-    "boolean": ("BooleanBox", "booleanValue"),
-    "int": ("IntBox", "intValue"),
-    "long": ("IntBox", "intValue"),
-    "float": ("FloatBox", "floatValue"),
-    "double": ("FloatBox", "floatValue"),
+_BOXES: Final = {
+    "string": "stringValue",
+    "boolean": "booleanValue",
+    "int": "intValue",
+    "long": "intValue",
+    "float": "floatValue",
+    "double": "floatValue",
 }
-"""Union member of a stored hyper-parameter: the type it reads as, and its field."""
-
-BOXES: Final = {field: type_name for type_name, field in _BOXES.values()}
-"""Field of a boxed value to its GraphQL type."""
+"""Union member of a stored hyper-parameter to the field that it reads as."""
 
 
 def _texts(field: str) -> Resolver:
@@ -279,7 +276,7 @@ def _hyper_parameter_map(record: Record, _info: GraphQLResolveInfo) -> list[Reco
         for key, boxed in value.items()
         if isinstance(boxed, dict)
         for kind, inner in boxed.items()
-        if (field := _BOXES.get(kind, ("", ""))[1])
+        if (field := _BOXES.get(kind))
     ]
 
 
@@ -396,14 +393,8 @@ TYPES: Final[Mapping[str, Fields]] = {
 """The fields of entity types and of their properties that are not read by their own names."""
 
 
-_VALUE_BOXES: Final[Mapping[str, tuple[str, str]]] = {
-    "string": ("StringValue", "stringValue"),
-    "double": ("NumberValue", "numberValue"),
-}
-"""Union member of a structured property's value: the type it reads as, and its field."""
-
-PROPERTY_VALUES: Final = {field: type_name for type_name, field in _VALUE_BOXES.values()}
-"""Field of a boxed value of a structured property to its GraphQL type."""
+_VALUE_BOXES: Final = {"string": "stringValue", "double": "numberValue"}
+"""Union member of a structured property's value to the field that it reads as."""
 
 
 def _domain(node: Node, _info: GraphQLResolveInfo) -> Record | None:
@@ -415,7 +406,7 @@ def _typed_values(values: Any) -> Iterable[dict[str, Any]]:
     for value in objects(values):
         for kind, inner in value.items():
             if kind in _VALUE_BOXES:
-                yield {_VALUE_BOXES[kind][1]: inner}
+                yield {_VALUE_BOXES[kind]: inner}
 
 
 def _value_entities(record: Record, info: GraphQLResolveInfo) -> list[Node]:

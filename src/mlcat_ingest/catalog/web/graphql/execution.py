@@ -8,14 +8,14 @@ that the fields are few and the places many.
 Before validation the complexity check spreads the document out as an executor would do it:
 fragments in their place, selections of the same answer key merged. That bounds its depth, and how
 often one key is asked for twice, which graphql-core compares pair by pair. A selection that several
-spreads bring to the same place counts there once, as it is compared and answered once.
-Introspection may not go in circles through the lists of the schema.
+spreads bring to the same place counts there once, as it is compared and answered once. That
+introspection goes in no circles through the lists of the schema is a rule of graphql-core.
 """
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
@@ -69,9 +69,6 @@ from mlcat_ingest.catalog.web.http import RequestContext, Schema, endpoint, json
 from mlcat_ingest.errors import MlcatError, SkippableError
 from mlcat_ingest.metadata.codec import dumps
 
-MAX_SCHEMA_LISTS: Final = 3
-"""How often one path of an introspection query may pass through a list of the schema."""
-
 MAX_SCHEMA_DEPTH: Final = 50
 """Deepest nesting of an introspection query, in fields."""
 
@@ -84,23 +81,7 @@ Fragments for forty entity types that select the same fields have them by the te
 MAX_REPEATS: Final = 100_000
 """Most fields and spreads that are met while fragments are spread out, repeated ones too."""
 
-_SCHEMA_LISTS: Final = frozenset({"fields", "interfaces", "possibleTypes", "inputFields"})
 _INTROSPECTION: Final = frozenset({"__schema", "__type"})
-
-
-@dataclass(frozen=True, slots=True)
-class _AnswerPlace:
-    """The place of a selection in the answer."""
-
-    depth: int = 0
-    introspecting: bool = False
-    schema_lists: int = 0
-
-    def below(self, name: str) -> "_AnswerPlace":
-        """Return the place of what the field `name` selects."""
-        introspecting = self.introspecting or name in _INTROSPECTION
-        lists = self.schema_lists + (introspecting and name in _SCHEMA_LISTS)
-        return replace(self, depth=self.depth + 1, introspecting=introspecting, schema_lists=lists)
 
 
 def check_complexity(document: DocumentNode, limits: Limits) -> None:
@@ -145,20 +126,21 @@ class _Check:
     def run(self) -> None:
         for definition in self._document.definitions:
             if isinstance(definition, OperationDefinitionNode):
-                self._visit([definition.selection_set], _AnswerPlace())
+                self._visit([definition.selection_set], 1, self._limits.query_depth)
         for name, fragment in self._fragments.items():
             if name not in self._used:
-                self._visit([fragment.selection_set], _AnswerPlace())
+                self._visit([fragment.selection_set], 1, self._limits.query_depth)
 
-    def _visit(self, sets: Sequence[SelectionSetNode], place: _AnswerPlace) -> None:
-        self._check_place(place)
+    def _visit(self, sets: Sequence[SelectionSetNode], depth: int, most: int) -> None:
+        if depth > most:
+            raise QueryTooComplexError(f"maximum query depth exceeded {depth} > {most}")
         for fields in self._merge(sets):
             self._pairs += len(fields) * (len(fields) - 1) // 2
             if self._pairs > MAX_PAIRS:
                 raise QueryTooComplexError("the query repeats the same fields too often")
-            below = [field.selection_set for field in fields if field.selection_set]
-            if below:
-                self._visit(below, place.below(fields[0].name.value))
+            if below := [field.selection_set for field in fields if field.selection_set]:
+                is_introspection = fields[0].name.value in _INTROSPECTION
+                self._visit(below, depth + 1, MAX_SCHEMA_DEPTH if is_introspection else most)
 
     def _merge(self, sets: Sequence[SelectionSetNode]) -> list[list[FieldNode]]:
         """Return the fields of selection sets by their answer keys, each field once."""
@@ -168,14 +150,6 @@ class _Check:
                 key = field.alias.value if field.alias else field.name.value
                 merged.setdefault(key, {})[id(field)] = field
         return [list(fields.values()) for fields in merged.values()]
-
-    def _check_place(self, place: _AnswerPlace) -> None:
-        depth, most = place.depth + 1, self._limits.query_depth
-        if place.introspecting:
-            if place.schema_lists > MAX_SCHEMA_LISTS or place.depth > MAX_SCHEMA_DEPTH:
-                raise QueryTooComplexError("the introspection query is nested too deeply")
-        elif depth > most:
-            raise QueryTooComplexError(f"maximum query depth exceeded {depth} > {most}")
 
     def _spread(self, selected: SelectionSetNode, active: set[str]) -> Iterator[FieldNode]:
         """Yield the fields of a selection set, those of its fragments in their place."""

@@ -34,17 +34,16 @@ from graphql import (
 from graphql import Node as AstNode
 
 from mlcat_ingest.catalog.web.graphql.entity_types import (
-    BOXES,
     ENTITY,
     GOVERNED,
     LOOK_UPS,
-    PROPERTY_VALUES,
     RECORDS,
     TYPES,
     custom_properties,
 )
 from mlcat_ingest.catalog.web.graphql.mutations import MUTATIONS
 from mlcat_ingest.catalog.web.graphql.resolvers import (
+    ENTITY_TYPES,
     Fields,
     Node,
     Resolver,
@@ -73,12 +72,6 @@ _RECORD_FIELDS: Final[Fields] = {
     "associatedUrn": associated_urn,
 }
 """The resolvers of records' fields that are the same in every type."""
-
-_BOXED: Final[Mapping[str, Mapping[str, str]]] = {
-    "HyperParameterValueType": BOXES,
-    "PropertyValue": PROPERTY_VALUES,
-}
-"""Union of values, and the only field that a member has, to the member's type."""
 
 _UNANSWERED: Final = "unanswered"
 """The directive of the fields that are always null."""
@@ -185,7 +178,11 @@ def _type_name(
 ) -> str:
     if isinstance(value, Node):
         return value.kind.type_name
-    return _BOXED[abstract.name][next(iter(value.value))]
+    # The members of a union of values have one field each.
+    members: Sequence[GraphQLObjectType] = (
+        abstract.types if isinstance(abstract, GraphQLUnionType) else ()
+    )
+    return next(member.name for member in members if value.value.keys() <= member.fields.keys())
 
 
 def _long(value: object) -> int:
@@ -226,7 +223,8 @@ def _schema_document() -> DocumentNode:
         for file in sorted(folder.iterdir(), key=lambda file: file.name)
         if file.name.endswith(".graphql")
     ]
-    definitions = parse("\n".join(texts), no_location=True).definitions
+    names = f"extend enum EntityType {{ {' '.join(sorted(ENTITY_TYPES))} }}"
+    definitions = parse("\n".join([*texts, names]), no_location=True).definitions
     given = {one.name.value: one for one in definitions if isinstance(one, _WithFields)}
     return DocumentNode(
         definitions=tuple(
