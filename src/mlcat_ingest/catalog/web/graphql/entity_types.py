@@ -151,6 +151,7 @@ ENTITY: Final[Fields] = {
     "privileges": lambda _node, _info: {"canEditProperties": True},
     "relationships": _relationships,
     "platform": _platform,
+    "name": 1,
     "origin": 2,
     "description": ".description",
     "properties": _properties,
@@ -324,7 +325,7 @@ def _schema_metadata(
     return None if stored is None else Record(node, stored.value)
 
 
-_FEATURE: Final[Fields] = {"name": 1, "featureNamespace": 0, "dataType": ".dataType"}
+_FEATURE: Final[Fields] = {"featureNamespace": 0, "dataType": ".dataType"}
 
 
 def _type_info(node: Node, _info: GraphQLResolveInfo) -> Mapping[str, str | None]:
@@ -342,7 +343,6 @@ TYPES: Final[Mapping[str, Fields]] = {
         **{name: f".{name}" for name in ("customType", "title", "startedAt", "created", "source")},
     },
     "IncidentSource": {"source": "sourceUrn"},
-    "MLModel": {"name": 1},
     "MLModelProperties": {
         "version": "version.versionTag",
         "hyperParameters": _first_hyper_parameter,
@@ -351,12 +351,9 @@ TYPES: Final[Mapping[str, Fields]] = {
         "tags": _texts("tags"),
         "mlModelLineageInfo": _lineage_info,
     },
-    "MLModelGroup": {"name": 1},
     "MLModelGroupProperties": {"mlModelLineageInfo": _lineage_info},
     "MLFeature": _FEATURE,
-    "MLFeatureTable": {"name": 1},
     "MLPrimaryKey": _FEATURE,
-    "MLModelDeployment": {"name": 1},
     "DataPlatform": {
         "name": 0,
         "displayName": _name_in_aspect(DATA_PLATFORM_INFO, "displayName"),

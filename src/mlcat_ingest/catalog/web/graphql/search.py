@@ -354,35 +354,27 @@ def _walk(info: GraphQLResolveInfo, reach: Reach, inputs: Mapping[str, Any], hop
 
 def _hops(criteria: Sequence[_Alternative]) -> int:
     """Return how many hops the filters on the degree ask for at most."""
-    farthest = 0
+    farthest = [0]
     for alternative in criteria:
-        bounds = [
-            criterion
-            for criterion in alternative
-            if criterion.field == _DEGREE and not criterion.negated
-        ]
-        if not bounds or any(
-            value.endswith(_FARTHER) for criterion in bounds for value in criterion.values
-        ):
+        bounds = [one for one in alternative if one.field == _DEGREE and not one.negated]
+        if not bounds:
             return MAX_HOPS
-        farthest = max(
-            farthest, *(_number(value) for criterion in bounds for value in criterion.values), 0
-        )
-    return min(farthest, MAX_HOPS) if criteria else MAX_HOPS
+        farthest += [last for criterion in bounds for _, last in _ranges(criterion)]
+    return min(max(farthest), MAX_HOPS) if criteria else MAX_HOPS
 
 
-def _number(value: str) -> int:
-    text = value.removesuffix(_FARTHER)
-    if not (text.isascii() and text.isdigit()):
-        raise bad_request(f"degree: {value!r} is not a number of hops such as 1, 2 or 3+")
-    return int(text[:9])
+def _ranges(criterion: Criterion) -> Iterator[tuple[int, int]]:
+    """Yield the least and the most hops of each value, such as 2 or 3+."""
+    for value in criterion.values:
+        text = value.removesuffix(_FARTHER)
+        if not (text.isascii() and text.isdigit()):
+            raise bad_request(f"degree: {value!r} is not a number of hops such as 1, 2 or 3+")
+        least = int(text[:9])
+        yield least, least if text == value else max(least, MAX_HOPS)
 
 
 def _at_degree(criterion: Criterion, degree: int) -> bool:
-    holds = any(
-        degree >= _number(value) if value.endswith(_FARTHER) else degree == _number(value)
-        for value in criterion.values
-    )
+    holds = any(least <= degree <= most for least, most in _ranges(criterion))
     return holds is not criterion.negated
 
 
