@@ -274,26 +274,16 @@ _HAS_TABLE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One step: its name, which never changes once released, and the function that makes it."""
+    """One step: its name, which never changes once released, and its SQL statements."""
 
     name: str
-    apply: Callable[[SqlConnection], None]
+    sql: Sequence[str]
 
 
 def sql_in(package: str, file: str) -> list[str]:
     """Return the SQL statements in a file of a package."""
     text = (files(package) / file).read_text(encoding="utf-8")
     return text.removesuffix(";\n").split(";\n")
-
-
-def statements(*sql: str) -> Callable[[SqlConnection], None]:
-    """Return a step that runs SQL statements, one after the other."""
-
-    def run(connection: SqlConnection) -> None:
-        for statement in sql:
-            connection.execute(statement)
-
-    return run
 
 
 def migrate(engine: Engine, component: str, migrations: Sequence[Migration]) -> list[str]:
@@ -312,7 +302,8 @@ def migrate(engine: Engine, component: str, migrations: Sequence[Migration]) -> 
         connection.execute(_APPLIED)
         left = pending(connection, component, migrations)
         for position, migration in enumerate(left, len(migrations) - len(left)):
-            migration.apply(connection)
+            for statement in migration.sql:
+                connection.execute(statement)
             connection.execute(
                 "INSERT INTO mlcat_migration (component, position, name, applied_at_ms)"
                 " VALUES (?, ?, ?, ?)",

@@ -17,7 +17,7 @@ from typing import Any, Final
 from sqlalchemy import BigInteger, Column, Float, Integer, MetaData, Table, Text
 from sqlalchemy.types import TypeEngine
 
-from mlcat_ingest.sql.database import Migration, sql_in, statements
+from mlcat_ingest.sql.database import Migration, sql_in
 
 _STEP: Final = sql_in(__package__, "tables.sql")
 _TYPES: Final[dict[str, type[TypeEngine[Any]]]] = {
@@ -94,7 +94,7 @@ def keyword_token(number: int | str) -> str:
 MIGRATIONS: Final = (
     Migration(
         "entities, aspects with history, events, edges, tasks, search index",
-        statements(*_STEP),
+        _STEP,
     ),
-    Migration("changes by time", statements(*sql_in(__package__, "changes_by_time.sql"))),
+    Migration("changes by time", sql_in(__package__, "changes_by_time.sql")),
 )

@@ -2,13 +2,13 @@
 
 from typing import Final
 
-from mlcat_ingest.sql.database import Migration, sql_in, statements
+from mlcat_ingest.sql.database import Migration, sql_in
 
 COMPONENT: Final = "state"
 
 # A released step never changes: what comes later is a further step.
 MIGRATIONS: Final = (
-    Migration("records and entities of a recipe", statements(*sql_in(__package__, "tables.sql"))),
+    Migration("records and entities of a recipe", sql_in(__package__, "tables.sql")),
 )
 
 
