@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar, cast
 
@@ -54,13 +53,10 @@ from mlcat_ingest.sql.engine import TextEngine, database_url, open_engine, write
 _SETTING: Final = "data_platforms"
 """Set once they were written: one that is deleted or changed later stays so."""
 
-_PLATFORMS: Final = "data_platforms.csv"
-"""The known platforms, a row each: the fields of their `dataPlatformInfo`."""
-
 
 def known_platforms() -> list[Write]:
-    """Return the writes that make the known platforms."""
-    text = (files("mlcat_ingest.catalog.store") / _PLATFORMS).read_text(encoding="utf-8")
+    """Return the writes that make the known platforms: a row has the fields of one's aspect."""
+    text = Path(__file__).with_name("data_platforms.csv").read_text("utf-8")
     return [
         Write(f"urn:li:dataPlatform:{row['name']}", DATA_PLATFORM_INFO, row)
         for row in csv.DictReader(text.splitlines())
@@ -246,12 +242,14 @@ class Store:
         engine = open_engine(where)
         with ExitStack() as on_failure:
             on_failure.callback(engine.dispose)
-            with _readable(url):
+            store = cls(engine)
+            try:
                 _check(engine)
                 migrate(TextEngine(str(where), engine), "catalog", MIGRATIONS)
                 _index_if_needed(engine)
-                store = cls(engine)
                 store.change(_add_platforms)
+            except (DamagedError, DBAPIError, UnicodeDecodeError) as error:
+                raise _unusable(url, error) from error
             on_failure.pop_all()
         return store
 
@@ -392,19 +390,13 @@ class Store:
         return self._writer.run(lambda connection: job(connection, *args, **options))
 
 
-@contextmanager
-def _readable(url: URL) -> Iterator[None]:
-    """Turn an error of the database at its opening into a sentence for the user."""
-    try:
-        yield
-    except DamagedError as error:
-        raise RecipeError(f"cannot open the database {url}: {error.message}") from error
-    except (DBAPIError, UnicodeDecodeError) as error:
-        damage = _damage_of(error)
-        raise RecipeError(
-            f"cannot open the database {url}: {damage or _words_of(error)}",
-            hint=_RESTORE if damage else None,
-        ) from error
+def _unusable(url: URL, error: DamagedError | DBAPIError | UnicodeDecodeError) -> RecipeError:
+    """Return the sentence for the user about an error of a database at its opening."""
+    if isinstance(error, DamagedError):
+        return RecipeError(f"cannot open the database {url}: {error.message}")
+    damage = _damage_of(error)
+    why = damage or _words_of(error)
+    return RecipeError(f"cannot open the database {url}: {why}", hint=damage and _RESTORE)
 
 
 def _check(engine: Engine) -> None:
