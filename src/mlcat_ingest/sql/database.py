@@ -52,9 +52,8 @@ class SqlConnection(ABC):
     Each value of a statement is a `?`. That of a list is `IN ?`, which no row meets if it is empty.
     """
 
-    def __init__(self, dialect: str, name: str) -> None:
-        self.dialect = dialect
-        self.name = name
+    dialect: str
+    name: str
 
     @abstractmethod
     def run(self, statement: str, values: tuple[Any, ...], *, stream: bool) -> Cursor:
@@ -99,8 +98,7 @@ class Engine(ABC):
     errors: tuple[type[Exception], ...]
     """What its connections raise."""
 
-    def __init__(self, url: str) -> None:
-        self.url = url
+    url: str
 
     @abstractmethod
     def autocommit(self) -> SqlConnection:
@@ -185,9 +183,10 @@ def connect_readonly(path: Path, timeout_s: float) -> sqlite3.Connection:
 
 
 class _SqliteConnection(SqlConnection):
+    dialect = "sqlite"
+
     def __init__(self, raw: sqlite3.Connection, name: str) -> None:
-        super().__init__("sqlite", name)
-        self._raw = raw
+        self._raw, self.name = raw, name
 
     def run(self, statement: str, values: tuple[Any, ...], *, stream: bool) -> Cursor:  # noqa: ARG002 - all of SQLite's do
         return self._raw.execute(statement, values)
@@ -211,7 +210,7 @@ class SqliteEngine(Engine):
         self, url: str, name: str, connect: Callable[[], sqlite3.Connection] | None = None
     ) -> None:
         """Open the file `name`, in another way if `connect` returns its connections."""
-        super().__init__(url)
+        self.url = url
         self._name = name
         self._connect = connect or self._open
         self._idle: deque[sqlite3.Connection] = deque()

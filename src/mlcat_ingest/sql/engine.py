@@ -159,12 +159,10 @@ class TextConnection(database.SqlConnection):
     def __init__(self, connection: Connection) -> None:
         """Leave transactions to the caller."""
         url = connection.engine.url
-        super().__init__(
-            connection.dialect.name,
-            url.database or ""
-            if connection.dialect.name == "sqlite"
-            else url.set(query={}).render_as_string(hide_password=True),
-        )
+        self.dialect = connection.dialect.name
+        self.name = url.set(query={}).render_as_string(hide_password=True)
+        if self.dialect == "sqlite":
+            self.name = url.database or ""
         self._connection = connection
         self._place = "?" if connection.dialect.paramstyle == "qmark" else "%s"
 
@@ -198,7 +196,7 @@ class TextEngine(database.Engine):
     errors = (SQLAlchemyError,)
 
     def __init__(self, url: str, engine: Engine) -> None:
-        super().__init__(url)
+        self.url = url
         self._engine = engine
 
     def autocommit(self) -> database.SqlConnection:
