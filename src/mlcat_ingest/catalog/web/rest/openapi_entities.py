@@ -280,17 +280,14 @@ class EntityReads(Resource):
         """Return those of `aspects` that are named, each in the version that is asked for."""
         if not versions:
             return aspects
-        chosen: dict[str, AspectVersion] = {}
-        for name in aspects:
-            if name in versions:
-                version = versions[name]
-                is_current = version in {0, aspects[name].version}
-                stored = (
-                    aspects[name] if is_current else self._store.get_version(urn, name, version)
-                )
-                if stored is not None:
-                    chosen[name] = stored
-        return chosen
+        chosen = {
+            name: stored
+            if versions[name] in {0, stored.version}
+            else self._store.get_version(urn, name, versions[name])
+            for name, stored in aspects.items()
+            if name in versions
+        }
+        return {name: stored for name, stored in chosen.items() if stored is not None}
 
 
 def _known_names(item: Mapping[str, Any], at: int, entity_type: str) -> dict[str, int]:

@@ -118,7 +118,7 @@ def _entry(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
         if row.body is not None
     ]
     if bodies:
-        entry["requestBody"] = {"required": True, "content": _json(_any_of(bodies))}
+        entry["requestBody"] = {"required": True, "content": _content(bodies)}
     entry["responses"] = _responses(endpoints)
     return entry
 
@@ -156,14 +156,11 @@ def _responses(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
 
 def _answer(status: int, schemas: Sequence[Schema]) -> dict[str, Any]:
     answer: dict[str, Any] = {"description": HTTPStatus(status).phrase}
-    return answer | ({"content": _json(_any_of(schemas))} if schemas else {})
+    return answer | ({"content": _content(schemas)} if schemas else {})
 
 
-def _any_of(schemas: Sequence[Schema]) -> Schema:
-    return schemas[0] if len(schemas) == 1 else {"anyOf": list(schemas)}
-
-
-def _json(schema: Schema) -> dict[str, Any]:
+def _content(schemas: Sequence[Schema]) -> dict[str, Any]:
+    schema = schemas[0] if len(schemas) == 1 else {"anyOf": list(schemas)}
     return {"application/json": {"schema": schema}}
 
 
