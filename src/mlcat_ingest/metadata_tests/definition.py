@@ -308,20 +308,18 @@ class _DefinitionReader:
         if not isinstance(on, Mapping):
             self.problems.append("on: expected an object with the entity types")
             on = {"types": []}
+        types: Any = on.get("types")
         if "rules" not in body:
             self.problems.append("rules: missing")
+        if not isinstance(types, list) or not all(isinstance(name, str) for name in types):
+            self.problems.append("on.types: expected a list of entity types")
+            types = []
         conditions = "conditions" if "conditions" in on else "match"
         return Definition(
-            types=self._types(on.get("types")),
+            types=frozenset(map(_plain_type, types)),
             conditions=self._predicate(on.get(conditions) or [], f"on.{conditions}", 0),
             rules=self._predicate(body.get("rules", []), "rules", 0),
         )
-
-    def _types(self, types: object) -> frozenset[str]:
-        if not isinstance(types, list) or not all(isinstance(name, str) for name in types):
-            self.problems.append("on.types: expected a list of entity types")
-            return frozenset()
-        return frozenset(map(_plain_type, types))
 
     def _problem(self, place: str, sentence: str) -> Predicate:
         self.problems.append(f"{place}: {sentence}")

@@ -181,8 +181,14 @@ def parse(
     Raises:
         RecipeSyntaxError: the text is neither, is empty, too large, or more than one document.
     """
-    text = _json_as_yaml(_decode(content, label, max_bytes))
-    node = _compose(text, label, max_nodes)
+    if len(content) > max_bytes:
+        raise RecipeSyntaxError(f"{label}: larger than {plural(max_bytes, 'byte')}")
+    try:
+        raw = content.encode() if isinstance(content, str) else content
+        text = raw.decode("utf-8-sig")
+    except UnicodeError:
+        raise RecipeSyntaxError(f"{label}: not UTF-8 text", hint="save it as UTF-8") from None
+    node = _compose(_json_as_yaml(text), label, max_nodes)
     if node is None:
         raise RecipeSyntaxError(f"{label}: the file is empty", hint=cure_if_empty)
     return _Walk(label, max_nodes).run(node)
@@ -240,16 +246,6 @@ def stable_content(path: Path, max_bytes: int) -> bytes | None:
     same = (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
     whole = len(content) == min(after.st_size, max_bytes + 1)
     return content if (same and whole) or not S_ISREG(after.st_mode) else None
-
-
-def _decode(content: bytes | str, label: str, max_bytes: int) -> str:
-    if len(content) > max_bytes:
-        raise RecipeSyntaxError(f"{label}: larger than {plural(max_bytes, 'byte')}")
-    try:
-        raw = content.encode() if isinstance(content, str) else content
-        return raw.decode("utf-8-sig")
-    except UnicodeError:
-        raise RecipeSyntaxError(f"{label}: not UTF-8 text", hint="save it as UTF-8") from None
 
 
 def _json_as_yaml(text: str) -> str:

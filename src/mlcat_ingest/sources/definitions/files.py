@@ -43,7 +43,13 @@ def find_files(path: Path) -> list[Path]:
         RecipeError: there are none, or what may hold some cannot be read.
     """
     try:
-        files = sorted(set(_candidates(path)))
+        if path.is_dir():
+            found = _in_folder(path, set())
+        elif path.exists() or not _is_pattern(str(path)):
+            found = iter([path])
+        else:
+            found = _matching(path)
+        files = sorted(set(found))
     except OSError as error:
         sentence = f"cannot read {error.filename or path}: {error.strerror}"
         raise RecipeError(sentence, hint=_PATH_HINT) from None
@@ -51,15 +57,6 @@ def find_files(path: Path) -> list[Path]:
         # An empty store would take away everything that was read before.
         raise RecipeError(f"no definitions files at {path}", hint=_PATH_HINT)
     return files
-
-
-def _candidates(path: Path) -> Iterator[Path]:
-    if path.is_dir():
-        yield from _in_folder(path, set())
-    elif path.exists() or not _is_pattern(str(path)):
-        yield path
-    else:
-        yield from _matching(path)
 
 
 def _matching(path: Path) -> Iterator[Path]:

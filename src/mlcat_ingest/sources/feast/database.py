@@ -108,8 +108,13 @@ class DatabaseRegistry(RegistryTransport):
         stored = {kind: _table_of(kind, schema) for kind in PLURALS if PLURALS[kind] in tables}
         metadata = [one for one in (_metadata_table(schema),) if one.name in tables]
         self._check_columns(connection, [*stored.values(), *metadata])
+        streamed = {"yield_per": _ROWS_AT_ONCE}
         for kind, listed in stored.items():
-            yield from self._objects(connection, kind, listed)
+            self.requests += 1
+            statement = select(*listed.columns)
+            with closing(connection.execute(statement, execution_options=streamed)) as rows:
+                for name, project, proto in rows:
+                    yield RawObject(kind, project or "", name or "", bytes(proto or b""))
         for listed in metadata:
             yield from self._metadata(connection, listed)
 
@@ -139,16 +144,6 @@ class DatabaseRegistry(RegistryTransport):
         for project, uuid in connection.execute(statement):
             metadata = MESSAGES["ProjectMetadata"](project=project, project_uuid=uuid)
             yield raw_object("project_metadata", metadata.SerializeToString())
-
-    def _objects(
-        self, connection: Connection, kind: str, stored: TableClause
-    ) -> Iterator[RawObject]:
-        self.requests += 1
-        streamed = {"yield_per": _ROWS_AT_ONCE}
-        statement = select(*stored.columns)
-        with closing(connection.execute(statement, execution_options=streamed)) as rows:
-            for name, project, proto in rows:
-                yield RawObject(kind, project or "", name or "", bytes(proto or b""))
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
