@@ -15,7 +15,6 @@ from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 from mlcat_ingest.client.base import Catalog, StoredEntity
@@ -101,11 +100,8 @@ class RunOptions:
 
     recipe: Recipe
     """Its sources, sink and state are not looked at: the run is given those."""
-    dead_letters: Path | None = None
-    add_dead_letters: bool = False
-    """True for one more part of a run that wrote to the same file before."""
-    on_dead_letter: Callable[[str], object] = str
-    """Called with the URN, or the name of the record, of what does not arrive."""
+    dead_letters: DeadLetters = field(default_factory=DeadLetters)
+    """What does not arrive."""
     mask: Mask = secrets.mask
     state: StateSession = field(default_factory=StateSession)
     quality_gate: QualityGateOptions | None = None
@@ -136,13 +132,7 @@ class PipelineRun:
         self._sources = sources
         self._options = options
         self._state = options.state
-        letters = DeadLetters(
-            options.dead_letters,
-            options.mask,
-            options.on_dead_letter,
-            add=options.add_dead_letters,
-        )
-        self._tally = Tally(recipe.name, options.mask, letters, options.run_id)
+        self._tally = Tally(recipe.name, options.mask, options.dead_letters, options.run_id)
         self._ledger = Ledger(self._tally, options.state)
         self._context = context = RunContext(sink, self._ledger)
         self.found_ids: set[str] = set()

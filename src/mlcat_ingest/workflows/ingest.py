@@ -13,6 +13,7 @@ from mlcat_ingest.errors import RecipeError
 from mlcat_ingest.metadata.codec import content_hash
 from mlcat_ingest.pipeline.evaluate.quality_gate import QualityGateOptions
 from mlcat_ingest.pipeline.report.catalog import RecipeListing
+from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
 from mlcat_ingest.pipeline.report.progress import OnProgress
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.run import OnReport, PipelineRun, RunOptions
@@ -95,7 +96,7 @@ class Pipeline:
         options = RunOptions(
             recipe,
             adopt_since_ms=adopt_since_ms,
-            dead_letters=recipe.dead_letter_file,
+            dead_letters=DeadLetters(recipe.dead_letter_file, secrets.mask),
             state=StateSession(recipe.state.url, state_options, mask=secrets.mask),
             quality_gate=gate,
             listing=listing_of(self._resolved),
@@ -127,9 +128,7 @@ class Pipeline:
             names = names_of(recipe.state.url, names, sink.address)
         options = RunOptions(
             recipe,
-            dead_letters=dead_letters,
-            add_dead_letters=more,
-            on_dead_letter=letters.append,
+            dead_letters=DeadLetters(dead_letters, secrets.mask, letters.append, add=more),
             state=StateSession(None, names, mask=secrets.mask),
             scope=named,
         )

@@ -68,7 +68,12 @@ class DeadLetters:
             if file is not None:
                 file.close()
             elif complete and self.path is not None and not self.written and not self._add:
-                _delete(self.path)
+                try:
+                    self.path.unlink(missing_ok=True)
+                except OSError as error:
+                    # Nothing was refused: the old file is only a nuisance, and no failure.
+                    why = error.strerror
+                    log.warning("the dead-letter file %s cannot be removed: %s", self.path, why)
 
     def _write(
         self,
@@ -105,24 +110,11 @@ class DeadLetters:
                 self._file.flush()
             except OSError as error:
                 log.error("dead letters cannot be kept in %s: %s", self.path, error.strerror)  # noqa: TRY400 - no fault of the program
-                self.path = None
-                self._abandon()
-
-    def _abandon(self) -> None:
-        """Close a file that could not be written."""
-        file, self._file = self._file, None
-        if file is not None:
-            # Closing tries to write the rest of the buffer again; the error is logged already.
-            with contextlib.suppress(OSError):
-                file.close()
-
-
-def _delete(path: Path) -> None:
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        # Nothing was refused, so the old file is only a nuisance, and no failure of the run.
-        log.warning("the dead-letter file %s cannot be removed: %s", path, error.strerror)
+                file, self._file, self.path = self._file, None, None
+                # Closing tries to write the rest of the buffer again; the error is logged already.
+                with contextlib.suppress(OSError):
+                    if file is not None:
+                        file.close()
 
 
 def _line(letter: dict[str, Any], proposal: Proposal | None) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from mlcat_ingest.errors import RecordError, SourceUnavailableError
 from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.recipe.model import Recipe
@@ -23,7 +24,7 @@ def model(name: str, **properties: object) -> Entity:
 def run(path: Path, *entities: Entity, refuse: Any = (), source: Any = None) -> Report:
     sink = FakeSink(refuse=refuse)
     options = RunOptions(
-        a_recipe("t"), dead_letters=path, mask=lambda text: text.replace("s3cret", "***")
+        a_recipe("t"), dead_letters=DeadLetters(path, lambda text: text.replace("s3cret", "***"))
     )
     return PipelineRun([source or FakeSource([list(entities)])], sink, options).execute()
 
@@ -139,9 +140,7 @@ def test_a_further_part_of_a_run_adds_to_what_the_first_one_left(tmp_path: Path)
     for number, refused in enumerate(["a", "b", ""]):
         options = RunOptions(
             a_recipe("t"),
-            dead_letters=path,
-            add_dead_letters=number > 0,
-            on_dead_letter=reported.append,
+            dead_letters=DeadLetters(path, str, reported.append, add=number > 0),
         )
         sink = FakeSink(refuse={model_urn(refused)})
         PipelineRun([FakeSource([entities])], sink, options).execute()
@@ -153,6 +152,6 @@ def test_a_record_without_entities_is_reported_by_its_name() -> None:
         raise RecordError("no id", record_ref="run 7")
 
     reported: list[str] = []
-    options = RunOptions(a_recipe("t"), on_dead_letter=reported.append)
+    options = RunOptions(a_recipe("t"), dead_letters=DeadLetters(None, str, reported.append))
     PipelineRun([FakeSource([[1]], fail)], FakeSink(), options).execute()
     assert reported == ["run 7"]

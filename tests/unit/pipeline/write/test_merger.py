@@ -9,6 +9,7 @@ import pytest
 
 from mlcat_ingest.errors import NotAuthorizedError
 from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.pipeline.state.session import StateOptions, StateSession
@@ -136,7 +137,8 @@ def test_an_entity_that_may_not_be_read_is_refused_and_comes_again(tmp_path: Pat
         source = Remembered(entities=[model(one) for one in (A, B, C)])
         state = StateSession(f"sqlite:///{tmp_path}/state.db", StateOptions("test"))
         letters = tmp_path / "letters.jsonl"
-        options = RunOptions(a_recipe("test"), mask=str, state=state, dead_letters=letters)
+        kept = DeadLetters(letters)
+        options = RunOptions(a_recipe("test"), mask=str, state=state, dead_letters=kept)
         report = PipelineRun([source], sink, options).execute()
         counts = report.entities["mlModel"]
         assert (counts.read, counts.created, counts.rejected) == (3, created, len(denied))
