@@ -202,7 +202,8 @@ class FeatureIndex:
     def __init__(self) -> None:
         self.complete = True
         """False if the store holds what could not be read: what is not here may be there."""
-        self._tables: dict[tuple[str | None, str], IndexedTable] = {}
+        self.tables: dict[tuple[str | None, str], IndexedTable] = {}
+        """Every table, by its namespace and its own name."""
         self._full: dict[str, IndexedTable] = {}
         self._bare: dict[str, list[IndexedTable]] = {}
         self._sets: dict[tuple[str | None, str], FeatureSet] = {}
@@ -230,13 +231,13 @@ class FeatureIndex:
             name = naming.feature_table(namespace, table)
         except InvalidUrnError:
             return
-        earlier = self._tables.get((namespace, table))
+        earlier = self.tables.get((namespace, table))
         kept = frozenset(features) | (earlier.features if earlier else frozenset())
         not_inputs, origins = frozenset(keys), frozenset(sources)
         indexed = IndexedTable(
             namespace, table, naming, name, kept, not_inputs, labels, complete, origins
         )
-        self._tables[namespace, table] = indexed
+        self.tables[namespace, table] = indexed
         self.namespaces.setdefault(namespace, naming)
         self._full[name.name] = indexed
         self._full[table if namespace is None else f"{namespace}.{table}"] = indexed
@@ -250,10 +251,6 @@ class FeatureIndex:
         for alias, table in feature_set.aliases.items():
             self._aliases.setdefault((namespace, alias), set()).add(table)
 
-    def tables(self) -> Iterable[IndexedTable]:
-        """Return every table."""
-        return self._tables.values()
-
     def tables_of(self, ref: Ref, feature_set: str | None = None) -> Iterator[IndexedTable]:
         """Yield the tables that a reference may mean.
 
@@ -266,7 +263,7 @@ class FeatureIndex:
             return
         origin = self.feature_set(ref.namespace, feature_set) if feature_set else None
         base = origin.aliases.get(ref.table) if origin else None
-        table = self._tables.get((ref.namespace, ref.table))
+        table = self.tables.get((ref.namespace, ref.table))
         if origin and base and (table is None or (base, ref.feature) in origin.features):
             bases = {base}
         elif table is not None:
@@ -274,7 +271,7 @@ class FeatureIndex:
         else:
             bases = self._aliases.get((ref.namespace, ref.table), set())
         for base in sorted(bases):
-            if aliased := self._tables.get((ref.namespace, base)):
+            if aliased := self.tables.get((ref.namespace, base)):
                 yield aliased
 
     def feature_set(self, namespace: str | None, name: str) -> FeatureSet | None:
@@ -379,7 +376,7 @@ class Features:
         self, names: Callable[[IndexedTable], Iterable[str]]
     ) -> dict[str, Sequence[IndexedTable]]:
         groups = defaultdict[str, list[IndexedTable]](list)
-        for table in (table for index in self._indexes for table in index.tables()):
+        for table in (table for index in self._indexes for table in index.tables.values()):
             for name in () if table.labels else names(table):
                 groups[name].append(table)
         return {**groups}

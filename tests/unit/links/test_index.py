@@ -24,7 +24,7 @@ def test_an_index_of_100_000_features_takes_a_few_megabytes() -> None:
 def test_a_table_that_can_have_no_urn_is_left_out() -> None:
     index = FeatureIndex()
     index.add_table(FEAST, "p", "", ["a"])
-    assert not list(index.tables())
+    assert not list(index.tables.values())
 
 
 def test_features_that_two_tables_of_one_name_have_are_those_of_both() -> None:

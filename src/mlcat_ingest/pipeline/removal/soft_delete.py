@@ -55,20 +55,12 @@ class DeferredRemovals:
         """Start with none, and defer the removals that come."""
         self._lock = threading.Lock()
         self._file = SpooledTemporaryFile[bytes](_IN_MEMORY_BYTES)
-        self._urns: dict[str, int] = {}
+        self.urns: dict[str, int] = {}
+        """The deferred entities, released or not, and a hash of what they are."""
         self._unserializable: list[Entity] = []
         self._open = False
         self.new_groups = False
         """True once a group was merged that the catalog does not show yet."""
-
-    @property
-    def urns(self) -> Sequence[str]:
-        """The URNs of the deferred entities."""
-        return tuple(self._urns)
-
-    def __contains__(self, urn: str) -> bool:
-        """Return whether the removal of an entity was deferred, released or not."""
-        return urn in self._urns
 
     def partition(self, merged: Sequence[MergedEntity]) -> tuple[list[MergedEntity], list[str]]:
         """Return the entities to write now, and the URNs of those whose removal is deferred."""
@@ -93,9 +85,9 @@ class DeferredRemovals:
             line = b""
         content = hash(line)
         with self._lock:
-            if self._urns.get(entity.urn) == content:
+            if self.urns.get(entity.urn) == content:
                 return
-            self._urns[entity.urn] = content
+            self.urns[entity.urn] = content
             if line:
                 self._file.write(line + b"\n")
             else:
@@ -114,7 +106,7 @@ class DeferredRemovals:
         """Delete the deferred entities, and defer those that come from now on."""
         with self._lock:
             self._open = self.new_groups = False
-            self._urns, self._unserializable = {}, []
+            self.urns, self._unserializable = {}, []
             self._file.close()
             self._file = SpooledTemporaryFile[bytes](_IN_MEMORY_BYTES)
 
@@ -166,6 +158,7 @@ class Removal:
         self.next_pass: list[str] = []
         self.named: list[NamedGroup] = []
         self._unlisted = UnlistedEntities(context, keys)
+        self.unfound = self._unlisted.unfound
 
     def after(self, source: Source[Any], passes: Sequence[PartitionPass]) -> Iterator[Entity]:
         """Yield the entities to remove, now that `passes` read all of `source`.
@@ -177,7 +170,7 @@ class Removal:
         Cost: see `UnlistedEntities`; of the source what `Source.missing` asks, and one request for
         each that is missing, until more are gone than may be removed.
         """
-        waiting = self._deferred.urns
+        waiting = [*self._deferred.urns]
         try:
             missing = self._confirm(list(self._missing(source, passes, waiting)), passes)
         except StateUnavailableError:
@@ -267,11 +260,8 @@ class Removal:
     def _total(self, passes: Sequence[PartitionPass], missing: Sequence[_MissingEntity]) -> int:
         if passes:
             return sum(map(self._unlisted.total, passes))
-        return sum(map(self._unlisted.models, {entity.source for entity in missing}))
-
-    def unfound(self, part: PartitionPass) -> Iterator[str]:
-        """Yield the entities that a complete pass listed, and the search did not find."""
-        return self._unlisted.unfound(part)
+        sources, types = {entity.source for entity in missing}, ("mlModel", "mlModelGroup")
+        return sum(self._unlisted.count(source, types) for source in sources)
 
     def copy_moved(self) -> None:
         """Copy what people put on groups that have another name, now that these are removed.
@@ -375,7 +365,7 @@ class Removal:
             if properties is None or is_removed(stored):
                 continue
             sources = custom_properties(properties).get(SOURCE_KEY)
-            if sources is None and urn in self._deferred:
+            if sources is None and urn in self._deferred.urns:
                 continue  # somebody's upsert dropped the key, and this pass read it of the source
             if source not in str(sources).split(",") and group in (properties.get("groups") or ()):
                 return True

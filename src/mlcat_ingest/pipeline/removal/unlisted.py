@@ -120,19 +120,16 @@ class UnlistedEntities:
 
         Cost: one request an entity type, and a statement.
         """
-        listed = self._count(part.source, self._types(part))
+        listed = self.count(part.source, self._types(part))
         return max(listed, self._context.state.entities.record_count(part))
 
-    def _count(self, source: str, entity_types: Sequence[str]) -> int:
+    def count(self, source: str, entity_types: Sequence[str]) -> int:
+        """Return how many live entities of a source there are, as far as the catalog knows."""
         search = self._context.sink.search
         try:
             return sum(search.entities_of_source(one, source).total for one in entity_types)
         except CANNOT_ANSWER:
             return 0
-
-    def models(self, source: str) -> int:
-        """Return how many live models and groups of a source there are, as far as is known."""
-        return self._count(source, ("mlModel", _GROUP))
 
     def of_group(self, group: NamedGroup) -> Iterator[list[Unlisted]]:
         """Yield those of a group and its members that the catalog holds and a pass did not list.

@@ -30,7 +30,7 @@ from mlcat_ingest.metadata.aspects.untyped import (
 from mlcat_ingest.metadata.identity import ABOUT_MANY
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.pipeline.report.render import as_data, as_text
-from mlcat_ingest.pipeline.report.report import EXIT_OK, FailedRecord, Report
+from mlcat_ingest.pipeline.report.report import EXIT_OK, Report
 
 MAX_TEXT: Final = 200_000
 """Characters of the report as text, and again of the report as data: a catalog limits aspects."""
@@ -205,12 +205,14 @@ def failures_of(report: Report) -> Iterator[dict[str, Any]]:
 
 def unusable_of(report: Report) -> Iterator[dict[str, Any]]:
     """Yield the first few records that could not be used."""
-    yield from _entries("not usable", report.failed_examples)
+    for record in report.failed_examples:
+        yield _entry("not usable", record.reason, [record.reference])
 
 
 def losses_of(report: Report) -> Iterator[dict[str, Any]]:
     """Yield the first few entities that the catalog refused, and what it dropped."""
-    yield from _entries("refused by the catalog", report.rejected_examples)
+    for record in report.rejected_examples:
+        yield _entry("refused by the catalog", record.reason, [record.reference])
     for what, count in report.dropped.items():
         yield _entry("dropped by the catalog", f"of {count:,}", [what])
 
@@ -221,11 +223,6 @@ def notes_of(report: Report, *, warnings: bool) -> Iterator[dict[str, Any]]:
         if (kind in WARNINGS) == warnings:
             examples = report.note_examples.get(kind, ())[:EXAMPLES]
             yield _entry(kind, f"{plural(count, 'time')}", examples)
-
-
-def _entries(title: str, records: Sequence[FailedRecord]) -> Iterator[dict[str, Any]]:
-    for record in records:
-        yield _entry(title, record.reason, [record.reference])
 
 
 def _entry(title: str, message: str, context: Sequence[str] = ()) -> dict[str, Any]:

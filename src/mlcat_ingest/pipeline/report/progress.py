@@ -3,8 +3,8 @@
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import Any, Final
+from dataclasses import asdict, dataclass
+from typing import Final
 
 from mlcat_ingest.core.findings import UnansweredRequest
 from mlcat_ingest.core.text import plural
@@ -58,7 +58,9 @@ class PlainProgress(LogInterval):
     def __call__(self, now: Progress) -> None:
         """Log `now` if it is time."""
         if self.is_over():
-            log.info("%s", progress_line(now), extra={"progress": _numbers(now)})
+            numbers = asdict(now)
+            del numbers["pending_request"]
+            log.info("%s", progress_line(now), extra={"progress": numbers})
 
 
 def progress_line(now: Progress) -> str:
@@ -70,11 +72,3 @@ def progress_line(now: Progress) -> str:
         f"{plural(now.entities, 'entity', 'entities')} merged, "
         f"{now.written:,} written, {now.evaluated:,} evaluated"
     )
-
-
-def _numbers(now: Progress) -> dict[str, Any]:
-    return {
-        field.name: getattr(now, field.name)
-        for field in fields(now)
-        if field.name != "pending_request"
-    }

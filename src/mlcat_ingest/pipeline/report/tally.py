@@ -283,6 +283,11 @@ class Tally:
         interrupted = isinstance(error, KeyboardInterrupt)
         letters = self._letters.path if self._letters.written else None
         with self._lock:
+            counters: dict[str, Any] = {
+                name: dict(numbers.most_common()) if "label" in COUNTERS[name] else numbers.total()
+                for name, numbers in self._counters.items()
+                if name != "dead_letters"
+            }
             report = Report(
                 name=self._name,
                 run_id=self._run_id,
@@ -311,19 +316,12 @@ class Tally:
                 interrupted=interrupted,
                 finished=finished,
                 error=error,
-                **(self._counter_values() | uncounted),
+                **(counters | uncounted),
             )
         # The line breaks of an error are ours: each of its lines is clean by itself.
         failure = None if error is None or interrupted else failure_of(error, self.clean)
         clean: Report = _each_text(report, self.clean)
         return replace(clean, name=self._name, run_id=self._run_id, failure=failure)
-
-    def _counter_values(self) -> dict[str, Any]:
-        return {
-            name: dict(numbers.most_common()) if "label" in COUNTERS[name] else numbers.total()
-            for name, numbers in self._counters.items()
-            if name != "dead_letters"
-        }
 
     def _all_denied(self) -> NotAuthorizedError | None:
         """Return the error of a run that may write nothing, None for any other."""

@@ -219,10 +219,14 @@ class KnownEntities:
             self._ended.difference_update(outcome.urn for outcome in outcomes)
             settled = self._rows(
                 (
-                    *(urn, bases.get(urn, ""), _text(stamps), int(urn in self._begun)),
-                    *(REMOVED if urn in removed else None, run_ms),
+                    one.urn,
+                    bases.get(one.urn, ""),
+                    dumps(one.stamps).decode() if one.stamps else "",
+                    int(one.urn in self._begun),
+                    REMOVED if one.urn in removed else None,
+                    run_ms,
                 )
-                for urn, stamps in ((outcome.urn, outcome.stamps) for outcome in outcomes)
+                for one in outcomes
             )
             self._database.save((records.SAVE, rows), (_SETTLE, settled))
 
@@ -375,10 +379,6 @@ def _stamped(urn: str, base: str, stamps: str) -> tuple[str, str, Stamps]:
 
 def _unrefused(kind: str, id_: str, urns: str, reason: str) -> tuple[str, str, list[str]]:
     return kind, id_, urns.split("\n") if urns and not reason else []
-
-
-def _text(stamps: Stamps | None) -> str:
-    return dumps(stamps).decode() if stamps else ""
 
 
 def failing_tests(connection: SqlConnection, recipe: str, sink: str) -> dict[str, tuple[str, ...]]:

@@ -84,7 +84,7 @@ def test_after_a_restart_only_new_removals_wait(waiting: DeferredRemovals) -> No
     waiting.partition([removed("a"), removed("b"), removed("odd", mlModelKey={"name": "\ud800"})])
     list(waiting.release())
     waiting.restart()
-    assert waiting.urns == ()
+    assert waiting.urns == {}
     assert waiting.partition([removed("c")]) == ([], urns("c"))
     assert list(waiting.urns) == urns("c")
     assert [one.urn for one in waiting.release()] == urns("c")

@@ -159,7 +159,7 @@ def test_a_reading_of_the_index_alone_has_no_records_and_asks_for_no_partition()
     finished = finished_of(store, request)
     assert (finished.partition, finished.checkpoint) == (None, None)
     assert finished.index is not None
-    assert [one.table for one in finished.index.tables()] == ["a", "b"]
+    assert [one.table for one in finished.index.tables.values()] == ["a", "b"]
 
 
 def test_fields_that_could_not_be_read_are_not_reported() -> None:
