@@ -207,10 +207,8 @@ def _absent(client: "CatalogClient", urns: Sequence[str]) -> list[str]:
     """Return those of `urns` that the catalog does not hold; removed ones it does."""
     from mlcat_ingest.client.base import each_type
     from mlcat_ingest.metadata.registry import key_aspect_name
-    from mlcat_ingest.metadata.urn import entity_type_of
 
-    keys = {urn: [key_aspect_name(entity_type_of(urn))] for urn in urns}
-    there = each_type(client.read_many, keys)
+    there = each_type(client.read_many, urns, lambda kind: [key_aspect_name(kind)])
     return [urn for urn in urns if urn not in there]
 
 

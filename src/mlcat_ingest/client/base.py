@@ -124,17 +124,17 @@ class Reads(Protocol):
 
 def each_type(
     read: Callable[[list[str], list[str]], Mapping[str, StoredT]],
-    wanted: Mapping[str, Iterable[str]],
+    urns: Iterable[str],
+    aspects_of: Callable[[str], Iterable[str]],
 ) -> dict[str, StoredT]:
-    """Return what `read` gives of entities: of each type the aspects that are `wanted` of any.
+    """Return what `read` gives of entities: those aspects that `aspects_of` names for their type.
 
     Raises and costs as `read`, which is called once an entity type.
     """
     found: dict[str, StoredT] = {}
-    for members in by_entity_type(wanted).values():
-        names = set[str]().union(*map(wanted.__getitem__, members))
-        if names:
-            found.update(read(members, sorted(names)))
+    for entity_type, members in by_entity_type(urns).items():
+        if aspects := sorted(aspects_of(entity_type)):
+            found.update(read(members, aspects))
     return found
 
 

@@ -147,16 +147,19 @@ class QualityGate:
         """Return the names of tests or entities, as far as they have one and can be read."""
         names: dict[str, str] = {}
         try:
-            aspects = {urn: implied_aspect(entity_type_of(urn)) or "" for urn in sorted(urns)}
-            wanted = {urn: [aspect] for urn, aspect in aspects.items() if aspect}
-            for urn, stored in each_type(self._sink.read_many, wanted).items():
-                aspect = stored.get(aspects[urn])
+            found = each_type(self._sink.read_many, sorted(urns), _with_name)
+            for urn, stored in found.items():
+                aspect = next(map(stored.get, _with_name(entity_type_of(urn))), None)
                 label = None if aspect is None else label_of(urn, aspect.value)
                 if label is not None:
                     names[urn] = printable(label)
         except MlcatError as error:
             log.warning("the names of metadata tests and entities cannot be read: %s", error)
         return names
+
+
+def _with_name(entity_type: str) -> Iterator[str]:
+    return filter(None, [implied_aspect(entity_type)])
 
 
 def _verdict(urn: str, name: str | None, groups: Sequence[tuple[EntityResult, int]]) -> TestVerdict:

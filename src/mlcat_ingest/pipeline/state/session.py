@@ -331,14 +331,15 @@ class StateSession:
                 self._check_identity(connection, key, partition.identity)
                 row = partitions.begin(connection, key, settings, partition.identity)
                 why = self._why_full(connection, row)
-                sample = {} if why else _sample(connection, row.key)
+                sample = () if why else _sample(connection, row.key)
                 known = records.read_columns(connection, row.key.id, self.entities.earlier)
         except StateUnavailableError:
             return None
         if any(other.source == key.source for other in self._passes):
             raise equal_identities("two sources", key.source)
         # Otherwise a run would believe the state of a catalog that was emptied.
-        if len(each_type(sink.read_many, sample)) < len(sample):
+        there = each_type(sink.read_many, sample, lambda kind: [key_aspect_name(kind)])
+        if len(there) < len(sample):
             why = "the catalog lacks entities that were written"
         partition_pass = PartitionPass(partition, row, why, known)
         log.info("%s: %s", partition_pass.label, partition_pass.why)
@@ -474,11 +475,11 @@ def _renaming(recipe: str, before: str, now: str, entities: str = "its entities"
     )
 
 
-def _sample(connection: SqlConnection, key: PartitionKey) -> dict[str, list[str]]:
-    """Return the key aspects of a sample of the entities that were written, by URN."""
+def _sample(connection: SqlConnection, key: PartitionKey) -> Collection[str]:
+    """Return a sample of the entities that were written, each once; all of them are URNs."""
     urns = records.sample(connection, key.id, secrets.token_hex(16), SAMPLE)
     urns = urns or records.sample(connection, key.id, "", SAMPLE)
-    return {urn: [key_aspect_name(entity_type_of(urn))] for urn in urns}
+    return {urn: entity_type_of(urn) for urn in urns}
 
 
 def _example_of_renaming(before: str, now: str, urns: Iterable[str]) -> tuple[str, str]:

@@ -8,6 +8,7 @@ its merge reads has one, and none is computed by the service.
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from mlcat_ingest.client.base import CANNOT_ANSWER, StoredAspect, each_type, stamp_of
@@ -91,11 +92,12 @@ def matching(kept: Sequence[str], read: ReadStamps) -> list[bool]:
     Cost: one request for a batch of entities of a type.
     """
     records: list[Mapping[str, Stamps]] = [loads(text) for text in kept]
-    wanted: defaultdict[str, set[str]] = defaultdict(set)
+    names: defaultdict[str, set[str]] = defaultdict(set)
     for urn, stamps in (item for record in records for item in record.items()):
-        wanted[urn].update(stamps or (key_aspect_name(entity_type_of(urn)),))
+        entity_type = entity_type_of(urn)
+        names[entity_type].update(stamps or (key_aspect_name(entity_type),))
     try:
-        stored = each_type(read, wanted)
+        stored = each_type(read, chain.from_iterable(records), names.__getitem__)
     except CANNOT_ANSWER as error:
         log.info("stamps cannot be read, so values are compared: %s", error)
         return [False] * len(records)

@@ -5,6 +5,7 @@ entity is read after the write, and what it went over is taken from the version 
 """
 
 import threading
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -60,7 +61,11 @@ def read_stored(
 
     Cost: one request for a batch of entities of a type, and a statement for each 500.
     """
-    stored = each_type(sink.read_many, {one.urn: aspects_to_read(one) for one in entities})
+    by_urn = {entity.urn: entity for entity in entities}
+    names: defaultdict[str, set[str]] = defaultdict(set)
+    for entity in by_urn.values():
+        names[entity.entity_type] |= aspects_to_read(entity)
+    stored = each_type(sink.read_many, by_urn, names.__getitem__)
     return state.entities.with_newest_bases(stored, state.writer)
 
 

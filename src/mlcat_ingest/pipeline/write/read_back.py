@@ -99,14 +99,15 @@ class ReadBack:
             self._context.ledger.invalidate_stamps()
 
     def _count_dropped(self) -> Counter[str]:
-        wanted: defaultdict[str, set[str]] = defaultdict(set)
+        names: defaultdict[str, set[str]] = defaultdict(set)
         groups: defaultdict[str, set[str]] = defaultdict(set)
         for sent, urns in self._samples.items():
             groups[sent.group].update(urns)
-            for urn in urns:
-                # The key aspect shows whether the entity is there at all.
-                wanted[urn] |= {sent.aspect, key_aspect_name(entity_type_of(urn))}
-        stored = each_type(self._context.sink.read_many, wanted)
+            # The key aspect shows whether the entity is there at all.
+            entity_type = sent.group.partition(" ")[0]
+            names[entity_type] |= {sent.aspect, key_aspect_name(entity_type)}
+        asked = [urn for urns in self._samples.values() for urn in urns]
+        stored = each_type(self._context.sink.read_many, asked, names.__getitem__)
         dropped: Counter[str] = Counter()
         for group, sampled in groups.items():
             missing = sampled - stored.keys()
