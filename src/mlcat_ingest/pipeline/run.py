@@ -315,7 +315,7 @@ class PipelineRun:
         if finished.index is not None:
             self._linker.add(finished.index)
         if isinstance(finished.partition, PartitionPass) and finished.checkpoint is not None:
-            finished.partition.finish(finished.checkpoint, complete=finished.complete)
+            finished.partition.finished = finished.checkpoint, finished.complete
 
     def _finish_source(self, source: Source[Any], passes: Sequence[PartitionPass]) -> None:
         """Remove what `source` lacks, evaluate what has no result, and save the checkpoints."""

@@ -343,23 +343,20 @@ class Evaluator:
         """
         if self._over or not passes:
             return None
-        tests = self._digest_of_tests(passes)
-        return f"{tests or ''}{_SHOWN}{self._spec.verdicts.digest}" if self._is_showing else tests
+        known = None
+        may_use_client = self._evaluates in (self._client, self._fallback)
+        earlier = may_use_client and any(part.tests.partition(_SHOWN)[0] for part in passes)
+        if earlier or self._client_evaluates:
+            tests = self._client.tests(self._spec.test_urns)
+            self._context.ledger.evaluated(Evaluation(unevaluated=tests.unevaluated))
+            known = tests.digest if tests.problem is None else None
+        return f"{known or ''}{_SHOWN}{self._spec.verdicts.digest}" if self._is_showing else known
 
     @property
     def _is_showing(self) -> bool:
         """Whether verdicts are shown, or were by an earlier run: these are taken back."""
         parts = self._context.state.partition_passes()
         return bool(self._spec.verdicts.digest) or any(_SHOWN in part.tests for part in parts)
-
-    def _digest_of_tests(self, passes: Sequence[PartitionPass]) -> str | None:
-        may_use_client = self._evaluates is self._client or self._evaluates is self._fallback
-        earlier = may_use_client and any(part.tests.partition(_SHOWN)[0] for part in passes)
-        if not (earlier or self._client_evaluates):
-            return None
-        tests = self._client.tests(self._spec.test_urns)
-        self._context.ledger.evaluated(Evaluation(unevaluated=tests.unevaluated))
-        return tests.digest if tests.problem is None else None
 
     def _evaluate(self, batch: list[str]) -> None:
         self._context.cancellation.check()

@@ -55,18 +55,15 @@ class _ListedUrns:
     def taking(self, urns: Iterable[str]) -> Iterator[str]:
         """Yield `urns`; once all are yielded, they are among those listed."""
         for urn in urns:
-            self._bucket(number := hash(urn)).append(number)
+            self._buckets[(number := hash(urn)) % _BUCKETS].append(number)
             yield urn
         # Sorting makes objects of numbers, so it is done with a few at a time.
         self._buckets = [array("q", sorted(bucket)) for bucket in self._buckets]
 
-    def _bucket(self, number: int) -> "array[int]":
-        return self._buckets[number % _BUCKETS]
-
     def __contains__(self, urn: object) -> bool:
         """Return whether the pass listed `urn`."""
         number = hash(urn)
-        bucket = self._bucket(number)
+        bucket = self._buckets[number % _BUCKETS]
         at = bisect_left(bucket, number)
         return at < len(bucket) and bucket[at] == number
 
@@ -160,15 +157,15 @@ class UnlistedEntities:
         known = self._context.state.entities
         if not part.is_complete:
             removed = self._removed_groups(part) if new_groups else ()
-            yield from self._read(part.source, chain(known.renamed_urns(part), removed))
+            yield from self._read(part.source, chain(part.renamed, removed))
             return
-        listed = _ListedUrns(chain(known.listed_urns(part), waiting))
+        listed = _ListedUrns(chain(known.urns(part), waiting))
         self._found[part] = _ListedUrns()
         urns = chain(
             self._found[part].taking(self._search(part, self._types(part))),
             self._removed_groups(part),
-            known.unlisted_urns(part),
-            known.renamed_urns(part),
+            known.urns(part, listed=False),
+            part.renamed,
             known.absent_urns(part),
             # A run that was killed before it removed the former name of a group.
             known.with_base(_GROUP) if _GROUP in part.entity_types else (),
@@ -185,7 +182,7 @@ class UnlistedEntities:
         if (found := self._found.get(part)) is not None:
             types = frozenset(self._types(part))
             with suppress(StateUnavailableError):
-                for urn in self._context.state.entities.listed_urns(part):
+                for urn in self._context.state.entities.urns(part):
                     if urn not in found and entity_type_of(urn) in types:
                         yield urn
 

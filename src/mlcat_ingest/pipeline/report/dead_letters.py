@@ -13,7 +13,7 @@ from mlcat_ingest.core.text import printable
 from mlcat_ingest.errors import SkippableError
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Proposal
-from mlcat_ingest.pipeline.outcome import Outcome
+from mlcat_ingest.pipeline.outcome import Outcome, Refusal
 
 log = logging.getLogger(__name__)
 
@@ -49,17 +49,11 @@ class DeadLetters:
     def write_refused(self, outcome: Outcome) -> None:
         """Keep each proposal of an entity that the catalog refused."""
         for refusal in outcome.refusals:
-            self._write(
-                urn=outcome.urn,
-                aspect=refusal.proposal.aspect_name,
-                reason=refusal.reason,
-                attempt=refusal.attempt,
-                proposal=refusal.proposal,
-            )
+            self._write(outcome.urn, refusal.reason, refusal)
 
     def write_unusable(self, reference: str, reason: str) -> None:
         """Keep which record of a source could not be mapped."""
-        self._write(record=reference, reason=reason)
+        self._write(reference, reason)
 
     def close(self, *, complete: bool) -> None:
         """Close the file; after a `complete` run without letters there is none any more."""
@@ -75,23 +69,15 @@ class DeadLetters:
                     why = error.strerror
                     log.warning("the dead-letter file %s cannot be removed: %s", self.path, why)
 
-    def _write(
-        self,
-        *,
-        reason: str,
-        urn: str | None = None,
-        aspect: str | None = None,
-        record: str | None = None,
-        attempt: int = 1,
-        proposal: Proposal | None = None,
-    ) -> None:
-        self._on_letter(urn or record or "")
+    def _write(self, about: str, reason: str, refusal: Refusal | None = None) -> None:
+        self._on_letter(about)
+        proposal = None if refusal is None else refusal.proposal
         letter = {
-            "urn": urn and printable(urn),
-            "aspect": aspect,
-            "record": record and printable(record),
+            "urn": None if refusal is None else printable(about),
+            "aspect": None if proposal is None else proposal.aspect_name,
+            "record": printable(about) if refusal is None else None,
             "reason": printable(reason),
-            "attempt": attempt,
+            "attempt": 1 if refusal is None else refusal.attempt,
             "at_ms": now_ms(),
         }
         line = self._mask(_line(letter, proposal))

@@ -105,7 +105,6 @@ class KnownEntities:
         """Find what earlier runs left, if `database` is started. Cost: two statements."""
         self._database = database
         self._lock = threading.Lock()
-        self._renamed: dict[PartitionPass, list[str]] = {}
         self._begun = set(self._urns_of(f"SELECT urn {_OWN} AND begun <> 0"))
         self._ended: set[str] = set()
         self.earlier = set(self._begun)
@@ -230,37 +229,21 @@ class KnownEntities:
             )
             self._database.save((records.SAVE, rows), (_SETTLE, settled))
 
-    def listed_urns(self, part: PartitionPass) -> Iterator[str]:
-        """Yield the entities that this pass over `part` listed; all of it is acknowledged.
+    def urns(self, part: PartitionPass, *, listed: bool = True) -> Iterator[str]:
+        """Yield the entities that this pass over `part` `listed`, or that only earlier ones did.
+
+        All that it listed is acknowledged.
 
         Raises:
             StateUnavailableError: the database fails.
         """
-        return self._urns(part, "seen_in_pass = ?")
-
-    def unlisted_urns(self, part: PartitionPass) -> Iterator[str]:
-        """Yield the entities that an earlier pass over `part` listed, and this one did not.
-
-        Raises:
-            StateUnavailableError: the database fails.
-        """
-        return self._urns(part, "seen_in_pass <> ?")
-
-    def _urns(self, part: PartitionPass, condition: str) -> Iterator[str]:
         statement = (
-            f"SELECT urns FROM state_record WHERE part_id = ? AND urns <> '' AND {condition}"
+            "SELECT urns FROM state_record WHERE part_id = ? AND urns <> ''"
+            f" AND seen_in_pass {'=' if listed else '<>'} ?"
         )
         with self._database.transaction() as connection:
             for urns in connection.scalars(statement, part.part_id, part.number, stream=True):
                 yield from urns.split("\n")
-
-    def add_renamed(self, part: PartitionPass, urns: Iterable[str]) -> None:
-        """Take note that records of `part` are other entities now than `urns`."""
-        self._renamed.setdefault(part, []).extend(urns)
-
-    def renamed_urns(self, part: PartitionPass) -> Sequence[str]:
-        """Return entities whose records are other entities since this pass over `part`."""
-        return self._renamed.get(part, ())
 
     def record_count(self, part: PartitionPass) -> int:
         """Return how many records of `part` are known."""

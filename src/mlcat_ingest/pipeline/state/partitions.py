@@ -281,6 +281,9 @@ class PartitionPass:
         self.label = partition.label or partition.key
         self._identity = partition.identity
         self.finished: tuple[Mapping[str, Any], bool] | None = None
+        """The checkpoint, and whether every record was listed, from then on that all is read."""
+        self.renamed: list[str] = []
+        """Entities whose records are other entities since this pass."""
         self.current_at_ms = row.passed_at_ms
         self.tests = row.tests
         self._began_at_ms = now_ms()
@@ -314,10 +317,6 @@ class PartitionPass:
         They could not be mapped, the catalog refused them, or no run saw the end of their writes.
         """
         return list(self._known["reason"].get(kind, ()))
-
-    def finish(self, checkpoint: Mapping[str, Any], *, complete: bool) -> None:
-        """Keep for `commit` that the partition is read."""
-        self.finished = (checkpoint, complete)
 
     def commit(self, connection: SqlConnection) -> None:
         """Save the checkpoint: everything that was read is acknowledged."""

@@ -226,8 +226,7 @@ class Tracker:
     def _name(self, record: TrackedRecord, urns: Iterable[str]) -> None:
         """Take note of the entities that a record is, and of former ones that it is no more."""
         record.urns = tuple(dict.fromkeys(urns))
-        gone = [urn for urn in record.known_urns if urn not in record.urns]
-        self._state.entities.add_renamed(record.part, gone)
+        record.part.renamed += [urn for urn in record.known_urns if urn not in record.urns]
 
     def fold(self, urn: str) -> None:
         """Take note that the last two records of an entity are written as one."""

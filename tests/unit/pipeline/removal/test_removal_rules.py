@@ -38,16 +38,10 @@ class KnownEntities:
     counted: int = 0
     earlier: Sequence[str] = ()
 
-    def listed_urns(self, _: object) -> Iterable[str]:
-        return ()
-
-    def unlisted_urns(self, _: object) -> Iterable[str]:
-        yield from self.unlisted
-        if self.fails:
+    def urns(self, _: object, *, listed: bool = True) -> Iterable[str]:
+        yield from () if listed else self.unlisted
+        if self.fails and not listed:
             raise StateUnavailableError("the disk is gone")
-
-    def renamed_urns(self, _: object) -> Iterable[str]:
-        return self.renamed
 
     def absent_urns(self, _: object) -> Sequence[str]:
         return tuple(self.absent)
@@ -76,6 +70,7 @@ class FinishedPass:
     source: str = SOURCE
     entity_types: Sequence[str] = ("mlModel", "mlModelGroup")
     full: str | None = "requested"
+    renamed: Sequence[str] = ()
 
 
 @dataclass
@@ -119,6 +114,7 @@ class World:
             ({}, self.complete) if self.finished else None,
             self.complete,
             entity_types=self.entity_types,
+            renamed=self.known.renamed,
         )
         ledger: Any = SimpleNamespace(
             note=lambda kind, text: self.notes.append((kind, text)),
