@@ -127,7 +127,7 @@ class Ledger:
         self.ended(
             outcome.urn
             for outcome in (*written, *(one for one in outcomes if one.kind == "left_out"))
-            if not outcome.may_be_stored and outcome.merged.entity.aspects.keys() != {STATUS}
+            if not outcome.refusals and outcome.merged.entity.aspects.keys() != {STATUS}
         )
         if not self.state.remembers:
             return

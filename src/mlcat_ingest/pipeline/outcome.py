@@ -36,6 +36,8 @@ class Outcome(NamedTuple):
     Attributes:
         merged: the entity, and what had to be written of it.
         refusals: the proposals that the catalog did not take; without any, all of it has arrived.
+            With one the catalog may hold the entity all the same, and not find it: it failed at it,
+            or refused a request whose first sending was taken without an answer.
         exact: True if the catalog checked that there was no other write after the read.
         stamps: those that its aspects have now, as far as they are certain.
     """
@@ -62,11 +64,3 @@ class Outcome(NamedTuple):
     def was_written(self) -> bool:
         """True if a write of it was tried."""
         return bool(self.merged.proposals)
-
-    @property
-    def may_be_stored(self) -> bool:
-        """True if the catalog may hold the entity, and not find it.
-
-        It failed at it, or refused a request whose first sending was taken without an answer.
-        """
-        return bool(self.refusals)

@@ -13,7 +13,14 @@ from typing import Any, Final
 
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.metadata.labels import with_label
-from mlcat_ingest.pipeline.report.report import EXIT_OK, EntityCounts, HooksSummary, Report, Verdict
+from mlcat_ingest.pipeline.report.report import (
+    EXIT_OK,
+    UNSEEN,
+    EntityCounts,
+    HooksSummary,
+    Report,
+    Verdict,
+)
 
 _SUMS: Final = ("passing", "failing", "newly_failing")
 _DERIVED: Final = {
@@ -130,7 +137,7 @@ def _headline(report: Report, *, cause: bool) -> str:
         return f"{report.name}: finished {took}, but not everything arrived"
     if report.hooks is not None and report.hooks.exit_code != EXIT_OK:
         return f"{report.name}: finished {took}, but the drain of run hooks was not complete"
-    what = "everything" if report.lists_everything else "everything that was listed"
+    what = "everything" if UNSEEN.isdisjoint(report.notes) else "everything that was listed"
     if report.gate is not None and not report.gate.passed:
         return f"{report.name}: {what} arrived {took}, but metadata tests did not pass"
     return f"{report.name}: {what} arrived {took}"

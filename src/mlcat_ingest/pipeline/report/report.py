@@ -464,11 +464,6 @@ class Report:
         """True if the catalog has everything, whatever metadata tests say of it."""
         return self.exit_code in {EXIT_OK, EXIT_TESTS}
 
-    @property
-    def lists_everything(self) -> bool:
-        """True unless a source may hold objects that it does not list to this user."""
-        return UNSEEN.isdisjoint(self.notes)
-
     def _exit_codes(self) -> Iterator[int]:
         yield EXIT_OK
         if self.interrupted:

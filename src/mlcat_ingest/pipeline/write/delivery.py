@@ -122,7 +122,7 @@ class Delivery:
         self._conflicts.learn(batch)
         delivered = self._deliver_rounds(batch, by_aspect=True)
         # What an earlier write left unfinished may be more than is written here.
-        ended = (outcome.urn for outcome in delivered if not outcome.may_be_stored)
+        ended = (outcome.urn for outcome in delivered if not outcome.refusals)
         self._context.ledger.ended(new.intersection(ended))
         sent = sum(len(outcome.merged.proposals) for outcome in delivered)
         self._context.ledger.count(proposals_sent=sent)
