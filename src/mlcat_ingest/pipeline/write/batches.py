@@ -73,17 +73,16 @@ class BatchWriter:
             self._versions.hold(versions)
             full = [*self._pack(others), *self._pack(self._versions.ready())]
         self._write_all(full)
-        while True:
-            releases = self._in_flight.releases
-            if not self._versions.is_crowded:
-                return
-            if not self.flush():
-                self._in_flight.wait_for_release(releases)
+        self._make_room(lambda: not self._versions.is_crowded)
 
     def claim(self, urns: Collection[str]) -> None:
         """Claim `urns` for a chunk, once earlier entities of the same URNs are written."""
+        self._make_room(lambda: self._in_flight.claim(urns))
+
+    def _make_room(self, is_made: Callable[[], bool]) -> None:
+        """Write what waits until there is room; where nothing does, another thread writes it."""
         releases = self._in_flight.releases
-        while not self._in_flight.claim(urns):
+        while not is_made():
             if not self.flush():
                 self._in_flight.wait_for_release(releases)
             releases = self._in_flight.releases
