@@ -112,7 +112,7 @@ class RunDatabase:
             raise StateUnavailableError("the state database is not open")
         try:
             begin = write_transaction if write else Engine.connect
-            with translate_errors(engine.url), begin(engine) as connection:
+            with translate_errors(engine), begin(engine) as connection:
                 yield connection
         except StateUnavailableError as error:
             with self._lock:

@@ -67,7 +67,7 @@ def summary(url: str, recipe: str) -> Summary:
     engine = open_state(url)
     try:
         runs = holder(engine, url, recipe)
-        with translate_errors(url), engine.connect() as connection:
+        with translate_errors(engine), engine.connect() as connection:
             rows = partitions.partitions_of(connection, recipe)
             parts = tuple(_summary_of(connection, row) for row in rows)
             return Summary(recipe, printable_url(url), runs, parts)
@@ -105,7 +105,7 @@ def reset(url: str, recipe: str) -> bool:
         return False
     with (
         held_state(url, recipe) as engine,
-        translate_errors(url),
+        translate_errors(engine),
         write_transaction(engine) as connection,
     ):
         return partitions.delete_recipe(connection, recipe)
@@ -137,7 +137,7 @@ def state_findings(url: str, recipe: str) -> Iterator[Finding]:
             yield _place(_STATE, path, OTHER_DATABASE, "created by the first run")
             return
         engine = open_database(url, connect_timeout_s=_CONNECT_S)
-        with translate_errors(url):
+        with translate_errors(engine):
             finding = _usable(engine, url, path)
             yield finding
             runs = None if finding.outcome == "failed" else holder(engine, url, recipe)

@@ -70,7 +70,7 @@ def acquire(engine: Engine, url: str, recipe: str) -> "FileLock | _AdvisoryLock"
     path = lock_file(url, recipe)
     if path is not None:
         return _take_file(path, recipe)
-    lock = _AdvisoryLock.take(engine, url, recipe)
+    lock = _AdvisoryLock.take(engine, recipe)
     if lock is None:
         raise _locked(recipe, holder(engine, url, recipe))
     return lock
@@ -119,7 +119,7 @@ def holder(engine: Engine, url: str, recipe: str) -> Holder | None:
     if path is not None:
         return _holder_in(path)
     key = _key(recipe) % 2**64
-    with translate_errors(url), engine.connect() as connection:
+    with translate_errors(engine), engine.connect() as connection:
         if not connection.scalar(_HELD, key >> 32, key % 2**32):
             return None
         statement = "SELECT pid, host, since_ms FROM state_holder WHERE recipe = ?"
@@ -157,12 +157,12 @@ class _AdvisoryLock:
     """A lock of PostgreSQL, held by a connection that does nothing else."""
 
     _connection: SqlConnection
-    _url: str
+    _engine: Engine
     _recipe: str
 
     @classmethod
-    def take(cls, engine: Engine, url: str, recipe: str) -> "_AdvisoryLock | None":
-        with translate_errors(url), ExitStack() as unless_taken:
+    def take(cls, engine: Engine, recipe: str) -> "_AdvisoryLock | None":
+        with translate_errors(engine), ExitStack() as unless_taken:
             # Without a transaction, which would be idle for as long as the run takes.
             connection = engine.autocommit()
             unless_taken.callback(connection.close)
@@ -175,14 +175,14 @@ class _AdvisoryLock:
                 *(recipe, process["pid"], process["host"], process["since_ms"]),
             )
             unless_taken.pop_all()
-        return cls(connection, url, recipe)
+        return cls(connection, engine, recipe)
 
     def release(self) -> None:
         # Where the connection is lost, or closed before, the lock is lost with it.
         with (
             closing(self._connection),
             suppress(StateUnavailableError),
-            translate_errors(self._url),
+            translate_errors(self._engine),
         ):
             self._connection.execute(_DELETE_HOLDER, self._recipe)
             # A closed connection keeps its lock until the server notices that it is closed.

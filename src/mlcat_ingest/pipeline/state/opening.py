@@ -89,7 +89,7 @@ def open_state(url: str) -> Engine:
     if path is not None:
         make_folder_of(path)
     engine = open_database(url)
-    with ExitStack() as unless_open, translate_errors(url):
+    with ExitStack() as unless_open, translate_errors(engine):
         unless_open.callback(engine.dispose)
         migrate(engine, tables.COMPONENT, tables.MIGRATIONS)
         unless_open.pop_all()
@@ -225,28 +225,21 @@ def printable_url(url: str) -> str:
     return database_url(url).render_as_string(hide_password=True)
 
 
-def _failures(url: str) -> tuple[type[Exception], ...]:
-    if file_of(url) is not None:
-        return sqlite3.Error, *_UNREADABLE
-    from sqlalchemy.exc import SQLAlchemyError
-
-    return SQLAlchemyError, *_UNREADABLE
-
-
 @contextmanager
-def translate_errors(url: str) -> Iterator[None]:
+def translate_errors(engine: Engine) -> Iterator[None]:
     """Turn the error of a database, or of a value in it, into one of ours.
 
     Raises:
         StateDamagedError: it is a damaged file.
         StateUnavailableError: it cannot be opened, written or reached.
     """
+    failures: tuple[type[Exception], ...] = (*engine.errors, *_UNREADABLE)
     try:
         yield
-    except _failures(url) as error:
+    except failures as error:
         message = printable(" ".join(str(getattr(error, "orig", None) or error).split()))
-        shown = printable_url(url)
-        if file_of(url) is not None and _is_damage(error):
+        shown = printable_url(engine.url)
+        if file_of(engine.url) is not None and _is_damage(error):
             raise StateDamagedError(
                 f"the state database {shown} is damaged: {message}", hint=_DAMAGED
             ) from error
@@ -283,7 +276,7 @@ def read_only(url: str, *, timeout_s: float) -> Iterator[SqlConnection | None]:
         _require_file(path)
     engine = open_readonly(url, timeout_s=timeout_s)
     try:
-        with translate_errors(url), engine.connect() as connection:
+        with translate_errors(engine), engine.connect() as connection:
             is_older = bool(pending(connection, tables.COMPONENT, tables.MIGRATIONS))
             yield None if is_older else connection
     finally:

@@ -97,7 +97,7 @@ def shared_writer_ids(url: str, recipe: str) -> Sequence[str]:
     """
     try:
         engine = open_state(url)
-        with ExitStack() as opened, translate_errors(url):
+        with ExitStack() as opened, translate_errors(engine):
             opened.callback(engine.dispose)
             connection = opened.enter_context(write_transaction(engine))
             return partitions.first_writer_id(connection, recipe, _new_writer_id())
