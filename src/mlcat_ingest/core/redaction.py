@@ -122,7 +122,9 @@ _SECRET_NAME: Final = re.compile(
     rf"{_SECRET_NAMES}|(?:.*[-_.])?(?:auth|authentication|pass|pat)", re.IGNORECASE
 )
 _SCHEME: Final = re.compile(r"\b(Bearer|Basic)\s+[^\s\"{}$]+", re.IGNORECASE)
-_ASSIGNED: Final = re.compile(rf"(?<![^\s\"'])((?:{_SECRET_NAMES})=)[^\s\"'{{}}$]+", re.IGNORECASE)
+_ASSIGNED: Final = re.compile(
+    rf"(?<![^\s\"'])((?:{_SECRET_NAMES})=|--(?:{_SECRET_NAMES})\s+)[^\s\"'{{}}$]+", re.IGNORECASE
+)
 _PLACEHOLDER: Final = re.compile(r"(?:(?:Bearer|Basic)\s+)?\$?\{[^{}]*\}|", re.IGNORECASE)
 _OF_INPUT: Final = frozenset({"value", "default", "choices", "placeholder", "variables"})
 """The fields of an input, such as a header, that hold what it is set to.
@@ -135,7 +137,8 @@ def redact_secrets(value: Any) -> Any:
     """Return a value of JSON with `MASK` for its secrets, and its addresses without credentials.
 
     A secret is what a field with the name of one holds, what an input of such a name, or with
-    `isSecret`, is set to, and what follows `Bearer` or `TOKEN=` in a text. Placeholders stay.
+    `isSecret`, is set to, and what follows `Bearer`, `TOKEN=` or `--token` in a text, or the option
+    `--token` in a list of arguments. Placeholders stay.
     """
     if isinstance(value, str):
         text = _SCHEME.sub(rf"\1 {MASK}", redact_urls(value))
@@ -149,8 +152,18 @@ def redact_secrets(value: Any) -> Any:
             for key, item in value.items()
         }
     if isinstance(value, Sequence):
-        return [redact_secrets(item) for item in value]
+        of_secrets = [False, *map(_takes_secret, value)]
+        return [
+            _masked(item) if is_secret else redact_secrets(item)
+            for item, is_secret in zip(value, of_secrets, strict=False)
+        ]
     return value
+
+
+def _takes_secret(argument: Any) -> bool:
+    """Return whether the next argument is the secret of this one, an option such as `--token`."""
+    text = argument.get("value") if isinstance(argument, Mapping) else argument
+    return isinstance(text, str) and text.startswith("-") and _is_secret(text.lstrip("-"))
 
 
 def _is_secret(name: object) -> bool:

@@ -117,10 +117,10 @@ class World:
             "report_to_catalog: false\nlimits: {max_removed_ratio: 1}\n"
         )
 
-    def run(self, *options: str) -> dict[str, Any]:
+    def run(self, *options: str, status: int = 0) -> dict[str, Any]:
         """Return what a run wrote and removed, by entity type."""
         report = self.folder / "report.json"
-        assert call([str(self.recipe), "--report", str(report), "-q", *options]) == 0
+        assert call([str(self.recipe), "--report", str(report), "-q", *options]) == status
         entities = json.loads(report.read_text())["entities"]
         for counts in entities.values():
             counts["written"] = counts["created"] + counts["updated"]
@@ -258,14 +258,40 @@ def test_the_life_of_an_agent(world: World, store: AiStore, server: MlflowServer
     assert world.stored(urns["planner"])["aiAgentDependencies"]["models"] == [
         version.replace("_1,", "_2,")
     ]
-    with closing(sqlite3.connect(server.db_path)) as database, database:
-        database.execute("UPDATE logged_models SET lifecycle_stage = 'active'")
+    execute(server, "UPDATE logged_models SET lifecycle_stage = 'active'")
     world.run("--full")
     assert world.is_live(urns["helper"])
     assert set(agents(world)) == {"helper", "planner"}
     world.include(["prompts"])
     world.run("--full")
     assert not any(map(world.is_live, urns.values()))
+
+
+def execute(server: MlflowServer, *statements: str) -> None:
+    with closing(sqlite3.connect(server.db_path)) as database, database:
+        for statement in statements:
+            database.execute(statement)
+
+
+@pytest.mark.parametrize("reader", ["rest", "sql"])
+def test_what_mlflow_cannot_send_is_named_and_stays(
+    world: World, server: MlflowServer, store: AiStore, reader: str
+) -> None:
+    if reader == "sql":
+        world.uri = f"sqlite:///{server.db_path}"
+        world.include(ALL)
+    world.run()
+    tools = world.stored(agents(world)["planner"])["aiAgentDependencies"]["tools"]
+    broken = (
+        "UPDATE mcp_server_versions SET server_json = '{broken' WHERE name = 'com.example/server-1'"
+    )
+    execute(server, broken)
+    store.skill("PATCH", "/skill-2", {"description": "Another"})
+    changed = world.run("--full", status=4)
+    # What an agent uses of a server is that of the last pass that could read it.
+    assert {kind: counts["removed"] for kind, counts in changed.items()} == {"agentSkill": 0}
+    assert world.stored(agents(world)["planner"])["aiAgentDependencies"]["tools"] == tools
+    assert all(map(world.is_live, (SERVER, TOOL)))
 
 
 def test_retract_leaves_nothing(world: World) -> None:

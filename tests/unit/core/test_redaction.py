@@ -255,6 +255,22 @@ def test_an_error_of_the_network_hides_all_of_the_password(
             ["--token=***", "TOKEN=*** x", "notoken=***", "REGION=eu"],
         ),
         ("curl 'API_KEY=k' {x}", "curl 'API_KEY=***' {x}"),
+        ("run --api-key abc --verbose x", "run --api-key *** --verbose x"),
+        (["--token", "abc", "-p", "x"], ["--token", "***", "-p", "x"]),
+        (["token", "abc", "--", "x"], ["token", "abc", "--", "x"]),
+        (["--api-key", "{key}", "--key"], ["--api-key", "{key}", "--key"]),
+        (
+            [
+                {"type": "positional", "value": "--token"},
+                {"type": "positional", "value": "abc"},
+                {"type": "positional", "value": "abc"},
+            ],
+            [
+                {"type": "positional", "value": "--token"},
+                {"type": "positional", "value": "***"},
+                {"type": "positional", "value": "abc"},
+            ],
+        ),
         ("https://u:p@h/x?sig=1", "https://h/x"),
         ({"a": [1, 1.5, None, True]}, {"a": [1, 1.5, None, True]}),
         (

@@ -359,24 +359,24 @@ class MlflowSource(Source[JoinedRecord]):
     ) -> Iterator[Page[JoinedRecord] | Finished]:
         """Yield the AI assets that the recipe includes; of those `named`, only prompts."""
         listed = self._assets.setdefault(scope.source_key, {})
-        for kind in (KINDS[name] for name in self._config.include):
-            if kind == AGENT or (named is not None and (kind != PROMPT or not named)):
-                continue
+        unread: set[str] = set()
+        kinds = [KINDS[name] for name in self._config.include if KINDS[name] != AGENT]
+        for kind in kinds if named is None else {PROMPT}.intersection(kinds if named else ()):
             assets = reader.assets(kind)
+            refused = reader.refusals.take()
             if assets is None:
                 yield Finished(notes=[Note("assets_not_listed", f"this MLflow lists no {kind}s")])
-                continue
-            if named is None:
+            elif named is None:
                 listed[kind] = {one.name: [t.name for t in one.newest.tools] for one in assets}
-            wanted = (one for one in assets if named is None or one.name in named)
-            for some in chunks((users.join(scope, one) for one in wanted), _ASSETS_A_PAGE):
-                yield Page([*some, *reader.refusals.take()], partition)
+                unread.update(one.kind for one in refused)
+            wanted = (one for one in assets or () if named is None or one.name in named)
+            records: list[JoinedRecord] = [*(users.join(scope, one) for one in wanted), *refused]
+            for some in chunks(records, _ASSETS_A_PAGE):
+                yield Page(some, partition)
         listed[AGENT] = dict.fromkeys(users.agents, ())
-        agents = users.agents.values() if "agents" in self._config.include else ()
-        for joined in chunks(join_agents(reader, agents, listed), _ASSETS_A_PAGE):
-            yield Page(joined, partition)
-        if refused := reader.refusals.take():
-            yield Page(refused, partition)
+        if "agents" in self._config.include:
+            agents = join_agents(reader, users.agents.values(), listed, unread)
+            yield from (Page(some, partition) for some in chunks(agents, _ASSETS_A_PAGE))
 
     def map(self, record: JoinedRecord) -> Iterable[Entity]:
         """Return the entities of `record`; pure.

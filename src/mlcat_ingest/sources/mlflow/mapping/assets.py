@@ -225,6 +225,7 @@ def _document(record: JoinedAsset, truncator: Truncator) -> Aspect:
         custom.add(key, truncator.text(version.content or "", key), "tag.")
     users = custom.limit_entries("related models", record.related, _USERS)
     custom.add_tags(asset.tags, without={PROMPT_TAG})
+    custom.add_tags({f"version.{key}": value for key, value in (newest.tags or {}).items()})
     source, link = {"sourceType": "EXTERNAL"}, record.scope.links.prompt(asset.name)
     info = {
         "customProperties": custom.values,

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from mlcat_ingest.sources.mlflow.read.decode import Json
 from mlcat_ingest.sources.mlflow.read.fields import id_text, moment
@@ -15,7 +16,7 @@ from mlcat_ingest.sources.mlflow.values.assets import (
     Tool,
     in_order,
 )
-from mlcat_ingest.sources.mlflow.values.records import ModelVersion, RegisteredModel
+from mlcat_ingest.sources.mlflow.values.records import PROMPT_TAG, ModelVersion, RegisteredModel
 
 
 def path_of(item: Json) -> str:
@@ -58,7 +59,7 @@ def _described(versions: Sequence[AssetVersion]) -> str | None:
 
 
 def _version(kind: str, item: Json) -> AssetVersion:
-    content = item["server_json"] if kind == MCP_SERVER else None
+    content = _json(item["server_json"]) if kind == MCP_SERVER else None
     texts = {name: item.get(name) or None for name in ("status", "source", "ref", "created_by")}
     return AssetVersion(
         id_text(item["version"]),
@@ -67,11 +68,19 @@ def _version(kind: str, item: Json) -> AssetVersion:
         texts["created_by"],
         moment(item.get("creation_timestamp")),
         content and json.dumps(content, ensure_ascii=False, sort_keys=True),
-        tuple(Tool(*map(one.get, Tool._fields)) for one in item.get("tools") or ()),
+        tuple(
+            Tool(one["name"], one.get("title"), one.get("description"))
+            for one in _json(item.get("tools")) or ()
+        ),
         texts["source"],
         texts["ref"],
         item.get("subpath") or None,
     )
+
+
+def _json(value: Any) -> Any:
+    """Return a value of JSON; of databases, some drivers give it as a text, and others as it is."""
+    return json.loads(value) if isinstance(value, str) else value
 
 
 def prompts(models: Iterable[RegisteredModel], versions: Iterable[ModelVersion]) -> list[Asset]:
@@ -79,7 +88,8 @@ def prompts(models: Iterable[RegisteredModel], versions: Iterable[ModelVersion])
     by_name: dict[str, list[AssetVersion]] = {}
     for one in versions:
         text, made = one.tags.get(TEXT_TAG), (one.user_id, one.created_at_ms)
-        version = AssetVersion(one.version, None, one.description, *made, text)
+        tags = {k: value for k, value in one.tags.items() if k not in {TEXT_TAG, PROMPT_TAG}}
+        version = AssetVersion(one.version, None, one.description, *made, text, tags=tags)
         by_name.setdefault(one.name, []).append(version)
     assets = []
     for model in models:

@@ -44,7 +44,9 @@ Json = Mapping[str, Any]
 _NAME = itemgetter(0)
 
 
-_UNUSABLE: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+_UNUSABLE: Final = (
+    *(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError),
+)
 
 _IDS: Final[Mapping[str, Sequence[str]]] = {
     RUN: ["run_id"],

@@ -1,7 +1,7 @@
 """Reads an MLflow server over REST: its connections and error replies, and bulk listings only."""
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from email.utils import parsedate_to_datetime
@@ -162,10 +162,12 @@ def raise_for_status(reply: Reply, listing: str) -> Reply:
 def _is_own_failure(reply: Reply) -> bool:
     """Return whether MLflow failed at what it read: another attempt fails, too.
 
-    It answers 503 where its database fails, which is worth one.
+    It answers 503 where its database fails, which is worth one. What its API 3.0 does not expect,
+    it answers by a text.
     """
     error_code = _object_in(reply).get("error_code") if reply.status == 500 else None
-    return error_code == "INTERNAL_ERROR"
+    is_unexpected = reply.status == 500 and reply.content == b"Internal Server Error"
+    return is_unexpected or error_code == "INTERNAL_ERROR"
 
 
 def _is_passing(reply: Reply) -> bool:
@@ -561,29 +563,43 @@ class RestReader(ApiReader):
         if kind == PROMPT:
             return super().assets(kind)
         listing, versions = _ASSETS[kind]
-        items = self._all_of(listing, listing.replace("-", "_"))
-        if items is None:
-            return None
 
         def make(item: Mapping[str, Any]) -> Asset:
             path = f"{listing}/{quote(path_of(item), safe='/@')}/versions"
-            # One that is deleted meanwhile has none.
-            return asset(kind, item, self._all_of(path, versions) or ())
+            return asset(kind, item, self._all_of(path, partial(self._versions, path, versions)))
 
-        return self.refusals.usable(kind, make, items)
+        items = self._all_of(listing, partial(self._assets_page, kind))
+        return None if listing in self.lacking else self.refusals.usable(kind, make, items)
 
-    def _all_of(self, listing: str, key: str) -> list[Any] | None:
-        """Return all items of a listing of API 3.0; None where the server has no such."""
+    def _all_of(self, listing: str, fetch: Callable[[str | None], ListingPage[Any]]) -> list[Any]:
+        return [item for page in follow(fetch, listing=label_of(listing)) for item in page]
 
-        def fetch(token: str | None) -> ListingPage[Any]:
-            params = [("max_results", str(MODELS_PAGE)), *token_param(token).items()]
-            reply = self._get(f"{API_3}/{listing}", params)
-            if reply.status in NO_SUCH_ENDPOINT and token is None:
-                return ListingPage([None], None)
-            return page_of(raise_for_status(reply, listing), key)
+    def _assets_page(self, kind: str, token: str | None) -> ListingPage[Any]:
+        listing, _ = _ASSETS[kind]
 
-        items = [item for page in follow(fetch, listing=label_of(listing)) for item in page]
-        return None if items == [None] else items
+        def ask(token: str | None, count: int) -> Reply:
+            reply = self._get_3(listing, token, count)
+            if token is None and reply.status in NO_SUCH_ENDPOINT:
+                self.lacking.add(listing)
+            return reply
+
+        return self._whole_page(kind, listing, ask, token, MODELS_PAGE)
+
+    def _versions(self, path: str, key: str, token: str | None) -> ListingPage[Any]:
+        """Return a page of the versions of one asset.
+
+        Raises:
+            ValueError: they cannot be read, and others may.
+        """
+        reply = self._get_3(path, token, MODELS_PAGE)
+        alone = _is_own_failure(reply) or reply.status < 500
+        if not reply.ok and alone and self.refusals.count < _MOST_UNLISTED:
+            raise ValueError(f"its versions cannot be read: {reply.status}{_message(reply)}")
+        return page_of(raise_for_status(reply, path), key)
+
+    def _get_3(self, path: str, token: str | None, count: int) -> Reply:
+        params = [("max_results", str(count)), *token_param(token).items()]
+        return self._get(f"{API_3}/{path}", params)
 
     def is_gone(self, target: MlflowObject) -> bool:
         """Return whether the server reports that the object does not exist, also not in trash."""
@@ -676,7 +692,8 @@ class RestReader(ApiReader):
             yield from (entry for entry in entries if isinstance(entry, dict))
 
     def _get(self, address: str, params: list[tuple[str, str]]) -> Reply:
-        return self.connection.get(self.connection.tracking, address, params, self._header)
+        http, header = self.connection.tracking, self._header
+        return self.connection.get(http, address, params, header, is_passing=_is_passing)
 
     def check(self) -> Iterator[Finding]:
         """Yield what `mlcat-ingest check` found, connecting but changing nothing."""
@@ -700,32 +717,43 @@ class RestReader(ApiReader):
 
     def _page(self, listing: str, query: Mapping[str, Any], token: str | None) -> ListingPage[Any]:
         http, api = self._api_of(LISTINGS[listing][0])
-        params = [
-            (name, str(value))
-            for name, given in {**query, **token_param(token)}.items()
-            for value in (given if isinstance(given, list) else [given])
-        ]
-        what, path = self._page_name(listing, token), f"{api}/{listing}/search"
-        reply = self.connection.get(http, path, params, self._header, what, _is_passing)
-        if _is_own_failure(reply) and self.refusals.count < _MOST_UNLISTED:
-            after = offset_after(token, 1)
-            if after is not None:
-                return self._failed_page(listing, query, token, after, _message(reply))
-        return page_of(raise_for_status(reply, listing), listing.replace("-", "_"))
 
-    def _failed_page(
-        self, listing: str, query: Mapping[str, Any], token: str | None, after: str, reason: str
+        def ask(token: str | None, count: int) -> Reply:
+            every = {**query, "max_results": count, **token_param(token)}
+            params = [
+                (name, str(value))
+                for name, given in every.items()
+                for value in (given if isinstance(given, list) else [given])
+            ]
+            what, path = self._page_name(listing, token), f"{api}/{listing}/search"
+            return self.connection.get(http, path, params, self._header, what, _is_passing)
+
+        return self._whole_page(LISTINGS[listing][0], listing, ask, token, query["max_results"])
+
+    def _whole_page(
+        self,
+        kind: str,
+        listing: str,
+        ask: Callable[[str | None, int], Reply],
+        token: str | None,
+        count: int,
     ) -> ListingPage[Any]:
         """Return a page without the objects that MLflow fails at, which are found by halving it."""
-        count = query["max_results"]
+        reply = ask(token, count)
+        if listing in self.lacking:
+            return ListingPage([], None)
+        is_bounded = _is_own_failure(reply) and self.refusals.count < _MOST_UNLISTED
+        after = offset_after(token, 1) if is_bounded else None
+        if after is None:
+            return page_of(raise_for_status(reply, listing), listing.replace("-", "_"))
         if count == 1:
-            failure = f"MLflow failed to list it{reason}; see the server's log"
-            self.refusals.refuse(LISTINGS[listing][0], [None], failure)
+            failure = f"MLflow failed to list it{_message(reply)}; see the server's log"
+            self.refusals.refuse(kind, [None], failure)
             return ListingPage([], after)
-        half = self._page(listing, {**query, "max_results": count // 2}, token)
+        half = self._whole_page(kind, listing, ask, token, count // 2)
         if not half.token:
             return half
-        rest = self._page(listing, {**query, "max_results": count - count // 2}, half.token)
+        rest = self._whole_page(kind, listing, ask, half.token, count - count // 2)
         return ListingPage([*half.items, *rest.items], rest.token)
 
     def _logged_models_page(

@@ -4,7 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from typing import Final
 from urllib.parse import unquote
 
@@ -104,9 +104,14 @@ class AssetUsers:
 
 
 def join_agents(
-    reader: Reader, agents: Collection[JoinedLoggedModel], listed: ListedAssets
+    reader: Reader,
+    agents: Collection[JoinedLoggedModel],
+    listed: ListedAssets,
+    unread: Collection[str] = (),
 ) -> Iterator[JoinedAgent]:
     """Yield agents with what they use of the models and of the `listed` assets.
+
+    Of kinds of which not all are listed, or some are `unread`, it is left as it is.
 
     Cost: a request for each 100 logged models that they name by their ids.
     """
@@ -122,7 +127,10 @@ def join_agents(
         for model in page
     }
     registered = {one.name: one.aliases for page in reader.registered_models() for one in page}
-    fields = {"models", *(field for kind, field in _FIELDS.items() if kind in listed)}
+    fields = {
+        "models",
+        *(field for kind, field in _FIELDS.items() if kind in listed.keys() - unread),
+    }
     for one, uris in named:
         uses: dict[str, set[str]] = {field: set() for field in sorted(fields)}
         unknown = []
@@ -181,6 +189,8 @@ def missing_assets(
     `listed` are the assets of each kind that this pass listed. An entity whose URN this
     naming would not make is left out, and so is one with a shortened name.
     """
+    # A server that is gone is asked for once: it may have many tools.
+    is_gone = cache(reader.is_gone)
     for entity in unlisted:
         kind = ENTITY_TYPES[entity_type_of(entity.urn)]
         name, tool = _name_in(scope, entity.urn)
@@ -190,7 +200,7 @@ def missing_assets(
             yield Missing(entity.urn, lambda: True, switched_off=True)
         elif kind in listed and (tools := listed[kind].get(name)) is None:
             target = MlflowObject(_OBJECTS.get(kind, kind), name)
-            yield Missing(entity.urn, partial(reader.is_gone, target))
+            yield Missing(entity.urn, partial(is_gone, target))
         elif kind in listed and tools is not None and tool not in {"", *tools}:
             yield Missing(entity.urn, lambda: True)
 

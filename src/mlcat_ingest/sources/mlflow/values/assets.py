@@ -69,7 +69,7 @@ class AssetVersion(NamedTuple):
     """A version of an asset.
 
     `content` is the server.json of an MCP server, as JSON with sorted keys, or the text of a
-    prompt. `source`, `ref` and `path` are where the files of a skill are.
+    prompt. `source`, `ref` and `path` are where the files of a skill are; `tags` are a prompt's.
     """
 
     version: str
@@ -82,6 +82,7 @@ class AssetVersion(NamedTuple):
     source: str | None = None
     ref: str | None = None
     path: str | None = None
+    tags: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

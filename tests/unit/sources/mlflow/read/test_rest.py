@@ -555,6 +555,71 @@ def test_another_service_above_the_prefix_is_no_api(elsewhere: ServiceAnswer) ->
             list(reader.experiments())
 
 
+# --- assets ---------------------------------------------------------------------------------------
+
+UNEXPECTED = ServiceAnswer(500, b"Internal Server Error")
+BROKEN = refusal("INTERNAL_ERROR", 500)
+
+
+def servers_of(answers: Callable[[ServiceRequest], ServiceAnswer]) -> tuple[list[str], list[Any]]:
+    """Return the names of the MCP servers that are read, and what names those that are refused."""
+    with failing_service(answers) as server:
+        reader = reader_of(server, retries=3)
+        names = [one.name for one in reader.assets("mcp server") or ()]
+        return names, [one.ids for one in reader.refusals.take()]
+
+
+@pytest.mark.parametrize(
+    "answer", [NOT_FOUND, refusal("PERMISSION_DENIED", 403), UNEXPECTED, BROKEN]
+)
+def test_an_asset_whose_versions_cannot_be_read_is_refused_alone(answer: ServiceAnswer) -> None:
+    def answers(request: ServiceRequest) -> ServiceAnswer:
+        if request.path.partition("?")[0].endswith("/mcp-servers"):
+            return as_json({"mcp_servers": [{"name": "a/b"}, {"name": "c/d"}]})
+        return answer if "a/b" in request.path else as_json({"mcp_server_versions": []})
+
+    assert servers_of(answers) == (["c/d"], [("a/b",)])
+
+
+@pytest.mark.parametrize(
+    ("answer", "servers", "error"),
+    [
+        (web_page("", 502), 1, SourceUnavailableError),
+        (BROKEN, 21, SourceUnavailableError),
+        (refusal("PERMISSION_DENIED", 403), 21, NotAuthorizedError),
+    ],
+)
+def test_versions_that_a_server_does_not_answer_for_end_the_listing(
+    answer: ServiceAnswer, servers: int, error: type[MlcatError]
+) -> None:
+    def answers(request: ServiceRequest) -> ServiceAnswer:
+        if request.path.partition("?")[0].endswith("/mcp-servers"):
+            return as_json({"mcp_servers": [{"name": f"a/{at}"} for at in range(servers)]})
+        return answer
+
+    with failing_service(answers) as server, pytest.raises(error):
+        reader_of(server).assets("mcp server")
+
+
+@pytest.mark.parametrize("answer", [UNEXPECTED, BROKEN])
+def test_an_asset_that_cannot_be_listed_is_left_out_alone(answer: ServiceAnswer) -> None:
+    def answers(request: ServiceRequest) -> ServiceAnswer:
+        parts = urlsplit(request.path)
+        if parts.path.endswith("/versions"):
+            return as_json({"mcp_server_versions": []})
+        query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+        count, start = int(query["max_results"]), 0
+        while query.get("page_token", offset_token(0)) != offset_token(start):
+            start += 1
+        if start <= 5 < start + count:
+            return answer
+        names = [{"name": f"a/{at}"} for at in range(start, min(8, start + count))]
+        after = offset_token(start + count) if start + count < 8 else None
+        return as_json({"mcp_servers": names, "next_page_token": after})
+
+    assert servers_of(answers) == ([f"a/{at}" for at in (0, 1, 2, 3, 4, 6, 7)], [()])
+
+
 # --- the doctor ----------------------------------------------------------------------------------
 
 

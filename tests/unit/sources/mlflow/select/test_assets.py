@@ -115,6 +115,18 @@ def test_what_is_missing_is_proved(kind: str, names: list[str], fate: str) -> No
     assert bool(off) == (len(names[0]) < 600)
 
 
+def test_a_server_that_is_gone_is_asked_for_once() -> None:
+    reader = FakeReader({"risk": STORE}, "risk")
+    asked: list[object] = []
+    reader.is_gone = lambda target: not asked.append(target)  # type: ignore[method-assign, func-returns-value]
+    unlisted = [
+        Unlisted(SCOPE.asset(MCP_SERVER, "a/gone", f"t{at}").urn, {}) for at in range(10_000)
+    ]
+    found = list(missing_assets(reader, SCOPE, unlisted, LISTED, LISTED))
+    assert all(one.is_gone() for one in found)
+    assert (len(found), len(asked)) == (10_000, 1)
+
+
 def test_an_entity_of_another_place_proves_nothing() -> None:
     urns = [a_scope().asset(MCP_SERVER, "a/c").urn, "urn:li:api:any", "urn:li:document:a,b"]
     reader = FakeReader({"risk": FakeStore([], [], [], [], [])})
@@ -181,6 +193,8 @@ def test_what_this_pass_did_not_list_stays() -> None:
     agent = JoinedLoggedModel(SCOPE, model, Experiment("1", "e"))
     reader = FakeReader({"risk": STORE}, "risk")
     (joined,) = join_agents(reader, [agent], {SKILL: {}})
+    assert joined.uses == {"models": (), "skills": ()}
+    (joined,) = join_agents(reader, [agent], LISTED, {MCP_SERVER})
     assert joined.uses == {"models": (), "skills": ()}
     assert list(join_agents(reader, [], {})) == []
 

@@ -4,7 +4,6 @@ Rows are joined in SQL, never by a name in Python. MySQL compares names without 
 another spelling of its model's name.
 """
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -463,10 +462,6 @@ def _objects_of(
     named = ", ".join(f"{table}.{column}" for column in columns)
     for row in read(f"SELECT {named} FROM {table}{listed}", *values):
         item = {_RENAMED.get(name, name): one for name, one in zip(columns, row, strict=True)}
-        for name in ("server_json", "tools"):
-            # Some drivers give JSON as it is.
-            if isinstance(text := item.get(name), str):
-                item[name] = json.loads(text)
         key = item.get("organization") or "", item.get("name") or item.get("server_name")
         found[key].append(item)
     return found
