@@ -258,7 +258,7 @@ def test_an_error_of_the_network_hides_all_of_the_password(
         ("run --api-key abc --verbose x", "run --api-key *** --verbose x"),
         (["--token", "abc", "-p", "x"], ["--token", "***", "-p", "x"]),
         (["token", "abc", "--", "x"], ["token", "abc", "--", "x"]),
-        (["--api-key", "{key}", "--key"], ["--api-key", "{key}", "--key"]),
+        (["--api-key", "{key}", "--key", "a"], ["--api-key", "{key}", "--key", "***"]),
         (
             [
                 {"type": "positional", "value": "--token"},
