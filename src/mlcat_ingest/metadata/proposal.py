@@ -104,7 +104,8 @@ class Entity:
     merge only adds to the aspects in `adds_only`: they were not read, but get entries. An entity
     with `only_if_absent` is only a reference: it is created if the catalog has none, and never
     changed. `formerly` is what another tool says of the same object: its entries are taken over
-    where the recipe has not written yet, or that tool has written since. `verdicts` are the tags of
+    where the recipe has not written yet, or that tool has written since; of a dataset it names the
+    runs whose description does not count any more. `verdicts` are the tags of
     the recipe that verdicts of metadata tests give; None leaves them as they are.
     """
 

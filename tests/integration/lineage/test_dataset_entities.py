@@ -169,6 +169,28 @@ def test_datasets_come_stay_and_go(
     assert "status" not in aspects_of(store, ODD)
 
 
+def test_the_description_of_a_run_goes_with_it(
+    place: tuple[Store, CatalogClient, Ingest, str, list[str]],
+) -> None:
+    store, _, ingest, uri, run_ids = place
+
+    def described() -> tuple[str, int]:
+        aspects = aspects_of(store, TRAIN)
+        custom = aspects["datasetProperties"]["customProperties"]
+        return custom["mlflow.dataset_name"], len(aspects["schemaMetadata"]["fields"])
+
+    ingest()
+    assert described() == ("second", 3)
+    with mlflow_client(uri) as runs:
+        runs.delete_run(run_ids[1])
+        ingest("--full")
+        assert described() == ("first", 1)
+        assert ingest("--full")["entities"]["dataset"]["updated"] == 0
+        runs.restore_run(run_ids[1])
+        ingest()
+    assert described() == ("second", 3)
+
+
 def test_a_file_takes_no_description(tmp_path: Path) -> None:
     log_runs(f"sqlite:///{tmp_path}/mlflow.db")
     recipe = tmp_path / "recipe.yml"

@@ -123,7 +123,8 @@ def _merge_dataset(
     """Return the merge of a dataset: described by us while no other writer describes it.
 
     It is left out where one does, and what is ours there goes; so it is without a base, or a look
-    at the catalog. A mark of removal alone is nobody's. The better description stays.
+    at the catalog. A mark of removal alone is nobody's. The better description stays, unless its
+    run is in the trash: its schema goes with it, even if no other run logged one.
     """
     if rules.writer is None or not can_read:
         return MergedEntity(entity, stored, "left_out")
@@ -134,8 +135,13 @@ def _merge_dataset(
     if marks_removed(entity):
         return retract_entity(entity, stored, writer=rules.writer)
     merged = MergedEntity(entity, stored, "unchanged")
-    if rank({name: one.value for name, one in stored.items()}) <= rank(entity.aspects):
+    held = rank({name: one.value for name, one in stored.items()})
+    is_gone = bool(held[1]) and held[1] in rank(entity.formerly or NOTHING)[1].split("\n")
+    if is_gone or held <= rank(entity.aspects):
         merged = merge_entity(entity, stored, rules)
+    if is_gone and SCHEMA_METADATA in stored.keys() - entity.aspects:
+        deletion = propose(entity.urn, SCHEMA_METADATA, stored[SCHEMA_METADATA], None)
+        merged = merged._replace(proposals=(deletion, *merged.proposals))
     if is_removed(stored):
         revival = propose(entity.urn, STATUS, stored[STATUS], None)
         merged = merged._replace(change="updated", proposals=(revival, *merged.proposals))

@@ -5,7 +5,7 @@ import os
 from collections import Counter
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import ClassVar, Final
 from urllib.parse import quote, unquote
@@ -333,6 +333,7 @@ class MlflowSource(Source[JoinedRecord]):
     ) -> Iterator[Page[JoinedRecord]]:
         """Yield the pages of a reading, and the records that cannot be read behind others."""
         datasets: dict[str, JoinedDataset] = {}
+        trashed: dict[str, tuple[str, ...]] = {}
         for records in reading.pages():
             if users is not None and self._config.include:
                 users.add(records)
@@ -340,9 +341,11 @@ class MlflowSource(Source[JoinedRecord]):
             if self._config.lineage.datasets == "create":
                 from mlcat_ingest.sources.mlflow.mapping.datasets import take_datasets
 
-                take_datasets(records, datasets)
+                take_datasets(records, datasets, trashed)
         if datasets:
-            yield Page([*datasets.values()], partition)
+            found = datasets.items()
+            whole = [replace(one, trashed=trashed.get(urn, ())) for urn, one in found]
+            yield Page(whole, partition)
         if refused := reader.refusals.take():
             yield Page(refused, partition)
         if not reading.experiments_listed:

@@ -1,5 +1,6 @@
 """Datasets: ours while no other writer describes them, by the better of the runs that used them."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -63,6 +64,36 @@ def test_the_better_description_stays(earlier: Entity, later: Entity, best: str)
             earlier if best == earlier.aspects[PROPERTIES]["customProperties"]["at"] else later
         )
         assert shelf.aspects.get(SCHEMA) == columns.aspects.get(SCHEMA)
+
+
+def after_trash(entity: Entity, *marks: str) -> Entity:
+    """Return a dataset of which the runs of these times are in the trash."""
+    custom = {"mlcat.described_by": "\n".join(marks)}
+    return replace(entity, formerly={PROPERTIES: {"customProperties": custom}})
+
+
+@pytest.mark.parametrize("better", [run(2, "b"), run(2)])
+@pytest.mark.parametrize("left", [run(1, "a"), run(1)])
+def test_the_description_of_a_run_in_the_trash_goes(better: Entity, left: Entity) -> None:
+    shelf = ingested(better)
+    assert ingest(shelf, left).change == (
+        "unchanged" if better.aspects.keys() >= left.aspects.keys() else "updated"
+    )
+    shelf = ingested(better)
+    assert ingest(shelf, after_trash(left, "0", "2")).change == "updated"
+    assert shelf.field("customProperties", aspect=PROPERTIES)["at"] == "1"
+    assert shelf.aspects.get(SCHEMA) == left.aspects.get(SCHEMA)
+    assert ingest(shelf, after_trash(left, "0", "2")).proposals == ()
+    assert retract(shelf).change == "removed"
+    assert shelf.aspects == {STATUS: {"removed": True}}
+
+
+def test_a_description_of_a_run_that_is_there_stays_whatever_is_in_the_trash() -> None:
+    shelf = ingested(run(5, "a"))
+    for marks in (("3", "7"), ("",)):
+        assert ingest(shelf, after_trash(run(1, "b"), *marks)).proposals == ()
+    shelf.put(PROPERTIES, {"name": "x"})
+    assert ingest(shelf, after_trash(run(1, "b"), "")).change == "left_out"
 
 
 def test_a_run_says_again_what_changed_of_it() -> None:

@@ -266,20 +266,29 @@ def _database(uri: str | None) -> str:
     return setting[1].strip() if setting else split(uri).path.strip("/")
 
 
-def take_datasets(records: Iterable[JoinedRecord], newest: dict[str, JoinedDataset]) -> None:
-    """Put the datasets of the runs among `records` into `newest`, by URN; of none in the trash.
+def take_datasets(
+    records: Iterable[JoinedRecord],
+    newest: dict[str, JoinedDataset],
+    trashed: dict[str, tuple[str, ...]],
+) -> None:
+    """Put the datasets of the runs among `records` into `newest`, by URN.
 
-    Cost: memory for one schema a dataset.
+    Of a run in the trash its mark is put into `trashed`.
+
+    Cost: memory for one schema a dataset, and for these marks.
     """
     for record in records:
-        if isinstance(record, JoinedRun) and not record.is_removed:
+        if isinstance(record, JoinedRun):
             scope, run, env = record.scope, record.run, record.scope.naming.env
             for item in run.datasets:
                 _, urn = dataset_name(item.source_type, item.source, scope.datasets, env)
                 if urn is not None:
                     only = item._replace(tags={})  # what the run used it for
                     found = JoinedDataset(scope, urn, only, run.run_id, run.start_time_ms or 0)
-                    newest[urn] = max(newest.get(urn, found), found, key=_rank)
+                    if record.is_removed:
+                        trashed[urn] = *trashed.get(urn, ()), found.described_by
+                    else:
+                        newest[urn] = max(newest.get(urn, found), found, key=_rank)
 
 
 def _rank(record: JoinedDataset) -> tuple[bool, int, str, str]:
@@ -297,15 +306,14 @@ def map_dataset(record: JoinedDataset) -> list[Entity]:
     item, scope = record.item, record.scope
     truncator = Truncator(scope.limits)
     custom = PropertiesBuilder(truncator)
-    model = scope.naming.model(record.run_id).urn
     custom.values[SOURCE_KEY] = scope.source_key
-    custom.values[DESCRIBED_BY] = f"{record.start_time_ms:013d} {model}"
+    custom.values[DESCRIBED_BY] = record.described_by
     custom.set_own(PropertyKey.DATASET_NAME, item.name)
     custom.set_own(PropertyKey.DATASET_DIGEST, item.digest)
     custom.set_own(PropertyKey.DATASET_SOURCE_TYPE, item.source_type)
     if (rows := _rows(item.profile)) is not None:
         custom.set_own(PropertyKey.DATASET_ROWS, str(rows))
-    custom.set_own(PropertyKey.RUN_MODEL, model)
+    custom.set_own(PropertyKey.RUN_MODEL, scope.naming.model(record.run_id).urn)
     platform, path, _ = raw_parts(record.urn)
     name = truncator.text(path.rstrip("/").rpartition("/")[2] or path, "name")
     columns = _columns(item.schema)
@@ -321,7 +329,9 @@ def map_dataset(record: JoinedDataset) -> list[Entity]:
     }
     properties: Aspect = {"customProperties": custom.values, "name": name}
     aspects = {**({SCHEMA_METADATA: schema} if fields else {}), DATASET_PROPERTIES: properties}
-    return [Entity(record.urn, aspects, notes=tuple(truncator.notes))]
+    former = {DATASET_PROPERTIES: {"customProperties": {DESCRIBED_BY: "\n".join(record.trashed)}}}
+    notes = tuple(truncator.notes)
+    return [Entity(record.urn, aspects, notes=notes, formerly=former if record.trashed else None)]
 
 
 def _columns(schema: str | None) -> Mapping[str, Column]:

@@ -512,13 +512,22 @@ class JoinedSignature:
 
 @dataclass(frozen=True, slots=True)
 class JoinedDataset:
-    """A dataset of runs, as the newest of them logged it, if one did with a schema."""
+    """A dataset of runs, as the newest of them logged it, if one did with a schema.
+
+    `trashed` are the marks of the runs in the trash that logged it.
+    """
 
     scope: WorkspaceScope
     urn: str
     item: DatasetInput
     run_id: str
     start_time_ms: int
+    trashed: tuple[str, ...] = ()
+
+    @property
+    def described_by(self) -> str:
+        """The mark of the run: its start, and its model."""
+        return f"{self.start_time_ms:013d} {self.scope.naming.model(self.run_id).urn}"
 
     @property
     def record_version(self) -> RecordVersion | None:
