@@ -147,7 +147,7 @@ class PipelineRun:
         self._gate = None if gate is None else QualityGate(gate, sink, spec.test_urns)
         verdicts = VerdictWriter(context, sources) if spec.write_back else None
         self._delivery = make_delivery(context, merge)
-        show = Verdicts(context, recipe, make_delivery, merge).show
+        show = Verdicts(context, recipe, make_delivery, merge, self._delivery).show
         complete = gate is not None
         self._evaluator = Evaluator(context, spec, complete=complete, verdicts=verdicts, show=show)
 

@@ -61,8 +61,14 @@ class ReadBack:
         self._samples: defaultdict[_Sent, list[str]] = defaultdict(list)
 
     def take(self, arrived: Sequence[MergedEntity]) -> None:
-        """Take note of entities that the catalog acknowledged."""
+        """Take note of entities that the catalog acknowledged.
+
+        The former value of an aspect that is written again is no sample any more.
+        """
+        again = {(merged.urn, one.aspect_name) for merged in arrived for one in merged.proposals}
         with self._lock:
+            for part, urns in self._samples.items():
+                urns[:] = [urn for urn in urns if (urn, part.aspect) not in again]
             for merged in arrived:
                 group = _group_of(merged.urn)
                 self._entities[group] += 1
@@ -111,7 +117,7 @@ class ReadBack:
         dropped: Counter[str] = Counter()
         for group, sampled in groups.items():
             missing = sampled - stored.keys()
-            if len(missing) == len(sampled):
+            if sampled and len(missing) == len(sampled):
                 dropped[f"{group}: the entity"] = self._entities[group]
             else:
                 dropped.update(f"{urn}: the entity" for urn in missing)

@@ -27,7 +27,7 @@ from mlcat_ingest.pipeline.merge.applied import NOTHING, verdict_tags
 from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity
 from mlcat_ingest.pipeline.merge.provenance import stored_properties
 from mlcat_ingest.pipeline.write.conflicts import PermittedReads
-from mlcat_ingest.pipeline.write.delivery import MakeDelivery
+from mlcat_ingest.pipeline.write.delivery import DeliveryTarget, MakeDelivery
 from mlcat_ingest.pipeline.write.incidents import Event, Incidents, incident_of, new_incident
 from mlcat_ingest.recipe.model import Recipe
 
@@ -47,16 +47,21 @@ class Verdicts:
     """Shows the verdicts of metadata tests on entities. Safe to use from several threads."""
 
     def __init__(
-        self, context: RunContext, recipe: Recipe, make: MakeDelivery, merge: Merge
+        self,
+        context: RunContext,
+        recipe: Recipe,
+        make: MakeDelivery,
+        merge: Merge,
+        delivery: DeliveryTarget,
     ) -> None:
-        """Show those that `recipe` names; `merge` merges entities."""
+        """Show those that `recipe` names; `merge` merges entities, and `delivery` takes them."""
         self._context = context
         self._recipe = recipe.name
         self._spec = recipe.evaluate.verdicts
         self._test_urns = frozenset(recipe.evaluate.test_urns)
         self._incidents = Incidents(context, make, recipe.name)
         self._merge = merge
-        self._delivery = make(context, merge)
+        self._delivery = delivery
         self._reads = PermittedReads(context.sink, context.state)
         self._infos: dict[str, Aspect] = {}
         self._made: set[str] = set()

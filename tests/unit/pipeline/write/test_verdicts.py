@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.client.base import Evaluation, StoredAspect
+from mlcat_ingest.errors import AspectRejectedError
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.identity import Writer
-from mlcat_ingest.metadata.proposal import Entity
+from mlcat_ingest.metadata.proposal import Entity, Proposal
 from mlcat_ingest.pipeline.merge.retract import retract_entity, whole_entity
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
@@ -221,6 +222,29 @@ def test_a_tag_that_is_refused_is_a_note_and_counts_as_none(world: World) -> Non
     assert (report.verdicts_shown, report.notes) == ({}, {"verdict_not_shown": 1})
     world.sink.refuse = ()
     assert world.ingest(OWNED).verdicts_shown == {"tags added": 1}
+
+
+def test_a_tag_that_goes_after_the_source_wrote_is_not_taken_for_dropped(world: World) -> None:
+    world.ingest(OWNED)
+    world.source.tags = ()
+    world.fail()
+    report = world.ingest(OWNED)
+    assert (world.sink.tags(), report.verdicts_shown) == ([], {"tags removed": 1})
+    assert report.dropped == {}
+
+
+def test_a_tag_that_the_catalog_drops_is_reported(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mlcat_ingest.pipeline.write.read_back.PAUSE_S", 0)
+    world.source.tags = ()
+    write = world.sink.write
+
+    def drop(proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
+        return write([one for one in proposals if one.aspect_name != "globalTags"])
+
+    world.sink.write = drop  # type: ignore[method-assign]
+    assert world.ingest(OWNED).dropped == {"mlModel: globalTags": 1}
 
 
 def test_retract_and_explain_know_the_tag(world: World) -> None:
