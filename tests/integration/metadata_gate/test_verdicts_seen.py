@@ -58,6 +58,12 @@ class Night:
         info["status"] = {**info["status"], **status}
         assert not self.client.write([Proposal(urn, "incidentInfo", info)])
 
+    def mark(self, stage: str) -> None:
+        with sqlite3.connect(self.nights.folder / "mlflow.db") as connection:
+            connection.execute(
+                "UPDATE runs SET lifecycle_stage = ? WHERE run_uuid = 'bad'", [stage]
+            )
+
     def improve(self, accuracy: float) -> None:
         with sqlite3.connect(self.nights.folder / "mlflow.db") as connection:
             connection.execute(
@@ -111,6 +117,17 @@ def test_a_person_who_resolved_it_is_overruled_by_the_next_failure_only(night: N
     assert night.run()["incidents opened"] == 1
     [one] = night.model()["incidents"]["incidents"]
     assert one["incidentStatus"] == {"state": "ACTIVE", "message": "accepted until May"}
+
+
+def test_what_is_removed_fails_nothing_until_it_comes_back(night: Night) -> None:
+    night.run()
+    night.mark("deleted")
+    shown = night.run()
+    assert (shown["incidents resolved"], shown["tags removed"]) == (1, 1)
+    assert (night.states(), night.run()) == (["RESOLVED"], {"sent": 0})
+    night.mark("active")
+    assert night.run()["incidents opened"] == 1
+    assert night.states() == ["ACTIVE"]
 
 
 def test_retract_takes_tags_and_incidents_back(night: Night, tmp_path: Path) -> None:

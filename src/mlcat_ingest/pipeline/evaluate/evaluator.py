@@ -280,8 +280,12 @@ class Evaluator:
     def take(self, outcomes: Sequence[Outcome]) -> None:
         """Take what became of entities, and evaluate each batch that they fill.
 
-        A client that evaluates need not read what was merged.
+        A client that evaluates need not read what was merged. To what is removed no test applies.
         """
+        removed = [one.urn for one in outcomes if one.was_written and one.merged.is_removed]
+        applies = [urn for urn in removed if entity_type_of(urn) in EVALUATED]
+        if applies and self._show is not None and not self._over and self._is_showing:
+            self._show(Evaluation(dict.fromkeys(applies, TestOutcome())), self._file_tests)
         gone = {"rejected", "left_out"}
         here = [one for one in outcomes if one.kind not in gone and not one.merged.is_removed]
         written = [outcome for outcome in here if outcome.was_written]
