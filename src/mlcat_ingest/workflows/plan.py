@@ -11,6 +11,7 @@ from mlcat_ingest.client.base import Catalog
 from mlcat_ingest.core.resources import Closing
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.evaluate.evaluator import showed_verdicts
 from mlcat_ingest.pipeline.evaluate.quality_gate import QualityGateOptions
 from mlcat_ingest.pipeline.report.progress import OnProgress
 from mlcat_ingest.pipeline.report.report import (
@@ -21,7 +22,7 @@ from mlcat_ingest.pipeline.report.report import (
     Report,
 )
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
-from mlcat_ingest.pipeline.state.session import StateSession
+from mlcat_ingest.pipeline.state.session import StateSession, known_tests
 from mlcat_ingest.recipe.model import EvaluateSpec, Recipe
 from mlcat_ingest.sources.base import Source
 from mlcat_ingest.workflows.plan_catalog import OnRead, PlannedCatalog, PlannedDelivery
@@ -134,11 +135,13 @@ def make_plan(
 ) -> Plan:
     """Run the stages of a run and write nothing to `sink`; the caller closes the plan.
 
-    The client evaluates the metadata tests of `gate`, and those whose verdicts the recipe shows, on
-    the planned entities. `on_read` gets what the catalog holds of each batch of entities.
+    The client evaluates the metadata tests of `gate`, and those whose verdicts the recipe shows, or
+    showed in its last run, on the planned entities. `on_read` gets what the catalog holds of each
+    batch of entities.
     """
     evaluate = EvaluateSpec(enabled=False)
-    if gate is not None or recipe.evaluate.verdicts.digest:
+    shown = showed_verdicts(known_tests(recipe.state.url, recipe.name))
+    if gate is not None or recipe.evaluate.verdicts.digest or shown:
         evaluate = recipe.evaluate.model_copy(
             update={"where": "client", "should_push": False, "write_back": False}
         )

@@ -121,13 +121,29 @@ def test_a_person_who_resolved_it_is_overruled_by_the_next_failure_only(night: N
 
 def test_what_is_removed_fails_nothing_until_it_comes_back(night: Night) -> None:
     night.run()
-    night.mark("deleted")
+    night.nights.delete("bad")
     shown = night.run()
     assert (shown["incidents resolved"], shown["tags removed"]) == (1, 1)
     assert (night.states(), night.run()) == (["RESOLVED"], {"sent": 0})
-    night.mark("active")
+    with sqlite3.connect(night.nights.folder / "mlflow.db") as connection:
+        connection.execute("UPDATE runs SET lifecycle_stage = 'active'")
     assert night.run()["incidents opened"] == 1
     assert night.states() == ["ACTIVE"]
+
+
+@pytest.mark.parametrize("where", ["service", "client"])
+def test_a_plan_shows_what_goes_where_all_verdicts_are_dropped(
+    night: Night, where: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    night.run(where)
+    recipe = night.nights.folder / "night.yml"
+    recipe.write_text(recipe.read_text().partition("evaluate:")[0])
+    capsys.readouterr()
+    assert call(["plan", str(recipe), "--exit-code"]) == 5
+    assert TAG in capsys.readouterr().out
+    assert call([str(recipe), "-q"]) == 0
+    assert (night.model()["tags"], night.states()) == ({"tags": []}, ["RESOLVED"])
+    assert call(["plan", str(recipe), "--exit-code", "-q"]) == 0
 
 
 def test_retract_takes_tags_and_incidents_back(night: Night, tmp_path: Path) -> None:

@@ -47,7 +47,6 @@ _NAME_CHARS: Final = 100
 
 _SHOWN: Final = ":"
 """Between the digest of the tests and that of the verdicts that are shown."""
-
 _REFUSALS: Final = 16
 """Refusals before the first verdict is written, after which none is tried."""
 
@@ -123,6 +122,11 @@ class VerdictWriter:
         if is_first:
             detail = f"{problem}: the next full pass evaluates the models again, and tries again"
             self._context.ledger.note("verdicts_not_written", detail)
+
+
+def showed_verdicts(tests: Iterable[str]) -> bool:
+    """Return whether a pass that ended with one of these digests of tests showed verdicts."""
+    return any(one.partition(_SHOWN)[2] for one in tests)
 
 
 def verdict_text(outcome: TestOutcome) -> str:

@@ -115,6 +115,16 @@ def known_writer_ids(url: str, recipe: str) -> Sequence[str]:
     return ()
 
 
+def known_tests(url: str, recipe: str) -> Sequence[str]:
+    """Return the digests of metadata tests that the passes of a recipe ended with, if any."""
+    with suppress(NotAuthorizedError, StateUnavailableError):
+        if not is_missing(url):
+            with read_only(url, timeout_s=_NAMES_TIMEOUT_S) as connection:
+                rows = () if connection is None else partitions.partitions_of(connection, recipe)
+                return [row.tests for row in rows]
+    return ()
+
+
 def names_of(url: str, options: StateOptions, sink: str) -> StateOptions:
     """Return the options of a run beside those that keep the state at `url`.
 
