@@ -58,6 +58,9 @@ evaluate:
 _NEXT: Final = """
 Try next:
   look at the models        {address}
+  and at the AI assets      {address}/kind/service and {address}/kind/document
+  print a model's card      mlcat-ingest card wine-classifier:champion --recipe {recipe}
+  see who is champion       mlcat-ingest when champion of wine-classifier --recipe {recipe}
   see that all has arrived  mlcat-ingest verify {recipe}
   see what a run would do   mlcat-ingest plan {recipe} --full
 Then ingest your own MLflow into it: mlcat-ingest http://localhost:5000 --to {address}"""

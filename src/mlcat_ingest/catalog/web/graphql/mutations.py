@@ -24,6 +24,7 @@ from mlcat_ingest.catalog.store.edits import (
     remove_link,
     remove_owners,
     set_domain,
+    set_incident_status,
     set_properties,
 )
 from mlcat_ingest.catalog.store.store import Store
@@ -42,7 +43,7 @@ from mlcat_ingest.catalog.web.graphql.resolvers import (
 )
 from mlcat_ingest.catalog.web.http import check_count
 from mlcat_ingest.core.clock import now_ms
-from mlcat_ingest.metadata.aspects.assets import TAG_PROPERTIES
+from mlcat_ingest.metadata.aspects.assets import INCIDENT_INFO, TAG_PROPERTIES
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES, VERSION_SET_PROPERTIES
 from mlcat_ingest.metadata.aspects.governance import (
     GLOBAL_TAGS,
@@ -265,6 +266,44 @@ def _edit_properties(_root: Any, info: GraphQLResolveInfo, **arguments: Inputs) 
     return node.record(STRUCTURED_PROPERTIES) or Record(node, {"properties": []})
 
 
+_PRIORITIES: Final = ("CRITICAL", "HIGH", "MEDIUM", "LOW")
+"""The names of an incident's priorities, whose places are their numbers."""
+
+
+def _raise_incident(_root: Any, info: GraphQLResolveInfo, **arguments: Inputs) -> str:
+    inputs = _given(arguments["input"])
+    _check_size(info, inputs)
+    entities = inputs.get("resourceUrns") or [
+        inputs[one] for one in ("resourceUrn",) if one in inputs
+    ]
+    if not entities:
+        raise bad_request("At least 1 resource urn must be defined to raise an incident.")
+    if inputs["type"] == "CUSTOM" and not inputs.get("customType"):
+        raise bad_request("customType is required: Failed to create incident.")
+    stamp = {"time": now_ms(), "actor": UNKNOWN_ACTOR}
+    names = ("type", "customType", "title", "description", "startedAt")
+    value: dict[str, Any] = {name: inputs[name] for name in names if name in inputs}
+    value["entities"] = entities
+    value["status"] = {"state": "ACTIVE", **_given(inputs.get("status", {})), "lastUpdated": stamp}
+    value |= {"source": {"type": "MANUAL"}, "created": stamp}
+    if "priority" in inputs:
+        value["priority"] = _PRIORITIES.index(inputs["priority"])
+    if assignees := inputs.get("assigneeUrns"):
+        value["assignees"] = [{"actor": urn, "assignedAt": stamp} for urn in assignees]
+    urn = f"{PREFIX}incident:{uuid4()}"
+    context_of(info).store.write([Write(urn, INCIDENT_INFO, value)])
+    return urn
+
+
+def _update_incident_status(_root: Any, info: GraphQLResolveInfo, **arguments: Any) -> bool:
+    _edit(info, [arguments["urn"]], set_incident_status(_given(arguments["input"])))
+    return True
+
+
+def _given(inputs: Inputs) -> Inputs:
+    return {name: value for name, value in inputs.items() if value is not None}
+
+
 _RESOURCES: Final = ("resourceUrn", "urn", "entityUrn")
 """The names that inputs have for the URN of the entity that is edited."""
 
@@ -295,6 +334,8 @@ _EDITS: Final[Mapping[str, Callable[[Inputs], Edit]]] = {
 
 MUTATIONS: Final[Fields] = {
     "createTag": _create_tag,
+    "raiseIncident": _raise_incident,
+    "updateIncidentStatus": _update_incident_status,
     "linkAssetVersion": _link_version,
     "unlinkAssetVersion": _unlink_version,
     "upsertStructuredProperties": _edit_properties,
