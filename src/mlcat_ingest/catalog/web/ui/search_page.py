@@ -4,6 +4,7 @@ The address holds the view: `q`, the choices, `sort` (`-` before it reverses), `
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -267,7 +268,8 @@ def _choices(
     A chosen one is there even if the values of its field are not counted.
     """
     values = [value for facet in facets for value, _ in facet.counts]
-    names = names_of(store, [*values, *chosen.values()])
+    named = {value for value in (*values, *chosen.values()) if entity_type(value)}
+    names = _distinct_names(store, sorted(named))
     fields: list[tuple[str, list[_Choice]]] = []
     for (key, (_, label)), facet in zip(_NARROWED_BY.items(), facets, strict=True):
         current = chosen.get(key)
@@ -275,7 +277,7 @@ def _choices(
         uncounted = [(current, total)] if current is not None else []
         choices = [
             _Choice(
-                _LABELS.get(key, names.__getitem__)(value),
+                _LABELS[key](value) if key in _LABELS else names.get(value, value),
                 count,
                 _href(text, others if value == current else others | {key: value}),
                 value == current,
@@ -285,6 +287,18 @@ def _choices(
         if choices:
             fields.append((label, choices))
     return fields
+
+
+def _distinct_names(store: Store, urns: Sequence[str]) -> dict[str, str]:
+    """Return the names of entities, with kind and place where several of a type have one name."""
+    rows = rows_of(store, urns)
+    counts = Counter((entity_type(row.urn), row.name) for row in rows)
+    return {
+        row.urn: f"{row.name} ({', '.join(filter(None, (row.kind, row.place)))})"
+        if counts[entity_type(row.urn), row.name] > 1
+        else row.name
+        for row in rows
+    }
 
 
 def _snippets(
