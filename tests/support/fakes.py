@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from mlcat_ingest.client.base import Evaluation, SourceEntities, TestOutcome
 from mlcat_ingest.core.findings import Finding
-from mlcat_ingest.metadata.passport import Kept
+from mlcat_ingest.metadata.passport import Kept, ReadsKept
 from mlcat_ingest.metadata.proposal import Aspect, Entity, Proposal
 from mlcat_ingest.sources.base import Finished, Page, ReadRequest, RecordVersion, Source
 from mlcat_ingest.testing.recording import RecordingCatalog
@@ -173,6 +173,6 @@ class FakeSink(RecordingCatalog):
         )
 
 
-def kept_in(entities: Mapping[str, Kept]) -> Callable[[str], Kept]:
+def kept_in(entities: Mapping[str, Kept]) -> ReadsKept:
     """Return what reads the kept versions of one of these entities, and of no other."""
-    return lambda urn: entities.get(urn, {})
+    return lambda urn, _: entities.get(urn, {})

@@ -46,7 +46,7 @@ def _lines(passport: Passport, lines: Iterable[CardLine]) -> str:
 def _framed(passport: Passport, *parts: str) -> str:
     """Return Markdown between the name of the model and the versions that it was made from."""
     on = "" if passport.on_ms is None else f", as of {date_of(passport.on_ms)}"
-    unknown = "\n".join(f"- Not known of that time: {_cell(text)}" for text in passport.unknown)
+    unknown = "\n".join(f"- Not known: {_cell(text)}" for text in passport.unknown)
     head = (
         f"# {_cell(passport.name)}",
         f"{_cell(passport.urn)}{on}",

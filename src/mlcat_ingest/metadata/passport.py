@@ -5,13 +5,13 @@ What a reader expects and the catalog does not have is missing; nothing is guess
 """
 
 import csv
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import takewhile, zip_longest
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from mlcat_ingest.core.text import cut
+from mlcat_ingest.core.text import cut, plural
 from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata.aspects import assets, common
 from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
@@ -42,6 +42,9 @@ _RECIPE: Final = "recipe "
 _NO_RUN: Final = "no-run-id-provided"
 _NOT_KEPT: Final = "not known: before the oldest version that is kept or read"
 _DELETED: Final = "aspects that were deleted since"
+MOST_SIBLINGS: Final = 20
+"""Other versions of a registered model that are listed, the newest."""
+
 _CHANGES: Final = 8
 """Most changes of one version that are shown."""
 
@@ -89,6 +92,9 @@ class KeptVersion(NamedTuple):
 Kept = Mapping[str, Sequence[KeptVersion]]
 """Aspect name to the versions of it that the catalog keeps, the newest first, of one entity."""
 
+
+ReadsKept = Callable[[str, Collection[str] | None], Kept]
+"""Returns what is kept of an entity, of some of its aspects or of all."""
 
 Claims = Mapping[tuple[str, str, str], str]
 """Aspect, field and entry, empty for the whole field, to the recipes that claim it."""
@@ -185,16 +191,25 @@ def _related(kept: Kept) -> list[str]:
 
 
 def passport(
-    urn: str, read: Callable[[str], Kept], on_ms: int | None = None, claims: Claims | None = None
+    urn: str,
+    read: ReadsKept,
+    on_ms: int | None = None,
+    claims: Claims | None = None,
+    siblings: Sequence[str] = (),
 ) -> Passport:
     """Return the passport of the model `urn`, made from none of its aspects if it was not there.
 
-    What is kept of the model is `read`, and then of its run and of its tests. By `claims` the
-    writers of values are known whose first version is not kept.
+    What is kept of the model is `read`, and then of its run, of its tests, and of the first of its
+    `siblings`, the other versions of its registered model. By `claims` the writers of values are
+    known whose first version is not kept.
     """
-    kept_of_model = read(urn)
-    entities = {urn: kept_of_model} | {one: read(one) for one in _related(kept_of_model)}
+    kept_of_model = read(urn, None)
+    entities = {urn: kept_of_model} | {one: read(one, None) for one in _related(kept_of_model)}
+    listed = siblings[:MOST_SIBLINGS]
+    entities |= {one: read(one, [common.VERSION_PROPERTIES]) for one in listed}
     unknown: list[str] = []
+    if more := len(siblings) - len(listed):
+        unknown.append(f"{plural(more, 'older version')} of the registered model")
     past = {one: _at(one, kept, on_ms, unknown) for one, kept in entities.items()}
     subject = past.get(urn, {})
     unknown += [_DELETED] if on_ms is not None and subject else []
@@ -208,6 +223,7 @@ def passport(
         for line in _lines(run, past.get(run, {}), names, {})
         if line.topic in _OF_THE_RUN and (line.topic, line.label) not in known
     ]
+    own += [line for one in listed for line in _of_sibling(one, past[one])]
     lines = sorted(own, key=lambda line: [*_TOPICS].index(line.topic))
     lines += sorted(_changes(urn, subject), key=lambda line: -(line.written_ms or 0))
     topics = {line.topic for line in lines}
@@ -268,6 +284,14 @@ def _lines(urn: str, past: Kept, names: Mapping[str, str], claims: Claims) -> It
                 for texts in _texts(field, entry, part, label, main, names)
             ]
     yield from (line for _, line in sorted(found, key=lambda one: (one[0], one[1].label)))
+
+
+def _of_sibling(urn: str, past: Kept) -> Iterator[CardLine]:
+    """Yield the lines of another version of the registered model: its number and its aliases."""
+    lines = [*_lines(urn, past, {}, {})]
+    number = next((line.value for line in lines if line.label == "Version"), "")
+    labels = {"Version": "Other version", "Alias": f"Alias of version {number}"}
+    yield from (replace(one, label=labels[one.label]) for one in lines if one.label in labels)
 
 
 def _place(aspect: str, field: str, entry: str) -> tuple[Any, ...]:

@@ -7,7 +7,10 @@ from typing import Any
 
 from mlcat_ingest.client.base import Reads
 from mlcat_ingest.client.rest.client import CatalogClient
+from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.errors import CatalogRequestError, RecipeError
+from mlcat_ingest.metadata.aspects.common import STATUS, VERSION_PROPERTIES
+from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.passport import (
     MOST_VERSIONS,
     Kept,
@@ -18,7 +21,9 @@ from mlcat_ingest.metadata.passport import (
     writer_text,
 )
 from mlcat_ingest.metadata.registry import ENTITY_TYPES
+from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
+from mlcat_ingest.pipeline.merge.provenance import is_removed
 from mlcat_ingest.workflows.explain import explain
 
 
@@ -30,7 +35,8 @@ def read_passport(catalog: Reads, urn: str, on_ms: int | None = None) -> Passpor
         CatalogRequestError: the catalog does not have the model, or did not have it then.
         MlcatError: it cannot be read.
 
-    Cost: a request for each version of its aspects, for each entity that it is made from.
+    Cost: a request for each version of its aspects, for each entity that it is made from, and one
+    for each 200 versions of its registered model.
     """
     if entity_type_of(urn) != "mlModel":
         hint = "a card is of a run, or of a version of a registered model"
@@ -39,7 +45,8 @@ def read_passport(catalog: Reads, urn: str, on_ms: int | None = None) -> Passpor
         raise RecipeError("the catalog keeps no versions", hint="set `sink` to a catalog service")
     entries = explain(catalog, urn, ENTITY_TYPES["mlModel"].aspects).entries
     claims = {(one.aspect, one.field, one.entry or ""): ", ".join(one.recipes) for one in entries}
-    made = passport(urn, partial(kept_versions, catalog), on_ms, claims)
+    siblings = _siblings(catalog, urn)
+    made = passport(urn, partial(kept_versions, catalog), on_ms, claims, siblings)
     if on_ms is not None and all(one != urn for one, *_ in made.made_from):
         why = "; ".join(made.unknown) or "its first version is younger"
         message = f"the catalog does not know {urn} at {date_of(on_ms)}: {why}"
@@ -47,7 +54,23 @@ def read_passport(catalog: Reads, urn: str, on_ms: int | None = None) -> Passpor
     return made
 
 
-def kept_versions(catalog: CatalogClient, urn: str, aspects: Collection[str] | None = None) -> Kept:
+def _siblings(catalog: CatalogClient, urn: str) -> list[str]:
+    """Return the other live versions of the registered model, the newest first."""
+    read = [ML_MODEL_PROPERTIES, VERSION_PROPERTIES, STATUS]
+    own = catalog.read_many([urn], read).get(urn, {})
+    if VERSION_PROPERTIES not in own or ML_MODEL_PROPERTIES not in own:
+        return []
+    found = {}
+    for group in own[ML_MODEL_PROPERTIES].value.get("groups") or ():
+        for page in catalog.search.members(group):
+            for chunk in chunks(page, MAX_REQUEST_ITEMS):
+                for one, stored in catalog.read_many(chunk, read[1:]).items():
+                    if one != urn and VERSION_PROPERTIES in stored and not is_removed(stored):
+                        found[one] = str(stored[VERSION_PROPERTIES].value.get("sortId"))
+    return sorted(found, key=lambda one: (found[one], one), reverse=True)
+
+
+def kept_versions(catalog: CatalogClient, urn: str, aspects: Collection[str] | None) -> Kept:
     """Return the versions that the catalog keeps of each of `aspects`, or all, of an entity.
 
     The newest `MOST_VERSIONS` of each are read.

@@ -13,7 +13,7 @@ import pytest
 from mlcat_ingest.cli.main import call
 from support import small_store
 from support.catalog_server import running_catalog
-from support.fakes import model_urn
+from support.fakes import group_urn, model_urn
 from support.sdk_warnings import SDK_WARNINGS
 from support.small_store import GROUP, A, SmallStore
 
@@ -41,6 +41,16 @@ def card(store: SmallStore, *words: str) -> str:
     out = store.folder / "card.out"
     assert call(["card", A, "--server", str(store.server), "--out", str(out), "-q", *words]) == 0
     return out.read_text("utf-8")
+
+
+def shown(store: SmallStore, urn: str) -> Any:
+    """Return the card on the page of a model."""
+    request = urllib.request.Request(
+        f"{store.server}/entity/{quote(urn, safe='')}?tab=card",
+        headers={"Accept": "application/json"},
+    )
+    with urllib.request.urlopen(request) as reply:
+        return json.load(reply)["page"]["card"]
 
 
 def lines(store: SmallStore) -> dict[tuple[str, str], dict[str, Any]]:
@@ -106,15 +116,38 @@ def test_the_same_versions_make_the_same_card(store: SmallStore) -> None:
 def test_the_page_shows_what_the_command_prints(store: SmallStore) -> None:
     assert call([store.recipe("prod", "report_to_catalog: false\n"), "-q"]) == 0
     edit(store)
-    request = urllib.request.Request(
-        f"{store.server}/entity/{quote(A, safe='')}?tab=card",
-        headers={"Accept": "application/json"},
-    )
-    with urllib.request.urlopen(request) as reply:
-        shown = json.load(reply)["page"]["card"]
-    printed = json.loads(card(store, "--format", "json"))
-    assert shown["lines"] == printed["lines"]
-    assert shown["missing"] == printed["missing"]
+    page, printed = shown(store, A), json.loads(card(store, "--format", "json"))
+    assert page["lines"] == printed["lines"]
+    assert page["missing"] == printed["missing"]
+
+
+def test_a_version_lists_the_others_of_its_model(store: SmallStore) -> None:
+    graph = sdk.DataHubGraph(sdk.DatahubClientConfig(server=store.server))
+    group = group_urn("registered:churn")
+    model_set = "urn:li:versionSet:(churn,mlModel)"
+    for number in (1, 10, 2):
+        tag = schema.VersionTagClass(versionTag=str(number))
+        of_group = schema.MLModelPropertiesClass(name=f"churn_{number}", groups=[group])
+        of_set = schema.VersionPropertiesClass(
+            versionSet=model_set,
+            version=tag,
+            sortId=f"{number:08}",
+            aliases=[schema.VersionTagClass(versionTag="next")] if number == 10 else [],
+        )
+        for aspect in (of_group, of_set):
+            urn = model_urn(f"churn_{number}")
+            graph.emit(mcp.MetadataChangeProposalWrapper(entityUrn=urn, aspect=aspect))
+    out = store.folder / "out.json"
+    words = ["card", model_urn("churn_2"), "--server", str(store.server), "--format", "json"]
+    assert call([*words, "--out", str(out), "-q"]) == 0
+    found = json.loads(out.read_text())["lines"]
+    others = [one for one in found if one["entity"] != model_urn("churn_2")]
+    assert [(one["label"], one["value"]) for one in others] == [
+        ("Other version", "10"),
+        ("Alias of version 10", "next"),
+        ("Other version", "1"),
+    ]
+    assert shown(store, model_urn("churn_2"))["lines"] == found
 
 
 @pytest.mark.parametrize(
@@ -147,5 +180,5 @@ def test_now_is_the_card_of_today(store: SmallStore) -> None:
     today = datetime.now(UTC).strftime("%Y-%m-%d")
     dated = card(store, "--on", today).split("\n")
     assert "as of" in dated[2]
-    assert dated[4] == "- Not known of that time: aspects that were deleted since"
+    assert dated[4] == "- Not known: aspects that were deleted since"
     assert dated[5:] == card(store).split("\n")[3:]

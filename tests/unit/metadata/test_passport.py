@@ -114,6 +114,22 @@ def test_a_test_has_its_name_its_verdict_and_its_time() -> None:
     )
 
 
+def test_other_versions_of_the_registered_model_are_listed_with_their_aliases() -> None:
+    tag = {"versionTag": "7"}
+    of = {"version": tag, "aliases": [{"versionTag": "next"}], "comment": "not shown"}
+    others = [model_urn(f"m_{at}") for at in range(30)]
+    entities = {one: {"versionProperties": [version(2, 1, **of)]} for one in others}
+    made = passport(URN, kept_in({URN: HISTORY} | entities), siblings=others)
+    shown_others = [line for line in made.of("identity") if line.entity != URN]
+    assert len(shown_others) == 40
+    assert [(line.label, line.value, line.entity) for line in shown_others[:2]] == [
+        ("Other version", "7", others[0]),
+        ("Alias of version 7", "next", others[0]),
+    ]
+    assert (others[19], "versionProperties", 2) in made.made_from
+    assert made.unknown == ("10 older versions of the registered model",)
+
+
 def test_a_large_change_is_cut_with_its_rest_counted() -> None:
     after = params(**{f"p{at:02}": "1" for at in range(30)})
     history = {PROPERTIES: [version(2, 2, hyperParams=after), version(1, 1, name="m")]}
