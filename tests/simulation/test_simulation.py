@@ -158,7 +158,6 @@ def refused_counts_as_written(patch: Patch) -> None:
         settle(ledger, [one._replace(refusals=()) for one in outcomes])
 
     patch.setattr(Ledger, "settle", deaf)
-    patch.setattr(Outcome, "may_be_stored", False)
 
 
 def version_sets_not_settled(patch: Patch) -> None:

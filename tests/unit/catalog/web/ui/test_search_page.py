@@ -274,13 +274,14 @@ def test_choices_are_of_groups_states_aliases_and_tests(
     assert f'<a href="/search?q=hare" aria-current="true"><bdi>{label}</bdi>' in chosen
 
 
-def test_choices_of_one_name_have_their_kind_and_place(store: Store) -> None:
+def test_choices_of_one_name_have_their_kind_and_place(tmp_path: Path) -> None:
     kinds = {"a": ("ML Experiment", []), "b": ("Registered Model", [{"id": "two"}])}
-    for name, (kind, path) in kinds.items():
-        put(store, group(name), mlModelGroupProperties={"name": "fraud"},
-            subTypes={"typeNames": [kind]}, browsePathsV2={"path": path})  # fmt: skip
-        put(store, model(f"of_{name}"), mlModelProperties={"name": "x", "groups": [group(name)]})
-    found = get(store, "/search?q=x").text
+    with closing(open_store(tmp_path / "c.db")) as store:
+        for name, (kind, path) in kinds.items():
+            put(store, group(name), mlModelGroupProperties={"name": "fraud"},
+                subTypes={"typeNames": [kind]}, browsePathsV2={"path": path})  # fmt: skip
+            put(store, model(name), mlModelProperties={"name": "x", "groups": [group(name)]})
+        found = get(store, "/search?q=x").text
     for label in ("fraud (ML Experiment)", "fraud (Registered Model, two)"):
         assert f'<bdi>{label}</bdi> <span class="count">1</span>' in found
 
