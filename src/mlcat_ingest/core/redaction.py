@@ -123,7 +123,9 @@ _SECRET_NAME: Final = re.compile(
 )
 _SCHEME: Final = re.compile(r"\b(Bearer|Basic)\s+[^\s\"{}$]+", re.IGNORECASE)
 _ASSIGNED: Final = re.compile(
-    rf"(?<![^\s\"'])((?:{_SECRET_NAMES})=|--(?:{_SECRET_NAMES})\s+)[^\s\"'{{}}$]+", re.IGNORECASE
+    rf"(?<![^\s\"'])((?:{_SECRET_NAMES})=|--(?:{_SECRET_NAMES})\s+)"
+    r"(?:\"[^\"{}$]+\"|'[^'{}$]+'|[^\s\"'{}$]+)",
+    re.IGNORECASE,
 )
 _PLACEHOLDER: Final = re.compile(r"(?:(?:Bearer|Basic)\s+)?\$?\{[^{}]*\}|", re.IGNORECASE)
 _OF_INPUT: Final = frozenset({"value", "default", "choices", "placeholder", "variables"})

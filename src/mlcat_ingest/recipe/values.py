@@ -116,7 +116,7 @@ def _owner_type(text: str) -> str:
 def urn_validator(
     entity_type: str, *others: str, name: Callable[[str], str] | None = None
 ) -> Callable[[str], str]:
-    """Return a validator that reads a URN of one of these types; `name` reads any other text.
+    """Return a validator that reads a URN of one of these types; `name` reads what is no URN.
 
     Without it, that is a name of the first type.
     """
@@ -124,10 +124,13 @@ def urn_validator(
 
     def read(text: str) -> str:
         try:
-            if not text.startswith(PREFIX):
+            if not text.startswith("urn:"):
                 return build(entity_type, text) if name is None else name(text)
-            if entity_type_of(text) not in types:
-                raise ValueError(f"is not the URN of a {' or '.join(types)}")
+            if not text.startswith(PREFIX) or entity_type_of(text) not in types:
+                if name is not None:
+                    name(text)  # which may say better what is wanted
+                wanted = f"the URN of a {' or '.join(types)}"
+                raise ValueError(f"is not {wanted}; use a name, or such a URN")
             check(text)
         except InvalidUrnError as error:
             raise ValueError(f"is not a valid {entity_type}: {error}") from None

@@ -256,6 +256,8 @@ def test_an_error_of_the_network_hides_all_of_the_password(
         ),
         ("curl 'API_KEY=k' {x}", "curl 'API_KEY=***' {x}"),
         ("run --api-key abc --verbose x", "run --api-key *** --verbose x"),
+        ("--token \"a b\" x TOKEN='c d' e", "--token *** x TOKEN=*** e"),
+        ("--token \"${X}\" TOKEN='{Y}'", "--token \"${X}\" TOKEN='{Y}'"),
         (["--token", "abc", "-p", "x"], ["--token", "***", "-p", "x"]),
         (["token", "abc", "--", "x"], ["token", "abc", "--", "x"]),
         (["--api-key", "{key}", "--key", "a"], ["--api-key", "{key}", "--key", "***"]),

@@ -43,7 +43,15 @@ def test_urns_stay_as_they_are() -> None:
         ("{match: {properties: {k: '['}}, add_tags: a}", "enrich[0].match.properties.k: is not"),
         (
             "{add_tags: ['urn:li:corpuser:x']}",
-            "enrich[0].add_tags[0]: is not the URN of a",
+            "enrich[0].add_tags[0]: is not the URN of a tag; use a name, or such a URN",
+        ),
+        (
+            "{add_owners: ['urn:corpuser:x']}",
+            "enrich[0].add_owners[0]: is not the URN of a corpuser or corpGroup; use a name",
+        ),
+        (
+            "{add_owners: [{owner: j, type: 'urn:li:tag:x'}]}",
+            "add_owners[0].type: is not an ownership type; use one of",
         ),
         ("{add_tags: ['urn:li:tag:(']}", "enrich[0].add_tags[0]: is not a valid tag"),
         ("{add_owners: [{owner: j, type: BOSS}]}", "add_owners[0].type: is not an owner"),

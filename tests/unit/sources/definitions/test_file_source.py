@@ -207,12 +207,15 @@ platform: twice
         "bad.yml:1: version: must be 1",
         "bad.yml:3: nmae: is not a known key",
         "bad.yml:6: tables[0].tag: is not a known key; did you mean `tags`?",
-        "bad.yml:7: tables[0].owners[0]: is not the URN of a corpuser or corpGroup",
-        "bad.yml:7: tables[0].owners[1]: must be text; put it in quotes",
-        "bad.yml:8: tables[0].sources[0]: is not the URN of a dataset",
         (
-            "bad.yml:8: tables[0].sources[1]: must be the URN of a dataset, "
+            "bad.yml:7: tables[0].owners[0]: is not the URN of a corpuser or corpGroup;"
+            " use a name, or such a URN"
+        ),
+        "bad.yml:7: tables[0].owners[1]: must be text; put it in quotes",
+        *(
+            f"bad.yml:8: tables[0].sources[{at}]: must be the URN of a dataset, "
             "or {platform: ..., name: ...}"
+            for at in range(2)
         ),
         "bad.yml:8: tables[0].sources[2].name: is required",
         "bad.yml:8: tables[0].sources[3]: must be text; put it in quotes",
