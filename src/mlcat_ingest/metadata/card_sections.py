@@ -193,14 +193,19 @@ def _rewritten(content: Any, field: str, part: str, text: str) -> Any:
         return {key: one for key, one in record.items() if one is not None} if part else whole
     known = _by_line(content or (), part)
     lines = filter(None, (" ".join(line.split()) for line in text.splitlines()))
-    entries = [known.get(line, line) for line in dict.fromkeys(lines)]
+    once = dict.fromkeys(lines)
+    entries = [known.get(line, line) for line in once]
     if field == "primaryUsers":
         entries = [_USERS.get(line.casefold(), line) for line in entries]
     if not part:
         return entries
-    # What the entries say beside their groups stays.
-    records = [{**entry, part: []} for entry in content or [{}]]
-    records[0] = {**records[0], part: entries}
+    # What the entries say beside their groups stays, and so does each group in its entry.
+    added, records = once.keys() - known, list[dict[str, Any]]()
+    for entry in content or [{}]:
+        own = _by_line([entry], part)
+        groups = [own.get(line, line) for line in once if line in own or line in added]
+        records.append({**entry, part: groups})
+        added.clear()
     return [entry for entry in records if any(entry.values())]
 
 

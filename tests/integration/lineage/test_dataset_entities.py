@@ -61,7 +61,7 @@ def log_runs(uri: str) -> list[str]:
             with warnings.catch_warnings(action="ignore"):
                 inputs = [DatasetInput(one._to_mlflow_entity(), []) for one in datasets]
             client.log_inputs(run.info.run_id, datasets=inputs)
-            client.set_terminated(run.info.run_id)
+            client.set_terminated(run.info.run_id, end_time=start_ms + 1)
             run_ids.append(run.info.run_id)
     return run_ids
 
@@ -189,6 +189,26 @@ def test_the_description_of_a_run_goes_with_it(
         runs.restore_run(run_ids[1])
         ingest()
     assert described() == ("second", 3)
+
+
+def test_a_pass_over_changes_keeps_the_schema_of_a_deleted_run(
+    place: tuple[Store, CatalogClient, Ingest, str, list[str]],
+) -> None:
+    from mlflow.entities import Dataset, DatasetInput
+
+    store, _, ingest, uri, run_ids = place
+    ingest()
+    with mlflow_client(uri) as runs:
+        runs.delete_run(run_ids[1])
+        # It reads this run alone, and not the one that logged the next best schema.
+        experiment_id = runs.get_run(run_ids[0]).info.experiment_id
+        bare = Dataset("bare", "x", "s3", json.dumps({"uri": "s3://lake/fraud/train.parquet"}))
+        run_id = runs.create_run(experiment_id).info.run_id
+        runs.log_inputs(run_id, datasets=[DatasetInput(bare, [])])
+        runs.set_terminated(run_id)
+    for options, columns in ((), 3), (("--full",), 1):
+        ingest(*options)
+        assert len(aspects_of(store, TRAIN)["schemaMetadata"]["fields"]) == columns
 
 
 def test_a_file_takes_no_description(tmp_path: Path) -> None:

@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from mlcat_ingest.metadata.card_sections import EMPTY_CARD, HEADINGS, card_aspects, sections_of
+from mlcat_ingest.metadata.card_sections import (
+    EMPTY_CARD,
+    HEADINGS,
+    card_aspects,
+    card_texts,
+    sections_of,
+    with_card_texts,
+)
 from mlcat_ingest.metadata.validate import validate_aspect
 
 # As Hugging Face's template has it, filled in part.
@@ -113,6 +120,24 @@ def test_the_sections_of_a_card_fill_the_fields_of_its_aspects() -> None:
 )
 def test_a_card_that_says_nothing_is_empty(text: str) -> None:
     assert card_aspects(sections_of(text)).aspects == EMPTY_CARD
+
+
+def test_each_group_stays_in_its_entry() -> None:
+    name, field = "mlModelFactorPrompts", "relevantFactors"
+    one = {"groups": ["old  age", "sex"], "instrumentation": ["cam A"]}
+    two = {"groups": ["sex", "skin"], "instrumentation": ["cam B"]}
+    value = {field: [one, two]}
+    unchanged = {field: card_texts(name, value)[field]}
+    assert with_card_texts(name, value, unchanged) == value
+    assert with_card_texts(name, value, {field: "sex\nnew\nold age\nskin"}) == {
+        field: [
+            {**one, "groups": ["sex", "new", "old  age"]},
+            {**two, "groups": ["sex", "skin"]},
+        ]
+    }
+    assert with_card_texts(name, value, {field: "skin"}) == {
+        field: [{**one, "groups": []}, {**two, "groups": ["skin"]}]
+    }
 
 
 @pytest.mark.parametrize("heading", HEADINGS)

@@ -316,7 +316,9 @@ class MlflowSource(Source[JoinedRecord]):
         )
         everything = reading(runs, parents)
         users = AssetUsers({})
-        yield from self._pages(reader, everything, partition, users)
+        yield from self._pages(
+            reader, everything, partition, users, reads_all=self._config.limit is None
+        )
         yield from self._asset_pages(reader, scope, partition, users)
         if self._config.limit is None:
             if everything.lists_every_table and not reader.refusals.count:
@@ -330,8 +332,14 @@ class MlflowSource(Source[JoinedRecord]):
         reading: WorkspaceReading,
         partition: PartitionState | None = None,
         users: AssetUsers | None = None,
+        *,
+        reads_all: bool = False,
     ) -> Iterator[Page[JoinedRecord]]:
-        """Yield the pages of a reading, and the records that cannot be read behind others."""
+        """Yield the pages of a reading, and the records that cannot be read behind others.
+
+        Only where it `reads_all` runs are those in the trash told of a dataset: another may not see
+        the run that describes it instead.
+        """
         datasets: dict[str, JoinedDataset] = {}
         trashed: dict[str, tuple[str, ...]] = {}
         for records in reading.pages():
@@ -343,9 +351,9 @@ class MlflowSource(Source[JoinedRecord]):
 
                 take_datasets(records, datasets, trashed)
         if datasets:
-            found = datasets.items()
-            whole = [replace(one, trashed=trashed.get(urn, ())) for urn, one in found]
-            yield Page(whole, partition)
+            for urn in datasets.keys() & trashed if reads_all else ():
+                datasets[urn] = replace(datasets[urn], trashed=trashed[urn])
+            yield Page([*datasets.values()], partition)
         if refused := reader.refusals.take():
             yield Page(refused, partition)
         if not reading.experiments_listed:
@@ -378,6 +386,7 @@ class MlflowSource(Source[JoinedRecord]):
                 yield Page(some, partition)
         listed[AGENT] = dict.fromkeys(users.agents, ())
         if "agents" in self._config.include:
+            unread.update(kind for kind in kinds if kind not in listed)
             agents = join_agents(reader, users.agents.values(), listed, unread)
             yield from (Page(some, partition) for some in chunks(agents, _ASSETS_A_PAGE))
 

@@ -1,15 +1,19 @@
 """The source over a reader without a server: order, filters, workspaces, deleted things."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.sources.base import Finished, ReadRequest, Remainder, Shards, Source
+from mlcat_ingest.metadata.reserved import USES_TAG
+from mlcat_ingest.sources.base import Finished, ReadRequest, Remainder, Runs, Shards, Source
 from mlcat_ingest.sources.mlflow import source as source_module
 from mlcat_ingest.sources.mlflow.config import MlflowConfig
 from mlcat_ingest.sources.mlflow.source import MlflowSource
+from mlcat_ingest.sources.mlflow.values.assets import SKILL, Asset
 from mlcat_ingest.sources.mlflow.values.joined import (
+    JoinedAgent,
     JoinedExperiment,
     JoinedRecord,
     JoinedRun,
@@ -19,6 +23,7 @@ from mlcat_ingest.sources.mlflow.values.joined import (
 from mlcat_ingest.sources.mlflow.values.records import (
     Experiment,
     LoggedModel,
+    Metric,
     ModelOutput,
     ModelVersion,
     RegisteredModel,
@@ -465,3 +470,31 @@ def test_the_second_object_of_one_urn_within_a_server_is_refused_or_noted() -> N
         [second] = source.map(experiments[1])
         assert not second.aspects
         assert [note.kind for note in second.notes] == ["experiments_of_one_name"]
+
+
+@pytest.mark.parametrize(
+    ("include", "ids", "unknown"),
+    [
+        (["agents", "skills"], (), ("skills:/none",)),
+        (["agents", "skills"], ("r1",), ()),  # lists no assets
+        (["agents"], ("r1",), ("skills:/none", "skills:/s")),
+    ],
+)
+def test_what_a_pass_does_not_list_is_not_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+    include: list[str],
+    ids: tuple[str, ...],
+    unknown: tuple[str, ...],
+) -> None:
+    monkeypatch.setattr(FakeReader, "assets", lambda *_: [Asset(SKILL, "s")])
+    measured = Metric("q", 1.0, 5, 0)
+    tags = {"mlflow.model.isExternal": "true", USES_TAG: "skills:/s, skills:/none"}
+    agent = LoggedModel("m-1", "1", "a", "READY", model_type="agent", tags=tags)
+    agent = replace(agent, metrics=(measured._replace(run_id="r1"),))
+    # Of the run's own there are only metrics of the model: that is why the model comes with it.
+    run = Run("r1", "1", status="FINISHED", metrics=(measured,))
+    store = FakeStore([an_experiment("1", "e")], [run], models=[agent])
+    source = a_source(FakeReader({"default": store}), include=include)
+    request = ReadRequest(Runs(ids=ids)) if ids else ReadRequest()
+    found = [one for one in records_of(source, request) if isinstance(one, JoinedAgent)]
+    assert [one.unknown for one in found] == [unknown]

@@ -80,7 +80,7 @@ def map_agent(record: JoinedAgent) -> list[Entity]:
     """
     model, scope, truncator = record.model, record.scope, Truncator(record.scope.limits)
     for uri in record.unknown:
-        truncator.note("agent_uses_unknown", f"{model.name or model.model_id}: {uri}")
+        truncator.note("agent_uses_unknown", uri)
     user = scope.owners.urn(model.tags.get(USER_TAG)) or _UNKNOWN
     removed = record.experiment.lifecycle_stage == "deleted"
     aspects = {

@@ -111,7 +111,8 @@ def join_agents(
 ) -> Iterator[JoinedAgent]:
     """Yield agents with what they use of the models and of the `listed` assets.
 
-    Of kinds of which not all are listed, or some are `unread`, it is left as it is.
+    Of kinds of which none are listed, or some are `unread`, it is left as it is. What they name of
+    `unread` kinds is not unknown.
 
     Cost: a request for each 100 logged models that they name by their ids.
     """
@@ -136,14 +137,14 @@ def join_agents(
         unknown = []
         for uri in uris:
             scheme, _, name = uri.partition(":/")
-            name, found = name.lstrip("/"), set[str]()
+            kind, name, found = _SCHEMES.get(scheme), name.lstrip("/"), set[str]()
             with suppress(InvalidUrnError):
                 if scheme == "models":
                     found = _models(one.scope, name, registered, made)
-                elif kind := _SCHEMES.get(scheme):
+                elif kind:
                     found = _assets(one.scope, kind, name, listed.get(kind, {}))
-            uses.get(_FIELDS.get(_SCHEMES.get(scheme, ""), "models"), set()).update(found)
-            unknown += [] if found else [uri]
+            uses.get(_FIELDS[kind] if kind else "models", set()).update(found)
+            unknown += [] if found or kind in unread else [uri]
         of_fields = {field: tuple(sorted(urns)) for field, urns in uses.items()}
         yield JoinedAgent(one.scope, one.model, one.experiment, of_fields, tuple(unknown))
 
@@ -159,8 +160,8 @@ def _models(
         return {scope.naming.model(run_id).urn}
     of_version, _, version = name.partition("/")
     of_alias, _, alias = name.rpartition("@")
-    if version.isdecimal() and of_version in registered:
-        return {scope.naming.version(of_version, str(int(version))).urn}
+    if version.isascii() and version.isdecimal() and of_version in registered:
+        return {scope.naming.version(of_version, version.lstrip("0") or "0").urn}
     number = registered.get(of_alias, {}).get(alias)
     return set() if number is None else {scope.naming.version(of_alias, number).urn}
 

@@ -135,6 +135,9 @@ def test_an_entity_of_another_place_proves_nothing() -> None:
     )
 
 
+DIGITS = "1" * 5_000
+"""More than Python makes a number of."""
+
 MADE, EXTERNAL, GONE = ("m-" + one * 32 for one in "abc")
 MODELS = [
     LoggedModel(MADE, "1", "made", "READY", source_run_id="r1"),
@@ -158,6 +161,9 @@ def uses(reference: str, how: str = "params") -> tuple[dict[str, Any], tuple[str
     ("reference", "field", "names"),
     [
         ("models:/llm/3", "models", [NAMING.version("llm", "3").urn]),
+        ("models:/llm/03", "models", [NAMING.version("llm", "3").urn]),
+        ("models:/llm/00", "models", [NAMING.version("llm", "0").urn]),
+        (f"models:/llm/{DIGITS}", "models", [NAMING.version("llm", DIGITS).urn]),
         ("models:/llm@best", "models", [NAMING.version("llm", "7").urn]),
         (f"models:/{MADE}", "models", [NAMING.model("r1").urn]),
         (f"models:/{EXTERNAL}", "models", [NAMING.model(EXTERNAL).urn]),
@@ -180,6 +186,7 @@ def test_an_agent_uses_what_it_refers_to(reference: str, field: str, names: list
     "reference",
     [
         *("models:/llm/Production", "models:/llm/latest", "models:/llm@other", "models:/none/1"),
+        "models:/llm/\u0663",
         *(f"models:/{GONE}", "models:/llm", "skills:/none/1", "skills:/@o", "mcp-servers:/a/c"),
         *("mcp-servers:/a/b#none", "mcp-servers:/a/none", "gpt-x", "s3://bucket/x", "models:/"),
     ],
@@ -189,13 +196,16 @@ def test_what_is_not_there_or_may_mean_another_thing_is_unknown(reference: str) 
 
 
 def test_what_this_pass_did_not_list_stays() -> None:
-    model = LoggedModel("m-1", "1", "a", "READY", model_type="agent")
+    tags = {USES_TAG: "mcp-servers:/a/c, skills:/none"}
+    model = LoggedModel("m-1", "1", "a", "READY", model_type="agent", tags=tags)
     agent = JoinedLoggedModel(SCOPE, model, Experiment("1", "e"))
     reader = FakeReader({"risk": STORE}, "risk")
     (joined,) = join_agents(reader, [agent], {SKILL: {}})
     assert joined.uses == {"models": (), "skills": ()}
+    assert joined.unknown == ("mcp-servers:/a/c", "skills:/none")
     (joined,) = join_agents(reader, [agent], LISTED, {MCP_SERVER})
     assert joined.uses == {"models": (), "skills": ()}
+    assert joined.unknown == ("skills:/none",)
     assert list(join_agents(reader, [], {})) == []
 
 
