@@ -17,7 +17,6 @@ from unicodedata import combining, normalize
 
 from mlcat_ingest.sources.mlflow.read import fields
 from mlcat_ingest.sources.mlflow.read.fields import id_text
-from mlcat_ingest.sources.mlflow.values.assets import MCP_SERVER, SKILL
 from mlcat_ingest.sources.mlflow.values.joined import (
     EXPERIMENT,
     LOGGED_MODEL,
@@ -54,8 +53,6 @@ _IDS: Final[Mapping[str, Sequence[str]]] = {
     REGISTERED: ["name"],
     VERSION: ["name", "version"],
     LOGGED_MODEL: ["model_id"],
-    MCP_SERVER: ["name"],
-    SKILL: ["name"],
 }
 """The fields that name an item of each kind."""
 

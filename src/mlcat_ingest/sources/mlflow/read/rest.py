@@ -163,11 +163,12 @@ def _is_own_failure(reply: Reply) -> bool:
     """Return whether MLflow failed at what it read: another attempt fails, too.
 
     It answers 503 where its database fails, which is worth one. What its API 3.0 does not expect,
-    it answers by a text.
+    it answers by a text, which elsewhere any failure of the server has.
     """
-    error_code = _object_in(reply).get("error_code") if reply.status == 500 else None
-    is_unexpected = reply.status == 500 and reply.content == b"Internal Server Error"
-    return is_unexpected or error_code == "INTERNAL_ERROR"
+    if reply.status != 500:
+        return False
+    is_unexpected = API_3 in reply.url and reply.content == b"Internal Server Error"
+    return is_unexpected or _object_in(reply).get("error_code") == "INTERNAL_ERROR"
 
 
 def _is_passing(reply: Reply) -> bool:
@@ -222,6 +223,15 @@ def _object_in(reply: Reply) -> Mapping[str, Any]:
     except ProtocolMismatchError:
         return {}
     return value if isinstance(value, dict) else {}
+
+
+class _NotListedError(Exception):
+    """There is no such listing, or none in this workspace."""
+
+
+def _ids_of_asset(item: object) -> Sequence[object]:
+    """Return what names an MCP server or a skill, None where it has no name."""
+    return [path_of(item) if isinstance(item, Mapping) and item.get("name") else None]
 
 
 class MlflowServer(MlflowConnection):
@@ -559,17 +569,22 @@ class RestReader(ApiReader):
                         return
 
     def assets(self, kind: str) -> Sequence[Asset] | None:
-        """Return all assets of a kind; None where the server has no such API."""
+        """Return all assets of a kind; None where the server, or the workspace, has no such API."""
         if kind == PROMPT:
             return super().assets(kind)
         listing, versions = _ASSETS[kind]
+        if listing in self.lacking:
+            return None
 
         def make(item: Mapping[str, Any]) -> Asset:
             path = f"{listing}/{quote(path_of(item), safe='/@')}/versions"
             return asset(kind, item, self._all_of(path, partial(self._versions, path, versions)))
 
-        items = self._all_of(listing, partial(self._assets_page, kind))
-        return None if listing in self.lacking else self.refusals.usable(kind, make, items)
+        try:
+            items = self._all_of(listing, partial(self._assets_page, kind))
+        except _NotListedError:
+            return None
+        return self.refusals.usable(kind, make, items, _ids_of_asset)
 
     def _all_of(self, listing: str, fetch: Callable[[str | None], ListingPage[Any]]) -> list[Any]:
         return [item for page in follow(fetch, listing=label_of(listing)) for item in page]
@@ -580,18 +595,22 @@ class RestReader(ApiReader):
         def ask(token: str | None, count: int) -> Reply:
             reply = self._get_3(listing, token, count)
             if token is None and reply.status in NO_SUCH_ENDPOINT:
-                self.lacking.add(listing)
+                if not _is_refusal(reply):  # such as one of a workspace that is gone
+                    self.lacking.add(listing)
+                raise _NotListedError
             return reply
 
         return self._whole_page(kind, listing, ask, token, MODELS_PAGE)
 
     def _versions(self, path: str, key: str, token: str | None) -> ListingPage[Any]:
-        """Return a page of the versions of one asset.
+        """Return a page of the versions of one asset, none if it was deleted since it was listed.
 
         Raises:
             ValueError: they cannot be read, and others may.
         """
         reply = self._get_3(path, token, MODELS_PAGE)
+        if reply.status < 500 and reports_missing(reply):
+            return ListingPage([], None)
         alone = _is_own_failure(reply) or reply.status < 500
         if not reply.ok and alone and self.refusals.count < _MOST_UNLISTED:
             raise ValueError(f"its versions cannot be read: {reply.status}{_message(reply)}")
@@ -599,7 +618,7 @@ class RestReader(ApiReader):
 
     def _get_3(self, path: str, token: str | None, count: int) -> Reply:
         params = [("max_results", str(count)), *token_param(token).items()]
-        return self._get(f"{API_3}/{path}", params)
+        return self._get(f"{API_3}/{path}", params, _is_passing)
 
     def is_gone(self, target: MlflowObject) -> bool:
         """Return whether the server reports that the object does not exist, also not in trash."""
@@ -611,7 +630,7 @@ class RestReader(ApiReader):
         http, api = self._api_of(target.kind)
         if target.kind in _ASSETS:
             address = f"{API_3}/{_ASSETS[target.kind][0]}/{quote(target.name, safe='/@')}"
-            return self._get(address, [])
+            return self._get(address, [], _is_passing)
         if target.kind == "logged_model":
             endpoint, params = f"logged-models/{quote(target.name, safe='')}", []
         else:
@@ -691,9 +710,14 @@ class RestReader(ApiReader):
         for entries in islice(follow(fetch, listing=label_of("files")), _MOST_PAGES):
             yield from (entry for entry in entries if isinstance(entry, dict))
 
-    def _get(self, address: str, params: list[tuple[str, str]]) -> Reply:
+    def _get(
+        self,
+        address: str,
+        params: list[tuple[str, str]],
+        is_passing: IsPassing = is_read_failure,
+    ) -> Reply:
         http, header = self.connection.tracking, self._header
-        return self.connection.get(http, address, params, header, is_passing=_is_passing)
+        return self.connection.get(http, address, params, header, is_passing=is_passing)
 
     def check(self) -> Iterator[Finding]:
         """Yield what `mlcat-ingest check` found, connecting but changing nothing."""
@@ -740,8 +764,6 @@ class RestReader(ApiReader):
     ) -> ListingPage[Any]:
         """Return a page without the objects that MLflow fails at, which are found by halving it."""
         reply = ask(token, count)
-        if listing in self.lacking:
-            return ListingPage([], None)
         is_bounded = _is_own_failure(reply) and self.refusals.count < _MOST_UNLISTED
         after = offset_after(token, 1) if is_bounded else None
         if after is None:

@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -24,7 +24,12 @@ from mlcat_ingest.sources.mlflow.read.listing import (
     SLICE_BYTES,
     offset_token,
 )
-from mlcat_ingest.sources.mlflow.read.reader import MlflowObject, ModelFilter, RunFilter
+from mlcat_ingest.sources.mlflow.read.reader import (
+    FileLocation,
+    MlflowObject,
+    ModelFilter,
+    RunFilter,
+)
 from mlcat_ingest.sources.mlflow.read.rest import RestReader
 from mlcat_ingest.testing.service import (
     FailingService,
@@ -618,6 +623,77 @@ def test_an_asset_that_cannot_be_listed_is_left_out_alone(answer: ServiceAnswer)
         return as_json({"mcp_servers": names, "next_page_token": after})
 
     assert servers_of(answers) == ([f"a/{at}" for at in (0, 1, 2, 3, 4, 6, 7)], [()])
+
+
+def test_an_asset_that_is_deleted_while_it_is_read_has_no_versions() -> None:
+    answers = {"/mcp-servers": as_json({"mcp_servers": [{"name": "a/b"}]})}
+    gone = refusal("RESOURCE_DOES_NOT_EXIST", 404)
+
+    def answer(request: ServiceRequest) -> ServiceAnswer:
+        return answers.get(urlsplit(request.path).path.rpartition("/mlflow")[2], gone)
+
+    assert servers_of(answer) == (["a/b"], [])
+
+
+def test_refused_skills_of_one_name_are_named_with_their_organizations() -> None:
+    skills = [{"name": "s", "organization": "a"}, {"name": "s", "organization": "b"}, {}, "odd"]
+
+    def answers(request: ServiceRequest) -> ServiceAnswer:
+        is_listing = urlsplit(request.path).path.endswith("/skills")
+        return as_json({"skills": skills}) if is_listing else BROKEN
+
+    with failing_service(answers) as server:
+        reader = reader_of(server)
+        assert reader.assets("skill") == []
+        ids = {one.ids for one in reader.refusals.take()}
+    assert ids == {("@a/s",), ("@b/s",), ()}
+
+
+@pytest.mark.parametrize(
+    ("answer", "asked", "others"),
+    [
+        (refusal("RESOURCE_DOES_NOT_EXIST", 404), ["gone", "gone", None], []),
+        (NOT_FOUND, ["gone"], None),
+        (refusal("ENDPOINT_NOT_FOUND", 404), ["gone"], None),
+    ],
+)
+def test_a_workspace_that_is_gone_takes_the_assets_of_no_other(
+    answer: ServiceAnswer, asked: list[str | None], others: list[Any] | None
+) -> None:
+    def answers(request: ServiceRequest) -> ServiceAnswer:
+        is_gone = request.headers.get("X-MLFLOW-WORKSPACE") == "gone"
+        return answer if is_gone else as_json({"skills": []})
+
+    with failing_service(answers) as server:
+        reader = reader_of(server)
+        gone = RestReader(reader._config, reader.connection, "gone")
+        assert [gone.assets("skill"), gone.assets("skill")] == [None, None]
+        assert reader.assets("skill") == others
+        assert [one.headers.get("X-MLFLOW-WORKSPACE") for one in server.requests] == asked
+
+
+# --- failures that pass ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("failure", [UNEXPECTED, BROKEN])
+@pytest.mark.parametrize("kind", ["run", "model"])
+def test_a_listing_of_files_that_fails_once_is_asked_for_again(
+    kind: Literal["run", "model"], failure: ServiceAnswer
+) -> None:
+    listed = as_json({"files": [{"path": "MLmodel", "file_size": 5}]})
+    answers = iter([failure, listed, ServiceAnswer(200, b"a: 1")])
+    with failing_service(lambda _: next(answers)) as server:
+        place = FileLocation(kind, "1", None)
+        assert reader_of(server, retries=1).text_of(place, "MLmodel") == "a: 1"
+
+
+def test_a_server_that_fails_at_everything_fails_at_no_experiment() -> None:
+    with failing_service(lambda _: UNEXPECTED) as server:
+        reader = reader_of(server)
+        with pytest.raises(SourceUnavailableError):
+            list(reader.experiments())
+        assert not reader.refusals.count
+        assert len(server.requests) == 1
 
 
 # --- the doctor ----------------------------------------------------------------------------------

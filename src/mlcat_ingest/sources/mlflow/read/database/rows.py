@@ -448,7 +448,7 @@ def load_assets(
         }
         return asset(kind, item, versions.get(key, ()))
 
-    return refusals.usable(kind, make, sorted(items), lambda key: key[-1:])
+    return refusals.usable(kind, make, sorted(items), lambda key: (path_of(items[key][0]),))
 
 
 def _objects_of(

@@ -1,6 +1,8 @@
 """What rows become: the edges that no client of MLflow would write, but a database can hold."""
 
 import math
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +10,10 @@ import pytest
 
 from mlcat_ingest.sources.mlflow.read.database import rows
 from mlcat_ingest.sources.mlflow.read.database.access import IDS_A_PAGE
+from mlcat_ingest.sources.mlflow.read.database.schema import ASSETS
 from mlcat_ingest.sources.mlflow.read.listing import ENTRIES_A_SLICE, FIRST_SLICE
 from mlcat_ingest.sources.mlflow.read.reader import MlflowObject
+from mlcat_ingest.sources.mlflow.values.assets import SKILL
 from mlcat_ingest.sources.mlflow.values.records import (
     DatasetInput,
     Experiment,
@@ -23,6 +27,7 @@ from mlcat_ingest.sources.mlflow.values.records import (
 from support.mlflow_tables import (
     BEFORE_LOGGED_MODELS,
     BEFORE_WORKSPACES,
+    insert,
     make_database,
     reader_of,
 )
@@ -248,6 +253,21 @@ def test_versions_come_by_name_and_number_over_pages(
     assert [one.aliases for one in found] == [(), ("x",), (), ()]
     assert found[0].tags == {"k": "v"}
     assert {one.stage for one in found} == {None}
+
+
+def test_refused_skills_of_one_name_are_named_with_their_organizations(tmp_path: Path) -> None:
+    uri = make_database(tmp_path / "m.db")
+    with closing(sqlite3.connect(tmp_path / "m.db")) as connection:
+        for table, columns in ASSETS[SKILL].items():
+            names = columns.replace(" ", ", ").replace("key", '"key"')
+            connection.execute(f"CREATE TABLE {table} ({names})")
+    skills = [{"organization": of, "name": "s", "workspace": "default"} for of in ("a", "b", "")]
+    insert(tmp_path / "m.db", "skills", skills)
+    insert(tmp_path / "m.db", "skill_versions", [{**one, "version": None} for one in skills])
+    reader = reader_of(uri)
+    assert reader.assets(SKILL) == []
+    assert [one.ids for one in reader.refusals.take()] == [("s",), ("@a/s",), ("@b/s",)]
+    reader.connection.close()
 
 
 def test_without_registered_models_no_version_is_asked_for(tmp_path: Path) -> None:
