@@ -182,7 +182,7 @@ class UnlistedEntities:
         if (found := self._found.get(part)) is not None:
             types = frozenset(self._types(part))
             with suppress(StateUnavailableError):
-                for urn in self._context.state.entities.urns(part):
+                for urn in self._context.state.entities.urns(part, clean=True):
                     if urn not in found and entity_type_of(urn) in types:
                         yield urn
 

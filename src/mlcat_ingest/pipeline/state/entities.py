@@ -229,10 +229,12 @@ class KnownEntities:
             )
             self._database.save((records.SAVE, rows), (_SETTLE, settled))
 
-    def urns(self, part: PartitionPass, *, listed: bool = True) -> Iterator[str]:
+    def urns(
+        self, part: PartitionPass, *, listed: bool = True, clean: bool = False
+    ) -> Iterator[str]:
         """Yield the entities that this pass over `part` `listed`, or that only earlier ones did.
 
-        All that it listed is acknowledged.
+        All that it listed is acknowledged; of `clean` ones nothing was refused.
 
         Raises:
             StateUnavailableError: the database fails.
@@ -241,6 +243,8 @@ class KnownEntities:
             "SELECT urns FROM state_record WHERE part_id = ? AND urns <> ''"
             f" AND seen_in_pass {'=' if listed else '<>'} ?"
         )
+        if clean:
+            statement += " AND reason = ''"
         with self._database.transaction() as connection:
             for urns in connection.scalars(statement, part.part_id, part.number, stream=True):
                 yield from urns.split("\n")

@@ -58,3 +58,16 @@ def test_what_a_search_may_lack_is_read_by_key_and_status(
     sink.not_indexed = [LOST]
     Recipe(Server(), f"sqlite:///{tmp_path}/state.db", sink).ingest()
     assert {"mlModelGroupKey", "status"} in asked
+
+
+def test_an_entity_of_others_whose_write_is_refused_is_none_that_a_search_lacks(
+    tmp_path: Path,
+) -> None:
+    sink = Searched(place="fake://catalog")
+    sink.put(LOST, "mlModelGroupProperties", {"name": "fraud", "description": "of another tool"})
+    sink.refuse = [LOST]
+    recipe = Recipe(Server(), f"sqlite:///{tmp_path}/state.db", sink)
+    for _ in range(2):
+        report = recipe.report(full=True)
+        assert (report.rejected, report.exit_code) == (1, 4)
+        assert "written_again" not in report.notes
