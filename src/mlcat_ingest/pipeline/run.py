@@ -96,12 +96,15 @@ OnReport = Callable[[Report], None]
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Options of a run, beside its sources and its sink."""
+    """Options of a run, beside its sources and its sink.
+
+    `dead_letters` is the file of what does not arrive, by default none. A `DeadLetters(path)` of
+    `mlcat_ingest.pipeline.report.dead_letters` masks the secrets that this process knows.
+    """
 
     recipe: Recipe
     """Its sources, sink and state are not looked at: the run is given those."""
     dead_letters: DeadLetters = field(default_factory=DeadLetters)
-    """What does not arrive."""
     mask: Mask = secrets.mask
     state: StateSession = field(default_factory=StateSession)
     quality_gate: QualityGateOptions | None = None
@@ -252,10 +255,10 @@ class PipelineRun:
         self._chunks.close()
         wait(workers)
         self._evaluator.flush()
-        self._delivery.finish()
         self._ledger.lineage(self._lineage.finish())
         if failure is None and (over_limit or isinstance(self._options.scope, Shards)):
             self._evaluator.catch_up(self._state.partition_passes())
+        self._delivery.finish()
         if failure is None and isinstance(self._options.scope, Changes | Everything | Remainder):
             # The sources of earlier runs that this one did not list: nothing of them goes.
             for key, count in self._state.unread_records():

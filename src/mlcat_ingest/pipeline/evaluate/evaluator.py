@@ -22,13 +22,14 @@ from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.core.text import json_or_none
 from mlcat_ingest.errors import AspectChangedError, RecipeError, SourceUnavailableError
 from mlcat_ingest.metadata.aspects.assets import TEST_INFO, TEST_RESULTS
-from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
+from mlcat_ingest.metadata.aspects.common import STATUS, VERSION_PROPERTIES
 from mlcat_ingest.metadata.proposal import IF_VERSION_MATCH, NOT_STORED, Aspect
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS, TESTS_AT_TAG, TESTS_TAG
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.applied import NOTHING
 from mlcat_ingest.pipeline.merge.entity import MergedEntity
+from mlcat_ingest.pipeline.merge.provenance import is_removed
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.outcome import Outcome
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
@@ -286,7 +287,15 @@ class Evaluator:
 
         A client that evaluates need not read what was merged. To what is removed no test applies.
         """
-        removed = [one.urn for one in outcomes if one.was_written and one.merged.is_removed]
+        # One that others have, too, lives on: the merge took back this recipe's tags, no more.
+        removed = [
+            one.urn
+            for one in outcomes
+            if one.was_written
+            and one.merged.is_removed
+            and not one.refusals
+            and _is_gone(one.merged)
+        ]
         applies = [urn for urn in removed if entity_type_of(urn) in EVALUATED]
         if applies and self._show is not None and not self._over and self._is_showing:
             self._show(Evaluation(dict.fromkeys(applies, TestOutcome())), self._file_tests)
@@ -382,6 +391,12 @@ class Evaluator:
         if not self._complete:
             without |= failed  # so that the next full pass evaluates them again
         self._context.ledger.evaluated(evaluation, without)
+
+
+def _is_gone(merged: MergedEntity) -> bool:
+    """Return whether the catalog has an entity marked as removed, now that it is written."""
+    marks = [one.aspect for one in merged.proposals if one.aspect_name == STATUS]
+    return marks[-1].get("removed") is True if marks else is_removed(merged.stored)
 
 
 def _written_aspects(merged: MergedEntity) -> Mapping[str, Aspect | None]:

@@ -14,6 +14,7 @@ from mlcat_ingest.errors import SkippableError
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.proposal import Proposal
 from mlcat_ingest.pipeline.outcome import Outcome, Refusal
+from mlcat_ingest.recipe import secrets
 
 log = logging.getLogger(__name__)
 
@@ -28,12 +29,12 @@ class DeadLetters:
     def __init__(
         self,
         path: Path | None = None,
-        mask: Callable[[str], str] = str,
+        mask: Callable[[str], str] = secrets.mask,
         on_letter: Callable[[str], object] = str,
         *,
         add: bool = False,
     ) -> None:
-        """Write to `path`, or nowhere; `mask` hides secrets.
+        """Write to `path`, or nowhere; `mask` hides secrets, by default all that are known.
 
         `on_letter` is called with the URN, or the name of the record, of each letter. With `add`
         the letters of an earlier part of the run stay in the file.

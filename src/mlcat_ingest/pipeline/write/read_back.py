@@ -63,18 +63,23 @@ class ReadBack:
     def take(self, arrived: Sequence[MergedEntity]) -> None:
         """Take note of entities that the catalog acknowledged.
 
-        The former value of an aspect that is written again is no sample any more.
+        The former value of an aspect that is written again is no sample any more; the new one is.
         """
         again = {(merged.urn, one.aspect_name) for merged in arrived for one in merged.proposals}
         with self._lock:
+            lost = set[tuple[str, str]]()
             for part, urns in self._samples.items():
-                urns[:] = [urn for urn in urns if (urn, part.aspect) not in again]
+                left = [urn for urn in urns if (urn, part.aspect) not in again]
+                if len(left) < len(urns):
+                    lost.add((part.group, part.aspect))
+                urns[:] = left
             for merged in arrived:
                 group = _group_of(merged.urn)
                 self._entities[group] += 1
                 for sent in _sent_of(group, merged):
                     self._sent[sent] += 1
-                    for part in sent.parts if self._sent[sent] <= SAMPLES else ():
+                    wanted = self._sent[sent] <= SAMPLES or (group, sent.aspect) in lost
+                    for part in sent.parts if wanted else ():
                         if len(self._samples[part]) < SAMPLES:
                             self._samples[part].append(merged.urn)
 

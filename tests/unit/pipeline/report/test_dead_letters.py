@@ -12,6 +12,7 @@ from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
 from mlcat_ingest.pipeline.report.report import Report
 from mlcat_ingest.pipeline.run import PipelineRun, RunOptions
 from mlcat_ingest.recipe.model import Recipe
+from mlcat_ingest.recipe.secrets import SECRETS
 from support.fakes import FakeSink, FakeSource, model_urn
 from support.machine import needs_dev_full
 from support.recipes import a_recipe
@@ -49,6 +50,15 @@ def test_a_refused_proposal_is_kept_with_its_reason(tmp_path: Path) -> None:
     assert proposal["entityUrn"] == model_urn("b")
     assert proposal["aspect"]["json"]["description"] == "***"
     assert (report.dead_letters, report.dead_letter_file, report.exit_code) == (1, str(path), 4)
+
+
+def test_secrets_that_are_known_are_masked_by_default(tmp_path: Path) -> None:
+    SECRETS.add("sesame-of-letters")
+    source = FakeSource([[model("a", description="sesame-of-letters")]])
+    options = RunOptions(a_recipe("t"), dead_letters=DeadLetters(tmp_path / "d"))
+    PipelineRun([source], FakeSink(refuse={model_urn("a")}), options).execute()
+    [letter] = letters(tmp_path / "d")
+    assert letter["proposal"]["aspect"]["json"]["description"] == "***"
 
 
 def test_a_record_that_is_not_usable_is_kept_by_its_name(tmp_path: Path) -> None:

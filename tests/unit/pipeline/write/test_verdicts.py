@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mlcat_ingest.client.base import Evaluation, StoredAspect
-from mlcat_ingest.errors import AspectRejectedError
+from mlcat_ingest.errors import AspectRejectedError, LimitError
 from mlcat_ingest.metadata.codec import dumps
 from mlcat_ingest.metadata.identity import Writer
 from mlcat_ingest.metadata.proposal import Entity, Proposal
@@ -36,6 +36,7 @@ OWNED, NAMED, TAGGED = (f"urn:li:test:{name}" for name in ("has-owner", "named",
 FAILS_OWNED, FAILS_NAMED = "urn:li:tag:fails.has-owner", "urn:li:tag:fails.named"
 OF_SOURCE, OF_PEOPLE = "urn:li:tag:ours", "urn:li:tag:theirs"
 A, B = model_urn("a"), model_urn("b")
+SHOWN = {"tag": [".*"], "incident": [".*"]}
 
 
 def exists(name: str, path: str) -> dict[str, Any]:
@@ -48,20 +49,27 @@ def exists(name: str, path: str) -> dict[str, Any]:
 
 @dataclass
 class Models(FakeSource):
-    """Reads two models, the first with a tag of the source."""
+    """Reads two models, or those of `names`; those of `tagged` have the tags of the source."""
 
     tags: tuple[str, ...] = (OF_SOURCE,)
+    names: str = "ab"
+    tagged: str = "a"
+    is_gone: bool = False
+    """True if the source marks the first model as removed."""
 
     def read(self, request: ReadRequest) -> Iterator[Page[FakeRecord] | Finished]:
         partition = request.state.partition(Partition("fake:1", "", {}, ""))
-        version = f"{self.tags}"
-        yield Page([FakeRecord(n, RecordVersion("thing", n, version)) for n in "ab"], partition)
+        version = f"{self.tags} {self.is_gone}"
+        records = [FakeRecord(name, RecordVersion("thing", name, version)) for name in self.names]
+        yield Page(records, partition)
         yield Finished(partition, {"read": True}, complete=True)
 
     def map(self, record: FakeRecord) -> list[Entity]:
-        tags = [{"tag": tag} for tag in self.tags if record.value == "a"]
+        tags = [{"tag": tag} for tag in self.tags if str(record.value) in self.tagged]
         properties = {"name": record.value, "customProperties": {"mlcat.source": "fake:1:"}}
-        aspects = {"globalTags": {"tags": tags}, "mlModelProperties": properties}
+        aspects: dict[str, Any] = {"globalTags": {"tags": tags}, "mlModelProperties": properties}
+        if self.is_gone and record.value == "a":
+            aspects["status"] = {"removed": True}
         return [Entity(model_urn(str(record.value)), aspects)]
 
 
@@ -76,6 +84,16 @@ class Catalog(FakeSink):
     def metadata_tests(self) -> Iterator[list[str]]:
         yield [urn for urn in self.stored if urn.startswith("urn:li:test:")]
 
+    def drop_tags(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Acknowledge tags, and store none."""
+        write = self.write
+
+        def drop(proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
+            return write([one for one in proposals if one.aspect_name != "globalTags"])
+
+        monkeypatch.setattr(self, "write", drop)
+        monkeypatch.setattr("mlcat_ingest.pipeline.write.read_back.PAUSE_S", 0)
+
     def tags(self, urn: str = A) -> list[str]:
         return [entry["tag"] for entry in self.stored[urn].get("globalTags", {}).get("tags", ())]
 
@@ -88,12 +106,16 @@ class World:
     evaluate: dict[str, Any] = field(default_factory=lambda: {"where": "service"})
 
     def ingest(self, *tag: str, name: str = "one", **options: Any) -> Report:
+        report = self.run(*tag, name=name, **options)
+        report.raise_for_failure()
+        return report
+
+    def run(self, *tag: str, name: str = "one", **options: Any) -> Report:
+        """Return the report of a run that may fail."""
         state = StateSession(f"sqlite:///{self.folder / name}.db", StateOptions(name, full=True))
         recipe = self.recipe(name, tag, options)
         run = RunOptions(recipe, state=state, mask=str, scope=Everything())
-        report = PipelineRun([self.source], self.sink, run).execute()
-        report.raise_for_failure()
-        return report
+        return PipelineRun([self.source], self.sink, run).execute()
 
     def recipe(self, name: str, tag: Sequence[str], options: Mapping[str, Any]) -> Recipe:
         evaluate = {**self.evaluate, "verdicts": {"tag": list(tag)}, **options}
@@ -236,15 +258,36 @@ def test_a_tag_that_goes_after_the_source_wrote_is_not_taken_for_dropped(world: 
 def test_a_tag_that_the_catalog_drops_is_reported(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mlcat_ingest.pipeline.write.read_back.PAUSE_S", 0)
     world.source.tags = ()
-    write = world.sink.write
-
-    def drop(proposals: Sequence[Proposal]) -> Sequence[AspectRejectedError]:
-        return write([one for one in proposals if one.aspect_name != "globalTags"])
-
-    world.sink.write = drop  # type: ignore[method-assign]
+    world.sink.drop_tags(monkeypatch)
     assert world.ingest(OWNED).dropped == {"mlModel: globalTags": 1}
+
+
+def test_tags_that_the_catalog_drops_are_reported_of_many_entities_with_tags_of_the_source(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = "abcdefghij"
+    world.source = Models(names=names, tagged=names)
+    world.sink.failing_tests = {model_urn(name): (OWNED,) for name in names}
+    world.sink.drop_tags(monkeypatch)
+    assert "mlModel: globalTags" in world.ingest(OWNED).dropped
+
+
+def test_a_tag_that_is_given_at_the_end_of_a_run_and_dropped_is_reported(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.source.tags = ()
+    world.evaluate["scope"] = "written"
+    world.ingest()
+    world.sink.drop_tags(monkeypatch)
+
+    def refuse(*_: object) -> None:
+        raise LimitError("too many would be removed")
+
+    monkeypatch.setattr(PipelineRun, "_finish_source", refuse)
+    report = world.run(OWNED)
+    assert report.verdicts_shown == {"tags added": 1}
+    assert report.dropped == {"mlModel: globalTags": 1}
 
 
 def test_retract_and_explain_know_the_tag(world: World) -> None:
@@ -294,3 +337,50 @@ def test_a_recipe_leaves_the_incident_of_a_test_that_it_does_not_evaluate(
         assert not report.verdicts_shown
     assert state_of(world.sink.stored[incident]["incidentInfo"]) == "open"
     assert world.ingest(verdicts=every).verdicts_shown == {"incidents resolved": 1}
+
+
+def open_incident(world: World, *names: str) -> str:
+    """Have recipes give a tag and an incident; return the incident."""
+    incident = incident_of(A, OWNED)
+    for name in names:
+        world.ingest(name=name, verdicts=SHOWN)
+        world.sink.put(A, "incidentsSummary", {"activeIncidentDetails": [{"urn": incident}]})
+    return incident
+
+
+def test_a_refused_removal_leaves_tag_and_incident(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Catalog, "with_incidents", lambda _: ["mlModel"])
+    incident = open_incident(world, "one")
+    world.source.is_gone, world.source.tags = True, ("urn:li:tag:next",)
+    world.sink.refuse = {(A, "status")}
+    for _ in range(2):
+        report = world.ingest(verdicts=SHOWN)
+        assert (report.rejected, report.verdicts_shown) == (1, {})
+        assert FAILS_OWNED in world.sink.tags()
+        assert state_of(world.sink.stored[incident]["incidentInfo"]) == "open"
+    world.sink.refuse = ()
+    taken = {"tags removed": 1, "incidents resolved": 1}
+    assert world.ingest(verdicts=SHOWN).verdicts_shown == taken
+
+
+def test_what_another_recipe_has_keeps_its_verdict_until_that_one_removes_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Catalog, "with_incidents", lambda _: ["mlModel"])
+    incident = open_incident(world, "one", "two")
+    world.source.is_gone = True
+    for sent in (1, 0):
+        report = world.ingest(verdicts=SHOWN)
+        assert (report.proposals_sent, report.verdicts_shown) == (sent, {})
+        assert FAILS_OWNED in world.sink.tags()
+        assert state_of(world.sink.stored[incident]["incidentInfo"]) == "open"
+    world.ingest(name="two", verdicts=SHOWN)
+    assert world.sink.stored[A]["status"] == {"removed": True}
+    assert FAILS_OWNED not in world.sink.tags()
+    assert state_of(world.sink.stored[incident]["incidentInfo"]) == "resolved"
+    assert [world.ingest(name=one, verdicts=SHOWN).proposals_sent for one in ("one", "two")] == [
+        0,
+        0,
+    ]
