@@ -256,14 +256,14 @@ def _span(_: click.Context, __: click.Parameter, text: str | None) -> tuple[int,
         return None
     try:
         start = datetime.fromisoformat(text)
-    except ValueError as error:
+        start = (start if start.tzinfo else start.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
         known = "such as 2026-01-31, 2026-01-31T12:00 or 2026-01-31T12:00+01:00"
         raise click.BadParameter(f"{text!r} is no day and no time of ISO 8601, {known}") from error
-    start = start if start.tzinfo else start.replace(tzinfo=UTC)
     if start > datetime.now(UTC):
         raise click.BadParameter(f"{text} is in the future")
     begin_ms = (start - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
-    return begin_ms, begin_ms + (86_399_999 if len(text) <= len("2026-01-31") else 0)
+    return begin_ms, begin_ms + (0 if {"T", " "} & {*text} else 86_399_999)
 
 
 def _on_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -7,7 +7,7 @@ What a reader expects and the catalog does not have is missing; nothing is guess
 import csv
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile, zip_longest
+from itertools import islice, takewhile, zip_longest
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -42,8 +42,11 @@ _RECIPE: Final = "recipe "
 _NO_RUN: Final = "no-run-id-provided"
 _NOT_KEPT: Final = "not known: before the oldest version that is kept or read"
 _DELETED: Final = "aspects that were deleted since"
-MOST_SIBLINGS: Final = 20
+_MOST_SIBLINGS: Final = 20
 """Other versions of a registered model that are listed, the newest."""
+
+_MOST_READ: Final = 200
+"""Those that are read to find the newest of an earlier day."""
 
 _CHANGES: Final = 8
 """Most changes of one version that are shown."""
@@ -205,10 +208,16 @@ def passport(
     """
     kept_of_model = read(urn, None)
     entities = {urn: kept_of_model} | {one: read(one, None) for one in _related(kept_of_model)}
-    listed = siblings[:MOST_SIBLINGS]
-    entities |= {one: read(one, [common.VERSION_PROPERTIES]) for one in listed}
     unknown: list[str] = []
-    if more := len(siblings) - len(listed):
+    listed: dict[str, Kept] = {}
+    left = iter(siblings)
+    for one in islice(left, _MOST_READ):
+        if _at(one, kept := read(one, [common.VERSION_PROPERTIES]), on_ms, unknown):
+            listed[one] = kept
+        if len(listed) == _MOST_SIBLINGS:
+            break
+    entities |= listed
+    if more := sum(1 for _ in left):
         unknown.append(f"{plural(more, 'older version')} of the registered model")
     past = {one: _at(one, kept, on_ms, unknown) for one, kept in entities.items()}
     subject = past.get(urn, {})

@@ -6,7 +6,7 @@ from itertools import groupby, pairwise, zip_longest
 from typing import Any, Final
 
 from mlcat_ingest.client.rest.client import CatalogClient
-from mlcat_ingest.core.text import printable
+from mlcat_ingest.core.text import json_or_none, printable
 from mlcat_ingest.errors import CatalogRequestError, RecipeError
 from mlcat_ingest.metadata.aliases import AliasEvidence, Sighting, answer, decode, versions_in
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_GROUP_PROPERTIES
@@ -72,10 +72,13 @@ def in_versions(kept: Sequence[KeptVersion]) -> Iterator[Sighting]:
         has_older = one.number == 1 if older is None else one.number == older.number + 1
         if not has_older or one.written_ms is None or not one.is_by_recipe:
             continue
-        now, before = (
-            versions_in(custom_properties({} if each is None else each.value).get(ALIASES))
+        texts = [
+            custom_properties({} if each is None else each.value).get(ALIASES)
             for each in (one, older)
-        )
+        ]
+        if any(text is not None and json_or_none(text) is None for text in texts):
+            continue  # cut, as it was too long: it says of no alias that it is gone
+        now, before = map(versions_in, texts)
         for alias in sorted(now.keys() | before.keys()):
             if now.get(alias) != before.get(alias):
                 yield Sighting(alias, now.get(alias, ""), 0, one.written_ms, "version")

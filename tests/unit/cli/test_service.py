@@ -262,6 +262,7 @@ def test_a_service_that_nothing_names(
     [
         (("champion", "in", "churn"), "'in' is not 'of'"),
         (("champion", "of", "churn", "--on", "yesterday"), "'yesterday' is no day and no time"),
+        (("champion", "of", "churn", "--on", "0001-01-01T00:00+14:00"), "is no day and no time"),
         (("champion", "of", "churn", "--recipe", "r.yml", "--server", "http://x"), "exclude"),
     ],
 )

@@ -130,6 +130,18 @@ def test_other_versions_of_the_registered_model_are_listed_with_their_aliases() 
     assert made.unknown == ("10 older versions of the registered model",)
 
 
+def test_a_card_of_a_day_lists_the_versions_of_that_day() -> None:
+    others = [model_urn(f"m_{at}") for at in range(60)]
+    of = {"version": {"versionTag": "7"}}
+    entities = {
+        one: {"versionProperties": [version(1, 60 - at, **of)]} for at, one in enumerate(others)
+    }
+    made = passport(URN, kept_in({URN: HISTORY} | entities), START + 25 * DAY, siblings=others)
+    shown = [line.entity for line in made.of("identity") if line.entity != URN]
+    assert shown == others[35:55]
+    assert "5 older versions of the registered model" in made.unknown
+
+
 def test_a_large_change_is_cut_with_its_rest_counted() -> None:
     after = params(**{f"p{at:02}": "1" for at in range(30)})
     history = {PROPERTIES: [version(2, 2, hyperParams=after), version(1, 1, name="m")]}

@@ -142,5 +142,10 @@ def test_a_kept_version_proves_what_its_recipe_has_found_changed() -> None:
     assert shown([KEPT[3]._replace(number=1, writer="user ada")]) == []
 
 
+def test_a_kept_version_with_cut_aliases_proves_nothing() -> None:
+    cut = KeptVersion(5, {"customProperties": {"mlflow.aliases": '{"a": "2'}}, 5_000, "recipe r")
+    assert shown([KEPT[0], cut, *KEPT[2:]]) == shown(KEPT)[2:]
+
+
 def test_the_window_of_a_kept_version() -> None:
     assert next(in_versions(KEPT)).window == "at 1970-01-01 00:00:06 UTC or before (kept version)"

@@ -6,6 +6,7 @@
 
 import gzip
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -114,7 +115,7 @@ def command(folder: Path, port: int | None, *, train: bool, no_serve: bool) -> i
             unpack_store(folder)
         _push_tests(address)
         code = _ingest(folder)
-        output.out(_NEXT.format(address=address, recipe=folder / RECIPE_FILE))
+        output.out(_NEXT.format(address=address, recipe=shlex.quote(str(folder / RECIPE_FILE))))
         if not no_serve:
             output.out(f"\nOpen {address} to look around; Ctrl-C stops it.")
             try:

@@ -280,6 +280,9 @@ def _raise_incident(_root: Any, info: GraphQLResolveInfo, **arguments: Inputs) -
         raise bad_request("At least 1 resource urn must be defined to raise an incident.")
     if inputs["type"] == "CUSTOM" and not inputs.get("customType"):
         raise bad_request("customType is required: Failed to create incident.")
+    known = context_of(info).store.exists(entities)
+    if absent := [urn for urn in entities if urn not in known]:
+        raise bad_request(f"Failed to raise an incident on {absent[0]}. Entity does not exist.")
     stamp = {"time": now_ms(), "actor": UNKNOWN_ACTOR}
     names = ("type", "customType", "title", "description", "startedAt")
     value: dict[str, Any] = {name: inputs[name] for name in names if name in inputs}

@@ -135,6 +135,8 @@ def changes_page(store: Store, query: Mapping[str, str]) -> ChangesPage:
     comparison of at most `history.COMPARED_CHARS` characters.
     """
     chosen = {key: text for key in _FILTERS if (text := query.get(key, "").strip())}
+    if chosen.get("by") == _RECIPE:
+        del chosen["by"]
     by = chosen.get("by", "")
     recipe = by.removeprefix(_RECIPE) if by.startswith(_RECIPE) else ""
     person = "" if recipe else by

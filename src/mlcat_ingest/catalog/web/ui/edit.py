@@ -271,7 +271,8 @@ def _new_text(urn: str, shown: Mapping[str, Any], value: Mapping[str, Any], vers
 
 
 def _new_card(aspect: str, texts: Mapping[str, str], version: str) -> Edit:
-    if unfit := card_aspects({"users": texts.get("primaryUsers", "").split()}).unfit:
+    users = [line.strip() for line in texts.get("primaryUsers", "").splitlines()]
+    if unfit := card_aspects({"users": [*filter(None, users)]}).unfit:
         raise BadRequestError(f"Users are {', '.join(USERS)}: none is {', '.join(unfit['users'])}.")
     absent = "Failed to update {urn}. {urn} does not exist."
     return Edit(

@@ -73,6 +73,7 @@ def test_an_incident_has_what_its_input_has(store: Store) -> None:
         ({"type": "OPERATIONAL", "resourceUrns": []}, "At least 1 resource urn"),
         ({**MINIMAL, "type": "CUSTOM"}, "customType is required"),
         ({**MINIMAL, "resourceUrn": "m"}, "m"),
+        ({**MINIMAL, "resourceUrn": model("absent")}, "Entity does not exist"),
         ({**MINIMAL, "resourceUrn": "urn:li:tag:x"}, "tag"),
         ({**MINIMAL, "type": "NOPE"}, "NOPE"),
     ],

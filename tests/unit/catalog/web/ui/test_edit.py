@@ -273,6 +273,7 @@ def test_a_conflict_in_a_card_keeps_what_others_wrote_beside_it(
 
 
 def test_users_of_another_kind_are_refused(stored: Store, jane: Browser) -> None:
+    assert "none is HOBBY ENTERPRISE" in submit(jane, None, primaryUsers="HOBBY ENTERPRISE").text
     refused = submit(jane, None, primaryUsers="HOBBY\r\nbanks", primaryUses="x")
     assert refused.status == 400
     assert "Users are ENTERPRISE, HOBBY, ENTERTAINMENT: none is banks." in refused.text
