@@ -199,12 +199,13 @@ def passport(
     on_ms: int | None = None,
     claims: Claims | None = None,
     siblings: Sequence[str] = (),
+    further: int = 0,
 ) -> Passport:
     """Return the passport of the model `urn`, made from none of its aspects if it was not there.
 
     What is kept of the model is `read`, and then of its run, of its tests, and of the first of its
-    `siblings`, the other versions of its registered model. By `claims` the writers of values are
-    known whose first version is not kept.
+    `siblings`, the other versions of its registered model, of which there are `further` ones. By
+    `claims` the writers of values are known whose first version is not kept.
     """
     kept_of_model = read(urn, None)
     entities = {urn: kept_of_model} | {one: read(one, None) for one in _related(kept_of_model)}
@@ -217,7 +218,7 @@ def passport(
         if len(listed) == _MOST_SIBLINGS:
             break
     entities |= listed
-    if more := sum(1 for _ in left):
+    if more := further + sum(1 for _ in left):
         unknown.append(f"{plural(more, 'older version')} of the registered model")
     past = {one: _at(one, kept, on_ms, unknown) for one, kept in entities.items()}
     subject = past.get(urn, {})

@@ -10,11 +10,10 @@ from mlcat_ingest.core.paging import chunks
 from mlcat_ingest.metadata.aspects.common import STATUS, VERSION_PROPERTIES
 from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS
 from mlcat_ingest.metadata.labels import label_of
-from mlcat_ingest.metadata.proposal import custom_properties
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.applied import NOTHING
-from mlcat_ingest.pipeline.merge.provenance import is_removed, stored_properties
+from mlcat_ingest.pipeline.merge.provenance import custom_of, is_removed, stored_properties
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.workflows.plan import PlannedRemoval
 
@@ -110,6 +109,6 @@ def _stages(urn: str, stored: StoredEntity) -> Iterator[str]:
     version = stored[VERSION_PROPERTIES].value if VERSION_PROPERTIES in stored else NOTHING
     for alias in version.get("aliases") or ():
         yield str(alias.get("versionTag"))
-    custom = custom_properties(stored_properties(urn, stored) or NOTHING)
+    custom = custom_of(urn, stored)
     for key in _STAGE_KEYS:
         yield str(custom.get(key))

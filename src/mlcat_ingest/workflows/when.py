@@ -15,8 +15,7 @@ from mlcat_ingest.metadata.passport import KeptVersion
 from mlcat_ingest.metadata.proposal import custom_properties
 from mlcat_ingest.metadata.reserved import ALIAS_LOG
 from mlcat_ingest.metadata.urn import entity_type_of
-from mlcat_ingest.pipeline.merge.applied import NOTHING
-from mlcat_ingest.pipeline.merge.provenance import stored_properties
+from mlcat_ingest.pipeline.merge.provenance import custom_of
 from mlcat_ingest.workflows.card import kept_versions
 from mlcat_ingest.workflows.names import SearchedCatalog, urn_of
 from mlcat_ingest.workflows.plan_render import Line
@@ -43,7 +42,7 @@ def when(
     stored = catalog.read_many([urn], [ML_MODEL_GROUP_PROPERTIES]).get(urn)
     if not stored:
         raise CatalogRequestError(f"the catalog has no {urn}", status=HTTPStatus.NOT_FOUND, urn=urn)
-    custom = custom_properties(stored_properties(urn, stored) or NOTHING)
+    custom = custom_of(urn, stored)
     sightings = decode(custom.get(ALIAS_LOG))
     found = answer(sightings, alias, begin_ms, end_ms)
     if found.certainty == "not known" and isinstance(catalog, CatalogClient):

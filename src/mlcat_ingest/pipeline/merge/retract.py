@@ -39,7 +39,7 @@ from mlcat_ingest.pipeline.merge.applied import (
 from mlcat_ingest.pipeline.merge.aspects import has_content, rank, without_applied
 from mlcat_ingest.pipeline.merge.entity import Change, MergedEntity, merge_entity
 from mlcat_ingest.pipeline.merge.proposals import propose
-from mlcat_ingest.pipeline.merge.provenance import is_removed, marks_removed, stored_properties
+from mlcat_ingest.pipeline.merge.provenance import custom_of, is_removed, marks_removed
 from mlcat_ingest.pipeline.merge.rules import DATASET, UNOWNED, MergeRules, properties_aspect
 
 OF_THE_SERVICE: Final = frozenset(
@@ -80,7 +80,7 @@ def retract_entity(
     main_aspect = properties_aspect(entity.entity_type)
     if stored is None or not main_aspect:
         return MergedEntity(entity, stored or NOTHING, "unchanged")
-    properties = custom_properties(stored_properties(entity.urn, stored) or NOTHING)
+    properties = custom_of(entity.urn, stored)
     if entity.entity_type == DATASET:
         remembered = NOTHING.get  # whose it is shows in its aspects
     bases = read_bases(properties, writer, lambda: remembered(entity.urn))
@@ -160,7 +160,7 @@ def merge_or_leave(
     if entity.entity_type == DATASET and not entity.only_if_absent:
         return _merge_dataset(entity, stored or NOTHING, rules, can_read=can_read)
     if stored and rules.writer is not None and marks_removed(entity):
-        custom = custom_properties(stored_properties(entity.urn, stored) or NOTHING)
+        custom = custom_of(entity.urn, stored)
         if read_bases(custom, rules.writer).is_shared:
             return retract_entity(entity, stored, writer=rules.writer, remembered=remembered)
         # What was named to be looked through for what is ours is not read of the source.

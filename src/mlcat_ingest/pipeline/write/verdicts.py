@@ -19,13 +19,13 @@ from mlcat_ingest.metadata.aspects.assets import (
 )
 from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS
 from mlcat_ingest.metadata.codec import content_hash
-from mlcat_ingest.metadata.proposal import Aspect, Entity, custom_properties
+from mlcat_ingest.metadata.proposal import Aspect, Entity
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.metadata.urn import encoded_bytes, entity_type_of, tag
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.merge.applied import NOTHING, verdict_tags
 from mlcat_ingest.pipeline.merge.entity import Merge, MergedEntity
-from mlcat_ingest.pipeline.merge.provenance import stored_properties
+from mlcat_ingest.pipeline.merge.provenance import custom_of
 from mlcat_ingest.pipeline.write.conflicts import PermittedReads
 from mlcat_ingest.pipeline.write.delivery import DeliveryTarget, MakeDelivery
 from mlcat_ingest.pipeline.write.incidents import Event, Incidents, incident_of, new_incident
@@ -121,7 +121,7 @@ class Verdicts:
         tests: set[str] = set()
         changes: dict[str, Counter[str]] = {}
         for urn, entity in stored.items():
-            custom = custom_properties(stored_properties(urn, entity) or NOTHING)
+            custom = custom_of(urn, entity)
             given = set(verdict_tags(custom, self._recipe))
             named = self._named(evaluation.outcomes[urn].failing, self._spec.tag)
             failing = [test for test in named if not self._reads_tags(test)]

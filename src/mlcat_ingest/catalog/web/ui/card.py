@@ -34,15 +34,16 @@ def card_of(store: Store, urn: str) -> Passport:
     """
     stored = store.get_many([urn], {VERSION_PROPERTIES}).get(urn, {})
     version_set = value_of(stored, VERSION_PROPERTIES).get("versionSet", "")
-    others = referrers(store, version_set, edge.c.relationship == "VersionOf", 0, _MOST).urns
-    versions = store.get_many(others, {VERSION_PROPERTIES})
+    others = referrers(store, version_set, edge.c.relationship == "VersionOf", 0, _MOST)
+    versions = store.get_many(others.urns, {VERSION_PROPERTIES})
     orders = {
         one: (value_of(aspects, VERSION_PROPERTIES)["sortId"], one)
         for one, aspects in versions.items()
         if one != urn
     }
     siblings = sorted(orders, key=orders.__getitem__, reverse=True)
-    return passport(urn, partial(_kept, store), siblings=siblings)
+    further = others.total - len(others.urns) - (bool(others.total) and urn not in versions)
+    return passport(urn, partial(_kept, store), siblings=siblings, further=further)
 
 
 def _kept(store: Store, urn: str, aspects: Collection[str] | None) -> Kept:

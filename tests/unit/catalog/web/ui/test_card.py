@@ -64,3 +64,19 @@ def test_old_versions_of_a_large_aspect_are_not_read(store: Store) -> None:
         put(store, URN, mlModelProperties={"name": "m", "description": f"{number}" * 2_000_000})
     text = page(store, at(URN, TAB)).text
     assert "Name m mlModelProperties.name , version 3 not known: before the oldest" in text
+
+
+@pytest.mark.parametrize("number", [1, 6])
+def test_versions_beyond_those_that_are_read_are_counted(
+    store: Store, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    monkeypatch.setattr(card, "_MOST", 3)
+    for at_ in range(1, 7):
+        version = {"versionSet": "urn:li:versionSet:(m,mlModel)", "sortId": str(at_)}
+        created = {"created": {"time": at_}, "name": f"m{at_}"}
+        put(store, model(f"m_{at_}"), mlModelProperties=created,
+            versionProperties={**version, "version": {"versionTag": str(at_)}})  # fmt: skip
+    made = card.card_of(store, model(f"m_{number}"))
+    listed = [line.value for line in made.lines if line.label == "Other version"]
+    assert listed == (["6", "5", "4"] if number == 1 else ["5", "4"])
+    assert made.unknown == (f"{5 - len(listed)} older versions of the registered model",)
