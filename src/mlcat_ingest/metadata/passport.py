@@ -45,7 +45,7 @@ _DELETED: Final = "aspects that were deleted since"
 _MOST_SIBLINGS: Final = 20
 """Other versions of a registered model that are listed, the newest."""
 
-_MOST_READ: Final = 200
+_MOST_READ: Final = 100
 """Those that are read to find the newest of an earlier day."""
 
 _CHANGES: Final = 8
