@@ -198,20 +198,22 @@ def passport(
     read: ReadsKept,
     on_ms: int | None = None,
     claims: Claims | None = None,
-    siblings: Sequence[str] = (),
+    siblings: Mapping[str, str] | None = None,
     further: int = 0,
 ) -> Passport:
     """Return the passport of the model `urn`, made from none of its aspects if it was not there.
 
-    What is kept of the model is `read`, and then of its run, of its tests, and of the first of its
-    `siblings`, the other versions of its registered model, of which there are `further` ones. By
-    `claims` the writers of values are known whose first version is not kept.
+    What is kept of the model is `read`, and then of its run, of its tests, and of the newest of its
+    `siblings`: the other versions of its registered model, each with what they are sorted by, of
+    which there are `further` ones. By `claims` the writers of values are known whose first version
+    is not kept.
     """
     kept_of_model = read(urn, None)
     entities = {urn: kept_of_model} | {one: read(one, None) for one in _related(kept_of_model)}
     unknown: list[str] = []
     listed: dict[str, Kept] = {}
-    left = iter(siblings)
+    orders = siblings or {}
+    left = iter(sorted(orders, key=lambda one: (orders[one], one), reverse=True))
     for one in islice(left, _MOST_READ):
         if _at(one, kept := read(one, [common.VERSION_PROPERTIES]), on_ms, unknown):
             listed[one] = kept

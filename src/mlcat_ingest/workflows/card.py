@@ -54,12 +54,12 @@ def read_passport(catalog: Reads, urn: str, on_ms: int | None = None) -> Passpor
     return made
 
 
-def _siblings(catalog: CatalogClient, urn: str) -> list[str]:
-    """Return the other live versions of the registered model, the newest first."""
+def _siblings(catalog: CatalogClient, urn: str) -> dict[str, str]:
+    """Return the other live versions of the registered model, with what they are sorted by."""
     read = [ML_MODEL_PROPERTIES, VERSION_PROPERTIES, STATUS]
     own = catalog.read_many([urn], read).get(urn, {})
     if VERSION_PROPERTIES not in own or ML_MODEL_PROPERTIES not in own:
-        return []
+        return {}
     found = {}
     for group in own[ML_MODEL_PROPERTIES].value.get("groups") or ():
         for page in catalog.search.members(group):
@@ -67,7 +67,7 @@ def _siblings(catalog: CatalogClient, urn: str) -> list[str]:
                 for one, stored in catalog.read_many(chunk, read[1:]).items():
                     if one != urn and VERSION_PROPERTIES in stored and not is_removed(stored):
                         found[one] = str(stored[VERSION_PROPERTIES].value.get("sortId"))
-    return sorted(found, key=lambda one: (found[one], one), reverse=True)
+    return found
 
 
 def kept_versions(catalog: CatalogClient, urn: str, aspects: Collection[str] | None) -> Kept:

@@ -114,12 +114,16 @@ def test_a_test_has_its_name_its_verdict_and_its_time() -> None:
     )
 
 
+def newest_first(versions: list[str]) -> dict[str, str]:
+    return {one: f"{99 - at:02}" for at, one in enumerate(versions)}
+
+
 def test_other_versions_of_the_registered_model_are_listed_with_their_aliases() -> None:
     tag = {"versionTag": "7"}
     of = {"version": tag, "aliases": [{"versionTag": "next"}], "comment": "not shown"}
     others = [model_urn(f"m_{at}") for at in range(30)]
     entities = {one: {"versionProperties": [version(2, 1, **of)]} for one in others}
-    made = passport(URN, kept_in({URN: HISTORY} | entities), siblings=others)
+    made = passport(URN, kept_in({URN: HISTORY} | entities), siblings=newest_first(others))
     shown_others = [line for line in made.of("identity") if line.entity != URN]
     assert len(shown_others) == 40
     assert [(line.label, line.value, line.entity) for line in shown_others[:2]] == [
@@ -136,7 +140,9 @@ def test_a_card_of_a_day_lists_the_versions_of_that_day() -> None:
     entities = {
         one: {"versionProperties": [version(1, 60 - at, **of)]} for at, one in enumerate(others)
     }
-    made = passport(URN, kept_in({URN: HISTORY} | entities), START + 25 * DAY, siblings=others)
+    made = passport(
+        URN, kept_in({URN: HISTORY} | entities), START + 25 * DAY, siblings=newest_first(others)
+    )
     shown = [line.entity for line in made.of("identity") if line.entity != URN]
     assert shown == others[35:55]
     assert "5 older versions of the registered model" in made.unknown

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from functools import partial
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Final, TypeVar
 
 from mlcat_ingest.client.base import Catalog, each_type
 from mlcat_ingest.core.text import plural
@@ -47,8 +47,8 @@ SAMPLE: Final = 100
 DIRTY: Final = 2_000
 """Dirty records that a pass asks for one by one; where there are more it reads everything."""
 
-
 _NAMES_TIMEOUT_S: Final = 10.0
+_KnownT = TypeVar("_KnownT")
 
 log = logging.getLogger(__name__)
 
@@ -108,20 +108,21 @@ def shared_writer_ids(url: str, recipe: str) -> Sequence[str]:
 
 def known_writer_ids(url: str, recipe: str) -> Sequence[str]:
     """Return the writer ids in a state, its own first; none where there is none to be read."""
-    with suppress(NotAuthorizedError, StateUnavailableError):
-        if not is_missing(url):
-            with read_only(url, timeout_s=_NAMES_TIMEOUT_S) as connection:
-                return () if connection is None else partitions.writer_ids(connection, recipe)
-    return ()
+    return _known(url, partial(partitions.writer_ids, recipe=recipe))
 
 
 def known_tests(url: str, recipe: str) -> Sequence[str]:
     """Return the digests of metadata tests that the passes of a recipe ended with, if any."""
+    rows = _known(url, partial(partitions.partitions_of, recipe=recipe))
+    return [row.tests for row in rows]
+
+
+def _known(url: str, read: Callable[[SqlConnection], Sequence[_KnownT]]) -> Sequence[_KnownT]:
+    """Return what `read` finds in a state, nothing where there is none to be read."""
     with suppress(NotAuthorizedError, StateUnavailableError):
         if not is_missing(url):
             with read_only(url, timeout_s=_NAMES_TIMEOUT_S) as connection:
-                rows = () if connection is None else partitions.partitions_of(connection, recipe)
-                return [row.tests for row in rows]
+                return () if connection is None else read(connection)
     return ()
 
 

@@ -206,14 +206,15 @@ class Merger:
             if not one.proposals
         ]
         self._writer.settle([*denied, *unchanged])
+        new = sum(entity.change == "created" for entity in changed)
         with self._lock:
-            self._new_left -= sum(entity.change == "created" for entity in changed)
-            if self._new_left < 0:
+            if new > self._new_left:
                 raise LimitError(
                     f"more than {plural(self._most_new, 'new entity', 'new entities')} would be "
                     "created; the run stopped at this limit",
                     hint="raise limits.max_new_entities, or narrow the source",
                 )
+            self._new_left -= new
         self._writer.add(changed)
 
     def _without_former(

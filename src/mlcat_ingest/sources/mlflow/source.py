@@ -372,7 +372,7 @@ class MlflowSource(Source[JoinedRecord]):
         listed = self._assets.setdefault(scope.source_key, {})
         unread: set[str] = set()
         kinds = [KINDS[name] for name in self._config.include if KINDS[name] != AGENT]
-        for kind in kinds if named is None else {PROMPT}.intersection(kinds if named else ()):
+        for kind in kinds if named is None else [one for one in kinds if one == PROMPT and named]:
             assets = reader.assets(kind)
             refused = reader.refusals.take()
             if assets is None:

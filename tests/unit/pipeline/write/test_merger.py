@@ -1,13 +1,14 @@
 """The merge stage: limits, and entities that need no write."""
 
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mlcat_ingest.errors import NotAuthorizedError
+from mlcat_ingest.errors import LimitError, NotAuthorizedError
 from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.report.dead_letters import DeadLetters
 from mlcat_ingest.pipeline.report.report import Report
@@ -120,6 +121,24 @@ def test_entities_that_are_there_already_are_not_new(sink: FakeSink) -> None:
     run(sink, model(A), model(B))
     assert run(sink, *(model(urn, "other") for urn in (A, B, C)), limits=limits).exit_code == 0
     assert set(sink.stored) == {A, B, C}
+
+
+def test_a_refused_chunk_does_not_count_as_admitted(sink: FakeSink) -> None:
+    recipe = a_recipe("test", limits={"max_new_entities": 3})
+    pipeline = PipelineRun([Remembered()], sink, RunOptions(recipe))
+
+    def merge(*names: str) -> None:
+        pipeline._merger.merge({urn: model(urn) for urn in map(model_urn, names)})
+
+    with closing(pipeline._deferred):
+        merge("a", "b")
+        with pytest.raises(LimitError, match="more than 3 new entities"):
+            merge("c", "d")
+        merge("c")
+        with pytest.raises(LimitError):
+            merge("d")
+        sink.stored[A] = {HOME: {"name": "other"}}
+        merge("a")
 
 
 def test_an_entity_that_may_not_be_read_is_refused_and_comes_again(tmp_path: Path) -> None:

@@ -36,13 +36,12 @@ def card_of(store: Store, urn: str) -> Passport:
     version_set = value_of(stored, VERSION_PROPERTIES).get("versionSet", "")
     others = referrers(store, version_set, edge.c.relationship == "VersionOf", 0, _MOST)
     versions = store.get_many(others.urns, {VERSION_PROPERTIES})
-    orders = {
-        one: (value_of(aspects, VERSION_PROPERTIES)["sortId"], one)
+    siblings = {
+        one: value_of(aspects, VERSION_PROPERTIES)["sortId"]
         for one, aspects in versions.items()
         if one != urn
     }
-    siblings = sorted(orders, key=orders.__getitem__, reverse=True)
-    further = others.total - len(others.urns) - (bool(others.total) and urn not in versions)
+    further = max(0, others.total - len({*others.urns, urn}))
     return passport(urn, partial(_kept, store), siblings=siblings, further=further)
 
 
