@@ -79,6 +79,11 @@ def test_a_dollar_in_a_password_is_left_alone(tmp_path: Path) -> None:
     assert path_of(config) == "mysql://u:a$bc_none@h/d"
 
 
+def test_the_password_in_an_address_is_masked_as_it_is_meant(tmp_path: Path) -> None:
+    repo(tmp_path, "project: p\nregistry: {path: 'mysql://u:qu%40rtz-word@h/d'}\n")
+    assert mask("no qu@rtz-word here") == "no *** here"
+
+
 def test_a_variable_in_what_is_not_used_does_not_matter(tmp_path: Path) -> None:
     text = (
         "project: p\nonline_store: {type: redis, connection_string: '${REDIS_THAT_IS_NOT_SET}'}\n"
