@@ -2,6 +2,8 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from graphlib import CycleError, TopologicalSorter
 from importlib import import_module
 from itertools import chain
 from typing import Any, ClassVar, Final, TypeVar
@@ -43,7 +45,7 @@ class FeastSource(FeatureSource):
     """Reads the feature views of a Feast registry as feature tables; nothing in it is executed.
 
     Cost: memory for the objects of the registry as they are stored, and decoded for entities,
-    services and one table.
+    services, on-demand views and one table.
     """
 
     config_class: ClassVar = FeastConfig
@@ -76,8 +78,8 @@ class FeastSource(FeatureSource):
     def definitions(self) -> Iterator[Definition]:
         """Yield every table and set of the registry, and its broken definitions.
 
-        On-demand views come after the views that they take from. The registry is fetched once, so
-        that the tables announced before the run are those that come.
+        The registry is fetched once, so that the tables announced before the run are those that
+        come.
         """
         yield from _RegistryDecoder(self._config, self._fetched()).definitions()
 
@@ -203,16 +205,35 @@ class _RegistryDecoder:
         return FeatureSet(namespace=project, name=spec.name, features=tuple(refs), aliases=aliases)
 
     def _tables(self, kind: str) -> Iterator[FeatureTable]:
-        def table(raw: RawObject, view: Any) -> FeatureTable | None:
-            name = (raw.project, view.spec.name)
+        views = self._decode(kind, lambda raw, view: (raw.project, view))
+        for project, view in _in_order(views) if kind == "on_demand_feature_view" else views:
+            name = (project, view.spec.name)
             if name in self._seen:
                 reason = f"the registry has a second view {name[1]!r} in project {name[0]!r}"
-                self._broken.append(Broken(namespace=name[0], name=name[1], reason=reason))
-                return None
+                self._broken.append(Broken(namespace=project, name=name[1], reason=reason))
+                continue
             self._seen.add(name)
-            return self._views.table(kind, raw.project, view)
+            yield self._views.table(kind, project, view)
 
-        return (decoded for decoded in self._decode(kind, table) if decoded is not None)
+
+def _in_order(views: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """Yield on-demand views with their projects, each after the on-demand views it takes from."""
+    by_name: dict[ViewName, list[tuple[str, Any]]] = defaultdict(list)
+    sorter: TopologicalSorter[ViewName] = TopologicalSorter()
+    for project, view in views:
+        name = (project, view.spec.name)
+        by_name[name].append((project, view))
+        taken = (
+            one.feature_view_projection.feature_view_name for one in view.spec.sources.values()
+        )
+        sorter.add(name, *((project, other) for other in taken))
+    with suppress(CycleError):  # those in a cycle, which Feast cannot evaluate, come last
+        sorter.prepare()
+    while ready := sorter.get_ready():
+        for name in ready:
+            yield from by_name.pop(name, ())
+        sorter.done(*ready)
+    yield from chain.from_iterable(by_name.values())
 
 
 def transport_for(config: FeastConfig) -> RegistryTransport:

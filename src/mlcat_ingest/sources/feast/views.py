@@ -531,7 +531,7 @@ def _properties(view: Any, inputs: _Inputs) -> dict[str, str]:
     spec, meta = view.spec, view.meta
     state, policy = getattr(meta, "state", 0), getattr(spec, "conflict_policy", None)
     intervals = getattr(meta, "materialization_intervals", ())
-    ends = (_iso_time(interval, "end_time") for interval in intervals)
+    last = max(intervals, key=lambda one: (one.end_time.seconds, one.end_time.nanos), default=None)
 
     def given(*names: str) -> dict[str, str | bool | None]:
         return {name: getattr(spec, name, None) or None for name in names}
@@ -542,7 +542,7 @@ def _properties(view: Any, inputs: _Inputs) -> dict[str, str]:
         state=value_name("State", state) if state else None,
         created_at=_iso_time(meta, "created_timestamp"),
         last_updated_at=_iso_time(meta, "last_updated_timestamp"),
-        materialized_until=max(filter(None, ends), default=None),
+        materialized_until=None if last is None else _iso_time(last, "end_time"),
         online=getattr(spec, "online", None),
         **given("offline"),
         ttl_s=_in_seconds(spec.ttl) if hasattr(spec, "ttl") else None,
@@ -551,12 +551,16 @@ def _properties(view: Any, inputs: _Inputs) -> dict[str, str]:
         **given("retain_history", "reference_feature_view"),
         upstream_features=", ".join(inputs.features),
         request_fields=", ".join(inputs.request_fields),
-        aggregations=", ".join(
-            f"{step.function}({step.column}) over {_in_seconds(step.time_window) or '0'} s"
-            for step in getattr(spec, "aggregations", ())
-        ),
+        aggregations=", ".join(_aggregation(step) for step in getattr(spec, "aggregations", ())),
         **given("timestamp_field", "write_to_online_store", "singleton"),
     )
+
+
+def _aggregation(step: Any) -> str:
+    text = f"{step.function}({step.column}) over {_in_seconds(step.time_window) or '0'} s"
+    slide = _in_seconds(step.slide_interval)
+    text += f" every {slide} s" if slide and step.slide_interval != step.time_window else ""
+    return f"{text} as {step.name}" if step.name else text
 
 
 def _version_number(view: Any) -> str | None:

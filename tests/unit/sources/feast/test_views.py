@@ -43,6 +43,7 @@ def test_what_feast_writes_of_a_view_beside_its_columns() -> None:
             "current_version_number": 2,
             "state": 4,
             "materialization_intervals": [
+                {"end_time": {"seconds": 1_700_000_120, "nanos": 500_000_000}},
                 {"end_time": {"seconds": 1_700_000_120}},
                 {"end_time": {"seconds": 1_700_000_030}},
             ],
@@ -61,7 +62,7 @@ def test_what_feast_writes_of_a_view_beside_its_columns() -> None:
         "feast.state": "AVAILABLE_ONLINE",
         "feast.created_at": "2023-11-14T22:13:20Z",
         "feast.last_updated_at": "2023-11-14T22:14:20Z",
-        "feast.materialized_until": "2023-11-14T22:15:20Z",
+        "feast.materialized_until": "2023-11-14T22:15:20.500Z",
         "feast.sources": "s3",
     }
 
@@ -83,6 +84,22 @@ def test_a_duration_has_all_of_its_digits(seconds: int, nanos: int, text: str) -
     step = {"function": "sum", "column": "n", "time_window": duration}
     found = one_of("stream_feature_views", {"aggregations": [step]})
     assert found.properties["feast.aggregations"] == f"sum(n) over {text} s"
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ({}, "sum(n) over 60 s"),
+        ({"slide_interval": {"seconds": 60}}, "sum(n) over 60 s"),
+        ({"slide_interval": {"seconds": 5}, "name": "n5"}, "sum(n) over 60 s every 5 s as n5"),
+    ],
+)
+def test_an_aggregation_says_its_slide_and_the_name_of_its_result(
+    more: dict[str, Any], text: str
+) -> None:
+    step = {"function": "sum", "column": "n", "time_window": {"seconds": 60}, **more}
+    found = one_of("stream_feature_views", {"aggregations": [step]})
+    assert found.properties["feast.aggregations"] == text
 
 
 @pytest.mark.parametrize(
@@ -252,3 +269,39 @@ def test_a_projection_under_another_name_leads_to_the_view_itself() -> None:
     )
     assert found.sources == (DatasetPlace("s3", "b/k"),)
     assert found.properties["feast.upstream_features"] == "base:x"
+
+
+@pytest.mark.parametrize("names", [("a", "b", "c"), ("c", "b", "a"), ("b", "c", "a")])
+def test_on_demand_views_of_one_another_have_all_datasets_in_any_order(
+    names: tuple[str, ...],
+) -> None:
+    below = {"a": "b", "b": "c", "c": "base"}
+    views = [
+        {
+            "spec": {
+                "name": name,
+                "project": "p",
+                "sources": {"x": taken(feature_view_projection={"feature_view_name": below[name]})},
+            }
+        }
+        for name in names
+    ]
+    base = {"spec": {"name": "base", "project": "p", "batch_source": S3}}
+    found = tables(read(registry(on_demand_feature_views=views, feature_views=[base])))
+    assert {name: found[name].sources for name in names} == dict.fromkeys(
+        names, (DatasetPlace("s3", "b/k"),)
+    )
+
+
+def test_on_demand_views_that_take_from_each_other_are_tables_all_the_same() -> None:
+    views = [
+        {
+            "spec": {
+                "name": name,
+                "project": "p",
+                "sources": {"x": taken(feature_view_projection={"feature_view_name": other})},
+            }
+        }
+        for name, other in ("ab", "ba")
+    ]
+    assert list(tables(read(registry(on_demand_feature_views=views)))) == ["a", "b"]
