@@ -303,6 +303,8 @@ def _syntax_error(error: yaml.MarkedYAMLError, text: str, label: str) -> RecipeS
         problem, hint = "a tab in the indentation", "YAML requires spaces"
     elif "${" in line:
         hint = "inside { } and [ ], put quotes around ${…}"
+    elif "mapping values" in problem:
+        hint = "put quotes around a text with a colon and a space, and check the indentation"
     return RecipeSyntaxError(f"{label}:{number + 1}: not valid YAML: {problem}", hint=hint)
 
 

@@ -141,7 +141,8 @@ def _sentence(detail: ErrorDetails, raw: Any) -> str:
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "value_error":
         return _without_secrets(str(context["error"]), detail["input"], raw)
-    if kind == "string_too_short" and context["min_length"] == 1:
+    is_null = kind == "string_type" and detail["input"] is None
+    if is_null or (kind == "string_too_short" and context["min_length"] == 1):
         return "must not be empty"
     if kind.startswith(("date", "time")):
         return _MOMENT

@@ -342,6 +342,8 @@ def _platform(name: str) -> str:
         data_platform(name)
     except InvalidUrnError as error:
         raise ValueError(f"is not a valid platform: {error}") from None
+    if name not in PLATFORMS and name.lower() in PLATFORMS:
+        raise ValueError(f"is not a platform; did you mean `{name.lower()}`?")
     return name
 
 

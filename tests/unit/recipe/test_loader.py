@@ -145,7 +145,10 @@ def test_byte_order_mark_and_crlf_are_fine() -> None:
         ("a: [1\n", "r.yml:2: not valid YAML: did not find expected ',' or ']'"),
         (
             "a: 1\nb: c: d\n",
-            "r.yml:2: not valid YAML: mapping values are not allowed in this context",
+            (
+                "r.yml:2: not valid YAML: mapping values are not allowed in this context (put "
+                "quotes around a text with a colon and a space, and check the indentation)"
+            ),
         ),
         ("a: *nope\n", "r.yml:1: not valid YAML: found undefined alias"),
         ("a: 1\nb: {c: ${D}}\n", UNQUOTED),

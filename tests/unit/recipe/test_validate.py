@@ -81,6 +81,7 @@ def problems(raw: dict[str, Any], **origin: Any) -> list[str]:
     [
         ({"text": 1}, "c.text: must be text; put it in quotes"),
         ({"filled": " "}, "c.filled: must not be empty"),
+        ({"text": None}, "c.text: must not be empty"),
         ({"filled": "a\x07"}, "c.filled: contains a line break or another control character"),
         ({"coded": "a"}, "c.coded: must have 2 or more characters"),
         ({"coded": "aaaa"}, "c.coded: must have 3 or fewer characters"),

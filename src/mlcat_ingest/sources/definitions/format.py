@@ -16,6 +16,12 @@ def _no_urn(text: str) -> str:
     raise ValueError("must be the URN of a dataset, or {platform: ..., name: ...}")
 
 
+def _no_address(text: str) -> str:
+    if "://" in text:
+        raise ValueError("is an address; write the name, such as `bucket/folder`, or give the URN")
+    return text
+
+
 _Owner = Annotated[PublicStr, AfterValidator(urn_validator("corpuser", "corpGroup", name=str))]
 """A name that the recipe's `owners` apply to, or the URN of a user or group."""
 
@@ -29,7 +35,7 @@ class PlaceSpec(RecipeModel):
     platform: Platform
     """The catalog's name of the platform, such as `snowflake` or `s3`."""
 
-    name: PublicStr
+    name: Annotated[PublicStr, AfterValidator(_no_address)]
     """The dataset's name on that platform, such as `db.schema.table` or `bucket/folder`."""
 
 

@@ -194,7 +194,7 @@ tables:
   - name: drivers
     tag: {a: b}
     owners: ["urn:li:dataset:x", 5]
-    sources: ["urn:li:mlModel:x", foo, {platform: s3}, 7]
+    sources: ["urn:li:mlModel:x", foo, {platform: s3}, 7, {platform: S3, name: "s3://b/k"}]
     features:
       - {name: rate, type: CONTINUOS}
       - {type: TEXT}
@@ -219,6 +219,11 @@ platform: twice
         ),
         "bad.yml:8: tables[0].sources[2].name: is required",
         "bad.yml:8: tables[0].sources[3]: must be text; put it in quotes",
+        "bad.yml:8: tables[0].sources[4].platform: is not a platform; did you mean `s3`?",
+        (
+            "bad.yml:8: tables[0].sources[4].name: is an address; write the name, such as "
+            "`bucket/folder`, or give the URN"
+        ),
         (
             "bad.yml:10: tables[0].features[0].type: must be 'USELESS', 'NOMINAL', 'ORDINAL', "
             "'BINARY', 'COUNT', 'TIME', 'INTERVAL', 'IMAGE', 'VIDEO', 'AUDIO', 'TEXT', 'MAP', "
