@@ -20,7 +20,6 @@ from mlcat_ingest.metadata.urn import (
     MAX_URN_BYTES,
     build,
     data_platform,
-    data_platform_instance,
     encode_own,
     encoded_bytes,
 )
@@ -224,7 +223,9 @@ class Naming:
     def _work_out(self) -> None:
         self.platform_urn = data_platform(self.platform)
         self.instance_urn = (
-            data_platform_instance(self.platform, self.instance) if self.instance else None
+            build("dataPlatformInstance", self.platform_urn, self.instance)
+            if self.instance
+            else None
         )
         owners = [part for part in (self.instance, self.workspace) if part]
         self._owner = "".join(f"{part}." for part in owners)

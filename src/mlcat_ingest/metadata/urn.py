@@ -332,11 +332,6 @@ def data_platform(name: str) -> str:
     return build("dataPlatform", name)
 
 
-def data_platform_instance(platform: str, instance: str) -> str:
-    """Return the URN of an installation of the platform named `platform`."""
-    return build("dataPlatformInstance", data_platform(platform), instance)
-
-
 def tag(name: str) -> str:
     """Return the URN of a tag."""
     return build("tag", name)

@@ -45,7 +45,7 @@ class Ledger:
         self._tally = tally
         self._tracker = Tracker(self.state, tally.clean)
         self._saving = threading.Lock()
-        self.note, self.notes, self.count = tally.note, tally.source_notes, tally.count
+        self.note, self.count = tally.note, tally.count
         self.lineage, self.state_failed = tally.lineage, tally.state_failed
 
     def page(

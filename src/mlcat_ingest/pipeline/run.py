@@ -45,7 +45,7 @@ from mlcat_ingest.pipeline.read.feature_tables import (
 )
 from mlcat_ingest.pipeline.read.lineage import LineageCheck
 from mlcat_ingest.pipeline.read.links import Linker
-from mlcat_ingest.pipeline.read.pages import PageMapper, read_pages, request_for
+from mlcat_ingest.pipeline.read.pages import PageMapper, request_for
 from mlcat_ingest.pipeline.removal.rename import GroupCopier, merge_copy
 from mlcat_ingest.pipeline.removal.soft_delete import DeferredRemovals, Removal
 from mlcat_ingest.pipeline.removal.unlisted import silent_writers
@@ -286,8 +286,13 @@ class PipelineRun:
         """
         request = request_for(source, self._options.scope, self._state)
         pages: Channel[Page[Any] | Finished] = Channel(self._context.cancellation, 1)
-        reader = start_thread(lambda: read_pages(source, request, pages), "mlcat-read", pages.close)
-        self._threads.append(reader)
+
+        def read() -> None:
+            for page in source.read(request):
+                pages.put(page)
+            pages.close()
+
+        self._threads.append(start_thread(read, "mlcat-read", pages.close))
         for page in pages:
             if isinstance(page, Finished):
                 self._finish_partition(page)
@@ -312,7 +317,8 @@ class PipelineRun:
 
     def _finish_partition(self, finished: Finished) -> None:
         """Keep the checkpoint of a partition until all of it is acknowledged."""
-        self._ledger.notes(finished.notes)
+        for note in finished.notes:
+            self._ledger.note(note.kind, note.detail)
         self.found_ids.update(finished.found_ids)
         self._removal.named.extend(finished.groups)
         if finished.index is not None:

@@ -29,25 +29,19 @@ class _ReferenceError(Exception):
     """A `${...}` that has no value; `str()` is the sentence for the user."""
 
 
-def _interpolate(
-    data: Any, environ: Mapping[str, str], base_dir: Path
-) -> tuple[Any, list[tuple[Loc, str]]]:
-    """Return a copy of `data` with every `${...}` in its texts replaced, and the failures by place.
+class _Expander:
+    """Replaces every `${...}` in texts; its `failures` are those of all calls, by place.
 
     Texts with a `${...}` become `SubstitutedText`. Contents of files and variables of a secret
     name are masked from now on. Files named by a relative path are looked for in `base_dir`.
     """
-    expander = _Expander(environ, base_dir)
-    return expander.value(data, ()), expander.failures
 
-
-class _Expander:
     def __init__(self, environ: Mapping[str, str], base_dir: Path) -> None:
         self._environ = environ
         self._base_dir = base_dir
         self.failures: list[tuple[Loc, str]] = []
 
-    def value(self, data: Any, loc: Loc) -> Any:
+    def value(self, data: Any, loc: Loc = ()) -> Any:
         if isinstance(data, dict):
             return {key: self.value(item, (*loc, key)) for key, item in data.items()}
         if isinstance(data, list):
@@ -68,8 +62,9 @@ class _Expander:
             return value
 
         def again() -> str | None:
-            out, failures = _interpolate(text, self._environ, self._base_dir)
-            return None if failures else str(out)
+            expander = _Expander(self._environ, self._base_dir)
+            out = expander.value(text)
+            return None if expander.failures else str(out)
 
         value = _PART.sub(replace, text)
         return SubstitutedText(value, text, tuple(pieces), again)
@@ -164,8 +159,8 @@ def draft_of(
     plain = Origin(label, base_dir, parsed.lines)
     if not isinstance(parsed.data, dict):
         raise plain.error([plain.problem((), "a recipe must be a mapping of keys to values")])
-    environ = os.environ if environ is None else environ
-    data, failures = _interpolate(parsed.data, environ, base_dir)
+    expander = _Expander(os.environ if environ is None else environ, base_dir)
+    data, failures = expander.value(parsed.data), expander.failures
     problems = [*parsed.problems, *(plain.problem(loc, text) for loc, text in failures)]
     origin = replace(plain, broken=frozenset(loc for loc, _ in failures))
     draft = _in_our_keys(data, origin, problems)

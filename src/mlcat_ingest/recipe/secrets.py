@@ -129,9 +129,8 @@ SECRETS = _SecretRegistry()
 """The registry of this process: loading a recipe fills it, everything that prints asks it."""
 
 
-def mask(text: str) -> str:
-    """Return `text` fit to be printed: every secret known to this process is `***`."""
-    return SECRETS.mask(text)
+mask = SECRETS.mask
+"""Returns a text fit to be printed: every secret known to this process is `***`."""
 
 
 def is_secret_name(name: str) -> bool:

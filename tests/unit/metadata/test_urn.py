@@ -62,7 +62,6 @@ def test_a_urn_is_spelled_as_its_kind_asks(
 
 def test_helpers_build_what_their_names_say() -> None:
     assert urns.data_platform("mlflow") == MLFLOW
-    assert urns.data_platform_instance("mlflow", "eu").endswith(f":({MLFLOW},eu)")
     assert urns.tag("x") == "urn:li:tag:x"
     assert urns.corp_user("ann") == "urn:li:corpuser:ann"
     assert urns.dataset("hive", "db.t", "PROD") == (

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from mlcat_ingest.recipe.draft import MAX_FILE_BYTES, _interpolate, draft_of_data
+from mlcat_ingest.recipe.draft import MAX_FILE_BYTES, _Expander, draft_of_data
 from mlcat_ingest.recipe.secrets import SubstitutedText, mask
 
 ENV = {"A": "alpha", "EMPTY": "", "NESTED": "${A} $${A} {x}: [y]", "API_TOKEN": "tok-12345"}
@@ -10,15 +10,17 @@ FORMS = "use ${VAR}, ${VAR:-default}, ${VAR:?message} or ${file:/path}; $${ is a
 
 
 def expand(text: str, base_dir: Path = Path("/nowhere")) -> object:
-    out, failures = _interpolate({"k": text}, ENV, base_dir)
-    assert failures == []
-    return out["k"]
+    expander = _Expander(ENV, base_dir)
+    out = expander.value(text)
+    assert expander.failures == []
+    return out
 
 
 def failures(text: str, base_dir: Path = Path("/nowhere")) -> list[str]:
-    _, found = _interpolate({"k": text}, ENV, base_dir)
-    assert {loc for loc, _ in found} == {("k",)}
-    return [sentence for _, sentence in found]
+    expander = _Expander(ENV, base_dir)
+    expander.value({"k": text})
+    assert {loc for loc, _ in expander.failures} == {("k",)}
+    return [sentence for _, sentence in expander.failures]
 
 
 @pytest.mark.parametrize(
@@ -64,8 +66,9 @@ def test_what_has_no_value_is_a_sentence(text: str, sentence: str) -> None:
 
 
 def test_every_failure_of_a_text_and_of_all_texts_is_reported() -> None:
-    _, found = _interpolate({"a": ["${X}${Y}", 1], "b": {"c": "${Z}"}}, {}, Path())
-    assert found == [
+    expander = _Expander({}, Path())
+    expander.value({"a": ["${X}${Y}", 1], "b": {"c": "${Z}"}})
+    assert expander.failures == [
         (("a", 0), "the variable X is not set"),
         (("a", 0), "the variable Y is not set"),
         (("b", "c"), "the variable Z is not set"),
@@ -74,7 +77,8 @@ def test_every_failure_of_a_text_and_of_all_texts_is_reported() -> None:
 
 def test_keys_and_other_values_are_left_alone() -> None:
     data = {"${A}": [1, None, True, 2.5, "plain"]}
-    assert _interpolate(data, ENV, Path()) == (data, [])
+    expander = _Expander(ENV, Path())
+    assert (expander.value(data), expander.failures) == (data, [])
 
 
 def test_files_lose_the_newline_at_their_end(tmp_path: Path) -> None:

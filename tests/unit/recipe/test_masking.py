@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field, SecretStr
 
-from mlcat_ingest.recipe.draft import _interpolate
+from mlcat_ingest.recipe.draft import _Expander
 from mlcat_ingest.recipe.fields import OptionalSecret, Public, PublicStr, RecipeModel, ServiceUrl
 from mlcat_ingest.recipe.model import Recipe
 from mlcat_ingest.recipe.secrets import mask
@@ -45,8 +45,9 @@ class Model(RecipeModel):
 
 
 def settle(data: dict[str, Any], **environ: str) -> None:
-    filled, failures = _interpolate(data, environ, Path())
-    assert failures == []
+    expander = _Expander(environ, Path())
+    filled = expander.value(data)
+    assert expander.failures == []
     mask_secrets(Model.model_validate(filled), filled)
 
 

@@ -6,11 +6,11 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from mlcat_ingest.catalog.search.fields import (
+    BODY_ENDINGS,
     COLUMNS,
     DURATION,
     URN,
     SearchableText,
-    bodies,
     find_all,
     is_indexed,
 )
@@ -86,7 +86,7 @@ def make_document(source: IndexedEntity) -> IndexDocument:
     """Return the document of an entity."""
     aspects = dict(sorted(source.aspects.items()))
     texts = find_all(source.urn, source.entity_type, aspects)
-    described = bodies(aspects)
+    described = [value for name, value in aspects.items() if name.endswith(BODY_ENDINGS)]
     return IndexDocument(
         name=fold(texts[0][1])[:_MAX_NAME_CHARS],
         columns=_columns(texts),

@@ -150,11 +150,6 @@ def is_indexed(aspect: str) -> bool:
     return aspect in ASPECT_NAMES or aspect.endswith(BODY_ENDINGS)
 
 
-def bodies(aspects: Aspects) -> list[Mapping[str, Any]]:
-    """Return the values of those aspects that describe the entity."""
-    return [value for name, value in aspects.items() if name.endswith(BODY_ENDINGS)]
-
-
 def find_all(urn: str, entity_type: str, aspects: Aspects) -> list[SearchableText]:
     """Return everything about an entity that can be searched, its name first."""
     identity = Identity.of(urn)

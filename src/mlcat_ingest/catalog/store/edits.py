@@ -20,7 +20,6 @@ from mlcat_ingest.catalog.store.batch import Batch
 from mlcat_ingest.catalog.store.prepare import owner_type, prepare
 from mlcat_ingest.core.clock import now_ms
 from mlcat_ingest.errors import InvalidUrnError
-from mlcat_ingest.metadata.aspects.assets import INCIDENT_INFO
 from mlcat_ingest.metadata.aspects.governance import (
     DEPRECATION,
     DOMAINS,
@@ -252,15 +251,6 @@ def deprecate(deprecation: Value) -> Edit:
 
     return Edit(
         DEPRECATION, change, "Failed to update deprecation for Entity {urn}. Entity does not exist."
-    )
-
-
-def set_incident_status(status: Value) -> Edit:
-    """Return the edit that replaces state, stage and message of an incident."""
-    return Edit(
-        INCIDENT_INFO,
-        lambda value, stamp: {**value, "status": {**status, "lastUpdated": stamp}},
-        "Failed to update incident. Incident does not exist.",
     )
 
 

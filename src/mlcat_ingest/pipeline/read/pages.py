@@ -13,7 +13,6 @@ from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.reserved import MAX_REQUEST_ITEMS
 from mlcat_ingest.pipeline.context import RunContext
 from mlcat_ingest.pipeline.evaluate.evaluator import Evaluator
-from mlcat_ingest.pipeline.flow import Channel
 from mlcat_ingest.pipeline.read.enrich import Enricher
 from mlcat_ingest.pipeline.read.feature_tables import PrimaryKeys
 from mlcat_ingest.pipeline.read.lineage import datasets_of
@@ -22,7 +21,6 @@ from mlcat_ingest.pipeline.state.tracker import TrackedRecord
 from mlcat_ingest.sources.base import (
     Capability,
     FeaturesOnly,
-    Finished,
     Page,
     ReadRequest,
     ReadScope,
@@ -53,15 +51,6 @@ def request_for(source: Source[Any], scope: ReadScope, state: RunState) -> ReadR
             hint=f"add it to `capabilities`: Capability.{scope.needs.name}",
         )
     return ReadRequest(scope, state)
-
-
-def read_pages(
-    source: Source[Any], request: ReadRequest, pages: Channel[Page[Any] | Finished]
-) -> None:
-    """Put all that `source` yields into `pages`, and close it at the end."""
-    for page in source.read(request):
-        pages.put(page)
-    pages.close()
 
 
 class PageMapper:

@@ -258,5 +258,6 @@ class UnlistedEntities:
         if state.writer.may_remove(bases.id) or state.entities.base(urn):
             return True
         if not state.writer.is_own(bases.id):
-            self._context.ledger.notes([other_writer_note(state.writer, bases.id)])
+            note = other_writer_note(state.writer, bases.id)
+            self._context.ledger.note(note.kind, note.detail)
         return False

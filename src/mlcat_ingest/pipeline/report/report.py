@@ -1,9 +1,7 @@
 """The report of a run: records read, entities written or refused, tests, and the exit status."""
 
-import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, TypedDict, TypeVar, Unpack
 
 from mlcat_ingest.core.text import printable
@@ -491,15 +489,6 @@ class Report:
 COUNTERS: Final[Mapping[str, Counter]] = {
     member.name: member.metadata["counter"] for member in fields(Report) if member.metadata
 }
-
-
-def new_run_id(name: str, started_at_ms: int) -> str:
-    """Return the identifier of a run of the recipe `name`, in the form of DataHub's."""
-    from mlcat_ingest.recipe.values import file_stem  # the command line imports this module
-
-    started = datetime.fromtimestamp(started_at_ms / 1000, UTC)
-    # Two hosts may begin a run of one name in the same second.
-    return f"{file_stem(name)}-{started:%Y_%m_%d-%H_%M_%S}-{secrets.token_hex(3)}"
 
 
 def failure_of(error: BaseException, mask: Callable[[str], str] = str) -> Failure:

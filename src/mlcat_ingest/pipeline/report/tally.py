@@ -1,11 +1,13 @@
 """The tally: the stages of a run count in it, from several threads, and it becomes the report."""
 
 import logging
+import secrets
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
+from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -17,7 +19,7 @@ from mlcat_ingest.links.rules import Links
 from mlcat_ingest.metadata.aspects.ml import ML_MODEL_PROPERTIES
 from mlcat_ingest.metadata.identity import ABOUT_MANY
 from mlcat_ingest.metadata.labels import label_of, with_label
-from mlcat_ingest.metadata.proposal import Entity, Note
+from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.metadata.urn import entity_type_of
 from mlcat_ingest.pipeline.merge.rules import properties_aspect
 from mlcat_ingest.pipeline.outcome import Outcome, Refusal
@@ -33,8 +35,8 @@ from mlcat_ingest.pipeline.report.report import (
     PassSummary,
     Report,
     failure_of,
-    new_run_id,
 )
+from mlcat_ingest.recipe.values import file_stem
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +81,10 @@ class Tally:
         self._mask = mask
         self._lock = threading.Lock()
         self._started_at_ms = now_ms()
-        self._run_id = run_id or new_run_id(name, self._started_at_ms)
+        started = datetime.fromtimestamp(self._started_at_ms / 1000, UTC)
+        # In the form of DataHub's; two hosts may begin a run of one name in the same second.
+        own_id = f"{file_stem(name)}-{started:%Y_%m_%d-%H_%M_%S}-{secrets.token_hex(3)}"
+        self._run_id = run_id or own_id
         self._started_s = time.monotonic()
         self._counters = {name: Counter[str]() for name in COUNTERS}
         self._counts: Counter[tuple[str, str]] = Counter()
@@ -135,11 +140,6 @@ class Tally:
         about = with_label(entity.urn, label_of(entity.urn, entity.aspects.get(aspect)))
         for note in entity.notes:
             self.note(note.kind, f"{about}: {note.detail}")
-
-    def source_notes(self, notes: Iterable[Note]) -> None:
-        """Count what a source said of its reading as a whole."""
-        for note in notes:
-            self.note(note.kind, note.detail)
 
     def note(self, kind: str, detail: str) -> None:
         """Count a note of a kind, and keep the first few details."""

@@ -50,7 +50,7 @@ from mlcat_ingest.sources.mlflow.select.assets import AssetUsers, join_agents, m
 from mlcat_ingest.sources.mlflow.select.changes import ChangedRuns, KnownRuns
 from mlcat_ingest.sources.mlflow.select.joins import ParentRuns
 from mlcat_ingest.sources.mlflow.select.missing import find_missing, object_of
-from mlcat_ingest.sources.mlflow.select.scopes import EveryRun, NamedRuns, ShardRuns
+from mlcat_ingest.sources.mlflow.select.scopes import EveryRun, NamedRuns
 from mlcat_ingest.sources.mlflow.select.selection import (
     RunSelection,
     check_divisible,
@@ -148,8 +148,8 @@ log = logging.getLogger(__name__)
 PLATFORM: Final = "mlflow"
 
 _PARENTS: Final = "parents"
-_ASSETS_A_PAGE: Final = 100
 """The key of a checkpoint: the parents that the recipe leaves out."""
+_ASSETS_A_PAGE: Final = 100
 
 
 class MlflowSource(Source[JoinedRecord]):
@@ -278,7 +278,7 @@ class MlflowSource(Source[JoinedRecord]):
         reading = partial(WorkspaceReading, reader, scope, self._selection)
         if isinstance(request.scope, Shards):
             ids = experiment_ids_of(request.scope.keys, reader.workspace)
-            shards = reading(ShardRuns(reader, only, ids), ParentRuns())
+            shards = reading(EveryRun(reader, only, shard=ids), ParentRuns())
             yield from self._pages(reader, shards) if ids else ()
             return 0
         partition = request.state.partition(partition_of(self._config, scope))

@@ -24,7 +24,6 @@ from mlcat_ingest.catalog.store.edits import (
     remove_link,
     remove_owners,
     set_domain,
-    set_incident_status,
     set_properties,
 )
 from mlcat_ingest.catalog.store.store import Store
@@ -299,7 +298,13 @@ def _raise_incident(_root: Any, info: GraphQLResolveInfo, **arguments: Inputs) -
 
 
 def _update_incident_status(_root: Any, info: GraphQLResolveInfo, **arguments: Any) -> bool:
-    _edit(info, [arguments["urn"]], set_incident_status(_given(arguments["input"])))
+    status = _given(arguments["input"])
+    edit = Edit(
+        INCIDENT_INFO,
+        lambda value, stamp: {**value, "status": {**status, "lastUpdated": stamp}},
+        "Failed to update incident. Incident does not exist.",
+    )
+    _edit(info, [arguments["urn"]], edit)
     return True
 
 

@@ -179,14 +179,11 @@ def browse_path(scope: WorkspaceScope, folder: str | None = None) -> Aspect | No
         urn = scope.naming.instance_urn
         names = [name for name in (scope.naming.workspace, folder) if name]
         steps = [] if urn is None else [{"id": urn, "urn": urn}]
-        steps += [{"id": _path_step(name, scope)} for name in names]
+        # Without a note: the group has the whole name, and a note about it.
+        whole = [clean(name.replace(_PATH_SEPARATOR, "\ufffd")) for name in names]
+        steps += [{"id": cut(name, scope.limits.name_chars)} for name in whole]
         aspect = scope.browse_paths[folder] = {"path": steps}
     return aspect if aspect["path"] else None
-
-
-def _path_step(name: str, scope: WorkspaceScope) -> str:
-    # Without a note: the group has the whole name, and a note about it.
-    return cut(clean(name.replace(_PATH_SEPARATOR, "\ufffd")), scope.limits.name_chars)
 
 
 def common_properties(scope: WorkspaceScope, name: Name, truncator: Truncator) -> PropertiesBuilder:

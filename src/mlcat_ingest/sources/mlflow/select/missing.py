@@ -158,24 +158,17 @@ def object_of(scope: WorkspaceScope, urn: str, properties: Aspect) -> MlflowObje
             return MlflowObject("version", registered, version)
         if registered and scope.registered_group(registered).urn == urn:
             return MlflowObject("registered", registered)
-        if run_id and urn in _urns_of_run(scope, run_id):
+        if run_id and naming.model(run_id).urn == urn:
+            return MlflowObject("run", run_id)
+        if run_id and scope.options.process_instances and naming.process(run_id) == urn:
             return MlflowObject("run", run_id)
         if model_id and naming.model(model_id).urn == urn:
             return MlflowObject("logged_model", model_id)
-        if experiment_id and _group_as_named(scope, properties, experiment_id) == urn:
-            return MlflowObject("experiment", experiment_id)
+        if experiment_id:
+            as_named = Experiment(experiment_id, str(properties.get("name")))
+            if scope.experiment_group(as_named).urn == urn:
+                return MlflowObject("experiment", experiment_id)
     return None
-
-
-def _urns_of_run(scope: WorkspaceScope, run_id: str) -> Iterator[str]:
-    yield scope.naming.model(run_id).urn
-    if scope.options.process_instances:
-        yield scope.naming.process(run_id)
-
-
-def _group_as_named(scope: WorkspaceScope, properties: Aspect, experiment_id: str) -> str:
-    """Return the URN of the group of an experiment that was called what the entity is called."""
-    return scope.experiment_group(Experiment(experiment_id, str(properties.get("name")))).urn
 
 
 def _listed_keys(

@@ -37,9 +37,6 @@ class EveryRun:
     """True if every run of the filter is listed."""
     by_ids: ClassVar = False
     """True for a few runs: they may have unknown children, and no external model comes alone."""
-    shard: Collection[str] | None = None
-    """The experiments of which runs are read, and nothing else: versions of one model are made from
-    several experiments. None for all."""
 
     def __init__(
         self,
@@ -48,12 +45,18 @@ class EveryRun:
         *,
         list_runs: Callable[..., Iterator[list[Run]]] | None = None,
         listed_only: bool = False,
+        shard: Collection[str] | None = None,
     ) -> None:
-        """Read the runs of `only` with `reader`, or with a `list_runs` that counts them."""
+        """Read the runs of `only` with `reader`, or with a `list_runs` that counts them.
+
+        With a `shard` only those of its experiments, and nothing else: versions of one model are
+        made from several experiments.
+        """
         self._reader = reader
         self._lister = list_runs or reader.runs
         self.only = only
         self.listed_only = listed_only
+        self.shard = shard
         self.listed = Listed()
         """What the workspace lists; a reading fills it."""
         self.listed_ms = (0, 0)
@@ -108,15 +111,6 @@ class EveryRun:
     def pages(self, pages: Iterable[Sequence[JoinedRecord]]) -> Iterable[Sequence[JoinedRecord]]:
         """Return the pages of joined records as they are yielded."""
         return pages
-
-
-class ShardRuns(EveryRun):
-    """The runs of some experiments, and nothing else."""
-
-    def __init__(self, reader: Reader, only: RunFilter, experiment_ids: Collection[str]) -> None:
-        """Read the runs of `only` in the experiments with these ids."""
-        super().__init__(reader, only)
-        self.shard = experiment_ids
 
 
 class NamedRuns(EveryRun):

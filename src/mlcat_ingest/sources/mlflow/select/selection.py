@@ -37,12 +37,11 @@ class RunSelection:
         """Return whether an experiment is asked for."""
         return self.config.experiments.allows(experiment.name)
 
-    def run(self, run: Run, *, registered: bool) -> bool:
-        """Return whether a run is asked for, were it no child; `registered` if versions have it."""
+    def run(self, run: Run) -> bool:
+        """Return whether a run is asked for, were it no child, nor a registered version's."""
         chosen = self.config.runs.select
-        if registered or chosen == "all":
-            return True
-        return chosen == "with_model" and (bool(run.model_outputs) or HISTORY_TAG in run.tags)
+        has_model = bool(run.model_outputs) or HISTORY_TAG in run.tags
+        return chosen == "all" or (chosen == "with_model" and has_model)
 
     @property
     def includes_children(self) -> bool:

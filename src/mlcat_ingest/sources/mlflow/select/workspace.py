@@ -266,7 +266,7 @@ class WorkspaceReading:
             joined = []
             for run in page:
                 versions = self._listed.versions.take(run)
-                if self._takes(run, registered=bool(versions)):
+                if versions or self._takes(run):
                     joined.append(self._join(run, versions, children))
                 else:
                     self._models.forget(run)
@@ -300,7 +300,7 @@ class WorkspaceReading:
     def _described(self, run: Run) -> RelatedRun:
         experiment = self._listed.experiments.get(run.experiment_id)
         registered = self._listed.versions.has(run)
-        chosen = self._selection.run(run, registered=registered)
+        chosen = registered or self._selection.run(run)
         return RelatedRun(
             name_of(run),
             parent_of(run),
@@ -309,14 +309,11 @@ class WorkspaceReading:
             is_registered=registered,
         )
 
-    def _takes(self, run: Run, *, registered: bool) -> bool:
-        """Return whether a run is asked for; `registered` if a version was made from it."""
-        if registered:
-            return True
-        is_left_out = (
-            not self._selection.includes_children and self._parents.top_of(run.run_id) is not None
-        )
-        return not is_left_out and self._selection.run(run, registered=False)
+    def _takes(self, run: Run) -> bool:
+        """Return whether a run without a registered version is asked for."""
+        chosen, parents = self._selection, self._parents
+        is_left_out = not chosen.includes_children and parents.top_of(run.run_id) is not None
+        return not is_left_out and chosen.run(run)
 
     def _runs_by_id(self, only: RunFilter) -> Iterator[list[Run]]:
         return self._reader.runs(self._listed.experiment_ids, only=only)
