@@ -360,7 +360,6 @@ class PipelineRun:
             self._merger.merge(chunk)
 
     def _report(self, *, finished: bool) -> Report:
-        """Return the report of the run as it is now."""
         error = self._context.cancellation.cause
         return self._tally.report(
             catalog=self._catalog,

@@ -164,7 +164,6 @@ class Verdicts:
             yield from self._reads.read(entities)[0].items()
 
     def _new_tags(self, tests: set[str]) -> Iterator[MergedEntity]:
-        """Yield the tags of `tests` that the catalog lacks."""
         tags = []
         for test in sorted(tests - self._made):
             properties = {"name": f"fails: {self._name(test)}"}

@@ -368,7 +368,6 @@ def _place(version: Aspect) -> tuple[object, object]:
 def _live(
     version_set: str, urns: Iterable[str], stored: Mapping[str, StoredEntity]
 ) -> Iterator[_Version]:
-    """Yield those of `urns` that are live versions of a set."""
     for urn in urns:
         entity = stored.get(urn, NOTHING)
         version = entity[VERSION_PROPERTIES].value if VERSION_PROPERTIES in entity else NOTHING

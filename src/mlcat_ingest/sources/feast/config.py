@@ -328,7 +328,6 @@ class _Repo:
         return config.model_copy(update=update)
 
     def _registry(self, config: FeastConfig) -> dict[str, Any]:
-        """Return the options in `registry:`."""
         registry = self._data.get("registry", _DEFAULT_REGISTRY)
         if not isinstance(registry, Mapping):
             raw = {"path": self._text("registry") or _DEFAULT_REGISTRY}

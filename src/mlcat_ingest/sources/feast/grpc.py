@@ -208,7 +208,6 @@ class GrpcRegistry(RegistryTransport):
         return grpc.secure_channel(self.shown, credentials, options)
 
     def _failure(self, status: str, details: str) -> MlcatError:
-        """Return the error for a status of gRPC."""
         where = f"the Feast registry server at {self.shown}"
         for _, value in self._metadata:
             secret = value.removeprefix("Bearer ").removeprefix("Basic ")

@@ -68,7 +68,6 @@ def _aliases(properties: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _versions(store: Store, group: str, versions: Sequence[str]) -> dict[str, str]:
-    """Return the address of each of these versions of a group."""
     members = (Criterion("groups", (group,)), Criterion("version", tuple(versions)))
     request = SearchRequest(any_of=(members,), count=2 * _MOST, highlight=False)
     urns = [hit.urn for hit in store.search(request).hits]

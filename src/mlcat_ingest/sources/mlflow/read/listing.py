@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
-from typing import Any, ClassVar, Final, Literal, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from mlcat_ingest.core.paging import RecentIds, chunks
 from mlcat_ingest.core.text import plural
@@ -193,10 +193,9 @@ class RunsQuery:
         self.page_size = min(page_size, only.limit) if exact and only.limit else page_size
         self._exact = exact
 
-    @property
-    def filter(self) -> str:
-        """The filter in MLflow's search language."""
-        only, clauses = self._only, []
+    def body(self, experiment_ids: Sequence[str], count: int) -> Mapping[str, Any]:
+        """Return the body of `runs/search` for the first page, of `count` runs."""
+        only, clauses = self._only, list[str]()
         if only.since_ms is not None:
             clauses.append(f"attributes.start_time >= {only.since_ms}")
         if only.before_ms is not None:
@@ -207,28 +206,15 @@ class RunsQuery:
             clauses.append(f"attributes.status = '{only.statuses[0]}'")
         if only.run_ids is not None:
             clauses.append(f"attributes.run_id IN {_id_list(only.run_ids)}")
-        return " AND ".join(clauses)
-
-    @property
-    def view(self) -> Literal["ALL", "DELETED_ONLY"]:
-        """MLflow's name for the life-cycle stages that are listed."""
-        return "DELETED_ONLY" if self._only.deleted else "ALL"
-
-    @property
-    def order_by(self) -> list[str]:
-        """The order in MLflow's search language; MLflow breaks ties by the run's id."""
-        return [f"attributes.start_time {'ASC' if self._only.limit is None else 'DESC'}"]
-
-    def body(self, experiment_ids: Sequence[str], count: int) -> Mapping[str, Any]:
-        """Return the body of `runs/search` for the first page, of `count` runs."""
-        skip = self._only.skip
         return {
             "experiment_ids": list(experiment_ids),
-            "run_view_type": self.view,
+            "run_view_type": "DELETED_ONLY" if only.deleted else "ALL",
             "max_results": count,
-            "order_by": self.order_by,
-            **({"filter": self.filter} if self.filter else {}),
-            **token_param(offset_token(skip) if skip else None),  # MLflow refuses offset 0
+            # MLflow breaks ties by the run's id.
+            "order_by": [f"attributes.start_time {'ASC' if only.limit is None else 'DESC'}"],
+            **({"filter": " AND ".join(clauses)} if clauses else {}),
+            # MLflow refuses offset 0.
+            **token_param(offset_token(only.skip) if only.skip else None),
         }
 
     def want(self) -> int | None:

@@ -222,20 +222,16 @@ class ParentRuns:
         while len(self._held) > RECENT_RUNS:
             self._held.popitem(last=False)
 
-    def name_of_parent(self, run: Run) -> str | None:
-        """Return the name of the parent of a run of the page that was added last."""
-        above = self._ancestors(run.run_id)[1:]
-        return above[0][1].name if above else None
+    def parent_of(self, run: Run, *, include_children: bool) -> tuple[str | None, str | None]:
+        """Return the name of the parent of a run of the page that was added last, and its id.
 
-    def parent_taken(self, run: Run, *, include_children: bool) -> str | None:
-        """Return the parent of a run of the page that was added last, if the recipe takes it.
-
-        Without `include_children` it takes of children those with a registered version.
+        The id is None if the recipe does not take the parent: without `include_children` it takes
+        of children those with a registered version.
         """
         for parent_id, parent in self._ancestors(run.run_id)[1:]:
             is_whole = include_children or parent.is_registered or self.top_of(parent_id) is None
-            return parent_id if parent.is_chosen and is_whole else None
-        return None
+            return parent.name, parent_id if parent.is_chosen and is_whole else None
+        return None, None
 
     def top_of(self, run_id: str) -> str | None:
         """Return the top-most parent of a run of the page that was added last.

@@ -343,16 +343,17 @@ class WorkspaceReading:
         versions: tuple[ModelVersion, ...],
         children: Mapping[str, int],
     ) -> JoinedRun:
+        parent_name, parent_id = self._parents.parent_of(
+            run, include_children=self._selection.includes_children
+        )
         record = JoinedRun(
             self._scope,
             run,
             self._listed.experiments.get(run.experiment_id),
             versions=versions,
             models=self._models.of(run),
-            parent_id=self._parents.parent_taken(
-                run, include_children=self._selection.includes_children
-            ),
-            parent_name=self._parents.name_of_parent(run),
+            parent_id=parent_id,
+            parent_name=parent_name,
             has_children=self._has_children(run),
             children=children.get(run.run_id),
             abandoned=self._selection.is_abandoned(run, self._reader.connection.clock_ms),
@@ -368,7 +369,6 @@ class WorkspaceReading:
         return known or (None if self._selection.leaves_children_out else known)
 
     def _versions_of(self, runs: Iterable[JoinedRun]) -> Iterator[JoinedVersion]:
-        """Yield the versions made from `runs`."""
         if self._runs.shard is not None:
             return
         for run in runs:

@@ -191,7 +191,6 @@ def _by_owner(rows: Iterable[tuple[Any, ...]]) -> Mapping[Any, dict[str, str]]:
 
 
 def _metrics(rows: list[Row], names: _SharedKeys) -> tuple[Metric, ...]:
-    """Return the metrics of a run, by name."""
     rows.sort(key=_NAME)
     return tuple(
         [
@@ -268,7 +267,6 @@ def load_logged_models(read: Read, refusals: Refusals, ids: list[str]) -> list[L
 
 
 def _model_metrics(rows: Iterable[Row]) -> Mapping[str, list[Metric]]:
-    """Return the metrics of each logged model."""
     metrics: defaultdict[str, list[Metric]] = defaultdict(list)
     for model_id, key, value, timestamp, step, dataset, digest, run_id in rows:
         metrics[model_id].append(
