@@ -1,5 +1,6 @@
 """The history that a seed decides: rounds of runs under faults, and the end without them."""
 
+import random
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -74,6 +75,7 @@ def run_seed(seed: int) -> list[str]:
             People(storage, chance, prefer_groups=seed % 4 == 0),
             Faults.drawn(chance),
             gentle=chance.random() < 0.5,
+            training=random.Random(f"training {seed}"),
         )
         try:
             _fill(world)
@@ -159,6 +161,8 @@ def _round(world: World) -> None:
     scheduler, chance = world.scheduler, world.scheduler.chance
     for _ in range(chance.randrange(4)):
         world.change_source()
+    if world.training.random() < 0.3:
+        world.register_several()
     for _ in range(chance.randrange(3)):
         world.edit()
     for host in world.hosts:

@@ -4,6 +4,7 @@ The invariant: once the faults have ceased, one clean full run of each recipe le
 a fresh ingest makes it, and beside that all that people wrote and nobody of them took away.
 """
 
+import random
 import shutil
 import sqlite3
 from collections.abc import Collection, Sequence
@@ -102,6 +103,7 @@ class World:
     hosts: list[Host] = field(default_factory=list)
     snapshots: list[tuple[Snapshot, Ledger]] = field(default_factory=list)
     stores: list[tuple[FakeStore, FakeStore]] = field(default_factory=list)
+    training: random.Random = field(default_factory=random.Random, repr=False)
     gentle: bool = True
     """True while passes over what changed find everything: they do not after a restore."""
     event_kinds: list[str] = field(default_factory=list)
@@ -129,6 +131,14 @@ class World:
             self._part_from({one.experiment_id for one in before} - left)
         self.scheduler.now_s = self.server.now_ms / 1000
         self.scheduler.log(f"EVENT source: {name}({at})")
+
+    def register_several(self) -> None:
+        """Let a training register two to nine versions of a model before a pass sees one."""
+        first, count = self.training.randrange(12), self.training.randrange(2, 10)
+        for at in range(first, first + 2 * count, 2):
+            self.server.now_ms = int(self.scheduler.now_s * 1000)
+            self.server.register(at)
+        self.scheduler.log(f"EVENT source: {count} versions from register({first})")
 
     def _part_from_gone(self, before: Sequence[Experiment]) -> None:
         """Take note of what people put on an experiment whose id another one has now."""
