@@ -2,6 +2,7 @@
 
 from collections import Counter
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,9 +19,10 @@ from mlcat_ingest.cli.options import (
     service_options,
 )
 from mlcat_ingest.core.environment import require_extra
+from mlcat_ingest.core.resources import Pace
 from mlcat_ingest.core.text import plural
 from mlcat_ingest.errors import RecipeError
-from mlcat_ingest.pipeline.report.progress import LogInterval, log
+from mlcat_ingest.pipeline.report.progress import PLAIN_INTERVAL_S, log
 from mlcat_ingest.pipeline.report.report import EXIT_OK, EXIT_PARTIAL
 from mlcat_ingest.recipe.metadata_test_files import read_test_files, read_tests
 
@@ -94,19 +96,16 @@ def reindex(db: str) -> int:
         raise RecipeError(f"no catalog at {path}")
     # Somebody who serves it has the lock.
     with ServerLock.acquire(db), closing(Store.open(db)) as store:
-        progress = ReindexProgress()
-        entities = store.change(rebuild, progress)
+        pace = Pace(PLAIN_INTERVAL_S, after_s=PLAIN_INTERVAL_S)
+        entities = store.change(rebuild, partial(log_indexed, pace))
     output.out(f"indexed {plural(entities, 'entity', 'entities')}")
     return EXIT_OK
 
 
-class ReindexProgress(LogInterval):
-    """Logs how many entities are indexed, at most every five seconds."""
-
-    def __call__(self, entities: int) -> None:
-        """Log the number of `entities` if it is time."""
-        if self.is_over():
-            log.info("%s indexed", plural(entities, "entity", "entities"))
+def log_indexed(pace: Pace, entities: int) -> None:
+    """Log how many entities are indexed, at the pace of progress lines."""
+    if pace.allows():
+        log.info("%s indexed", plural(entities, "entity", "entities"))
 
 
 @command.group()

@@ -13,12 +13,18 @@ from typing import Final, Self, TypeVar
 
 
 class Pace:
-    """Allows one line in `period_s` seconds, the first at once."""
+    """Allows one line in `period_s` seconds, the first one `after_s` seconds from now."""
 
-    def __init__(self, period_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        period_s: float,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        after_s: float = 0.0,
+    ) -> None:
         self._period_s = period_s
         self._clock = clock
-        self._next_s = clock()
+        self._next_s = clock() + after_s
 
     def allows(self) -> bool:
         """Return whether it is time for a line; then the next period begins."""

@@ -11,7 +11,8 @@ import pytest
 from mlcat_ingest.catalog.search.index import clear
 from mlcat_ingest.catalog.server.lock import Running, ServerLock
 from mlcat_ingest.catalog.store.store import Store, known_platforms
-from mlcat_ingest.cli.catalog import ReindexProgress
+from mlcat_ingest.cli.catalog import log_indexed
+from mlcat_ingest.core.resources import Pace
 from mlcat_ingest.errors import (
     AspectRejectedError,
 )
@@ -223,9 +224,9 @@ def test_what_is_served_or_not_there_is_not_reindexed(invoke: Invoke, tmp_path: 
 
 
 def test_reindexing_says_how_far_it_is(caplog: pytest.LogCaptureFixture) -> None:
-    moments_s = iter([0.0, 1.0, 6.0, 6.0, 7.0])
-    progress = ReindexProgress(lambda: next(moments_s))
+    moments_s = iter([0.0, 1.0, 6.0, 7.0])
+    pace = Pace(5.0, lambda: next(moments_s), after_s=5.0)
     with caplog.at_level("INFO"):
         for entities in (1000, 2000, 3000):
-            progress(entities)
+            log_indexed(pace, entities)
     assert caplog.messages == ["2,000 entities indexed"]

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from mlcat_ingest.core.findings import UnansweredRequest
+from mlcat_ingest.core.resources import Pace
 from mlcat_ingest.core.text import plural
 
 PROGRESS: Final = "mlcat_ingest.progress"
@@ -36,28 +37,15 @@ class Progress:
 OnProgress = Callable[[Progress], None]
 
 
-class LogInterval:
-    """The time between two progress lines in the log."""
+class PlainProgress:
+    """Logs how far a run is, at most every five seconds, and first after five."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Be silent for the first five seconds."""
-        self._clock = clock
-        self._next_s = clock() + PLAIN_INTERVAL_S
-
-    def is_over(self) -> bool:
-        """Return True if it is time for a line; then the next interval begins."""
-        over = self._clock() >= self._next_s
-        if over:
-            self._next_s = self._clock() + PLAIN_INTERVAL_S
-        return over
-
-
-class PlainProgress(LogInterval):
-    """Logs how far a run is, at most every five seconds."""
+        self._pace = Pace(PLAIN_INTERVAL_S, clock, after_s=PLAIN_INTERVAL_S)
 
     def __call__(self, now: Progress) -> None:
         """Log `now` if it is time."""
-        if self.is_over():
+        if self._pace.allows():
             numbers = asdict(now)
             del numbers["pending_request"]
             log.info("%s", progress_line(now), extra={"progress": numbers})
