@@ -23,7 +23,7 @@ from mlcat_ingest.pipeline.state.entities import EntityResult, KnownEntities, fa
 from mlcat_ingest.pipeline.state.inspection import reset, state_findings, summary
 from mlcat_ingest.pipeline.state.opening import open_state
 from mlcat_ingest.pipeline.state.partitions import Counts, PartitionKey
-from mlcat_ingest.pipeline.state.records import KnownRecord, RecordRow
+from mlcat_ingest.pipeline.state.records import RecordRow
 from mlcat_ingest.sql.database import Engine, SqlConnection, write_transaction
 from mlcat_ingest.sql.filelock import FileLock
 
@@ -51,9 +51,9 @@ def row(part_id: int, one: str, *, digest: str = "d", kind: str = "run", **more:
 
 def read(
     connection: SqlConnection, part_id: int, kind: str, ids: Iterable[str]
-) -> dict[str, KnownRecord]:
+) -> dict[str, RecordRow]:
     rows = connection.execute(records.KNOWN, part_id, kind, [*ids])
-    return {one.id: one for one in (KnownRecord.of(*row) for row in rows)}
+    return {one.id: one for one in (RecordRow(*row) for row in rows)}
 
 
 def test_opening_twice_changes_nothing(url: str, engine: Engine) -> None:
@@ -99,10 +99,10 @@ def test_rows_are_kept_by_kind_and_id_and_replaced(connection: SqlConnection) ->
     connection.execute_many(records.SAVE, [row(part_id, "r0", digest="e", urns="urn:a\nurn:b")])
     found = read(connection, part_id, "run", [*(f"r{n}" for n in range(1_200)), "unknown"])
     assert len(found) == 1_200
-    assert found["r0"] == KnownRecord("r0", "e", "", "", ("urn:a", "urn:b"))
-    assert read(connection, part_id, "experiment", ["r1"]) == {
-        "r1": KnownRecord("r1", "d", "", "", ())
-    }
+    assert found["r0"] == row(part_id, "r0", digest="e", urns="urn:a\nurn:b")
+    assert found["r0"].entities == ["urn:a", "urn:b"]
+    [experiment] = read(connection, part_id, "experiment", ["r1"]).values()
+    assert (experiment.digest, experiment.entities) == ("d", ())
     assert partitions.counts(connection, KEY) == {
         "experiment": Counts(1, 0),
         "run": Counts(1_200, 0),
@@ -169,8 +169,8 @@ def test_what_is_removed_is_forgotten_with_its_record_and_others_of_it_are_merge
     )
     records.delete_entities(connection, part_id, iter(["urn:a", "urn:b"]))
     assert read(connection, part_id, "run", held) == {
-        "part": KnownRecord("part", "", "", "", ("urn:c",)),
-        "other": KnownRecord("other", "d", "", "", ("urn:aa", "urn:d")),
+        "part": row(part_id, "part", digest="", urns="urn:c"),
+        "other": row(part_id, "other", urns="urn:aa\nurn:d"),
     }
 
 

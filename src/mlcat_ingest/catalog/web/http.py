@@ -439,7 +439,7 @@ def refusal_of(error: Exception, path: str) -> Answer | None:
         headers = dict(_HEADERS.get(status, {}))
         if isinstance(error, TooManyRequestsError):
             headers["Retry-After"] = str(error.retry_after_s)
-        return refusal(status, message_of(error), path, title=error.title, headers=headers)
+        return refusal(status, _message_of(error), path, title=error.title, headers=headers)
     # A JSON text or a URN that cannot be used is always the client's.
     return refusal(400, str(error), path) if isinstance(error, SkippableError) else None
 
@@ -470,7 +470,7 @@ def is_openapi(path: str) -> bool:
     return path.startswith(_OPENAPI)
 
 
-def message_of(error: CatalogError) -> str:
+def _message_of(error: CatalogError) -> str:
     """Return the sentence of an error; of a rule about an aspect, in the form of DataHub 1.7.
 
     Source: ValidationExceptionCollection and AspectValidationException of DataHub.

@@ -80,9 +80,6 @@ class LineageCheck:
             return LineageSummary(not_checked="switched off in the recipe")
         if not self._models or not self._context.sink.facts.keeps:
             return LineageSummary()
-        return self._summary()
-
-    def _summary(self) -> LineageSummary:
         urns = list(self._models)
         try:
             missing = self._missing(urns)

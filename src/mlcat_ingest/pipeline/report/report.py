@@ -312,7 +312,7 @@ class Counter(TypedDict, total=False):
     """True if Airflow's summary of a run has it, and that of several runs the sum."""
 
 
-def counter(kind: Callable[[], _Numbers], **shown: Unpack[Counter]) -> _Numbers:
+def _counter(kind: Callable[[], _Numbers], **shown: Unpack[Counter]) -> _Numbers:
     """Return the field of a counter: an `int`, or a `dict` of numbers by label."""
     return field(default_factory=kind, metadata={"counter": shown})
 
@@ -335,7 +335,7 @@ class Report:
     """Address of the catalog."""
     passes: tuple[PassSummary, ...] = ()
     """Places that were read: a server or store, and its platform instance."""
-    records: int = counter(int, help_text="Records read from the sources.", airflow=True)
+    records: int = _counter(int, help_text="Records read from the sources.", airflow=True)
     entities: Mapping[str, EntityCounts] = field(default_factory=dict)
     """Counts of entities, by entity type."""
     changed_groups: int = 0
@@ -345,48 +345,48 @@ class Report:
     group_page: str = ""
     """Address of a group's page in the catalog, with `{urn}` for its percent-encoded URN; empty if
     it is not known."""
-    proposals_sent: int = counter(
+    proposals_sent: int = _counter(
         int, metric="proposals", help_text="Proposals sent to the catalog."
     )
-    without_base: int = counter(
+    without_base: int = _counter(
         int,
         text="merge        {count} existed before this recipe: their entries were kept",
         nouns=("entity", "entities"),
     )
     """Entities without a base: another writer made them, or their base was lost. The merge removes
     nothing from them."""
-    kept_aspects: int = counter(
+    kept_aspects: int = _counter(
         int, text="merge        {count} kept: they have entries of others", nouns=("aspect",)
     )
     """Aspects that the source dropped, but which stay because of entries of others."""
-    conflicts: int = counter(
+    conflicts: int = _counter(
         int,
         help_text="Entities merged again because of a concurrent write.",
         text="merge        {count}: merged again after a concurrent write",
         nouns=("conflict",),
     )
-    unverified: int = counter(
+    unverified: int = _counter(
         int,
         text="merge        {count} unverified: the catalog has no versions",
         nouns=("entity", "entities"),
     )
     """Entities whose write may have replaced that of another writer, as the catalog has no
     versions."""
-    verdicts_written: int = counter(
+    verdicts_written: int = _counter(
         int,
         text="tests        {count} written back to MLflow",
         nouns=("verdict",),
     )
     """Models whose run or version has the verdict of their metadata tests as tags: with
     `evaluate.write_back`."""
-    verdicts_shown: Mapping[str, int] = counter(
+    verdicts_shown: Mapping[str, int] = _counter(
         dict,
         label="what",
         text="tests        verdicts shown, {value}: {count}",
         nouns=("entity", "entities"),
     )
     """Tags added and removed, incidents opened and resolved, with `evaluate.verdicts`."""
-    dropped: Mapping[str, int] = counter(
+    dropped: Mapping[str, int] = _counter(
         dict,
         help_text="Entities with an acknowledged write that the catalog did not store.",
         label="what",
@@ -396,13 +396,13 @@ class Report:
     )
     """Aspects, fields and entities that the catalog acknowledged and did not store, each with the
     number of entities."""
-    dead_letters: int = counter(
+    dead_letters: int = _counter(
         int,
         help_text="Refused proposals and unusable records in the dead-letter file.",
     )
     dead_letter_file: str | None = None
     """Path of the dead-letter file; null if there are no dead letters."""
-    failed_records: int = counter(int, help_text="Records that could not be used.", airflow=True)
+    failed_records: int = _counter(int, help_text="Records that could not be used.", airflow=True)
     failed_examples: tuple[FailedRecord, ...] = ()
     """The first few records that could not be used."""
     rejected_examples: tuple[FailedRecord, ...] = ()
@@ -411,13 +411,13 @@ class Report:
     """Counts of notes, by kind: values that were shortened, left out or changed."""
     note_examples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The first few notes of each kind."""
-    state_failures: int = counter(
+    state_failures: int = _counter(
         int, help_text="Failures of the state database: it was damaged or could not be used."
     )
     """Failures of the state database, each explained in a note `state_failed`."""
-    source_requests: int = counter(int, airflow=True)
+    source_requests: int = _counter(int, airflow=True)
     """Requests sent to the sources, retries included."""
-    catalog_requests: int = counter(int, airflow=True)
+    catalog_requests: int = _counter(int, airflow=True)
     """Requests sent to the catalog, retries included."""
     lineage: LineageSummary = field(default_factory=LineageSummary)
     """Datasets that models used."""

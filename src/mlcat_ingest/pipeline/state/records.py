@@ -1,9 +1,9 @@
 """The rows of records: the fingerprint that the catalog acknowledged, or the refusal."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 from mlcat_ingest.pipeline.state.database import IN_LIST, in_lists
 from mlcat_ingest.pipeline.state.tables import upsert
@@ -14,8 +14,9 @@ from mlcat_ingest.sql.database import SqlConnection
 class RecordRow(NamedTuple):
     """One record as it is stored: its fields are the columns, which `tables` explains.
 
-    `urns` are those of its entities, a line each in the column; `reason` is empty unless the record
-    is dirty.
+    `urns` are those of its entities, a line each; `reason` is empty unless the record is dirty. The
+    digest of a dirty record is empty, and so equals none. Without `aspect_stamps` its entities have
+    to be compared by their values.
     """
 
     part_id: int
@@ -28,6 +29,17 @@ class RecordRow(NamedTuple):
     reason: str
     seen_in_pass: int
     aspect_stamps: str = ""
+
+    @property
+    def entities(self) -> Sequence[str]:
+        """The URNs of its entities."""
+        return self.urns.split("\n") if self.urns else ()
+
+    def equals(self, version: RecordVersion, digest: str | None) -> bool:
+        """Return whether a record of this `version` and `digest` is what was acknowledged."""
+        fingerprints = version.fingerprint, version.joined_fingerprint
+        known = self.digest, self.fingerprint, self.joined_fingerprint
+        return bool(digest) and known == (digest, *fingerprints)
 
 
 UNFINISHED: Final = "its write has not ended"
@@ -50,37 +62,11 @@ DELETE_STAMPS: Final = f"UPDATE state_record SET aspect_stamps = '' WHERE {_FOR_
 """Deletes the stamps of all records of a recipe and its catalog."""
 
 
-class KnownRecord(NamedTuple):
-    """A record as the catalog acknowledged it: its fingerprints and entities, to compare with.
-
-    The digest of a dirty record is empty, and so equals none. Without `aspect_stamps` its entities
-    have to be compared by their values.
-    """
-
-    id: str
-    digest: str
-    fingerprint: str
-    joined_fingerprint: str
-    urns: tuple[str, ...]
-    aspect_stamps: str = ""
-
-    @classmethod
-    def of(cls, id_: str, digest: str, own: str, joined: str, urns: str, stamps: str) -> Self:
-        """Return the record of a row that `KNOWN` selects."""
-        return cls(id_, digest, own, joined, tuple(urns.split("\n")) if urns else (), stamps)
-
-    def equals(self, version: RecordVersion, digest: str | None) -> bool:
-        """Return whether a record of this `version` and `digest` is what was acknowledged."""
-        fingerprints = version.fingerprint, version.joined_fingerprint
-        known = self.digest, self.fingerprint, self.joined_fingerprint
-        return bool(digest) and known == (digest, *fingerprints)
-
-
 KNOWN: Final = (
-    "SELECT id, digest, fingerprint, joined_fingerprint, urns, aspect_stamps FROM state_record"
+    f"SELECT {', '.join(RecordRow._fields)} FROM state_record"
     " WHERE part_id = ? AND kind = ? AND id IN ?"
 )
-"""Selects the rows of known records of a kind."""
+"""Selects the rows of some records of a kind, as a `RecordRow` each."""
 
 
 def touch(

@@ -12,7 +12,7 @@ from mlcat_ingest.metadata.proposal import Entity
 from mlcat_ingest.pipeline.outcome import Outcome, Stamps
 from mlcat_ingest.pipeline.state import records
 from mlcat_ingest.pipeline.state.partitions import PartitionPass
-from mlcat_ingest.pipeline.state.records import KnownRecord, RecordRow
+from mlcat_ingest.pipeline.state.records import RecordRow
 from mlcat_ingest.pipeline.state.session import StateSession
 from mlcat_ingest.pipeline.state.stamps import ReadStamps, matching
 from mlcat_ingest.sources.base import Page, RecordVersion
@@ -28,13 +28,13 @@ REASON_CHARS: Final = 300
 class TrackedRecord:
     """A record that is remembered, from its page until all of its entities have arrived.
 
-    `known` is what the stored row says of it, until it says nothing any more. `stamps` are those of
+    `known` is its stored row, until that says nothing any more. `stamps` are those of
     the entities that have arrived, and of what they refer to.
     """
 
     part: PartitionPass
     version: RecordVersion
-    known: KnownRecord | None = None
+    known: RecordRow | None = None
     digest: str = ""
     urns: tuple[str, ...] = ()
     left: set[str] = field(default_factory=set)
@@ -46,7 +46,7 @@ class TrackedRecord:
     @property
     def known_urns(self) -> Sequence[str]:
         """The entities of the record that the catalog has, as far as the state knows."""
-        return () if self.known is None else self.known.urns
+        return () if self.known is None else self.known.entities
 
     def take(self, outcome: Outcome, stamps: Stamps | None, reason: str) -> None:
         """Take what became of an entity, its `stamps`, and the reason if it was refused."""
@@ -89,7 +89,7 @@ class TrackedRecord:
             row = self.row()
             yield row._replace(
                 digest="",
-                urns="\n".join(dict.fromkeys((*known.urns, *self.urns))),
+                urns="\n".join(dict.fromkeys((*known.entities, *self.urns))),
                 fingerprint="" if self.version.leads else row.fingerprint,
                 reason=records.UNFINISHED,
                 seen_in_pass=0,
@@ -139,7 +139,7 @@ class Tracker:
         ids: dict[str, list[str]] = {}
         for version in filter(None, versions):
             ids.setdefault(version.kind, []).append(version.id)
-        read = partial(self._state.database.select, KnownRecord.of, records.KNOWN, part.part_id)
+        read = partial(self._state.database.select, RecordRow, records.KNOWN, part.part_id)
         known = {
             (kind, row.id): row
             for kind, kind_ids in ids.items()
@@ -153,7 +153,7 @@ class Tracker:
         for record, version, row, is_equal in zip(page.records, versions, rows, equal, strict=True):
             if version is not None and row is not None and is_equal:
                 same.setdefault(version.kind, []).append(version.id)
-                urns.extend(row.urns)
+                urns.extend(row.entities)
             else:
                 changed.append((record, version and TrackedRecord(part, version, row)))
         for kind, kind_ids in same.items():
@@ -164,7 +164,7 @@ class Tracker:
         self,
         part: PartitionPass,
         versions: Sequence[RecordVersion | None],
-        rows: Sequence[KnownRecord | None],
+        rows: Sequence[RecordRow | None],
         read_stamps: ReadStamps,
     ) -> list[bool]:
         """Return for each record of a page if nothing has to be done about it."""
@@ -184,10 +184,10 @@ class Tracker:
             urn
             for row, is_equal in zip(rows, equal, strict=True)
             if row is not None and not is_equal
-            for urn in row.urns
+            for urn in row.entities
         }
         return [
-            is_equal and row is not None and changing.isdisjoint(row.urns)
+            is_equal and row is not None and changing.isdisjoint(row.entities)
             for row, is_equal in zip(rows, equal, strict=True)
         ]
 
@@ -300,12 +300,12 @@ class Tracker:
             self.rows += record.unfinished()
         (self._held if record.version.leads else self.rows).append(record.row())
 
-    def _is_unchanged(self, version: RecordVersion, known: KnownRecord, digest: str | None) -> bool:
+    def _is_unchanged(self, version: RecordVersion, known: RecordRow, digest: str | None) -> bool:
         return (
             known.equals(version, digest)
-            and self._state.entities.earlier.isdisjoint(known.urns)
+            and self._state.entities.earlier.isdisjoint(known.entities)
             # Written for another record of this pass, or for this one as it was listed before.
-            and (not self._written or self._written.isdisjoint(map(hash, known.urns)))
+            and (not self._written or self._written.isdisjoint(map(hash, known.entities)))
         )
 
     def _touch(self, part: PartitionPass, kind: str, ids: Sequence[str]) -> None:

@@ -202,7 +202,8 @@ class ConflictGuard:
         self._context = context
         self._merge = merge
         self._lock = threading.Lock()
-        self._checks: bool | None = None
+        self.checks: bool | None = None
+        """Whether the catalog checks conditions, None while that is not known."""
 
     def learn(self, batch: Sequence[MergedEntity]) -> None:
         """Find out whether the catalog checks versions, if that is not known yet.
@@ -216,10 +217,10 @@ class ConflictGuard:
         is accepted; the other workers wait.
         """
         with self._lock:
-            if self._checks is None:
+            if self.checks is None:
                 facts = self._context.sink.facts
-                self._checks = facts.enforces_conditions if facts.keeps else False
-            probe = _probe(batch) if self._checks is None else ()
+                self.checks = facts.enforces_conditions if facts.keeps else False
+            probe = _probe(batch) if self.checks is None else ()
             if not probe:
                 return
             try:
@@ -230,23 +231,18 @@ class ConflictGuard:
                 return  # the next batch is tried
             urn, names = probe[0].entity_urn, [proposal.aspect_name for proposal in probe]
             if not refused and self._context.sink.read_many([urn], names).get(urn):
-                self._checks = False
+                self.checks = False
             elif any(isinstance(error, AspectChangedError) for error in refused):
-                self._checks = True
+                self.checks = True
             # Refused for its content, or dropped by a server that does not know it: the next batch
             # is tried.
-
-    @property
-    def checks_versions(self) -> bool:
-        """True once it is known that the catalog checks conditions."""
-        return self._checks is True
 
     def with_conditions(self, proposals: Sequence[Proposal]) -> Sequence[Proposal]:
         """Return `proposals`, without their conditions where these are known not to be checked.
 
         Some services make something else of a condition that they do not know.
         """
-        if self._checks is not False:
+        if self.checks is not False:
             return proposals
         return [replace(proposal, headers=None) for proposal in proposals]
 
@@ -262,7 +258,7 @@ class ConflictGuard:
         another writer; else one read an entity type with hidden entities.
         """
         context = self._context
-        ignored = self._checks is False and context.sink.facts.keeps
+        ignored = self.checks is False and context.sink.facts.keeps
         if not ignored:
             unconditional = (
                 any(one.headers is None and one.aspect_name not in KEY_ASPECTS for one in proposals)

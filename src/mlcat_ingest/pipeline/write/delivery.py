@@ -187,7 +187,7 @@ class Delivery:
                 conflicted.extend(part)
                 continue
             arrived = [entity for entity in part if entity.urn not in refused]
-            exact = self._conflicts.checks_versions
+            exact = self._conflicts.checks is True
             outcomes.update((entity.urn, self._arrived(entity, exact=exact)) for entity in arrived)
             if self._on_written is not None:
                 self._on_written(arrived)

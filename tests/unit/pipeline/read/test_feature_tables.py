@@ -144,17 +144,20 @@ def test_refused_keys_stand_on_their_table_and_that_is_reported_once(error: Mlca
     assert list(keys.refused) == ["mlPrimaryKey"]
 
 
-@pytest.mark.parametrize("status", [503, None])
-def test_a_catalog_that_is_down_has_not_refused_keys(status: int | None) -> None:
-    sink, reported = FakeSink(place="here", before_read=failing(server_error(status))), list[str]()
-    with pytest.raises(CatalogUnavailableError):
-        PrimaryKeys(sink, reported.append).fit(RECORD)
-    assert reported == []
-
-
-@pytest.mark.parametrize("error", [BAD_REQUEST, server_error(500)])
-def test_a_catalog_that_refuses_to_read_anything_has_not_refused_keys(error: MlcatError) -> None:
-    sink, reported = FakeSink(place="here", before_read=failing(error, "urn")), list[str]()
+@pytest.mark.parametrize(
+    ("error", "asked"),
+    [
+        (server_error(503), None),
+        (server_error(None), None),
+        (BAD_REQUEST, "urn"),
+        (server_error(500), "urn"),
+    ],
+)
+def test_a_catalog_that_is_down_or_refuses_to_read_anything_has_not_refused_keys(
+    error: MlcatError, asked: str | None
+) -> None:
+    before_read = failing(error) if asked is None else failing(error, asked)
+    sink, reported = FakeSink(place="here", before_read=before_read), list[str]()
     with pytest.raises(type(error)):
         PrimaryKeys(sink, reported.append).fit(RECORD)
     assert reported == []

@@ -184,7 +184,7 @@ def test_a_probe_that_is_refused_for_its_content_too_shows_that_conditions_are_c
     owner = {"owner": "urn:li:corpuser:u", "type": "DATAOWNER"}
     guard = ConflictGuard(RunContext(Thorough(), Ledger(Tally("test", str))), INGEST)
     guard.learn([INGEST(model("g", ownership={"owners": [owner]}), None)])
-    assert guard.checks_versions
+    assert guard.checks
 
 
 # --- entities that are hidden because nothing of others is on them -------------------------------

@@ -379,14 +379,18 @@ def test_what_our_write_went_over_is_restored_from_the_history() -> None:
     assert (report.conflicts, report.unverified, report.exit_code) == (1, 0, 0)
 
 
-def test_what_went_over_our_write_is_merged_with_it_again() -> None:
+@pytest.mark.parametrize("has_history", [True, False])
+def test_what_went_over_our_write_is_merged_again_without_history_unverified(
+    *, has_history: bool
+) -> None:
     sink = a_sink(checks_versions=False)
     run(sink, model("r", A))
     theirs = {**sink.stored[model_urn("r")][HOME], "groups": [A, C]}
+    sink.history = sink.history if has_history else None
     sink.before_read = once(lambda: sink.put(model_urn("r"), HOME, theirs), at=AFTER_OUR_WRITE)
     report = run(sink, model("r", B))
     assert groups(sink, "r") == [C, B]
-    assert report.conflicts == 1
+    assert (report.conflicts, report.unverified) == (1, 0 if has_history else 1)
 
 
 def test_a_base_of_ours_that_another_writer_restored_does_not_go_over_the_one_of_now() -> None:
@@ -410,17 +414,6 @@ def test_what_others_took_away_stays_away() -> None:
     run(sink, model("r", B))
     assert groups(sink, "r") == [B]
     assert "description" not in sink.stored[model_urn("r")][HOME]
-
-
-def test_without_history_the_report_says_unverified() -> None:
-    sink = a_sink(checks_versions=False)
-    run(sink, model("r", A))
-    theirs = {**sink.stored[model_urn("r")][HOME], "groups": [A, C]}
-    sink.history = None
-    sink.before_read = once(lambda: sink.put(model_urn("r"), HOME, theirs), at=AFTER_OUR_WRITE)
-    report = run(sink, model("r", B))
-    assert groups(sink, "r") == [C, B]
-    assert report.unverified == 1
 
 
 @pytest.mark.parametrize("kept", [range(24, 40), range(1, 40)], ids=["some", "more than are read"])

@@ -274,16 +274,11 @@ def test_logged_models_are_listed_where_no_run_made_any() -> None:
     assert models_of([a_run("r1"), a_run("r2", model_inputs=("m-1",))], [a_model(1)]) == ([], 1)
 
 
-def test_logged_models_are_listed_once() -> None:
-    runs = [making(n, end_ms=n) for n in range(9)]
-    models = [a_model(n, made_ms=n) for n in range(9)]
-    assert models_of(runs, models) == ([f"m-{n}" for n in range(9)], 1)
-
-
+@pytest.mark.parametrize("apart_ms", [1, 10 * DAY_MS])
 @pytest.mark.parametrize("order", [range(9), range(8, -1, -1)], ids=["oldest", "newest"])
-def test_logged_models_are_found_whichever_comes_first(order: range) -> None:
-    runs = [making(n, end_ms=n * 10 * DAY_MS) for n in range(9)]
-    models = [a_model(n, made_ms=n * 10 * DAY_MS) for n in order]
+def test_logged_models_are_listed_once_whichever_comes_first(order: range, apart_ms: int) -> None:
+    runs = [making(n, end_ms=n * apart_ms) for n in range(9)]
+    models = [a_model(n, made_ms=n * apart_ms) for n in order]
     assert models_of(runs, models) == ([f"m-{n}" for n in range(9)], 1)
 
 

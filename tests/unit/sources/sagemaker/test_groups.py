@@ -75,20 +75,20 @@ def test_a_type_that_is_not_known_is_noted_and_no_error() -> None:
     assert [note.detail for note in found.notes] == ["Quaternion of x", "Bag of y"]
 
 
-@pytest.mark.parametrize("chosen", ["COUNT", "count", " Count "])
-def test_people_choose_the_type_of_a_column_in_any_case(chosen: str) -> None:
+@pytest.mark.parametrize(
+    ("chosen", "found_type", "notes"),
+    [
+        *((spelled, "COUNT", ()) for spelled in ("COUNT", "count", " Count ")),
+        ("number", "ORDINAL", (Note("feature_type_unknown", "n: mlcat.type is 'number'"),)),
+    ],
+)
+def test_people_choose_the_type_of_a_column_in_any_case_and_an_unknown_one_is_noted(
+    chosen: str, found_type: str, notes: tuple[Note, ...]
+) -> None:
     metadata = {("t", "n"): {"Parameters": [{"Key": "mlcat.type", "Value": chosen}]}}
     mapping = _GroupMapping(own_folder=True, metadata=metadata)
     found = mapping.table(group("t", "id:String", "n:Integral"))
-    assert (found.features[-1].type, found.notes) == ("COUNT", ())
-
-
-def test_a_chosen_type_that_there_is_not_is_noted() -> None:
-    metadata = {("t", "n"): {"Parameters": [{"Key": "mlcat.type", "Value": "number"}]}}
-    mapping = _GroupMapping(own_folder=True, metadata=metadata)
-    found = mapping.table(group("t", "id:String", "n:Integral"))
-    assert found.features[-1].type == "ORDINAL"
-    assert found.notes == (Note("feature_type_unknown", "n: mlcat.type is 'number'"),)
+    assert (found.features[-1].type, found.notes) == (found_type, notes)
 
 
 def test_a_property_is_in_what_is_found_and_in_what_is_described() -> None:

@@ -79,7 +79,7 @@ def read_parameters(method: str, record: type, given: Any) -> Mapping[str, Any]:
     return parameters
 
 
-def expect_object(value: Any, where: str) -> Mapping[str, Any]:
+def _expect_object(value: Any, where: str) -> Mapping[str, Any]:
     """Return `value`, which must be a JSON object.
 
     Raises:
@@ -144,7 +144,7 @@ def _content(
     name = proposal.get("aspectName")
     if name == "":
         raise InvalidProposalError("aspectName: empty")
-    aspect = expect_object(proposal.get("aspect"), "aspect")
+    aspect = _expect_object(proposal.get("aspect"), "aspect")
     if change == "PATCH":
         return name or _implied_name(entity_type), patch_of(_json_of(aspect, (_PATCH, _JSON)))
     value = _json_of(aspect, (_JSON,))
@@ -254,7 +254,7 @@ def _system_metadata(value: Any) -> Mapping[str, Any] | None:
             value = loads(value)
         except CodecError as error:
             raise InvalidProposalError(f"systemMetadata: {error}") from error
-    return None if value is None else expect_object(value, "systemMetadata")
+    return None if value is None else _expect_object(value, "systemMetadata")
 
 
 # `emit` and `emit_mcp` of DataHub's Python client replace every character beyond ASCII in the

@@ -80,7 +80,7 @@ _NO_PLATFORMS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class DatasetFacts:
+class _DatasetFacts:
     """The aspects that a run's datasets add to its model; `summary` lists all of them as JSON.
 
     `urns` are those of the datasets that have one, each once.
@@ -91,7 +91,7 @@ class DatasetFacts:
     urns: tuple[str, ...] = ()
 
 
-NO_DATASETS: Final = DatasetFacts(
+NO_DATASETS: Final = _DatasetFacts(
     {
         ML_MODEL_TRAINING_DATA: {"trainingData": []},
         ML_MODEL_EVALUATION_DATA: {"evaluationData": []},
@@ -109,7 +109,7 @@ def dataset_facts(
     *,
     evaluates: bool = False,
     measured_on: Collection[tuple[str, str]] = (),
-) -> DatasetFacts:
+) -> _DatasetFacts:
     """Return the training and evaluation data of a run; each dataset once.
 
     Data logged without a context is training data, or evaluation data if the run `evaluates`, or if
@@ -139,7 +139,7 @@ def dataset_facts(
         ML_MODEL_EVALUATION_DATA: {"evaluationData": list(evaluation.values())},
     }
     urns = tuple(dict.fromkeys((*training, *evaluation)))
-    return DatasetFacts(aspects, compact_json(summary), urns)
+    return _DatasetFacts(aspects, compact_json(summary), urns)
 
 
 def is_evaluation(

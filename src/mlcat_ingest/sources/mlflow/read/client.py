@@ -263,7 +263,7 @@ class ClientReader(ApiReader, MlflowConnection):
                 runs = self._usable("runs", page)
                 pages.learn(len(runs), entries_of(runs))
                 yield query.accept([runs[at] for at in seen.new([run.run_id for run in runs])])
-                if query.is_complete():
+                if query.left == 0:
                     return
 
     def is_gone(self, target: MlflowObject) -> bool:

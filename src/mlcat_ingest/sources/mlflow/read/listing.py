@@ -186,7 +186,8 @@ class RunsQuery:
     def __init__(self, only: RunFilter, page_size: int) -> None:
         """Take a filter, and the most runs to ask for in one page."""
         self._only = only
-        self._left = only.limit
+        self.left = only.limit
+        """How many more runs are wanted, None for all."""
         # MLflow compares a status with one value only, and has no "or".
         self._statuses = frozenset(only.statuses) if len(only.statuses) > 1 else None
         exact = self._statuses is None and only.limit is not None
@@ -219,20 +220,16 @@ class RunsQuery:
 
     def want(self) -> int | None:
         """Return how many runs a listing needs at most, None where that is not known."""
-        return self._left if self._exact else None
+        return self.left if self._exact else None
 
     def accept(self, runs: list[Run]) -> list[Run]:
         """Return those of a page that are wanted, and count them."""
         if self._statuses is not None:
             runs = [run for run in runs if run.status in self._statuses]
-        if self._left is not None:
-            runs = runs[: self._left]
-            self._left -= len(runs)
+        if self.left is not None:
+            runs = runs[: self.left]
+            self.left -= len(runs)
         return runs
-
-    def is_complete(self) -> bool:
-        """Return whether the limit is reached."""
-        return self._left == 0
 
 
 class ApiReader(ABC):

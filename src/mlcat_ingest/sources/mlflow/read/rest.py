@@ -313,12 +313,8 @@ class MlflowServer(MlflowConnection):
         is_passing: IsPassing = is_read_failure,
     ) -> Reply:
         """Return the reply to a GET in a workspace, whatever its status; see `Http.request`."""
-        headers = self._headers(workspace)
-        return self._keep_date(
-            http.request(
-                "GET", path, params=params, headers=headers, is_passing=is_passing, what=what
-            )
-        )
+        how = {"params": params, "is_passing": is_passing, "what": what}
+        return self._request(http, "GET", path, workspace, **how)
 
     def post(
         self,
@@ -329,12 +325,13 @@ class MlflowServer(MlflowConnection):
         what: str = "",
     ) -> Reply:
         """Return the reply to a POST of JSON in a workspace; see `get`."""
-        headers = self._headers(workspace)
-        return self._keep_date(
-            http.request("POST", path, body=dumps(body), headers=headers, what=what)
-        )
+        return self._request(http, "POST", path, workspace, body=dumps(body), what=what)
 
-    def _keep_date(self, reply: Reply) -> Reply:
+    def _request(
+        self, http: Http, method: str, path: str, workspace: str | None, **how: Any
+    ) -> Reply:
+        headers = {_WORKSPACE_HEADER: workspace} if workspace is not None else None
+        reply = http.request(method, path, headers=headers, **how)
         self._server_date = reply.headers.get("Date") or self._server_date
         return reply
 
@@ -345,9 +342,6 @@ class MlflowServer(MlflowConnection):
         except ValueError:
             return now_ms()
         return int(date.timestamp() * 1000)
-
-    def _headers(self, workspace: str | None) -> Mapping[str, str] | None:
-        return {_WORKSPACE_HEADER: workspace} if workspace is not None else None
 
     def look_into(self, workspace: str) -> Reply:
         """Return the reply to a listing in a workspace: it tells if that is there, and is open."""
@@ -565,7 +559,7 @@ class RestReader(ApiReader):
                 # By `map`, since a loop over the slices would keep each one until the next.
                 for page in map(decode_runs, drain_slices(items, slices.runs)):
                     yield query.accept(page)
-                    if query.is_complete():
+                    if query.left == 0:
                         return
 
     def assets(self, kind: str) -> Sequence[Asset] | None:
