@@ -7,7 +7,7 @@ silent losses, so both are caught here.
 import hashlib
 import json
 import math
-import re
+from codecs import register_error
 from collections.abc import Callable, Collection
 from enum import Enum
 from typing import Any, Final, TypeAlias
@@ -24,7 +24,6 @@ _LONG_INTEGER: Final = b":" + b"0" * 19
 _PLAIN: Final = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 _SORTED: Final = _PLAIN | orjson.OPT_SORT_KEYS
 _TEXT: Final = frozenset({str})
-_NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
 _MIN_INTEGER: Final = -(2**63)
 _MAX_INTEGER: Final = 2**64 - 1
 
@@ -66,11 +65,20 @@ def aspect_text(value: object) -> str:
     """
     text = dumps(value).decode()
     # Outside of strings JSON is ASCII.
-    return text if text.isascii() else _NOT_ASCII.sub(_escape, text)
+    return text if text.isascii() else text.encode("ascii", _ESCAPED).decode()
 
 
-def _escape(run: re.Match[str]) -> str:
-    return json.dumps(run[0])[1:-1]
+_ESCAPED: Final = "mlcat.json"
+
+
+def _escape(error: UnicodeError) -> tuple[str, int]:
+    """Return the characters that are not ASCII as JSON escapes them, and where they end."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+
+register_error(_ESCAPED, _escape)
 
 
 def canonical(value: object) -> bytes:

@@ -17,7 +17,9 @@ from math import isnan
 from typing import Any, Final, NamedTuple
 
 from mlcat_ingest.core.text import compact_json, json_or_none
+from mlcat_ingest.errors import CodecError
 from mlcat_ingest.metadata import mlflow_keys
+from mlcat_ingest.metadata.codec import loads
 
 UNENDED: Final = frozenset({"RUNNING", "SCHEDULED"})
 """The states of runs that have not ended."""
@@ -380,7 +382,10 @@ def _objects(text: str) -> JsonObjects:
 # A run's history is asked for several times while it is mapped, and runs share their signatures.
 @lru_cache(maxsize=64)
 def _cached(text: str) -> JsonObjects:
-    value = json_or_none(text)
+    try:
+        value = loads(text)
+    except CodecError:
+        value = json_or_none(text)  # with a number that is not finite, for example
     found = value if isinstance(value, list) else ()
     return JsonObjects(one for one in found if isinstance(one, dict))
 

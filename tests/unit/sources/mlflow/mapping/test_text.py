@@ -3,6 +3,8 @@
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mlcat_ingest.core.text import whole_characters
 from mlcat_ingest.metadata.codec import dumps
@@ -49,6 +51,8 @@ def test_a_text_cut_twice_tells_its_first_length() -> None:
         (0.1, "0.1"),
         (1.0, "1.0"),
         (1e16, "1e+16"),
+        (0.0001, "0.0001"),
+        (0.00001234, "1.234e-05"),
         (-0.0, "-0.0"),
         (math.nan, "NaN"),
         (math.inf, "Infinity"),
@@ -60,6 +64,11 @@ def test_a_text_cut_twice_tells_its_first_length() -> None:
 )
 def test_numbers_have_their_shortest_exact_text(value: float, text: str) -> None:
     assert number_texts([value]) == [text]
+
+
+@given(st.lists(st.floats(allow_nan=False, min_value=-1e300, max_value=1e300)))
+def test_texts_of_numbers_are_those_of_python(values: list[float]) -> None:
+    assert number_texts(values) == list(map(repr, values))
 
 
 def test_times_beyond_64_bits_are_left_out_and_noted() -> None:
