@@ -43,31 +43,25 @@ _json_option = click.option("--json", "as_json", is_flag=True, help="Print a JSO
 )
 @click.argument("entity", type=checked_name, metavar="NAME|URN")
 @click.argument("aspect", required=False)
-@service_options
-def get(entity: str, aspect: str | None, **service: Any) -> None:
+@catalog_options
+def get(entity: str, aspect: str | None, **catalog: Any) -> None:
     """Print ASPECT of an entity as JSON, or all its aspects by name.
 
     NAME is that of a model, experiment or run, a run's id, churn@3 or churn:champion.
     """
     from mlcat_ingest.workflows.names import urn_of
 
-    with connect(**service) as client:
-        urn = urn_of(client, entity)
-        if aspect is not None:
-            value = client.get_aspect(urn, aspect)
-            if value is None:
-                raise CatalogRequestError(
-                    f"the catalog has no aspect {aspect} of {urn}",
-                    status=HTTPStatus.NOT_FOUND,
-                    urn=urn,
-                )
-            output.out_json(value)
-            return
-        stored = client.read_many([urn], aspects_of(urn, "name an aspect")).get(urn)
+    with open_catalog(**catalog) as (opened, _):
+        urn = urn_of(opened, entity)
+        names = aspects_of(urn, "name an aspect") if aspect is None else [aspect]
+        stored = opened.read_many([urn], names).get(urn)
     if not stored:
-        raise CatalogRequestError(f"the catalog has no {urn}", status=HTTPStatus.NOT_FOUND, urn=urn)
+        what = urn if aspect is None else f"aspect {aspect} of {urn}"
+        raise CatalogRequestError(
+            f"the catalog has no {what}", status=HTTPStatus.NOT_FOUND, urn=urn
+        )
     values = {name: item.value for name, item in stored.items()}
-    output.out_json(values)
+    output.out_json(values if aspect is None else values[aspect])
 
 
 def aspects_of(urn: str, hint: str | None = None) -> list[str]:

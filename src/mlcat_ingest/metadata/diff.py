@@ -156,15 +156,18 @@ def _text_of(key: Key) -> str:
 
 def value_text(label: str, field: str, value: Any) -> str:
     """Return a value as text; of a record what its label does not say already."""
+    shown = value_beside(label, field, value)
+    return shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False)
+
+
+def value_beside(label: str, field: str, value: Any) -> Any:
+    """Return a value with its times as dates; of a record what its label does not say already."""
     if value is ABSENT or value == label:
         return ""
     if isinstance(value, dict) and label:
         rest = {key: item for key, item in value.items() if not _is_in_label(label, item)}
-        value = next(iter(rest.values())) if len(rest) == 1 else rest
-        if value == {}:
-            return ""
-    value = with_dates(field, value)
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        value = next(iter(rest.values())) if len(rest) == 1 else rest or ""
+    return with_dates(field, value)
 
 
 def with_dates(field: str, value: Any) -> Any:

@@ -165,6 +165,12 @@ def test_a_second_time_finds_nothing_to_write(first: First) -> None:
         out, errors = process.communicate(timeout=END_S)
     assert process.returncode == 0, errors
     assert re.search(r"^ +proposals +0 sent$", out, re.MULTILINE)
+    # It prints no address that nothing serves.
+    shown = out.partition("Try next:")[2]
+    database = re.search(r"mlcat-ingest catalog serve --db (\S+)", shown)
+    assert database is not None
+    assert Path(first.folder.parent, database[1]).exists()
+    assert "http://" not in shown
 
 
 def test_the_last_step_that_it_prints_ingests_another_mlflow_server(

@@ -30,9 +30,6 @@ class Service(Closing):
     status: TaskStatus = field(default_factory=lambda: TaskStatus("n:1"))
     asked: list[tuple[Any, ...]] = field(default_factory=list)
 
-    def get_aspect(self, urn: str, aspect: str) -> Any:
-        return self.aspects.get(urn, {}).get(aspect)
-
     def read_many(self, urns: Sequence[str], aspects: Collection[str]) -> Any:
         return {
             urn: {
@@ -75,7 +72,8 @@ class Service(Closing):
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> Service:
     made = Service()
-    monkeypatch.setattr("mlcat_ingest.cli.service.connect", lambda **_: made)
+    for module in ("options", "service"):
+        monkeypatch.setattr(f"mlcat_ingest.cli.{module}.connect", lambda *_, **__: made)
     return made
 
 

@@ -58,13 +58,19 @@ evaluate:
 
 _NEXT: Final = """
 Try next:
-  look at the models        {address}
-  and at the AI assets      {address}/kind/service and {address}/kind/document
+{pages}
   print a model's card      mlcat-ingest card wine-classifier:champion --recipe {recipe}
   see who is champion       mlcat-ingest when champion of wine-classifier --recipe {recipe}
   see that all has arrived  mlcat-ingest verify {recipe}
-  see what a run would do   mlcat-ingest plan {recipe} --full
-Then ingest your own MLflow into it: mlcat-ingest http://localhost:5000 --to {address}"""
+  see what a run would do   mlcat-ingest plan {recipe} --full"""
+_SERVED: Final = """\
+  look at the models        {address}
+  and at the AI assets      {address}/kind/service and {address}/kind/document"""
+_NOT_SERVED: Final = "  look at the models        mlcat-ingest catalog serve --db {database}"
+_THEN: Final = """\
+Then ingest your own MLflow into it: mlcat-ingest http://localhost:5000 --to {address}
+
+Open {address} to look around; Ctrl-C stops it."""
 
 
 @click.command(
@@ -108,16 +114,19 @@ def command(folder: Path, port: int | None, *, train: bool, no_serve: bool) -> i
         raise click.UsageError(f"{folder} cannot be created: {error.strerror}") from error
     port = _default_port() if port is None else port
     with stop_on_signals(), _catalog(folder / CATALOG_FILE, port) as (server, address):
-        output.out(f"Catalog: {address}")
+        if not no_serve:
+            output.out(f"Catalog: {address}")
         if train:
             _train(folder)
         else:
             unpack_store(folder)
         _push_tests(address)
         code = _ingest(folder)
-        output.out(_NEXT.format(address=address, recipe=shlex.quote(str(folder / RECIPE_FILE))))
+        database, recipe = (shlex.quote(str(folder / name)) for name in (CATALOG_FILE, RECIPE_FILE))
+        pages = (_NOT_SERVED if no_serve else _SERVED).format(address=address, database=database)
+        output.out(_NEXT.format(pages=pages, recipe=recipe))
         if not no_serve:
-            output.out(f"\nOpen {address} to look around; Ctrl-C stops it.")
+            output.out(_THEN.format(address=address))
             try:
                 server.wait()
             except KeyboardInterrupt:

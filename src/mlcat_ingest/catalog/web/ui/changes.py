@@ -200,6 +200,8 @@ def _changed(
     for (modified_ms, urn), group in groupby(found, lambda one: (one.modified_ms, one.urn)):
         versions = [*group]
         changes = tuple(shown[one] for one in versions if one in shown)
+        # Beside a change, that there is another one of bookkeeping only says nothing.
+        changes = tuple(one for one in changes if not one.is_internal) or changes
         outcome: Outcome = "created" if versions[0].with_entity else "changed"
         if any(map(_removes, changes)):
             outcome = "removed"

@@ -39,6 +39,7 @@ from mlcat_ingest.catalog.web.ui.text import (
     entity_href,
     entity_type,
     file_size,
+    in_words,
     parsed,
     rounded,
     scalar,
@@ -225,7 +226,7 @@ def overview(store: Store, urn: str, aspects: Aspects, properties: Mapping[str, 
     curves = (name for name, _ in _named_values(training, "trainingMetrics"))
     columns = _objects(value_of(aspects, SCHEMA_METADATA).get("fields"))
     schema = _table(
-        "Schema", ({key: _words(one.get(at)) for key, at in _COLUMN} for one in columns)
+        "Schema", ({key: in_words(one.get(at)) for key, at in _COLUMN} for one in columns)
     )
     return Overview(
         facts=facts_of(store, urn, aspects, properties),
@@ -235,7 +236,7 @@ def overview(store: Store, urn: str, aspects: Aspects, properties: Mapping[str, 
         parameters=_hyper_parameters(training),
         custom=[text for text in shown if not text[0].startswith((*_MLFLOW, OWN_PREFIX))],
         mlflow=[
-            (name, _words(read) if isinstance(read := parsed(text), list | dict) else text)
+            (name, in_words(read) if isinstance(read := parsed(text), list | dict) else text)
             for name, text in shown
             if name.startswith(_MLFLOW) and name not in _ON_TOP
         ],
@@ -375,20 +376,6 @@ def _is_tabled(name: str, text: str) -> bool:
     return bool(read) if name == SIGNATURE else bool(_objects(read))
 
 
-def _words(value: object) -> str:
-    """Return a JSON value in words: the entries of a list, `name: value` of an object."""
-    match value:
-        case list():
-            return ", ".join(
-                " ".join(map(scalar, one.values())) if isinstance(one, dict) else scalar(one)
-                for one in value
-            )
-        case dict():
-            return ", ".join(f"{name}: {scalar(one)}" for name, one in value.items())
-        case _:
-            return scalar(value)
-
-
 class _RunPage(NamedTuple):
     """The page of a run in MLflow, in parts of its address as they are written there."""
 
@@ -480,9 +467,9 @@ def _column(column: Mapping[str, Any]) -> dict[str, str | Piece]:
         "Name": scalar(column.get("name")) or "(no name)",
         "Part": "",
         "Type": scalar(tensor.get("dtype")) or _column_type(column, _MOST_NESTED),
-        "Shape": f"({_words(shape)})" if isinstance(shape, list) else "",
+        "Shape": f"({in_words(shape)})" if isinstance(shape, list) else "",
         "Required": "" if required is None else "yes" if required else "no",
-        "Default": _words(column.get("default")),
+        "Default": in_words(column.get("default")),
     }
 
 
@@ -507,7 +494,7 @@ def _logged_model(model: Mapping[str, Any], page: _RunPage | None) -> dict[str, 
     href = page.model(key) if page and key else None
     return {
         "Name": Piece(scalar(model.get("name")) or key, href, outside=True),
-        **{name.capitalize(): _words(model.get(name)) for name in _OF_LOGGED_MODELS},
+        **{name.capitalize(): in_words(model.get(name)) for name in _OF_LOGGED_MODELS},
     }
 
 
@@ -515,7 +502,10 @@ def _dataset(dataset: Mapping[str, Any]) -> dict[str, str | Piece]:
     urn = scalar(dataset.get("urn"))
     return {
         "Name": Piece(scalar(dataset.get("name")), entity_href(urn) if urn else None),
-        **{name.capitalize().replace("_", " "): _words(dataset.get(name)) for name in _OF_DATASETS},
+        **{
+            name.capitalize().replace("_", " "): in_words(dataset.get(name))
+            for name in _OF_DATASETS
+        },
     }
 
 

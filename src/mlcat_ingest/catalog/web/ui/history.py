@@ -12,14 +12,14 @@ from mlcat_ingest.catalog.store.history import NO_PERSON, VersionInfo, VersionKe
 from mlcat_ingest.catalog.store.store import Store
 from mlcat_ingest.catalog.web.ui.facts import Piece
 from mlcat_ingest.catalog.web.ui.lists import PAGE_ROWS, Pager, names_of, pager
-from mlcat_ingest.catalog.web.ui.text import entity_href, moment
+from mlcat_ingest.catalog.web.ui.text import entity_href, in_words, moment, parsed
 from mlcat_ingest.core.text import cut
 from mlcat_ingest.metadata.aliases import decode
 from mlcat_ingest.metadata.aspects.assets import TEST_RESULTS
 from mlcat_ingest.metadata.aspects.common import VERSION_PROPERTIES
 from mlcat_ingest.metadata.aspects.governance import GLOBAL_TAGS
 from mlcat_ingest.metadata.codec import loads
-from mlcat_ingest.metadata.diff import AspectDiff, Sign, diff_aspect, value_text
+from mlcat_ingest.metadata.diff import AspectDiff, Sign, diff_aspect, value_beside
 from mlcat_ingest.metadata.proposal import custom_properties
 from mlcat_ingest.metadata.reserved import ALIAS_LOG
 
@@ -29,6 +29,7 @@ COMPARED_CHARS: Final = 800_000
 CHANGES: Final = 50
 """Most changes that are shown of one version."""
 
+_INTERNAL: Final = "Only internal properties of mlcat-ingest changed."
 _VALUE_CHARS: Final = 2_000
 _LABEL_CHARS: Final = 200
 _RUN: Final = "urn:li:dataHubExecutionRequest:"
@@ -62,6 +63,11 @@ class ShownVersion:
     changes: tuple[_ChangedValue, ...] = ()
     more: int = 0
     compare_href: str = ""
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether only internal properties changed."""
+        return self.note == _INTERNAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,19 +171,26 @@ def _version(
     if new is None or None in before:
         note = f"Too large to be compared. {note}" if not href else note
         return ShownVersion(entry.aspect, entry.version, note=note.strip(), compare_href=href)
-    diff = diff_aspect(entry.aspect, before[0] if before else None, new)
-    changes = [] if diff is None else list(_changes(diff))
-    moves = tuple(_moves(entry.aspect, before[0] if before else None, new, diff))[:most]
+    older = before[0] if before else None
+    diff = diff_aspect(entry.aspect, older, new)
+    old, now = (decode(custom_properties(one or {}).get(ALIAS_LOG)) for one in (older, new))
+    moves = [f"alias {one.alias}: {one.holder}, {one.window}" for one in now if one not in old]
+    changes = []
+    for change in _changes(diff) if diff else ():
+        if move := _move(entry.aspect, change):
+            moves.append(move)
+        else:
+            changes.append(change)
     if diff is None and not moves:
-        note = f"Only internal properties of mlcat-ingest changed. {note}".strip()
+        note = f"{_INTERNAL} {note}".strip()
     return ShownVersion(
         entry.aspect,
         entry.version,
         not before,
         note,
-        moves,
+        tuple(moves[:most]),
         tuple(changes[:most]),
-        max(0, len(changes) - most),
+        max(0, len(changes) - most) + max(0, len(moves) - most),
     )
 
 
@@ -188,31 +201,33 @@ _MARKS: Final = {
 """The entries of a version that are its aliases, or the tags of its stages."""
 
 
-def _moves(
-    aspect: str, before: Mapping[str, Any] | None, new: Mapping[str, Any], diff: AspectDiff | None
-) -> Iterator[str]:
-    """Yield the moves of aliases and stages that are new in a version of an aspect."""
-    old, now = (decode(custom_properties(value or {}).get(ALIAS_LOG)) for value in (before, new))
-    yield from (f"alias {one.alias}: {one.holder}, {one.window}" for one in now if one not in old)
-    for field in () if diff is None else diff.fields:
-        for change in field.changes:
-            mark = _MARKS.get((aspect, field.field))
-            if mark and (match := mark.fullmatch(change.label)) and change.sign != "changed":
-                what = f"stage {match[1]}" if match[1] else f"alias {match[2]}"
-                yield f"{what} {'set' if change.sign == 'added' else 'taken away'}"
+def _move(aspect: str, change: _ChangedValue) -> str:
+    """Return the move of an alias or a stage that a change is, or an empty text."""
+    mark = _MARKS.get((aspect, change.field))
+    match = mark.fullmatch(change.label) if mark and change.sign != "changed" else None
+    if match is None:
+        return ""
+    what = f"stage {match[1]}" if match[1] else f"alias {match[2]}"
+    return f"{what} {'set' if change.sign == 'added' else 'taken away'}"
 
 
 def _changes(diff: AspectDiff) -> Iterator[_ChangedValue]:
     for field in diff.fields:
         for change in field.changes:
+            # Of entries without a key the label is the whole entry.
+            label = "" if isinstance(parsed(change.label), dict) else change.label
             old, new = (
-                cut(value_text(change.label, field.field, value), _VALUE_CHARS)
+                cut(_in_words(value_beside(label, field.field, value)), _VALUE_CHARS)
                 for value in _differing(change.old, change.new)
             )
-            label = cut(change.label, _LABEL_CHARS)
-            yield _ChangedValue(change.sign, field.field, label, old, new)
+            yield _ChangedValue(change.sign, field.field, cut(label, _LABEL_CHARS), old, new)
         if field.reordered and not field.changes:
             yield _ChangedValue("changed", field.field, "", "", "in another order")
+
+
+def _in_words(value: Any) -> str:
+    """Return a value in words; a text of JSON by what it holds."""
+    return in_words(parsed(value) if str(value)[:1] in "[{" and parsed(value) else value)
 
 
 def _differing(old: Any, new: Any) -> tuple[Any, Any]:

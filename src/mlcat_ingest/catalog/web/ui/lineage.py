@@ -196,10 +196,10 @@ class _Links:
         return found, whole and all(feature in self._of for feature in features)
 
     def features(self, urn: str) -> Sequence[str]:
-        """Return the features in the links of a feature table: they are its own."""
+        """Return the features and keys in the links of a feature table: they are its own."""
         is_table = entity_type(urn) == "mlFeatureTable"
         own = self._of.get(urn, ()) if is_table else ()
-        return [other for other in own if entity_type(other) == "mlFeature"]
+        return [other for other in own if entity_type(other) in {"mlFeature", "mlPrimaryKey"}]
 
 
 def _tree(store: Store, origin: str, *, upstream: bool) -> _LineageTree:

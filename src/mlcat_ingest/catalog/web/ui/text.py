@@ -29,6 +29,7 @@ _BLANK: Final = frozenset("\u115f\u1160\u3164\uffa0\u2800")
 _NAMED_MARKS: Final = 8
 
 _MAX_DIGITS: Final = 18
+_MOST_WHOLE: Final = 1e9
 _SIZES: Final = ("B", "kB", "MB", "GB", "TB")
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -147,6 +148,20 @@ def scalar(value: Any) -> str:
     return "" if value is None else str(value)
 
 
+def in_words(value: Any) -> str:
+    """Return a JSON value in words: the entries of a list, `name: value` of an object."""
+    match value:
+        case list():
+            return ", ".join(
+                " ".join(map(in_words, one.values())) if isinstance(one, dict) else in_words(one)
+                for one in value
+            )
+        case dict():
+            return ", ".join(f"{name}: {in_words(one)}" for name, one in value.items())
+        case _:
+            return scalar(value)
+
+
 def is_finite(value: str | None) -> bool:
     """Return whether a text is a finite number."""
     try:
@@ -169,7 +184,7 @@ class Rounded(str):
 
 
 def rounded(value: str) -> Rounded:
-    """Return a number with at most six significant digits; other text as it is."""
+    """Return what `short_number` makes of a text, with the number as it is stored."""
     short = short_number(value)
     return Rounded(short, value if is_finite(value) and float(short) != float(value) else short)
 
@@ -187,9 +202,10 @@ def _is_count(text: str) -> bool:
 
 
 def short_number(value: str) -> str:
-    """Return a number with at most six significant digits; other text as it is."""
+    """Return a number with at most six significant digits, a count whole; other text as it is."""
     try:
         number = float(value)
     except ValueError:
         return value
-    return f"{number:.6g}"
+    is_count = number.is_integer() and 0 < abs(number) < _MOST_WHOLE
+    return f"{number:.0f}" if is_count else f"{number:.6g}"

@@ -104,6 +104,19 @@ def test_results_of_metadata_tests_are_no_values_to_read(store: Store, clock: li
     assert "urn:li:test" not in shown
 
 
+def test_bookkeeping_is_shown_only_of_what_has_no_other_change(
+    store: Store, clock: list[int]
+) -> None:
+    put(store, model("a"), mlModelProperties={"customProperties": {"k": "v"}})
+    tags = {"globalTags": {"tags": [{"tag": "urn:li:tag:gold"}]}}
+    for day, aspects in enumerate((tags, {}), 1):
+        clock[0] += DAY_MS
+        custom = {"k": "v", "mlcat.source": str(day)}
+        put(store, model("a"), mlModelProperties={"customProperties": custom}, **aspects)
+        newest = text(store).partition(" by a person or tool a Model ")[2]
+        assert newest.startswith("mlModelProperties Only internal") is (not aspects)
+
+
 def test_a_restored_entity_is_changed(store: Store, clock: list[int]) -> None:
     for removed in (True, False):
         put(store, model("a"), status={"removed": removed})

@@ -52,7 +52,7 @@ def test_what_differs_comes_first_and_the_best_is_marked(store: Store) -> None:
 
 
 def test_numbers_differ_that_are_rounded_to_one(store: Store) -> None:
-    for name, seed in (("a", 20_240_115), ("b", 20_240_116)):
+    for name, seed in (("a", 20_240_115.5), ("b", 20_240_116.5)):
         put_run(store, name, {}, {"alpha": 1, "seed": seed})
     text = page(store, compared("a", "b")).text
     assert "Parameters seed 2.02401e+07 2.02401e+07 alpha 1 1" in text

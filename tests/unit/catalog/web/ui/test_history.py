@@ -224,3 +224,20 @@ def test_moves_of_aliases_and_stages_are_named(store: Store) -> None:
     for line in ("stage production set", "stage production taken away"):
         assert shown.count(line) == 1
     assert "stage other" not in shown
+    # A move is shown once, not as a change of its field, too.
+    assert ("tags urn:li:tag:mlflow_other" in shown, "tags urn:li:tag:mlflow_prod" in shown) == (
+        True,
+        False,
+    )
+
+
+def test_values_are_in_words(store: Store) -> None:
+    detail = {"urn": "urn:li:incident:i", "type": "OTHER", "createdAt": 1_700_000_000_000}
+    put(store, URN, incidentsSummary={"activeIncidentDetails": [detail]})
+    write(store, {"customProperties": {"mlflow.aliases": '["m@a","m@b"]', "n": "[]", "t": "{x"}})
+    shown = text(store)
+    created = "createdAt: 2023-11-14T22:13:20.000+00:00"
+    assert f"activeIncidentDetails urn: urn:li:incident:i, type: OTHER, {created}" in shown
+    assert "mlflow.aliases m@a, m@b" in shown
+    assert ("n []" in shown, "t {x" in shown) == (True, True)
+    assert '"' not in shown

@@ -125,8 +125,10 @@ def test_the_lineage_of_a_table_is_that_of_its_features_which_are_none_themselve
 ) -> None:
     assert drawn(churn, table("t"), upstream=True) == [ORDERS]
     assert drawn(churn, table("t"), upstream=False)[:2] == [model("run"), f".{group('churn')}"]
-    other = feature("t", "unused")
-    put(churn, table("t"), mlFeatureTableProperties={"mlFeatures": [feature("t", "f"), other]})
+    other, key = feature("t", "unused"), "urn:li:mlPrimaryKey:(t,id)"
+    every = {"mlFeatures": [feature("t", "f"), other], "mlPrimaryKeys": [key]}
+    put(churn, table("t"), mlFeatureTableProperties=every)
+    assert key not in " ".join(drawn(churn, table("t"), upstream=True))
     assert not [line for line in drawn(churn, model("run"), upstream=True) if other in line]
 
 

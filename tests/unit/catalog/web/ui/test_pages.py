@@ -601,7 +601,7 @@ def test_the_style_is_served_with_its_address_in_the_page(store: Store) -> None:
     assert answer.status == 200
     assert answer.headers["content-type"].startswith("text/css")
     assert "immutable" in answer.headers["cache-control"]
-    assert b"light-dark(" in answer.body
+    assert b"prefers-color-scheme: dark" in answer.body
     assert b"http" not in answer.body
 
 
