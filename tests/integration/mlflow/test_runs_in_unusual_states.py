@@ -66,6 +66,20 @@ def test_each_of_two_fits_of_one_run_has_its_own_metrics(tmp_path: Path, client:
     assert metrics_of(models["second_1"]) == {"rsquared": "0.75"}
 
 
+def test_what_a_run_measures_of_an_older_model_hides_nothing_of_its_own(
+    tmp_path: Path, client: Any
+) -> None:
+    first, second = (client.create_run("0").info.run_id for _ in range(2))
+    champion = logged_model(client, first, "net", auc=0.7)
+    registered(client, logged_model(client, second, "net", auc=0.9), "churn")
+    client.log_metric(second, "auc", 0.8, model_id=champion.model_id)
+    models = ingested(tmp_path)
+    assert client.get_run(second).data.metrics == {"auc": 0.8}
+    assert metrics_of(models[second]) == {"auc": "0.8", "net/auc": "0.9"}
+    assert metrics_of(models["churn_1"]) == {"auc": "0.9"}
+    assert metrics_of(models[first]) == {"auc": "0.7", "net/auc": "0.8"}
+
+
 def test_a_run_that_failed_after_its_training_keeps_its_model(tmp_path: Path, client: Any) -> None:
     run_id = client.create_run("0").info.run_id
     registered(client, logged_model(client, run_id, "booster", logloss=0.5), "churn")

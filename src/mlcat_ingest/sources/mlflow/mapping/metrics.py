@@ -33,8 +33,9 @@ def training_metrics(record: JoinedRun, custom: PropertiesBuilder) -> Sequence[E
     """Return the `trainingMetrics` of a run, sorted by name: its own have MLflow's values.
 
     A metric of a logged model is called `<metric>` where the run made one model and has none of
-    that name, and `<model>/<metric>` where it made several, or another run logged the metric; one
-    that was logged on several datasets gets the prefix `<dataset>/`.
+    that name, and `<model>/<metric>` where it made several, another run logged the metric, or the
+    run has another value of the same step; one that was logged on several datasets gets the prefix
+    `<dataset>/`.
     """
     run, system_metrics = record.run, record.scope.options.system_metrics
     models = {key: _as_logged(model, run, custom) for key, model in record.models.items()}
@@ -170,7 +171,8 @@ def _unique_names(
         if of_run is not None and metric.recency == of_run.recency:
             result[name] = metric  # the model's tells its dataset
             continue
-        if of_run is not None and (run is None or metric.run_id in {None, run.run_id}):
+        is_earlier = of_run is not None and (metric.step or 0) < (of_run.step or 0)
+        if is_earlier and metric.run_id in {None, run and run.run_id}:
             continue
         if len(labels) > 1 or of_run is not None:
             name = f"{labels[key.model_id]}/{name}"

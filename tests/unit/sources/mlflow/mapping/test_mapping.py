@@ -131,6 +131,7 @@ LAST = Metric("acc", 0.85, 10, 9)
         (Metric("acc", 0.61, 20, 0, run_id=RUN_ID), {"acc": "0.85"}),
         (Metric("acc", 0.61, 20, 0), {"acc": "0.85"}),
         (Metric("acc", 0.61, 20, 99, run_id=OTHER), {"acc": "0.85", "a/acc": "0.61"}),
+        (Metric("acc", 0.61, 5, 9, run_id=RUN_ID), {"acc": "0.85", "a/acc": "0.61"}),
         (Metric("acc", 0.85, 10, 9, dataset_name="d", run_id=RUN_ID), {"acc": "0.85"}),
         (Metric("f1", 0.61, 20, 0, run_id=OTHER), {"acc": "0.85", "f1": "0.61"}),
     ],
